@@ -1,0 +1,132 @@
+//! The one trait through which the agent and the commands know a database engine.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde::Serialize;
+
+use crate::{Failure, Moment, Point, Progress, Shutdown, Status, Timeline, When};
+
+/// What a database is, for people.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Description {
+    /// The database's name in the configuration, or its path.
+    pub name: String,
+    /// The engine: `sqlite`.
+    pub engine: &'static str,
+    /// What is protected; `None` for a handle on a vault alone.
+    pub source: Option<String>,
+    /// Where its objects are, without secrets.
+    pub vault: String,
+}
+
+/// How thoroughly the database engine itself checks a restored database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum IntegrityCheck {
+    /// Checksums of the vault's objects only.
+    #[default]
+    None,
+    /// The engine's quick check as well.
+    Quick,
+    /// The engine's full check as well.
+    Full,
+}
+
+/// What to restore, and to where.
+#[derive(Debug, Clone)]
+pub struct RestoreRequest {
+    /// The file to make. It appears only when whole (I8).
+    pub output: PathBuf,
+    /// The moment to restore.
+    pub when: When,
+    /// Replace an existing target.
+    pub force: bool,
+    /// Only say what would be done.
+    pub dry_run: bool,
+    /// Additional checks by the database engine.
+    pub integrity: IntegrityCheck,
+}
+
+/// One object that a restore reads.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PlannedObject {
+    /// Its key below the vault's prefix.
+    pub key: String,
+    /// Its size in bytes.
+    pub bytes: u64,
+}
+
+/// What a restore did, or would do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Restored {
+    /// The point that was reached.
+    pub point: Point,
+    /// The file that was made.
+    pub output: PathBuf,
+    /// Size of the restored database in bytes; 0 for a dry run.
+    pub bytes: u64,
+    /// The objects, oldest first.
+    pub objects: Vec<PlannedObject>,
+    /// Wall time in milliseconds.
+    pub duration_ms: u64,
+    /// Whether nothing was written because only the plan was asked for.
+    pub dry_run: bool,
+}
+
+/// Something that is wrong in a vault.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// Stable code.
+    pub code: &'static str,
+    /// The object's key.
+    pub object: String,
+    /// What is wrong with it.
+    pub cause: String,
+}
+
+/// What reading everything back showed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Verification {
+    /// When it ended.
+    pub at: Moment,
+    /// The newest point that was proved readable; `None` when there is none.
+    pub newest: Option<Point>,
+    /// Objects read.
+    pub objects: u64,
+    /// Bytes read.
+    pub bytes: u64,
+    /// Everything that is wrong; empty when all is well.
+    pub findings: Vec<Finding>,
+}
+
+/// One protected database, or one vault prefix to restore from.
+///
+/// Implemented once by each engine. Every method bounds its waits (I7), and dropping its future at any await
+/// leaves what a crash would leave.
+#[async_trait]
+pub trait Engine: Send + Sync {
+    /// What this is, for people. Does no I/O.
+    fn describe(&self) -> Description;
+
+    /// Protects the database until `shutdown`. Returns `Ok` after a graceful stop that shipped everything, and a
+    /// failure only where going on makes no sense without someone acting; what can be retried is retried inside
+    /// and told by [`Engine::status`].
+    async fn run(&self, shutdown: &Shutdown) -> Result<(), Failure>;
+
+    /// Ships everything committed before the call and returns the point that holds it.
+    async fn take_point(&self, shutdown: &Shutdown) -> Result<Point, Failure>;
+
+    /// The state of the protection, from memory and the local state record; no request to the vault.
+    async fn status(&self) -> Result<Status, Failure>;
+
+    /// All that can be restored.
+    async fn timeline(&self) -> Result<Timeline, Failure>;
+
+    /// Restores into a new file, verified before it appears.
+    async fn restore(&self, request: &RestoreRequest, progress: Arc<dyn Progress>) -> Result<Restored, Failure>;
+
+    /// Reads everything back and checks every checksum and the chain.
+    async fn verify(&self, progress: Arc<dyn Progress>) -> Result<Verification, Failure>;
+}

@@ -1,0 +1,65 @@
+//! What can be restored: points, their timeline, and the holes in it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Moment;
+
+/// A moment that a database can be restored to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Point {
+    /// The position in the engine's own notation: a TXID of 16 hex digits for SQLite.
+    pub position: String,
+    /// When the newest change in it was captured.
+    pub moment: Moment,
+}
+
+/// An unbroken stretch of points; every point listed by the engine between its ends can be restored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Span {
+    /// The oldest point.
+    pub from: Point,
+    /// The newest point.
+    pub to: Point,
+    /// How many distinct points the stretch holds, both ends included.
+    pub points: u64,
+}
+
+/// A stretch that can't be restored (I3): changes between `from` and `to` were never seen.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hole {
+    /// The last point before the hole; `None` when nothing before it is left.
+    pub from: Option<Point>,
+    /// The first point after it.
+    pub to: Point,
+    /// Why the changes in between are unknown, in one sentence.
+    pub reason: String,
+}
+
+/// What one level of a vault costs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LevelSummary {
+    /// The engine's name of the level (`0` to `9` for SQLite).
+    pub level: String,
+    /// Number of objects.
+    pub objects: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// All points of a database as ranges, with the holes between them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct Timeline {
+    /// Stretches that can be restored, oldest first.
+    pub spans: Vec<Span>,
+    /// Stretches that can't, oldest first.
+    pub holes: Vec<Hole>,
+    /// Objects and bytes by level.
+    pub levels: Vec<LevelSummary>,
+}
+
+impl Timeline {
+    /// The newest point, if there is any.
+    pub fn newest(&self) -> Option<&Point> {
+        self.spans.last().map(|span| &span.to)
+    }
+}

@@ -1,0 +1,2 @@
+//! The seawall binary.
+fn main() {}
