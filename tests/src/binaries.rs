@@ -1,0 +1,35 @@
+//! Where the programs are.
+
+use std::path::PathBuf;
+
+/// The folder `target` that this test runs from.
+fn target() -> PathBuf {
+    let exe = std::env::current_exe().expect("a test knows its own path");
+    // target/debug/deps/it-0123456789abcdef
+    exe.ancestors().nth(3).expect("a test runs from target/<profile>/deps").to_owned()
+}
+
+/// The `seawall` release binary: `SEAWALL_BIN`, else the one in the target folder.
+pub(crate) fn seawall() -> PathBuf {
+    if let Some(path) = std::env::var_os("SEAWALL_BIN") {
+        return path.into();
+    }
+    let path = target().join("release/seawall");
+    assert!(path.is_file(), "{} is missing: run ./test.sh, or cargo build --release -p seawall", path.display());
+    path
+}
+
+/// The application that writes into a live database.
+pub(crate) fn writer() -> PathBuf {
+    let exe = std::env::current_exe().expect("a test knows its own path");
+    exe.ancestors().nth(2).expect("a test runs from target/<profile>/deps").join("seawall-test-writer")
+}
+
+/// A peer's program or a server, from PATH.
+pub(crate) fn peer(name: &str) -> PathBuf {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .map(|dir| dir.join(name))
+        .find(|file| file.is_file())
+        .unwrap_or_else(|| panic!("{name} is not on PATH: run ./test.sh, which installs it"))
+}
