@@ -1,1 +1,39 @@
-//! ltx
+//! The LTX transaction file format: bytes in, bytes out.
+//!
+//! An LTX file holds the pages that one or more transactions changed in a SQLite database. Litestream and
+//! LiteFS keep databases as chains of such files. This crate writes the current form of the format and
+//! reads it back, sequentially or on many threads, with memory that is bounded by settings and a few bytes
+//! for each page. It does no I/O, starts no threads, and does not panic whatever the bytes are.
+//!
+//! * writing: [`Encoder`], with [`compress_batch`] on other threads
+//! * reading a stream: [`Splitter`], with [`RawBatch::decode`] on other threads
+//! * reading a small file: [`decode_all`]
+//! * single pages: [`Index`] and [`decode_frame`]
+//! * names and numbers: [`FileName`], [`Txid`], [`PageNo`], [`PageSize`], [`Checksum`]
+
+mod batch;
+mod checksum;
+mod decode;
+mod encode;
+mod error;
+mod frame;
+mod header;
+mod index;
+mod ledger;
+mod lz4;
+mod sequence;
+mod split;
+mod text;
+mod types;
+mod varint;
+
+pub use batch::{Batch, compress_batch};
+pub use checksum::{Checksum, Crc64, Rolling, crc64, page_checksum};
+pub use decode::{DecodedBatch, RawBatch, decode_all, decode_frame, decode_frame_into};
+pub use encode::{Encoder, Tail};
+pub use error::{Error, Generation, HeaderError, IndexFault, Lz4Fault, PageRule, Part, PostApplyRule, Result};
+pub use header::{HEADER_SIZE, Header, TRAILER_SIZE, Trailer};
+pub use index::{Index, IndexEntry};
+pub use split::{Splitter, Summary};
+pub use text::{FileName, TextError};
+pub use types::{PageNo, PageSize, Txid};

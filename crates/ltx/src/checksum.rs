@@ -1,0 +1,176 @@
+//! CRC-64/GO-ISO and the three checksums of the format.
+//!
+//! * page: over the page number and the page;
+//! * database ("rolling"): all page checksums but the lock page's, XORed;
+//! * file: over the header, page headers, *decompressed* pages, index and post-apply checksum.
+//!
+//! Every stored checksum has bit 63 set, so that 0 can mean "none"; 63 bits are effective. A database
+//! checksum is an XOR of CRCs, and so can't see two pages that were swapped: it is the format's, kept for
+//! other readers, not a proof of content.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crc_fast::{CrcAlgorithm, Digest};
+
+use crate::text::{self, TextError};
+use crate::types::PageNo;
+
+/// A stored checksum: bit 63 is set in every checksum, and 0 means "none".
+///
+/// Its text form is 16 lowercase hexadecimal digits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Checksum(pub u64);
+
+impl Checksum {
+    /// The bit that every checksum has.
+    pub const FLAG: u64 = 1 << 63;
+    /// No checksum.
+    pub const NONE: Checksum = Checksum(0);
+    /// The database checksum of a database without pages.
+    pub const EMPTY: Checksum = Checksum(Self::FLAG);
+
+    /// The stored form of a CRC: its top bit gives way to the flag.
+    pub fn from_crc(crc: u64) -> Checksum {
+        Checksum(crc | Self::FLAG)
+    }
+
+    /// Whether this is "none".
+    pub fn is_none(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether this can be a checksum: it has the flag.
+    pub fn is_valid(self) -> bool {
+        self.0 & Self::FLAG != 0
+    }
+}
+
+impl fmt::Display for Checksum {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+impl FromStr for Checksum {
+    type Err = TextError;
+
+    /// Reads exactly 16 hexadecimal digits, of either case.
+    fn from_str(text: &str) -> Result<Self, TextError> {
+        text::hex16(text).map(Checksum).ok_or(TextError::Checksum)
+    }
+}
+
+/// A CRC-64/GO-ISO that is fed piece by piece.
+///
+/// Two of them over neighbouring pieces can be joined, so that parts of a file are hashed on many threads:
+///
+/// ```
+/// use seawall_ltx::{Crc64, crc64};
+///
+/// let mut crc = Crc64::new();
+/// crc.update(b"1234");
+/// let mut rest = Crc64::new();
+/// rest.update(b"56789");
+/// crc.join(&rest);
+/// assert_eq!(crc.value(), 0xb909_56c7_75a4_1001);
+/// assert_eq!(crc.value(), crc64(b"123456789"));
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Crc64(Digest);
+
+impl Crc64 {
+    /// The CRC of nothing yet.
+    pub fn new() -> Crc64 {
+        Crc64(Digest::new(CrcAlgorithm::Crc64GoIso))
+    }
+
+    /// Adds bytes at the end.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// Adds all the bytes that `next` has seen, at the end. Costs some microseconds, whatever the lengths.
+    pub fn join(&mut self, next: &Crc64) {
+        self.0.combine(&next.0);
+    }
+
+    /// The CRC of the bytes so far, all 64 bits of it.
+    pub fn value(&self) -> u64 {
+        self.0.finalize()
+    }
+
+    /// How many bytes it has seen.
+    pub fn hashed(&self) -> u64 {
+        self.0.get_amount()
+    }
+
+    /// The stored form.
+    pub fn checksum(&self) -> Checksum {
+        Checksum::from_crc(self.value())
+    }
+}
+
+impl Default for Crc64 {
+    fn default() -> Self {
+        Crc64::new()
+    }
+}
+
+/// The CRC-64/GO-ISO of `bytes`.
+pub fn crc64(bytes: &[u8]) -> u64 {
+    crc_fast::checksum(CrcAlgorithm::Crc64GoIso, bytes)
+}
+
+/// The checksum of one page: over its number (4 bytes, big-endian) and its content.
+pub fn page_checksum(page: PageNo, data: &[u8]) -> Checksum {
+    let mut crc = Crc64::new();
+    crc.update(&page.0.to_be_bytes());
+    crc.update(data);
+    crc.checksum()
+}
+
+/// The checksum of a database while its pages change: an XOR of page checksums.
+///
+/// Adding a page and taking it out again are the same operation, so a change of a page is two calls: one
+/// with the old content, one with the new. The lock page is never added.
+///
+/// ```
+/// use seawall_ltx::{Checksum, PageNo, Rolling, page_checksum};
+///
+/// let mut database = Rolling::from(Checksum::EMPTY);
+/// database.toggle(page_checksum(PageNo(1), &[0; 512]));
+/// database.toggle(page_checksum(PageNo(1), &[0; 512]));
+/// assert_eq!(database.checksum(), Checksum::EMPTY);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rolling(u64);
+
+impl Rolling {
+    /// The database without pages.
+    pub fn new() -> Rolling {
+        Rolling(0)
+    }
+
+    /// Adds a page that was not in, or takes out one that was.
+    pub fn toggle(&mut self, page: Checksum) {
+        self.0 ^= page.0;
+    }
+
+    /// Adds the pages of another part of the same database.
+    pub fn join(&mut self, other: Rolling) {
+        self.0 ^= other.0;
+    }
+
+    /// The database checksum.
+    pub fn checksum(self) -> Checksum {
+        Checksum::from_crc(self.0)
+    }
+}
+
+impl From<Checksum> for Rolling {
+    /// Goes on from a stored database checksum.
+    fn from(stored: Checksum) -> Self {
+        Rolling(stored.0)
+    }
+}

@@ -1,0 +1,176 @@
+//! From frames to pages: whole batches for streams, whole files in memory, single frames for random access.
+
+use crate::batch::check_length;
+use crate::checksum::{Crc64, Rolling, page_checksum};
+use crate::error::{Error, Part, Result};
+use crate::frame::{self, Measure};
+use crate::split::{Splitter, Summary};
+use crate::types::{PageNo, PageSize};
+
+/// Whole frames of a file, still compressed. An owned value, to be sent to any thread.
+#[derive(Clone, Debug)]
+pub struct RawBatch {
+    /// The offset of the first frame in the file.
+    pub(crate) offset: u64,
+    pub(crate) page_size: PageSize,
+    /// Whether the page checksums are needed.
+    pub(crate) rolling: bool,
+    pub(crate) frames: usize,
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl RawBatch {
+    /// How many pages are in it.
+    pub fn len(&self) -> usize {
+        self.frames
+    }
+
+    /// Whether there is no page in it, which [`Splitter::feed`] doesn't give out.
+    pub fn is_empty(&self) -> bool {
+        self.frames == 0
+    }
+
+    /// Decompresses and hashes the pages. Pure; the expensive half of reading a file.
+    ///
+    /// Memory: the decompressed pages, and 4 bytes for each.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Lz4`] if a frame is not exactly one page.
+    pub fn decode(&self) -> Result<DecodedBatch> {
+        let page_size = self.page_size.bytes();
+        let mut batch = DecodedBatch {
+            offset: self.offset,
+            end: self.offset,
+            page_size: self.page_size,
+            numbers: Vec::with_capacity(self.frames),
+            // Frames were counted by their bytes, each of which is there: no length of the file's making.
+            data: vec![0; self.frames.checked_mul(page_size).ok_or(Error::TooLarge)?],
+            crc: Crc64::new(),
+            rolling: Rolling::new(),
+        };
+        let mut rest = self.bytes.as_slice();
+        for page in batch.data.chunks_exact_mut(page_size) {
+            let frame = split_frame(&mut rest, batch.end, self.page_size)?;
+            frame::open(frame.bytes, frame.page, frame.hashed, batch.end, page, &mut batch.crc)?;
+            if self.rolling {
+                batch.rolling.toggle(page_checksum(frame.page, page));
+            }
+            batch.numbers.push(frame.page);
+            batch.end = batch.end.checked_add(frame.bytes.len() as u64).ok_or(Error::TooLarge)?;
+        }
+        Ok(batch)
+    }
+}
+
+/// Decompressed pages, to be joined to the [`Splitter`] they came from, in order.
+#[derive(Clone, Debug)]
+pub struct DecodedBatch {
+    /// The part of the file that it was.
+    pub(crate) offset: u64,
+    pub(crate) end: u64,
+    page_size: PageSize,
+    numbers: Vec<PageNo>,
+    data: Vec<u8>,
+    /// The share of the file checksum.
+    pub(crate) crc: Crc64,
+    pub(crate) rolling: Rolling,
+}
+
+impl DecodedBatch {
+    /// The page numbers, ascending.
+    pub fn numbers(&self) -> &[PageNo] {
+        &self.numbers
+    }
+
+    /// The pages one after the other: the page of `numbers()[i]` is at `i * page_size`.
+    pub fn data(&self) -> &[u8] {
+        &self.data
+    }
+
+    /// The pages with their numbers, ascending.
+    pub fn pages(&self) -> impl ExactSizeIterator<Item = (PageNo, &[u8])> {
+        self.numbers.iter().copied().zip(self.data.chunks_exact(self.page_size.bytes()))
+    }
+}
+
+/// A frame in memory.
+struct FrameRef<'a> {
+    page: PageNo,
+    bytes: &'a [u8],
+    hashed: usize,
+}
+
+/// Takes the frame at the front of `bytes`, which begin at `offset` of a file.
+fn split_frame<'a>(bytes: &mut &'a [u8], offset: u64, page_size: PageSize) -> Result<FrameRef<'a>> {
+    let truncated = Error::Truncated { offset: offset.saturating_add(bytes.len() as u64), part: Part::Pages };
+    let Measure::Frame { page, len, hashed } = frame::measure(bytes, offset, page_size)? else {
+        return Err(truncated);
+    };
+    let (frame, rest) = bytes.split_at_checked(len).ok_or(truncated)?;
+    *bytes = rest;
+    Ok(FrameRef { page, bytes: frame, hashed })
+}
+
+/// Decompresses one frame, as found by [`Index`](crate::Index), into `page`. Gives back the page's number.
+///
+/// Nothing but LZ4 itself protects the content of a single frame: checksums are over whole files.
+///
+/// # Errors
+///
+/// [`Error::PageLength`] if `page` is not one page long; [`Error::Truncated`] or [`Error::Trailing`] if
+/// `bytes` are less or more than the frame; otherwise what is wrong with it. Offsets are relative.
+pub fn decode_frame_into(page_size: PageSize, bytes: &[u8], page: &mut [u8]) -> Result<PageNo> {
+    let mut rest = bytes;
+    let frame = split_frame(&mut rest, 0, page_size)?;
+    if !rest.is_empty() {
+        return Err(Error::Trailing { offset: frame.bytes.len() as u64 });
+    }
+    check_length(frame.page, page, page_size)?;
+    frame::open(frame.bytes, frame.page, frame.hashed, 0, page, &mut Crc64::new())?;
+    Ok(frame.page)
+}
+
+/// Decompresses one frame, as [`decode_frame_into`], into a new page.
+///
+/// # Errors
+///
+/// Those of [`decode_frame_into`].
+pub fn decode_frame(page_size: PageSize, bytes: &[u8]) -> Result<(PageNo, Vec<u8>)> {
+    let mut page = vec![0; page_size.bytes()];
+    let number = decode_frame_into(page_size, bytes, &mut page)?;
+    Ok((number, page))
+}
+
+/// Reads and verifies a whole file in memory. For files that are small; [`Splitter`] reads the others.
+///
+/// `visit` gets the pages in order *before* the end of the file is verified: what it made of them must be
+/// thrown away after an error.
+///
+/// ```
+/// # use seawall_ltx::{Checksum, Encoder, Error, Header, PageNo, PageSize, Txid, decode_all};
+/// # let mut file = Vec::new();
+/// # let mut encoder = Encoder::new(Header::new(PageSize::new(512).unwrap(), 3, Txid(2), Txid(2)), &mut file)?;
+/// # encoder.push(PageNo(3), &[3; 512], &mut file)?;
+/// # encoder.finish(Checksum::NONE, &mut file)?;
+/// let summary = decode_all(&file, |page, data| println!("page {page}: {} bytes", data.len()))?;
+/// assert_eq!((summary.header.max_txid, summary.pages), (Txid(2), 1));
+///
+/// file[60] ^= 1;
+/// assert!(matches!(decode_all(&file, |_, _| ()), Err(Error::FileChecksum { .. } | Error::Header(_))));
+/// # Ok::<(), seawall_ltx::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// The first defect of the file.
+pub fn decode_all(file: &[u8], mut visit: impl FnMut(PageNo, &[u8])) -> Result<Summary> {
+    let mut splitter = Splitter::new();
+    let mut rest = file;
+    while let Some(batch) = splitter.feed(&mut rest)? {
+        let batch = batch.decode()?;
+        splitter.join(&batch)?;
+        batch.pages().for_each(|(page, data)| visit(page, data));
+    }
+    splitter.finish()
+}

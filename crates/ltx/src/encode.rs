@@ -1,0 +1,223 @@
+//! Writing a file: header, pages in order, index and trailer, appended to the caller's buffer.
+//!
+//! The encoder never looks at the buffer again, so the caller may send it off and clear it after each
+//! call. Every rule is checked before the first byte of a step is written: after an error the file is as
+//! it was, and may be gone on with. A file that was finished can be read by every reader of the format.
+
+use crate::batch::{Batch, check_length};
+use crate::checksum::{Checksum, Crc64, Rolling, page_checksum};
+use crate::error::{Error, Result};
+use crate::frame::{self, END_MARKER};
+use crate::header::{Header, Trailer};
+use crate::ledger::{Cursor, Ledger};
+use crate::lz4::Compressor;
+use crate::sequence::Sequence;
+use crate::types::PageNo;
+use crate::varint;
+
+/// How much of the index [`Tail::write`] makes at a time.
+const INDEX_CHUNK: usize = 64 * 1024;
+
+/// Writes one file.
+///
+/// Memory: the page index in its shortest form, typically 3 and at most 8 bytes for each page, and one
+/// compressed page.
+///
+/// ```
+/// use seawall_ltx::{Checksum, Encoder, Header, PageNo, PageSize, Txid, decode_all};
+///
+/// let header = Header::new(PageSize::new(512).unwrap(), 3, Txid(2), Txid(2));
+/// let mut file = Vec::new();
+/// let mut encoder = Encoder::new(header, &mut file)?;
+/// encoder.push(PageNo(1), &[1; 512], &mut file)?;
+/// encoder.push(PageNo(3), &[3; 512], &mut file)?;
+/// encoder.finish(Checksum::NONE, &mut file)?;
+///
+/// let mut pages = Vec::new();
+/// let summary = decode_all(&file, |page, data| pages.push((page, data[0])))?;
+/// assert_eq!(summary.header, header);
+/// assert_eq!(pages, [(PageNo(1), 1), (PageNo(3), 3)]);
+/// # Ok::<(), seawall_ltx::Error>(())
+/// ```
+pub struct Encoder {
+    header: Header,
+    sequence: Sequence,
+    ledger: Ledger,
+    crc: Crc64,
+    rolling: Rolling,
+    /// Made at the first page that comes uncompressed.
+    compressor: Option<Compressor>,
+}
+
+impl Encoder {
+    /// Begins a file: appends the header.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Header`] if the header breaks a rule of [`Header::validate`].
+    pub fn new(header: Header, out: &mut Vec<u8>) -> Result<Encoder> {
+        header.validate()?;
+        let bytes = header.encode();
+        out.extend_from_slice(&bytes);
+        let mut crc = Crc64::new();
+        crc.update(&bytes);
+        let sequence = Sequence::new(&header);
+        Ok(Encoder { header, sequence, ledger: Ledger::new(), crc, rolling: Rolling::new(), compressor: None })
+    }
+
+    /// The header of the file.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// How many bytes the file has so far.
+    pub fn len(&self) -> u64 {
+        self.ledger.end()
+    }
+
+    /// Whether the file has no pages so far.
+    pub fn is_empty(&self) -> bool {
+        self.pages() == 0
+    }
+
+    /// How many pages the file has so far.
+    pub fn pages(&self) -> u64 {
+        self.sequence.pages()
+    }
+
+    /// Compresses and appends the next page.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::PageLength`] if `data` is not one page long, [`Error::Page`] if the page doesn't ascend, is
+    /// 0, the lock page or behind the end, [`Error::SnapshotHole`] if a snapshot would miss a page.
+    pub fn push(&mut self, page: PageNo, data: &[u8], out: &mut Vec<u8>) -> Result<()> {
+        check_length(page, data, self.header.page_size)?;
+        self.sequence.admit(page)?;
+        let compressor = self.compressor.get_or_insert_with(|| Compressor::new(self.header.page_size));
+        let size = frame::seal(page, data, compressor, out, &mut self.crc)?;
+        if self.has_rolling() {
+            self.rolling.toggle(page_checksum(page, data));
+        }
+        self.ledger.push(page, size)
+    }
+
+    /// Appends the pages of a batch.
+    ///
+    /// # Errors
+    ///
+    /// As [`Encoder::push`] for each page; [`Error::BatchPageSize`] if the batch was made for another page
+    /// size. After an error none of the batch is in the file.
+    pub fn append(&mut self, batch: &Batch, out: &mut Vec<u8>) -> Result<()> {
+        if batch.page_size != self.header.page_size {
+            return Err(Error::BatchPageSize { expected: self.header.page_size, found: batch.page_size });
+        }
+        let mut sequence = self.sequence;
+        for (page, _) in &batch.entries {
+            sequence.admit(*page)?;
+        }
+        self.sequence = sequence;
+        for (page, size) in &batch.entries {
+            self.ledger.push(*page, *size)?;
+        }
+        out.extend_from_slice(&batch.frames);
+        self.crc.join(&batch.crc);
+        self.rolling.join(batch.rolling);
+        Ok(())
+    }
+
+    /// Ends the file: appends the end marker, the index and the trailer. `post_apply` is the database
+    /// checksum after the file, [`Checksum::NONE`] without checksums.
+    ///
+    /// The index of a file of very many pages is some hundred MB; [`Encoder::close`] makes it in pieces.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::SnapshotHole`] if the end of a snapshot is missing, [`Error::PostApply`] if `post_apply`
+    /// is not one that this file can have, [`Error::DatabaseChecksum`] if it is not that of the snapshot.
+    pub fn finish(self, post_apply: Checksum, out: &mut Vec<u8>) -> Result<Trailer> {
+        let mut tail = self.close(post_apply)?;
+        loop {
+            if let Some(trailer) = tail.write(out) {
+                return Ok(trailer);
+            }
+        }
+    }
+
+    /// Ends the file as [`Encoder::finish`] does, but leaves it to the caller to ask for the rest of the
+    /// bytes piece by piece.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Encoder::finish`].
+    pub fn close(self, post_apply: Checksum) -> Result<Tail> {
+        self.sequence.finish()?;
+        self.header.validate_post_apply(post_apply)?;
+        let computed = self.rolling.checksum();
+        if self.has_rolling() && computed != post_apply {
+            return Err(Error::DatabaseChecksum { stored: post_apply, computed });
+        }
+        Ok(Tail {
+            ledger: self.ledger,
+            cursor: Cursor::new(),
+            crc: self.crc,
+            index_size: None,
+            post_apply,
+            trailer: None,
+        })
+    }
+
+    /// Whether the pages of the file are the whole database, so that its checksum is known here.
+    fn has_rolling(&self) -> bool {
+        self.header.is_snapshot() && !self.header.no_checksum
+    }
+}
+
+/// The end of a file, made in pieces.
+pub struct Tail {
+    ledger: Ledger,
+    cursor: Cursor,
+    crc: Crc64,
+    /// The bytes of the index so far; `None` before the end marker.
+    index_size: Option<u64>,
+    post_apply: Checksum,
+    /// Set once everything is written.
+    trailer: Option<Trailer>,
+}
+
+impl Tail {
+    /// Appends the next piece, some 64 KiB. Gives back the trailer with the last one; after that there
+    /// is nothing more to append.
+    pub fn write(&mut self, out: &mut Vec<u8>) -> Option<Trailer> {
+        if self.trailer.is_some() {
+            return self.trailer;
+        }
+        let start = out.len();
+        let mut index_size = self.index_size.unwrap_or_else(|| {
+            out.extend_from_slice(&END_MARKER);
+            0
+        });
+        while out.len() - start < INDEX_CHUNK {
+            let Some(frame) = self.cursor.next(&self.ledger) else {
+                index_size += varint::put(0, out);
+                out.extend_from_slice(&index_size.to_be_bytes());
+                self.trailer = Some(self.trailer(start, out));
+                return self.trailer;
+            };
+            index_size += varint::put(frame.page.0.into(), out);
+            index_size += varint::put(frame.offset, out);
+            index_size += varint::put(frame.size, out);
+        }
+        self.crc.update(&out[start..]);
+        self.index_size = Some(index_size);
+        None
+    }
+
+    fn trailer(&mut self, start: usize, out: &mut Vec<u8>) -> Trailer {
+        self.crc.update(&out[start..]);
+        self.crc.update(&self.post_apply.0.to_be_bytes());
+        let trailer = Trailer { post_apply: self.post_apply, file: self.crc.checksum() };
+        out.extend_from_slice(&trailer.encode());
+        trailer
+    }
+}

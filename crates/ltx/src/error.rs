@@ -1,0 +1,358 @@
+//! What can be wrong with a file, or with what was asked of the encoder.
+//!
+//! One variant for each class of defect, each with the place: a page number, or an offset in the file.
+//! A variant never carries content of the file, only numbers.
+
+use crate::checksum::Checksum;
+use crate::types::{PageNo, PageSize, Txid};
+
+/// The result of this crate's functions.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why a file can't be read, or can't be written like this. Section numbers are those of the format's
+/// description in the repository's `docs/formats.md`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The header breaks a rule.
+    #[error("header: {0}")]
+    Header(#[from] HeaderError),
+
+    /// A page has a number that it can't have.
+    #[error("page {page}: {rule}")]
+    Page {
+        /// The page.
+        page: PageNo,
+        /// What is wrong with it.
+        rule: PageRule,
+    },
+
+    /// A snapshot misses a page.
+    #[error("the snapshot has no page {missing}")]
+    SnapshotHole {
+        /// The first page that is missing.
+        missing: PageNo,
+    },
+
+    /// A page buffer handed to the encoder is not one page long.
+    #[error("page {page}: a buffer of {len} bytes instead of {expected}")]
+    PageLength {
+        /// The page.
+        page: PageNo,
+        /// The length of the buffer.
+        len: usize,
+        /// The page size.
+        expected: PageSize,
+    },
+
+    /// A page header has flags that no version of the format knows.
+    #[error("offset {offset}: unknown page flags {flags:#06x}")]
+    PageFlags {
+        /// Where the page header is.
+        offset: u64,
+        /// The flags found.
+        flags: u16,
+    },
+
+    /// The length of a frame is impossible for the page size.
+    #[error("page {page} at offset {offset}: {len} bytes can't be one compressed page")]
+    FrameLength {
+        /// The page.
+        page: PageNo,
+        /// Where the page header is.
+        offset: u64,
+        /// The length found.
+        len: u64,
+    },
+
+    /// A frame doesn't decompress to one page.
+    #[error("page {page} at offset {offset}: {fault}")]
+    Lz4 {
+        /// The page.
+        page: PageNo,
+        /// Where the page header is.
+        offset: u64,
+        /// What is wrong.
+        fault: Lz4Fault,
+    },
+
+    /// The page index doesn't say what the file holds.
+    #[error("page index at offset {offset}: {fault}")]
+    Index {
+        /// Where in the file, as far as known.
+        offset: u64,
+        /// What is wrong.
+        fault: IndexFault,
+    },
+
+    /// The post-apply checksum is not one that this file can have.
+    #[error("post-apply checksum {found}: {rule}")]
+    PostApply {
+        /// The checksum found.
+        found: Checksum,
+        /// The rule that it breaks.
+        rule: PostApplyRule,
+    },
+
+    /// The file's bytes are not those that were written.
+    #[error("the file checksum is {computed}, the trailer says {stored}")]
+    FileChecksum {
+        /// The checksum in the trailer.
+        stored: Checksum,
+        /// The checksum of what was read.
+        computed: Checksum,
+    },
+
+    /// The pages of a snapshot are not those that the writer had.
+    #[error("the database checksum of the snapshot is {computed}, the trailer says {stored}")]
+    DatabaseChecksum {
+        /// The checksum in the trailer.
+        stored: Checksum,
+        /// The checksum of the pages.
+        computed: Checksum,
+    },
+
+    /// The file ends too early.
+    #[error("the file ends at offset {offset}, in the {part}")]
+    Truncated {
+        /// How long the file is.
+        offset: u64,
+        /// Where it ends.
+        part: Part,
+    },
+
+    /// More of the end of the file is needed to read the index. Not a defect of the file.
+    #[error("the index needs the last {needed} bytes of the file")]
+    TailTooShort {
+        /// The bytes that are needed.
+        needed: u64,
+    },
+
+    /// There is something behind the trailer.
+    #[error("data after the end of the file at offset {offset}")]
+    Trailing {
+        /// Where the file should end.
+        offset: u64,
+    },
+
+    /// A file of a generation that this version doesn't read.
+    #[error("an LTX file of generation {0}, which is not supported")]
+    Generation(Generation),
+
+    /// The numbers don't fit the format, or memory.
+    #[error("the file is too large")]
+    TooLarge,
+
+    /// Decoded batches were joined in another order than they stand in the file, or not all of them.
+    #[error("the batch at offset {found} was joined in place of the one at {expected}")]
+    BatchOrder {
+        /// The offset of the batch that has to be joined next.
+        expected: u64,
+        /// The offset of the batch that was joined, or of the end of the pages.
+        found: u64,
+    },
+
+    /// A batch of pages of one size was handed to a file of another.
+    #[error("pages of {found} bytes in a file of pages of {expected} bytes")]
+    BatchPageSize {
+        /// The page size of the file.
+        expected: PageSize,
+        /// The page size of the batch.
+        found: PageSize,
+    },
+}
+
+/// The rule that a header breaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum HeaderError {
+    /// Not an LTX file at all.
+    #[error("not an LTX file")]
+    Magic,
+    /// Unknown flags.
+    #[error("unknown flags {0:#010x}")]
+    Flags(u32),
+    /// Not a page size.
+    #[error("{0} is not a page size")]
+    PageSize(u32),
+    /// A transaction id of 0.
+    #[error("a transaction id is 0")]
+    TxidZero,
+    /// The last transaction is before the first.
+    #[error("the transaction ids {min} to {max} are out of order")]
+    TxidOrder {
+        /// The first transaction.
+        min: Txid,
+        /// The last transaction.
+        max: Txid,
+    },
+    /// A WAL offset or size beyond 2^63, which other readers take for a negative number.
+    #[error("a WAL offset or size is negative")]
+    WalNegative,
+    /// A WAL size or salt without a WAL offset.
+    #[error("a WAL size or salt without a WAL offset")]
+    WalOffsetMissing,
+    /// A snapshot with a pre-apply checksum.
+    #[error("a snapshot with a pre-apply checksum")]
+    PreApplyOnSnapshot,
+    /// A pre-apply checksum in a file without checksums.
+    #[error("a pre-apply checksum in a file without checksums")]
+    PreApplyNotAllowed,
+    /// A file with checksums has no pre-apply checksum.
+    #[error("no pre-apply checksum")]
+    PreApplyMissing,
+    /// A pre-apply checksum without bit 63.
+    #[error("the pre-apply checksum lacks its flag")]
+    PreApplyFlag,
+    /// A deletion (commit 0) without checksums: the rules for its trailer contradict each other, so no
+    /// such file exists.
+    #[error("a deletion (commit 0) without checksums")]
+    DeletionUnchecked,
+}
+
+/// The rule that a page number breaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PageRule {
+    /// Pages count from 1.
+    #[error("pages count from 1")]
+    Zero,
+    /// The page is behind the end of the database.
+    #[error("behind the end of the database of {commit} pages")]
+    BeyondCommit {
+        /// The pages of the database.
+        commit: u32,
+    },
+    /// The lock page is never stored.
+    #[error("the lock page is never stored")]
+    Lock,
+    /// The page doesn't ascend.
+    #[error("after page {previous}")]
+    Order {
+        /// The page before it in the file.
+        previous: PageNo,
+    },
+}
+
+/// Why a frame is not one page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Lz4Fault {
+    /// The compressed data is invalid, or more than a page.
+    #[error("invalid LZ4 data")]
+    Invalid,
+    /// It decompresses to less than a page.
+    #[error("{len} bytes instead of a page")]
+    Short {
+        /// The bytes that came out.
+        len: usize,
+    },
+    /// A frame of the older form is not framed as the format demands.
+    #[error("invalid LZ4 frame")]
+    Frame,
+    /// The content checksum of a frame of the older form is wrong.
+    #[error("wrong LZ4 content checksum")]
+    ContentChecksum,
+}
+
+/// What is wrong with an index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum IndexFault {
+    /// A number is not in its shortest form, or has more than 64 bits.
+    #[error("invalid number")]
+    Varint,
+    /// An entry is not that of the frame in its place.
+    #[error("an entry doesn't match the frame of page {page}")]
+    Mismatch {
+        /// The page whose entry should be here.
+        page: PageNo,
+    },
+    /// It ends before the last frame.
+    #[error("no entry for page {page}")]
+    Missing {
+        /// The first page without an entry.
+        page: PageNo,
+    },
+    /// It has more entries than the file has frames.
+    #[error("an entry without a frame")]
+    Extra,
+    /// The size field is not the number of the index's bytes.
+    #[error("its size field is {stored}, its size {actual}")]
+    Size {
+        /// The size field.
+        stored: u64,
+        /// The bytes of the index.
+        actual: u64,
+    },
+    /// Entries are not ascending, not contiguous, or outside of the file (only where the frames are not
+    /// at hand to compare with).
+    #[error("an entry is out of order or out of range")]
+    Entry,
+}
+
+/// The rule that a post-apply checksum breaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PostApplyRule {
+    /// A file without checksums has none.
+    #[error("not allowed in a file without checksums")]
+    NotAllowed,
+    /// A file with checksums has one.
+    #[error("required")]
+    Missing,
+    /// Every checksum has bit 63.
+    #[error("lacks its flag")]
+    Flag,
+    /// A deletion leaves the empty database.
+    #[error("not that of the empty database")]
+    NotEmpty,
+}
+
+/// A part of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Part {
+    /// The first 100 bytes.
+    Header,
+    /// The page frames and their end marker.
+    Pages,
+    /// The page index and its size.
+    Index,
+    /// The last 16 bytes.
+    Trailer,
+}
+
+impl std::fmt::Display for Part {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Part::Header => "header",
+            Part::Pages => "pages",
+            Part::Index => "index",
+            Part::Trailer => "trailer",
+        })
+    }
+}
+
+/// A generation of the format before the current one. The files don't carry a version; it is told from
+/// their bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Generation {
+    /// Raw pages, no index (early LiteFS).
+    V1,
+    /// All pages in one LZ4 frame, no index (LiteFS).
+    V1Lz4,
+    /// An LZ4 frame for each page, short page headers.
+    V2,
+}
+
+impl std::fmt::Display for Generation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Generation::V1 => "1",
+            Generation::V1Lz4 => "1 (compressed)",
+            Generation::V2 => "2",
+        })
+    }
+}

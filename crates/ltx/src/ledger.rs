@@ -1,0 +1,74 @@
+//! The frames of a file in the least memory: what the page index is written from, and compared with.
+//!
+//! An entry of the index is a page number, an offset and a size. Pages ascend and frames are contiguous, so
+//! the step of the page number and the size say it all: two varints, typically 3 bytes and at most 8 for a
+//! frame. A database of 100 million pages (400 GB) costs 300 MB here, and a Go map of the same 9 GB.
+
+use crate::error::{Error, Result};
+use crate::header::HEADER_SIZE;
+use crate::types::PageNo;
+use crate::varint;
+
+/// The frames of a file in their order.
+#[derive(Clone, Debug)]
+pub(crate) struct Ledger {
+    steps: Vec<u8>,
+    last: PageNo,
+    end: u64,
+}
+
+impl Ledger {
+    /// No frames yet.
+    pub(crate) fn new() -> Ledger {
+        Ledger { steps: Vec::new(), last: PageNo(0), end: HEADER_SIZE as u64 }
+    }
+
+    /// Adds a frame behind the others. The page is above the one before, which [`crate::sequence`] checks.
+    pub(crate) fn push(&mut self, page: PageNo, size: u32) -> Result<()> {
+        self.end = self.end.checked_add(u64::from(size)).ok_or(Error::TooLarge)?;
+        varint::put(u64::from(page.0.wrapping_sub(self.last.0)), &mut self.steps);
+        varint::put(u64::from(size), &mut self.steps);
+        self.last = page;
+        Ok(())
+    }
+
+    /// The offset behind the last frame.
+    pub(crate) fn end(&self) -> u64 {
+        self.end
+    }
+}
+
+/// A frame and its place in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Frame {
+    pub(crate) page: PageNo,
+    pub(crate) offset: u64,
+    pub(crate) size: u64,
+}
+
+/// A place in a ledger. Apart from the ledger so that both can live in one struct.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cursor {
+    at: usize,
+    page: PageNo,
+    offset: u64,
+}
+
+impl Cursor {
+    /// Before the first frame.
+    pub(crate) fn new() -> Cursor {
+        Cursor { at: 0, page: PageNo(0), offset: HEADER_SIZE as u64 }
+    }
+
+    /// The next frame of `ledger`.
+    pub(crate) fn next(&mut self, ledger: &Ledger) -> Option<Frame> {
+        let mut rest = ledger.steps.get(self.at..)?;
+        let step = u32::try_from(varint::take(&mut rest)?).ok()?;
+        let size = varint::take(&mut rest)?;
+        let frame = Frame { page: PageNo(self.page.0.wrapping_add(step)), offset: self.offset, size };
+        self.at = ledger.steps.len() - rest.len();
+        self.page = frame.page;
+        self.offset = self.offset.wrapping_add(size);
+        Some(frame)
+    }
+}

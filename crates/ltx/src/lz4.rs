@@ -1,0 +1,139 @@
+//! One page in, one LZ4 block out, and back.
+//!
+//! What is written: a raw block without dictionary, whose last token has an empty low half (the peers'
+//! decompressor refuses others; `lz4_flex` writes it so, and a test holds it to that). What doesn't
+//! compress becomes literals, and then is slightly larger than the page.
+//! What is read: any valid block of exactly one page, and the framed form of older writers.
+
+use lz4_flex::block::{CompressTable, compress_into_with_table, decompress_into, get_maximum_output_size};
+use twox_hash::XxHash32;
+
+use crate::error::Lz4Fault;
+use crate::types::PageSize;
+
+/// The start of each frame of the older form: magic, descriptor (independent blocks, content checksum),
+/// block size of 64 KiB, and the checksum of these two bytes. Its one writer never used other settings.
+pub(crate) const FRAME_START: [u8; 7] = [0x04, 0x22, 0x4d, 0x18, 0x64, 0x40, 0xa7];
+/// Behind the only block of such a frame: an empty block as the end mark, and the content checksum.
+pub(crate) const FRAME_END: usize = 4 + 4;
+/// Marks a block of such a frame that is stored as it is.
+pub(crate) const STORED: u32 = 1 << 31;
+
+/// The longest block that a page can become.
+pub(crate) fn bound(page_size: PageSize) -> usize {
+    let size = page_size.bytes();
+    size + size / 255 + 16
+}
+
+/// Compresses pages one after the other with the same working memory.
+pub(crate) struct Compressor {
+    table: CompressTable,
+    block: Vec<u8>,
+}
+
+impl Compressor {
+    pub(crate) fn new(page_size: PageSize) -> Compressor {
+        Compressor {
+            table: CompressTable::default(),
+            block: vec![0; get_maximum_output_size(page_size.bytes()).max(bound(page_size))],
+        }
+    }
+
+    /// The block of a page.
+    pub(crate) fn compress(&mut self, page: &[u8]) -> &[u8] {
+        let len = compress_into_with_table(page, &mut self.block, &mut self.table)
+            .expect("the buffer has the size that the compressor asks for");
+        &self.block[..len]
+    }
+}
+
+/// Decompresses a block into a page, which it must fill.
+pub(crate) fn decompress(block: &[u8], page: &mut [u8]) -> Result<(), Lz4Fault> {
+    match decompress_into(block, page) {
+        Ok(len) if len == page.len() => Ok(()),
+        Ok(len) => Err(Lz4Fault::Short { len }),
+        Err(_) => Err(Lz4Fault::Invalid),
+    }
+}
+
+/// Decompresses a frame of the older form: start, one block with its length, end mark, checksum.
+pub(crate) fn decompress_frame(frame: &[u8], page: &mut [u8]) -> Result<(), Lz4Fault> {
+    let (size, rest) =
+        frame.strip_prefix(&FRAME_START).and_then(|rest| rest.split_first_chunk()).ok_or(Lz4Fault::Frame)?;
+    let size = u32::from_le_bytes(*size);
+    let (block, end) = rest.split_last_chunk::<FRAME_END>().ok_or(Lz4Fault::Frame)?;
+    let [e0, e1, e2, e3, sum @ ..] = *end;
+    if block.len() != (size & !STORED) as usize || [e0, e1, e2, e3] != [0; 4] {
+        return Err(Lz4Fault::Frame);
+    }
+    if size & STORED == 0 {
+        decompress(block, page)?;
+    } else if block.len() == page.len() {
+        page.copy_from_slice(block);
+    } else {
+        return Err(Lz4Fault::Short { len: block.len() });
+    }
+    if XxHash32::oneshot(0, page) == u32::from_le_bytes(sum) { Ok(()) } else { Err(Lz4Fault::ContentChecksum) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Walks the sequences of a block to its last token.
+    fn last_token(block: &[u8]) -> u8 {
+        fn length(nibble: u8, block: &[u8], at: &mut usize) -> usize {
+            let mut len = usize::from(nibble);
+            if nibble == 15 {
+                loop {
+                    let more = block[*at];
+                    *at += 1;
+                    len += usize::from(more);
+                    if more != 255 {
+                        break;
+                    }
+                }
+            }
+            len
+        }
+        let mut at = 0;
+        loop {
+            let token = block[at];
+            at += 1;
+            at += length(token >> 4, block, &mut at);
+            if at == block.len() {
+                return token;
+            }
+            at += 2;
+            length(token & 15, block, &mut at);
+        }
+    }
+
+    fn page() -> impl Strategy<Value = Vec<u8>> {
+        let size = prop::sample::select(vec![512_usize, 1024, 4096, 65536]);
+        (size, any::<u64>(), 0..9_u32).prop_map(|(size, seed, noise)| {
+            let mut x = seed;
+            (0..size)
+                .map(|i| {
+                    x = x.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                    if (x >> 60) as u32 % 8 < noise { (x >> 33) as u8 } else { (i / 64) as u8 }
+                })
+                .collect()
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn the_last_token_has_an_empty_low_half(page in page()) {
+            let size = PageSize::new(page.len() as u32).unwrap();
+            let mut compressor = Compressor::new(size);
+            let block = compressor.compress(&page).to_vec();
+            prop_assert_eq!(last_token(&block) & 15, 0);
+            prop_assert!(block.len() <= bound(size));
+            let mut back = vec![1; page.len()];
+            prop_assert_eq!(decompress(&block, &mut back), Ok(()));
+            prop_assert_eq!(back, page);
+        }
+    }
+}
