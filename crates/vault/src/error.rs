@@ -1,0 +1,293 @@
+//! What can go wrong with a vault: each variant is a decision for the caller.
+//!
+//! A backend decides the variant from codes (an errno, an HTTP status, a protocol error code), never from the words of
+//! a message. No variant carries a secret: objects are redacted URLs, causes are our own words or the code's.
+
+use std::io;
+use std::time::Duration;
+
+use seawall_core::{Failure, Kind};
+
+/// What a store could not do. `object` is the URL without secrets, or the key.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The object does not exist.
+    #[error("{object}: there is no such object")]
+    NotFound {
+        /// The object.
+        object: String,
+    },
+    /// The bucket, container or share itself does not exist.
+    #[error("{object}: {cause}")]
+    Missing {
+        /// The place.
+        object: String,
+        /// What the store said.
+        cause: String,
+    },
+    /// A create-only write found an object of someone else (I9).
+    #[error("{object}: the object exists already, with other content")]
+    AlreadyExists {
+        /// The object.
+        object: String,
+    },
+    /// A compare-and-swap found another version than the expected one (I9).
+    #[error("{object}: the object is not the expected version any more")]
+    Precondition {
+        /// The object.
+        object: String,
+    },
+    /// Credentials are wrong or not sufficient.
+    #[error("{object}: access was denied: {cause}")]
+    Denied {
+        /// The object or place.
+        object: String,
+        /// What the store said.
+        cause: String,
+    },
+    /// The store is away, overloaded or gave an answer that says nothing.
+    #[error("{object}: the store is not available: {cause}")]
+    Unavailable {
+        /// The object or place.
+        object: String,
+        /// What happened.
+        cause: String,
+        /// Whether the same request can succeed when it is repeated soon.
+        retryable: bool,
+    },
+    /// No answer within the deadline. What was asked for may have been done.
+    #[error("{object}: no answer within {after:?}")]
+    Timeout {
+        /// The object or place.
+        object: String,
+        /// The deadline.
+        after: Duration,
+    },
+    /// No space, or a quota is used up.
+    #[error("{object}: the store is full: {cause}")]
+    Full {
+        /// The object or place.
+        object: String,
+        /// What the store said.
+        cause: String,
+    },
+    /// What came back is not what it must be.
+    #[error("{object}: {cause}")]
+    Corrupt {
+        /// The object.
+        object: String,
+        /// What is wrong.
+        cause: String,
+    },
+    /// The object is larger than the caller allows.
+    #[error("{object}: the object has {size} bytes, more than the {max} that it may have")]
+    TooLarge {
+        /// The object.
+        object: String,
+        /// Its size in bytes.
+        size: u64,
+        /// The caller's bound in bytes.
+        max: u64,
+    },
+    /// A range begins behind the end of the object.
+    #[error("{object}: the range from byte {start} begins behind the end of the object")]
+    OutOfRange {
+        /// The object.
+        object: String,
+        /// First byte of the range.
+        start: u64,
+    },
+    /// This store, or this version of Seawall, can't do that.
+    #[error("{object}: {cause}")]
+    Unsupported {
+        /// The object or place.
+        object: String,
+        /// What can't be done.
+        cause: String,
+    },
+    /// A URL or a setting is wrong. Nothing was tried.
+    #[error("{object}: {cause}")]
+    InvalidUrl {
+        /// The URL without secrets, or the setting's name.
+        object: String,
+        /// What is wrong.
+        cause: String,
+        /// What to write instead.
+        next: String,
+    },
+    /// A name is no [`crate::ObjectKey`]. Nothing was tried.
+    #[error("{object}: not an object key: {cause}")]
+    InvalidKey {
+        /// The name, with control characters escaped.
+        object: String,
+        /// What is wrong.
+        cause: String,
+    },
+}
+
+impl Error {
+    /// Whether repeating the same request soon can succeed.
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Self::Unavailable { retryable: true, .. } | Self::Timeout { .. })
+    }
+
+    /// Whether the request may have taken effect although it failed, so that only reading back tells.
+    pub fn is_ambiguous(&self) -> bool {
+        matches!(self, Self::Unavailable { .. } | Self::Timeout { .. } | Self::Corrupt { .. })
+    }
+
+    /// Whether the object was not there.
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, Self::NotFound { .. })
+    }
+
+    /// The decision that an error of the operating system stands for.
+    pub(crate) fn from_io(object: impl Into<String>, error: &io::Error) -> Self {
+        let object = object.into();
+        let cause = error.to_string();
+        match error.kind() {
+            io::ErrorKind::NotFound => Self::NotFound { object },
+            io::ErrorKind::AlreadyExists => Self::AlreadyExists { object },
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Self::Denied { object, cause },
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+                Self::Full { object, cause }
+            }
+            io::ErrorKind::NotADirectory | io::ErrorKind::IsADirectory | io::ErrorKind::InvalidFilename => {
+                Self::InvalidKey { object, cause }
+            }
+            io::ErrorKind::Unsupported => Self::Unsupported { object, cause },
+            io::ErrorKind::Interrupted
+            | io::ErrorKind::ResourceBusy
+            | io::ErrorKind::StaleNetworkFileHandle
+            | io::ErrorKind::WouldBlock
+            | io::ErrorKind::TimedOut => Self::Unavailable { object, cause, retryable: true },
+            _ => Self::Unavailable { object, cause, retryable: false },
+        }
+    }
+
+    /// The object it happened to.
+    pub fn object(&self) -> &str {
+        match self {
+            Self::NotFound { object }
+            | Self::Missing { object, .. }
+            | Self::AlreadyExists { object }
+            | Self::Precondition { object }
+            | Self::Denied { object, .. }
+            | Self::Unavailable { object, .. }
+            | Self::Timeout { object, .. }
+            | Self::Full { object, .. }
+            | Self::Corrupt { object, .. }
+            | Self::TooLarge { object, .. }
+            | Self::OutOfRange { object, .. }
+            | Self::Unsupported { object, .. }
+            | Self::InvalidUrl { object, .. }
+            | Self::InvalidKey { object, .. } => object,
+        }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let object = error.object().to_owned();
+        let (kind, code, cause, next) = match error {
+            Error::NotFound { .. } => (
+                Kind::NotFound,
+                "vault.not-found",
+                "there is no such object".to_owned(),
+                "check the name; `seawall timeline` lists what there is".to_owned(),
+            ),
+            Error::Missing { cause, .. } => {
+                (Kind::NotFound, "vault.missing", cause, "create the bucket, or check its name and region".to_owned())
+            }
+            Error::AlreadyExists { .. } => (
+                Kind::Conflict,
+                "vault.exists",
+                "the object exists already, with other content: another writer uses this place".to_owned(),
+                "stop the other writer, or give this database a place of its own".to_owned(),
+            ),
+            Error::Precondition { .. } => (
+                Kind::Conflict,
+                "vault.changed",
+                "another writer changed the object in between".to_owned(),
+                "stop the other writer, or give this database a place of its own".to_owned(),
+            ),
+            Error::Denied { cause, .. } => (
+                Kind::Denied,
+                "vault.denied",
+                format!("access was denied: {cause}"),
+                "check the credentials and what they allow (read, write, list, delete)".to_owned(),
+            ),
+            Error::Unavailable { cause, .. } => (
+                Kind::Unavailable,
+                "vault.unavailable",
+                format!("the store is not available: {cause}"),
+                "check the address and that the store is up, then try again".to_owned(),
+            ),
+            Error::Timeout { after, .. } => (
+                Kind::Unavailable,
+                "vault.timeout",
+                format!("no answer within {after:?}"),
+                "check the network to the store, then try again".to_owned(),
+            ),
+            Error::Full { cause, .. } => (
+                Kind::Unavailable,
+                "vault.full",
+                format!("the store is full: {cause}"),
+                "make space or raise the quota".to_owned(),
+            ),
+            Error::Corrupt { cause, .. } => (
+                Kind::Corrupt,
+                "vault.corrupt",
+                cause,
+                "run `seawall verify` on the vault to see what else is damaged".to_owned(),
+            ),
+            Error::TooLarge { size, max, .. } => (
+                Kind::Corrupt,
+                "vault.too-large",
+                format!("the object has {size} bytes, more than the {max} that it may have"),
+                "look at what wrote it; it is none of Seawall's objects".to_owned(),
+            ),
+            Error::OutOfRange { start, .. } => (
+                Kind::Corrupt,
+                "vault.short",
+                format!("the object ends before byte {start}"),
+                "run `seawall verify` on the vault to see what else is damaged".to_owned(),
+            ),
+            Error::Unsupported { cause, .. } => {
+                (Kind::Usage, "vault.unsupported", cause, "use another place for this vault".to_owned())
+            }
+            Error::InvalidUrl { cause, next, .. } => (Kind::Usage, "vault.url", cause, next),
+            Error::InvalidKey { cause, .. } => (
+                Kind::Refused,
+                "vault.key",
+                format!("not an object key: {cause}"),
+                "use names without `..`, empty segments or control characters".to_owned(),
+            ),
+        };
+        Failure::new(kind, code, object, cause, next)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_operating_system_says_becomes_a_decision() {
+        let decide = |kind: io::ErrorKind| Error::from_io("x", &io::Error::from(kind));
+        assert!(matches!(decide(io::ErrorKind::NotFound), Error::NotFound { .. }));
+        assert!(matches!(decide(io::ErrorKind::StorageFull), Error::Full { .. }));
+        assert!(matches!(decide(io::ErrorKind::PermissionDenied), Error::Denied { .. }));
+        assert!(decide(io::ErrorKind::Interrupted).is_retryable());
+        assert!(!decide(io::ErrorKind::Other).is_retryable());
+    }
+
+    #[test]
+    fn failures_say_what_to_do() {
+        let error = Error::Missing { object: "s3://nope".into(), cause: "the bucket does not exist".into() };
+        let failure = Failure::from(error);
+        assert_eq!((failure.kind, failure.code), (Kind::NotFound, "vault.missing"));
+        assert!(failure.next.contains("create the bucket"), "{}", failure.next);
+    }
+}

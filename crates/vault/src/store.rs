@@ -1,0 +1,189 @@
+//! The contract between the vault and a backend: small, object safe, one raw attempt per call.
+//!
+//! A backend does no retry, keeps no deadline (other than those of its connections) and no counts; [`crate::Vault`]
+//! does. Every backend passes the one suite in `conformance`; what a backend can't do it says in [`Abilities`], never
+//! by doing something weaker in silence. Dropping any future leaves what a crash would leave: the object whole or not
+//! there, never a part of it under its name (I2).
+
+use std::fmt;
+use std::ops::Range;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::stream::BoxStream;
+use seawall_core::Moment;
+
+use crate::{Error, ObjectKey, Prefix};
+
+/// How the objects of a database are named in this kind of place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Layout {
+    /// Like a folder: Litestream's `ltx/<level>/` names.
+    Files,
+    /// Like a bucket: Litestream's `<level as four hex digits>/` names.
+    Objects,
+}
+
+/// A version of an object, opaque; equal versions have equal tags. Where a tag is a hash of the content, equal content
+/// has equal tags, which is why everything written under a condition carries a nonce.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Tag(String);
+
+impl Tag {
+    /// A tag as the store writes it.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The tag as the store writes it.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Tag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// When a write may take effect.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Condition {
+    /// Whatever is there.
+    #[default]
+    Always,
+    /// Only where nothing is; else [`Error::AlreadyExists`].
+    Create,
+    /// Only over exactly this version; else, and where nothing is, [`Error::Precondition`].
+    Match(Tag),
+}
+
+/// How to write an object.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PutOptions {
+    /// When the write may take effect.
+    pub condition: Condition,
+    /// The object's logical time, which [`Store::head`] returns; with milliseconds. Stores that can't keep it say so
+    /// in [`Abilities::stamps`].
+    pub stamp: Option<Moment>,
+}
+
+/// What is known about an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Meta {
+    /// Bytes.
+    pub size: u64,
+    /// When the store last changed it, by the store's clock; the stamp where the backend keeps it there (`file`).
+    pub modified: Moment,
+    /// Its version.
+    pub tag: Option<Tag>,
+    /// Its logical time, if it was written with one.
+    pub stamp: Option<Moment>,
+}
+
+/// One object of a listing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Its name.
+    pub key: ObjectKey,
+    /// Bytes.
+    pub size: u64,
+    /// As in [`Meta::modified`].
+    pub modified: Moment,
+    /// Its version where a listing tells it.
+    pub tag: Option<Tag>,
+}
+
+/// A stretch of a listing.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Page {
+    /// Objects in ascending order of the bytes of their keys.
+    pub entries: Vec<Entry>,
+    /// Where the next page begins; `None` at the end.
+    pub next: Option<ObjectKey>,
+}
+
+/// An object's bytes on their way.
+pub struct Body {
+    /// The whole object's size where the answer told it.
+    pub size: Option<u64>,
+    /// The object's version where the answer told it.
+    pub tag: Option<Tag>,
+    /// The bytes of the range, in order. Ends early only by a broken connection, which the reader notices by counting.
+    pub stream: BoxStream<'static, Result<Bytes, Error>>,
+}
+
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Body").field("size", &self.size).field("tag", &self.tag).finish_non_exhaustive()
+    }
+}
+
+/// What a backend promises by its kind. What the server behind it really does only a probe tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Abilities {
+    /// [`Condition::Create`] is exact under races.
+    pub create: bool,
+    /// [`Condition::Match`] is exact under races.
+    pub update: bool,
+    /// Stamps are kept.
+    pub stamps: bool,
+    /// The most keys that one [`Store::delete`] takes.
+    pub delete_batch: usize,
+    /// The smallest part of a streamed upload, the last one excepted.
+    pub smallest_part: usize,
+    /// The most parts of a streamed upload.
+    pub most_parts: usize,
+}
+
+/// A backend: one kind of place.
+#[async_trait]
+pub trait Store: Send + Sync + fmt::Debug {
+    /// The place as a URL without secrets, without a `/` at its end.
+    fn url(&self) -> String;
+
+    /// How objects are named here.
+    fn layout(&self) -> Layout;
+
+    /// What this backend promises.
+    fn abilities(&self) -> Abilities;
+
+    /// Writes a whole object. `Ok` means that it is durable (I1) and visible to every later call, also of others.
+    /// After an error other than a refusal it may be there or not. Returns the new version where the store tells it.
+    async fn put(&self, key: &ObjectKey, body: Bytes, options: &PutOptions) -> Result<Option<Tag>, Error>;
+
+    /// Begins an object that is written in parts and appears, whole, with [`Multipart::complete`], at which the
+    /// condition holds. At most `in_flight` parts are in memory beside the one being handed over.
+    async fn begin(&self, key: &ObjectKey, options: &PutOptions, in_flight: usize)
+    -> Result<Box<dyn Multipart>, Error>;
+
+    /// Reads an object, or the bytes of `range` (not empty). A range that ends behind the object is cut; one that
+    /// begins at or behind its end is [`Error::OutOfRange`].
+    async fn get(&self, key: &ObjectKey, range: Option<Range<u64>>) -> Result<Body, Error>;
+
+    /// What is known about an object; [`Error::NotFound`] where there is none.
+    async fn head(&self, key: &ObjectKey) -> Result<Meta, Error>;
+
+    /// Lists keys below `prefix`, in all folders, that sort behind `start_after`, at most about `limit` of them. What
+    /// was there before the listing began and was not deleted since is in it. Names that are no keys are left out.
+    async fn list(&self, prefix: &Prefix, start_after: Option<&ObjectKey>, limit: usize) -> Result<Page, Error>;
+
+    /// Deletes objects, at most [`Abilities::delete_batch`]; one result per key, in order. A missing object is deleted.
+    async fn delete(&self, keys: &[ObjectKey]) -> Result<Vec<Result<(), Error>>, Error>;
+}
+
+/// An object being written in parts. Dropped before completion it leaves nothing visible; [`Multipart::abort`] also
+/// frees what it occupies.
+#[async_trait]
+pub trait Multipart: Send {
+    /// Takes the next part, a list of chunks. Returns when there is room for another one, so that a slow store slows
+    /// the writer. After a retryable error nothing was taken, and the call can be repeated.
+    async fn write(&mut self, part: Vec<Bytes>) -> Result<(), Error>;
+
+    /// Makes the object visible and durable, as [`Store::put`] does. Can be repeated after a retryable error.
+    async fn complete(&mut self) -> Result<Option<Tag>, Error>;
+
+    /// Gives the upload up and frees what it occupies.
+    async fn abort(&mut self) -> Result<(), Error>;
+}

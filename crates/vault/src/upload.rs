@@ -1,0 +1,290 @@
+//! An object of any size, written in order with bounded memory, create-only.
+//!
+//! Bytes are handed on by parts without copying. Until the first part is full nothing is asked of the store, and an
+//! object that stays below it is one PUT. Memory: the part being collected, and the parts in flight. Dropped before
+//! [`Upload::finish`], nothing is visible; what the store holds of it is given up as well as that can be done.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::TryStreamExt;
+use seawall_core::Moment;
+
+use crate::counts::Operation;
+use crate::reading;
+use crate::settle::{self, Owner, SAMPLE, Sample};
+use crate::{Condition, Created, Error, Multipart, ObjectKey, PutOptions, Vault};
+
+/// How long a dropped upload is given to tidy up.
+const FAREWELL: Duration = Duration::from_secs(10);
+
+/// A streamed write.
+pub struct Upload {
+    vault: Vault,
+    key: ObjectKey,
+    stamp: Option<Moment>,
+    pending: Vec<Bytes>,
+    pending_bytes: usize,
+    parts: usize,
+    part_size: usize,
+    sink: Option<Box<dyn Multipart>>,
+    sample: Sample,
+    failed: bool,
+}
+
+impl std::fmt::Debug for Upload {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Upload").field("key", &self.key).field("bytes", &self.sample.size).finish_non_exhaustive()
+    }
+}
+
+impl Upload {
+    pub(crate) fn new(vault: Vault, key: ObjectKey, stamp: Option<Moment>) -> Self {
+        let part_size = part_size(vault.policy().part_size, vault.abilities().smallest_part, 0, usize::MAX);
+        Self {
+            vault,
+            key,
+            stamp,
+            pending: Vec::new(),
+            pending_bytes: 0,
+            parts: 0,
+            part_size,
+            sink: None,
+            sample: Sample::default(),
+            failed: false,
+        }
+    }
+
+    /// Says how large the object will be at most, so that its parts are large enough where the store bounds their
+    /// number. To be called before the first write; without it parts grow when many have been written.
+    #[must_use]
+    pub fn expecting(mut self, bytes: u64) -> Self {
+        let abilities = self.vault.abilities();
+        self.part_size = part_size(self.vault.policy().part_size, abilities.smallest_part, bytes, abilities.most_parts);
+        self
+    }
+
+    /// Bytes taken so far.
+    pub fn written(&self) -> u64 {
+        self.sample.size
+    }
+
+    /// Takes the next bytes. Waits while the store is behind.
+    ///
+    /// # Errors
+    /// After any error the upload is over.
+    pub async fn write(&mut self, mut bytes: Bytes) -> Result<(), Error> {
+        self.check()?;
+        self.sample.extend(&bytes);
+        while !bytes.is_empty() {
+            let most = grown(self.part_size, self.parts, self.vault.abilities().most_parts);
+            let chunk = bytes.split_to(bytes.len().min(most.saturating_sub(self.pending_bytes)));
+            self.pending_bytes += chunk.len();
+            self.pending.push(chunk);
+            if self.pending_bytes >= most {
+                self.flush().await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the object visible and durable, if the name is free.
+    ///
+    /// # Errors
+    /// [`Error::AlreadyExists`] when another object has the name.
+    pub async fn finish(mut self) -> Result<Created, Error> {
+        self.check()?;
+        if self.sink.is_none() {
+            let bytes = join(std::mem::take(&mut self.pending));
+            return self.vault.clone().create(&self.key.clone(), bytes, self.stamp).await;
+        }
+        if !self.pending.is_empty() {
+            self.flush().await?;
+        }
+        let outcome = self.complete().await;
+        match outcome {
+            Ok(()) => {
+                self.sink = None;
+                Ok(Created::Fresh)
+            }
+            Err(error) => self.settle(error).await,
+        }
+    }
+
+    /// Gives the upload up.
+    pub async fn abort(mut self) -> Result<(), Error> {
+        self.pending.clear();
+        let Some(mut sink) = self.sink.take() else { return Ok(()) };
+        let object = self.vault.object(&self.key);
+        self.vault.inner.retrier.once(Operation::Upload, &object, 0, sink.abort()).await
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        if self.failed {
+            let cause = "the upload was given up by an earlier error".to_owned();
+            return Err(Error::Unavailable { object: self.vault.object(&self.key), cause, retryable: false });
+        }
+        Ok(())
+    }
+
+    /// Hands the pending bytes over as one part.
+    async fn flush(&mut self) -> Result<(), Error> {
+        // A future that is dropped half way leaves an unknown number of parts: no more then.
+        self.failed = true;
+        if self.sink.is_none() {
+            self.sink = Some(self.begin().await?);
+        }
+        let Some(sink) = self.sink.as_mut() else { return self.check() };
+        let retrier = &self.vault.inner.retrier;
+        let (part, size) = (std::mem::take(&mut self.pending), self.pending_bytes as u64);
+        if let Some(throttle) = &retrier.policy.upload {
+            throttle.take(size).await;
+        }
+        let object = self.vault.object(&self.key);
+        let mut waits = retrier.waits(size);
+        loop {
+            retrier.counters.sent(size);
+            match retrier.once(Operation::Upload, &object, size, sink.write(part.clone())).await {
+                Ok(()) => break,
+                // Our own deadline cut the call off in an unknown state; only the store's answers can be repeated.
+                Err(error @ Error::Timeout { .. }) => return Err(error),
+                Err(error) => waits.after(error).await?,
+            }
+        }
+        self.parts += 1;
+        self.pending_bytes = 0;
+        self.failed = false;
+        Ok(())
+    }
+
+    async fn begin(&self) -> Result<Box<dyn Multipart>, Error> {
+        if self.vault.looks_first() && self.vault.head(&self.key).await?.is_some() {
+            return Err(Error::AlreadyExists { object: self.vault.object(&self.key) });
+        }
+        let condition = if self.vault.looks_first() { Condition::Always } else { Condition::Create };
+        let options = PutOptions { condition, stamp: self.stamp };
+        let store = &self.vault.inner.store;
+        let retrier = &self.vault.inner.retrier;
+        let in_flight = retrier.policy.parts_in_flight.max(1);
+        let object = self.vault.object(&self.key);
+        retrier.run(Operation::Upload, &object, 0, || store.begin(&self.key, &options, in_flight)).await
+    }
+
+    async fn complete(&mut self) -> Result<(), Error> {
+        let Some(sink) = self.sink.as_mut() else { return Ok(()) };
+        let retrier = &self.vault.inner.retrier;
+        let object = self.vault.object(&self.key);
+        // Parts may still be in flight, and a server may need long to join them.
+        let bytes = self.sample.size;
+        let mut waits = retrier.waits(bytes);
+        loop {
+            match retrier.once(Operation::Upload, &object, bytes, sink.complete()).await {
+                Ok(_) => return Ok(()),
+                Err(error @ Error::Timeout { .. }) => return Err(error),
+                Err(error) => waits.after(error).await?,
+            }
+        }
+    }
+
+    /// Finds out what a completion that ended in `error` came to.
+    async fn settle(&mut self, error: Error) -> Result<Created, Error> {
+        // A repeated completion finds its upload gone: the first one did it, or someone gave it up.
+        let unclear = error.is_ambiguous() || error.is_not_found();
+        let refused = matches!(error, Error::AlreadyExists { .. } | Error::Precondition { .. });
+        if !refused && !unclear {
+            return Err(error);
+        }
+        match self.owner().await {
+            Ok(Owner::Ours) => {
+                if !refused {
+                    // Completed, so there is nothing to give up.
+                    self.sink = None;
+                }
+                Ok(Created::Adopted)
+            }
+            Ok(Owner::Theirs) => Err(Error::AlreadyExists { object: self.vault.object(&self.key) }),
+            Ok(Owner::Nobody) | Err(_) => Err(error),
+        }
+    }
+
+    async fn owner(&self) -> Result<Owner, Error> {
+        let Some(meta) = self.vault.head(&self.key).await? else { return Ok(Owner::Nobody) };
+        if meta.size != self.sample.size {
+            return Ok(Owner::Theirs);
+        }
+        let size = meta.size;
+        let sample = SAMPLE as u64;
+        let mut found = Sample { size, ..Sample::default() };
+        found.head = self.bytes(0..sample.min(size)).await?;
+        found.tail = self.bytes(size.saturating_sub(sample)..size).await?;
+        Ok(settle::sampled(&self.sample, Some(&found)))
+    }
+
+    async fn bytes(&self, range: std::ops::Range<u64>) -> Result<Vec<u8>, Error> {
+        let chunks: Vec<Bytes> =
+            reading::stream(self.vault.clone(), self.key.clone(), Some(range), Some(SAMPLE as u64))
+                .try_collect()
+                .await?;
+        Ok(chunks.concat())
+    }
+}
+
+impl Drop for Upload {
+    fn drop(&mut self) {
+        let Some(mut sink) = self.sink.take() else { return };
+        // Best effort, as the module says: without a runtime the store's own expiry of uploads does it.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                let _ = tokio::time::timeout(FAREWELL, sink.abort()).await;
+            });
+        }
+    }
+}
+
+fn join(mut chunks: Vec<Bytes>) -> Bytes {
+    match chunks.len() {
+        0 => Bytes::new(),
+        1 => chunks.remove(0),
+        _ => chunks.concat().into(),
+    }
+}
+
+/// The size of parts for an object of `expected` bytes (0: unknown) in at most `most` parts.
+fn part_size(wanted: usize, smallest: usize, expected: u64, most: usize) -> usize {
+    // A tenth of the parts in reserve, in case that the expectation was too small.
+    let share = expected / (most as u64 / 10 * 9).max(1) + 1;
+    wanted.max(smallest).max(usize::try_from(share).unwrap_or(usize::MAX)).max(1)
+}
+
+/// The size of the next part: larger ones when half of the parts are used up, so that an upload of unknown size ends
+/// at four times the bytes and not at the store's number of parts.
+fn grown(size: usize, parts: usize, most: usize) -> usize {
+    if parts < most / 2 { size } else { size.saturating_mul(8) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_fit_the_store() {
+        const MIB: usize = 1 << 20;
+        assert_eq!(part_size(8 * MIB, 5 * MIB, 0, 10_000), 8 * MIB);
+        assert_eq!(part_size(MIB, 5 * MIB, 0, 10_000), 5 * MIB, "never below the store's own bound");
+        assert_eq!(part_size(8 * MIB, 1, u64::MAX, usize::MAX), 8 * MIB, "no bound on parts");
+        let terabyte = 1_u64 << 40;
+        let size = part_size(8 * MIB, 5 * MIB, terabyte, 10_000);
+        assert!(terabyte / size as u64 <= 9_000, "{size}");
+        assert_eq!(grown(8 * MIB, 4_999, 10_000), 8 * MIB);
+        assert_eq!(grown(8 * MIB, 5_000, 10_000), 64 * MIB);
+        assert_eq!(grown(8 * MIB, 1 << 40, usize::MAX), 8 * MIB);
+    }
+
+    #[test]
+    fn nothing_is_copied_for_one_chunk() {
+        let chunk = Bytes::from(vec![1; 100]);
+        assert_eq!(join(vec![chunk.clone()]).as_ptr(), chunk.as_ptr());
+        assert_eq!(join(vec![chunk.clone(), chunk]).len(), 200);
+        assert!(join(Vec::new()).is_empty());
+    }
+}

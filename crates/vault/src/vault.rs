@@ -1,0 +1,375 @@
+//! The facade that every engine uses: whole objects, listing, deletion, and the settlement of what is unclear.
+//!
+//! Built over any [`Store`]. Cheap to clone; clones share connections, counts and bandwidth. Everything here is bounded
+//! by the [`Policy`] (I7), and dropping a future leaves what a crash would leave.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use futures::stream::{self, Stream};
+use futures::{StreamExt, TryStreamExt};
+use seawall_core::Moment;
+
+use crate::counts::Operation;
+use crate::reading;
+use crate::retry::Retrier;
+use crate::settle::{self, Owner};
+use crate::{
+    Abilities, Condition, Counts, Entry, Environment, Error, FileStore, Layout, Meta, ObjectKey, Page, Policy, Prefix,
+    PutOptions, Store, Tag, Upload, VaultUrl,
+};
+
+/// Keys asked for with one listing request.
+const PAGE: usize = 1000;
+
+/// How a create-only write ended well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Created {
+    /// This write made the object.
+    Fresh,
+    /// The object was there already, byte for byte: an earlier attempt of ours whose answer was lost.
+    Adopted,
+}
+
+/// What a probe found that a store can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Capabilities {
+    /// A create-only write of a new object is taken.
+    pub create: bool,
+    /// A create-only write over an object is refused.
+    pub rejects_create: bool,
+    /// A compare-and-swap with the present version is taken.
+    pub update: bool,
+    /// A compare-and-swap with an old version is refused.
+    pub rejects_stale_update: bool,
+}
+
+impl Capabilities {
+    /// Whether two writers are told apart by the store itself. If not, [`Vault::create`] looks before it writes, and
+    /// two writers in the same moment are not noticed.
+    pub fn exclusive_create(&self) -> bool {
+        self.create && self.rejects_create
+    }
+
+    /// Whether compare-and-swap can be trusted.
+    pub fn exclusive_update(&self) -> bool {
+        self.update && self.rejects_stale_update
+    }
+}
+
+/// A place that keeps objects.
+#[derive(Clone)]
+pub struct Vault {
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) retrier: Retrier,
+    pub(crate) url: String,
+    /// Whether create-only writes must look first, because the store takes every write.
+    degraded: std::sync::atomic::AtomicBool,
+}
+
+impl fmt::Debug for Vault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Vault").field(&self.inner.url).finish()
+    }
+}
+
+impl Vault {
+    /// Opens the place that a URL names. Makes no request; what is wrong with it shows at the first one.
+    pub async fn open(url: &VaultUrl, environment: &Environment, policy: Policy) -> Result<Self, Error> {
+        let _ = environment;
+        match url {
+            VaultUrl::File(path) => Ok(Self::new(Arc::new(FileStore::new(path)), policy)),
+        }
+    }
+
+    /// A vault over a store.
+    pub fn new(store: Arc<dyn Store>, policy: Policy) -> Self {
+        let (url, degraded) = (store.url(), !store.abilities().create);
+        Self { inner: Arc::new(Inner { store, retrier: Retrier::new(policy), url, degraded: degraded.into() }) }
+    }
+
+    /// The place, without secrets.
+    pub fn url(&self) -> &str {
+        &self.inner.url
+    }
+
+    /// How objects are named here.
+    pub fn layout(&self) -> Layout {
+        self.inner.store.layout()
+    }
+
+    /// What the backend promises; [`Vault::probe`] tells what the server really does.
+    pub fn abilities(&self) -> Abilities {
+        self.inner.store.abilities()
+    }
+
+    /// Requests and bytes so far, of this vault and its clones.
+    pub fn counts(&self) -> Counts {
+        self.inner.retrier.counters.snapshot()
+    }
+
+    /// The bounds that this vault works within.
+    pub fn policy(&self) -> &Policy {
+        &self.inner.retrier.policy
+    }
+
+    /// The object's URL without secrets, for messages.
+    pub fn object(&self, key: &ObjectKey) -> String {
+        format!("{}/{key}", self.inner.url)
+    }
+
+    /// Makes an object where none is (I2, I9). When the store refuses, or no answer can be had, what stands there is
+    /// read back: equal bytes are our own earlier attempt, which is why `bytes` must hold a nonce.
+    ///
+    /// # Errors
+    /// [`Error::AlreadyExists`] when another object has the name.
+    pub async fn create(&self, key: &ObjectKey, bytes: Bytes, stamp: Option<Moment>) -> Result<Created, Error> {
+        if self.looks_first() {
+            match self.owner(key, &bytes).await? {
+                Owner::Ours => return Ok(Created::Adopted),
+                Owner::Theirs => return Err(Error::AlreadyExists { object: self.object(key) }),
+                Owner::Nobody => {}
+            }
+        }
+        let condition = if self.looks_first() { Condition::Always } else { Condition::Create };
+        match self.write(key, &bytes, PutOptions { condition, stamp }).await {
+            Ok(_) => Ok(Created::Fresh),
+            Err(error) => self.settle(key, &bytes, error).await.map(|()| Created::Adopted),
+        }
+    }
+
+    /// Replaces an object that still is the version `expected`, and returns the new version. Settled as
+    /// [`Vault::create`] is, so `bytes` must hold a nonce.
+    ///
+    /// # Errors
+    /// [`Error::Precondition`] when it is another version or gone.
+    pub async fn replace(&self, key: &ObjectKey, bytes: Bytes, expected: &Tag) -> Result<Tag, Error> {
+        let options = PutOptions { condition: Condition::Match(expected.clone()), stamp: None };
+        match self.write(key, &bytes, options).await {
+            Ok(Some(tag)) => return Ok(tag),
+            Ok(None) => {}
+            Err(error) => self.settle(key, &bytes, error).await?,
+        }
+        match self.head(key).await? {
+            Some(Meta { tag: Some(tag), .. }) => Ok(tag),
+            _ => Err(Error::Precondition { object: self.object(key) }),
+        }
+    }
+
+    /// Writes an object whatever is there.
+    pub async fn put(&self, key: &ObjectKey, bytes: Bytes, stamp: Option<Moment>) -> Result<(), Error> {
+        self.write(key, &bytes, PutOptions { condition: Condition::Always, stamp }).await.map(drop)
+    }
+
+    /// Begins an object of any size that is written in order and appears, whole, when it is finished. No request is
+    /// made before the first part is full.
+    pub fn upload(&self, key: &ObjectKey, stamp: Option<Moment>) -> Upload {
+        Upload::new(self.clone(), key.clone(), stamp)
+    }
+
+    /// Reads an object, or a range of it, into memory.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`] when it has more than `max` bytes: sizes that come from a store are hostile (I11).
+    pub async fn read(&self, key: &ObjectKey, range: Option<Range<u64>>, max: u64) -> Result<Bytes, Error> {
+        let mut chunks = Box::pin(reading::stream(self.clone(), key.clone(), range, Some(max)));
+        let Some(first) = chunks.try_next().await? else { return Ok(Bytes::new()) };
+        let Some(second) = chunks.try_next().await? else { return Ok(first) };
+        let mut all = BytesMut::from(&first[..]);
+        all.extend_from_slice(&second);
+        while let Some(chunk) = chunks.try_next().await? {
+            all.extend_from_slice(&chunk);
+        }
+        Ok(all.freeze())
+    }
+
+    /// Reads an object, or a range of it, as a stream that goes on where a broken connection ended. An object that
+    /// changes while it is read is an error, never a mixture.
+    pub fn stream(
+        &self,
+        key: &ObjectKey,
+        range: Option<Range<u64>>,
+    ) -> impl Stream<Item = Result<Bytes, Error>> + Send + 'static {
+        reading::stream(self.clone(), key.clone(), range, None)
+    }
+
+    /// What is known about an object; `None` where there is none.
+    pub async fn head(&self, key: &ObjectKey) -> Result<Option<Meta>, Error> {
+        let store = &self.inner.store;
+        match self.inner.retrier.run(Operation::Head, &self.object(key), 0, || store.head(key)).await {
+            Ok(meta) => Ok(Some(meta)),
+            Err(Error::NotFound { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// All objects below `prefix` whose keys sort behind `start_after`, in the order of their keys.
+    pub async fn list(&self, prefix: &Prefix, start_after: Option<&ObjectKey>) -> Result<Vec<Entry>, Error> {
+        self.entries(prefix, start_after).try_collect().await
+    }
+
+    /// As [`Vault::list`], a page in memory at a time.
+    pub fn entries(
+        &self,
+        prefix: &Prefix,
+        start_after: Option<&ObjectKey>,
+    ) -> impl Stream<Item = Result<Entry, Error>> + Send + 'static {
+        let (vault, prefix) = (self.clone(), prefix.clone());
+        let pages = stream::try_unfold(Some(start_after.cloned()), move |at| {
+            let (vault, prefix) = (vault.clone(), prefix.clone());
+            async move {
+                let Some(after) = at else { return Ok(None) };
+                let page = vault.page(&prefix, after.as_ref()).await?;
+                Ok::<_, Error>(Some((stream::iter(page.entries.into_iter().map(Ok)), page.next.map(Some))))
+            }
+        });
+        pages.try_flatten().boxed()
+    }
+
+    async fn page(&self, prefix: &Prefix, after: Option<&ObjectKey>) -> Result<Page, Error> {
+        let store = &self.inner.store;
+        let page =
+            self.inner.retrier.run(Operation::List, &self.inner.url, 0, || store.list(prefix, after, PAGE)).await?;
+        // A store whose pages don't move on would be listed for ever.
+        if let (Some(next), Some(after)) = (&page.next, after)
+            && next <= after
+        {
+            let cause = "the listing repeats itself".to_owned();
+            return Err(Error::Corrupt { object: format!("{}/{}", self.inner.url, prefix.as_str()), cause });
+        }
+        Ok(page)
+    }
+
+    /// Deletes objects; those that are not there count as deleted. All are tried, and the first error is returned.
+    pub async fn delete(&self, keys: &[ObjectKey]) -> Result<(), Error> {
+        let (store, retrier) = (&self.inner.store, &self.inner.retrier);
+        let mut worst = Ok(());
+        for batch in keys.chunks(store.abilities().delete_batch.max(1)) {
+            let mut left = batch.to_vec();
+            let mut waits = retrier.waits(0);
+            loop {
+                let outcome = retrier.once(Operation::Delete, &self.inner.url, 0, store.delete(&left)).await;
+                let (again, error) = match outcome {
+                    Ok(results) => undeleted(&left, results),
+                    Err(error) => (left.clone(), Some(error)),
+                };
+                let Some(error) = error else { break };
+                if let Err(error) = waits.after(error).await {
+                    worst = worst.and(Err(error));
+                    break;
+                }
+                left = again;
+            }
+        }
+        worst
+    }
+
+    /// Tries what the store does with conditions, on an object of its own that it deletes afterwards. From then on
+    /// [`Vault::create`] works by what was found.
+    pub async fn probe(&self) -> Result<Capabilities, Error> {
+        let nonce = self.inner.retrier.nonce();
+        let key = ObjectKey::new(format!("seawall/probe-{nonce:016x}"))?;
+        let outcome = self.try_conditions(&key, nonce).await;
+        let cleaned = self.delete(std::slice::from_ref(&key)).await;
+        let capabilities = outcome?;
+        cleaned?;
+        self.inner.degraded.store(!capabilities.exclusive_create(), std::sync::atomic::Ordering::Relaxed);
+        Ok(capabilities)
+    }
+
+    async fn try_conditions(&self, key: &ObjectKey, nonce: u64) -> Result<Capabilities, Error> {
+        let body = |round: u8| Bytes::from(format!("seawall probe {nonce:016x} {round}"));
+        let put = |round: u8, condition: Condition| self.write_as(key, body(round), condition);
+        let mut found =
+            Capabilities { create: false, rejects_create: false, update: false, rejects_stale_update: false };
+        found.create = taken(put(1, Condition::Create).await)?;
+        if !found.create {
+            self.put(key, body(1), None).await?;
+        }
+        found.rejects_create = !taken(put(2, Condition::Create).await)?;
+        self.put(key, body(3), None).await?;
+        let Some(Meta { tag: Some(old), .. }) = self.head(key).await? else { return Ok(found) };
+        found.update = taken(put(4, Condition::Match(old.clone())).await)?;
+        self.put(key, body(5), None).await?;
+        found.rejects_stale_update = !taken(put(6, Condition::Match(old)).await)?;
+        Ok(found)
+    }
+
+    async fn write_as(&self, key: &ObjectKey, body: Bytes, condition: Condition) -> Result<Option<Tag>, Error> {
+        self.write(key, &body, PutOptions { condition, stamp: None }).await
+    }
+
+    pub(crate) fn looks_first(&self) -> bool {
+        self.inner.degraded.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
+    async fn write(&self, key: &ObjectKey, bytes: &Bytes, options: PutOptions) -> Result<Option<Tag>, Error> {
+        let Inner { store, retrier, .. } = &*self.inner;
+        let size = bytes.len() as u64;
+        if let Some(throttle) = &retrier.policy.upload {
+            throttle.take(size).await;
+        }
+        let attempt = || {
+            retrier.counters.sent(size);
+            store.put(key, bytes.clone(), &options)
+        };
+        retrier.run(Operation::Put, &self.object(key), size, attempt).await
+    }
+
+    /// Finds out what a write that ended in `error` came to; `Ok` when the object is ours.
+    async fn settle(&self, key: &ObjectKey, bytes: &Bytes, error: Error) -> Result<(), Error> {
+        let refused = matches!(error, Error::AlreadyExists { .. } | Error::Precondition { .. });
+        if !refused && !error.is_ambiguous() {
+            return Err(error);
+        }
+        match self.owner(key, bytes).await {
+            Ok(Owner::Ours) => Ok(()),
+            // Someone stands there now, whatever became of our attempt.
+            Ok(Owner::Theirs) if !refused => Err(Error::AlreadyExists { object: self.object(key) }),
+            // That nothing stands there may change yet, if an attempt is still under way: the first error stays.
+            Ok(_) | Err(_) => Err(error),
+        }
+    }
+
+    async fn owner(&self, key: &ObjectKey, bytes: &Bytes) -> Result<Owner, Error> {
+        let size = bytes.len() as u64;
+        match self.read(key, None, size).await {
+            Ok(found) => Ok(settle::whole(bytes, Some(&found))),
+            Err(Error::TooLarge { .. }) => Ok(Owner::Theirs),
+            Err(Error::NotFound { .. }) => Ok(settle::whole(bytes, None)),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Which keys of a batch are worth another attempt, and the error to judge that by: a final one, if there is any.
+fn undeleted(keys: &[ObjectKey], results: Vec<Result<(), Error>>) -> (Vec<ObjectKey>, Option<Error>) {
+    let mut again = Vec::new();
+    let mut worst: Option<Error> = None;
+    for (key, result) in keys.iter().zip(results) {
+        if let Err(error) = result {
+            if error.is_retryable() {
+                again.push(key.clone());
+            }
+            if worst.as_ref().is_none_or(Error::is_retryable) {
+                worst = Some(error);
+            }
+        }
+    }
+    (again, worst)
+}
+
+/// Whether a conditional write was taken; a store that doesn't know the condition doesn't take it.
+fn taken(result: Result<Option<Tag>, Error>) -> Result<bool, Error> {
+    match result {
+        Ok(_) => Ok(true),
+        Err(Error::AlreadyExists { .. } | Error::Precondition { .. } | Error::Unsupported { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
