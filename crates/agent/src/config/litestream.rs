@@ -1,0 +1,246 @@
+//! Litestream's format, `litestream.yml`, taken as it is.
+//!
+//! A key that Litestream knows either works here, or asks for something that holds here anyway, or is an error that
+//! says that this version doesn't do it. A key that Litestream doesn't know either is a warning, because Litestream
+//! itself passes over it.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::document::{Node, Value};
+use super::error::{Location, Problem};
+use super::expand::Environment;
+use super::fields::{At, Fields, parse_bool};
+use super::litestream_replica as replica;
+use super::native::exec_command;
+use super::{Config, DatabaseConfig, Format, SHUTDOWN_TIMEOUT, Warning, absolute};
+
+/// Reads the tree of a `litestream.yml`; relative paths begin at `directory`.
+pub(crate) fn read(tree: Node, file: &Path, directory: &Path, environment: &Environment) -> Result<Config, Location> {
+    let mut warnings = Vec::new();
+    let mut top = Fields::new("the top level", tree)?;
+    let exec = top.text("exec")?.map(|at| exec_command(&at)).transpose()?;
+    let (log_level, log_format) = logging(&mut top, &mut warnings)?;
+    let shutdown_timeout = top.duration("shutdown-timeout")?.map(|at| at.value).filter(|span| !span.is_zero());
+    let sync_timeout = top.positive_duration("shutdown-sync-timeout")?.map(|at| at.value);
+    top.positive_duration("shutdown-sync-interval")?;
+    refuse_services(&mut top)?;
+    refuse_retention(&mut top)?;
+    let defaults = replica::Defaults::read(&mut top)?;
+    let list = top.list("dbs")?.map_or(Vec::new(), |at| at.value);
+    warn_unknown(top, &mut warnings);
+
+    let mut databases = Vec::new();
+    for node in list {
+        let context = Context { directory, environment, defaults: &defaults };
+        let mut database = read_database(node, &context, &mut warnings)?;
+        database.shutdown_timeout = sync_timeout;
+        databases.push(database);
+    }
+    Ok(Config {
+        file: file.to_owned(),
+        format: Format::Litestream,
+        databases,
+        shutdown_timeout: shutdown_timeout.unwrap_or(SHUTDOWN_TIMEOUT),
+        log_level,
+        log_format,
+        exec,
+        warnings,
+    })
+}
+
+struct Context<'a> {
+    directory: &'a Path,
+    environment: &'a Environment,
+    defaults: &'a replica::Defaults,
+}
+
+fn read_database(node: Node, context: &Context<'_>, warnings: &mut Vec<Warning>) -> Result<DatabaseConfig, Location> {
+    let mut fields = Fields::new("dbs", node)?;
+    let line = fields.line;
+    for key in ["dir", "pattern", "recursive", "watch", "meta-dir"] {
+        refuse(&mut fields, key, "whole folders of databases are not done yet; list each database with its path")?;
+    }
+    refuse_snapshot(&mut fields)?;
+    let no_path = fields.missing("path");
+    let path = database_path(&fields.text("path")?.ok_or(no_path)?.value, context);
+    let meta = fields.text("meta-path")?.map(|at| expand_home(&at.value, context).join("seawall"));
+    fields.positive_duration("monitor-interval")?;
+    if let Some(At { line, value }) = fields.duration("checkpoint-interval")?
+        && !value.is_zero()
+    {
+        let text = "checkpoint-interval: checkpoints follow the size of the WAL alone, not the time".to_owned();
+        warnings.push(Warning { line, text });
+    }
+    let busy_timeout = fields.duration("busy-timeout")?.map(|at| at.value);
+    let checkpoint_pages = fields.count("min-checkpoint-page-count")?.map(|at| at.value);
+    if let Some(At { line, .. }) =
+        fields.parsed("truncate-page-n", "a whole number", |text| text.parse::<u32>().ok())?
+    {
+        let text = "truncate-page-n: a WAL that grew is cut without it, whenever nothing waits in it".to_owned();
+        warnings.push(Warning { line, text });
+    }
+    fields.parsed("max-sync-wal-bytes", "a whole number", |text| text.parse::<u64>().ok())?;
+    let restore_if_missing = fields.flag("restore-if-db-not-exists")?.is_some_and(|at| at.value);
+    let replica = the_replica(&mut fields)?;
+    warn_unknown(fields, warnings);
+    let replica = replica::read(replica, context.defaults, context.directory, warnings)?;
+    let mut place = replica.place;
+    replica::apply_environment(&mut place, context.environment);
+    Ok(DatabaseConfig {
+        name: path.display().to_string(),
+        path: absolute(&path, context.directory),
+        place,
+        state_dir: meta.map(|dir| absolute(&dir, context.directory)),
+        sync_interval: replica.sync_interval,
+        busy_timeout,
+        checkpoint_pages,
+        wal_limit: None,
+        sweep_interval: None,
+        shutdown_timeout: None,
+        restore_if_missing,
+        line,
+    })
+}
+
+/// The one replica: under `replica`, or as the only item of the older `replicas`.
+fn the_replica(fields: &mut Fields) -> Result<Node, Location> {
+    let missing = fields.missing("replica");
+    let one = fields.take("replica");
+    let several = fields.list("replicas")?;
+    match (one, several) {
+        (Some(node), None) => Ok(node),
+        (Some(_), Some(At { line, .. })) => {
+            Err(Problem::Contradiction("replica and replicas are both given".into()).at(line))
+        }
+        (None, Some(At { line, mut value })) => match (value.pop(), value.is_empty()) {
+            (Some(node), true) => Ok(node),
+            (Some(_), false) => {
+                let cause = "a database has exactly one replica, in Litestream as here".to_owned();
+                Err(Problem::Contradiction(cause).at(line))
+            }
+            (None, _) => Err(missing),
+        },
+        (None, None) => Err(missing),
+    }
+}
+
+fn logging(
+    top: &mut Fields,
+    warnings: &mut Vec<Warning>,
+) -> Result<(Option<crate::Level>, Option<crate::LogFormat>), Location> {
+    let Some(mut logging) = top.section("logging")? else { return Ok((None, None)) };
+    let level = logging.parsed("level", "trace, debug, info, warn or error", |text| text.parse().ok())?;
+    let format = match logging.text("type")? {
+        Some(At { line, value }) if value == "pretty" => {
+            let reason = "logs are text or json".to_owned();
+            return Err(Problem::Unsupported { key: "logging.type: pretty".into(), reason }.at(line));
+        }
+        Some(At { line, value }) => Some(value.parse().map_err(|found: String| {
+            Problem::Value { key: "type".into(), expected: "takes text or json".into(), found }.at(line)
+        })?),
+        None => None,
+    };
+    if let Some(At { line, value: false }) = logging.flag("stderr")? {
+        let text = "logging.stderr: the log goes to standard error, always".to_owned();
+        warnings.push(Warning { line, text });
+    }
+    refuse_unless_false(&mut logging, "source", "the log doesn't name source lines")?;
+    warn_unknown(logging, warnings);
+    Ok((level.map(|at| at.value), format))
+}
+
+/// What Litestream serves or reports beside replication.
+fn refuse_services(top: &mut Fields) -> Result<(), Location> {
+    refuse(top, "addr", "metrics over HTTP are not done yet")?;
+    refuse(top, "mcp-addr", "there is no MCP server")?;
+    refuse(top, "heartbeat-url", "heartbeats are not done yet")?;
+    top.duration("heartbeat-interval")?;
+    if let Some(mut socket) = top.section("socket")? {
+        refuse_unless_false(&mut socket, "enabled", "the control socket is not done yet")?;
+        for key in ["path", "permissions"] {
+            socket.take(key);
+        }
+        socket.finish()?;
+    }
+    if let Some(mut validation) = top.section("validation")? {
+        refuse_unless_zero(&mut validation, "interval", "`seawall verify` checks a vault when it is called")?;
+        validation.finish()?;
+    }
+    Ok(())
+}
+
+/// Compaction and deletion: this version does neither, so only settings that ask for neither are taken.
+fn refuse_retention(top: &mut Fields) -> Result<(), Location> {
+    refuse(top, "levels", "nothing is compacted yet")?;
+    refuse_snapshot(top)?;
+    refuse_unless_zero(top, "l0-retention", "nothing is deleted yet")?;
+    top.positive_duration("l0-retention-check-interval")?;
+    refuse_unless_false(top, "verify-compaction", "nothing is compacted yet")?;
+    if let Some(mut retention) = top.section("retention")? {
+        if let Some(At { line, value: true }) = retention.flag("enabled")? {
+            return Err(unsupported("retention.enabled: true", "nothing is deleted yet").at(line));
+        }
+        retention.finish()?;
+    }
+    Ok(())
+}
+
+fn refuse_snapshot(fields: &mut Fields) -> Result<(), Location> {
+    let Some(mut snapshot) = fields.section("snapshot")? else { return Ok(()) };
+    refuse(&mut snapshot, "interval", "no further bases are taken by the clock yet")?;
+    refuse(&mut snapshot, "retention", "nothing is deleted yet")?;
+    snapshot.finish()
+}
+
+/// Refuses a key that has any value at all.
+pub(crate) fn refuse(fields: &mut Fields, key: &'static str, reason: &str) -> Result<(), Location> {
+    match fields.take(key) {
+        Some(Node { value: Value::Text(text), .. }) if text.is_empty() => Ok(()),
+        Some(node) => Err(unsupported(key, reason).at(node.line)),
+        None => Ok(()),
+    }
+}
+
+/// Refuses a key that is `true`.
+pub(crate) fn refuse_unless_false(fields: &mut Fields, key: &'static str, reason: &str) -> Result<(), Location> {
+    match fields.parsed(key, "true or false", parse_bool)? {
+        Some(At { line, value: true }) => Err(unsupported(key, reason).at(line)),
+        _ => Ok(()),
+    }
+}
+
+fn refuse_unless_zero(fields: &mut Fields, key: &'static str, reason: &str) -> Result<(), Location> {
+    let zero = |text: &str| if text == "0" { Some(Duration::ZERO) } else { seawall_core::parse_duration(text) };
+    match fields.parsed(key, "a time with its unit", zero)? {
+        Some(At { line, value }) if !value.is_zero() => Err(unsupported(key, reason).at(line)),
+        _ => Ok(()),
+    }
+}
+
+pub(crate) fn unsupported(key: &str, reason: &str) -> Problem {
+    Problem::Unsupported { key: key.into(), reason: reason.into() }
+}
+
+/// Litestream passes over what it doesn't know; here that is at least said.
+pub(crate) fn warn_unknown(fields: Fields, warnings: &mut Vec<Warning>) {
+    for Location { line, problem } in fields.unknown() {
+        let hint = match &problem {
+            Problem::UnknownKey { nearest: Some(nearest), .. } => format!("; did you mean \"{nearest}\"?"),
+            _ => String::new(),
+        };
+        warnings.push(Warning { line, text: format!("{problem}: it has no effect, in Litestream neither{hint}") });
+    }
+}
+
+fn database_path(text: &str, context: &Context<'_>) -> PathBuf {
+    let plain = text.strip_prefix("sqlite3://").or_else(|| text.strip_prefix("sqlite://")).unwrap_or(text);
+    absolute(&expand_home(plain, context), context.directory)
+}
+
+fn expand_home(text: &str, context: &Context<'_>) -> PathBuf {
+    match (text.strip_prefix('~'), context.environment.get("HOME")) {
+        (Some(rest), Some(home)) if rest.is_empty() || rest.starts_with('/') => PathBuf::from(format!("{home}{rest}")),
+        _ => PathBuf::from(text),
+    }
+}

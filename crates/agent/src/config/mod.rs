@@ -1,0 +1,225 @@
+//! Configurations: our own strict format, and Litestream's.
+//!
+//! Text becomes a tree with lines (`document`), is read key by key (`fields`) by one of two readers (`native`,
+//! `litestream`), and comes out as one [`Config`] that can't hold nonsense. Nothing here opens a database or a vault;
+//! the only files read are those that `…-file` keys name.
+
+mod document;
+mod error;
+mod expand;
+mod fields;
+mod litestream;
+mod litestream_replica;
+mod native;
+mod place;
+mod report;
+mod s3;
+mod size;
+
+use std::collections::BTreeMap;
+use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
+
+use serde::Serialize;
+
+pub use error::{ConfigError, Problem};
+pub use expand::Environment;
+pub use place::{Place, Target};
+pub use report::{DatabaseReport, Report};
+pub use size::parse_size;
+
+use self::document::{Node, Value};
+use self::error::Location;
+use crate::child::ExecCommand;
+use crate::logging::{Level, LogFormat};
+
+/// How long a graceful stop may take unless the configuration says otherwise.
+pub const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Which of the two formats a file has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Format {
+    /// `seawall.yml`.
+    Seawall,
+    /// `litestream.yml`, recognised by its top-level `dbs`.
+    Litestream,
+}
+
+/// A configuration, understood.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The file it came from.
+    pub file: PathBuf,
+    /// The format of the file.
+    pub format: Format,
+    /// The databases, in the order of the file. Names, paths and places are distinct.
+    pub databases: Vec<DatabaseConfig>,
+    /// How long a graceful stop may take.
+    pub shutdown_timeout: Duration,
+    /// The level of the log; `None` leaves it to the command.
+    pub log_level: Option<Level>,
+    /// The shape of the log; `None` leaves it to the command.
+    pub log_format: Option<LogFormat>,
+    /// The program to run under protection.
+    pub exec: Option<ExecCommand>,
+    /// What was accepted and yet deserves a look.
+    pub warnings: Vec<Warning>,
+}
+
+/// Something accepted that deserves a look.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Warning {
+    /// The line, from 1.
+    pub line: usize,
+    /// What about it.
+    pub text: String,
+}
+
+/// One database to protect. `None` is the engine's own default.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DatabaseConfig {
+    /// Its name.
+    pub name: String,
+    /// Its file, absolute.
+    pub path: PathBuf,
+    /// The place of its objects.
+    pub place: Place,
+    /// Where the state record and the spool live.
+    pub state_dir: Option<PathBuf>,
+    /// At most one object per this span while changes keep coming.
+    pub sync_interval: Option<Duration>,
+    /// How long to wait for locks that the application holds.
+    pub busy_timeout: Option<Duration>,
+    /// The WAL is checkpointed when it holds this many pages.
+    pub checkpoint_pages: Option<u32>,
+    /// While the vault is away, at most this many bytes of changes wait.
+    pub wal_limit: Option<u64>,
+    /// How often it is looked at even if no event came.
+    pub sweep_interval: Option<Duration>,
+    /// How long shipping at a graceful stop may take for this database.
+    pub shutdown_timeout: Option<Duration>,
+    /// Restore it when its file is missing.
+    pub restore_if_missing: bool,
+    /// The line it begins on.
+    pub line: usize,
+}
+
+impl Config {
+    /// Reads a configuration from its text. `directory` is where relative paths begin in a `litestream.yml`; in our
+    /// own format they begin where the file is. Without `expand` a `$` is taken as it is.
+    pub fn parse(
+        file: &Path,
+        text: &str,
+        directory: &Path,
+        environment: &Environment,
+        expand: bool,
+    ) -> Result<Self, ConfigError> {
+        Self::read(file, text, directory, environment, expand).map_err(|location| ConfigError::new(file, location))
+    }
+
+    fn read(
+        file: &Path,
+        text: &str,
+        directory: &Path,
+        environment: &Environment,
+        expand: bool,
+    ) -> Result<Self, Location> {
+        let raw = document::parse(text);
+        // A `$` can make the text of a litestream.yml no YAML before it is expanded.
+        let is_litestream = match &raw {
+            Ok(tree) => has_key(tree, "dbs"),
+            Err(_) => text.lines().any(|line| line.starts_with("dbs:")),
+        };
+        let mut config = if is_litestream {
+            let tree = if expand { document::parse(&expand::expand_text(text, environment))? } else { raw? };
+            litestream::read(tree, file, directory, environment)?
+        } else {
+            let tree = if expand { expand::expand_values(raw?, environment)? } else { raw? };
+            let here = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            native::read(tree, file, &absolute(here, directory))?
+        };
+        check_distinct(&config.databases)?;
+        config.warnings.sort_by_key(|warning| warning.line);
+        Ok(config)
+    }
+
+    /// The database that `text` names: by its name, else by its path, relative to `directory`.
+    pub fn find(&self, text: &str, directory: &Path) -> Option<&DatabaseConfig> {
+        let path = absolute(Path::new(text), directory);
+        let by_name = self.databases.iter().find(|database| database.name == text);
+        by_name.or_else(|| self.databases.iter().find(|database| database.path == path))
+    }
+}
+
+fn has_key(tree: &Node, key: &str) -> bool {
+    matches!(&tree.value, Value::Map(entries) if entries.iter().any(|entry| entry.key == key))
+}
+
+/// Two databases must share neither name, file, place nor state folder: they would mix.
+fn check_distinct(databases: &[DatabaseConfig]) -> Result<(), Location> {
+    let mut seen = BTreeMap::new();
+    for database in databases {
+        let claims = [
+            Some(format!("the name \"{}\"", database.name)),
+            Some(format!("the database {}", database.path.display())),
+            Some(format!("the place {}", database.place)),
+            database.state_dir.as_ref().map(|dir| format!("the state folder {}", dir.display())),
+        ];
+        for what in claims.into_iter().flatten() {
+            if let Some(first) = seen.insert(what.clone(), database.line) {
+                return Err(Problem::Duplicate { what, first }.at(database.line));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// `path` from the root, dots resolved by name (links are not followed).
+pub fn absolute(path: &Path, directory: &Path) -> PathBuf {
+    let mut out = PathBuf::new();
+    for part in directory.join(path).components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                out.pop();
+            }
+            part => out.push(part),
+        }
+    }
+    out
+}
+
+/// Whether `name` can stand for a database in places, logs and metrics.
+fn is_name(name: &str) -> bool {
+    let plain = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '-');
+    !name.is_empty() && name.len() <= 128 && !name.starts_with('.') && name.chars().all(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_from_the_root() {
+        for (path, expected) in [
+            ("app.db", "/work/app.db"),
+            ("./app.db", "/work/app.db"),
+            ("../data//app.db", "/data/app.db"),
+            ("/data/./x/../app.db", "/data/app.db"),
+            ("/../app.db", "/app.db"),
+        ] {
+            assert_eq!(absolute(Path::new(path), Path::new("/work")), Path::new(expected), "{path}");
+        }
+    }
+
+    #[test]
+    fn names() {
+        for name in ["app", "app.v2", "a-b_c", "büro"] {
+            assert!(is_name(name), "{name}");
+        }
+        for name in ["", ".hidden", "a/b", "a b", "..", "a?b", &"x".repeat(129)] {
+            assert!(!is_name(name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! The log: lines or JSON on standard error, at a level that flag, environment or configuration set.
+
+use std::str::FromStr;
+
+use serde::Serialize;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+
+/// How much is logged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Level {
+    /// Everything, including what happens for each commit.
+    Trace,
+    /// What is decided and why.
+    Debug,
+    /// What an operator wants to know: starts, stops, changes of state.
+    Info,
+    /// What needs attention soon.
+    Warn,
+    /// What needs attention now.
+    Error,
+}
+
+impl FromStr for Level {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.to_ascii_lowercase().as_str() {
+            "trace" => Ok(Self::Trace),
+            "debug" => Ok(Self::Debug),
+            "info" => Ok(Self::Info),
+            "warn" | "warning" => Ok(Self::Warn),
+            "error" => Ok(Self::Error),
+            _ => Err(format!("\"{text}\" is no level: give trace, debug, info, warn or error")),
+        }
+    }
+}
+
+/// The shape of a log line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+impl FromStr for LogFormat {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.to_ascii_lowercase().as_str() {
+            "text" => Ok(Self::Text),
+            "json" => Ok(Self::Json),
+            _ => Err(format!("\"{text}\" is no log format: give text or json")),
+        }
+    }
+}
+
+/// Begins logging to standard error. A second call in one process changes nothing.
+///
+/// Libraries of others stay at warnings and errors whatever the level: their details can hold what must not be
+/// logged (I13).
+pub fn start(level: Level, format: LogFormat) {
+    let ours = match level {
+        Level::Trace => LevelFilter::TRACE,
+        Level::Debug => LevelFilter::DEBUG,
+        Level::Info => LevelFilter::INFO,
+        Level::Warn => LevelFilter::WARN,
+        Level::Error => LevelFilter::ERROR,
+    };
+    let others = ours.min(LevelFilter::WARN);
+    let filter = Targets::new().with_default(others).with_target("seawall", ours);
+    let registry = tracing_subscriber::registry().with(filter);
+    let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(false);
+    let started = match format {
+        LogFormat::Text => registry.with(layer).try_init(),
+        LogFormat::Json => registry.with(layer.json().flatten_event(true)).try_init(),
+    };
+    if started.is_err() {
+        tracing::debug!("logging had begun already");
+    }
+}

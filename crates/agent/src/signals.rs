@@ -1,0 +1,66 @@
+//! Signals of the operating system, turned into a [`Shutdown`].
+//!
+//! SIGTERM and SIGINT ask for a graceful stop; the second of either, whichever came first, for one at once.
+//! SIGHUP is ignored: a configuration is read once, at start, and a closed terminal is no reason to stop protecting.
+
+use std::io;
+
+use seawall_core::Shutdown;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
+
+/// A signal that asks for an end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stop {
+    /// SIGTERM: another program wants it.
+    Terminate,
+    /// SIGINT: a person at the terminal wants it.
+    Interrupt,
+}
+
+/// The signals that the process has received.
+#[derive(Debug)]
+pub struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    _hangup: Signal,
+    first: watch::Sender<Option<Stop>>,
+}
+
+impl Signals {
+    /// Takes over the process's signals. Must be called inside the runtime.
+    pub fn listen() -> io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            _hangup: signal(SignalKind::hangup())?,
+            first: watch::Sender::new(None),
+        })
+    }
+
+    /// Tells of the first signal.
+    pub fn first(&self) -> watch::Receiver<Option<Stop>> {
+        self.first.subscribe()
+    }
+
+    /// Waits for signals and hands them on. With `hold`, the first only becomes known through
+    /// [`Signals::first`], and whoever waits there begins the graceful stop.
+    pub async fn forward(mut self, shutdown: Shutdown, hold: bool) {
+        let stop = self.next().await;
+        tracing::info!(signal = ?stop, "stopping; a second signal stops at once");
+        self.first.send_replace(Some(stop));
+        if !hold {
+            shutdown.begin();
+        }
+        let stop = self.next().await;
+        tracing::warn!(signal = ?stop, "stopping at once");
+        shutdown.abort();
+    }
+
+    async fn next(&mut self) -> Stop {
+        tokio::select! {
+            _ = self.terminate.recv() => Stop::Terminate,
+            _ = self.interrupt.recv() => Stop::Interrupt,
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! A database engine for tests of this crate that does nothing but what it is told.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use seawall_core::{
+    Description, Engine, Failure, Kind, Moment, Phase, Point, Progress, RestoreRequest, Restored, Shutdown, Status,
+    Timeline, Verification,
+};
+
+/// What the engine does when it runs or takes a point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Act {
+    /// Works until a graceful stop.
+    Work,
+    /// Gives up at once.
+    Fail,
+    /// Panics.
+    Panic,
+    /// Ignores a graceful stop.
+    Stubborn,
+}
+
+/// The engine.
+#[derive(Debug)]
+pub(crate) struct Stub {
+    name: String,
+    act: Act,
+}
+
+impl Stub {
+    pub(crate) fn new(name: &str, act: Act) -> Self {
+        Self { name: name.into(), act }
+    }
+
+    fn failed<T>(&self) -> Result<T, Failure> {
+        Err(Failure::new(Kind::Unavailable, "stub.failed", &self.name, "it was told to", "nothing"))
+    }
+
+    fn point(&self) -> Point {
+        Point { position: "0000000000000001".into(), moment: Moment::from_millis(1) }
+    }
+}
+
+#[async_trait]
+impl Engine for Stub {
+    fn describe(&self) -> Description {
+        Description { name: self.name.clone(), engine: "stub", source: None, vault: "memory:".into() }
+    }
+
+    async fn run(&self, shutdown: &Shutdown) -> Result<(), Failure> {
+        match self.act {
+            Act::Work => shutdown.graceful().await,
+            Act::Fail => return self.failed(),
+            #[expect(clippy::panic, reason = "what happens then is what is tested")]
+            Act::Panic => panic!("it was told to"),
+            Act::Stubborn => std::future::pending().await,
+        }
+        Ok(())
+    }
+
+    async fn take_point(&self, _shutdown: &Shutdown) -> Result<Point, Failure> {
+        if self.act == Act::Work { Ok(self.point()) } else { self.failed() }
+    }
+
+    async fn status(&self) -> Result<Status, Failure> {
+        Ok(Status {
+            name: self.name.clone(),
+            engine: "stub".into(),
+            source: "nothing".into(),
+            vault: "memory:".into(),
+            phase: if self.act == Act::Work { Phase::Protecting } else { Phase::Failing },
+            protected: Some(self.point()),
+            lag_bytes: 0,
+            lag_ms: 0,
+            error: None,
+            at: Moment::from_millis(1),
+        })
+    }
+
+    async fn timeline(&self) -> Result<Timeline, Failure> {
+        Ok(Timeline::default())
+    }
+
+    async fn restore(&self, request: &RestoreRequest, _progress: Arc<dyn Progress>) -> Result<Restored, Failure> {
+        if self.act == Act::Fail {
+            return self.failed();
+        }
+        Ok(Restored {
+            point: self.point(),
+            output: request.output.clone(),
+            bytes: 0,
+            objects: Vec::new(),
+            duration_ms: 0,
+            dry_run: request.dry_run,
+        })
+    }
+
+    async fn verify(&self, _progress: Arc<dyn Progress>) -> Result<Verification, Failure> {
+        self.failed()
+    }
+}

@@ -1,0 +1,260 @@
+//! The command line as it is typed.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use seawall_agent::{Level, LogFormat};
+
+/// Keeps databases recoverable from storage that you control, continuously.
+#[derive(Debug, Parser)]
+#[command(
+    name = "seawall",
+    version,
+    propagate_version = true,
+    disable_help_subcommand = true,
+    after_help = "Examples:\n  \
+        seawall demo                               see it work, in seconds\n  \
+        seawall replicate app.db ./vault           protect a database until stopped\n  \
+        seawall restore ./vault -o back.db         get it back\n\n\
+        Exit codes: 0 done, 1 failed, 2 wrong usage, 3 partly done, 4 nothing to do or not found, 130 interrupted"
+)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What every command takes.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Common {
+    /// Print one JSON document instead of text (docs/json.md)
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// How much to log to standard error: trace, debug, info, warn or error
+    #[arg(long, global = true, value_name = "LEVEL", env = "SEAWALL_LOG", hide_env_values = true)]
+    pub(crate) log_level: Option<Level>,
+    /// The shape of the log: text or json
+    #[arg(long, global = true, value_name = "TYPE")]
+    pub(crate) log_type: Option<LogFormat>,
+}
+
+/// The configuration to use.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct ConfigArguments {
+    /// The configuration: a seawall.yml or a litestream.yml. Without it ./seawall.yml, else /etc/seawall.yml
+    #[arg(long, value_name = "FILE", env = "SEAWALL_CONFIG", hide_env_values = true)]
+    pub(crate) config: Option<PathBuf>,
+    /// Take $ in the configuration as it is, instead of expanding environment variables
+    #[arg(long)]
+    pub(crate) no_expand_env: bool,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// See it work: protect a database, kill the process, restore, compare
+    Demo(DemoArguments),
+    /// Protect databases continuously, until stopped
+    Replicate(ReplicateArguments),
+    /// Get a database back
+    Restore(RestoreArguments),
+    /// Show what can be restored: ranges, points and holes
+    Timeline(SourceArguments),
+    /// Read everything back and check every checksum and the chain
+    Verify(VerifyArguments),
+    /// Show how far each database is protected, from the state records on this machine
+    Status(StatusArguments),
+    /// Look at a configuration
+    #[command(subcommand)]
+    Config(ConfigCommand),
+}
+
+/// `seawall demo`
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  seawall demo\n\n\
+    Everything it makes is below ./seawall-demo and ./vault, in a new folder each time; nothing else is touched.")]
+pub(crate) struct DemoArguments {}
+
+/// `seawall replicate`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    seawall replicate app.db ./vault\n  \
+    seawall replicate app.db 's3://bucket/app?endpoint=https://minio:9000'\n  \
+    seawall replicate --config seawall.yml --restore-if-missing --exec 'myserver --port 80'\n  \
+    seawall replicate --config litestream.yml --once\n\n\
+    SIGTERM and SIGINT ship what is committed and end; a second one ends at once (exit code 130).")]
+pub(crate) struct ReplicateArguments {
+    /// The database to protect; without it, every database of the configuration
+    #[arg(requires = "vault", value_name = "SOURCE")]
+    pub(crate) source: Option<PathBuf>,
+    /// The place to protect it in: a folder or a URL
+    #[arg(value_name = "VAULT", conflicts_with = "no_expand_env")]
+    pub(crate) vault: Option<String>,
+    #[command(flatten)]
+    pub(crate) config: ConfigArguments,
+    /// Ship everything committed so far, and end
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// Run this program under protection and end when it ends, with its exit code
+    #[arg(long, value_name = "CMD", conflicts_with = "once")]
+    pub(crate) exec: Option<String>,
+    /// Restore a database whose file is missing, if the vault has it, before anything else
+    #[arg(long)]
+    pub(crate) restore_if_missing: bool,
+}
+
+/// `seawall restore`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    seawall restore ./vault -o back.db\n  \
+    seawall restore s3://bucket/app -o back.db --at '10 minutes ago'\n  \
+    seawall restore --config seawall.yml -o back.db /data/app.db\n  \
+    seawall restore ./vault -o back.db --dry-run")]
+pub(crate) struct RestoreArguments {
+    /// A vault (folder or URL), or the name or path of a database in the configuration
+    #[arg(value_name = "VAULT|NAME|PATH")]
+    pub(crate) source: String,
+    /// The file to make; it must not exist. Without it, the database's own path from the configuration
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// The moment to restore: RFC 3339, "10 minutes ago", a transaction id of 16 hex digits, or latest
+    #[arg(long, value_name = "WHEN", default_value = "latest", allow_hyphen_values = true)]
+    pub(crate) at: String,
+    /// Replace an existing file
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Only say what would be read and which moment would be reached
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Do nothing, successfully, when the file exists
+    #[arg(long, conflicts_with_all = ["force", "dry_run"])]
+    pub(crate) if_missing: bool,
+    /// Let the database engine check the restored file as well
+    #[arg(long, value_name = "CHECK", value_enum, default_value_t = Integrity::None)]
+    pub(crate) integrity: Integrity,
+    #[command(flatten)]
+    pub(crate) config: ConfigArguments,
+}
+
+/// How thoroughly the database engine checks a restored file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Integrity {
+    /// Checksums only
+    None,
+    /// The quick check
+    Quick,
+    /// The full check
+    Full,
+}
+
+/// `seawall timeline`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  seawall timeline ./vault\n  seawall timeline --config seawall.yml app")]
+pub(crate) struct SourceArguments {
+    /// A vault (folder or URL), or the name or path of a database in the configuration
+    #[arg(value_name = "VAULT|NAME|PATH")]
+    pub(crate) source: String,
+    #[command(flatten)]
+    pub(crate) config: ConfigArguments,
+}
+
+/// `seawall verify`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  seawall verify ./vault\n  seawall verify s3://bucket/app --json")]
+pub(crate) struct VerifyArguments {
+    /// A vault (folder or URL), or the name or path of a database in the configuration
+    #[arg(value_name = "VAULT|NAME|PATH")]
+    pub(crate) source: String,
+    #[command(flatten)]
+    pub(crate) config: ConfigArguments,
+}
+
+/// `seawall status`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  seawall status\n  seawall status /data/app.db\n  \
+    seawall status --config seawall.yml --json\n\n\
+    Without arguments: the databases of the default configuration if there is one, else those whose state records\n\
+    are found below the current folder.")]
+pub(crate) struct StatusArguments {
+    /// Databases, or their state folders
+    #[arg(value_name = "PATH")]
+    pub(crate) paths: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) config: ConfigArguments,
+}
+
+/// `seawall config`
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Say how a configuration is understood, or what is wrong with it
+    Check(CheckArguments),
+}
+
+/// `seawall config check`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  seawall config check\n  seawall config check --config litestream.yml --json")]
+pub(crate) struct CheckArguments {
+    #[command(flatten)]
+    pub(crate) config: ConfigArguments,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_definition_is_sound() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_has_an_example() {
+        fn leaves(command: clap::Command, found: &mut Vec<clap::Command>) {
+            if command.has_subcommands() {
+                command.get_subcommands().cloned().for_each(|sub| leaves(sub, found));
+            } else {
+                found.push(command);
+            }
+        }
+        let mut commands = Vec::new();
+        leaves(Arguments::command(), &mut commands);
+        assert_eq!(commands.len(), 7);
+        for mut command in commands {
+            let help = command.render_long_help().to_string();
+            assert!(help.contains("Example"), "{} has no example", command.get_name());
+        }
+    }
+
+    #[test]
+    fn what_is_taken_and_what_is_not() {
+        for (line, taken) in [
+            ("seawall demo", true),
+            ("seawall replicate app.db ./vault", true),
+            ("seawall replicate --config seawall.yml", true),
+            ("seawall replicate", true),
+            ("seawall replicate app.db", false),
+            ("seawall replicate app.db v --once --exec x", false),
+            ("seawall replicate app.db v --exec x --restore-if-missing", true),
+            ("seawall restore ./vault -o back.db", true),
+            ("seawall restore ./vault -o back.db --at -2h --json", true),
+            ("seawall restore -o back.db", false),
+            ("seawall restore v -o b --force --if-missing", false),
+            ("seawall restore v -o b --integrity some", false),
+            ("seawall timeline s3://bucket/app --json", true),
+            ("seawall verify ./vault", true),
+            ("seawall status", true),
+            ("seawall status a.db b.db --config f.yml", true),
+            ("seawall config check --config f.yml --no-expand-env", true),
+            ("seawall config", false),
+            ("seawall --json status", true),
+            ("seawall status --log-level loud", false),
+            ("seawall", false),
+        ] {
+            let parsed = Arguments::try_parse_from(line.split(' '));
+            assert_eq!(parsed.is_ok(), taken, "{line}: {:?}", parsed.err().map(|e| e.to_string()));
+        }
+    }
+}
