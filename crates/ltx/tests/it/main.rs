@@ -1,0 +1,9 @@
+//! The crate from outside: the peers' own files, crafted defects, and round trips.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod damage;
+mod golden;
+mod roundtrip;
+mod rules;
+mod support;
+mod vectors;
