@@ -22,6 +22,7 @@ mod index;
 mod ledger;
 mod lz4;
 mod sequence;
+mod shift;
 mod split;
 mod text;
 mod types;

@@ -1,0 +1,69 @@
+//! Joining CRCs: what a CRC becomes when zero bytes follow.
+//!
+//! A CRC is a remainder of polynomials over GF(2), so n bytes more multiply it by x^(8n). The power is put
+//! together from x^8, x^16, x^32, … by the bits of n. The CRC library joins too, by squaring matrices, which
+//! took a seventh of the time of reading a file in batches of 1 MiB.
+
+/// x^64 + x^4 + x^3 + x + 1 without its highest power. Bits are reflected: x^0 is the top one.
+const POLYNOMIAL: u64 = 0xd800_0000_0000_0000;
+const ONE: u64 = 1 << 63;
+
+/// x^(8 * 2^k) for each bit k of a length.
+const POWERS: [u64; 64] = {
+    let mut powers = [ONE >> 8; 64];
+    let mut k = 1;
+    while k < 64 {
+        powers[k] = multiply(powers[k - 1], powers[k - 1]);
+        k += 1;
+    }
+    powers
+};
+
+/// The product of two remainders.
+const fn multiply(a: u64, b: u64) -> u64 {
+    let (mut product, mut shifted, mut bit) = (0, b, ONE);
+    while bit != 0 {
+        if a & bit != 0 {
+            product ^= shifted;
+        }
+        // Times x: a bit pushed out at the end is reduced.
+        shifted = (shifted >> 1) ^ (POLYNOMIAL & (shifted & 1).wrapping_neg());
+        bit >>= 1;
+    }
+    product
+}
+
+/// The CRC `crc` after `len` zero bytes, as far as the bytes before them are concerned. XORed with the CRC
+/// of `len` other bytes it is that of all of them.
+pub(crate) fn over_zeros(crc: u64, len: u64) -> u64 {
+    POWERS.iter().enumerate().filter(|(k, _)| len >> k & 1 == 1).fold(crc, |crc, (_, power)| multiply(crc, *power))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::checksum::{Crc64, crc64};
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn joined_is_the_same_as_in_one_go(bytes in prop::collection::vec(any::<u8>(), 0..3000), at in 0_usize..3000) {
+            let (left, right) = bytes.split_at(at.min(bytes.len()));
+            let (mut crc, mut next) = (Crc64::new(), Crc64::new());
+            crc.update(left);
+            next.update(right);
+            crc.join(&next);
+            prop_assert_eq!((crc.value(), crc.hashed()), (crc64(&bytes), bytes.len() as u64));
+            crc.update(b"more");
+            prop_assert_eq!(crc.value(), crc64(&[&bytes[..], b"more"].concat()));
+        }
+    }
+
+    #[test]
+    fn long_pieces_join_as_the_library_joins_them() {
+        let algorithm = crc_fast::CrcAlgorithm::Crc64GoIso;
+        for len in [1, 4096, 1 << 20, (1 << 40) + 12345, u64::MAX >> 1] {
+            let library = crc_fast::checksum_combine(algorithm, 0x1234_5678_9abc_def0, 42, len);
+            assert_eq!(super::over_zeros(0x1234_5678_9abc_def0, len) ^ 42, library);
+        }
+    }
+}
