@@ -1,5 +1,21 @@
 //! The end-to-end tests, one module a scenario. What a test needs beside `seawall` is in its name: `litestream`, `s3`.
-#![expect(clippy::unwrap_used, reason = "these are tests")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "these are tests")]
 
+mod big;
+mod cli_demo;
+mod cli_errors;
+mod cli_exec;
+mod cli_json;
+mod cli_once;
+mod cli_restore;
+mod cli_stop;
+mod corruption;
+mod faults;
 mod golden;
 mod harness;
+mod litestream_restores_what_we_wrote;
+mod litestream_yml_is_used_as_it_is;
+mod shapes;
+mod taking_over_from_litestream_and_back;
+mod two_writers;
+mod we_restore_what_litestream_wrote;

@@ -41,8 +41,11 @@ pub fn commit(db: &mut Connection, seed: u64) -> rusqlite::Result<u64> {
     tx.prepare_cached("INSERT INTO rows VALUES (?1, ?1, ?2)")?
         .execute(params![number as i64, content(seed, number, number)])?;
     let old = rewritten(seed, number);
-    tx.prepare_cached("UPDATE rows SET version = ?2, content = ?3 WHERE id = ?1")?
-        .execute(params![old as i64, number as i64, content(seed, old, number)])?;
+    tx.prepare_cached("UPDATE rows SET version = ?2, content = ?3 WHERE id = ?1")?.execute(params![
+        old as i64,
+        number as i64,
+        content(seed, old, number)
+    ])?;
     tx.prepare_cached("UPDATE progress SET commits = ?1")?.execute([number as i64])?;
     tx.commit()?;
     Ok(number)

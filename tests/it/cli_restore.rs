@@ -1,0 +1,94 @@
+//! `restore` as a user types it: into which file, of which moment, and what it never does.
+
+use std::fs;
+
+use seawall_tests::{Random, Stand, digest, model};
+
+fn vault() -> Stand {
+    let stand = Stand::folder(Random::from_env().seed());
+    let mut app = stand.app();
+    app.commit(30);
+    stand.replicate_once();
+    app.commit(30);
+    stand.replicate_once();
+    stand
+}
+
+#[test]
+fn an_existing_target_is_refused_without_force() {
+    let stand = vault();
+    let file = stand.path("letter.txt");
+    fs::write(&file, "precious").unwrap();
+    let (url, target) = (stand.place.url(), file.to_str().unwrap().to_owned());
+    let output = stand.seawall(&["restore", &url, "-o", &target]).exits(1);
+    assert!(output.stderr.contains("--force") && output.stderr.contains('['), "{output}");
+    assert_eq!(fs::read_to_string(&file).unwrap(), "precious");
+    stand.seawall(&["restore", &url, "-o", &target, "--if-missing"]).ok();
+    assert_eq!(fs::read_to_string(&file).unwrap(), "precious");
+    stand.seawall(&["restore", &url, "-o", &target, "--force"]).ok();
+    assert_eq!(model::check(&file, stand.seed), 60);
+}
+
+#[test]
+fn leftovers_of_another_database_beside_the_target_are_refused_too() {
+    let stand = vault();
+    for sidecar in ["-wal", "-shm", "-journal"] {
+        let file = stand.new_file();
+        let beside = file.with_file_name(format!("{}{sidecar}", file.file_name().unwrap().to_str().unwrap()));
+        fs::write(&beside, "leftover").unwrap();
+        let (url, target) = (stand.place.url(), file.to_str().unwrap().to_owned());
+        stand.seawall(&["restore", &url, "-o", &target]).exits(1);
+        assert!(!file.exists());
+        assert_eq!(fs::read_to_string(&beside).unwrap(), "leftover");
+        stand.seawall(&["restore", &url, "-o", &target, "--force"]).ok();
+        assert_eq!(model::check(&file, stand.seed), 60);
+    }
+}
+
+#[test]
+fn relative_paths_and_relative_times() {
+    let stand = vault();
+    stand.seawall(&["restore", "./vault", "-o", "back.db"]).ok();
+    assert_eq!(model::check(&stand.path("back.db"), stand.seed), 60);
+    stand.seawall(&["restore", "vault", "-o", "back2.db", "--at", "latest"]).ok();
+    let url = format!("file://{}", stand.path("vault").display());
+    stand.seawall(&["restore", &url, "-o", "back3.db", "--at", "0s ago", "--integrity", "full"]).ok();
+    assert_eq!(digest::of_file(&stand.path("back2.db")), digest::of_file(&stand.path("back.db")));
+    assert_eq!(digest::of_file(&stand.path("back3.db")), digest::of_file(&stand.path("back.db")));
+    let timeline = stand.seawall(&["timeline", "./vault", "--json"]).ok().json();
+    let from = timeline["spans"][0]["from"]["moment"].as_str().unwrap().to_owned();
+    stand.seawall(&["restore", "./vault", "-o", "first.db", "--at", &from]).ok();
+    assert_eq!(model::check(&stand.path("first.db"), stand.seed), 30);
+}
+
+#[test]
+fn by_path_and_by_name_from_our_own_configuration() {
+    let stand = vault();
+    let config = stand.path("seawall.yml");
+    let text =
+        format!("databases:\n  - name: shop\n    path: {}\n    vault: {}\n", stand.db().display(), stand.place.url());
+    fs::write(&config, text).unwrap();
+    for (source, file) in [("shop", "a.db"), (stand.db().to_str().unwrap(), "b.db")] {
+        stand.seawall(&["restore", "--config", "seawall.yml", "-o", file, source]).ok();
+        assert_eq!(model::check(&stand.path(file), stand.seed), 60);
+    }
+    for command in ["timeline", "verify"] {
+        stand.seawall(&[command, "--config", "seawall.yml", "shop"]).ok();
+    }
+    let status = stand.seawall(&["status", "--config", "seawall.yml", "--json"]).ok().json();
+    assert_eq!(status[0]["name"], "shop", "{status}");
+    stand.seawall(&["restore", "--config", "seawall.yml", "-o", "c.db", "shoe"]).exits(4);
+}
+
+#[test]
+fn a_restored_database_is_a_plain_file_that_others_can_use() {
+    let stand = vault();
+    let back = stand.restore();
+    for sidecar in ["-wal", "-shm", "-journal"] {
+        assert!(!back.with_file_name(format!("back-1.db{sidecar}")).exists());
+    }
+    let mut app = seawall_tests::App::start(&back, stand.seed);
+    assert_eq!(app.commit(5), 65);
+    app.close();
+    assert_eq!(model::check(&back, stand.seed), 65);
+}

@@ -1,0 +1,216 @@
+//! `kill -9` at random moments of every phase, under an application that commits: whatever the vault holds then,
+//! a restore of it is a state that the application had, no older than what was reported as protected.
+
+use std::time::{Duration, Instant};
+
+use seawall_tests::{App, Place, Process, Random, Stand, digest, model, protected, wait};
+
+/// When the blow falls.
+#[derive(Debug, Clone, Copy)]
+enum Phase {
+    /// While the program starts, and takes its base if it has none.
+    Start,
+    /// While it captures under load.
+    Capture,
+    /// While it captures, and the application makes checkpoints of its own beside Seawall's.
+    Checkpoint,
+    /// While it ends gracefully.
+    Shutdown,
+}
+
+const PHASES: [Phase; 4] = [Phase::Start, Phase::Capture, Phase::Checkpoint, Phase::Shutdown];
+const WORLDS: u64 = 5;
+const ROUNDS: u64 = 10;
+
+#[test]
+fn kill_9_in_every_phase_leaves_a_vault_that_restores_and_a_process_that_goes_on() {
+    let mut random = Random::from_env();
+    for world in 0..WORLDS {
+        let stand = Stand::folder(random.draw());
+        rounds(&stand, &mut random, world, ROUNDS);
+    }
+}
+
+#[test]
+fn kill_9_with_the_vault_on_s3() {
+    let mut random = Random::from_env();
+    let stand = Stand::bucket(random.draw());
+    rounds(&stand, &mut random, 0, 8);
+}
+
+/// A new database with something to copy, killed again and again, and brought to a good end.
+fn rounds(stand: &Stand, random: &mut Random, world: u64, rounds: u64) {
+    let mut app = stand.app();
+    app.sql("CREATE TABLE ballast(id INTEGER PRIMARY KEY, noise BLOB)");
+    app.sql(
+        "WITH RECURSIVE n(i) AS (VALUES(1) UNION ALL SELECT i + 1 FROM n WHERE i < 3000) \
+         INSERT INTO ballast SELECT i, randomblob(4000) FROM n",
+    );
+    app.commit(1);
+    let mut known = Known::default();
+    for round in 0..rounds {
+        let phase = if round == 0 { Phase::Start } else { PHASES[random.below(4) as usize] };
+        let before = Instant::now();
+        strike(stand, &mut app, random, phase, &mut known);
+        let (txid, commits) = inspect(stand, &app, &mut known);
+        eprintln!(
+            "world {world} round {round}: {phase:?}, transaction {txid}, {commits} of {} commits, {:?}",
+            app.committed(),
+            before.elapsed()
+        );
+    }
+    finish(stand, &mut app);
+}
+
+/// What must never be lost again.
+#[derive(Debug, Default)]
+struct Known {
+    /// The newest transaction that was reported as protected.
+    protected: u64,
+    /// The number of commits in the newest restored state.
+    commits: u64,
+}
+
+/// Starts the program under load and kills it in a phase.
+fn strike(stand: &Stand, app: &mut App, random: &mut Random, phase: Phase, known: &mut Known) {
+    app.flood(random.between(Duration::ZERO, Duration::from_millis(2)));
+    let mut seawall = stand.replicate();
+    let ms = Duration::from_millis;
+    match phase {
+        Phase::Start => wait::pass(random.between(ms(0), ms(150))),
+        Phase::Capture => under_way(stand, &mut seawall, random.between(ms(50), ms(900)), known),
+        Phase::Checkpoint => {
+            under_way(stand, &mut seawall, random.between(ms(20), ms(300)), known);
+            app.rest();
+            app.sql("PRAGMA busy_timeout = 20");
+            for _ in 0..random.below(6) {
+                let mode = ["PASSIVE", "FULL", "RESTART", "TRUNCATE"][random.below(4) as usize];
+                app.sql(&format!("PRAGMA wal_checkpoint({mode})"));
+                app.commit(random.below(200));
+            }
+            app.sql("PRAGMA busy_timeout = 60000");
+            app.flood(Duration::ZERO);
+            wait::pass(random.between(ms(0), ms(300)));
+        }
+        Phase::Shutdown => {
+            under_way(stand, &mut seawall, random.between(ms(50), ms(300)), known);
+            if random.below(2) == 0 {
+                app.rest();
+            }
+            seawall.terminate();
+            wait::pass(random.between(ms(0), ms(60)));
+        }
+    }
+    seawall.kill_9();
+    app.rest();
+}
+
+/// Lets it run for a while, and remembers what it reports as protected.
+fn under_way(stand: &Stand, seawall: &mut Process, time: Duration, known: &mut Known) {
+    let end = Instant::now() + time;
+    wait::until("the base", wait::SOON, || {
+        assert!(seawall.running(), "seawall ended by itself");
+        (stand.place.newest() > 0).then_some(())
+    });
+    while Instant::now() < end {
+        if let Some(txid) = protected(&stand.status()) {
+            assert!(txid >= known.protected, "protected went back from {} to {txid}", known.protected);
+            known.protected = txid;
+        }
+        wait::pass(Duration::from_millis(30).min(end.saturating_duration_since(Instant::now())));
+    }
+}
+
+/// Restores what the vault has now. Returns its newest transaction and the commits in it.
+fn inspect(stand: &Stand, app: &App, known: &mut Known) -> (u64, u64) {
+    if stand.place.files(9).is_empty() && stand.place.newest() == 0 {
+        assert_eq!(known.protected, 0, "the vault is empty");
+        return (0, 0);
+    }
+    let newest = stand.place.newest();
+    assert!(newest >= known.protected, "transaction {} was protected, {newest} is there", known.protected);
+    if newest > 0 {
+        stand.place.unbroken();
+    }
+    let back = stand.restore();
+    let commits = model::check(&back, stand.seed);
+    assert!(commits <= app.committed() + 1, "{commits} commits are restored, {} were made", app.committed());
+    assert!(commits >= known.commits, "{} commits were in the vault, {commits} are", known.commits);
+    std::fs::remove_file(back).unwrap();
+    if known.protected > 0 {
+        let back = stand.restore_txid(known.protected);
+        let protected = model::check(&back, stand.seed);
+        assert!(protected <= commits);
+        std::fs::remove_file(back).unwrap();
+    }
+    known.commits = commits;
+    (newest, commits)
+}
+
+/// Runs undisturbed, ends gracefully: everything is in the vault, with both the ways to ask.
+fn finish(stand: &Stand, app: &mut App) {
+    let mut seawall = stand.replicate();
+    let committed = app.commit(20);
+    stand.until_protected();
+    seawall.stop().ok();
+    stand.place.unbroken();
+    let back = stand.restore();
+    assert_eq!(model::check(&back, stand.seed), committed);
+    assert_eq!(digest::of(&back), digest::of(&stand.db()));
+    stand.seawall(&["verify", &stand.place.url()]).ok();
+    if let Place::Folder(vault) = &stand.place {
+        assert!(!litter(vault), "a graceful end leaves no temporary file in the vault");
+    }
+}
+
+/// Whether something that is no LTX file lies in a folder after the last start cleaned up.
+fn litter(folder: &std::path::Path) -> bool {
+    std::fs::read_dir(folder).unwrap().any(|entry| {
+        let path = entry.unwrap().path();
+        if path.is_dir() { litter(&path) } else { path.extension().is_some_and(|e| e == "tmp") }
+    })
+}
+
+#[test]
+fn the_machine_may_lose_the_state_folder() {
+    let mut random = Random::from_env();
+    let stand = Stand::folder(random.seed());
+    let mut app = stand.app();
+    for _ in 0..4 {
+        let mut seawall = stand.replicate();
+        app.flood(Duration::from_millis(1));
+        wait::pass(random.between(Duration::from_millis(200), Duration::from_millis(500)));
+        if random.below(2) == 0 {
+            seawall.kill_9();
+        } else {
+            seawall.stop().ok();
+        }
+        app.rest();
+        app.commit(random.below(30));
+        std::fs::remove_dir_all(stand.state()).unwrap();
+    }
+    finish(&stand, &mut app);
+}
+
+#[test]
+fn the_writer_is_killed_too() {
+    let mut random = Random::from_env();
+    let stand = Stand::folder(random.seed());
+    let mut told = 0;
+    for _ in 0..6 {
+        let mut app = stand.app();
+        assert!(app.committed() >= told, "the application's own commits are kept");
+        let mut seawall = stand.replicate();
+        app.flood(Duration::ZERO);
+        wait::pass(random.between(Duration::from_millis(100), Duration::from_millis(600)));
+        app.kill_9();
+        told = app.committed();
+        if random.below(2) == 0 {
+            seawall.kill_9();
+        } else {
+            seawall.stop().ok();
+        }
+    }
+    let mut app = stand.app();
+    finish(&stand, &mut app);
+}
