@@ -38,7 +38,7 @@ impl ExecCommand {
 
 /// Returns once every database is protected, or is known not to be for a reason that waiting here won't cure: it
 /// doesn't exist yet (the child may make it), or its vault is away (the application must not wait for us, I4).
-pub async fn settled(engines: &[Arc<dyn Engine>], shutdown: &Shutdown) {
+pub(crate) async fn settled(engines: &[Arc<dyn Engine>], shutdown: &Shutdown) {
     for engine in engines {
         while !shutdown.requested() {
             match engine.status().await {
@@ -63,7 +63,7 @@ fn is_settled(phase: Phase) -> bool {
 ///
 /// The first signal is handed to the child, which then has `bound` to end before it is killed; a stop at once
 /// kills it at once.
-pub async fn run(
+pub(crate) async fn run(
     command: &ExecCommand,
     shutdown: &Shutdown,
     mut first: watch::Receiver<Option<Stop>>,

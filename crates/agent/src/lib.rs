@@ -6,12 +6,16 @@
 mod child;
 pub mod config;
 mod logging;
+mod open;
 mod process;
+mod protect;
 mod signals;
 #[cfg(test)]
 mod testing;
 
-pub use child::{ExecCommand, run as run_child, settled};
+pub use child::ExecCommand;
 pub use logging::{Level, LogFormat, start as start_logging};
+pub use open::{Opener, read_state_dir, read_status};
 pub use process::{Outcome, run, take_points};
+pub use protect::{Job, Member, Summary, protect};
 pub use signals::{Signals, Stop};

@@ -106,7 +106,7 @@ async fn collect<T: Send + 'static>(
     names.into_iter().zip(results).map(outcome).collect()
 }
 
-fn log_failure(name: &str, failure: &Failure) {
+pub(crate) fn log_failure(name: &str, failure: &Failure) {
     tracing::error!(
         database = name,
         code = failure.code,
@@ -117,7 +117,7 @@ fn log_failure(name: &str, failure: &Failure) {
     );
 }
 
-fn interrupted(name: &str) -> Failure {
+pub(crate) fn interrupted(name: &str) -> Failure {
     Failure::new(
         Kind::Interrupted,
         "agent.interrupted",

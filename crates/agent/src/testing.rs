@@ -52,7 +52,6 @@ impl Engine for Stub {
         match self.act {
             Act::Work => shutdown.graceful().await,
             Act::Fail => return self.failed(),
-            #[expect(clippy::panic, reason = "what happens then is what is tested")]
             Act::Panic => panic!("it was told to"),
             Act::Stubborn => std::future::pending().await,
         }

@@ -105,6 +105,26 @@ pub struct DatabaseConfig {
     pub line: usize,
 }
 
+impl DatabaseConfig {
+    /// A database with the engine's own defaults, as a command line names it.
+    pub fn new(name: String, path: PathBuf, place: Place) -> Self {
+        Self {
+            name,
+            path,
+            line: place.line,
+            place,
+            state_dir: None,
+            sync_interval: None,
+            busy_timeout: None,
+            checkpoint_pages: None,
+            wal_limit: None,
+            sweep_interval: None,
+            shutdown_timeout: None,
+            restore_if_missing: false,
+        }
+    }
+}
+
 impl Config {
     /// Reads a configuration from its text. `directory` is where relative paths begin in a `litestream.yml`; in our
     /// own format they begin where the file is. Without `expand` a `$` is taken as it is.

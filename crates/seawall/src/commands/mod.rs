@@ -1,0 +1,39 @@
+//! One file per command: validated arguments, one library call, one output.
+
+mod check;
+mod demo;
+mod replicate;
+mod restore;
+mod status;
+mod timeline;
+mod verify;
+
+use seawall_agent::{Level, LogFormat, start_logging};
+use seawall_core::Failure;
+
+use crate::arguments::{Arguments, Command, Common, ConfigCommand};
+use crate::edge::Edge;
+use crate::output::Output;
+
+/// Does what the command line says.
+pub(crate) fn run(arguments: Arguments, edge: &Edge) -> Result<Output, Failure> {
+    let Arguments { common, command } = arguments;
+    if !matches!(command, Command::Replicate(_)) {
+        // Commands that end by themselves speak through their output; the log is for what is odd.
+        log(&common, Level::Warn, LogFormat::Text);
+    }
+    match command {
+        Command::Demo(_) => demo::run(edge, common.json),
+        Command::Replicate(arguments) => replicate::run(&arguments, &common, edge),
+        Command::Restore(arguments) => restore::run(&arguments, edge, common.json),
+        Command::Timeline(arguments) => timeline::run(&arguments, edge),
+        Command::Verify(arguments) => verify::run(&arguments, edge, common.json),
+        Command::Status(arguments) => status::run(&arguments, edge),
+        Command::Config(ConfigCommand::Check(arguments)) => check::run(&arguments, edge),
+    }
+}
+
+/// Begins logging; flags win over what the command or the configuration would have.
+fn log(common: &Common, level: Level, format: LogFormat) {
+    start_logging(common.log_level.unwrap_or(level), common.log_type.unwrap_or(format));
+}

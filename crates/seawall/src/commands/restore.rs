@@ -1,0 +1,128 @@
+//! `seawall restore`: get a database back.
+
+use std::path::PathBuf;
+
+use seawall_agent::Opener;
+use seawall_core::{Clock as _, Failure, IntegrityCheck, Kind, RestoreRequest, Restored, SystemClock, When};
+use serde_json::json;
+
+use crate::arguments::{Integrity, RestoreArguments};
+use crate::edge::{Edge, usage};
+use crate::output::{Output, to_json};
+use crate::progress::progress;
+use crate::source::Source;
+use crate::{runtime, table};
+
+/// Runs the command.
+pub(crate) fn run(arguments: &RestoreArguments, edge: &Edge, json: bool) -> Result<Output, Failure> {
+    let now = SystemClock.now();
+    let when = When::parse(&arguments.at, now)
+        .map_err(|error| usage("usage.when", "--at", &error.to_string(), "correct the moment"))?;
+    let source = Source::find(&arguments.source, &arguments.config, edge)?;
+    let request = RestoreRequest {
+        output: output(arguments, &source, edge)?,
+        when,
+        force: arguments.force,
+        dry_run: arguments.dry_run,
+        integrity: match arguments.integrity {
+            Integrity::None => IntegrityCheck::None,
+            Integrity::Quick => IntegrityCheck::Quick,
+            Integrity::Full => IntegrityCheck::Full,
+        },
+    };
+    if arguments.if_missing && std::fs::symlink_metadata(&request.output).is_ok() {
+        let path = request.output.display();
+        let document = json!({ "skipped": true, "output": request.output });
+        return Ok(Output::done(format!("{path} exists; nothing was restored\n"), &document));
+    }
+    let opener = Opener::new(edge.environment.clone());
+    let progress = progress(edge, json);
+    let restored = runtime::run(async { source.open(&opener).await?.restore(&request, progress).await })?;
+    Ok(Output::done(render(&restored), &document(&restored)))
+}
+
+/// The file to make: the one that is named, else the database's own.
+fn output(arguments: &RestoreArguments, source: &Source, edge: &Edge) -> Result<PathBuf, Failure> {
+    match (&arguments.output, source) {
+        (Some(output), _) => Ok(edge.absolute(output)),
+        (None, Source::Database(database)) => Ok(database.path.clone()),
+        (None, Source::Vault(place)) => Err(Failure::new(
+            Kind::Usage,
+            "usage.no-output",
+            place.to_string(),
+            "no file to restore into is named",
+            "name one with -o FILE",
+        )),
+    }
+}
+
+fn document(restored: &Restored) -> serde_json::Value {
+    let mut document = to_json(restored);
+    if let Some(fields) = document.as_object_mut() {
+        fields.insert("skipped".into(), json!(false));
+    }
+    document
+}
+
+fn render(restored: &Restored) -> String {
+    let Restored { point, output, bytes, objects, duration_ms, dry_run } = restored;
+    let read: u64 = objects.iter().map(|object| object.bytes).sum();
+    let (output, point, read) = (output.display(), table::point(point), table::bytes(read));
+    if !dry_run {
+        let (size, span) = (table::bytes(*bytes), table::span(*duration_ms));
+        return format!("{output}: restored to {point}\n{size} from {} objects ({read}) in {span}\n", objects.len());
+    }
+    let rows = objects.iter().map(|object| vec![object.key.clone(), table::bytes(object.bytes)]).collect();
+    let objects = objects.len();
+    format!(
+        "{}\n{output}: would be restored to {point} from {objects} objects ({read}); nothing was written\n",
+        table::table(&["object", "size"], rows, &[1])
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use seawall_core::{PlannedObject, Point};
+
+    use super::*;
+
+    fn restored(dry_run: bool) -> Restored {
+        Restored {
+            point: Point { position: "000000000000000a".into(), moment: "2026-11-21T10:00:00Z".parse().expect("time") },
+            output: "/x/back.db".into(),
+            bytes: 8192,
+            objects: vec![PlannedObject { key: "0000/a.ltx".into(), bytes: 2048 }],
+            duration_ms: 40,
+            dry_run,
+        }
+    }
+
+    #[test]
+    fn for_people() {
+        assert_eq!(
+            render(&restored(false)),
+            "/x/back.db: restored to 2026-11-21T10:00:00.000Z (000000000000000a)\n8.0 KiB from 1 objects (2.0 KiB) in 40 ms\n"
+        );
+        assert_eq!(
+            render(&restored(true)),
+            "object         size\n0000/a.ltx  2.0 KiB\n\n/x/back.db: would be restored to \
+             2026-11-21T10:00:00.000Z (000000000000000a) from 1 objects (2.0 KiB); nothing was written\n"
+        );
+    }
+
+    #[test]
+    fn for_programs() {
+        assert_eq!(
+            document(&restored(false)),
+            json!({
+                "point": { "position": "000000000000000a", "moment": "2026-11-21T10:00:00.000Z" },
+                "output": "/x/back.db",
+                "bytes": 8192,
+                "objects": [{ "key": "0000/a.ltx", "bytes": 2048 }],
+                "duration_ms": 40,
+                "dry_run": false,
+                "skipped": false,
+            })
+        );
+    }
+}

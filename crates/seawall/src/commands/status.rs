@@ -1,0 +1,179 @@
+//! `seawall status`: how far each database is protected, from the state records on this machine.
+
+use std::path::{Path, PathBuf};
+
+use seawall_agent::{read_state_dir, read_status};
+use seawall_core::{Clock as _, Failure, Kind, Moment, Phase, Status, SystemClock};
+use serde_json::json;
+
+use crate::arguments::StatusArguments;
+use crate::edge::Edge;
+use crate::exit::Exit;
+use crate::output::{Output, failure_text, to_json};
+use crate::{configuration, table};
+
+/// How many folders deep state records are looked for below the current folder.
+const DEPTH: usize = 4;
+
+/// Runs the command.
+pub(crate) fn run(arguments: &StatusArguments, edge: &Edge) -> Result<Output, Failure> {
+    let results = gather(arguments, edge)?;
+    if results.is_empty() {
+        return Err(Failure::new(
+            Kind::NotFound,
+            "command.no-state",
+            edge.directory.display().to_string(),
+            "no state records are below this folder, and there is no configuration",
+            "name a database, or a configuration with --config",
+        ));
+    }
+    Ok(render(&results, SystemClock.now()))
+}
+
+fn gather(arguments: &StatusArguments, edge: &Edge) -> Result<Vec<Result<Status, Failure>>, Failure> {
+    if !arguments.paths.is_empty() {
+        return Ok(arguments.paths.iter().map(|path| of_path(&edge.absolute(path))).collect());
+    }
+    if let Some(config) = configuration::load(&arguments.config, edge)? {
+        let of = |database: &seawall_agent::config::DatabaseConfig| {
+            read_status(&database.path, database.state_dir.as_deref())
+        };
+        return Ok(config.databases.iter().map(of).collect());
+    }
+    let mut found = Vec::new();
+    find(&edge.directory, DEPTH, &mut found);
+    found.sort();
+    Ok(found.iter().map(|dir| read_state_dir(dir)).collect())
+}
+
+fn of_path(path: &Path) -> Result<Status, Failure> {
+    if path.is_dir() { read_state_dir(path) } else { read_status(path, None) }
+}
+
+/// Collects state folders below `folder`. What can't be read is passed over: it isn't ours.
+fn find(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            continue;
+        }
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if name.starts_with('.') && name.ends_with("-seawall") {
+            found.push(entry.path());
+        } else if depth > 0 {
+            find(&entry.path(), depth - 1, found);
+        }
+    }
+}
+
+fn render(results: &[Result<Status, Failure>], now: Moment) -> Output {
+    let statuses: Vec<&Status> = results.iter().filter_map(|result| result.as_ref().ok()).collect();
+    let errors: Vec<&Failure> = results.iter().filter_map(|result| result.as_ref().err()).collect();
+    let mut text = String::new();
+    if !statuses.is_empty() {
+        let heading = ["database", "state", "protected up to", "lag", "waiting", "source"];
+        text = table::table(&heading, statuses.iter().map(|status| row(status, now)).collect(), &[3, 4]);
+    }
+    for status in &statuses {
+        if let Some(error) = &status.error {
+            text.push_str(&format!(
+                "\n{}: error[{}]: {} ({} times, {})\nnext: {}\n",
+                status.name,
+                error.code,
+                error.message,
+                error.count,
+                table::ago(error.at, now),
+                error.next
+            ));
+        }
+    }
+    for failure in &errors {
+        text.push_str(&format!("\n{}", failure_text(failure)));
+    }
+    let exit = Exit::of_all(results.iter().map(|result| result.as_ref().map(drop)));
+    let databases: Vec<_> = statuses.iter().map(to_json).collect();
+    Output { text, json: json!({ "databases": databases, "errors": errors }), exit }
+}
+
+fn row(status: &Status, now: Moment) -> Vec<String> {
+    let protected = status.protected.as_ref();
+    vec![
+        status.name.clone(),
+        phase(status.phase).to_owned(),
+        protected.map_or("-".into(), |point| format!("{} ({})", point.position, table::ago(point.moment, now))),
+        table::bytes(status.lag_bytes),
+        table::span(status.lag_ms),
+        status.source.clone(),
+    ]
+}
+
+fn phase(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Stopped => "stopped",
+        Phase::Waiting => "waiting",
+        Phase::Base => "base",
+        Phase::Protecting => "protecting",
+        Phase::Failing => "failing",
+        Phase::Halted => "halted",
+        _ => "unknown",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use seawall_core::{LastError, Point};
+
+    use super::*;
+
+    fn status() -> Status {
+        Status {
+            name: "app".into(),
+            engine: "sqlite".into(),
+            source: "/data/app.db".into(),
+            vault: "file:///v".into(),
+            phase: Phase::Failing,
+            protected: Some(Point { position: "00000000000000af".into(), moment: Moment::from_millis(1_000) }),
+            lag_bytes: 2048,
+            lag_ms: 1_500,
+            error: Some(LastError {
+                code: "vault.unavailable".into(),
+                message: "file:///v: away".into(),
+                next: "try again".into(),
+                at: Moment::from_millis(59_000),
+                count: 3,
+            }),
+            at: Moment::from_millis(60_000),
+        }
+    }
+
+    #[test]
+    fn a_table_then_what_is_wrong() {
+        let missing = Failure::new(Kind::NotFound, "state.none", "/x.db", "no record", "protect it");
+        let output = render(&[Ok(status()), Err(missing)], Moment::from_millis(61_000));
+        assert_eq!(output.exit, Exit::Partly);
+        assert_eq!(
+            output.text,
+            "database  state    protected up to                       lag  waiting  source\n\
+             app       failing  00000000000000af (1 min 0 s ago)  2.0 KiB    1.5 s  /data/app.db\n\
+             \n\
+             app: error[vault.unavailable]: file:///v: away (3 times, 2.0 s ago)\nnext: try again\n\
+             \n\
+             error[state.none]: /x.db: no record\nnext: protect it\n"
+        );
+        assert_eq!(output.json["databases"][0]["phase"], "failing");
+        assert_eq!(output.json["errors"][0]["code"], "state.none");
+    }
+
+    #[test]
+    fn records_are_found_below_a_folder() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for name in [".app.db-seawall", "a/b/.x-seawall", "a/.git", "a/b-seawall", "1/2/3/4/5/.deep-seawall"] {
+            std::fs::create_dir_all(folder.path().join(name)).expect("a folder");
+        }
+        let mut found = Vec::new();
+        find(folder.path(), DEPTH, &mut found);
+        found.sort();
+        assert_eq!(found, [folder.path().join(".app.db-seawall"), folder.path().join("a/b/.x-seawall")]);
+    }
+}

@@ -1,0 +1,110 @@
+//! `seawall timeline`: what can be restored.
+
+use seawall_agent::Opener;
+use seawall_core::{Failure, Kind, Timeline};
+use serde_json::json;
+
+use crate::arguments::SourceArguments;
+use crate::edge::Edge;
+use crate::output::{Output, to_json};
+use crate::source::Source;
+use crate::{runtime, table};
+
+/// Runs the command.
+pub(crate) fn run(arguments: &SourceArguments, edge: &Edge) -> Result<Output, Failure> {
+    let source = Source::find(&arguments.source, &arguments.config, edge)?;
+    let opener = Opener::new(edge.environment.clone());
+    let (vault, timeline) = runtime::run(async {
+        let engine = source.open(&opener).await?;
+        Ok((engine.describe().vault, engine.timeline().await?))
+    })?;
+    if timeline.spans.is_empty() && timeline.levels.iter().all(|level| level.objects == 0) {
+        return Err(nothing(&vault));
+    }
+    let mut document = to_json(&timeline);
+    if let Some(fields) = document.as_object_mut() {
+        fields.insert("vault".into(), json!(vault));
+    }
+    Ok(Output::done(render(&timeline), &document))
+}
+
+/// The vault is there and holds nothing.
+pub(crate) fn nothing(vault: &str) -> Failure {
+    Failure::new(
+        Kind::NotFound,
+        "command.empty-vault",
+        vault,
+        "there is nothing to restore here",
+        "check the place; a vault with several databases has each below its name",
+    )
+}
+
+fn render(timeline: &Timeline) -> String {
+    let spans = timeline.spans.iter().map(|span| {
+        (
+            span.from.moment,
+            vec![
+                span.from.moment.to_string(),
+                span.to.moment.to_string(),
+                format!("{} to {}", span.from.position, span.to.position),
+                span.points.to_string(),
+                String::new(),
+            ],
+        )
+    });
+    let holes = timeline.holes.iter().map(|hole| {
+        let from = hole.from.as_ref();
+        (
+            hole.to.moment,
+            vec![
+                from.map_or("-".into(), |point| point.moment.to_string()),
+                hole.to.moment.to_string(),
+                format!("{} to {}", from.map_or("-", |point| &point.position), hole.to.position),
+                "hole".into(),
+                hole.reason.clone(),
+            ],
+        )
+    });
+    let mut rows: Vec<_> = spans.chain(holes).collect();
+    rows.sort_by_key(|(moments, _)| *moments);
+    let rows = rows.into_iter().map(|(_, row)| row).collect();
+    let ranges = table::table(&["from", "to", "positions", "points", ""], rows, &[3]);
+    let row = |level: &seawall_core::LevelSummary| {
+        vec![level.level.clone(), level.objects.to_string(), table::bytes(level.bytes)]
+    };
+    let levels = table::table(&["level", "objects", "size"], timeline.levels.iter().map(row).collect(), &[1, 2]);
+    format!("{ranges}\n{levels}")
+}
+
+#[cfg(test)]
+mod tests {
+    use seawall_core::{Hole, LevelSummary, Moment, Point, Span};
+
+    use super::*;
+
+    fn point(n: i64) -> Point {
+        Point { position: format!("{n:016x}"), moment: Moment::from_millis(n * 1000) }
+    }
+
+    #[test]
+    fn holes_stand_between_the_ranges() {
+        let timeline = Timeline {
+            spans: vec![
+                Span { from: point(1), to: point(3), points: 3 },
+                Span { from: point(9), to: point(9), points: 1 },
+            ],
+            holes: vec![Hole { from: Some(point(3)), to: point(9), reason: "the WAL was replaced".into() }],
+            levels: vec![LevelSummary { level: "0".into(), objects: 4, bytes: 4096 }],
+        };
+        assert_eq!(
+            render(&timeline),
+            "from                      to                        positions                             points\n\
+             1970-01-01T00:00:01.000Z  1970-01-01T00:00:03.000Z  0000000000000001 to 0000000000000003       3\n\
+             1970-01-01T00:00:03.000Z  1970-01-01T00:00:09.000Z  0000000000000003 to 0000000000000009    hole  the WAL was replaced\n\
+             1970-01-01T00:00:09.000Z  1970-01-01T00:00:09.000Z  0000000000000009 to 0000000000000009       1\n\
+             \n\
+             level  objects     size\n\
+             0            4  4.0 KiB\n"
+        );
+    }
+}

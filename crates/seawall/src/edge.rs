@@ -1,0 +1,42 @@
+//! What the process gets from outside: the only place that reads the environment.
+
+use std::io::IsTerminal as _;
+use std::path::{Path, PathBuf};
+
+use seawall_agent::config::{Environment, absolute};
+use seawall_core::{Failure, Kind};
+
+/// The process's surroundings.
+#[derive(Debug, Clone)]
+pub(crate) struct Edge {
+    /// Environment variables that are text.
+    pub(crate) environment: Environment,
+    /// The current folder.
+    pub(crate) directory: PathBuf,
+    /// Whether a person reads standard error.
+    pub(crate) terminal: bool,
+}
+
+impl Edge {
+    /// The surroundings of this process.
+    pub(crate) fn of_process() -> Self {
+        let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        };
+        Self {
+            environment: Environment::new(std::env::vars_os().filter_map(text), std::process::id()),
+            directory: std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/")),
+            terminal: std::io::stderr().is_terminal(),
+        }
+    }
+
+    /// `path` from the root.
+    pub(crate) fn absolute(&self, path: &Path) -> PathBuf {
+        absolute(path, &self.directory)
+    }
+}
+
+/// A failure of the command line itself.
+pub(crate) fn usage(code: &'static str, object: &str, cause: &str, next: &str) -> Failure {
+    Failure::new(Kind::Usage, code, object, cause, next)
+}

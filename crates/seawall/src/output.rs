@@ -1,0 +1,83 @@
+//! What a command says in the end: text for people, one JSON document for programs.
+
+use std::io::Write as _;
+
+use seawall_core::Failure;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::exit::Exit;
+
+/// The result of a command.
+#[derive(Debug)]
+pub(crate) struct Output {
+    /// For people; may be empty.
+    pub(crate) text: String,
+    /// For programs (docs/json.md).
+    pub(crate) json: Value,
+    /// The exit code.
+    pub(crate) exit: Exit,
+}
+
+impl Output {
+    /// A result that was reached.
+    pub(crate) fn done(text: impl Into<String>, json: &impl Serialize) -> Self {
+        Self { text: text.into(), json: to_json(json), exit: Exit::Done }
+    }
+
+    /// Prints it to standard output. A reader that went away (`| head`) is no failure.
+    pub(crate) fn print(self, json: bool) -> Exit {
+        let text = if json { format!("{:#}\n", self.json) } else { self.text };
+        let mut out = std::io::stdout().lock();
+        let printed = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+        match printed {
+            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Exit::Failed,
+            _ => self.exit,
+        }
+    }
+}
+
+/// A value as JSON.
+pub(crate) fn to_json(value: &impl Serialize) -> Value {
+    serde_json::to_value(value).unwrap_or_else(|error| json!({ "error": error.to_string() }))
+}
+
+/// A failure as text: what happened to what, and what to do next.
+pub(crate) fn failure_text(failure: &Failure) -> String {
+    format!("error[{}]: {}: {}\nnext: {}\n", failure.code, failure.object, failure.cause, failure.next)
+}
+
+/// Prints a failure: to standard error as text, or as the one JSON document on standard output.
+pub(crate) fn print_failure(failure: &Failure, json: bool) {
+    let printed = if json {
+        let document = json!({ "error": failure });
+        std::io::stdout().lock().write_all(format!("{document:#}\n").as_bytes())
+    } else {
+        std::io::stderr().lock().write_all(failure_text(failure).as_bytes())
+    };
+    // Nobody is left to tell: the exit code still says it.
+    drop(printed);
+}
+
+#[cfg(test)]
+mod tests {
+    use seawall_core::Kind;
+
+    use super::*;
+
+    #[test]
+    fn a_failure_says_what_and_what_next() {
+        let failure = Failure::new(Kind::NotFound, "vault.not-found", "./vault", "there is nothing", "look elsewhere");
+        assert_eq!(failure_text(&failure), "error[vault.not-found]: ./vault: there is nothing\nnext: look elsewhere\n");
+        assert_eq!(
+            json!({ "error": failure }),
+            json!({ "error": {
+                "kind": "not-found",
+                "code": "vault.not-found",
+                "object": "./vault",
+                "cause": "there is nothing",
+                "next": "look elsewhere",
+            }})
+        );
+    }
+}

@@ -1,0 +1,63 @@
+//! The runtime of a command: one thread of events and a few for blocking work.
+
+use std::time::Duration;
+
+use seawall_core::{Failure, Kind};
+use tokio::runtime::{Builder, Runtime};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Threads for blocking work in a process that protects: small, whatever the number of databases.
+pub(crate) const PROTECTING: usize = 4;
+
+/// A runtime with at most `threads` for blocking work, which end soon when there is none.
+pub(crate) fn runtime(threads: usize) -> Result<Runtime, Failure> {
+    Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(threads)
+        .thread_keep_alive(Duration::from_secs(2))
+        .build()
+        .map_err(|error| no_runtime(&error))
+}
+
+/// Threads for a command that has the machine's attention: a restore decodes on all cores.
+pub(crate) fn working() -> usize {
+    std::thread::available_parallelism().map_or(PROTECTING, usize::from).max(PROTECTING)
+}
+
+/// Runs one command's future to its end, or until SIGINT or SIGTERM, which drop it: that leaves what a crash would
+/// leave, and a target that isn't whole never appears (I8).
+pub(crate) fn run<T>(future: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let runtime = runtime(working())?;
+    let result = runtime.block_on(async {
+        let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| no_runtime(&error))?;
+        let mut terminate = signal(SignalKind::terminate()).map_err(|error| no_runtime(&error))?;
+        tokio::select! {
+            result = future => result,
+            _ = interrupt.recv() => Err(interrupted()),
+            _ = terminate.recv() => Err(interrupted()),
+        }
+    });
+    runtime.shutdown_background();
+    result
+}
+
+/// The system refuses what every process needs.
+pub(crate) fn no_runtime(error: &std::io::Error) -> Failure {
+    Failure::new(
+        Kind::Unavailable,
+        "command.no-runtime",
+        "seawall",
+        format!("the system refuses what a process needs: {error}"),
+        "check the limits on open files and processes",
+    )
+}
+
+fn interrupted() -> Failure {
+    Failure::new(
+        Kind::Interrupted,
+        "command.interrupted",
+        "seawall",
+        "stopped by a signal before it was done",
+        "start it again; nothing half done was left in place",
+    )
+}

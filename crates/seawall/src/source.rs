@@ -1,0 +1,97 @@
+//! What `VAULT|NAME|PATH` on a command line stands for.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use seawall_agent::Opener;
+use seawall_agent::config::{Config, DatabaseConfig, Place};
+use seawall_core::{Engine, Failure, Kind};
+
+use crate::arguments::ConfigArguments;
+use crate::configuration;
+use crate::edge::Edge;
+
+/// A vault, or a database of the configuration.
+#[derive(Debug)]
+pub(crate) enum Source {
+    /// A vault alone.
+    Vault(Place),
+    /// A database with its vault.
+    Database(Box<DatabaseConfig>),
+}
+
+impl Source {
+    /// Finds out what `text` stands for: a URL and an existing folder are vaults; anything else is looked up in the
+    /// configuration, by name and by path. The configuration is not even read for a vault, unless it was named.
+    pub(crate) fn find(text: &str, arguments: &ConfigArguments, edge: &Edge) -> Result<Self, Failure> {
+        let is_folder = edge.absolute(Path::new(text)).is_dir();
+        let is_vault = text.contains("://") || is_folder;
+        if is_vault && arguments.config.is_none() {
+            return Ok(Self::Vault(Place::from_text(text, &edge.directory, 0)));
+        }
+        let config = configuration::load(arguments, edge)?;
+        decide(text, is_vault, config.as_ref(), edge)
+    }
+
+    /// Opens it.
+    pub(crate) async fn open(&self, opener: &Opener) -> Result<Arc<dyn Engine>, Failure> {
+        match self {
+            Self::Vault(place) => opener.place(place).await,
+            Self::Database(database) => opener.database(database).await,
+        }
+    }
+}
+
+fn decide(text: &str, is_vault: bool, config: Option<&Config>, edge: &Edge) -> Result<Source, Failure> {
+    if let Some(database) = config.and_then(|config| config.find(text, &edge.directory)) {
+        return Ok(Source::Database(Box::new(database.clone())));
+    }
+    if is_vault {
+        return Ok(Source::Vault(Place::from_text(text, &edge.directory, 0)));
+    }
+    let (cause, next) = match config {
+        Some(config) => {
+            let names: Vec<_> = config.databases.iter().map(|database| database.name.as_str()).collect();
+            let cause = format!("no vault, and no database of {}", config.file.display());
+            (cause, format!("name a folder, a URL or one of: {}", names.join(", ")))
+        }
+        None => (
+            "no vault, and there is no configuration to look it up in".to_owned(),
+            "name a folder or a URL, or a configuration with --config".to_owned(),
+        ),
+    };
+    Err(Failure::new(Kind::NotFound, "command.unknown-source", text, cause, next))
+}
+
+#[cfg(test)]
+mod tests {
+    use seawall_agent::config::Environment;
+
+    use super::*;
+
+    #[test]
+    fn what_a_text_stands_for() {
+        let edge = Edge { environment: Environment::default(), directory: "/data".into(), terminal: false };
+        let yaml = "vault: s3://bucket\ndatabases:\n  - { name: app, path: /data/app.db }\n";
+        let config = Config::parse(Path::new("/c.yml"), yaml, &edge.directory, &edge.environment, true);
+        let config = config.expect("a configuration");
+        for (text, is_vault, with_config, expected) in [
+            ("app", false, true, "database"),
+            ("app.db", false, true, "database"),
+            ("/data/app.db", false, true, "database"),
+            ("./app.db", false, true, "database"),
+            ("./vault", true, true, "vault"),
+            ("s3://bucket/x", true, true, "vault"),
+            ("s3://bucket/x", true, false, "vault"),
+            ("other", false, true, "command.unknown-source"),
+            ("app", false, false, "command.unknown-source"),
+        ] {
+            let found = match decide(text, is_vault, with_config.then_some(&config), &edge) {
+                Ok(Source::Vault(_)) => "vault",
+                Ok(Source::Database(_)) => "database",
+                Err(failure) => failure.code,
+            };
+            assert_eq!(found, expected, "{text}");
+        }
+    }
+}
