@@ -166,8 +166,7 @@ impl Stand {
     /// What `seawall status --json` says of the database.
     #[track_caller]
     pub fn status(&self) -> Value {
-        let config = self.litestream_yml("");
-        let output = run("seawall", self.command().args(["status", "--json", "--config"]).arg(config));
+        let output = run("seawall", self.command().args(["status", "--json"]).arg(self.db()));
         let all = output.json();
         all.as_array().and_then(|all| all.first()).unwrap_or_else(|| panic!("no status in {all}\n{output}")).clone()
     }
