@@ -38,3 +38,8 @@ pub use index::{Index, IndexEntry};
 pub use split::{Splitter, Summary};
 pub use text::{FileName, TextError};
 pub use types::{PageNo, PageSize, Txid};
+
+/// Keeps the README's example running.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
