@@ -18,4 +18,5 @@ pub use logging::{Level, LogFormat, start as start_logging};
 pub use open::{Opener, read_state_dir, read_status};
 pub use process::{Outcome, run, take_points};
 pub use protect::{Job, Member, Summary, protect};
+pub use seawall_vault::{Environment, VaultUrl};
 pub use signals::{Signals, Stop};

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use seawall_core::{Engine, Failure, Kind, Status};
 
-use crate::config::{DatabaseConfig, Environment, Place};
+use seawall_vault::{Environment, VaultUrl};
+
+use crate::config::DatabaseConfig;
 
 /// Opens engines of one process.
 #[derive(Debug)]
@@ -24,11 +26,11 @@ impl Opener {
 
     /// A database with its vault, to protect and to restore.
     pub async fn database(&self, database: &DatabaseConfig) -> Result<Arc<dyn Engine>, Failure> {
-        self.place(&database.place).await
+        self.vault(&database.vault).await
     }
 
     /// A vault alone, to restore from.
-    pub async fn place(&self, place: &Place) -> Result<Arc<dyn Engine>, Failure> {
+    pub async fn vault(&self, place: &VaultUrl) -> Result<Arc<dyn Engine>, Failure> {
         let _ = &self.environment;
         Err(Failure::new(Kind::Internal, "agent.unwired", place.to_string(), "no engine yet", "wait"))
     }

@@ -51,7 +51,9 @@ pub async fn protect(
     shutdown: &Shutdown,
     mut first: watch::Receiver<Option<Stop>>,
 ) -> Summary {
+    // Where there is nothing to restore a signal that came already doesn't count here: what is committed is shipped.
     let restored = tokio::select! {
+        biased;
         () = restore_missing(&mut members) => true,
         () = stopped(&mut first, shutdown) => false,
     };

@@ -47,7 +47,7 @@ fn read(file: &Path) -> std::io::Result<String> {
 
 fn parse(file: &Path, text: &str, arguments: &ConfigArguments, edge: &Edge) -> Result<Config, Failure> {
     let expand = !arguments.no_expand_env;
-    Ok(Config::parse(file, text, &edge.directory, &edge.environment, expand)?)
+    Ok(Config::parse(file, text, &edge.surroundings(), expand)?)
 }
 
 fn unreadable(file: &Path, error: &std::io::Error) -> Failure {

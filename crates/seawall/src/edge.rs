@@ -3,7 +3,8 @@
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
-use seawall_agent::config::{Environment, absolute};
+use seawall_agent::Environment;
+use seawall_agent::config::{Surroundings, absolute};
 use seawall_core::{Failure, Kind};
 
 /// The process's surroundings.
@@ -24,10 +25,15 @@ impl Edge {
             Some((name.into_string().ok()?, value.into_string().ok()?))
         };
         Self {
-            environment: Environment::new(std::env::vars_os().filter_map(text), std::process::id()),
+            environment: std::env::vars_os().filter_map(text).collect(),
             directory: std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/")),
             terminal: std::io::stderr().is_terminal(),
         }
+    }
+
+    /// What a configuration may refer to.
+    pub(crate) fn surroundings(&self) -> Surroundings<'_> {
+        Surroundings { environment: &self.environment, directory: &self.directory, pid: std::process::id() }
     }
 
     /// `path` from the root.

@@ -13,6 +13,8 @@ use crate::exit::Exit;
 pub(crate) struct Output {
     /// For people; may be empty.
     pub(crate) text: String,
+    /// What failed beside it, for people; programs find it in the JSON.
+    pub(crate) failures: Vec<Failure>,
     /// For programs (docs/json.md).
     pub(crate) json: Value,
     /// The exit code.
@@ -22,11 +24,14 @@ pub(crate) struct Output {
 impl Output {
     /// A result that was reached.
     pub(crate) fn done(text: impl Into<String>, json: &impl Serialize) -> Self {
-        Self { text: text.into(), json: to_json(json), exit: Exit::Done }
+        Self { text: text.into(), failures: Vec::new(), json: to_json(json), exit: Exit::Done }
     }
 
     /// Prints it to standard output. A reader that went away (`| head`) is no failure.
     pub(crate) fn print(self, json: bool) -> Exit {
+        if !json {
+            self.failures.iter().for_each(|failure| print_failure(failure, false));
+        }
         let text = if json { format!("{:#}\n", self.json) } else { self.text };
         let mut out = std::io::stdout().lock();
         let printed = out.write_all(text.as_bytes()).and_then(|()| out.flush());

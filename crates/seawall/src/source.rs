@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use seawall_agent::Opener;
-use seawall_agent::config::{Config, DatabaseConfig, Place};
+use seawall_agent::config::{Config, DatabaseConfig, read_place};
+use seawall_agent::{Opener, VaultUrl};
 use seawall_core::{Engine, Failure, Kind};
 
 use crate::arguments::ConfigArguments;
@@ -15,7 +15,7 @@ use crate::edge::Edge;
 #[derive(Debug)]
 pub(crate) enum Source {
     /// A vault alone.
-    Vault(Place),
+    Vault(VaultUrl),
     /// A database with its vault.
     Database(Box<DatabaseConfig>),
 }
@@ -27,7 +27,7 @@ impl Source {
         let is_folder = edge.absolute(Path::new(text)).is_dir();
         let is_vault = text.contains("://") || is_folder;
         if is_vault && arguments.config.is_none() {
-            return Ok(Self::Vault(Place::from_text(text, &edge.directory, 0)));
+            return Ok(Self::Vault(read_place(text, &edge.directory)?));
         }
         let config = configuration::load(arguments, edge)?;
         decide(text, is_vault, config.as_ref(), edge)
@@ -36,7 +36,7 @@ impl Source {
     /// Opens it.
     pub(crate) async fn open(&self, opener: &Opener) -> Result<Arc<dyn Engine>, Failure> {
         match self {
-            Self::Vault(place) => opener.place(place).await,
+            Self::Vault(vault) => opener.vault(vault).await,
             Self::Database(database) => opener.database(database).await,
         }
     }
@@ -47,7 +47,7 @@ fn decide(text: &str, is_vault: bool, config: Option<&Config>, edge: &Edge) -> R
         return Ok(Source::Database(Box::new(database.clone())));
     }
     if is_vault {
-        return Ok(Source::Vault(Place::from_text(text, &edge.directory, 0)));
+        return Ok(Source::Vault(read_place(text, &edge.directory)?));
     }
     let (cause, next) = match config {
         Some(config) => {
@@ -65,7 +65,7 @@ fn decide(text: &str, is_vault: bool, config: Option<&Config>, edge: &Edge) -> R
 
 #[cfg(test)]
 mod tests {
-    use seawall_agent::config::Environment;
+    use seawall_agent::Environment;
 
     use super::*;
 
@@ -73,7 +73,7 @@ mod tests {
     fn what_a_text_stands_for() {
         let edge = Edge { environment: Environment::default(), directory: "/data".into(), terminal: false };
         let yaml = "vault: s3://bucket\ndatabases:\n  - { name: app, path: /data/app.db }\n";
-        let config = Config::parse(Path::new("/c.yml"), yaml, &edge.directory, &edge.environment, true);
+        let config = Config::parse(Path::new("/c.yml"), yaml, &edge.surroundings(), true);
         let config = config.expect("a configuration");
         for (text, is_vault, with_config, expected) in [
             ("app", false, true, "database"),

@@ -57,7 +57,7 @@ pub enum Problem {
         reason: String,
     },
     /// An environment variable that isn't set.
-    #[error("the environment variable {0} isn't set")]
+    #[error("the environment variable {0} isn't set, or is empty")]
     Undefined(String),
     /// A place that can't be used as a vault.
     #[error("{cause}")]
@@ -66,16 +66,6 @@ pub enum Problem {
         cause: String,
         /// What to do about it.
         next: String,
-    },
-    /// A file with a secret that can't be read.
-    #[error("the file {file} that {key} names can't be read: {cause}")]
-    SecretFile {
-        /// The key.
-        key: String,
-        /// The file.
-        file: String,
-        /// The operating system's words.
-        cause: String,
     },
     /// The settings contradict each other.
     #[error("{0}")]
@@ -98,7 +88,6 @@ impl Problem {
             Self::Unsupported { .. } => "config.unsupported",
             Self::Undefined(_) => "config.undefined-variable",
             Self::Vault { .. } => "config.vault",
-            Self::SecretFile { .. } => "config.secret-file",
             Self::Contradiction(_) => "config.contradiction",
         }
     }
@@ -116,7 +105,6 @@ impl Problem {
             }
             Self::Undefined(name) => format!("set {name}, or write $${{{name}}} if the text is meant as it is"),
             Self::Vault { next, .. } => next.clone(),
-            Self::SecretFile { .. } => "make it readable for the user that Seawall runs as".into(),
             Self::Contradiction(_) => "decide for one of them".into(),
         }
     }

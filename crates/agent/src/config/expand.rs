@@ -3,36 +3,10 @@
 //! In our own format `${NAME}` in a value stands for a variable, after YAML has been read, so that no variable's
 //! content can become a key. In `litestream.yml` the text is expanded before it is read, as Litestream does.
 
-use std::collections::BTreeMap;
+use seawall_vault::Environment;
 
 use super::document::{Entry, Node, Value};
 use super::error::{Location, Problem};
-
-/// The process's environment, read by the binary and handed in.
-#[derive(Clone, Default)]
-pub struct Environment {
-    variables: BTreeMap<String, String>,
-    /// The process's id, which `$PID` stands for in a `litestream.yml`.
-    pid: u32,
-}
-
-impl std::fmt::Debug for Environment {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Environment").field("variables", &self.variables.len()).field("pid", &self.pid).finish()
-    }
-}
-
-impl Environment {
-    /// An environment of these variables.
-    pub fn new(variables: impl IntoIterator<Item = (String, String)>, pid: u32) -> Self {
-        Self { variables: variables.into_iter().collect(), pid }
-    }
-
-    /// One variable's value.
-    pub fn get(&self, name: &str) -> Option<&str> {
-        self.variables.get(name).map(String::as_str)
-    }
-}
 
 /// Expands `${NAME}` in every value below `node`. `$${` stands for `${` itself.
 pub(crate) fn expand_values(node: Node, environment: &Environment) -> Result<Node, Location> {
@@ -80,9 +54,9 @@ fn expand_strict(text: &str, environment: &Environment) -> Result<String, Proble
     Ok(out)
 }
 
-/// Expands `$NAME` and `${NAME}` in the text of a `litestream.yml`: an unset variable is nothing, `$PID` is the
-/// process's id, a `$` that begins no name stays.
-pub(crate) fn expand_text(text: &str, environment: &Environment) -> String {
+/// Expands `$NAME` and `${NAME}` in the text of a `litestream.yml`: an unset variable is nothing, `$PID` is this
+/// process's id `pid`, a `$` that begins no name stays.
+pub(crate) fn expand_text(text: &str, environment: &Environment, pid: u32) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(dollar) = rest.find('$') {
@@ -90,7 +64,7 @@ pub(crate) fn expand_text(text: &str, environment: &Environment) -> String {
         let tail = &rest[dollar + 1..];
         let (name, used) = shell_name(tail);
         match name {
-            Some("PID") => out.push_str(&environment.pid.to_string()),
+            Some("PID") => out.push_str(&pid.to_string()),
             Some(name) => out.push_str(environment.get(name).unwrap_or_default()),
             None if used == 0 => out.push('$'),
             None => {}
@@ -126,7 +100,7 @@ mod tests {
     use super::*;
 
     fn environment() -> Environment {
-        Environment::new([("A".to_owned(), "one".to_owned()), ("B_2".to_owned(), "two".to_owned())], 42)
+        [("A", "one"), ("B_2", "two")].map(|(name, value)| (name.to_owned(), value.to_owned())).into_iter().collect()
     }
 
     #[test]
@@ -156,7 +130,7 @@ mod tests {
             ("$1x", "x"),
             ("grün$A€", "grünone€"),
         ] {
-            assert_eq!(expand_text(text, &environment()), expected, "{text}");
+            assert_eq!(expand_text(text, &environment(), 42), expected, "{text}");
         }
     }
 }

@@ -7,16 +7,17 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use seawall_vault::Environment;
+
 use super::document::{Node, Value};
 use super::error::{Location, Problem};
-use super::expand::Environment;
 use super::fields::{At, Fields, parse_bool};
 use super::litestream_replica as replica;
 use super::native::exec_command;
-use super::{Config, DatabaseConfig, Format, SHUTDOWN_TIMEOUT, Warning, absolute};
+use super::{Config, DatabaseConfig, Format, SHUTDOWN_TIMEOUT, Surroundings, Warning, absolute};
 
-/// Reads the tree of a `litestream.yml`; relative paths begin at `directory`.
-pub(crate) fn read(tree: Node, file: &Path, directory: &Path, environment: &Environment) -> Result<Config, Location> {
+/// Reads the tree of a `litestream.yml`.
+pub(crate) fn read(tree: Node, file: &Path, surroundings: &Surroundings<'_>) -> Result<Config, Location> {
     let mut warnings = Vec::new();
     let mut top = Fields::new("the top level", tree)?;
     let exec = top.text("exec")?.map(|at| exec_command(&at)).transpose()?;
@@ -32,7 +33,7 @@ pub(crate) fn read(tree: Node, file: &Path, directory: &Path, environment: &Envi
 
     let mut databases = Vec::new();
     for node in list {
-        let context = Context { directory, environment, defaults: &defaults };
+        let context = Context { surroundings: *surroundings, defaults: &defaults };
         let mut database = read_database(node, &context, &mut warnings)?;
         database.shutdown_timeout = sync_timeout;
         databases.push(database);
@@ -50,8 +51,7 @@ pub(crate) fn read(tree: Node, file: &Path, directory: &Path, environment: &Envi
 }
 
 struct Context<'a> {
-    directory: &'a Path,
-    environment: &'a Environment,
+    surroundings: Surroundings<'a>,
     defaults: &'a replica::Defaults,
 }
 
@@ -64,7 +64,8 @@ fn read_database(node: Node, context: &Context<'_>, warnings: &mut Vec<Warning>)
     refuse_snapshot(&mut fields)?;
     let no_path = fields.missing("path");
     let path = database_path(&fields.text("path")?.ok_or(no_path)?.value, context);
-    let meta = fields.text("meta-path")?.map(|at| expand_home(&at.value, context).join("seawall"));
+    let meta =
+        fields.text("meta-path")?.map(|at| expand_home(&at.value, context.surroundings.environment).join("seawall"));
     fields.positive_duration("monitor-interval")?;
     if let Some(At { line, value }) = fields.duration("checkpoint-interval")?
         && !value.is_zero()
@@ -84,14 +85,12 @@ fn read_database(node: Node, context: &Context<'_>, warnings: &mut Vec<Warning>)
     let restore_if_missing = fields.flag("restore-if-db-not-exists")?.is_some_and(|at| at.value);
     let replica = the_replica(&mut fields)?;
     warn_unknown(fields, warnings);
-    let replica = replica::read(replica, context.defaults, context.directory, warnings)?;
-    let mut place = replica.place;
-    replica::apply_environment(&mut place, context.environment);
+    let replica = replica::read(replica, context.defaults, &context.surroundings, warnings)?;
     Ok(DatabaseConfig {
         name: path.display().to_string(),
-        path: absolute(&path, context.directory),
-        place,
-        state_dir: meta.map(|dir| absolute(&dir, context.directory)),
+        path: absolute(&path, context.surroundings.directory),
+        vault: replica.vault,
+        state_dir: meta.map(|dir| absolute(&dir, context.surroundings.directory)),
         sync_interval: replica.sync_interval,
         busy_timeout,
         checkpoint_pages,
@@ -235,11 +234,12 @@ pub(crate) fn warn_unknown(fields: Fields, warnings: &mut Vec<Warning>) {
 
 fn database_path(text: &str, context: &Context<'_>) -> PathBuf {
     let plain = text.strip_prefix("sqlite3://").or_else(|| text.strip_prefix("sqlite://")).unwrap_or(text);
-    absolute(&expand_home(plain, context), context.directory)
+    absolute(&expand_home(plain, context.surroundings.environment), context.surroundings.directory)
 }
 
-fn expand_home(text: &str, context: &Context<'_>) -> PathBuf {
-    match (text.strip_prefix('~'), context.environment.get("HOME")) {
+/// `~` at the beginning is the user's home folder.
+pub(crate) fn expand_home(text: &str, environment: &Environment) -> PathBuf {
+    match (text.strip_prefix('~'), environment.get("HOME")) {
         (Some(rest), Some(home)) if rest.is_empty() || rest.starts_with('/') => PathBuf::from(format!("{home}{rest}")),
         _ => PathBuf::from(text),
     }

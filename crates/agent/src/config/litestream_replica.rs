@@ -1,26 +1,19 @@
 //! A replica of a `litestream.yml`: a URL or separate keys, with defaults from the top level.
 
-use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::Duration;
+
+use seawall_core::Failure;
+use seawall_vault::{Environment, VaultUrl};
 
 use super::document::Node;
 use super::error::{Location, Problem};
-use super::expand::Environment;
-use super::fields::{At, Fields, parse_bool};
-use super::litestream::{refuse, refuse_unless_false, unsupported, warn_unknown};
-use super::place::{Place, Target};
-use super::{Warning, absolute, s3};
-
-/// Settings of S3 replicas that say how Litestream's client talks, where this one does what is asked for anyway.
-/// The value is the only one that is taken.
-const S3_FIXED: [(&str, bool, &str); 2] = [
-    ("sign-payload", true, "payloads are always signed"),
-    ("sign-accept-encoding", true, "there is no header to leave out"),
-];
+use super::fields::{At, Fields};
+use super::litestream::{expand_home, refuse, unsupported, warn_unknown};
+use super::place::{self, Precedence};
+use super::{Surroundings, Warning, s3};
 
 /// Keys that belong to kinds of stores that are not done yet, or that Litestream itself refuses.
-const OTHER_STORES: [&str; 24] = [
+const OTHER_STORES: [&str; 25] = [
     "account-name",
     "account-key",
     "sas-token",
@@ -45,12 +38,13 @@ const OTHER_STORES: [&str; 24] = [
     "client-key",
     "max-reconnects",
     "reconnect-wait",
+    "timeout",
 ];
 
 /// The replica of one database, understood.
 #[derive(Debug)]
 pub(crate) struct Replica {
-    pub(crate) place: Place,
+    pub(crate) vault: VaultUrl,
     pub(crate) sync_interval: Option<Duration>,
 }
 
@@ -83,23 +77,8 @@ impl Keys {
         // Lost local state is always made again from the vault and the WAL.
         fields.flag("auto-recover")?;
         refuse(fields, "age", "encryption is not done yet, and Litestream refuses it since 0.5")?;
-        for (key, only, reason) in S3_FIXED {
-            if let Some(At { line, value }) = fields.parsed(key, "true or false", parse_bool)?
-                && value != only
-            {
-                return Err(unsupported(&format!("{key}: {value}"), reason).at(line));
-            }
-        }
         for key in OTHER_STORES {
             refuse(fields, key, "only file and s3 replicas are done yet")?;
-        }
-        refuse(fields, "sse-customer-key-path", "give the key itself with sse-customer-key")?;
-        refuse_unless_false(fields, "timeout", "only file and s3 replicas are done yet")?;
-        let mut settings = BTreeMap::new();
-        for key in s3::PLAIN.into_iter().chain(s3::SECRET.into_iter().map(|(key, _)| key)) {
-            if let Some(At { value, .. }) = fields.text(key)? {
-                settings.insert(key, value);
-            }
         }
         Ok(Self {
             kind: fields.text("type")?,
@@ -107,7 +86,7 @@ impl Keys {
             url: fields.text("url")?,
             bucket: fields.text("bucket")?,
             sync_interval: fields.positive_duration("sync-interval")?,
-            settings,
+            settings: s3::take_litestream(fields)?,
         })
     }
 }
@@ -116,7 +95,7 @@ impl Keys {
 pub(crate) fn read(
     node: Node,
     defaults: &Defaults,
-    directory: &Path,
+    surroundings: &Surroundings<'_>,
     warnings: &mut Vec<Warning>,
 ) -> Result<Replica, Location> {
     let mut fields = Fields::new("replica", node)?;
@@ -127,58 +106,73 @@ pub(crate) fn read(
 
     let Defaults(defaults) = defaults;
     let kind = own.kind.as_ref().or(defaults.kind.as_ref());
-    let mut settings = own.settings;
-    for (key, value) in &defaults.settings {
-        settings.entry(key).or_insert_with(|| value.clone());
-    }
-    let path = own.path.as_ref().or(defaults.path.as_ref());
-    let bucket = own.bucket.as_ref().or(defaults.bucket.as_ref());
-    let target = match own.url.as_ref().or(defaults.url.as_ref()) {
+    let url = own.url.as_ref().or(defaults.url.as_ref());
+    let text = match url {
         Some(url) => {
             if let Some(At { line, .. }) = own.path.as_ref().or(own.bucket.as_ref()) {
                 return Err(Problem::Contradiction("url stands beside path or bucket".into()).at(*line));
             }
-            url_target(url, kind)?
+            check_kind(url, kind)?;
+            url.value.clone()
         }
-        None => match kind.map_or("file", |at| at.value.as_str()) {
-            "file" => Target::Folder(absolute(Path::new(&path.ok_or(missing)?.value), directory)),
-            "s3" => Target::Bucket {
-                bucket: bucket
-                    .ok_or(Problem::Missing { key: "bucket", section: "replica".into() }.at(line))?
-                    .value
-                    .clone(),
-                path: path.map_or(String::new(), |at| at.value.clone()),
-            },
-            other => return Err(other_store(other).at(kind.map_or(line, |at| at.line))),
-        },
+        None => {
+            let path = own.path.as_ref().or(defaults.path.as_ref()).map(|at| at.value.as_str());
+            match kind.map_or("file", |at| at.value.as_str()) {
+                "file" => expand_home(path.ok_or(missing)?, surroundings.environment).display().to_string(),
+                "s3" => {
+                    let bucket = own.bucket.as_ref().or(defaults.bucket.as_ref());
+                    let no_bucket = Problem::Missing { key: "bucket", section: "replica".into() }.at(line);
+                    format!("s3://{}/{}", bucket.ok_or(no_bucket)?.value, encoded(path.unwrap_or_default()))
+                }
+                other => return Err(other_store(other).at(kind.map_or(line, |at| at.line))),
+            }
+        }
     };
-    let mut place = Place { target, settings, line };
-    if !place.is_s3() {
-        place.settings.clear();
-    }
-    Ok(Replica {
-        place,
-        sync_interval: own.sync_interval.or_else(|| defaults.sync_interval.clone()).map(|at| at.value),
-    })
+    let line = url.map_or(line, |at| at.line);
+    let vault =
+        open(&text, own.settings, defaults, surroundings).map_err(|failure| place::problem(failure).at(line))?;
+    let sync_interval = own.sync_interval.or_else(|| defaults.sync_interval.clone()).map(|at| at.value);
+    Ok(Replica { vault, sync_interval })
 }
 
-fn url_target(url: &At<String>, kind: Option<&At<String>>) -> Result<Target, Location> {
-    let At { line, value } = url;
-    let Some((scheme, rest)) = value.split_once("://") else {
-        return Err(Problem::Value {
-            key: "url".into(),
-            expected: "takes a URL".into(),
-            found: "a text without ://".into(),
-        }
-        .at(*line));
-    };
-    if let Some(kind) = kind.filter(|kind| kind.value != scheme) {
-        return Err(Problem::Contradiction(format!("type {} with a URL of type {scheme}", kind.value)).at(kind.line));
+/// The place with its settings: those of the replica, else those for all, else Litestream's own variables, over
+/// what the URL says.
+fn open(
+    text: &str,
+    mut settings: s3::Settings,
+    defaults: &Keys,
+    surroundings: &Surroundings<'_>,
+) -> Result<VaultUrl, Failure> {
+    for (key, value) in &defaults.settings {
+        settings.entry(key).or_insert_with(|| value.clone());
     }
-    match scheme {
-        "file" => Ok(Target::Folder(absolute(Path::new(rest), Path::new("/")))),
-        "s3" => Ok(Target::Url(value.clone())),
-        other => Err(other_store(other).at(*line)),
+    let url = place::read_place(text, surroundings.directory)?;
+    let url = place::with_settings(url, &settings, Precedence::Setting)?;
+    place::with_settings(url, &of_environment(surroundings.environment), Precedence::Url)
+}
+
+/// A path as it stands in a URL, where `?`, `#` and `%` mean something.
+fn encoded(path: &str) -> String {
+    path.trim_start_matches('/').replace('%', "%25").replace('?', "%3F").replace('#', "%23")
+}
+
+fn check_kind(url: &At<String>, kind: Option<&At<String>>) -> Result<(), Location> {
+    let scheme = match url.value.split_once("://") {
+        Some((scheme, _)) => scheme,
+        None => {
+            let found = "a text without ://".to_owned();
+            return Err(Problem::Value { key: "url".into(), expected: "takes a URL".into(), found }.at(url.line));
+        }
+    };
+    if !matches!(scheme, "file" | "s3") {
+        return Err(other_store(scheme).at(url.line));
+    }
+    match kind.filter(|kind| kind.value != scheme) {
+        Some(kind) => {
+            let cause = format!("type {} with a URL of type {scheme}", kind.value);
+            Err(Problem::Contradiction(cause).at(kind.line))
+        }
+        None => Ok(()),
     }
 }
 
@@ -191,19 +185,18 @@ fn other_store(kind: &str) -> Problem {
     }
 }
 
-/// Fills in what Litestream takes from its own environment variables when the file and AWS's variables say nothing.
-pub(crate) fn apply_environment(place: &mut Place, environment: &Environment) {
-    if !place.is_s3() {
-        return;
+/// What Litestream takes from variables of its own when AWS's say nothing.
+fn of_environment(environment: &Environment) -> s3::Settings {
+    let mut settings = s3::Settings::new();
+    let value = |name| environment.get(name).map(str::to_owned);
+    if let Some(endpoint) = value("LITESTREAM_S3_ENDPOINT") {
+        settings.insert("endpoint", endpoint);
     }
-    let aws = environment.get("AWS_ACCESS_KEY_ID").is_some();
-    for (key, variable) in [
-        ("access-key-id", "LITESTREAM_ACCESS_KEY_ID"),
-        ("secret-access-key", "LITESTREAM_SECRET_ACCESS_KEY"),
-        ("endpoint", "LITESTREAM_S3_ENDPOINT"),
-    ] {
-        if let Some(value) = environment.get(variable).filter(|_| key == "endpoint" || !aws) {
-            place.settings.entry(key).or_insert_with(|| value.to_owned());
-        }
+    if let (None, Some(id), Some(secret)) =
+        (environment.get("AWS_ACCESS_KEY_ID"), value("LITESTREAM_ACCESS_KEY_ID"), value("LITESTREAM_SECRET_ACCESS_KEY"))
+    {
+        settings.insert("access-key-id", id);
+        settings.insert("secret-access-key", secret);
     }
+    settings
 }

@@ -20,11 +20,11 @@ use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
+use seawall_vault::{Environment, VaultUrl};
 use serde::Serialize;
 
 pub use error::{ConfigError, Problem};
-pub use expand::Environment;
-pub use place::{Place, Target};
+pub use place::read_place;
 pub use report::{DatabaseReport, Report};
 pub use size::parse_size;
 
@@ -84,7 +84,7 @@ pub struct DatabaseConfig {
     /// Its file, absolute.
     pub path: PathBuf,
     /// The place of its objects.
-    pub place: Place,
+    pub vault: VaultUrl,
     /// Where the state record and the spool live.
     pub state_dir: Option<PathBuf>,
     /// At most one object per this span while changes keep coming.
@@ -105,14 +105,25 @@ pub struct DatabaseConfig {
     pub line: usize,
 }
 
+/// What a configuration may refer to: handed in, because libraries don't read it.
+#[derive(Debug, Clone, Copy)]
+pub struct Surroundings<'a> {
+    /// Environment variables.
+    pub environment: &'a Environment,
+    /// Where relative paths begin in a `litestream.yml`; in our own format they begin where the file is.
+    pub directory: &'a Path,
+    /// The process's id, which `$PID` stands for in a `litestream.yml`.
+    pub pid: u32,
+}
+
 impl DatabaseConfig {
     /// A database with the engine's own defaults, as a command line names it.
-    pub fn new(name: String, path: PathBuf, place: Place) -> Self {
+    pub fn new(name: String, path: PathBuf, vault: VaultUrl) -> Self {
         Self {
             name,
             path,
-            line: place.line,
-            place,
+            vault,
+            line: 0,
             state_dir: None,
             sync_interval: None,
             busy_timeout: None,
@@ -126,25 +137,16 @@ impl DatabaseConfig {
 }
 
 impl Config {
-    /// Reads a configuration from its text. `directory` is where relative paths begin in a `litestream.yml`; in our
-    /// own format they begin where the file is. Without `expand` a `$` is taken as it is.
-    pub fn parse(
-        file: &Path,
-        text: &str,
-        directory: &Path,
-        environment: &Environment,
-        expand: bool,
-    ) -> Result<Self, ConfigError> {
-        Self::read(file, text, directory, environment, expand).map_err(|location| ConfigError::new(file, location))
+    /// Reads a configuration from its text. Without `expand` a `$` is taken as it is.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with its line.
+    pub fn parse(file: &Path, text: &str, surroundings: &Surroundings<'_>, expand: bool) -> Result<Self, ConfigError> {
+        Self::read(file, text, surroundings, expand).map_err(|location| ConfigError::new(file, location))
     }
 
-    fn read(
-        file: &Path,
-        text: &str,
-        directory: &Path,
-        environment: &Environment,
-        expand: bool,
-    ) -> Result<Self, Location> {
+    fn read(file: &Path, text: &str, surroundings: &Surroundings<'_>, expand: bool) -> Result<Self, Location> {
+        let Surroundings { environment, directory, pid } = *surroundings;
         let raw = document::parse(text);
         // A `$` can make the text of a litestream.yml no YAML before it is expanded.
         let is_litestream = match &raw {
@@ -152,8 +154,8 @@ impl Config {
             Err(_) => text.lines().any(|line| line.starts_with("dbs:")),
         };
         let mut config = if is_litestream {
-            let tree = if expand { document::parse(&expand::expand_text(text, environment))? } else { raw? };
-            litestream::read(tree, file, directory, environment)?
+            let tree = if expand { document::parse(&expand::expand_text(text, environment, pid))? } else { raw? };
+            litestream::read(tree, file, surroundings)?
         } else {
             let tree = if expand { expand::expand_values(raw?, environment)? } else { raw? };
             let here = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -183,7 +185,7 @@ fn check_distinct(databases: &[DatabaseConfig]) -> Result<(), Location> {
         let claims = [
             Some(format!("the name \"{}\"", database.name)),
             Some(format!("the database {}", database.path.display())),
-            Some(format!("the place {}", database.place)),
+            Some(format!("the place {}", database.vault)),
             database.state_dir.as_ref().map(|dir| format!("the state folder {}", dir.display())),
         ];
         for what in claims.into_iter().flatten() {

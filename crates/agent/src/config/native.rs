@@ -2,18 +2,19 @@
 
 use std::path::Path;
 
+use seawall_vault::VaultUrl;
+
 use super::document::Node;
 use super::error::{Location, Problem};
 use super::fields::{At, Fields};
-use super::place::Place;
-use super::{Config, DatabaseConfig, Format, SHUTDOWN_TIMEOUT, absolute, is_name};
+use super::place::{self, Precedence};
+use super::{Config, DatabaseConfig, Format, SHUTDOWN_TIMEOUT, absolute, is_name, s3};
 use crate::child::ExecCommand;
-use crate::config::s3;
 
 /// Reads the tree of a `seawall.yml`; relative paths begin at `here`.
 pub(crate) fn read(tree: Node, file: &Path, here: &Path) -> Result<Config, Location> {
     let mut top = Fields::new("the top level", tree)?;
-    let vault = top.text("vault")?.map(|At { line, value }| Place::from_text(&value, here, line));
+    let vault = top.text("vault")?;
     let s3 = top.section("s3")?.map(|section| s3::read_native(section, here)).transpose()?.unwrap_or_default();
     let shutdown_timeout = top.positive_duration("shutdown-timeout")?.map_or(SHUTDOWN_TIMEOUT, |at| at.value);
     let exec = top.text("exec")?.map(|at| exec_command(&at)).transpose()?;
@@ -29,13 +30,7 @@ pub(crate) fn read(tree: Node, file: &Path, here: &Path) -> Result<Config, Locat
 
     let mut databases = Vec::new();
     for node in list.ok_or(missing)?.value {
-        let mut database = read_database(node, here, vault.as_ref())?;
-        if database.place.is_s3() {
-            for (key, value) in &s3 {
-                database.place.settings.entry(key).or_insert_with(|| value.clone());
-            }
-        }
-        databases.push(database);
+        databases.push(read_database(node, here, vault.as_ref(), &s3)?);
     }
     Ok(Config {
         file: file.to_owned(),
@@ -49,7 +44,12 @@ pub(crate) fn read(tree: Node, file: &Path, here: &Path) -> Result<Config, Locat
     })
 }
 
-fn read_database(node: Node, here: &Path, default: Option<&Place>) -> Result<DatabaseConfig, Location> {
+fn read_database(
+    node: Node,
+    here: &Path,
+    default: Option<&At<String>>,
+    s3: &s3::Settings,
+) -> Result<DatabaseConfig, Location> {
     let mut fields = Fields::new("databases", node)?;
     let line = fields.line;
     let path = fields.text("path")?;
@@ -57,12 +57,24 @@ fn read_database(node: Node, here: &Path, default: Option<&Place>) -> Result<Dat
         is_name(text).then(|| text.to_owned())
     })?;
     let vault = fields.text("vault")?;
-    let s3 = fields.take("s3");
-    let (no_path, no_vault) = (fields.missing("path"), fields.missing("vault"));
-    let mut database = DatabaseConfig {
-        name: String::new(),
-        path: absolute(Path::new(&path.as_ref().ok_or(no_path)?.value), here),
-        place: Place::from_text("", here, line),
+    let own_s3 = fields.section("s3")?;
+    let path = path.map(|at| absolute(Path::new(&at.value), here)).ok_or_else(|| fields.missing("path"))?;
+    let name = match name {
+        Some(At { value, .. }) => value,
+        None => name_of(&path).ok_or_else(|| {
+            let found = format!("none could be made from {}", path.display());
+            Problem::Value { key: "name".into(), expected: "a database needs a name".into(), found }.at(line)
+        })?,
+    };
+    let vault = match (vault, default) {
+        (Some(own), _) => own,
+        (None, Some(At { line, value })) => At { line: *line, value: place::below(value, &name) },
+        (None, None) => return Err(fields.missing("vault")),
+    };
+    let database = DatabaseConfig {
+        name,
+        path,
+        vault: read_vault(&vault, own_s3, s3, here)?,
         state_dir: fields.text("state-dir")?.map(|at| absolute(Path::new(&at.value), here)),
         sync_interval: fields.positive_duration("sync-interval")?.map(|at| at.value),
         busy_timeout: fields.duration("busy-timeout")?.map(|at| at.value),
@@ -74,28 +86,30 @@ fn read_database(node: Node, here: &Path, default: Option<&Place>) -> Result<Dat
         line,
     };
     fields.finish()?;
-
-    database.name = match name {
-        Some(At { value, .. }) => value,
-        None => name_of(&database.path).ok_or_else(|| {
-            let found = format!("none could be made from {}", database.path.display());
-            Problem::Value { key: "name".into(), expected: "a database needs a name".into(), found }.at(line)
-        })?,
-    };
-    database.place = match (vault, default) {
-        (Some(At { line, value }), _) => Place::from_text(&value, here, line),
-        (None, Some(default)) => default.below(&database.name),
-        (None, None) => return Err(no_vault),
-    };
-    if let Some(section) = s3 {
-        let section = Fields::new("s3", section)?;
-        if !database.place.is_s3() {
-            return Err(Problem::Contradiction(format!("s3 settings for {}, which is no s3 vault", database.place))
-                .at(section.line));
-        }
-        database.place.settings = s3::read_native(section, here)?;
-    }
     Ok(database)
+}
+
+/// The place of one database: its own settings win over the URL's, and these over those for all.
+fn read_vault(
+    At { line, value }: &At<String>,
+    own: Option<Fields>,
+    all: &s3::Settings,
+    here: &Path,
+) -> Result<VaultUrl, Location> {
+    let at_vault = |failure| place::problem(failure).at(*line);
+    let url = place::read_place(value, here).map_err(at_vault)?;
+    let url = match own {
+        None => url,
+        Some(own) if matches!(url, VaultUrl::S3(_)) => {
+            let line = own.line;
+            let own = s3::read_native(own, here)?;
+            place::with_settings(url, &own, Precedence::Setting).map_err(|failure| place::problem(failure).at(line))?
+        }
+        Some(own) => {
+            return Err(Problem::Contradiction(format!("s3 settings for {url}, which is no s3 vault")).at(own.line));
+        }
+    };
+    place::with_settings(url, all, Precedence::Url).map_err(at_vault)
 }
 
 /// The name of a database that was given none: its file's, without the extension.

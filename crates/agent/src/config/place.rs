@@ -1,101 +1,59 @@
-//! Where a database's objects go, as a configuration or a command line says it.
+//! Where a database's objects go: from the words of a configuration or a command line to a [`VaultUrl`].
 
-use std::collections::BTreeMap;
-use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use super::absolute;
+use seawall_core::Failure;
+use seawall_vault::VaultUrl;
 
-/// A place, before it is opened as a vault.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Place {
-    /// Which store.
-    pub target: Target,
-    /// Settings of the store, by the names that a URL's query has. Some are secrets.
-    pub settings: BTreeMap<&'static str, String>,
-    /// The line that names it; 0 for a command line.
-    pub line: usize,
+use super::error::Problem;
+use super::{absolute, s3};
+
+/// Reads a place: a URL, or the path of a folder relative to `directory`.
+///
+/// # Errors
+/// When it is no place, with the vault's own code.
+pub fn read_place(text: &str, directory: &Path) -> Result<VaultUrl, Failure> {
+    match VaultUrl::parse(text)? {
+        VaultUrl::File(path) => Ok(VaultUrl::File(absolute(&path, directory))),
+        url => Ok(url),
+    }
 }
 
-/// The store of a place.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Target {
-    /// A folder, absolute.
-    Folder(PathBuf),
-    /// A URL as written.
-    Url(String),
-    /// A bucket by its name, and the path of the objects in it.
-    Bucket {
-        /// The bucket.
-        bucket: String,
-        /// The path of the objects.
-        path: String,
-    },
+/// The text of the place `name` below the one that `text` names.
+pub(crate) fn below(text: &str, name: &str) -> String {
+    let end = if text.contains("://") { text.find(['?', '#']).unwrap_or(text.len()) } else { text.len() };
+    let (path, query) = text.split_at(end);
+    format!("{}/{name}{query}", path.trim_end_matches('/'))
 }
 
-impl Place {
-    /// Reads a place: a URL, or the path of a folder relative to `directory`.
-    pub fn from_text(text: &str, directory: &Path, line: usize) -> Self {
-        let target = match text.split_once("://") {
-            Some(_) => Target::Url(text.to_owned()),
-            None => Target::Folder(absolute(Path::new(text), directory)),
-        };
-        Self { target, settings: BTreeMap::new(), line }
-    }
+/// Which side wins when a URL and a setting beside it speak of the same thing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Precedence {
+    /// The setting, because it was given for this very place.
+    Setting,
+    /// The URL, because the setting is a default for all places.
+    Url,
+}
 
-    /// The place below this one.
-    #[must_use]
-    pub fn below(&self, name: &str) -> Self {
-        let target = match &self.target {
-            Target::Folder(folder) => Target::Folder(folder.join(name)),
-            Target::Bucket { bucket, path } => {
-                Target::Bucket { bucket: bucket.clone(), path: format!("{}/{name}", path.trim_end_matches('/')) }
-            }
-            Target::Url(url) => {
-                let end = url.find(['?', '#']).unwrap_or(url.len());
-                let (path, query) = url.split_at(end);
-                Target::Url(format!("{}/{name}{query}", path.trim_end_matches('/')))
-            }
-        };
-        Self { target, ..self.clone() }
-    }
-
-    /// Whether its store is one that S3 settings are about.
-    pub fn is_s3(&self) -> bool {
-        match &self.target {
-            Target::Folder(_) => false,
-            Target::Url(url) => url.starts_with("s3://"),
-            Target::Bucket { .. } => true,
+/// Applies settings to a place of S3; to any other nothing.
+pub(crate) fn with_settings(
+    url: VaultUrl,
+    settings: &s3::Settings,
+    precedence: Precedence,
+) -> Result<VaultUrl, Failure> {
+    let VaultUrl::S3(mut s3) = url else { return Ok(url) };
+    for (name, value) in settings {
+        if precedence == Precedence::Setting || !s3::is_set(&s3, name) {
+            s3.set(name, value)?;
         }
     }
+    s3.check()?;
+    Ok(VaultUrl::S3(s3))
 }
 
-impl fmt::Display for Place {
-    /// The place without settings and without whatever a URL's user part or query may hide (I13).
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.target {
-            Target::Folder(folder) => write!(f, "{}", folder.display()),
-            Target::Bucket { bucket, path } => write!(f, "s3://{bucket}/{}", path.trim_start_matches('/')),
-            Target::Url(url) => {
-                let plain = &url[..url.find(['?', '#']).unwrap_or(url.len())];
-                match plain.split_once("://") {
-                    Some((scheme, rest)) => {
-                        let authority = &rest[..rest.find('/').unwrap_or(rest.len())];
-                        let host = authority.rfind('@').map_or(0, |at| at + 1);
-                        write!(f, "{scheme}://{}", &rest[host..])
-                    }
-                    None => f.write_str(plain),
-                }
-            }
-        }
-    }
-}
-
-impl fmt::Debug for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let settings: Vec<_> = self.settings.keys().collect();
-        write!(f, "Place({self}, settings: {settings:?})")
-    }
+/// What a vault says about a place, as a problem of a configuration.
+pub(crate) fn problem(failure: Failure) -> Problem {
+    Problem::Vault { cause: format!("{}: {}", failure.object, failure.cause), next: failure.next }
 }
 
 #[cfg(test)]
@@ -103,26 +61,38 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_becomes_a_place() {
-        for (text, below, shown) in [
-            ("./vault", "/work/vault/app", "/work/vault"),
-            ("file:///backup", "file:///backup/app", "file:///backup"),
-            ("s3://bucket", "s3://bucket/app", "s3://bucket"),
-            ("s3://bucket/a/?endpoint=http://h", "s3://bucket/a/app", "s3://bucket/a/"),
-            ("sftp://user:word@host/a", "sftp://host/a/app", "sftp://host/a"),
+    fn a_name_goes_below_the_path_and_before_the_query() {
+        for (text, expected) in [
+            ("./vault", "./vault/app"),
+            ("/odd?name/", "/odd?name/app"),
+            ("file:///backup/", "file:///backup/app"),
+            ("s3://bucket", "s3://bucket/app"),
+            ("s3://bucket/a/?endpoint=http://h/x", "s3://bucket/a/app?endpoint=http://h/x"),
         ] {
-            let place = Place::from_text(text, Path::new("/work"), 1);
-            assert_eq!(place.to_string(), shown, "{text}");
-            assert_eq!(place.below("app").to_string(), below, "{text}");
+            assert_eq!(below(text, "app"), expected);
         }
-        let place = Place::from_text("s3://bucket/a?endpoint=http://h", Path::new("/"), 1).below("app");
-        assert_eq!(place.target, Target::Url("s3://bucket/a/app?endpoint=http://h".into()));
     }
 
     #[test]
-    fn secrets_are_not_shown() {
-        let mut place = Place::from_text("sftp://user:hush@host/a?token=hush", Path::new("/"), 1);
-        place.settings.insert("secret-access-key", "hush".into());
-        assert!(!format!("{place:?} {place}").contains("hush"));
+    fn folders_begin_where_they_are_named() {
+        for (text, expected) in [("./vault", "file:///work/vault"), ("file:///backup", "file:///backup")] {
+            assert_eq!(read_place(text, Path::new("/work")).expect("a place").to_string(), expected);
+        }
+        assert!(read_place("gopher://x", Path::new("/work")).is_err());
+    }
+
+    #[test]
+    fn a_setting_for_this_place_wins_over_its_url_and_a_default_does_not() {
+        for (precedence, expected) in [
+            (Precedence::Setting, "s3://bucket/app?endpoint=https://setting.example"),
+            (Precedence::Url, "s3://bucket/app?endpoint=https://url.example"),
+        ] {
+            let url = VaultUrl::parse("s3://bucket/app?endpoint=https://url.example").expect("a place");
+            let settings = s3::Settings::from([("endpoint", "setting.example".into()), ("region", "eu".into())]);
+            let url = with_settings(url, &settings, precedence).expect("a place");
+            assert_eq!(url.to_string(), expected);
+            let VaultUrl::S3(s3) = url else { panic!("{url}") };
+            assert_eq!(s3.region.as_deref(), Some("eu"));
+        }
     }
 }

@@ -26,8 +26,6 @@ pub struct DatabaseReport {
     pub path: String,
     /// Its vault, without secrets.
     pub vault: String,
-    /// Names of the store's settings that were given; their values may be secrets.
-    pub settings: Vec<&'static str>,
     /// Whether it is restored when its file is missing.
     pub restore_if_missing: bool,
     /// The line it begins on.
@@ -40,8 +38,7 @@ impl Report {
         let databases = config.databases.iter().map(|database| DatabaseReport {
             name: database.name.clone(),
             path: database.path.display().to_string(),
-            vault: database.place.to_string(),
-            settings: database.place.settings.keys().copied().collect(),
+            vault: database.vault.to_string(),
             restore_if_missing: database.restore_if_missing,
             line: database.line,
         });

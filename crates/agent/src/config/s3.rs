@@ -1,68 +1,94 @@
-//! The settings of S3 stores: one list of keys for both formats.
+//! The settings of S3 stores that configurations have. What each means and takes, the vault knows.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use seawall_vault::S3Settings;
+
 use super::absolute;
-use super::error::{Location, Problem};
+use super::error::Location;
 use super::fields::{At, Fields};
 
-/// Settings with a plain value, by the names that both formats and a URL's query have.
-pub(crate) const PLAIN: [&str; 12] = [
-    "endpoint",
-    "region",
-    "force-path-style",
-    "skip-verify",
-    "storage-class",
-    "part-size",
-    "concurrency",
-    "require-content-md5",
-    "put-object-content-md5",
-    "sse-customer-algorithm",
-    "sse-kms-key-id",
-    "access-key-id",
-];
-
-/// Settings that are secrets. In our own format each can be read from a file instead.
-pub(crate) const SECRET: [(&str, &str); 4] = [
-    ("access-key-id", "access-key-id-file"),
-    ("secret-access-key", "secret-access-key-file"),
-    ("session-token", "session-token-file"),
-    ("sse-customer-key", "sse-customer-key-file"),
-];
-
-/// Settings by name.
+/// Settings by name. Some are secrets, so this is never printed.
 pub(crate) type Settings = BTreeMap<&'static str, String>;
 
-/// Reads the `s3` section of our own format; files with secrets are relative to `here`.
+/// Settings that both formats have.
+const COMMON: [&str; 13] = [
+    "access-key-id",
+    "concurrency",
+    "endpoint",
+    "force-path-style",
+    "part-size",
+    "put-object-content-md5",
+    "region",
+    "secret-access-key",
+    "skip-verify",
+    "sse-customer-algorithm",
+    "sse-customer-key",
+    "sse-kms-key-id",
+    "storage-class",
+];
+
+/// Settings that name files; relative paths begin where the configuration is.
+const FILES: [&str; 3] = ["access-key-id-file", "secret-access-key-file", "sse-customer-key-path"];
+
+/// Settings that our own format has besides.
+const NATIVE: [&str; 2] = ["profile", "session-token"];
+
+/// Settings that only Litestream's format has. The vault checks them and does what they ask for anyway.
+const LITESTREAM: [&str; 4] = ["require-content-md5", "sign-accept-encoding", "sign-payload", "sse-customer-key-path"];
+
+/// Reads the `s3` section of our own format; files are relative to `here`.
 pub(crate) fn read_native(mut fields: Fields, here: &Path) -> Result<Settings, Location> {
     let mut settings = Settings::new();
-    for key in PLAIN {
+    take(&mut fields, &COMMON, &mut settings)?;
+    take(&mut fields, &NATIVE, &mut settings)?;
+    for key in FILES {
         if let Some(At { value, .. }) = fields.text(key)? {
-            settings.insert(key, value);
-        }
-    }
-    for (key, file_key) in SECRET {
-        if let Some(At { value, .. }) = fields.text(key)? {
-            settings.insert(key, value);
-        }
-        if let Some(At { line, value }) = fields.text(file_key)? {
-            if settings.contains_key(key) {
-                return Err(Problem::Contradiction(format!("{key} and {file_key} are both given")).at(line));
-            }
-            settings.insert(key, secret_file(file_key, &absolute(Path::new(&value), here)).map_err(|p| p.at(line))?);
+            settings.insert(key, absolute(Path::new(&value), here).display().to_string());
         }
     }
     fields.finish()?;
     Ok(settings)
 }
 
-/// A secret's content, without the line end that editors put behind it.
-fn secret_file(key: &str, file: &Path) -> Result<String, Problem> {
-    let problem = |cause: String| Problem::SecretFile { key: key.into(), file: file.display().to_string(), cause };
-    let content = std::fs::read_to_string(file).map_err(|error| problem(error.to_string()))?;
-    match content.trim_end_matches(['\r', '\n']) {
-        "" => Err(problem("it is empty".into())),
-        secret => Ok(secret.to_owned()),
+/// Takes the settings of a replica in Litestream's format.
+pub(crate) fn take_litestream(fields: &mut Fields) -> Result<Settings, Location> {
+    let mut settings = Settings::new();
+    take(fields, &COMMON, &mut settings)?;
+    take(fields, &LITESTREAM, &mut settings)?;
+    Ok(settings)
+}
+
+fn take(fields: &mut Fields, keys: &[&'static str], settings: &mut Settings) -> Result<(), Location> {
+    for key in keys {
+        if let Some(At { value, .. }) = fields.text(key)? {
+            settings.insert(key, value);
+        }
+    }
+    Ok(())
+}
+
+/// Whether a URL said something about a setting already.
+pub(crate) fn is_set(s3: &S3Settings, name: &str) -> bool {
+    match name {
+        "access-key-id"
+        | "access-key-id-file"
+        | "secret-access-key"
+        | "secret-access-key-file"
+        | "session-token"
+        | "profile" => s3.access_key_id.is_some() || s3.access_key_id_file.is_some() || s3.profile.is_some(),
+        "concurrency" => s3.concurrency.is_some(),
+        "endpoint" => s3.endpoint.is_some(),
+        "force-path-style" => s3.force_path_style.is_some(),
+        "part-size" => s3.part_size.is_some(),
+        "region" => s3.region.is_some(),
+        "sse-customer-algorithm" => s3.sse_customer_algorithm.is_some(),
+        "sse-customer-key" | "sse-customer-key-path" => {
+            s3.sse_customer_key.is_some() || s3.sse_customer_key_path.is_some()
+        }
+        "sse-kms-key-id" => s3.sse_kms_key_id.is_some(),
+        "storage-class" => s3.storage_class.is_some(),
+        _ => false,
     }
 }

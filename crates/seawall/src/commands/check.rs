@@ -16,13 +16,11 @@ pub(crate) fn run(arguments: &CheckArguments, edge: &Edge) -> Result<Output, Fai
 
 fn render(report: &Report) -> String {
     let row = |database: &seawall_agent::config::DatabaseReport| {
-        vec![database.name.clone(), database.path.clone(), database.vault.clone(), database.settings.join(", ")]
+        vec![database.name.clone(), database.path.clone(), database.vault.clone()]
     };
     let mut text = match report.databases.as_slice() {
         [] => String::new(),
-        databases => {
-            table::table(&["database", "path", "vault", "settings"], databases.iter().map(row).collect(), &[]) + "\n"
-        }
+        databases => table::table(&["database", "path", "vault"], databases.iter().map(row).collect(), &[]) + "\n",
     };
     for warning in &report.warnings {
         text.push_str(&format!("warning: {}:{}: {}\n", report.file, warning.line, warning.text));
@@ -39,19 +37,22 @@ fn render(report: &Report) -> String {
 mod tests {
     use std::path::Path;
 
-    use seawall_agent::config::{Config, Environment};
+    use seawall_agent::Environment;
+    use seawall_agent::config::{Config, Surroundings};
 
     use super::*;
 
     #[test]
     fn what_was_understood() {
-        let yaml = "dbs:\n  - path: /data/app.db\n    colour: red\n    replica:\n      url: s3://bucket/app\n      secret-access-key: hush\n";
-        let config = Config::parse(Path::new("/l.yml"), yaml, Path::new("/"), &Environment::default(), true);
+        let yaml = "dbs:\n  - path: /data/app.db\n    colour: red\n    replica:\n      url: s3://bucket/app\n      access-key-id: hush\n      secret-access-key: hush\n";
+        let environment = Environment::default();
+        let surroundings = Surroundings { environment: &environment, directory: Path::new("/"), pid: 1 };
+        let config = Config::parse(Path::new("/l.yml"), yaml, &surroundings, true);
         let report = Report::new(&config.expect("a configuration"));
         assert_eq!(
             render(&report),
-            "database      path          vault            settings\n\
-             /data/app.db  /data/app.db  s3://bucket/app  secret-access-key\n\
+            "database      path          vault\n\
+             /data/app.db  /data/app.db  s3://bucket/app\n\
              \n\
              warning: /l.yml:3: unknown key \"colour\" in dbs: it has no effect, in Litestream neither\n\
              /l.yml: a Litestream configuration, 1 databases, 1 warnings\n"

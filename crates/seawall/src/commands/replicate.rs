@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use seawall_agent::config::{Config, DatabaseConfig, Place, SHUTDOWN_TIMEOUT};
+use seawall_agent::config::{Config, DatabaseConfig, SHUTDOWN_TIMEOUT, read_place};
 use seawall_agent::{ExecCommand, Job, Level, LogFormat, Member, Opener, Outcome, Signals, Summary, protect};
 use seawall_core::{Failure, Point, Shutdown};
 use serde_json::json;
@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::arguments::{Common, ReplicateArguments};
 use crate::edge::{Edge, usage};
 use crate::exit::Exit;
-use crate::output::{Output, failure_text, to_json};
+use crate::output::{Output, to_json};
 use crate::{configuration, runtime, table};
 
 /// Runs the command.
@@ -74,9 +74,9 @@ impl Plan {
             return Err(usage("usage.source", &path.display().to_string(), cause, "name a database file"));
         }
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-        let place = Place::from_text(vault, &edge.directory, 0);
+        let vault = read_place(vault, &edge.directory)?;
         Ok(Self {
-            databases: vec![DatabaseConfig::new(name, path, place)],
+            databases: vec![DatabaseConfig::new(name, path, vault)],
             job: Job { once: false, exec: None, bound: SHUTDOWN_TIMEOUT },
             log_level: None,
             log_format: None,
@@ -137,12 +137,12 @@ async fn carry_out(plan: &Plan, edge: &Edge) -> Result<Summary, Failure> {
 }
 
 fn render(summary: &Summary, once: bool) -> Output {
-    let mut text = String::new();
+    let (mut text, mut failures) = (String::new(), Vec::new());
     for Outcome { name, result } in &summary.outcomes {
         match result {
             Ok(Some(point)) if once => text.push_str(&format!("{name}: protected up to {}\n", table::point(point))),
             Ok(_) => {}
-            Err(failure) => eprint!("{}", failure_text(failure)),
+            Err(failure) => failures.push(failure.clone()),
         }
     }
     let document = |outcome: &Outcome<Option<Point>>| {
@@ -158,10 +158,10 @@ fn render(summary: &Summary, once: bool) -> Output {
         Some(Err(failure)) => json!({ "exit_code": null, "error": failure }),
     };
     if let Some(Err(failure)) = &summary.child {
-        eprint!("{}", failure_text(failure));
+        failures.push(failure.clone());
     }
     let databases: Vec<_> = summary.outcomes.iter().map(document).collect();
-    Output { text, json: json!({ "databases": databases, "exec": child }), exit: exit(summary) }
+    Output { text, failures, json: json!({ "databases": databases, "exec": child }), exit: exit(summary) }
 }
 
 /// The program's own exit code, unless it ended well and protection didn't.

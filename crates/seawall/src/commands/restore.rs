@@ -46,10 +46,10 @@ fn output(arguments: &RestoreArguments, source: &Source, edge: &Edge) -> Result<
     match (&arguments.output, source) {
         (Some(output), _) => Ok(edge.absolute(output)),
         (None, Source::Database(database)) => Ok(database.path.clone()),
-        (None, Source::Vault(place)) => Err(Failure::new(
+        (None, Source::Vault(vault)) => Err(Failure::new(
             Kind::Usage,
             "usage.no-output",
-            place.to_string(),
+            vault.to_string(),
             "no file to restore into is named",
             "name one with -o FILE",
         )),

@@ -2,14 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
+use seawall_agent::config::DatabaseConfig;
 use seawall_agent::{read_state_dir, read_status};
-use seawall_core::{Clock as _, Failure, Kind, Moment, Phase, Status, SystemClock};
-use serde_json::json;
+use seawall_core::{Clock as _, Failure, Kind, LastError, Moment, Phase, Status, SystemClock};
 
 use crate::arguments::StatusArguments;
 use crate::edge::Edge;
 use crate::exit::Exit;
-use crate::output::{Output, failure_text, to_json};
+use crate::output::{Output, to_json};
 use crate::{configuration, table};
 
 /// How many folders deep state records are looked for below the current folder.
@@ -27,27 +27,33 @@ pub(crate) fn run(arguments: &StatusArguments, edge: &Edge) -> Result<Output, Fa
             "name a database, or a configuration with --config",
         ));
     }
-    Ok(render(&results, SystemClock.now()))
+    Ok(render(results, SystemClock.now()))
 }
 
-fn gather(arguments: &StatusArguments, edge: &Edge) -> Result<Vec<Result<Status, Failure>>, Failure> {
+/// A database whose status was asked for, and what came of it.
+type Asked = (PathBuf, Result<Status, Failure>);
+
+fn gather(arguments: &StatusArguments, edge: &Edge) -> Result<Vec<Asked>, Failure> {
     if !arguments.paths.is_empty() {
-        return Ok(arguments.paths.iter().map(|path| of_path(&edge.absolute(path))).collect());
+        return Ok(arguments.paths.iter().map(|path| of_path(edge.absolute(path))).collect());
     }
     if let Some(config) = configuration::load(&arguments.config, edge)? {
-        let of = |database: &seawall_agent::config::DatabaseConfig| {
-            read_status(&database.path, database.state_dir.as_deref())
+        let of = |database: DatabaseConfig| {
+            let status = read_status(&database.path, database.state_dir.as_deref());
+            let named = status.map(|status| Status { name: database.name, ..status });
+            (database.path, named)
         };
-        return Ok(config.databases.iter().map(of).collect());
+        return Ok(config.databases.into_iter().map(of).collect());
     }
     let mut found = Vec::new();
     find(&edge.directory, DEPTH, &mut found);
     found.sort();
-    Ok(found.iter().map(|dir| read_state_dir(dir)).collect())
+    Ok(found.into_iter().map(of_path).collect())
 }
 
-fn of_path(path: &Path) -> Result<Status, Failure> {
-    if path.is_dir() { read_state_dir(path) } else { read_status(path, None) }
+fn of_path(path: PathBuf) -> Asked {
+    let status = if path.is_dir() { read_state_dir(&path) } else { read_status(&path, None) };
+    (path, status)
 }
 
 /// Collects state folders below `folder`. What can't be read is passed over: it isn't ours.
@@ -67,15 +73,15 @@ fn find(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
     }
 }
 
-fn render(results: &[Result<Status, Failure>], now: Moment) -> Output {
-    let statuses: Vec<&Status> = results.iter().filter_map(|result| result.as_ref().ok()).collect();
-    let errors: Vec<&Failure> = results.iter().filter_map(|result| result.as_ref().err()).collect();
+fn render(asked: Vec<Asked>, now: Moment) -> Output {
+    let exit = Exit::of_all(asked.iter().map(|(_, result)| result.as_ref().map(drop)));
+    let known: Vec<&Status> = asked.iter().filter_map(|(_, result)| result.as_ref().ok()).collect();
     let mut text = String::new();
-    if !statuses.is_empty() {
+    if !known.is_empty() {
         let heading = ["database", "state", "protected up to", "lag", "waiting", "source"];
-        text = table::table(&heading, statuses.iter().map(|status| row(status, now)).collect(), &[3, 4]);
+        text = table::table(&heading, known.iter().map(|status| row(status, now)).collect(), &[3, 4]);
     }
-    for status in &statuses {
+    for status in known {
         if let Some(error) = &status.error {
             text.push_str(&format!(
                 "\n{}: error[{}]: {} ({} times, {})\nnext: {}\n",
@@ -88,12 +94,34 @@ fn render(results: &[Result<Status, Failure>], now: Moment) -> Output {
             ));
         }
     }
-    for failure in &errors {
-        text.push_str(&format!("\n{}", failure_text(failure)));
+    let failures: Vec<Failure> = asked.iter().filter_map(|(_, result)| result.as_ref().err().cloned()).collect();
+    let all: Vec<Status> =
+        asked.into_iter().map(|(path, result)| result.unwrap_or_else(|failure| unknown(&path, failure, now))).collect();
+    Output { text, failures, json: to_json(&all), exit }
+}
+
+/// A database without a readable record, in the shape of one: not protected as far as is known, and why.
+fn unknown(path: &Path, failure: Failure, now: Moment) -> Status {
+    let path = path.display().to_string();
+    let error = LastError {
+        code: failure.code.to_owned(),
+        message: format!("{}: {}", failure.object, failure.cause),
+        next: failure.next,
+        at: now,
+        count: 1,
+    };
+    Status {
+        name: path.clone(),
+        engine: "sqlite".into(),
+        source: path,
+        vault: String::new(),
+        phase: Phase::Stopped,
+        protected: None,
+        lag_bytes: 0,
+        lag_ms: 0,
+        error: Some(error),
+        at: now,
     }
-    let exit = Exit::of_all(results.iter().map(|result| result.as_ref().map(drop)));
-    let databases: Vec<_> = statuses.iter().map(to_json).collect();
-    Output { text, json: json!({ "databases": databases, "errors": errors }), exit }
 }
 
 fn row(status: &Status, now: Moment) -> Vec<String> {
@@ -122,7 +150,7 @@ fn phase(phase: Phase) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use seawall_core::{LastError, Point};
+    use seawall_core::Point;
 
     use super::*;
 
@@ -150,19 +178,20 @@ mod tests {
     #[test]
     fn a_table_then_what_is_wrong() {
         let missing = Failure::new(Kind::NotFound, "state.none", "/x.db", "no record", "protect it");
-        let output = render(&[Ok(status()), Err(missing)], Moment::from_millis(61_000));
+        let asked = vec![("/data/app.db".into(), Ok(status())), ("/x.db".into(), Err(missing.clone()))];
+        let output = render(asked, Moment::from_millis(61_000));
         assert_eq!(output.exit, Exit::Partly);
         assert_eq!(
             output.text,
             "database  state    protected up to                       lag  waiting  source\n\
              app       failing  00000000000000af (1 min 0 s ago)  2.0 KiB    1.5 s  /data/app.db\n\
              \n\
-             app: error[vault.unavailable]: file:///v: away (3 times, 2.0 s ago)\nnext: try again\n\
-             \n\
-             error[state.none]: /x.db: no record\nnext: protect it\n"
+             app: error[vault.unavailable]: file:///v: away (3 times, 2.0 s ago)\nnext: try again\n"
         );
-        assert_eq!(output.json["databases"][0]["phase"], "failing");
-        assert_eq!(output.json["errors"][0]["code"], "state.none");
+        assert_eq!(output.failures, [missing]);
+        assert_eq!(output.json[0]["phase"], "failing");
+        assert_eq!(output.json[1]["phase"], "stopped");
+        assert_eq!(output.json[1]["error"]["code"], "state.none");
     }
 
     #[test]

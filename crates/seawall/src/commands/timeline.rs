@@ -42,7 +42,7 @@ pub(crate) fn nothing(vault: &str) -> Failure {
 fn render(timeline: &Timeline) -> String {
     let spans = timeline.spans.iter().map(|span| {
         (
-            span.from.moment,
+            (span.from.moment, span.to.moment),
             vec![
                 span.from.moment.to_string(),
                 span.to.moment.to_string(),
@@ -55,7 +55,7 @@ fn render(timeline: &Timeline) -> String {
     let holes = timeline.holes.iter().map(|hole| {
         let from = hole.from.as_ref();
         (
-            hole.to.moment,
+            (from.map_or(hole.to.moment, |point| point.moment), hole.to.moment),
             vec![
                 from.map_or("-".into(), |point| point.moment.to_string()),
                 hole.to.moment.to_string(),

@@ -28,7 +28,7 @@ pub(crate) fn run(arguments: &VerifyArguments, edge: &Edge, json: bool) -> Resul
     if let Some(fields) = document.as_object_mut() {
         fields.insert("vault".into(), json!(vault));
     }
-    Ok(Output { text: render(&vault, &verification), json: document, exit: exit(&verification) })
+    Ok(Output { text: render(&vault, &verification), failures: Vec::new(), json: document, exit: exit(&verification) })
 }
 
 /// What can't be relied on has failed, and so has a vault from which nothing can be restored.
