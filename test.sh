@@ -14,6 +14,7 @@ target=${CARGO_TARGET_DIR:-$PWD/target}
 [[ $target == /* ]] || target=$PWD/$target
 tools=$target/tools
 mkdir -p "$tools"
+export PIP_ROOT_USER_ACTION=ignore
 
 # version, Go package, the tests that need it (a nextest filter)
 peers="

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use seawall_tests::{App, Place, Random, Stand, digest, model};
+use seawall_tests::{App, Place, Random, Stand, digest, model, run};
 
 /// Many rows of noise beside the writer's own.
 const BALLAST: &str = "WITH RECURSIVE n(i) AS (VALUES(1) UNION ALL SELECT i + 1 FROM n WHERE i < 2000) \
@@ -60,6 +60,26 @@ fn every_single_transaction() {
         committed = same_at(&stand, txid, committed);
     }
     assert_eq!(committed, app.committed());
+}
+
+#[test]
+fn the_ltx_tool_verifies_every_object_that_we_wrote() {
+    let stand = Stand::folder(Random::from_env().seed());
+    let mut app = stand.app();
+    app.commit(20);
+    let mut seawall = stand.replicate();
+    stand.until_protected();
+    app.flood(Duration::from_millis(5));
+    app.until(300);
+    app.rest();
+    app.sql("VACUUM");
+    seawall.stop().ok();
+    let mut objects = Vec::new();
+    for level in [0, 9] {
+        objects.extend(stand.place.files(level).iter().map(|(min, max)| stand.place.object(level, *min, *max)));
+    }
+    assert!(objects.len() > 3);
+    run("ltx", stand.ltx_tool_command().arg("verify").args(objects)).ok();
 }
 
 /// Thousands of commits, growth, deletions, a vacuum, a shrink, checkpoints by the application; all replicated.

@@ -65,6 +65,11 @@ impl Stand {
         self.program(binaries::peer("litestream"))
     }
 
+    /// The `ltx` tool, the same way.
+    pub fn ltx_tool_command(&self) -> Command {
+        self.program(binaries::peer("ltx"))
+    }
+
     fn program(&self, path: PathBuf) -> Command {
         let mut command = Command::new(path);
         command.current_dir(self.dir.path()).env_clear();
