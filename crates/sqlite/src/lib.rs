@@ -1,1 +1,41 @@
-//! sqlite
+//! SQLite: a live database kept in a vault, continuously, and restored from it.
+//!
+//! [`Sqlite`] implements [`seawall_core::Engine`]. It notices commits ([`Watcher`]), reads them from the write-ahead log,
+//! ships them as LTX files, and empties the log itself without losing a commit. Replicas have Litestream's layout and
+//! either program reads, and continues, what the other wrote.
+//!
+//! The rooms: `wal` (the log as bytes), `source` (the live file), `continuity` (is this the continuation?), `capture`
+//! and `pages` (what changed), `ship` (into the vault), `session` (the whole of protecting), `plan` (which objects restore
+//! this point?), `target`, `fetch`, `restore`, `timeline`, `prove`. Decisions are pure and have table tests; what is written
+//! to disk and bucket is in `docs/formats.md`.
+
+mod capture;
+mod continuity;
+mod engine;
+mod error;
+mod fetch;
+mod holes;
+mod identity;
+mod layout;
+mod lock;
+mod options;
+mod pages;
+mod plan;
+mod proof;
+mod prove;
+mod restore;
+mod session;
+mod ship;
+mod source;
+mod spool;
+mod state;
+mod survey;
+mod target;
+mod timeline;
+mod wal;
+mod watch;
+
+pub use engine::Sqlite;
+pub use options::{Options, World};
+pub use state::{default_state_dir, read_state};
+pub use watch::Watcher;

@@ -40,7 +40,9 @@ impl std::fmt::Debug for Upload {
 
 impl Upload {
     pub(crate) fn new(vault: Vault, key: ObjectKey, stamp: Option<Moment>) -> Self {
-        let part_size = part_size(vault.policy().part_size, vault.abilities().smallest_part, 0, usize::MAX);
+        let abilities = vault.abilities();
+        let wanted = abilities.part_size.unwrap_or(vault.policy().part_size);
+        let part_size = part_size(wanted, abilities.smallest_part, 0, usize::MAX);
         Self {
             vault,
             key,
@@ -144,7 +146,7 @@ impl Upload {
         let mut waits = retrier.waits(size);
         loop {
             retrier.counters.sent(size);
-            match retrier.once(Operation::Upload, &object, size, sink.write(part.clone())).await {
+            match retrier.patient(Operation::Upload, &object, size, sink.write(part.clone())).await {
                 Ok(()) => break,
                 // Our own deadline cut the call off in an unknown state; only the store's answers can be repeated.
                 Err(error @ Error::Timeout { .. }) => return Err(error),
@@ -157,7 +159,7 @@ impl Upload {
         Ok(())
     }
 
-    async fn begin(&self) -> Result<Box<dyn Multipart>, Error> {
+    async fn begin(&mut self) -> Result<Box<dyn Multipart>, Error> {
         if self.vault.looks_first() && self.vault.head(&self.key).await?.is_some() {
             return Err(Error::AlreadyExists { object: self.vault.object(&self.key) });
         }
@@ -165,7 +167,7 @@ impl Upload {
         let options = PutOptions { condition, stamp: self.stamp };
         let store = &self.vault.inner.store;
         let retrier = &self.vault.inner.retrier;
-        let in_flight = retrier.policy.parts_in_flight.max(1);
+        let in_flight = self.vault.abilities().parts_in_flight.unwrap_or(retrier.policy.parts_in_flight).max(1);
         let object = self.vault.object(&self.key);
         retrier.run(Operation::Upload, &object, 0, || store.begin(&self.key, &options, in_flight)).await
     }
@@ -178,7 +180,7 @@ impl Upload {
         let bytes = self.sample.size;
         let mut waits = retrier.waits(bytes);
         loop {
-            match retrier.once(Operation::Upload, &object, bytes, sink.complete()).await {
+            match retrier.patient(Operation::Upload, &object, bytes, sink.complete()).await {
                 Ok(_) => return Ok(()),
                 Err(error @ Error::Timeout { .. }) => return Err(error),
                 Err(error) => waits.after(error).await?,
@@ -207,7 +209,7 @@ impl Upload {
         }
     }
 
-    async fn owner(&self) -> Result<Owner, Error> {
+    async fn owner(&mut self) -> Result<Owner, Error> {
         let Some(meta) = self.vault.head(&self.key).await? else { return Ok(Owner::Nobody) };
         if meta.size != self.sample.size {
             return Ok(Owner::Theirs);
@@ -220,7 +222,7 @@ impl Upload {
         Ok(settle::sampled(&self.sample, Some(&found)))
     }
 
-    async fn bytes(&self, range: std::ops::Range<u64>) -> Result<Vec<u8>, Error> {
+    async fn bytes(&mut self, range: std::ops::Range<u64>) -> Result<Vec<u8>, Error> {
         let chunks: Vec<Bytes> =
             reading::stream(self.vault.clone(), self.key.clone(), Some(range), Some(SAMPLE as u64))
                 .try_collect()

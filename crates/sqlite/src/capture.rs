@@ -1,0 +1,272 @@
+//! What was committed since the last capture, as an object to be made.
+//!
+//! Blocking steps on a [`Source`], without the vault: [`look`] finds new commits, [`prepare_base`] a complete state,
+//! [`seal`] empties the WAL. Each proves its place with [`judge`] before it reads on.
+
+use seawall_core::Moment;
+use seawall_ltx::{Header, Txid};
+
+use crate::continuity::{Break, Verdict, judge};
+use crate::error::Error;
+use crate::identity::{Stamp, WalPosition};
+use crate::pages::PageSet;
+use crate::ship::Shipment;
+use crate::source::Source;
+use crate::spool::Spool;
+use crate::state::Position;
+use crate::survey::next_txid;
+use crate::wal::{Chain, HEADER_SIZE, Scan, WalHeader};
+
+/// At most this much WAL goes into one object, unless one transaction is larger.
+const CAPTURE_LIMIT: u64 = 64 << 20;
+
+/// If more than this was committed since the last capture, a seal gives up and comes back: writers wait for it.
+const SEAL_LIMIT: u64 = 4 << 20;
+
+/// A WAL file larger than this is cut after a seal.
+const CUT_SIZE: u64 = 64 << 20;
+
+/// Who writes, and when: what a capture takes from outside.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Author {
+    pub(crate) stamp: Stamp,
+    pub(crate) now: Moment,
+}
+
+/// New commits: an object to be made, and the position once it is durable.
+pub(crate) struct Capture {
+    pub(crate) shipment: Shipment,
+    pub(crate) after: Position,
+}
+
+/// What a look at the WAL found.
+pub(crate) enum Look {
+    /// Nothing new. The position may be `held` now.
+    Clean(Position),
+    /// New commits.
+    New(Box<Capture>),
+    /// The place can't be proved; pages must be compared first.
+    Unproved,
+    /// The history is broken.
+    Broken(Break),
+}
+
+/// Looks for commits behind `position`.
+pub(crate) fn look(source: &mut Source, position: Position, author: Author) -> Result<Look, Error> {
+    source.check_identity()?;
+    let observed = source.observe(position.wal.as_ref())?;
+    let (offset, chain) = match judge(&position.captured(), &observed) {
+        Verdict::Continue { offset, chain } => (offset, chain),
+        Verdict::Idle => return Ok(Look::Clean(position)),
+        Verdict::ComparePages => return Ok(Look::Unproved),
+        Verdict::Base(why) => return Ok(Look::Broken(why)),
+    };
+    let Some(header) = observed.header else { return Ok(Look::Clean(position)) };
+    let scan = source.scan(&header, Scan::new(offset, chain), CAPTURE_LIMIT)?;
+    // The read lock stood before the scan began. If the generation is still the same at its end, nothing in it was
+    // lost, and none can be from now on.
+    let held = position.held || scan.bytes() < CAPTURE_LIMIT && same_generation(source, &header)?;
+    if scan.is_empty() {
+        let wal = Some(WalPosition { salts: header.salts, offset, chain: Some(chain) });
+        return Ok(Look::Clean(Position { held, wal, file: Some(source.identity()), ..position }));
+    }
+    capture(source, position, author, &header, scan, held).map(|capture| Look::New(Box::new(capture)))
+}
+
+fn same_generation(source: &mut Source, header: &WalHeader) -> Result<bool, Error> {
+    Ok(source.wal_header()?.is_some_and(|now| now.salts == header.salts))
+}
+
+fn capture(
+    source: &mut Source,
+    position: Position,
+    author: Author,
+    header: &WalHeader,
+    scan: Scan,
+    held: bool,
+) -> Result<Capture, Error> {
+    let txid = next_txid(Some(position.txid))?;
+    let range = WalRange { start: scan.start, end: scan.end, header: *header, chain: scan.chain };
+    // Timestamps never go back within a history, whatever the clock does: a point in time is found by searching.
+    let moment = author.now.max(position.moment);
+    let after = Position {
+        txid,
+        moment,
+        page_size: source.page_size(),
+        commit: scan.commit,
+        wal: Some(range.after()),
+        file: Some(source.identity()),
+        held,
+    };
+    let commit = scan.commit;
+    let shipment = Shipment {
+        header: object_header(&after, txid, author.stamp, Some(&range)),
+        pages: PageSet::changed(source.page_size(), position.commit, commit, scan.newest()),
+        reader: source.pages()?,
+        salts: Some(header.salts),
+    };
+    Ok(Capture { shipment, after })
+}
+
+/// A stretch of the WAL.
+struct WalRange {
+    start: u64,
+    end: u64,
+    header: WalHeader,
+    chain: Chain,
+}
+
+impl WalRange {
+    fn after(&self) -> WalPosition {
+        WalPosition { salts: self.header.salts, offset: self.end, chain: Some(self.chain) }
+    }
+}
+
+/// The header of an object that ends at `after`.
+fn object_header(after: &Position, min: Txid, stamp: Stamp, range: Option<&WalRange>) -> Header {
+    let mut header = Header::new(after.page_size, after.commit, min, after.txid);
+    header.timestamp_ms = after.moment.as_millis();
+    // A header without a WAL position makes Litestream fail for ever once it takes over; offset 32 and size 0 make
+    // it begin with a snapshot.
+    header.wal_offset = HEADER_SIZE;
+    if let Some(range) = range {
+        header.wal_offset = range.start;
+        header.wal_size = range.end - range.start;
+        header.wal_salt1 = range.header.salts.0;
+        header.wal_salt2 = range.header.salts.1;
+    }
+    stamp.write(&mut header, range.map_or(Chain::default(), |range| range.chain));
+    header
+}
+
+/// A complete state of the database, frozen until the read lock is let go.
+pub(crate) struct Base {
+    pages: PageSet,
+    reader: crate::source::PageReader,
+    salts: Option<crate::wal::Salts>,
+    range: Option<WalRange>,
+    stamp: Stamp,
+    /// The position once the base is durable.
+    pub(crate) after: Position,
+}
+
+impl Base {
+    /// The object with the whole state that holds TXIDs `min` to that of [`Base::after`].
+    pub(crate) fn shipment(&self, min: Txid) -> Shipment {
+        Shipment {
+            header: object_header(&self.after, min, self.stamp, self.range.as_ref()),
+            pages: self.pages.clone(),
+            reader: self.reader.clone(),
+            salts: self.salts,
+        }
+    }
+
+    /// The empty capture behind the first base, so that level 0 is never without its newest file.
+    pub(crate) fn seed(&self, txid: Txid) -> Capture {
+        let after = Position { txid, ..self.after };
+        let shipment = Shipment {
+            header: object_header(&after, txid, self.stamp, None),
+            pages: PageSet::changed(after.page_size, after.commit, after.commit, Vec::new()),
+            reader: self.reader.clone(),
+            salts: None,
+        };
+        Capture { shipment, after }
+    }
+}
+
+/// Freezes a complete state for TXID `txid`. `None` while the application holds the write lock.
+///
+/// Under the barrier the WAL is copied into the database file. With all of it copied, the file alone is the state, and
+/// stays so while our read lock forbids any further copying; otherwise the WAL stays pinned and holds the rest.
+pub(crate) fn prepare_base(
+    source: &mut Source,
+    txid: Txid,
+    author: Author,
+    not_before: Moment,
+) -> Result<Option<Base>, Error> {
+    source.check_identity()?;
+    source.backfill()?;
+    let early = scan_generation(source, None)?;
+    let Some(barrier) = source.barrier()? else { return Ok(None) };
+    let scanned = scan_generation(source, early)?;
+    let complete = source.checkpoint_under(&barrier)?;
+    drop(barrier);
+    let moment = author.now.max(not_before);
+    let page_size = source.page_size();
+    let (range, versions, commit) = match scanned {
+        Some((header, scan)) if !scan.is_empty() => {
+            let range = WalRange { start: HEADER_SIZE, end: scan.end, header, chain: scan.chain };
+            let commit = scan.commit;
+            (Some(range), if complete { Vec::new() } else { scan.newest() }, commit)
+        }
+        Some((header, scan)) => {
+            let range = WalRange { start: HEADER_SIZE, end: HEADER_SIZE, header, chain: scan.chain };
+            (Some(range), Vec::new(), source.file_pages()?)
+        }
+        None => (None, Vec::new(), source.file_pages()?),
+    };
+    let after = Position {
+        txid,
+        moment,
+        page_size,
+        commit,
+        wal: range.as_ref().map(WalRange::after),
+        file: Some(source.identity()),
+        held: true,
+    };
+    let salts = range.as_ref().filter(|_| !versions.is_empty()).map(|range| range.header.salts);
+    let pages = PageSet::whole(page_size, commit, versions);
+    Ok(Some(Base { pages, reader: source.pages()?, salts, range, stamp: author.stamp, after }))
+}
+
+/// Scans a generation from its beginning, going on from an earlier scan of the same one.
+fn scan_generation(source: &mut Source, early: Option<(WalHeader, Scan)>) -> Result<Option<(WalHeader, Scan)>, Error> {
+    let Some(header) = source.wal_header()? else { return Ok(None) };
+    let scan = match early {
+        Some((before, mut scan)) if before == header => {
+            scan.settle();
+            scan
+        }
+        _ => Scan::new(HEADER_SIZE, header.chain),
+    };
+    Ok(Some((header, source.scan(&header, scan, u64::MAX)?)))
+}
+
+/// What a seal did.
+pub(crate) enum Seal {
+    /// Not now: the application writes, or there is too much to capture first.
+    NotNow,
+    /// The WAL was let go. What was still in it is in the spool, and here.
+    Done {
+        /// The last capture, if there was anything, with its bytes.
+        last: Option<(Position, Vec<u8>)>,
+        /// The position behind it.
+        after: Position,
+    },
+}
+
+/// Empties the WAL without losing a commit: under the barrier the last frames are captured into the spool, synced,
+/// and only then the WAL is let go. Everything up to `position` must be durable already (I1).
+pub(crate) fn seal(source: &mut Source, spool: &Spool, position: Position, author: Author) -> Result<Seal, Error> {
+    source.backfill()?;
+    let Some(barrier) = source.barrier()? else { return Ok(Seal::NotNow) };
+    let (after, last) = match look(source, position, author)? {
+        Look::Clean(after) => (after, None),
+        Look::New(new) if new.after.wal.map_or(0, |wal| wal.offset) <= sealable(position) => {
+            let bytes = new.shipment.encode()?;
+            spool.add(new.after.txid, &bytes)?;
+            (new.after, Some((new.after, bytes)))
+        }
+        Look::New(_) | Look::Unproved | Look::Broken(_) => return Ok(Seal::NotNow),
+    };
+    let complete = source.checkpoint_under(&barrier)?;
+    if complete && source.wal_size()? > CUT_SIZE {
+        source.cut(barrier)?;
+    }
+    Ok(Seal::Done { last, after })
+}
+
+/// The farthest WAL offset up to which a seal from `position` may capture.
+fn sealable(position: Position) -> u64 {
+    position.wal.map_or(HEADER_SIZE, |wal| wal.offset).saturating_add(SEAL_LIMIT)
+}

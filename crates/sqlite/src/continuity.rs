@@ -1,0 +1,293 @@
+//! Is what lies in front of us the continuation of what was shipped?
+//!
+//! Two pure questions. [`resume`]: where does the history in the vault end, and what do we know of the WAL there?
+//! [`judge`]: does the WAL go on from that place? Where neither can be proved, a new base at the next TXID is
+//! taken, and what may have been missed in between becomes a hole (I3). I/O code gathers the facts and carries the
+//! verdict out.
+
+use seawall_ltx::Txid;
+
+use crate::identity::{FileIdentity, Lineage, WalPosition};
+use crate::wal::{Chain, HEADER_SIZE, Salts, WalHeader};
+
+/// Why a history can't be continued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Break {
+    /// There is no history yet.
+    First,
+    /// The vault holds less than was acknowledged.
+    VaultBehind,
+    /// The newest object says nothing about the WAL.
+    NoPosition,
+    /// Another file stands under the database's path.
+    Replaced,
+    /// The database has another page size.
+    PageSize,
+    /// The WAL is gone or empty.
+    WalGone,
+    /// The WAL holds other frames at the place that was captured.
+    WalRewound,
+    /// The WAL was restarted while nobody held it.
+    WalRestarted,
+    /// The store was away for longer than the WAL could be kept.
+    GaveUp,
+}
+
+impl Break {
+    /// The reason for people, in one sentence without a full stop.
+    pub(crate) fn reason(self) -> &'static str {
+        match self {
+            Self::First => "there was no copy yet",
+            Self::VaultBehind => "the vault held less than had been acknowledged: objects were removed from it",
+            Self::NoPosition => "the newest object in the vault does not say where in the WAL it ends",
+            Self::Replaced => "the database file was replaced",
+            Self::PageSize => "the page size of the database changed",
+            Self::WalGone => "the WAL was checkpointed and removed while Seawall was not running",
+            Self::WalRewound => "the WAL holds other frames where the last capture ended, as after a power cut",
+            Self::WalRestarted => "the WAL was checkpointed and overwritten while Seawall was not holding it",
+            Self::GaveUp => "the vault was away for longer than changes could be kept",
+        }
+    }
+}
+
+/// What the local state record remembers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Remembered {
+    pub(crate) txid: Txid,
+    pub(crate) lineage: Lineage,
+    pub(crate) wal: Option<WalPosition>,
+}
+
+/// What the vault's newest capture says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Remote {
+    /// The highest TXID at any level.
+    pub(crate) max: Txid,
+    /// The TXID of the newest capture (level 0), if there is one.
+    pub(crate) log: Option<Txid>,
+    /// Its lineage; `None` when another program wrote it.
+    pub(crate) lineage: Option<Lineage>,
+    /// Where in the WAL it ends, if it says so.
+    pub(crate) wal: Option<WalPosition>,
+}
+
+/// Where the history in the vault ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Resume {
+    /// Go on after `txid`, if the WAL proves to continue from `wal`.
+    After { txid: Txid, lineage: Option<Lineage>, wal: WalPosition },
+    /// Take a base with the TXID after `txid`.
+    Base { txid: Option<Txid>, why: Break },
+}
+
+/// Where does the history end? TXIDs never go backwards, whatever was lost on either side.
+pub(crate) fn resume(local: Option<&Remembered>, remote: Option<&Remote>) -> Resume {
+    let Some(remote) = remote else {
+        return match local {
+            None => Resume::Base { txid: None, why: Break::First },
+            Some(local) => Resume::Base { txid: Some(local.txid), why: Break::VaultBehind },
+        };
+    };
+    if let Some(local) = local.filter(|local| local.txid > remote.max) {
+        return Resume::Base { txid: Some(local.txid), why: Break::VaultBehind };
+    }
+    // The record's own position is as good as the object's where both speak of the same object.
+    let same = local.filter(|local| local.txid == remote.max && remote.lineage == Some(local.lineage));
+    let wal = same.and_then(|local| local.wal).or(remote.wal).filter(|_| remote.log == Some(remote.max));
+    match wal {
+        Some(wal) => Resume::After { txid: remote.max, lineage: remote.lineage, wal },
+        None => Resume::Base { txid: Some(remote.max), why: Break::NoPosition },
+    }
+}
+
+/// What was captured last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Captured {
+    pub(crate) wal: Option<WalPosition>,
+    pub(crate) page_size: u32,
+    /// `None` when only the vault told the position.
+    pub(crate) file: Option<FileIdentity>,
+    /// Whether everything up to `wal` was captured and the read lock has been held without a break since: only
+    /// then can a restart of the WAL have lost nothing. Never true for a position that was read from disk.
+    pub(crate) held: bool,
+}
+
+/// What is there now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Observed {
+    pub(crate) file: FileIdentity,
+    pub(crate) page_size: u32,
+    /// The WAL's header; `None` when there is no WAL or an empty one.
+    pub(crate) header: Option<WalHeader>,
+    /// Salts and chain of the frame that ends at the captured offset, as far as the file reaches.
+    pub(crate) frame: Option<(Salts, Chain)>,
+}
+
+/// Does the WAL go on from the captured place?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Yes; read on from here.
+    Continue { offset: u64, chain: Chain },
+    /// Salts agree, but only a comparison of pages can prove the place (its header was written by another program).
+    ComparePages,
+    /// Nothing was written since.
+    Idle,
+    /// No: take a base.
+    Base(Break),
+}
+
+/// Does the WAL continue from what was captured?
+pub(crate) fn judge(captured: &Captured, now: &Observed) -> Verdict {
+    if captured.file.is_some_and(|file| file != now.file) {
+        return Verdict::Base(Break::Replaced);
+    }
+    if captured.page_size != now.page_size {
+        return Verdict::Base(Break::PageSize);
+    }
+    let Some(header) = now.header else {
+        return if captured.held { Verdict::Idle } else { Verdict::Base(Break::WalGone) };
+    };
+    if header.page_size != now.page_size {
+        return Verdict::Base(Break::PageSize);
+    }
+    let from_start = Verdict::Continue { offset: HEADER_SIZE, chain: header.chain };
+    let Some(wal) = captured.wal else {
+        // Captured while there was no WAL: its first generation follows, if nobody could slip another in.
+        return if captured.held { from_start } else { Verdict::Base(Break::WalRestarted) };
+    };
+    if wal.salts != header.salts {
+        // While the read lock stands, a generation that holds a frame can't be restarted; empty ones can, any
+        // number of times, when an application checkpoints without writing.
+        return if captured.held { from_start } else { Verdict::Base(Break::WalRestarted) };
+    }
+    if wal.offset <= HEADER_SIZE {
+        return match wal.chain {
+            Some(chain) if chain != header.chain => Verdict::Base(Break::WalRewound),
+            _ => from_start,
+        };
+    }
+    match (now.frame, wal.chain) {
+        (Some((salts, chain)), Some(known)) if salts == wal.salts && chain == known => {
+            Verdict::Continue { offset: wal.offset, chain }
+        }
+        (Some((salts, _)), None) if salts == wal.salts => Verdict::ComparePages,
+        _ => Verdict::Base(Break::WalRewound),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wal::WordOrder;
+
+    const FILE: FileIdentity = FileIdentity { device: 1, inode: 2 };
+    const OTHER: FileIdentity = FileIdentity { device: 1, inode: 3 };
+    const END: Chain = Chain(7, 8);
+
+    fn header(salt: u32) -> WalHeader {
+        WalHeader { order: WordOrder::Little, page_size: 4096, salts: Salts(salt, 99), chain: Chain(salt, 1) }
+    }
+
+    fn at(offset: u64, chain: Option<Chain>) -> Option<WalPosition> {
+        Some(WalPosition { salts: Salts(5, 99), offset, chain })
+    }
+
+    #[test]
+    fn does_the_wal_go_on() {
+        let far = HEADER_SIZE + 4120;
+        let captured = Captured { wal: at(far, Some(END)), page_size: 4096, file: Some(FILE), held: false };
+        let now = Observed { file: FILE, page_size: 4096, header: Some(header(5)), frame: Some((Salts(5, 99), END)) };
+        let held = Captured { held: true, ..captured };
+        let start = |salt| Verdict::Continue { offset: HEADER_SIZE, chain: Chain(salt, 1) };
+        let cases = [
+            ("same place", captured, now, Verdict::Continue { offset: far, chain: END }),
+            ("another file", captured, Observed { file: OTHER, ..now }, Verdict::Base(Break::Replaced)),
+            ("file unknown", Captured { file: None, ..captured }, now, Verdict::Continue { offset: far, chain: END }),
+            ("page size", captured, Observed { page_size: 512, ..now }, Verdict::Base(Break::PageSize)),
+            ("no WAL", captured, Observed { header: None, ..now }, Verdict::Base(Break::WalGone)),
+            ("no WAL, held", held, Observed { header: None, ..now }, Verdict::Idle),
+            ("restart", captured, Observed { header: Some(header(6)), ..now }, Verdict::Base(Break::WalRestarted)),
+            ("restart, held", held, Observed { header: Some(header(6)), ..now }, start(6)),
+            ("empty restarts, held", held, Observed { header: Some(header(7)), ..now }, start(7)),
+            ("short", captured, Observed { frame: None, ..now }, Verdict::Base(Break::WalRewound)),
+            ("short, held", held, Observed { frame: None, ..now }, Verdict::Base(Break::WalRewound)),
+            (
+                "other frames in the same generation",
+                held,
+                Observed { frame: Some((Salts(5, 99), Chain(7, 9))), ..now },
+                Verdict::Base(Break::WalRewound),
+            ),
+            (
+                "stale frame",
+                captured,
+                Observed { frame: Some((Salts(4, 99), END)), ..now },
+                Verdict::Base(Break::WalRewound),
+            ),
+            ("only pages can tell", Captured { wal: at(far, None), ..captured }, now, Verdict::ComparePages),
+            (
+                "nothing captured of this generation",
+                Captured { wal: at(32, Some(Chain(5, 1))), ..captured },
+                now,
+                start(5),
+            ),
+            (
+                "header rewritten",
+                Captured { wal: at(32, Some(Chain(5, 2))), ..captured },
+                now,
+                Verdict::Base(Break::WalRewound),
+            ),
+            ("no chain at the header", Captured { wal: at(32, None), ..captured }, now, start(5)),
+            ("first WAL, held", Captured { wal: None, ..held }, now, start(5)),
+            ("first WAL", Captured { wal: None, ..captured }, now, Verdict::Base(Break::WalRestarted)),
+        ];
+        for (name, captured, now, expected) in cases {
+            assert_eq!(judge(&captured, &now), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn where_the_history_ends() {
+        let (ours, theirs) = (Lineage::new(1), Lineage::new(2));
+        let place = at(100, Some(END)).expect("some");
+        let ahead = at(200, Some(END)).expect("some");
+        let local = |txid| Remembered { txid: Txid(txid), lineage: ours, wal: Some(place) };
+        let remote = |max, lineage, wal| Remote { max: Txid(max), log: Some(Txid(max)), lineage, wal };
+        let base = |txid: Option<u64>, why| Resume::Base { txid: txid.map(Txid), why };
+        let after = |txid, lineage, wal| Resume::After { txid: Txid(txid), lineage, wal };
+        let cases = [
+            ("nothing anywhere", None, None, base(None, Break::First)),
+            ("vault emptied", Some(local(5)), None, base(Some(5), Break::VaultBehind)),
+            (
+                "vault cut back",
+                Some(local(5)),
+                Some(remote(4, Some(ours), Some(place))),
+                base(Some(5), Break::VaultBehind),
+            ),
+            ("agreed", Some(local(5)), Some(remote(5, Some(ours), Some(place))), after(5, Some(ours), place)),
+            (
+                "ours, not acknowledged",
+                Some(local(5)),
+                Some(remote(6, Some(ours), Some(ahead))),
+                after(6, Some(ours), ahead),
+            ),
+            ("Litestream went on", Some(local(5)), Some(remote(9, None, Some(ahead))), after(9, None, ahead)),
+            (
+                "another's at the same TXID",
+                Some(local(5)),
+                Some(remote(5, Some(theirs), Some(ahead))),
+                after(5, Some(theirs), ahead),
+            ),
+            ("state lost", None, Some(remote(9, Some(ours), Some(ahead))), after(9, Some(ours), ahead)),
+            ("says nothing", None, Some(remote(2, None, None)), base(Some(2), Break::NoPosition)),
+            (
+                "a base without its capture",
+                None,
+                Some(Remote { log: Some(Txid(3)), ..remote(4, Some(ours), Some(place)) }),
+                base(Some(4), Break::NoPosition),
+            ),
+        ];
+        for (name, local, remote, expected) in cases {
+            assert_eq!(resume(local.as_ref(), remote.as_ref()), expected, "{name}");
+        }
+    }
+}

@@ -1,0 +1,327 @@
+//! One protected SQLite database, or one vault to restore from: the crate's implementation of [`Engine`].
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use seawall_core::{
+    Description, Engine, Failure, Kind, LastError, Moment, Phase, Point, Progress, RestoreRequest, Restored, Shutdown,
+    Status, Timeline, Verification,
+};
+use seawall_vault::Vault;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use crate::error::Error;
+use crate::identity::Lineage;
+use crate::lock::{self, Locks};
+use crate::session::{Patience, Session};
+use crate::ship::blocking;
+use crate::source::KeptFile;
+use crate::state::{Facts, Position, Record};
+use crate::watch::Subscription;
+use crate::{Options, World, prove, read_state, restore, timeline};
+
+/// How long to let a burst of writes settle before looking: a commit is several writes.
+const SETTLE: Duration = Duration::from_millis(2);
+
+/// How long to wait before a lost database is opened again: doubled from the first to the last.
+const REOPEN: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
+
+/// One SQLite database and its place in a vault.
+///
+/// Made without a path it can restore, show the timeline and verify, but not protect.
+#[derive(Debug)]
+pub struct Sqlite {
+    vault: Vault,
+    options: Options,
+    world: World,
+    kept: Arc<Mutex<KeptFile>>,
+    told: Mutex<Told>,
+}
+
+/// What is told about the protection.
+#[derive(Debug, Clone, Copy, Default)]
+struct Known {
+    position: Option<Position>,
+    lineage: Option<Lineage>,
+}
+
+#[derive(Debug, Default)]
+struct Told {
+    known: Known,
+    error: Option<LastError>,
+}
+
+impl Sqlite {
+    /// A database (`options.path`) and the vault prefix that is its own. Does no I/O.
+    pub fn new(vault: Vault, options: Options, world: World) -> Self {
+        Self { vault, options, world, kept: Arc::default(), told: Mutex::default() }
+    }
+
+    pub(crate) fn vault(&self) -> &Vault {
+        &self.vault
+    }
+
+    pub(crate) fn options(&self) -> &Options {
+        &self.options
+    }
+
+    pub(crate) fn now(&self) -> Moment {
+        self.world.clock.now()
+    }
+
+    pub(crate) fn random(&self) -> u64 {
+        (self.world.random)()
+    }
+
+    pub(crate) fn name(&self) -> String {
+        match &self.options.path {
+            Some(path) if self.options.name.is_empty() => path.display().to_string(),
+            None if self.options.name.is_empty() => self.vault.url().to_owned(),
+            _ => self.options.name.clone(),
+        }
+    }
+
+    pub(crate) fn kept_file(&self) -> Arc<Mutex<KeptFile>> {
+        self.kept.clone()
+    }
+
+    /// The database file and the state directory.
+    pub(crate) fn place(&self) -> Result<(PathBuf, PathBuf), Error> {
+        match (&self.options.path, self.options.state_dir()) {
+            (Some(path), Some(state_dir)) => Ok((path.clone(), state_dir)),
+            _ => Err(Error::NoSource { vault: self.vault.url().to_owned() }),
+        }
+    }
+
+    fn told(&self) -> MutexGuard<'_, Told> {
+        // Two plain values, whole between any two statements.
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Everything up to `position` is durable: what went wrong before is over.
+    pub(crate) fn arrived(&self, position: Position, lineage: Lineage) {
+        let mut told = self.told();
+        told.known = Known { position: Some(position), lineage: Some(lineage) };
+        told.error = None;
+    }
+
+    /// Notes what the protection does, for `status`, and writes the state record.
+    pub(crate) async fn tell(&self, phase: Phase, error: Option<&Error>, lineage: Lineage) {
+        if let Some(error) = error {
+            self.note(error);
+        }
+        let Ok((source, state_dir)) = self.place() else { return };
+        let record = {
+            let told = self.told();
+            Record::new(Facts {
+                name: &self.name(),
+                source: &source,
+                vault: self.vault.url(),
+                lineage: told.known.lineage.unwrap_or(lineage),
+                phase,
+                error: told.error.clone(),
+                at: self.now(),
+                position: told.known.position,
+            })
+        };
+        if let Err(error) = blocking(move || record.save(&state_dir)).await {
+            tracing::warn!(database = %self.name(), %error, "the state record could not be written");
+        }
+    }
+
+    fn note(&self, error: &Error) {
+        let failure = error.failure();
+        let at = self.now();
+        let mut told = self.told();
+        let count = told.error.as_ref().filter(|last| last.code == failure.code).map_or(0, |last| last.count);
+        if count == 0 {
+            tracing::error!(database = %self.name(), code = failure.code, next = %failure.next, "{failure}");
+        }
+        told.error = Some(LastError {
+            code: failure.code.to_owned(),
+            message: failure.to_string(),
+            next: failure.next,
+            at,
+            count: count + 1,
+        });
+    }
+
+    /// Takes up what an earlier run knew, so that the status is right before the first success.
+    fn remember(&self, record: Option<Record>) {
+        if let Some((facts, position)) = record.and_then(|record| record.remembered(self.vault.url())) {
+            self.told().known = Known { position: Some(position), lineage: Some(facts.lineage) };
+        }
+    }
+
+    async fn take_locks(&self) -> Result<Locks, Error> {
+        let (path, state_dir) = self.place()?;
+        let vault = self.vault.url().to_owned();
+        let (locks, record) = blocking(move || {
+            lock::private_dir(&state_dir)?;
+            Ok((Locks::take(&path, &state_dir, &vault)?, Record::load(&state_dir)?))
+        })
+        .await?;
+        self.remember(record);
+        Ok(locks)
+    }
+
+    async fn protect(&self, shutdown: &Shutdown) -> Result<(), Error> {
+        let _locks = self.take_locks().await?;
+        let (path, _) = self.place()?;
+        let subscription = self.world.watcher.as_ref().map(|watcher| watcher.subscribe(&path));
+        let mut backoff = REOPEN.0;
+        let mut last_word = Lineage::new(1);
+        loop {
+            let since = Instant::now();
+            let ended = self.session(shutdown, subscription.as_ref(), &mut last_word).await;
+            let error = match ended {
+                Ok(()) => {
+                    self.tell(Phase::Stopped, None, last_word).await;
+                    return Ok(());
+                }
+                Err(error) => error,
+            };
+            if error.is_final() || shutdown.requested() {
+                self.tell(Phase::Halted, Some(&error), last_word).await;
+                return Err(error);
+            }
+            if error.is_absent() {
+                self.tell(Phase::Waiting, None, last_word).await;
+                tracing::info!(database = %self.name(), "waiting for the database to be created");
+                self.wait(shutdown, subscription.as_ref()).await;
+                continue;
+            }
+            self.tell(Phase::Failing, Some(&error), last_word).await;
+            if since.elapsed() > REOPEN.1 {
+                backoff = REOPEN.0;
+            }
+            tokio::select! {
+                () = sleep(backoff) => {}
+                () = shutdown.graceful() => {}
+            }
+            if matches!(error, Error::GaveUp { .. }) {
+                // The WAL is pinned again only once the vault answers.
+                while !shutdown.requested() && crate::survey::list(&self.vault).await.is_err() {
+                    self.wait_for(shutdown, REOPEN.1).await;
+                }
+            }
+            backoff = (backoff * 2).min(REOPEN.1);
+        }
+    }
+
+    async fn wait_for(&self, shutdown: &Shutdown, duration: Duration) {
+        tokio::select! {
+            () = sleep(duration) => {}
+            () = shutdown.graceful() => {}
+        }
+    }
+
+    /// Waits for a hint, for the sweep, for the next poll, or for the end.
+    async fn wait(&self, shutdown: &Shutdown, subscription: Option<&Subscription>) {
+        let polled = subscription.is_none_or(|subscription| !subscription.has_events());
+        let changed = async {
+            match subscription {
+                Some(subscription) => subscription.changed().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = changed => {}
+            () = sleep(self.options.sync_interval), if polled => {}
+            () = shutdown.graceful() => {}
+        }
+    }
+
+    async fn session(
+        &self,
+        shutdown: &Shutdown,
+        subscription: Option<&Subscription>,
+        last_word: &mut Lineage,
+    ) -> Result<(), Error> {
+        let mut session = Session::open(self, shutdown, Patience::Protecting).await?;
+        *last_word = session.lineage();
+        session.drain().await?;
+        loop {
+            if shutdown.requested() {
+                let rest = timeout(self.options.shutdown_timeout, session.drain());
+                return rest.await.unwrap_or(Err(Error::Interrupted));
+            }
+            self.wait(shutdown, subscription).await;
+            if !session.is_dirty().await? {
+                continue;
+            }
+            let due = session.next_due().unwrap_or_else(Instant::now).max(Instant::now() + SETTLE);
+            tokio::select! {
+                () = sleep_until(due) => {}
+                () = shutdown.graceful() => {}
+            }
+            session.drain().await?;
+        }
+    }
+
+    async fn take_one_point(&self, shutdown: &Shutdown) -> Result<Point, Error> {
+        let _locks = self.take_locks().await?;
+        let mut session = Session::open(self, shutdown, Patience::Once).await?;
+        session.drain().await?;
+        self.tell(Phase::Stopped, None, session.lineage()).await;
+        session.point().ok_or_else(|| Error::Internal("a point was shipped and not kept".to_owned()))
+    }
+
+    /// Runs work until it ends or until everything has to stop at once.
+    async fn unless_aborted<T>(
+        shutdown: &Shutdown,
+        work: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Failure> {
+        tokio::select! {
+            done = work => done.map_err(Failure::from),
+            () = shutdown.immediate() => Err(Error::Interrupted.into()),
+        }
+    }
+}
+
+#[async_trait]
+impl Engine for Sqlite {
+    fn describe(&self) -> Description {
+        Description {
+            name: self.name(),
+            engine: "sqlite",
+            source: self.options.path.as_ref().map(|path| path.display().to_string()),
+            vault: self.vault.url().to_owned(),
+        }
+    }
+
+    async fn run(&self, shutdown: &Shutdown) -> Result<(), Failure> {
+        Self::unless_aborted(shutdown, self.protect(shutdown)).await
+    }
+
+    async fn take_point(&self, shutdown: &Shutdown) -> Result<Point, Failure> {
+        Self::unless_aborted(shutdown, self.take_one_point(shutdown)).await
+    }
+
+    async fn status(&self) -> Result<Status, Failure> {
+        let (_, state_dir) = self.place()?;
+        let now = self.now();
+        let read = tokio::task::spawn_blocking(move || read_state(&state_dir, now)).await;
+        read.unwrap_or_else(|e| {
+            let cause = format!("a job ended in a panic: {e}");
+            Err(Failure::new(Kind::Internal, "sqlite.internal", self.name(), cause, "report this: it is a defect"))
+        })
+    }
+
+    async fn timeline(&self) -> Result<Timeline, Failure> {
+        Ok(timeline::timeline(&self.vault).await?)
+    }
+
+    async fn restore(&self, request: &RestoreRequest, progress: Arc<dyn Progress>) -> Result<Restored, Failure> {
+        let started = Instant::now();
+        let restored = restore::restore(&self.vault, request, progress, self.options.jobs).await?;
+        let duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        Ok(Restored { duration_ms, ..restored })
+    }
+
+    async fn verify(&self, progress: Arc<dyn Progress>) -> Result<Verification, Failure> {
+        Ok(prove::verify(&self.vault, self.now(), progress, self.options.jobs).await?)
+    }
+}

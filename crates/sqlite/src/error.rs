@@ -1,0 +1,241 @@
+//! Everything that can go wrong with one database, and how it is told.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use seawall_core::{Failure, Kind};
+use seawall_ltx::Txid;
+
+/// What went wrong.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    #[error("{0}")]
+    Vault(#[from] seawall_vault::Error),
+    #[error("{path}: {source}")]
+    Io { path: PathBuf, source: io::Error },
+    #[error("{path}: {source}")]
+    Sqlite { path: PathBuf, source: rusqlite::Error },
+    #[error("{object}: {source}")]
+    Ltx { object: String, source: seawall_ltx::Error },
+    #[error("{path}: there is no such file")]
+    Missing { path: PathBuf },
+    #[error("{path}: the file is empty")]
+    Empty { path: PathBuf },
+    #[error("{path}: {what}")]
+    NotADatabase { path: PathBuf, what: &'static str },
+    #[error("{path}: the database file was removed or replaced")]
+    Vanished { path: PathBuf },
+    #[error("{path}: another Seawall holds {what}")]
+    Locked { path: PathBuf, what: String },
+    #[error("{key}: another writer has written this object")]
+    Conflict { key: String },
+    #[error("{vault}: nothing to restore")]
+    NothingThere { vault: String },
+    #[error("{vault}: {target} can't be restored: {why}")]
+    Unreachable { vault: String, target: String, why: String, next: String },
+    #[error("{object}: {what}")]
+    Corrupt { object: String, what: String },
+    #[error("{path}: {what}")]
+    TargetExists { path: PathBuf, what: &'static str },
+    #[error("{path}: the WAL grew past {limit} bytes while the vault was away")]
+    GaveUp { path: PathBuf, limit: u64 },
+    #[error("{path}: the application holds the write lock")]
+    Busy { path: PathBuf },
+    #[error("{vault}: no database was named")]
+    NoSource { vault: String },
+    #[error("the WAL was restarted while its pages were read")]
+    Restarted,
+    #[error("the transaction ids are used up after {0}")]
+    OutOfTxids(Txid),
+    #[error("stopped before everything was shipped")]
+    Interrupted,
+    #[error("{0}")]
+    Internal(String),
+}
+
+impl Error {
+    /// An I/O error with its path.
+    pub(crate) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::Io { path, source }
+    }
+
+    /// A SQLite error with its database.
+    pub(crate) fn sqlite(path: &Path) -> impl FnOnce(rusqlite::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::Sqlite { path, source }
+    }
+
+    /// An LTX error with its object.
+    pub(crate) fn ltx(object: impl ToString) -> impl FnOnce(seawall_ltx::Error) -> Self {
+        let object = object.to_string();
+        move |source| Self::Ltx { object, source }
+    }
+
+    /// Whether trying again by itself makes no sense before someone acts.
+    pub(crate) fn is_final(&self) -> bool {
+        matches!(self, Self::Conflict { .. } | Self::Locked { .. } | Self::OutOfTxids(_) | Self::Internal(_))
+    }
+
+    /// Whether there is just no database yet.
+    pub(crate) fn is_absent(&self) -> bool {
+        matches!(self, Self::Missing { .. } | Self::Empty { .. })
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        error.failure()
+    }
+}
+
+impl Error {
+    /// The error as people and programs see it.
+    pub(crate) fn failure(&self) -> Failure {
+        let cause = self.to_string();
+        let fail = |kind, code, object: &dyn std::fmt::Display, next: &str| {
+            let object = object.to_string();
+            let cause = cause.strip_prefix(&format!("{object}: ")).unwrap_or(&cause).to_owned();
+            Failure::new(kind, code, object, cause, next)
+        };
+        match self {
+            Error::Vault(error) => error.clone().into(),
+            Error::Io { path, source } => {
+                let (kind, code, next) = io_advice(source);
+                fail(kind, code, &path.display(), next)
+            }
+            Error::Sqlite { path, source } => {
+                let (kind, code, next) = sqlite_advice(source);
+                fail(kind, code, &path.display(), next)
+            }
+            Error::Ltx { object, .. } => fail(
+                Kind::Corrupt,
+                "sqlite.corrupt-object",
+                object,
+                "run `seawall verify` to see what else is damaged, and restore an earlier point with --at",
+            ),
+            Error::Missing { path } => {
+                fail(Kind::NotFound, "sqlite.missing", &path.display(), "check the path, or create the database")
+            }
+            Error::Empty { path } => fail(
+                Kind::NotFound,
+                "sqlite.empty",
+                &path.display(),
+                "let the application create its tables; it is protected from then on",
+            ),
+            Error::NotADatabase { path, .. } => {
+                fail(Kind::Usage, "sqlite.not-a-database", &path.display(), "name a SQLite database file")
+            }
+            Error::Vanished { path } => fail(
+                Kind::Unavailable,
+                "sqlite.vanished",
+                &path.display(),
+                "nothing, if this was intended: protection begins anew with the file that takes its place",
+            ),
+            Error::Locked { path, .. } => fail(
+                Kind::Conflict,
+                "sqlite.locked",
+                &path.display(),
+                "stop the other process, or give this database another vault and state directory",
+            ),
+            Error::Conflict { key } => fail(
+                Kind::Conflict,
+                "sqlite.two-writers",
+                key,
+                "make sure that only one Seawall or Litestream writes to this vault prefix, then start this one again: \
+                 it will begin with a full base",
+            ),
+            Error::NothingThere { vault } => fail(
+                Kind::NotFound,
+                "sqlite.nothing-there",
+                vault,
+                "check the vault's URL; `seawall timeline` shows what a vault holds",
+            ),
+            Error::Unreachable { vault, next, .. } => fail(Kind::Refused, "sqlite.unreachable", vault, next),
+            Error::Corrupt { object, .. } => fail(
+                Kind::Corrupt,
+                "sqlite.corrupt",
+                object,
+                "run `seawall verify` to see what else is damaged, and restore an earlier point with --at",
+            ),
+            Error::TargetExists { path, .. } => fail(
+                Kind::Refused,
+                "sqlite.target-exists",
+                &path.display(),
+                "name another file with -o, or replace it with --force",
+            ),
+            Error::GaveUp { path, .. } => fail(
+                Kind::Unavailable,
+                "sqlite.gave-up",
+                &path.display(),
+                "bring the vault back: protection begins anew with a full base, and the timeline shows the hole",
+            ),
+            Error::Busy { path } => fail(
+                Kind::Unavailable,
+                "sqlite.busy",
+                &path.display(),
+                "nothing: it is tried again when the application lets go of its lock",
+            ),
+            Error::NoSource { vault } => {
+                fail(Kind::Usage, "sqlite.no-source", vault, "name the database as well as the vault")
+            }
+            Error::Restarted => {
+                fail(Kind::Unavailable, "sqlite.restarted", &"WAL", "nothing: the capture begins anew by itself")
+            }
+            Error::OutOfTxids(_) => fail(Kind::Internal, "sqlite.out-of-txids", &"vault", "use another vault prefix"),
+            Error::Interrupted => fail(
+                Kind::Interrupted,
+                "sqlite.interrupted",
+                &"seawall",
+                "start it again: it continues where the vault ends",
+            ),
+            Error::Internal(_) => {
+                fail(Kind::Internal, "sqlite.internal", &"seawall", "report this with the log: it is a defect")
+            }
+        }
+    }
+}
+
+/// Kind, code and next step of an I/O error, by its kind and never by its words.
+fn io_advice(error: &io::Error) -> (Kind, &'static str, &'static str) {
+    match error.kind() {
+        io::ErrorKind::NotFound => (Kind::NotFound, "sqlite.io-missing", "check the path"),
+        io::ErrorKind::PermissionDenied => {
+            (Kind::Denied, "sqlite.io-denied", "give the user that runs Seawall access to this file and its folder")
+        }
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            (Kind::Unavailable, "sqlite.disk-full", "free some space; Seawall goes on by itself")
+        }
+        io::ErrorKind::ReadOnlyFilesystem => {
+            (Kind::Denied, "sqlite.read-only", "set state-dir to a folder that can be written")
+        }
+        _ => (Kind::Unavailable, "sqlite.io", "check the disk and the system's log"),
+    }
+}
+
+/// Kind, code and next step of a SQLite error.
+fn sqlite_advice(error: &rusqlite::Error) -> (Kind, &'static str, &'static str) {
+    use rusqlite::ErrorCode;
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+            (Kind::Unavailable, "sqlite.busy", "nothing: it is tried again when the application lets go of its lock")
+        }
+        Some(ErrorCode::NotADatabase) => {
+            (Kind::Usage, "sqlite.not-a-database", "name a SQLite database file that is not encrypted")
+        }
+        Some(ErrorCode::DatabaseCorrupt) => (
+            Kind::Corrupt,
+            "sqlite.corrupt-source",
+            "the database itself is damaged: check it with `PRAGMA integrity_check`, and restore an earlier point",
+        ),
+        Some(ErrorCode::PermissionDenied | ErrorCode::ReadOnly | ErrorCode::CannotOpen) => (
+            Kind::Denied,
+            "sqlite.denied",
+            "give the user that runs Seawall write access to the database, its -wal and -shm files and their folder",
+        ),
+        Some(ErrorCode::DiskFull) => {
+            (Kind::Unavailable, "sqlite.disk-full", "free some space; Seawall goes on by itself")
+        }
+        _ => (Kind::Unavailable, "sqlite.failed", "see the cause; it is tried again"),
+    }
+}

@@ -1,0 +1,126 @@
+//! Reading an LTX object of a vault: fetched in one stream, decompressed and hashed on several cores, handed on in order.
+
+use std::collections::VecDeque;
+
+use bytes::{Buf, Bytes};
+use futures::stream::{self, BoxStream, StreamExt};
+use seawall_ltx::{DecodedBatch, Header, Splitter, Summary};
+use seawall_vault::Vault;
+use tokio::task::JoinHandle;
+
+use crate::error::Error;
+use crate::layout::Stored;
+use crate::survey::check_names;
+
+/// Objects of at most this size are fetched ahead, whole.
+const SMALL: u64 = 256 << 10;
+
+/// How many objects are fetched ahead.
+const AHEAD: usize = 16;
+
+/// An object's bytes: here, or to come.
+pub(crate) struct Fetched {
+    pub(crate) file: Stored,
+    content: Option<Bytes>,
+}
+
+/// Fetches objects in order, small ones ahead of their turn.
+pub(crate) fn ahead(vault: &Vault, files: Vec<Stored>) -> BoxStream<'static, Result<Fetched, (Stored, Error)>> {
+    let vault = vault.clone();
+    let fetch = move |file: Stored| {
+        let vault = vault.clone();
+        async move {
+            if file.size > SMALL {
+                return Ok(Fetched { file, content: None });
+            }
+            let read = vault.read(&file.key(vault.layout()), None, SMALL).await;
+            read.map(|bytes| Fetched { file, content: Some(bytes) }).map_err(|e| (file, e.into()))
+        }
+    };
+    stream::iter(files).map(fetch).buffered(AHEAD).boxed()
+}
+
+/// An object being read from its first byte to its last.
+///
+/// Batches of pages come in order, before it is known whether the object is whole; only the summary says that it is.
+pub(crate) struct Reading {
+    file: Stored,
+    object: String,
+    jobs: usize,
+    pieces: BoxStream<'static, Result<Bytes, seawall_vault::Error>>,
+    piece: Bytes,
+    ended: bool,
+    named: bool,
+    splitter: Splitter,
+    decoding: VecDeque<JoinHandle<seawall_ltx::Result<DecodedBatch>>>,
+}
+
+impl Reading {
+    /// Begins to read; `jobs` batches are decompressed at a time.
+    pub(crate) fn new(vault: &Vault, fetched: Fetched, jobs: usize) -> Self {
+        let key = fetched.file.key(vault.layout());
+        let pieces = match fetched.content {
+            Some(bytes) => stream::iter([Ok(bytes)]).boxed(),
+            None => vault.stream(&key, None).boxed(),
+        };
+        Self {
+            file: fetched.file,
+            object: vault.object(&key),
+            jobs: jobs.max(1),
+            pieces,
+            piece: Bytes::new(),
+            ended: false,
+            named: false,
+            splitter: Splitter::new(),
+            decoding: VecDeque::new(),
+        }
+    }
+
+    /// The next pages; `None` behind the last ones.
+    pub(crate) async fn next(&mut self) -> Result<Option<DecodedBatch>, Error> {
+        loop {
+            if self.decoding.len() >= self.jobs || self.ended {
+                let Some(next) = self.decoding.pop_front() else { return Ok(None) };
+                let batch = next.await.map_err(|e| Error::Internal(format!("a job ended in a panic: {e}")))?;
+                let batch = batch.map_err(Error::ltx(&self.object))?;
+                self.splitter.join(&batch).map_err(Error::ltx(&self.object))?;
+                return Ok(Some(batch));
+            }
+            if self.piece.is_empty() {
+                match self.pieces.next().await.transpose()? {
+                    Some(piece) => self.piece = piece,
+                    None => self.ended = true,
+                }
+            }
+            self.take_piece()?;
+        }
+    }
+
+    /// Takes from the piece until a batch is complete, and has it decompressed.
+    fn take_piece(&mut self) -> Result<(), Error> {
+        let mut rest = &self.piece[..];
+        let raw = self.splitter.feed(&mut rest).map_err(Error::ltx(&self.object))?;
+        let taken = self.piece.len() - rest.len();
+        self.piece.advance(taken);
+        if let Some(raw) = raw {
+            self.decoding.push_back(tokio::task::spawn_blocking(move || raw.decode()));
+        }
+        if !self.named
+            && let Some(header) = self.splitter.header()
+        {
+            check_names(&self.file, header, self.object.clone())?;
+            self.named = true;
+        }
+        Ok(())
+    }
+
+    /// The header; there when the first pages are.
+    pub(crate) fn header(&self) -> Option<&Header> {
+        self.splitter.header()
+    }
+
+    /// Whether the object was right from its first byte to its last. To be called behind the last pages.
+    pub(crate) fn finish(self) -> Result<Summary, Error> {
+        self.splitter.finish().map_err(Error::ltx(&self.object))
+    }
+}

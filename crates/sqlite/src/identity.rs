@@ -1,0 +1,115 @@
+//! Which database, which history, which writer is this?
+//!
+//! A [`Lineage`] names one unbroken history; it stands in the node id of every LTX header, which other readers
+//! ignore. A [`Nonce`] names one run of one writer: two copies of a state directory share the lineage, never the
+//! nonce. A [`Stamp`] puts both, with the checksum chain of the WAL, into a header, so that position and history
+//! can be recovered from the vault alone.
+
+use std::fmt;
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
+
+use seawall_ltx::Header;
+use serde::{Deserialize, Serialize};
+
+use crate::wal::{Chain, Salts};
+
+/// Identity of one unbroken history. Never zero: zero in a header means that another program wrote it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Lineage(u64);
+
+impl Lineage {
+    /// A new lineage from a random number.
+    pub(crate) fn new(random: u64) -> Self {
+        Self(random.max(1))
+    }
+}
+
+impl fmt::Display for Lineage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+/// Identity of one run of one writer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Nonce(u32);
+
+impl Nonce {
+    /// A new nonce from a random number.
+    pub(crate) fn new(random: u64) -> Self {
+        Self(((random >> 32) as u32).max(1))
+    }
+}
+
+/// The file behind a path: a replaced database has another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct FileIdentity {
+    pub(crate) device: u64,
+    pub(crate) inode: u64,
+}
+
+impl FileIdentity {
+    /// The identity of an open or named file.
+    pub(crate) fn of(metadata: &Metadata) -> Self {
+        Self { device: metadata.dev(), inode: metadata.ino() }
+    }
+}
+
+/// How far the WAL was captured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct WalPosition {
+    pub(crate) salts: Salts,
+    /// File offset behind the last captured frame; 32 when none of the generation was captured yet.
+    pub(crate) offset: u64,
+    /// The checksum chain there; `None` when another program wrote the header that told the offset.
+    pub(crate) chain: Option<Chain>,
+}
+
+/// What our LTX headers say beyond the format: who wrote it, and where in the WAL it ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Stamp {
+    pub(crate) lineage: Lineage,
+    pub(crate) nonce: Nonce,
+}
+
+/// Marks that the reserved bytes hold a stamp, and its version.
+const STAMP_MAGIC: [u8; 4] = *b"SWs1";
+
+impl Stamp {
+    /// Writes the stamp and the end of the WAL range into a header: lineage into the node id; marker, nonce and
+    /// chain into the reserved bytes 80 to 99 (`docs/formats.md`).
+    pub(crate) fn write(&self, header: &mut Header, chain: Chain) {
+        header.node_id = self.lineage.0;
+        header.reserved[..4].copy_from_slice(&STAMP_MAGIC);
+        header.reserved[4..8].copy_from_slice(&self.nonce.0.to_be_bytes());
+        header.reserved[8..12].copy_from_slice(&chain.0.to_be_bytes());
+        header.reserved[12..16].copy_from_slice(&chain.1.to_be_bytes());
+    }
+
+    /// Reads the stamp; `None` when another program wrote the header.
+    pub(crate) fn read(header: &Header) -> Option<Self> {
+        let nonce = reserved_word(header, 4);
+        (header.reserved[..4] == STAMP_MAGIC && header.node_id != 0 && nonce != 0)
+            .then_some(Self { lineage: Lineage(header.node_id), nonce: Nonce(nonce) })
+    }
+}
+
+impl WalPosition {
+    /// Where the WAL range of a level-0 header ends; `None` when the header says nothing about a WAL.
+    pub(crate) fn after(header: &Header) -> Option<Self> {
+        let salts = Salts(header.wal_salt1, header.wal_salt2);
+        if salts == Salts::default() {
+            return None;
+        }
+        let offset = header.wal_offset.checked_add(header.wal_size)?;
+        let chain = Stamp::read(header).map(|_| Chain(reserved_word(header, 8), reserved_word(header, 12)));
+        Some(Self { salts, offset, chain })
+    }
+}
+
+fn reserved_word(header: &Header, at: usize) -> u32 {
+    let mut word = [0; 4];
+    word.copy_from_slice(&header.reserved[at..at + 4]);
+    u32::from_be_bytes(word)
+}

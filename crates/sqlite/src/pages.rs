@@ -1,0 +1,160 @@
+//! Which pages go into an object, where each one is, and how they become compressed batches.
+//!
+//! A [`PageSet`] is what a base and a capture have in common: some pages in their newest version from the WAL, and a
+//! tail of page numbers from which all pages are wanted, those that are not in the WAL from the database file. For a
+//! base the tail begins at page 1; for a capture of a database that grew, at the first new page (SQLite doesn't
+//! write pages to the WAL that are free when a transaction ends, but readers need every page of a file that grew).
+//! Memory: eight bytes a page that is in the WAL.
+
+use seawall_ltx::{Batch, PageNo, PageSize, compress_batch};
+
+use crate::error::Error;
+use crate::source::PageReader;
+use crate::wal::PageVersion;
+
+/// Bytes of pages that are read and compressed as one job.
+const BATCH_BYTES: usize = 1 << 20;
+
+/// Pages of one state of a database.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PageSet {
+    page_size: PageSize,
+    /// Size of the database in pages.
+    commit: u32,
+    /// Every page from here on is wanted.
+    all_from: u32,
+    /// Pages in the WAL, ascending.
+    versions: Vec<PageVersion>,
+}
+
+/// One page of a set, and where it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) page: u32,
+    /// The WAL frame that holds it; `None` for the database file.
+    pub(crate) frame: Option<u32>,
+}
+
+impl PageSet {
+    /// The whole database.
+    pub(crate) fn whole(page_size: PageSize, commit: u32, versions: Vec<PageVersion>) -> Self {
+        Self { page_size, commit, all_from: 1, versions }
+    }
+
+    /// What changed since the database had `previous` pages.
+    pub(crate) fn changed(page_size: PageSize, previous: u32, commit: u32, versions: Vec<PageVersion>) -> Self {
+        Self { page_size, commit, all_from: previous.saturating_add(1), versions }
+    }
+
+    /// Size of the database in pages.
+    pub(crate) fn commit(&self) -> u32 {
+        self.commit
+    }
+
+    /// At most how many bytes of pages there are.
+    pub(crate) fn bytes(&self) -> u64 {
+        let tail = u64::from((self.commit + 1).saturating_sub(self.all_from));
+        (self.versions.len() as u64 + tail) * u64::from(self.page_size.get())
+    }
+
+    /// The pages in ascending order, without the lock page.
+    pub(crate) fn places(&self) -> impl Iterator<Item = Place> {
+        let split = self.versions.partition_point(|version| version.page < self.all_from);
+        let (before, behind) = self.versions.split_at(split);
+        let lock_page = self.page_size.lock_page().0;
+        let mut behind = behind.iter().peekable();
+        let tail = (self.all_from..=self.commit).map(move |page| {
+            let version = behind.next_if(|version| version.page == page);
+            Place { page, frame: version.map(|version| version.frame) }
+        });
+        let before = before.iter().map(|version| Place { page: version.page, frame: Some(version.frame) });
+        before.chain(tail).filter(move |place| place.page != lock_page)
+    }
+
+    /// The pages in jobs of about a MiB.
+    pub(crate) fn batches(&self) -> impl Iterator<Item = Vec<Place>> {
+        let pages = (BATCH_BYTES / self.page_size.bytes()).max(1);
+        let mut places = self.places();
+        std::iter::from_fn(move || {
+            let batch: Vec<Place> = places.by_ref().take(pages).collect();
+            (!batch.is_empty()).then_some(batch)
+        })
+    }
+}
+
+/// Reads and compresses one batch. Blocks.
+pub(crate) fn compress(reader: &PageReader, places: &[Place]) -> Result<Batch, Error> {
+    let size = reader.page_size().bytes();
+    let mut pages = vec![0; places.len() * size];
+    let mut done = 0;
+    while let Some(place) = places.get(done) {
+        let rest = &mut pages[done * size..];
+        match place.frame {
+            Some(frame) => {
+                reader.read_frame(frame, &mut rest[..size])?;
+                done += 1;
+            }
+            None => {
+                let run = file_run(&places[done..]);
+                reader.read_pages(place.page, &mut rest[..run * size])?;
+                done += run;
+            }
+        }
+    }
+    let numbered = places.iter().map(|place| PageNo(place.page)).zip(pages.chunks_exact(size));
+    compress_batch(reader.page_size(), numbered).map_err(Error::ltx("batch"))
+}
+
+/// How many places at the beginning are neighbours in the database file.
+fn file_run(places: &[Place]) -> usize {
+    let first = places.first().map_or(0, |place| place.page);
+    places.iter().zip(first..).take_while(|(place, page)| place.frame.is_none() && place.page == *page).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn size(bytes: u32) -> PageSize {
+        PageSize::new(bytes).expect("a page size")
+    }
+
+    fn version(page: u32, frame: u32) -> PageVersion {
+        PageVersion { page, frame }
+    }
+
+    fn places(set: &PageSet) -> Vec<(u32, Option<u32>)> {
+        set.places().map(|place| (place.page, place.frame)).collect()
+    }
+
+    #[test]
+    fn which_pages_from_where() {
+        let versions = vec![version(2, 7), version(4, 1)];
+        let whole = PageSet::whole(size(512), 5, versions.clone());
+        assert_eq!(places(&whole), [(1, None), (2, Some(7)), (3, None), (4, Some(1)), (5, None)]);
+        let same = PageSet::changed(size(512), 5, 5, versions.clone());
+        assert_eq!(places(&same), [(2, Some(7)), (4, Some(1))]);
+        let grown = PageSet::changed(size(512), 2, 5, versions.clone());
+        assert_eq!(places(&grown), [(2, Some(7)), (3, None), (4, Some(1)), (5, None)]);
+        let shrunk = PageSet::changed(size(512), 9, 4, versions);
+        assert_eq!(places(&shrunk), [(2, Some(7)), (4, Some(1))]);
+        assert_eq!(places(&PageSet::whole(size(512), 0, vec![])), []);
+    }
+
+    #[test]
+    fn the_lock_page_is_left_out() {
+        let lock = size(65_536).lock_page().0;
+        let set = PageSet::changed(size(65_536), lock - 2, lock + 1, vec![]);
+        assert_eq!(places(&set), [(lock - 1, None), (lock + 1, None)]);
+    }
+
+    #[test]
+    fn batches_hold_everything_once() {
+        let set = PageSet::whole(size(4096), 1000, vec![version(300, 0), version(301, 1)]);
+        let batches: Vec<Vec<Place>> = set.batches().collect();
+        assert_eq!(batches.len(), 4);
+        assert_eq!(batches.concat(), set.places().collect::<Vec<_>>());
+        assert_eq!(file_run(&batches[0]), 256);
+        assert_eq!(file_run(&batches[1]), 43);
+    }
+}

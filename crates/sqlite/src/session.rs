@@ -1,0 +1,386 @@
+//! One stretch of protecting a database: from opening it to losing or leaving it.
+//!
+//! A session finds where the history ends, takes a base where it can't be continued, and then ships what is committed.
+//! While the vault is away it keeps the WAL pinned and repeats what it was doing; past the bound it gives up (I4). It
+//! may end at any await: everything that matters is in the vault, the WAL or the spool.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use seawall_core::{Moment, Phase, Point, Shutdown};
+use seawall_ltx::{Header, Txid};
+use tokio::time::{Instant, sleep};
+
+use crate::capture::{self, Author, Capture, Look, Seal};
+use crate::continuity::{Break, Resume, resume};
+use crate::engine::Sqlite;
+use crate::error::Error;
+use crate::holes;
+use crate::identity::{Lineage, Nonce, Stamp};
+use crate::layout::{Level, file_key};
+use crate::proof;
+use crate::ship::{self, blocking};
+use crate::source::Source;
+use crate::spool::Spool;
+use crate::state::{Position, Record};
+use crate::survey::{self, Survey, next_txid};
+
+/// The newest capture of another program is compared with the WAL if it is at most this large; a larger one costs as
+/// much as a new base.
+const COMPARABLE: u64 = 64 << 20;
+
+/// How long to wait before repeating what failed: doubled from the first to the last.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
+
+/// How long a session repeats what a vault refuses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Patience {
+    /// Until the WAL grows past its limit.
+    Protecting,
+    /// Not at all: the first failure is the answer.
+    Once,
+}
+
+/// An open database with a proved position.
+pub(crate) struct Session<'a> {
+    engine: &'a Sqlite,
+    shutdown: &'a Shutdown,
+    patience: Patience,
+    stamp: Stamp,
+    state_dir: PathBuf,
+    spool: Spool,
+    source: Arc<Mutex<Source>>,
+    /// Everything up to here is captured and durable.
+    position: Option<Position>,
+    last_shipped: Option<Instant>,
+}
+
+impl<'a> Session<'a> {
+    /// Opens the database and finds its place in the history.
+    pub(crate) async fn open(
+        engine: &'a Sqlite,
+        shutdown: &'a Shutdown,
+        patience: Patience,
+    ) -> Result<Session<'a>, Error> {
+        let (path, state_dir) = engine.place()?;
+        let (busy, kept) = (engine.options().busy_timeout, engine.kept_file());
+        let source =
+            blocking(move || Source::open(&path, busy, &mut kept.lock().unwrap_or_else(PoisonError::into_inner)))
+                .await?;
+        let stamp = Stamp { lineage: Lineage::new(engine.random()), nonce: Nonce::new(engine.random()) };
+        let mut session = Self {
+            engine,
+            shutdown,
+            patience,
+            stamp,
+            spool: Spool::new(&state_dir),
+            state_dir,
+            source: Arc::new(Mutex::new(source)),
+            position: None,
+            last_shipped: None,
+        };
+        let mut backoff = BACKOFF.0;
+        loop {
+            match session.locate().await {
+                Ok(()) => return Ok(session),
+                Err(error) => session.wait_after(error, &mut backoff).await?,
+            }
+        }
+    }
+
+    /// The lineage of the history that the session writes.
+    pub(crate) fn lineage(&self) -> Lineage {
+        self.stamp.lineage
+    }
+
+    /// The last point that is durable in the vault.
+    pub(crate) fn point(&self) -> Option<Point> {
+        self.position.map(|position| position.point())
+    }
+
+    /// When the next object may be made: a `sync_interval` after the last one.
+    pub(crate) fn next_due(&self) -> Option<Instant> {
+        self.last_shipped.map(|last| last + self.engine.options().sync_interval)
+    }
+
+    /// Whether something was committed since the last capture.
+    pub(crate) async fn is_dirty(&self) -> Result<bool, Error> {
+        let wal = self.position.and_then(|position| position.wal);
+        self.on_source(move |source| {
+            source.check_identity()?;
+            source.is_dirty(wal.as_ref())
+        })
+        .await
+    }
+
+    /// Ships everything that is committed, and empties the WAL where it has grown.
+    pub(crate) async fn drain(&mut self) -> Result<(), Error> {
+        let mut backoff = BACKOFF.0;
+        loop {
+            let Some(position) = self.position else {
+                return Err(Error::Internal("draining without a position".to_owned()));
+            };
+            let author = self.author();
+            let look = self.on_source(move |source| capture::look(source, position, author)).await?;
+            match look {
+                Look::Clean(position) => {
+                    self.position = Some(position);
+                    return self.empty_wal(position).await;
+                }
+                Look::New(capture) => {
+                    self.last_shipped = Some(Instant::now());
+                    self.ship(*capture).await?;
+                }
+                Look::Unproved => self.take_base(position.txid, Some(position.point()), Break::NoPosition).await?,
+                Look::Broken(why) => match self.take_base(position.txid, Some(position.point()), why).await {
+                    Ok(()) => {}
+                    Err(error) => {
+                        // What the failed base left in the vault decides where to go on.
+                        self.wait_after(error, &mut backoff).await?;
+                        self.locate().await?;
+                    }
+                },
+            }
+        }
+    }
+
+    fn author(&self) -> Author {
+        Author { stamp: self.stamp, now: self.engine.now() }
+    }
+
+    async fn on_source<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Source) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        let source = self.source.clone();
+        // A poisoned source is as good as any other: every use of it proves its place anew.
+        blocking(move || work(&mut source.lock().unwrap_or_else(PoisonError::into_inner))).await
+    }
+
+    /// Finds where the history in the vault ends and whether the WAL goes on from there; else takes a base.
+    async fn locate(&mut self) -> Result<(), Error> {
+        let vault = self.engine.vault();
+        let state_dir = self.state_dir.clone();
+        let record = blocking(move || Record::load(&state_dir)).await?;
+        let remembered = record.and_then(|record| record.remembered(vault.url()));
+        let mut survey = survey::survey(vault).await?;
+        if self.ship_spool(survey.as_ref()).await? {
+            survey = survey::survey(vault).await?;
+        }
+        let local = remembered.as_ref().map(|(facts, _)| facts);
+        match resume(local, survey.as_ref().map(|survey| &survey.remote)) {
+            Resume::Base { txid: None, .. } => self.take_first_base().await,
+            Resume::Base { txid: Some(txid), why } => {
+                let last = last_point(survey.as_ref(), remembered.as_ref().map(|(_, position)| position));
+                self.take_base(txid, last, why).await
+            }
+            Resume::After { txid, lineage, wal } => {
+                let Some((_, header)) = survey.as_ref().and_then(|survey| survey.newest.as_ref()) else {
+                    return Err(Error::Internal("a position without a capture".to_owned()));
+                };
+                let known =
+                    remembered.as_ref().filter(|(facts, _)| facts.txid == txid && Some(facts.lineage) == lineage);
+                let position = Position {
+                    txid,
+                    moment: Moment::from_millis(header.timestamp_ms),
+                    page_size: header.page_size,
+                    commit: header.commit,
+                    wal: Some(wal),
+                    file: known.and_then(|(_, position)| position.file),
+                    held: false,
+                };
+                self.continue_from(position, lineage, survey.as_ref()).await
+            }
+        }
+    }
+
+    /// Goes on from a position if the WAL proves it; else takes a base behind it.
+    async fn continue_from(
+        &mut self,
+        mut position: Position,
+        lineage: Option<Lineage>,
+        survey: Option<&Survey>,
+    ) -> Result<(), Error> {
+        let author = self.author();
+        let mut look = self.on_source(move |source| capture::look(source, position, author)).await?;
+        if matches!(look, Look::Unproved)
+            && let Some(chain) = self.prove(survey, &position).await?
+        {
+            position.wal = position.wal.map(|wal| crate::identity::WalPosition { chain: Some(chain), ..wal });
+            look = self.on_source(move |source| capture::look(source, position, author)).await?;
+        }
+        match look {
+            Look::Clean(_) | Look::New(_) => {
+                // The object is made anew by the next drain, with the lineage that it belongs to.
+                self.stamp.lineage = lineage.unwrap_or(self.stamp.lineage);
+                self.arrive(position, None).await
+            }
+            Look::Unproved => self.take_base(position.txid, Some(position.point()), Break::WalRewound).await,
+            Look::Broken(why) => self.take_base(position.txid, Some(position.point()), why).await,
+        }
+    }
+
+    async fn prove(&self, survey: Option<&Survey>, position: &Position) -> Result<Option<crate::wal::Chain>, Error> {
+        let Some((file, header)) = survey.and_then(|survey| survey.newest) else { return Ok(None) };
+        let Some(wal) = position.wal.filter(|_| file.size <= COMPARABLE) else { return Ok(None) };
+        let vault = self.engine.vault();
+        let object = vault.read(&file.key(vault.layout()), None, COMPARABLE).await?;
+        self.on_source(move |source| proof::chain_by_pages(source, wal, &header, &object)).await
+    }
+
+    /// Ships what an earlier run left in the spool, where it continues the vault; answers whether it did.
+    async fn ship_spool(&mut self, survey: Option<&Survey>) -> Result<bool, Error> {
+        let spool = self.spool.clone();
+        let waiting = blocking(move || spool.list()).await?;
+        let mut newest = survey.map(|survey| survey.remote.max);
+        let mut shipped = false;
+        for txid in waiting {
+            if newest.is_some() && next_txid(newest)? == txid {
+                let spool = self.spool.clone();
+                let bytes = blocking(move || spool.read(txid)).await?;
+                if let Ok(header) = Header::parse(&bytes) {
+                    let moment = Moment::from_millis(header.timestamp_ms);
+                    ship::put(self.engine.vault(), &self.log_key(txid), bytes, moment).await?;
+                    (newest, shipped) = (Some(txid), true);
+                }
+            }
+            let spool = self.spool.clone();
+            blocking(move || spool.remove(txid)).await?;
+        }
+        Ok(shipped)
+    }
+
+    fn log_key(&self, txid: Txid) -> seawall_vault::ObjectKey {
+        file_key(self.engine.vault().layout(), Level::LOG, txid, txid)
+    }
+
+    /// The first base: a complete copy 1-1, and an empty capture behind it.
+    async fn take_first_base(&mut self) -> Result<(), Error> {
+        self.tell(Phase::Base, None).await;
+        let base = self.freeze(Txid(1), Moment::from_millis(i64::MIN)).await?;
+        let (vault, jobs) = (self.engine.vault(), self.engine.options().jobs);
+        let key = file_key(vault.layout(), Level::BASE, Txid(1), Txid(1));
+        ship::ship(vault, &key, Arc::new(base.shipment(Txid(1))), jobs).await?;
+        let seed = base.seed(next_txid(Some(Txid(1)))?);
+        ship::ship(vault, &self.log_key(seed.after.txid), Arc::new(seed.shipment), jobs).await?;
+        self.arrive(seed.after, None).await
+    }
+
+    /// A later base: a capture of all pages at the next TXID, which counts, and a complete copy beside it.
+    async fn take_base(&mut self, newest: Txid, last: Option<Point>, why: Break) -> Result<(), Error> {
+        self.tell(Phase::Base, None).await;
+        self.stamp.lineage = Lineage::new(self.engine.random());
+        let txid = next_txid(Some(newest))?;
+        tracing::warn!(database = %self.engine.name(), txid = %txid, reason = why.reason(), "taking a new base");
+        let not_before = last.as_ref().map_or(Moment::from_millis(i64::MIN), |point| point.moment);
+        let base = self.freeze(txid, not_before).await?;
+        let (vault, jobs) = (self.engine.vault(), self.engine.options().jobs);
+        holes::record(vault, last, txid, why, self.stamp).await?;
+        ship::ship(vault, &self.log_key(txid), Arc::new(base.shipment(txid)), jobs).await?;
+        let copy = file_key(vault.layout(), Level::BASE, Txid(1), txid);
+        ship::ship(vault, &copy, Arc::new(base.shipment(Txid(1))), jobs).await?;
+        self.arrive(base.after, None).await
+    }
+
+    async fn freeze(&mut self, txid: Txid, not_before: Moment) -> Result<capture::Base, Error> {
+        let author = self.author();
+        let base = self.on_source(move |source| capture::prepare_base(source, txid, author, not_before)).await?;
+        base.ok_or_else(|| Error::Busy { path: self.engine.place().map(|(path, _)| path).unwrap_or_default() })
+    }
+
+    /// Ships a capture and moves the position behind it. The same bytes are offered until the vault has them, so that
+    /// an answer that got lost is found to be our own (I2).
+    async fn ship(&mut self, capture: Capture) -> Result<(), Error> {
+        let Capture { shipment, after } = capture;
+        let shipment = Arc::new(shipment);
+        let mut backoff = BACKOFF.0;
+        loop {
+            let key = self.log_key(after.txid);
+            match ship::ship(self.engine.vault(), &key, shipment.clone(), self.engine.options().jobs).await {
+                Ok(()) => return self.arrive(after, None).await,
+                Err(error) => self.wait_after(error, &mut backoff).await?,
+            }
+        }
+    }
+
+    /// Empties the WAL once it is large enough. Everything in it is durable at this moment.
+    async fn empty_wal(&mut self, position: Position) -> Result<(), Error> {
+        let Some(wal) = position.wal else { return Ok(()) };
+        let pages = u64::from(self.engine.options().checkpoint_pages);
+        if wal.offset < pages.saturating_mul(u64::from(position.page_size.get())) {
+            return Ok(());
+        }
+        let (spool, author) = (self.spool.clone(), self.author());
+        match self.on_source(move |source| capture::seal(source, &spool, position, author)).await? {
+            Seal::NotNow => Ok(()),
+            Seal::Done { last: None, after } => {
+                self.position = Some(after);
+                Ok(())
+            }
+            Seal::Done { last: Some((after, bytes)), after: sealed } => self.ship_sealed(after, sealed, bytes).await,
+        }
+    }
+
+    async fn ship_sealed(&mut self, after: Position, sealed: Position, bytes: Vec<u8>) -> Result<(), Error> {
+        let mut backoff = BACKOFF.0;
+        loop {
+            let put = ship::put(self.engine.vault(), &self.log_key(after.txid), bytes.clone(), after.moment).await;
+            match put {
+                Ok(()) => {
+                    let (spool, txid) = (self.spool.clone(), after.txid);
+                    blocking(move || spool.remove(txid)).await?;
+                    return self.arrive(sealed, None).await;
+                }
+                Err(error) => self.wait_after(error, &mut backoff).await?,
+            }
+        }
+    }
+
+    /// Everything up to `position` is durable in the vault.
+    async fn arrive(&mut self, position: Position, error: Option<&Error>) -> Result<(), Error> {
+        self.position = Some(position);
+        self.engine.arrived(position, self.stamp.lineage);
+        self.tell(Phase::Protecting, error).await;
+        Ok(())
+    }
+
+    async fn tell(&self, phase: Phase, error: Option<&Error>) {
+        self.engine.tell(phase, error, self.stamp.lineage).await;
+    }
+
+    /// After a failure: waits and returns `Ok` where it makes sense to repeat, the failure otherwise.
+    async fn wait_after(&mut self, error: Error, backoff: &mut Duration) -> Result<(), Error> {
+        let repeatable = matches!(error, Error::Vault(_) | Error::Restarted | Error::Busy { .. });
+        if !repeatable || self.patience == Patience::Once && !matches!(error, Error::Restarted | Error::Busy { .. }) {
+            return Err(error);
+        }
+        self.tell(Phase::Failing, Some(&error)).await;
+        let limit = self.engine.options().wal_limit;
+        if self.on_source(|source| source.wal_size()).await? > limit {
+            let path = self.engine.place().map(|(path, _)| path).unwrap_or_default();
+            return Err(Error::GaveUp { path, limit });
+        }
+        let wait = jittered(*backoff, self.engine.random());
+        *backoff = (*backoff * 2).min(BACKOFF.1);
+        tokio::select! {
+            () = sleep(wait) => Ok(()),
+            () = self.shutdown.graceful(), if !self.shutdown.requested() => Ok(()),
+        }
+    }
+}
+
+/// The newest point that is known to be in the vault or in the record.
+fn last_point(survey: Option<&Survey>, local: Option<&Position>) -> Option<Point> {
+    let newest = survey.and_then(|survey| survey.newest.as_ref()).map(|(file, header)| Point {
+        position: file.max.to_string(),
+        moment: Moment::from_millis(header.timestamp_ms),
+    });
+    newest.or_else(|| local.map(Position::point))
+}
+
+/// Between half of and the whole `wait`.
+fn jittered(wait: Duration, random: u64) -> Duration {
+    let share = (random >> 40) as u32;
+    wait / 2 + (wait / 2).mul_f64(f64::from(share) / f64::from(1 << 24))
+}

@@ -1,0 +1,150 @@
+//! From a set of pages to an object in the vault.
+//!
+//! Small objects are made in memory and written at once; large ones are compressed in jobs on the blocking pool and
+//! streamed, a few MiB in memory whatever their size. Both are create-only (I2). The pages come from a pinned WAL; where
+//! the pin is not proved yet, the WAL's salts are checked after the last page was read and before the object becomes
+//! visible, so that a restart under our hands can't get into an object.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::stream::{self, StreamExt};
+use seawall_core::Moment;
+use seawall_ltx::{Batch, Checksum, Encoder, Header};
+use seawall_vault::{ObjectKey, Vault};
+use tokio::task::spawn_blocking;
+
+use crate::error::Error;
+use crate::pages::{self, PageSet, Place};
+use crate::source::PageReader;
+use crate::wal::Salts;
+
+/// Objects with at most this many bytes of pages are made in memory.
+pub(crate) const SMALL: u64 = 4 << 20;
+
+/// Bytes of a streamed object that are handed to the vault at once.
+const CHUNK: usize = 1 << 20;
+
+/// An object to be made.
+pub(crate) struct Shipment {
+    pub(crate) header: Header,
+    pub(crate) pages: PageSet,
+    pub(crate) reader: PageReader,
+    /// The generation of the WAL that `pages` refers to; `None` when it refers to none.
+    pub(crate) salts: Option<Salts>,
+}
+
+impl Shipment {
+    /// Makes the object in memory. Blocks.
+    pub(crate) fn encode(&self) -> Result<Vec<u8>, Error> {
+        let mut bytes = Vec::new();
+        let object = || format!("{}-{}", self.header.min_txid, self.header.max_txid);
+        let mut encoder = Encoder::new(self.header, &mut bytes).map_err(|e| Error::ltx(object())(e))?;
+        for places in self.pages.batches() {
+            let batch = pages::compress(&self.reader, &places)?;
+            encoder.append(&batch, &mut bytes).map_err(|e| Error::ltx(object())(e))?;
+        }
+        self.check_generation()?;
+        encoder.finish(Checksum::NONE, &mut bytes).map_err(|e| Error::ltx(object())(e))?;
+        Ok(bytes)
+    }
+
+    fn check_generation(&self) -> Result<(), Error> {
+        match self.salts {
+            Some(salts) if !self.reader.is_generation(salts)? => Err(Error::Restarted),
+            _ => Ok(()),
+        }
+    }
+
+    fn stamp(&self) -> Moment {
+        Moment::from_millis(self.header.timestamp_ms)
+    }
+}
+
+/// Ships an object; it is durable when this returns. `jobs` batches are compressed at a time. Shipping the same
+/// shipment again offers the same bytes.
+pub(crate) async fn ship(vault: &Vault, key: &ObjectKey, shipment: Arc<Shipment>, jobs: usize) -> Result<(), Error> {
+    if shipment.pages.bytes() > SMALL {
+        return stream_out(vault, key, &shipment, jobs).await;
+    }
+    let stamp = shipment.stamp();
+    let bytes = blocking(move || shipment.encode()).await?;
+    put(vault, key, bytes, stamp).await
+}
+
+/// Writes an object that is in memory; it is durable when this returns.
+pub(crate) async fn put(vault: &Vault, key: &ObjectKey, bytes: Vec<u8>, stamp: Moment) -> Result<(), Error> {
+    match vault.create(key, Bytes::from(bytes), Some(stamp)).await {
+        Ok(_fresh_or_our_own) => Ok(()),
+        Err(error) => Err(refused(vault, key, error)),
+    }
+}
+
+async fn stream_out(vault: &Vault, key: &ObjectKey, shipment: &Shipment, jobs: usize) -> Result<(), Error> {
+    let mut upload = vault.upload(key, Some(shipment.stamp())).expecting(shipment.pages.bytes());
+    let written = write_pages(&mut upload, shipment, jobs, &vault.object(key)).await;
+    if let Err(error) = written {
+        // What the upload occupies is freed as far as the store answers; nothing of it is visible either way.
+        if let Err(left) = upload.abort().await {
+            tracing::debug!(error = %left, "an aborted upload may leave parts behind");
+        }
+        return Err(error);
+    }
+    match upload.finish().await {
+        Ok(_fresh_or_our_own) => Ok(()),
+        Err(error) => Err(refused(vault, key, error)),
+    }
+}
+
+async fn write_pages(
+    upload: &mut seawall_vault::Upload,
+    shipment: &Shipment,
+    jobs: usize,
+    object: &str,
+) -> Result<(), Error> {
+    let mut buffer = Vec::with_capacity(2 * CHUNK);
+    let mut encoder = Encoder::new(shipment.header, &mut buffer).map_err(Error::ltx(object))?;
+    let jobs_in_order = shipment.pages.batches().map(|places| compress(shipment.reader.clone(), places));
+    let mut batches = std::pin::pin!(stream::iter(jobs_in_order).buffered(jobs.max(1)));
+    while let Some(batch) = batches.next().await {
+        encoder.append(&batch?, &mut buffer).map_err(Error::ltx(object))?;
+        if buffer.len() >= CHUNK {
+            let full = std::mem::replace(&mut buffer, Vec::with_capacity(2 * CHUNK));
+            upload.write(Bytes::from(full)).await?;
+        }
+    }
+    shipment.check_generation()?;
+    let mut tail = encoder.close(Checksum::NONE).map_err(Error::ltx(object))?;
+    loop {
+        let done = tail.write(&mut buffer).is_some();
+        if done || buffer.len() >= CHUNK {
+            upload.write(Bytes::from(std::mem::take(&mut buffer))).await?;
+        }
+        if done {
+            return Ok(());
+        }
+    }
+}
+
+async fn compress(reader: PageReader, places: Vec<Place>) -> Result<Batch, Error> {
+    blocking(move || pages::compress(&reader, &places)).await
+}
+
+/// A refused create is another writer's object (I9); everything else stays what it is.
+fn refused(vault: &Vault, key: &ObjectKey, error: seawall_vault::Error) -> Error {
+    match error {
+        seawall_vault::Error::AlreadyExists { .. } => Error::Conflict { key: vault.object(key) },
+        error => error.into(),
+    }
+}
+
+/// Runs blocking work on the runtime's pool.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
+) -> Result<T, Error> {
+    match spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(e) if e.is_cancelled() => Err(Error::Interrupted),
+        Err(e) => Err(Error::Internal(format!("a job ended in a panic: {e}"))),
+    }
+}

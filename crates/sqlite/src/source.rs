@@ -1,0 +1,430 @@
+//! A live database file: its connection, its read lock, its WAL.
+//!
+//! All calls block and belong on the runtime's blocking pool. One [`Source`] holds one connection with an open read
+//! transaction, which keeps other processes from restarting the WAL, and two plain file handles. The handle on
+//! the database file lives as long as the connection: closing any handle on it would drop this process's POSIX
+//! locks, SQLite's among them. Nothing of ours outlives the process: no table, no pragma but WAL mode (I10).
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, FileControl, OpenFlags};
+use seawall_ltx::PageSize;
+
+use crate::continuity::Observed;
+use crate::error::Error;
+use crate::identity::{FileIdentity, WalPosition};
+use crate::wal::{FRAME_HEADER_SIZE, FrameHeader, HEADER_SIZE, Salts, Scan, WalHeader, frame_size};
+
+/// Bytes of WAL read at once; a scan holds one such buffer.
+const READ_SIZE: usize = 1 << 20;
+
+/// A database that is being protected.
+pub(crate) struct Source {
+    path: PathBuf,
+    wal_path: PathBuf,
+    busy_timeout: Duration,
+    /// Declared before `file`: the connection must go first.
+    reader: Connection,
+    file: Arc<File>,
+    wal: Option<Arc<File>>,
+    identity: FileIdentity,
+    page_size: PageSize,
+}
+
+/// The handle on a database file, kept from one [`Source`] of it to the next. Closing a handle while another one is
+/// in use would drop the other's locks, so a handle is closed only once its file is another one.
+#[derive(Debug, Default)]
+pub(crate) struct KeptFile(Option<(FileIdentity, Arc<File>)>);
+
+impl KeptFile {
+    /// The handle on the file under `path`: the kept one if it still is that file.
+    fn open(&mut self, path: &Path) -> Result<(FileIdentity, Arc<File>), Error> {
+        let missing = |e: io::Error| match e.kind() {
+            io::ErrorKind::NotFound => Error::Missing { path: path.to_owned() },
+            _ => Error::io(path)(e),
+        };
+        let now = std::fs::metadata(path).map_err(missing)?;
+        if let Some((identity, file)) = self.0.as_ref().filter(|(kept, _)| *kept == FileIdentity::of(&now)) {
+            return Ok((*identity, file.clone()));
+        }
+        if now.is_dir() {
+            return Err(Error::NotADatabase { path: path.to_owned(), what: "it is a directory" });
+        }
+        let file = Arc::new(File::open(path).map_err(missing)?);
+        let identity = FileIdentity::of(&file.metadata().map_err(Error::io(path))?);
+        self.0 = Some((identity, file.clone()));
+        Ok((identity, file))
+    }
+}
+
+impl Source {
+    /// Opens a database, puts it into WAL mode if it isn't, and takes the read lock.
+    pub(crate) fn open(path: &Path, busy_timeout: Duration, kept: &mut KeptFile) -> Result<Self, Error> {
+        let (identity, file) = kept.open(path)?;
+        let page_size = check_is_database(path, &file)?;
+        let reader = connect(path, busy_timeout)?;
+        let mut source = Self {
+            wal_path: sidecar(path, "-wal"),
+            path: path.to_owned(),
+            busy_timeout,
+            reader,
+            identity,
+            file,
+            wal: None,
+            page_size,
+        };
+        source.enter_wal_mode()?;
+        source.pin(&source.reader)?;
+        let size = source.reader.query_row("PRAGMA page_size", [], |row| row.get::<_, u32>(0));
+        source.page_size = PageSize::new(size.map_err(Error::sqlite(path))?).unwrap_or(page_size);
+        source.check_identity()?;
+        Ok(source)
+    }
+
+    fn enter_wal_mode(&self) -> Result<(), Error> {
+        let mode = |sql: &str| {
+            self.reader.query_row(sql, [], |row| row.get::<_, String>(0)).map_err(Error::sqlite(&self.path))
+        };
+        if mode("PRAGMA journal_mode")?.eq_ignore_ascii_case("wal")
+            || mode("PRAGMA journal_mode=wal")?.eq_ignore_ascii_case("wal")
+        {
+            return Ok(());
+        }
+        Err(Error::NotADatabase { path: self.path.clone(), what: "the database can't be put into WAL mode" })
+    }
+
+    /// Begins a read transaction that really reads: from now on no other process can restart or cut the WAL.
+    fn pin(&self, connection: &Connection) -> Result<(), Error> {
+        connection.execute_batch("BEGIN; SELECT 1 FROM sqlite_schema LIMIT 1").map_err(Error::sqlite(&self.path))
+    }
+
+    fn unpin(&self, connection: &Connection) -> Result<(), Error> {
+        connection.execute_batch("COMMIT").map_err(Error::sqlite(&self.path))
+    }
+
+    /// The page size in bytes.
+    pub(crate) fn page_size(&self) -> PageSize {
+        self.page_size
+    }
+
+    /// The path of the database.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Which file this is.
+    pub(crate) fn identity(&self) -> FileIdentity {
+        self.identity
+    }
+
+    /// Fails when another file, or none, stands under the path now.
+    pub(crate) fn check_identity(&self) -> Result<(), Error> {
+        match std::fs::metadata(&self.path) {
+            Ok(now) if FileIdentity::of(&now) == self.identity => Ok(()),
+            Ok(_) => Err(Error::Vanished { path: self.path.clone() }),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Err(Error::Vanished { path: self.path.clone() }),
+            Err(e) => Err(Error::io(&self.path)(e)),
+        }
+    }
+
+    /// The open WAL, opened anew when its file was deleted behind our back.
+    fn wal(&mut self) -> Result<Option<&Arc<File>>, Error> {
+        let stale = match &self.wal {
+            Some(file) => file.metadata().map_err(Error::io(&self.wal_path))?.nlink() == 0,
+            None => true,
+        };
+        if stale {
+            self.wal = match File::open(&self.wal_path) {
+                Ok(file) => Some(Arc::new(file)),
+                Err(e) if e.kind() == io::ErrorKind::NotFound => None,
+                Err(e) => return Err(Error::io(&self.wal_path)(e)),
+            };
+        }
+        Ok(self.wal.as_ref())
+    }
+
+    /// Size of the WAL file in bytes: its high-water mark, not what is live in it.
+    pub(crate) fn wal_size(&mut self) -> Result<u64, Error> {
+        let path = self.wal_path.clone();
+        match self.wal()? {
+            Some(file) => Ok(file.metadata().map_err(Error::io(&path))?.len()),
+            None => Ok(0),
+        }
+    }
+
+    /// The WAL's header; `None` when there is no live WAL.
+    pub(crate) fn wal_header(&mut self) -> Result<Option<WalHeader>, Error> {
+        let path = self.wal_path.clone();
+        let Some(file) = self.wal()? else { return Ok(None) };
+        let mut bytes = [0; HEADER_SIZE as usize];
+        let length = read_up_to(file, &mut bytes, 0).map_err(Error::io(&path))?;
+        Ok(WalHeader::parse(&bytes[..length]))
+    }
+
+    /// The facts about the place that was captured last.
+    pub(crate) fn observe(&mut self, captured: Option<&WalPosition>) -> Result<Observed, Error> {
+        let header = self.wal_header()?;
+        let first = HEADER_SIZE + frame_size(self.page_size.get());
+        let frame = match captured.filter(|wal| wal.offset >= first) {
+            Some(wal) => self.frame_header(wal.offset - frame_size(self.page_size.get()))?,
+            None => None,
+        };
+        Ok(Observed {
+            file: self.identity,
+            page_size: self.page_size.get(),
+            header,
+            frame: frame.map(|frame| (frame.salts, frame.chain)),
+        })
+    }
+
+    /// Whether something was written behind the captured place: one read of 24 bytes where the next frame would
+    /// stand, and one of the header for a new generation.
+    pub(crate) fn is_dirty(&mut self, captured: Option<&WalPosition>) -> Result<bool, Error> {
+        let Some(header) = self.wal_header()? else { return Ok(false) };
+        let Some(captured) = captured.filter(|wal| wal.salts == header.salts) else {
+            // A new generation: dirty once its first frame stands there.
+            return Ok(self.frame_header(HEADER_SIZE)?.is_some_and(|frame| frame.salts == header.salts));
+        };
+        Ok(self.frame_header(captured.offset)?.is_some_and(|frame| frame.salts == header.salts))
+    }
+
+    fn frame_header(&mut self, offset: u64) -> Result<Option<FrameHeader>, Error> {
+        let path = self.wal_path.clone();
+        let Some(file) = self.wal()? else { return Ok(None) };
+        let mut bytes = [0; FRAME_HEADER_SIZE];
+        let length = read_up_to(file, &mut bytes, offset).map_err(Error::io(&path))?;
+        Ok(FrameHeader::parse(&bytes[..length]))
+    }
+
+    /// Reads committed frames on from a proved place, until the log ends or `limit` bytes are committed.
+    pub(crate) fn scan(&mut self, header: &WalHeader, mut scan: Scan, limit: u64) -> Result<Scan, Error> {
+        let path = self.wal_path.clone();
+        let Some(file) = self.wal()? else { return Ok(scan) };
+        let frame = header.frame_size() as usize;
+        let whole = (READ_SIZE / frame).max(1) * frame;
+        let mut buffer = Vec::new();
+        // Most scans find a few frames: begin small.
+        let mut want = (16 * frame).min(whole);
+        loop {
+            buffer.resize(want, 0);
+            let length = read_up_to(file, &mut buffer, scan.wants()).map_err(Error::io(&path))?;
+            if !scan.take(header, &buffer[..length], limit) || length < want {
+                return Ok(scan);
+            }
+            want = whole;
+        }
+    }
+
+    /// A handle for reading pages on other threads. It may outlive the source, and is then of no use.
+    pub(crate) fn pages(&mut self) -> Result<PageReader, Error> {
+        let wal = self.wal()?.cloned();
+        Ok(PageReader {
+            path: self.path.clone(),
+            wal_path: self.wal_path.clone(),
+            file: self.file.clone(),
+            wal,
+            page_size: self.page_size,
+        })
+    }
+
+    /// Number of pages in the database file.
+    pub(crate) fn file_pages(&self) -> Result<u32, Error> {
+        let size = self.file.metadata().map_err(Error::io(&self.path))?.len();
+        u32::try_from(size / u64::from(self.page_size.get())).map_err(|_| Error::NotADatabase {
+            path: self.path.clone(),
+            what: "the file is larger than a SQLite database can be",
+        })
+    }
+
+    /// Copies what is committed into the database file as far as possible without holding anybody up.
+    ///
+    /// The read lock moves forward to the present end first, with a second one standing in meanwhile so that the WAL
+    /// stays pinned throughout: our old lock would otherwise stop the copying where it stands.
+    pub(crate) fn backfill(&mut self) -> Result<(), Error> {
+        let second = connect(&self.path, self.busy_timeout)?;
+        self.pin(&second)?;
+        self.unpin(&self.reader)?;
+        self.pin(&self.reader)?;
+        self.unpin(&second)?;
+        checkpoint(&second, "PASSIVE").map_err(Error::sqlite(&self.path))?;
+        Ok(())
+    }
+
+    /// Takes the write lock without writing: while the barrier stands, no transaction can commit.
+    /// `None` when the application holds the lock for longer than the busy timeout.
+    pub(crate) fn barrier(&self) -> Result<Option<Barrier>, Error> {
+        let connection = connect(&self.path, self.busy_timeout)?;
+        match connection.execute_batch("BEGIN IMMEDIATE") {
+            Ok(()) => Ok(Some(Barrier { connection })),
+            Err(e) if is_busy(&e) => Ok(None),
+            Err(e) => Err(Error::sqlite(&self.path)(e)),
+        }
+    }
+
+    /// Lets the WAL go and copies the rest of it into the database file, under the barrier, with every frame
+    /// captured: the next commit starts a new generation. The read lock stands again before this returns. Answers
+    /// whether everything was copied; otherwise the WAL stays pinned and goes on as it is.
+    pub(crate) fn checkpoint_under(&mut self, _barrier: &Barrier) -> Result<bool, Error> {
+        self.unpin(&self.reader)?;
+        let done = checkpoint(&self.reader, "PASSIVE");
+        self.pin(&self.reader)?;
+        done.map(|done| done.complete()).map_err(Error::sqlite(&self.path))
+    }
+
+    /// Cuts a WAL file that grew huge, if nothing was committed since the barrier; answers whether it did.
+    pub(crate) fn cut(&mut self, barrier: Barrier) -> Result<bool, Error> {
+        let connection = barrier.lift(&self.path)?;
+        connection.busy_timeout(Duration::ZERO).map_err(Error::sqlite(&self.path))?;
+        match checkpoint(&connection, "TRUNCATE") {
+            Ok(done) => Ok(!done.busy),
+            Err(e) if is_busy(&e) => Ok(false),
+            Err(e) => Err(Error::sqlite(&self.path)(e)),
+        }
+    }
+}
+
+/// Reads pages of a database whose WAL is pinned. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct PageReader {
+    path: PathBuf,
+    wal_path: PathBuf,
+    file: Arc<File>,
+    wal: Option<Arc<File>>,
+    page_size: PageSize,
+}
+
+impl PageReader {
+    /// The page size in bytes.
+    pub(crate) fn page_size(&self) -> PageSize {
+        self.page_size
+    }
+
+    /// Reads one page in the version of WAL frame `frame`.
+    pub(crate) fn read_frame(&self, frame: u32, page: &mut [u8]) -> Result<(), Error> {
+        let Some(file) = &self.wal else {
+            return Err(Error::Vanished { path: self.wal_path.clone() });
+        };
+        let offset = HEADER_SIZE + u64::from(frame) * frame_size(self.page_size.get()) + FRAME_HEADER_SIZE as u64;
+        file.read_exact_at(page, offset).map_err(Error::io(&self.wal_path))
+    }
+
+    /// Reads pages from the database file, beginning with `first`; what is behind its end is zero.
+    pub(crate) fn read_pages(&self, first: u32, pages: &mut [u8]) -> Result<(), Error> {
+        let offset = u64::from(first.saturating_sub(1)) * u64::from(self.page_size.get());
+        let length = read_up_to(&self.file, pages, offset).map_err(Error::io(&self.path))?;
+        pages[length..].fill(0);
+        Ok(())
+    }
+
+    /// Whether the WAL is still the generation with these salts. Its header is written before any frame is
+    /// overwritten, so what was read before a `true` was read whole.
+    pub(crate) fn is_generation(&self, salts: Salts) -> Result<bool, Error> {
+        let Some(file) = &self.wal else { return Ok(false) };
+        let mut bytes = [0; HEADER_SIZE as usize];
+        let length = read_up_to(file, &mut bytes, 0).map_err(Error::io(&self.wal_path))?;
+        Ok(WalHeader::parse(&bytes[..length]).is_some_and(|header| header.salts == salts))
+    }
+}
+
+/// The write lock, held without writing. Dropping it lifts it.
+pub(crate) struct Barrier {
+    connection: Connection,
+}
+
+impl Barrier {
+    /// Lifts the barrier and gives its connection.
+    fn lift(self, path: &Path) -> Result<Connection, Error> {
+        self.connection.execute_batch("ROLLBACK").map_err(Error::sqlite(path))?;
+        Ok(self.connection)
+    }
+}
+
+/// `path` with a suffix, as SQLite names its side files.
+pub(crate) fn sidecar(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+/// Checks the file's header, and gives the page size in it (bytes 16 and 17; 1 stands for 65536).
+fn check_is_database(path: &Path, file: &File) -> Result<PageSize, Error> {
+    let not = |what| Err::<PageSize, _>(Error::NotADatabase { path: path.to_owned(), what });
+    let metadata = file.metadata().map_err(Error::io(path))?;
+    if !metadata.is_file() {
+        return not("it is no regular file");
+    }
+    if metadata.len() == 0 {
+        return Err(Error::Empty { path: path.to_owned() });
+    }
+    let mut header = [0; 18];
+    read_up_to(file, &mut header, 0).map_err(Error::io(path))?;
+    if &header[..16] != b"SQLite format 3\0" {
+        return not("the file is no SQLite database, or it is encrypted");
+    }
+    let size = u32::from(u16::from_be_bytes([header[16], header[17]]));
+    match PageSize::new(if size == 1 { 65_536 } else { size }) {
+        Some(size) => Ok(size),
+        None => not("its page size is none that SQLite has"),
+    }
+}
+
+/// A connection that leaves no trace: it never checkpoints by itself, neither at commit nor at close, keeps the WAL
+/// file at its last close, and needs little memory.
+fn connect(path: &Path, busy_timeout: Duration) -> Result<Connection, Error> {
+    let open = || -> rusqlite::Result<Connection> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(path, flags)?;
+        connection.busy_timeout(busy_timeout)?;
+        connection.set_prepared_statement_cache_capacity(0);
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+        connection.execute_batch("PRAGMA cache_size=-64; PRAGMA mmap_size=0")?;
+        connection.pragma_update(None, "wal_autocheckpoint", 0)?;
+        connection.file_control(Some("main"), FileControl::PersistWal(&mut 1))?;
+        Ok(connection)
+    };
+    open().map_err(Error::sqlite(path))
+}
+
+/// What a checkpoint did.
+struct Checkpointed {
+    busy: bool,
+    frames: i64,
+    copied: i64,
+}
+
+impl Checkpointed {
+    fn complete(&self) -> bool {
+        !self.busy && self.frames == self.copied
+    }
+}
+
+fn checkpoint(connection: &Connection, mode: &str) -> rusqlite::Result<Checkpointed> {
+    connection.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| {
+        Ok(Checkpointed { busy: row.get::<_, i64>(0)? != 0, frames: row.get(1)?, copied: row.get(2)? })
+    })
+}
+
+fn is_busy(error: &rusqlite::Error) -> bool {
+    use rusqlite::ErrorCode;
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
+}
+
+/// Reads until `buffer` is full or the file ends; answers how much there was.
+fn read_up_to(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut done = 0;
+    while done < buffer.len() {
+        match file.read_at(&mut buffer[done..], offset + done as u64) {
+            Ok(0) => break,
+            Ok(n) => done += n,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(done)
+}

@@ -1,0 +1,285 @@
+//! The state record: what one database's protection knows, on the local disk.
+//!
+//! A small JSON file, replaced as a whole. It serves `seawall status` and makes a restart cheap. Losing it loses
+//! nothing: the position is derived again from the vault's newest object and the WAL.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use seawall_core::{Failure, LastError, Moment, Phase, Point, Status};
+use seawall_ltx::{PageSize, Txid};
+use serde::{Deserialize, Serialize};
+
+use crate::continuity::{Captured, Remembered};
+use crate::error::Error;
+use crate::identity::{FileIdentity, Lineage, WalPosition};
+use crate::lock;
+use crate::source::sidecar;
+use crate::wal::{Chain, FrameHeader, HEADER_SIZE, Salts, WalHeader, frame_size};
+
+/// Everything up to here is in the vault, or synced in the spool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Position {
+    pub(crate) txid: Txid,
+    pub(crate) moment: Moment,
+    pub(crate) page_size: PageSize,
+    /// Size of the database in pages.
+    pub(crate) commit: u32,
+    pub(crate) wal: Option<WalPosition>,
+    pub(crate) file: Option<FileIdentity>,
+    /// See [`Captured::held`].
+    pub(crate) held: bool,
+}
+
+impl Position {
+    /// The position as facts for [`crate::continuity::judge`].
+    pub(crate) fn captured(&self) -> Captured {
+        Captured { wal: self.wal, page_size: self.page_size.get(), file: self.file, held: self.held }
+    }
+
+    /// The position as a point.
+    pub(crate) fn point(&self) -> Point {
+        Point { position: self.txid.to_string(), moment: self.moment }
+    }
+}
+
+/// The format of the file; see `docs/formats.md`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Record {
+    format: u32,
+    name: String,
+    source: PathBuf,
+    vault: String,
+    lineage: Lineage,
+    phase: Phase,
+    error: Option<LastError>,
+    at: Moment,
+    position: Option<StoredPosition>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct StoredPosition {
+    txid: u64,
+    moment: Moment,
+    page_size: u32,
+    commit: u32,
+    file: Option<FileIdentity>,
+    wal: Option<StoredWal>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct StoredWal {
+    salts: (u32, u32),
+    offset: u64,
+    chain: Option<(u32, u32)>,
+}
+
+/// What a [`Record`] is made of.
+pub(crate) struct Facts<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) source: &'a Path,
+    pub(crate) vault: &'a str,
+    pub(crate) lineage: Lineage,
+    pub(crate) phase: Phase,
+    pub(crate) error: Option<LastError>,
+    pub(crate) at: Moment,
+    /// Acknowledged by the vault.
+    pub(crate) position: Option<Position>,
+}
+
+const FORMAT: u32 = 1;
+
+impl Record {
+    /// Builds a record.
+    pub(crate) fn new(facts: Facts<'_>) -> Self {
+        Self {
+            format: FORMAT,
+            name: facts.name.to_owned(),
+            source: facts.source.to_owned(),
+            vault: facts.vault.to_owned(),
+            lineage: facts.lineage,
+            phase: facts.phase,
+            error: facts.error,
+            at: facts.at,
+            position: facts.position.map(|position| StoredPosition {
+                txid: position.txid.0,
+                moment: position.moment,
+                page_size: position.page_size.get(),
+                commit: position.commit,
+                file: position.file,
+                wal: position.wal.map(|wal| StoredWal {
+                    salts: (wal.salts.0, wal.salts.1),
+                    offset: wal.offset,
+                    chain: wal.chain.map(|chain| (chain.0, chain.1)),
+                }),
+            }),
+        }
+    }
+
+    /// The stored position; never `held`, because nobody held anything while it lay there.
+    fn position(&self) -> Option<Position> {
+        let stored = self.position?;
+        Some(Position {
+            txid: Txid(stored.txid),
+            moment: stored.moment,
+            page_size: PageSize::new(stored.page_size)?,
+            commit: stored.commit,
+            wal: stored.wal.map(|wal| WalPosition {
+                salts: Salts(wal.salts.0, wal.salts.1),
+                offset: wal.offset,
+                chain: wal.chain.map(|(a, b)| Chain(a, b)),
+            }),
+            file: stored.file,
+            held: false,
+        })
+    }
+
+    /// What is remembered of the history in `vault`; nothing if the record speaks of another vault.
+    pub(crate) fn remembered(&self, vault: &str) -> Option<(Remembered, Position)> {
+        let position = self.position().filter(|_| self.vault == vault)?;
+        Some((Remembered { txid: position.txid, lineage: self.lineage, wal: position.wal }, position))
+    }
+
+    /// Writes the record to a state directory: a new file renamed over the old one. Not synced, because losing it
+    /// loses nothing.
+    pub(crate) fn save(&self, state_dir: &Path) -> Result<(), Error> {
+        let path = path(state_dir);
+        let write = || -> io::Result<()> {
+            let partial = path.with_extension("tmp");
+            fs::write(&partial, serde_json::to_vec_pretty(self)?)?;
+            fs::rename(&partial, &path)
+        };
+        write().map_err(Error::io(&path))
+    }
+
+    /// Reads the record of a state directory; `None` when there is none or it is damaged, which is the same.
+    pub(crate) fn load(state_dir: &Path) -> Result<Option<Self>, Error> {
+        let path = path(state_dir);
+        match fs::read(&path) {
+            Ok(bytes) => Ok(serde_json::from_slice(&bytes).ok().filter(|record: &Self| record.format == FORMAT)),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(Error::io(&path)(e)),
+        }
+    }
+
+    /// The status that the record tells, with the lag as the WAL shows it now.
+    fn status(&self, state_dir: &Path, now: Moment) -> Status {
+        let position = self.position();
+        let lag_bytes = position.and_then(|position| unshipped(&self.source, &position)).unwrap_or(0);
+        let since = position.map_or(self.at, |position| position.moment);
+        Status {
+            name: self.name.clone(),
+            engine: "sqlite".to_owned(),
+            source: self.source.display().to_string(),
+            vault: self.vault.clone(),
+            phase: if lock::is_held(state_dir) { self.phase } else { Phase::Stopped },
+            protected: position.map(|position| position.point()),
+            lag_bytes,
+            lag_ms: if lag_bytes == 0 { 0 } else { u64::try_from(now.since(since).as_millis()).unwrap_or(u64::MAX) },
+            error: self.error.clone(),
+            at: now,
+        }
+    }
+}
+
+fn path(state_dir: &Path) -> PathBuf {
+    state_dir.join("state.json")
+}
+
+/// The state directory that a database has if none is set: `.<file>-seawall` beside it.
+pub fn default_state_dir(database: &Path) -> PathBuf {
+    let mut name = std::ffi::OsString::from(".");
+    name.push(database.file_name().unwrap_or_default());
+    name.push("-seawall");
+    database.with_file_name(name)
+}
+
+/// The status of a database from its state directory and its WAL, without any running process. Blocks.
+///
+/// # Errors
+///
+/// `sqlite.no-state` when nothing was recorded there.
+pub fn read_state(state_dir: &Path, now: Moment) -> Result<Status, Failure> {
+    match Record::load(state_dir)? {
+        Some(record) => Ok(record.status(state_dir, now)),
+        None => Err(Failure::new(
+            seawall_core::Kind::NotFound,
+            "sqlite.no-state",
+            state_dir.display().to_string(),
+            "there is no state record",
+            "start `seawall replicate` for this database, or name the state directory that it uses",
+        )),
+    }
+}
+
+/// Bytes of WAL behind the position, by the salts of its frames alone: a display, not a proof. `None` when that
+/// can't be told, because the WAL was restarted.
+fn unshipped(database: &Path, position: &Position) -> Option<u64> {
+    use std::os::unix::fs::FileExt;
+    let file = fs::File::open(sidecar(database, "-wal")).ok()?;
+    let mut header = [0; HEADER_SIZE as usize];
+    file.read_exact_at(&mut header, 0).ok()?;
+    let header = WalHeader::parse(&header)?;
+    let frame = frame_size(header.page_size);
+    let start = position.wal.filter(|wal| wal.salts == header.salts).map_or(HEADER_SIZE, |wal| wal.offset);
+    let is_live = |offset: u64| {
+        let mut bytes = [0; 24];
+        file.read_exact_at(&mut bytes, offset).is_ok()
+            && FrameHeader::parse(&bytes).is_some_and(|found| found.salts == header.salts)
+    };
+    let mut end = start;
+    while is_live(end) {
+        end += frame;
+    }
+    Some(end - start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_comes_back_for_its_own_vault_only() {
+        let directory = tempfile::tempdir().expect("a folder");
+        let wal = WalPosition { salts: Salts(1, 2), offset: 99, chain: Some(Chain(3, 4)) };
+        let position = Position {
+            txid: Txid(7),
+            moment: Moment::from_millis(5),
+            page_size: PageSize::new(4096).expect("a page size"),
+            commit: 3,
+            wal: Some(wal),
+            file: Some(FileIdentity { device: 1, inode: 2 }),
+            held: true,
+        };
+        let record = Record::new(Facts {
+            name: "app",
+            source: Path::new("/data/app.db"),
+            vault: "file:///vault",
+            lineage: Lineage::new(9),
+            phase: Phase::Protecting,
+            error: None,
+            at: Moment::from_millis(6),
+            position: Some(position),
+        });
+        record.save(directory.path()).expect("saved");
+        let read = Record::load(directory.path()).expect("read").expect("there");
+        assert_eq!(read, record);
+        let (remembered, found) = read.remembered("file:///vault").expect("the same vault");
+        assert_eq!(found, Position { held: false, ..position });
+        assert_eq!(remembered, Remembered { txid: Txid(7), lineage: Lineage::new(9), wal: Some(wal) });
+        assert!(read.remembered("file:///other").is_none());
+        let status = read_state(directory.path(), Moment::from_millis(9)).expect("a status");
+        assert_eq!((status.phase, status.protected), (Phase::Stopped, Some(position.point())));
+    }
+
+    #[test]
+    fn damage_is_as_good_as_nothing() {
+        let directory = tempfile::tempdir().expect("a folder");
+        for bytes in [&b""[..], b"{", b"{\"format\":1}", b"\xff"] {
+            fs::write(path(directory.path()), bytes).expect("written");
+            assert_eq!(Record::load(directory.path()).expect("read"), None);
+        }
+        assert!(read_state(directory.path(), Moment::default()).is_err());
+    }
+}

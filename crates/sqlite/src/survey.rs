@@ -1,0 +1,82 @@
+//! What the vault holds: the listing of all levels, and what its newest capture says.
+
+use futures::stream::{self, StreamExt, TryStreamExt};
+use seawall_ltx::{HEADER_SIZE, Header, Txid};
+use seawall_vault::{Prefix, Vault};
+
+use crate::continuity::Remote;
+use crate::error::Error;
+use crate::identity::{Stamp, WalPosition};
+use crate::layout::{Level, Stored, level_prefix, parse_key};
+
+/// All LTX files of a vault, level by level, each in the order of its names. The levels are listed at once.
+///
+/// Memory: 32 bytes a file.
+pub(crate) async fn list(vault: &Vault) -> Result<Vec<Stored>, Error> {
+    let levels: Vec<Vec<Stored>> =
+        stream::iter(Level::all().map(|level| list_level(vault, level))).buffered(10).try_collect().await?;
+    Ok(levels.concat())
+}
+
+async fn list_level(vault: &Vault, level: Level) -> Result<Vec<Stored>, Error> {
+    let prefix = Prefix::new(level_prefix(vault.layout(), level))?;
+    let entries = vault.entries(&prefix, None);
+    let files = entries
+        .try_filter_map(|entry| std::future::ready(Ok(parse_key(vault.layout(), entry.key.as_str(), entry.size))));
+    Ok(files.try_collect().await?)
+}
+
+/// Reads and checks the header of a stored file. The names in the listing must be what it says (I11).
+pub(crate) async fn read_header(vault: &Vault, file: &Stored) -> Result<Header, Error> {
+    let key = file.key(vault.layout());
+    let object = vault.object(&key);
+    let size = HEADER_SIZE as u64;
+    let bytes = vault.read(&key, Some(0..size), size).await?;
+    let header = Header::parse(&bytes).map_err(Error::ltx(&object))?;
+    check_names(file, &header, object)?;
+    Ok(header)
+}
+
+/// Whether a header holds what its object's name says.
+pub(crate) fn check_names(file: &Stored, header: &Header, object: String) -> Result<(), Error> {
+    if (header.min_txid, header.max_txid) != (file.min, file.max) {
+        let what = format!("its header says {}-{}, not what its name says", header.min_txid, header.max_txid);
+        return Err(Error::Corrupt { object, what });
+    }
+    Ok(())
+}
+
+/// The vault's side of the question where the history ends.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Survey {
+    pub(crate) remote: Remote,
+    /// The newest capture and its header.
+    pub(crate) newest: Option<(Stored, Header)>,
+}
+
+/// Surveys a vault; `None` for an empty one.
+pub(crate) async fn survey(vault: &Vault) -> Result<Option<Survey>, Error> {
+    let files = list(vault).await?;
+    let Some(max) = files.iter().map(|file| file.max).max() else { return Ok(None) };
+    let log = files.iter().filter(|file| file.level == Level::LOG).max_by_key(|file| file.max);
+    let newest = match log {
+        Some(file) => Some((*file, read_header(vault, file).await?)),
+        None => None,
+    };
+    let header = newest.as_ref().map(|(_, header)| header);
+    let remote = Remote {
+        max,
+        log: log.map(|file| file.max),
+        lineage: header.and_then(Stamp::read).map(|stamp| stamp.lineage),
+        wal: header.and_then(WalPosition::after),
+    };
+    Ok(Some(Survey { remote, newest }))
+}
+
+/// The TXID after `txid`; the first one after nothing.
+pub(crate) fn next_txid(txid: Option<Txid>) -> Result<Txid, Error> {
+    match txid {
+        None => Ok(Txid(1)),
+        Some(txid) => txid.next().ok_or(Error::OutOfTxids(txid)),
+    }
+}

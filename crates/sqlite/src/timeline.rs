@@ -1,0 +1,67 @@
+//! All that can be restored from a vault, and what can't.
+
+use std::collections::BTreeMap;
+
+use seawall_core::{Hole, LevelSummary, Point, Span, Timeline};
+use seawall_ltx::Txid;
+use seawall_vault::Vault;
+
+use crate::error::Error;
+use crate::holes::{self, HoleRecord};
+use crate::layout::Stored;
+use crate::plan::{cut_at_holes, stretches};
+use crate::survey::list;
+use crate::target::moment_of;
+
+/// The timeline of a vault: one listing, and the header of one object for each end of a stretch.
+pub(crate) async fn timeline(vault: &Vault) -> Result<Timeline, Error> {
+    let (files, records) = tokio::try_join!(list(vault), holes::list(vault))?;
+    let ends: Vec<Txid> = records.iter().filter_map(HoleRecord::to_txid).collect();
+    let mut spans = Vec::new();
+    for points in cut_at_holes(stretches(&files), &ends) {
+        if let (Some(first), Some(last)) = (points.first(), points.last()) {
+            let from = point(vault, &files, *first).await?;
+            let to = if last == first { from.clone() } else { point(vault, &files, *last).await? };
+            spans.push(Span { from, to, points: u64::try_from(points.len()).unwrap_or(u64::MAX) });
+        }
+    }
+    Ok(Timeline { holes: holes_between(&spans, &records), spans, levels: levels(&files) })
+}
+
+async fn point(vault: &Vault, files: &[Stored], txid: Txid) -> Result<Point, Error> {
+    Ok(Point { position: txid.to_string(), moment: moment_of(vault, files, txid).await? })
+}
+
+/// What lies between the stretches: recorded holes, and gaps that nobody recorded because objects were removed.
+fn holes_between(spans: &[Span], records: &[HoleRecord]) -> Vec<Hole> {
+    let hole = |before: Option<&Span>, after: &Span| -> Option<Hole> {
+        let record = records.iter().find(|record| record.to == after.from.position);
+        let from = before.map(|span| span.to.clone());
+        match (record, before) {
+            (Some(record), _) => Some(Hole {
+                from: from.or_else(|| record.from.clone()),
+                to: after.from.clone(),
+                reason: record.reason.clone(),
+            }),
+            (None, Some(_)) => Some(Hole {
+                from,
+                to: after.from.clone(),
+                reason: "objects between these points are missing from the vault".to_owned(),
+            }),
+            (None, None) => None,
+        }
+    };
+    let before = std::iter::once(None).chain(spans.iter().map(Some));
+    before.zip(spans).filter_map(|(before, after)| hole(before, after)).collect()
+}
+
+fn levels(files: &[Stored]) -> Vec<LevelSummary> {
+    let mut sums: BTreeMap<u8, (u64, u64)> = BTreeMap::new();
+    for file in files {
+        let (objects, bytes) = sums.entry(file.level.number()).or_default();
+        *objects += 1;
+        *bytes += file.size;
+    }
+    let summary = |(level, (objects, bytes)): (u8, _)| LevelSummary { level: level.to_string(), objects, bytes };
+    sums.into_iter().map(summary).collect()
+}
