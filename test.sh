@@ -6,6 +6,7 @@
 # Arguments are parts of the names of the tests to run: ./test.sh faults
 #
 #   SEAWALL_SEED=N   repeats a run of the tests that draw random numbers (each prints its seed)
+#   SEAWALL_KEEP=1   keeps the folders of tests that fail
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 

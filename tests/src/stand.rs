@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::{App, Output, Place, Process, S3Server, binaries, place::Txid, run};
 
-/// A directory with a database `app.db` and a place for its vault.
+/// A directory with a database `app.db` and a place for its vault. `SEAWALL_KEEP=1` keeps it when its test fails.
 #[derive(Debug)]
 pub struct Stand {
     dir: TempDir,
@@ -182,6 +182,15 @@ impl Stand {
             let status = self.status();
             (status["lag_bytes"] == 0 && status["phase"] == "protecting").then(|| protected(&status)).flatten()
         })
+    }
+}
+
+impl Drop for Stand {
+    fn drop(&mut self) {
+        if std::thread::panicking() && std::env::var_os("SEAWALL_KEEP").is_some() {
+            self.dir.disable_cleanup(true);
+            eprintln!("kept {}", self.dir.path().display());
+        }
     }
 }
 
