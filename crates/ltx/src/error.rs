@@ -152,6 +152,10 @@ pub enum Error {
         found: u64,
     },
 
+    /// Files that can't be merged into one.
+    #[error("merging: {0}")]
+    Merge(#[from] MergeError),
+
     /// A batch of pages of one size was handed to a file of another.
     #[error("pages of {found} bytes in a file of pages of {expected} bytes")]
     BatchPageSize {
@@ -208,6 +212,41 @@ pub enum HeaderError {
     /// such file exists.
     #[error("a deletion (commit 0) without checksums")]
     DeletionUnchecked,
+}
+
+/// Why files can't be merged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MergeError {
+    /// There is nothing to merge.
+    #[error("no files")]
+    NoInput,
+    /// Two neighbours are of different page sizes.
+    #[error("file {input} (counted from 0) has another page size than those before it")]
+    PageSize {
+        /// The later one, counted from 0.
+        input: usize,
+    },
+    /// Two neighbours are not contiguous: a gap, or the later one leads no further.
+    #[error("transactions {min} to {max} don't follow transaction {after}")]
+    Gap {
+        /// The last transaction of the earlier one.
+        after: Txid,
+        /// The first transaction of the later one.
+        min: Txid,
+        /// The last transaction of the later one.
+        max: Txid,
+    },
+    /// A file was made for another database than the one that the file before it leaves behind.
+    #[error("file {input} (counted from 0) expects database checksum {expected}, the file before it leaves {found}")]
+    Chain {
+        /// The later one, counted from 0.
+        input: usize,
+        /// Its pre-apply checksum.
+        expected: Checksum,
+        /// The post-apply checksum of the earlier one.
+        found: Checksum,
+    },
 }
 
 /// The rule that a page number breaks.

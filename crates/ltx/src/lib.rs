@@ -8,6 +8,7 @@
 //! * writing: [`Encoder`], with [`compress_batch`] on other threads
 //! * reading a stream: [`Splitter`], with [`RawBatch::decode`] on other threads
 //! * reading a small file: [`decode_all`]
+//! * many files into one: [`Merge`], [`merge_all`]
 //! * single pages: [`Index`] and [`decode_frame`]
 //! * names and numbers: [`FileName`], [`Txid`], [`PageNo`], [`PageSize`], [`Checksum`]
 
@@ -21,6 +22,7 @@ mod header;
 mod index;
 mod ledger;
 mod lz4;
+mod merge;
 mod sequence;
 mod shift;
 mod split;
@@ -32,9 +34,12 @@ pub use batch::{Batch, compress_batch};
 pub use checksum::{Checksum, Crc64, Rolling, crc64, page_checksum};
 pub use decode::{DecodedBatch, RawBatch, decode_all, decode_frame, decode_frame_into};
 pub use encode::{Encoder, Tail};
-pub use error::{Error, Generation, HeaderError, IndexFault, Lz4Fault, PageRule, Part, PostApplyRule, Result};
+pub use error::{
+    Error, Generation, HeaderError, IndexFault, Lz4Fault, MergeError, PageRule, Part, PostApplyRule, Result,
+};
 pub use header::{HEADER_SIZE, Header, TRAILER_SIZE, Trailer};
 pub use index::{Index, IndexEntry};
+pub use merge::{Merge, Source, merge_all};
 pub use split::{Splitter, Summary};
 pub use text::{FileName, TextError};
 pub use types::{PageNo, PageSize, Txid};

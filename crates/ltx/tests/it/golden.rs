@@ -2,13 +2,8 @@
 
 use seawall_ltx::{Error, Generation, Index, PageNo, Rolling, decode_all, decode_frame, page_checksum};
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 
-use crate::support::{golden, golden_json, hex, read, text};
-
-fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
-}
+use crate::support::{golden, golden_json, hex, read, sha256, text};
 
 fn files(format: &str) -> Vec<Value> {
     let manifest = golden_json("manifest.json");

@@ -3,6 +3,7 @@
 
 mod damage;
 mod golden;
+mod merge;
 mod roundtrip;
 mod rules;
 mod support;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use seawall_ltx::{Checksum, Encoder, Header, PageNo, PageSize, Result, Rolling, Splitter, Summary, page_checksum};
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 
 /// The bytes of a golden file.
 pub(crate) fn golden(name: &str) -> Vec<u8> {
@@ -24,6 +25,11 @@ pub(crate) fn text<'a>(value: &'a Value, field: &str) -> &'a str {
 /// A field with a number in hexadecimal digits.
 pub(crate) fn hex(value: &Value, field: &str) -> u64 {
     u64::from_str_radix(text(value, field), 16).unwrap()
+}
+
+/// The SHA-256 of bytes in hexadecimal digits.
+pub(crate) fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 pub(crate) fn size(bytes: u32) -> PageSize {
