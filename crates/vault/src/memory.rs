@@ -52,6 +52,13 @@ impl MemoryStore {
         Self { objects: Arc::default(), clock, layout }
     }
 
+    /// A store of its own with the same objects.
+    pub fn snapshot(&self) -> Self {
+        let objects = self.lock();
+        let copy = Objects { map: objects.map.clone(), version: objects.version };
+        Self { objects: Arc::new(Mutex::new(copy)), clock: self.clock.clone(), layout: self.layout }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Objects> {
         self.objects.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -104,6 +111,8 @@ impl Store for MemoryStore {
             delete_batch: 1000,
             smallest_part: 1,
             most_parts: usize::MAX,
+            part_size: None,
+            parts_in_flight: None,
         }
     }
 

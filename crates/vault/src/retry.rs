@@ -105,6 +105,19 @@ impl Retrier {
         self.within(deadline, operation, object, attempt).await
     }
 
+    /// As [`Retrier::once`], for a call that may wait for a few requests, each of which has the deadline of an attempt
+    /// of its own: cut off only where the backend's deadlines failed.
+    pub(crate) async fn patient<T>(
+        &self,
+        operation: Operation,
+        object: &str,
+        bytes: u64,
+        attempt: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        let deadline = 4 * (self.policy.attempt + self.policy.allowance(bytes));
+        self.within(deadline, operation, object, attempt).await
+    }
+
     async fn within<T>(
         &self,
         deadline: Duration,

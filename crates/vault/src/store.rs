@@ -135,6 +135,10 @@ pub struct Abilities {
     pub smallest_part: usize,
     /// The most parts of a streamed upload.
     pub most_parts: usize,
+    /// The size of parts that the place is set to, instead of the policy's.
+    pub part_size: Option<usize>,
+    /// The parts in flight that the place is set to, instead of the policy's.
+    pub parts_in_flight: Option<usize>,
 }
 
 /// A backend: one kind of place.

@@ -18,7 +18,7 @@ use crate::retry::Retrier;
 use crate::settle::{self, Owner};
 use crate::{
     Abilities, Condition, Counts, Entry, Environment, Error, FileStore, Layout, Meta, ObjectKey, Page, Policy, Prefix,
-    PutOptions, Store, Tag, Upload, VaultUrl,
+    PutOptions, S3Store, Store, Tag, Upload, VaultUrl,
 };
 
 /// Keys asked for with one listing request.
@@ -80,12 +80,14 @@ impl fmt::Debug for Vault {
 }
 
 impl Vault {
-    /// Opens the place that a URL names. Makes no request; what is wrong with it shows at the first one.
+    /// Opens the place that a URL names. Makes no request, but for asking AWS where a bucket is when its region isn't
+    /// given; what is wrong with the place shows at the first use.
     pub async fn open(url: &VaultUrl, environment: &Environment, policy: Policy) -> Result<Self, Error> {
-        let _ = environment;
-        match url {
-            VaultUrl::File(path) => Ok(Self::new(Arc::new(FileStore::new(path)), policy)),
-        }
+        let store: Arc<dyn Store> = match url {
+            VaultUrl::File(path) => Arc::new(FileStore::new(path)),
+            VaultUrl::S3(settings) => Arc::new(S3Store::connect(settings, environment, &policy).await?),
+        };
+        Ok(Self::new(store, policy))
     }
 
     /// A vault over a store.

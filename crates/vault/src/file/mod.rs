@@ -79,6 +79,8 @@ impl Store for FileStore {
             delete_batch: 1000,
             smallest_part: 1,
             most_parts: usize::MAX,
+            part_size: None,
+            parts_in_flight: None,
         }
     }
 

@@ -1,0 +1,127 @@
+//! Which decision an answer stands for: from kinds and codes, never from words.
+
+use opendal_core::ErrorKind;
+
+use crate::{Condition, Error};
+
+/// What the transport learned that OpenDAL has no kind for; rides along as the source of its error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Notice {
+    /// The server has no space (507).
+    #[error("the server has no space left")]
+    Full,
+    /// The server doesn't know us (401).
+    #[error("the server does not accept these credentials")]
+    Unauthorized,
+    /// No answer before the deadline.
+    #[error("no answer in time")]
+    Silence,
+    /// A server's answer is larger than any sound one.
+    #[error("the answer is too large")]
+    Flood,
+    /// A request for a range was answered with something else.
+    #[error("the server ignored the range that was asked for")]
+    WrongRange,
+}
+
+/// The longest text of a server that is shown.
+const SHOWN: usize = 300;
+
+/// The decision for an error of a request under `condition`.
+pub(super) fn classify(object: String, error: &opendal_core::Error, condition: &Condition) -> Error {
+    let cause = describe(error);
+    if let Some(notice) = find::<Notice>(error) {
+        return match notice {
+            Notice::Full => Error::Full { object, cause: notice.to_string() },
+            Notice::Unauthorized => Error::Denied { object, cause: notice.to_string() },
+            Notice::Silence => Error::Unavailable { object, cause: notice.to_string(), retryable: true },
+            Notice::Flood | Notice::WrongRange => Error::Corrupt { object, cause: notice.to_string() },
+        };
+    }
+    if find::<reqsign_core::Error>(error).is_some_and(|e| e.kind() == reqsign_core::ErrorKind::CredentialInvalid) {
+        return Error::Denied { object, cause: "there are no usable credentials".to_owned() };
+    }
+    match error.kind() {
+        ErrorKind::NotFound => Error::NotFound { object },
+        // OpenDAL's kind for NoSuchBucket; settings are checked before any request.
+        ErrorKind::ConfigInvalid => Error::Missing { object, cause: "the bucket does not exist".to_owned() },
+        ErrorKind::PermissionDenied => Error::Denied { object, cause },
+        ErrorKind::AlreadyExists => Error::AlreadyExists { object },
+        ErrorKind::ConditionNotMatch => match condition {
+            Condition::Create => Error::AlreadyExists { object },
+            Condition::Match(_) | Condition::Always => Error::Precondition { object },
+        },
+        ErrorKind::RangeNotSatisfied => Error::OutOfRange { object, start: 0 },
+        ErrorKind::Unsupported => Error::Unsupported { object, cause },
+        ErrorKind::IsADirectory | ErrorKind::NotADirectory => Error::InvalidKey { object, cause },
+        ErrorKind::RateLimited => Error::Unavailable { object, cause, retryable: true },
+        // A conflict of two conditional writes is worth another attempt exactly where OpenDAL says so.
+        _ => Error::Unavailable { object, cause, retryable: error.is_temporary() },
+    }
+}
+
+fn find<T: std::error::Error + 'static>(error: &opendal_core::Error) -> Option<&T> {
+    let mut source = std::error::Error::source(error);
+    while let Some(error) = source {
+        if let Some(found) = error.downcast_ref::<T>() {
+            return Some(found);
+        }
+        source = error.source();
+    }
+    None
+}
+
+/// What the server or the network said, without the request: that could hold a name that is no one's business.
+fn describe(error: &opendal_core::Error) -> String {
+    let mut text = error.message().to_owned();
+    let mut last = None;
+    let mut source = std::error::Error::source(error);
+    while let Some(error) = source {
+        last = Some(error.to_string());
+        source = error.source();
+    }
+    if let Some(last) = last {
+        text = format!("{text}: {last}");
+    }
+    let shown: String = text.chars().take(SHOWN).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    if shown.is_empty() { "the server gave no reason".to_owned() } else { shown }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Tag;
+
+    #[test]
+    fn decisions() {
+        let stale = Condition::Match(Tag::new("x"));
+        for (error, condition, expected) in [
+            (ErrorKind::NotFound, &Condition::Always, "vault.not-found"),
+            (ErrorKind::ConfigInvalid, &Condition::Always, "vault.missing"),
+            (ErrorKind::PermissionDenied, &Condition::Always, "vault.denied"),
+            (ErrorKind::ConditionNotMatch, &Condition::Create, "vault.exists"),
+            (ErrorKind::ConditionNotMatch, &stale, "vault.changed"),
+            (ErrorKind::RateLimited, &Condition::Always, "vault.unavailable"),
+            (ErrorKind::RangeNotSatisfied, &Condition::Always, "vault.short"),
+            (ErrorKind::Unexpected, &Condition::Always, "vault.unavailable"),
+        ] {
+            let error = classify("o".into(), &opendal_core::Error::new(error, "m"), condition);
+            assert_eq!(seawall_core::Failure::from(error).code, expected);
+        }
+        let unexpected = || opendal_core::Error::new(ErrorKind::Unexpected, "m");
+        for (error, retryable) in [
+            (unexpected(), false),
+            (unexpected().set_temporary(), true),
+            (unexpected().set_source(Notice::Silence), true),
+            (opendal_core::Error::new(ErrorKind::Conflict, "m"), false),
+            (opendal_core::Error::new(ErrorKind::Conflict, "m").set_temporary(), true),
+        ] {
+            assert_eq!(classify("o".into(), &error, &Condition::Create).is_retryable(), retryable, "{error:?}");
+        }
+        let full = classify("o".into(), &unexpected().set_source(Notice::Full), &Condition::Create);
+        assert!(matches!(full, Error::Full { .. }), "{full:?}");
+        let nobody = reqsign_core::Error::credential_invalid("none");
+        let denied = classify("o".into(), &unexpected().set_source(nobody), &Condition::Create);
+        assert!(matches!(denied, Error::Denied { .. }), "{denied:?}");
+    }
+}

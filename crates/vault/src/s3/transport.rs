@@ -1,0 +1,93 @@
+//! The one way to a server: a deadline on every answer, a bound on every answer that isn't an object, and what
+//! single providers want.
+
+use std::time::Duration;
+
+use futures::StreamExt;
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use opendal_core::{Buffer, Error, ErrorKind, HttpBody, HttpTransport, Result};
+use opendal_http_transport_reqwest::ReqwestTransport;
+
+use super::classify::Notice;
+
+/// The most bytes of a listing or an error. A page of 1000 of the longest keys is far below.
+const LARGEST_ANSWER: usize = 16 << 20;
+
+/// How long to wait for the service that gives machines of a cloud their credentials; elsewhere no one answers.
+const METADATA_PATIENCE: Duration = Duration::from_secs(2);
+
+/// HTTP with deadlines.
+pub(super) struct Transport {
+    pub(super) inner: ReqwestTransport,
+    /// How long an answer may take to begin, beside the time for the request's bytes.
+    pub(super) attempt: Duration,
+    /// The slowest transfer waited for, in bytes per second.
+    pub(super) slowest: u64,
+    /// Ask Tigris for consistent answers.
+    pub(super) tigris: bool,
+}
+
+impl HttpTransport for Transport {
+    async fn fetch(&self, mut request: Request<Buffer>) -> Result<Response<HttpBody>> {
+        if self.tigris {
+            request.headers_mut().insert("x-tigris-consistent", HeaderValue::from_static("true"));
+        }
+        let deadline = match request.uri().host() {
+            Some("169.254.169.254" | "169.254.170.2" | "[fd00:ec2::254]") => METADATA_PATIENCE,
+            _ => self.attempt + Duration::from_secs(request.body().len() as u64 / self.slowest.max(1)),
+        };
+        let object = request.method() == Method::GET && request.uri().query().is_none();
+        let ranged = request.headers().contains_key(http::header::RANGE);
+        let response = match tokio::time::timeout(deadline, self.inner.fetch(request)).await {
+            Ok(response) => response?,
+            Err(_) => return Err(noticed(Notice::Silence).set_temporary()),
+        };
+        match response.status() {
+            StatusCode::INSUFFICIENT_STORAGE => Err(noticed(Notice::Full)),
+            StatusCode::UNAUTHORIZED => Err(noticed(Notice::Unauthorized)),
+            // Not among the codes that OpenDAL repeats.
+            StatusCode::REQUEST_TIMEOUT => Err(noticed(Notice::Silence).set_temporary()),
+            // The whole object in the place of its end would be taken for the end.
+            StatusCode::OK if ranged => Err(noticed(Notice::WrongRange)),
+            status if object && status.is_success() => Ok(response),
+            _ => Ok(response.map(|body| bounded(body, LARGEST_ANSWER))),
+        }
+    }
+}
+
+fn noticed(notice: Notice) -> Error {
+    Error::new(ErrorKind::Unexpected, notice.to_string()).set_source(notice)
+}
+
+/// Cuts an answer off that a hostile server makes endless (I11).
+fn bounded(body: HttpBody, most: usize) -> HttpBody {
+    body.map_inner(move |stream| {
+        let mut left = most;
+        Box::new(stream.map(move |chunk| {
+            let chunk = chunk?;
+            left = left.checked_sub(chunk.len()).ok_or_else(|| noticed(Notice::Flood))?;
+            Ok(chunk)
+        }))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::ready;
+
+    use futures::stream;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn endless_answers_are_cut_off() {
+        let chunks = stream::repeat_with(|| Ok(Buffer::from(vec![0; 1 << 10])));
+        let mut body = bounded(HttpBody::new(chunks, None), 1 << 20);
+        let error = body.to_buffer().await.expect_err("endless");
+        assert_eq!(error.kind(), ErrorKind::Unexpected);
+        assert!(!error.is_temporary());
+        let chunk = stream::once(ready(Ok(Buffer::from(vec![0; 1 << 10]))));
+        let mut body = bounded(HttpBody::new(chunk, None), 1 << 10);
+        assert_eq!(body.to_buffer().await.expect("small").len(), 1 << 10);
+    }
+}

@@ -1,0 +1,434 @@
+//! The settings of an S3 place. URL queries and configuration keys both end here, so each setting has one name, one
+//! reader and one default.
+
+use std::fmt;
+
+use crate::Error;
+
+/// A text that is never shown.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Hides a text.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The text, for the one place that needs it.
+    pub(crate) fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[hidden]")
+    }
+}
+
+/// Where an S3 place is, who asks, and how. Names are Litestream's; `set` reads every one of them from text.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct S3Settings {
+    /// The bucket.
+    pub bucket: String,
+    /// The prefix of all keys, without `/` at its ends.
+    pub path: String,
+    /// The region; found out when it is missing and there is no endpoint.
+    pub region: Option<String>,
+    /// The server with its scheme, for anything but AWS itself.
+    pub endpoint: Option<String>,
+    /// Key id of static credentials.
+    pub access_key_id: Option<Secret>,
+    /// Key of static credentials.
+    pub secret_access_key: Option<Secret>,
+    /// Token of temporary credentials.
+    pub session_token: Option<Secret>,
+    /// A file with the key id, read again when it may have changed.
+    pub access_key_id_file: Option<String>,
+    /// A file with the key, read again when it may have changed.
+    pub secret_access_key_file: Option<String>,
+    /// A profile of the usual AWS files.
+    pub profile: Option<String>,
+    /// Bucket in the path (`true`) or in the host name.
+    pub force_path_style: Option<bool>,
+    /// Take any certificate.
+    pub skip_verify: bool,
+    /// Send the MD5 of whole objects and parts, which buckets with object lock demand.
+    pub put_object_content_md5: bool,
+    /// The storage class of new objects.
+    pub storage_class: Option<String>,
+    /// Size of the parts of streamed uploads.
+    pub part_size: Option<usize>,
+    /// Parts of one streamed upload in flight.
+    pub concurrency: Option<usize>,
+    /// Encryption with the customer's key: the algorithm, `AES256`.
+    pub sse_customer_algorithm: Option<String>,
+    /// The customer's key, base64.
+    pub sse_customer_key: Option<Secret>,
+    /// A file with the customer's key.
+    pub sse_customer_key_path: Option<String>,
+    /// Encryption with this key of AWS KMS.
+    pub sse_kms_key_id: Option<String>,
+}
+
+/// The smallest part that S3 takes.
+pub(crate) const SMALLEST_PART: usize = 5 << 20;
+
+/// The largest part that makes sense; memory is this times the parts in flight.
+const LARGEST_PART: usize = 1 << 30;
+
+/// All names that [`S3Settings::set`] takes.
+pub(crate) const NAMES: &[&str] = &[
+    "access-key-id",
+    "access-key-id-file",
+    "bucket",
+    "concurrency",
+    "endpoint",
+    "force-path-style",
+    "part-size",
+    "path",
+    "profile",
+    "put-object-content-md5",
+    "region",
+    "require-content-md5",
+    "secret-access-key",
+    "secret-access-key-file",
+    "session-token",
+    "sign-accept-encoding",
+    "sign-payload",
+    "skip-verify",
+    "sse-customer-algorithm",
+    "sse-customer-key",
+    "sse-customer-key-md5",
+    "sse-customer-key-path",
+    "sse-kms-key-id",
+    "storage-class",
+];
+
+impl S3Settings {
+    /// Sets one setting from text. The name may be in kebab case or camel case.
+    ///
+    /// `sign-payload`, `sign-accept-encoding`, `require-content-md5` and `sse-customer-key-md5` are checked and change
+    /// nothing: payloads are covered by TLS instead of the signature, `Accept-Encoding` is not sent, batch deletes
+    /// always carry an MD5, and the key's MD5 is computed.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), Error> {
+        let name = kebab(name);
+        if value.chars().any(char::is_control) {
+            return Err(wrong(&name, "it holds a control character", "remove it"));
+        }
+        let text = || (!value.is_empty()).then(|| value.to_owned());
+        let secret = || text().map(Secret::new);
+        match name.as_str() {
+            "bucket" => value.clone_into(&mut self.bucket),
+            "path" => self.path = clean_path(value),
+            "region" => self.region = text(),
+            "endpoint" => self.endpoint = if value.is_empty() { None } else { Some(endpoint(value)?) },
+            "access-key-id" => self.access_key_id = secret(),
+            "secret-access-key" => self.secret_access_key = secret(),
+            "session-token" => self.session_token = secret(),
+            "access-key-id-file" => self.access_key_id_file = text(),
+            "secret-access-key-file" => self.secret_access_key_file = text(),
+            "profile" => self.profile = text(),
+            "force-path-style" => self.force_path_style = Some(boolean(&name, value)?),
+            "skip-verify" => self.skip_verify = boolean(&name, value)?,
+            "put-object-content-md5" => self.put_object_content_md5 = boolean(&name, value)?,
+            "sign-payload" | "sign-accept-encoding" | "require-content-md5" => drop(boolean(&name, value)?),
+            "storage-class" => self.storage_class = text(),
+            "part-size" => self.part_size = Some(part_size(value)?),
+            "concurrency" => self.concurrency = Some(concurrency(value)?),
+            "sse-customer-algorithm" => self.sse_customer_algorithm = text(),
+            "sse-customer-key" => self.sse_customer_key = secret(),
+            "sse-customer-key-md5" => {}
+            "sse-customer-key-path" => self.sse_customer_key_path = text(),
+            "sse-kms-key-id" => self.sse_kms_key_id = text(),
+            _ => return Err(unknown("setting", &name, NAMES)),
+        }
+        Ok(())
+    }
+
+    /// Checks what no single setting shows.
+    pub fn check(&self) -> Result<(), Error> {
+        let bucket = &self.bucket;
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+        if bucket.is_empty() {
+            return Err(wrong("bucket", "there is no bucket", "write s3://BUCKET/PATH"));
+        }
+        if !bucket.chars().all(plain) || bucket.len() > 255 || bucket.starts_with('.') || bucket.ends_with('.') {
+            return Err(wrong("bucket", "this is no bucket's name", "use letters, digits, `-`, `_` and `.`"));
+        }
+        if self.path.is_empty() {
+            return Err(wrong(
+                "path",
+                "there is no path: at the top of a bucket Litestream's keys begin with `/`, which can't be written",
+                "give a path: s3://BUCKET/PATH",
+            ));
+        }
+        if self.path.len() > 500 {
+            return Err(wrong("path", "it is longer than 500 bytes", "use a shorter one"));
+        }
+        for (one, other, one_name, other_name) in [
+            (self.access_key_id.is_some(), self.secret_access_key.is_some(), "access-key-id", "secret-access-key"),
+            (
+                self.access_key_id_file.is_some(),
+                self.secret_access_key_file.is_some(),
+                "access-key-id-file",
+                "secret-access-key-file",
+            ),
+        ] {
+            if one != other {
+                let (has, lacks) = if one { (one_name, other_name) } else { (other_name, one_name) };
+                return Err(wrong(has, "half of the credentials is missing", &format!("give {lacks} too")));
+            }
+        }
+        let sse = self.sse_customer_key.is_some() || self.sse_customer_key_path.is_some();
+        let plaintext = self.endpoint.as_deref().is_some_and(|e| e.starts_with("http://") && !is_private(host_of(e)));
+        if sse && plaintext {
+            return Err(wrong("sse-customer-key", "the key would travel unencrypted", "use an https endpoint"));
+        }
+        Ok(())
+    }
+}
+
+pub(crate) fn wrong(object: &str, cause: &str, next: &str) -> Error {
+    Error::InvalidUrl { object: object.to_owned(), cause: cause.to_owned(), next: next.to_owned() }
+}
+
+/// The error for a name that isn't known, with the nearest one that is.
+pub(crate) fn unknown(what: &str, name: &str, known: &[&str]) -> Error {
+    let shown: String = name.chars().take(60).collect::<String>().escape_debug().to_string();
+    let nearest = known.iter().min_by_key(|candidate| strsim::damerau_levenshtein(&shown, candidate));
+    let next = nearest.map_or_else(String::new, |nearest| format!("did you mean `{nearest}`?"));
+    Error::InvalidUrl { object: shown, cause: format!("there is no such {what}"), next }
+}
+
+/// `forcePathStyle` and `force-path-style` are one name, as are `sseCustomerKeyMD5` and `sse-customer-key-md5`.
+pub(crate) fn kebab(name: &str) -> String {
+    let mut kebab = String::with_capacity(name.len() + 8);
+    let mut lower = false;
+    for c in name.chars() {
+        if c.is_ascii_uppercase() && lower {
+            kebab.push('-');
+        }
+        lower = c.is_ascii_lowercase();
+        kebab.push(if c == '_' { '-' } else { c.to_ascii_lowercase() });
+    }
+    kebab
+}
+
+/// Resolves dot segments and drops empty ones, as Litestream does; nothing leads above the bucket.
+pub(crate) fn clean_path(path: &str) -> String {
+    let mut segments = Vec::new();
+    for segment in path.split('/') {
+        match segment {
+            "" | "." => {}
+            ".." => drop(segments.pop()),
+            segment => segments.push(segment),
+        }
+    }
+    segments.join("/")
+}
+
+fn boolean(name: &str, value: &str) -> Result<bool, Error> {
+    match value {
+        "true" | "1" | "t" | "TRUE" | "True" => Ok(true),
+        "false" | "0" | "f" | "FALSE" | "False" => Ok(false),
+        _ => Err(wrong(name, "this is neither true nor false", "write true or false")),
+    }
+}
+
+fn part_size(value: &str) -> Result<usize, Error> {
+    let next = "write a size from 5MiB to 1GiB, such as 16MiB";
+    let size = bytes(value).ok_or_else(|| wrong("part-size", "this is no size", next))?;
+    match usize::try_from(size) {
+        Ok(size) if (SMALLEST_PART..=LARGEST_PART).contains(&size) => Ok(size),
+        _ => Err(wrong("part-size", "S3 takes no parts of that size", next)),
+    }
+}
+
+fn concurrency(value: &str) -> Result<usize, Error> {
+    match value.parse() {
+        Ok(count @ 1..=64) => Ok(count),
+        _ => Err(wrong("concurrency", "this is no number of parts", "write a number from 1 to 64")),
+    }
+}
+
+/// Reads `5242880`, `5MiB`, `5 MB`, `1.5GiB`.
+fn bytes(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let factor: u64 = match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "k" | "kb" => 1_000,
+        "m" | "mb" => 1_000_000,
+        "g" | "gb" => 1_000_000_000,
+        "kib" => 1 << 10,
+        "mib" => 1 << 20,
+        "gib" => 1 << 30,
+        _ => return None,
+    };
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let mut size = whole.parse::<u64>().ok()?.checked_mul(factor)?;
+    if !fraction.is_empty() && fraction.len() <= 6 {
+        let scale = 10_u64.checked_pow(u32::try_from(fraction.len()).ok()?)?;
+        size = size.checked_add(fraction.parse::<u64>().ok()?.checked_mul(factor)? / scale)?;
+    } else if number.contains('.') {
+        return None;
+    }
+    Some(size)
+}
+
+/// Completes an endpoint: without a scheme it is http for hosts of one's own and https for all others.
+fn endpoint(value: &str) -> Result<String, Error> {
+    let lower = value.to_ascii_lowercase();
+    let (scheme, rest) = match lower.split_once("://") {
+        None => ("", lower.as_str()),
+        Some((scheme @ ("http" | "https"), rest)) => (scheme, rest),
+        Some(_) => return Err(wrong("endpoint", "its scheme is neither http nor https", "write https://HOST")),
+    };
+    let rest = rest.trim_end_matches('/');
+    let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':' | '[' | ']');
+    if rest.is_empty() || !rest.chars().all(legal) || host_of(rest).is_empty() || !port_is_sound(rest) {
+        return Err(wrong("endpoint", "this is no server's address", "write https://HOST or https://HOST:PORT"));
+    }
+    let scheme = match scheme {
+        "" if is_private(host_of(rest)) => "http",
+        "" => "https",
+        scheme => scheme,
+    };
+    Ok(format!("{scheme}://{rest}"))
+}
+
+fn port_is_sound(authority: &str) -> bool {
+    let tail = authority.rsplit_once(']').map_or(authority, |(_, tail)| tail);
+    tail.split_once(':').is_none_or(|(_, port)| port.parse::<u16>().is_ok_and(|port| port > 0))
+}
+
+/// The host of `scheme://host:port` or `host:port`, without brackets.
+pub(crate) fn host_of(endpoint: &str) -> &str {
+    let authority = endpoint.split_once("://").map_or(endpoint, |(_, rest)| rest);
+    if let Some(rest) = authority.strip_prefix('[') {
+        return rest.split_once(']').map_or("", |(host, _)| host);
+    }
+    authority.split(':').next().unwrap_or(authority)
+}
+
+/// Whether a host is on this machine or in a network of one's own.
+pub(crate) fn is_private(host: &str) -> bool {
+    use std::net::IpAddr;
+    match host.parse::<IpAddr>() {
+        Ok(IpAddr::V4(ip)) => ip.is_loopback() || ip.is_private(),
+        Ok(IpAddr::V6(ip)) => ip.is_loopback() || ip.is_unique_local(),
+        Err(_) => host == "localhost" || host.ends_with(".localhost") || host.ends_with(".local"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_in_both_spellings() {
+        for (given, name) in [
+            ("forcePathStyle", "force-path-style"),
+            ("force-path-style", "force-path-style"),
+            ("sseCustomerKeyMD5", "sse-customer-key-md5"),
+            ("putObjectContentMD5", "put-object-content-md5"),
+            ("sseKmsKeyId", "sse-kms-key-id"),
+            ("partSize", "part-size"),
+        ] {
+            assert_eq!(kebab(given), name);
+            assert!(NAMES.contains(&name));
+        }
+        for name in NAMES {
+            let value = match *name {
+                "part-size" => "6MiB",
+                "concurrency" => "3",
+                "endpoint" => "https://h",
+                n if ["force", "skip", "put-", "requ", "sign"].contains(&&n[..4]) || n.starts_with("force") => "true",
+                _ => "x",
+            };
+            assert_eq!(S3Settings::default().set(name, value), Ok(()), "{name}");
+        }
+    }
+
+    #[test]
+    fn unknown_names_get_the_nearest_one() {
+        let error = S3Settings::default().set("forcePathStile", "true").expect_err("unknown");
+        let Error::InvalidUrl { next, .. } = &error else { panic!("{error:?}") };
+        assert_eq!(next, "did you mean `force-path-style`?");
+    }
+
+    #[test]
+    fn sizes() {
+        for (text, size) in [
+            ("5242880", Some(5 << 20)),
+            ("5MiB", Some(5 << 20)),
+            ("16 MiB", Some(16 << 20)),
+            ("10MB", Some(10_000_000)),
+            ("1.5gib", Some(3 << 29)),
+            ("", None),
+            (".", None),
+            ("5.", None),
+            ("-5", None),
+            ("5 elephants", None),
+            ("99999999999999999999", None),
+            ("99999999999999GiB", None),
+        ] {
+            assert_eq!(bytes(text), size, "{text}");
+        }
+        assert!(part_size("1MB").is_err(), "below S3's bound");
+        assert!(part_size("2GiB").is_err());
+        assert!(concurrency("0").is_err() && concurrency("65").is_err() && concurrency("5").is_ok());
+    }
+
+    #[test]
+    fn endpoints() {
+        for (given, completed) in [
+            ("localhost:9000", "http://localhost:9000"),
+            ("127.0.0.1:9000", "http://127.0.0.1:9000"),
+            ("10.1.2.3", "http://10.1.2.3"),
+            ("192.168.0.9:80", "http://192.168.0.9:80"),
+            ("172.16.0.1", "http://172.16.0.1"),
+            ("[::1]:9000", "http://[::1]:9000"),
+            ("nas.local", "http://nas.local"),
+            ("a.localhost", "http://a.localhost"),
+            ("172.32.0.1", "https://172.32.0.1"),
+            ("minio.example.com:9000", "https://minio.example.com:9000"),
+            ("http://minio.example.com/", "http://minio.example.com"),
+            ("HTTPS://S3.Example.com", "https://s3.example.com"),
+        ] {
+            assert_eq!(endpoint(given), Ok(completed.to_owned()), "{given}");
+        }
+        for bad in
+            ["", "/", "ftp://x", "https://", "https://u:p@h", "h/path", "h?x", "h:0", "h:99999", "h:x", ":90", "a b"]
+        {
+            assert!(endpoint(bad).is_err(), "{bad} was taken");
+        }
+    }
+
+    #[test]
+    fn paths_stay_in_the_bucket() {
+        for (given, cleaned) in [
+            ("/a/b/", "a/b"),
+            ("a//b", "a/b"),
+            ("a/./b", "a/b"),
+            ("a/../b", "b"),
+            ("../../a", "a"),
+            ("/", ""),
+            ("", ""),
+        ] {
+            assert_eq!(clean_path(given), cleaned, "{given}");
+        }
+    }
+
+    #[test]
+    fn secrets_are_not_shown() {
+        let mut settings = S3Settings::default();
+        for name in ["access-key-id", "secret-access-key", "session-token", "sse-customer-key"] {
+            settings.set(name, "hunter2").expect("set");
+        }
+        assert!(!format!("{settings:?} {settings:#?}").contains("hunter2"));
+    }
+}
