@@ -1,47 +1,82 @@
 //! From a configuration's words to engines: the one place where databases and vaults are opened.
 
+use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
-use seawall_core::{Engine, Failure, Kind, Status};
-
-use seawall_vault::{Environment, VaultUrl};
+use seawall_core::{Clock as _, Engine, Failure, Status, SystemClock};
+use seawall_sqlite::{Options, Sqlite, Watcher, World, default_state_dir, read_state};
+use seawall_vault::{Environment, Policy, Vault, VaultUrl};
 
 use crate::config::DatabaseConfig;
 
-/// Opens engines of one process.
+/// Opens engines for one process.
 #[derive(Debug)]
 pub struct Opener {
     environment: Environment,
+    watcher: Option<Watcher>,
+    jobs: usize,
 }
 
 impl Opener {
-    /// An opener that takes credentials from `environment`.
-    pub fn new(environment: Environment) -> Self {
-        Self { environment }
+    /// An opener that takes credentials from `environment` and lets one base or restore use `jobs` threads.
+    pub fn new(environment: Environment, jobs: usize) -> Self {
+        Self { environment, watcher: None, jobs }
     }
 
-    /// Watches for changes with events from now on. Must be called inside the runtime. Where the system refuses,
-    /// databases are polled, which the log says.
-    pub fn watch(&mut self) {}
+    /// Watches for changes with events from now on, and looks at every database each `sweep` as well. Must be called
+    /// inside the runtime. Where the system refuses, databases are polled, which the log says.
+    pub fn watch(&mut self, sweep: Duration) {
+        match Watcher::start(sweep) {
+            Ok(watcher) => self.watcher = Some(watcher),
+            Err(error) => tracing::warn!(%error, "no events from the system: every database is polled"),
+        }
+    }
 
     /// A database with its vault, to protect and to restore.
     pub async fn database(&self, database: &DatabaseConfig) -> Result<Arc<dyn Engine>, Failure> {
-        self.vault(&database.vault).await
+        let defaults = Options::default();
+        let options = Options {
+            name: database.name.clone(),
+            path: Some(database.path.clone()),
+            state_dir: database.state_dir.clone(),
+            sync_interval: database.sync_interval.unwrap_or(defaults.sync_interval),
+            busy_timeout: database.busy_timeout.unwrap_or(defaults.busy_timeout),
+            checkpoint_pages: database.checkpoint_pages.unwrap_or(defaults.checkpoint_pages),
+            wal_limit: database.wal_limit.unwrap_or(defaults.wal_limit),
+            shutdown_timeout: database.shutdown_timeout.unwrap_or(defaults.shutdown_timeout),
+            jobs: self.jobs,
+            ..defaults
+        };
+        self.engine(&database.vault, options).await
     }
 
     /// A vault alone, to restore from.
-    pub async fn vault(&self, place: &VaultUrl) -> Result<Arc<dyn Engine>, Failure> {
-        let _ = &self.environment;
-        Err(Failure::new(Kind::Internal, "agent.unwired", place.to_string(), "no engine yet", "wait"))
+    pub async fn vault(&self, url: &VaultUrl) -> Result<Arc<dyn Engine>, Failure> {
+        self.engine(url, Options { jobs: self.jobs, ..Options::default() }).await
+    }
+
+    async fn engine(&self, url: &VaultUrl, options: Options) -> Result<Arc<dyn Engine>, Failure> {
+        let vault = Vault::open(url, &self.environment, Policy::default()).await?;
+        Ok(Arc::new(Sqlite::new(vault, options, World::real(self.watcher.clone()))))
     }
 }
 
-/// The state of a database's protection from its record on this machine.
-pub fn read_status(database: &std::path::Path, _state_dir: Option<&std::path::Path>) -> Result<Status, Failure> {
-    Err(Failure::new(Kind::Internal, "agent.unwired", database.display().to_string(), "no engine yet", "wait"))
+/// The state of a database's protection from its record on this machine. Blocks.
+///
+/// # Errors
+/// When nothing was recorded, or the record can't be read.
+pub fn read_status(database: &Path, state_dir: Option<&Path>) -> Result<Status, Failure> {
+    match state_dir {
+        Some(state_dir) => read_state_dir(state_dir),
+        None => read_state_dir(&default_state_dir(database)),
+    }
 }
 
-/// The state of a database's protection from its state folder.
-pub fn read_state_dir(dir: &std::path::Path) -> Result<Status, Failure> {
-    read_status(dir, None)
+/// The state of a database's protection from its state folder. Blocks.
+///
+/// # Errors
+/// When nothing was recorded, or the record can't be read.
+pub fn read_state_dir(state_dir: &Path) -> Result<Status, Failure> {
+    read_state(state_dir, SystemClock.now())
 }

@@ -43,6 +43,7 @@ pub(crate) fn read(tree: Node, file: &Path, surroundings: &Surroundings<'_>) -> 
         format: Format::Litestream,
         databases,
         shutdown_timeout: shutdown_timeout.unwrap_or(SHUTDOWN_TIMEOUT),
+        sweep_interval: None,
         log_level,
         log_format,
         exec,
@@ -95,7 +96,6 @@ fn read_database(node: Node, context: &Context<'_>, warnings: &mut Vec<Warning>)
         busy_timeout,
         checkpoint_pages,
         wal_limit: None,
-        sweep_interval: None,
         shutdown_timeout: None,
         restore_if_missing,
         line,
@@ -244,3 +244,7 @@ pub(crate) fn expand_home(text: &str, environment: &Environment) -> PathBuf {
         _ => PathBuf::from(text),
     }
 }
+
+#[cfg(test)]
+#[path = "litestream_tests.rs"]
+mod tests;

@@ -33,6 +33,9 @@ use self::error::Location;
 use crate::child::ExecCommand;
 use crate::logging::{Level, LogFormat};
 
+/// How often every database is looked at even if no event came, unless the configuration says otherwise.
+pub const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
+
 /// How long a graceful stop may take unless the configuration says otherwise.
 pub const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -57,6 +60,8 @@ pub struct Config {
     pub databases: Vec<DatabaseConfig>,
     /// How long a graceful stop may take.
     pub shutdown_timeout: Duration,
+    /// How often every database is looked at even if no event came; `None` is the default.
+    pub sweep_interval: Option<Duration>,
     /// The level of the log; `None` leaves it to the command.
     pub log_level: Option<Level>,
     /// The shape of the log; `None` leaves it to the command.
@@ -95,8 +100,6 @@ pub struct DatabaseConfig {
     pub checkpoint_pages: Option<u32>,
     /// While the vault is away, at most this many bytes of changes wait.
     pub wal_limit: Option<u64>,
-    /// How often it is looked at even if no event came.
-    pub sweep_interval: Option<Duration>,
     /// How long shipping at a graceful stop may take for this database.
     pub shutdown_timeout: Option<Duration>,
     /// Restore it when its file is missing.
@@ -129,7 +132,6 @@ impl DatabaseConfig {
             busy_timeout: None,
             checkpoint_pages: None,
             wal_limit: None,
-            sweep_interval: None,
             shutdown_timeout: None,
             restore_if_missing: false,
         }

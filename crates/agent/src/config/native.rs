@@ -17,6 +17,7 @@ pub(crate) fn read(tree: Node, file: &Path, here: &Path) -> Result<Config, Locat
     let vault = top.text("vault")?;
     let s3 = top.section("s3")?.map(|section| s3::read_native(section, here)).transpose()?.unwrap_or_default();
     let shutdown_timeout = top.positive_duration("shutdown-timeout")?.map_or(SHUTDOWN_TIMEOUT, |at| at.value);
+    let sweep_interval = top.positive_duration("sweep-interval")?.map(|at| at.value);
     let exec = top.text("exec")?.map(|at| exec_command(&at)).transpose()?;
     let (mut log_level, mut log_format) = (None, None);
     if let Some(mut logging) = top.section("logging")? {
@@ -37,6 +38,7 @@ pub(crate) fn read(tree: Node, file: &Path, here: &Path) -> Result<Config, Locat
         format: Format::Seawall,
         databases,
         shutdown_timeout,
+        sweep_interval,
         log_level: log_level.map(|at| at.value),
         log_format: log_format.map(|at| at.value),
         exec,
@@ -80,7 +82,6 @@ fn read_database(
         busy_timeout: fields.duration("busy-timeout")?.map(|at| at.value),
         checkpoint_pages: fields.count("checkpoint-pages")?.map(|at| at.value),
         wal_limit: fields.size("wal-limit")?.map(|at| at.value),
-        sweep_interval: fields.positive_duration("sweep-interval")?.map(|at| at.value),
         shutdown_timeout: None,
         restore_if_missing: fields.flag("restore-if-missing")?.is_some_and(|at| at.value),
         line,
@@ -123,3 +124,7 @@ pub(crate) fn exec_command(At { line, value }: &At<String>) -> Result<ExecComman
         Problem::Value { key: "exec".into(), expected: failure.cause, found: format!("\"{value}\"") }.at(*line)
     })
 }
+
+#[cfg(test)]
+#[path = "native_tests.rs"]
+mod tests;

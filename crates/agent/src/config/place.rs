@@ -42,8 +42,9 @@ pub(crate) fn with_settings(
     precedence: Precedence,
 ) -> Result<VaultUrl, Failure> {
     let VaultUrl::S3(mut s3) = url else { return Ok(url) };
+    let of_url = s3.clone();
     for (name, value) in settings {
-        if precedence == Precedence::Setting || !s3::is_set(&s3, name) {
+        if precedence == Precedence::Setting || !s3::is_set(&of_url, name) {
             s3.set(name, value)?;
         }
     }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use seawall_agent::config::{Config, DatabaseConfig, SHUTDOWN_TIMEOUT, read_place};
+use seawall_agent::config::{Config, DatabaseConfig, SHUTDOWN_TIMEOUT, SWEEP_INTERVAL, read_place};
 use seawall_agent::{ExecCommand, Job, Level, LogFormat, Member, Opener, Outcome, Signals, Summary, protect};
 use seawall_core::{Failure, Point, Shutdown};
 use serde_json::json;
@@ -34,6 +34,7 @@ pub(crate) fn run(arguments: &ReplicateArguments, common: &Common, edge: &Edge) 
 struct Plan {
     databases: Vec<DatabaseConfig>,
     job: Job,
+    sweep_interval: Duration,
     log_level: Option<Level>,
     log_format: Option<LogFormat>,
     warnings: Vec<String>,
@@ -78,6 +79,7 @@ impl Plan {
         Ok(Self {
             databases: vec![DatabaseConfig::new(name, path, vault)],
             job: Job { once: false, exec: None, bound: SHUTDOWN_TIMEOUT },
+            sweep_interval: SWEEP_INTERVAL,
             log_level: None,
             log_format: None,
             warnings: Vec::new(),
@@ -94,6 +96,7 @@ impl Plan {
         Ok(Self {
             databases: config.databases,
             job: Job { once: false, exec: config.exec, bound: config.shutdown_timeout },
+            sweep_interval: config.sweep_interval.unwrap_or(SWEEP_INTERVAL),
             log_level: config.log_level,
             log_format: config.log_format,
             warnings: config.warnings.into_iter().map(warning).collect(),
@@ -107,9 +110,9 @@ async fn carry_out(plan: &Plan, edge: &Edge) -> Result<Summary, Failure> {
     let first = signals.first();
     let forwarding = tokio::spawn(signals.forward(shutdown.clone(), plan.job.exec.is_some()));
 
-    let mut opener = Opener::new(edge.environment.clone());
+    let mut opener = Opener::new(edge.environment.clone(), runtime::PROTECTING / 2);
     if !plan.job.once {
-        opener.watch();
+        opener.watch(plan.sweep_interval);
     }
     let mut members = Vec::with_capacity(plan.databases.len());
     for database in &plan.databases {

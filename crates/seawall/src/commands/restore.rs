@@ -35,7 +35,7 @@ pub(crate) fn run(arguments: &RestoreArguments, edge: &Edge, json: bool) -> Resu
         let document = json!({ "skipped": true, "output": request.output });
         return Ok(Output::done(format!("{path} exists; nothing was restored\n"), &document));
     }
-    let opener = Opener::new(edge.environment.clone());
+    let opener = Opener::new(edge.environment.clone(), runtime::working());
     let progress = progress(edge, json);
     let restored = runtime::run(async { source.open(&opener).await?.restore(&request, progress).await })?;
     Ok(Output::done(render(&restored), &document(&restored)))

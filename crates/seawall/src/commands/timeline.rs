@@ -13,7 +13,7 @@ use crate::{runtime, table};
 /// Runs the command.
 pub(crate) fn run(arguments: &SourceArguments, edge: &Edge) -> Result<Output, Failure> {
     let source = Source::find(&arguments.source, &arguments.config, edge)?;
-    let opener = Opener::new(edge.environment.clone());
+    let opener = Opener::new(edge.environment.clone(), runtime::working());
     let (vault, timeline) = runtime::run(async {
         let engine = source.open(&opener).await?;
         Ok((engine.describe().vault, engine.timeline().await?))

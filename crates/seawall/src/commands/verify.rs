@@ -15,7 +15,7 @@ use crate::{runtime, table};
 /// Runs the command.
 pub(crate) fn run(arguments: &VerifyArguments, edge: &Edge, json: bool) -> Result<Output, Failure> {
     let source = Source::find(&arguments.source, &arguments.config, edge)?;
-    let opener = Opener::new(edge.environment.clone());
+    let opener = Opener::new(edge.environment.clone(), runtime::working());
     let progress = progress(edge, json);
     let (vault, verification) = runtime::run(async {
         let engine = source.open(&opener).await?;

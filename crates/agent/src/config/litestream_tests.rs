@@ -1,0 +1,257 @@
+//! Every key of a `litestream.yml`: what it does here, or why it is refused.
+
+use std::path::Path;
+use std::time::Duration;
+
+use seawall_vault::VaultUrl;
+
+use crate::config::{Config, ConfigError, Surroundings};
+
+fn parse_with(text: &str, variables: &[(&str, &str)], expand: bool) -> Result<Config, ConfigError> {
+    let environment = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    let surroundings = Surroundings { environment: &environment, directory: Path::new("/work"), pid: 42 };
+    Config::parse(Path::new("/etc/litestream.yml"), text, &surroundings, expand)
+}
+
+fn parse(text: &str) -> Result<Config, ConfigError> {
+    parse_with(text, &[("HOME", "/home/me")], true)
+}
+
+/// What a key at one of the three places leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    /// It is taken, silently.
+    Taken,
+    /// It is taken with a warning.
+    Warned,
+    /// It is refused with this code.
+    Refused(&'static str),
+}
+use Verdict::{Refused, Taken, Warned};
+
+const UNSUPPORTED: Verdict = Refused("config.unsupported");
+const VALUE: Verdict = Refused("config.value");
+
+#[track_caller]
+fn judge(text: &str, expected: Verdict) {
+    let verdict = match parse(text) {
+        Ok(config) if config.warnings.is_empty() => Taken,
+        Ok(_) => Warned,
+        Err(error) => Refused(seawall_core::Failure::from(error).code),
+    };
+    assert_eq!(verdict, expected, "{text}");
+}
+
+#[test]
+fn keys_at_the_top() {
+    for (key, verdict) in [
+        ("addr: ':9090'", UNSUPPORTED),
+        ("addr: ''", Taken),
+        ("addr:", Taken),
+        ("socket: { enabled: false, path: /s, permissions: 0600 }", Taken),
+        ("socket: { enabled: true }", UNSUPPORTED),
+        ("socket: { path: /s }", Taken),
+        ("levels: [{ interval: 5m }]", UNSUPPORTED),
+        ("snapshot: { interval: 24h }", UNSUPPORTED),
+        ("snapshot: { retention: 24h }", UNSUPPORTED),
+        ("validation: { interval: 1h }", UNSUPPORTED),
+        ("validation: { interval: 0s }", Taken),
+        ("l0-retention: 5m", UNSUPPORTED),
+        ("l0-retention: 0", Taken),
+        ("l0-retention-check-interval: 15s", Taken),
+        ("verify-compaction: true", UNSUPPORTED),
+        ("verify-compaction: false", Taken),
+        ("retention: { enabled: false }", Taken),
+        ("retention: { enabled: true }", UNSUPPORTED),
+        ("heartbeat-url: https://beat.example", UNSUPPORTED),
+        ("heartbeat-url: ''", Taken),
+        ("heartbeat-interval: 5m", Taken),
+        ("exec: myserver", Taken),
+        ("logging: { level: DEBUG, type: json, stderr: true, source: false }", Taken),
+        ("logging: { type: text }", Taken),
+        ("logging: { type: pretty }", UNSUPPORTED),
+        ("logging: { type: loud }", VALUE),
+        ("logging: { stderr: false }", Warned),
+        ("logging: { source: true }", UNSUPPORTED),
+        ("logging: { colour: red }", Warned),
+        ("mcp-addr: ':3001'", UNSUPPORTED),
+        ("shutdown-sync-timeout: 10s", Taken),
+        ("shutdown-sync-interval: 500ms", Taken),
+        ("shutdown-timeout: 10s", Taken),
+        ("access-key-id: a\nsecret-access-key: b", Taken),
+        ("sync-interval: 5s", Taken),
+        ("colour: red", Warned),
+    ] {
+        judge(&format!("{key}\ndbs:\n  - path: /a.db\n    replica: {{ path: /r }}\n"), verdict);
+    }
+}
+
+#[test]
+fn keys_of_a_database() {
+    for (key, verdict) in [
+        ("dir: /data", UNSUPPORTED),
+        ("pattern: '*.db'", UNSUPPORTED),
+        ("recursive: true", UNSUPPORTED),
+        ("watch: true", UNSUPPORTED),
+        ("meta-dir: /m", UNSUPPORTED),
+        ("meta-path: /m", Taken),
+        ("monitor-interval: 1s", Taken),
+        ("monitor-interval: often", VALUE),
+        ("checkpoint-interval: 1m", Warned),
+        ("checkpoint-interval: 0s", Taken),
+        ("busy-timeout: 1s", Taken),
+        ("min-checkpoint-page-count: 1000", Taken),
+        ("min-checkpoint-page-count: 0", VALUE),
+        ("truncate-page-n: 500000", Warned),
+        ("max-sync-wal-bytes: 67108864", Taken),
+        ("snapshot: { interval: 24h }", UNSUPPORTED),
+        ("restore-if-db-not-exists: true", Taken),
+        ("replicas: [{ path: /other }]", Refused("config.contradiction")),
+        ("colour: red", Warned),
+    ] {
+        judge(&format!("dbs:\n  - path: /a.db\n    replica: {{ path: /r }}\n    {key}\n"), verdict);
+    }
+}
+
+#[test]
+fn keys_of_a_replica() {
+    const MISSING: Verdict = Refused("config.missing-key");
+    const CONTRADICTION: Verdict = Refused("config.contradiction");
+    for (replica, verdict) in [
+        ("{ path: /r }", Taken),
+        ("{ type: file, path: /r }", Taken),
+        ("{ url: 'file:///r' }", Taken),
+        ("{ url: 's3://b/p' }", Taken),
+        ("{ type: s3, bucket: b, path: p }", Taken),
+        ("{ type: s3, bucket: b, path: p, name: old, sync-interval: 5s, validation-interval: 1h }", Taken),
+        ("{ type: s3, bucket: b, path: p, max-sync-ltx-files: 256, auto-recover: true }", Taken),
+        ("{ url: 's3://b/p', region: eu-1, endpoint: 'https://h', force-path-style: true }", Taken),
+        ("{ url: 's3://b/p', access-key-id: a, secret-access-key: b, skip-verify: false }", Taken),
+        ("{ url: 's3://b/p', sign-payload: true, sign-accept-encoding: true, require-content-md5: true }", Taken),
+        ("{ url: 's3://b/p', put-object-content-md5: true, storage-class: X, part-size: 5MiB, concurrency: 5 }", Taken),
+        ("{ url: 's3://b/p', sse-kms-key-id: k }", Taken),
+        ("{ url: 's3://b/p', part-size: 1KB }", Refused("config.vault")),
+        ("{ url: 's3://b/p', access-key-id: a }", Refused("config.vault")),
+        ("{ url: 's3://b' }", Refused("config.vault")),
+        ("{ sync-interval: 0s, path: /r }", VALUE),
+        ("{ url: 'elsewhere' }", VALUE),
+        ("{ type: tape, path: /r }", VALUE),
+        ("{}", MISSING),
+        ("{ type: s3, path: p }", MISSING),
+        ("{ url: 's3://b/p', path: p }", CONTRADICTION),
+        ("{ url: 's3://b/p', bucket: b }", CONTRADICTION),
+        ("{ type: file, url: 's3://b/p' }", CONTRADICTION),
+        ("{ url: 'gs://b/p' }", UNSUPPORTED),
+        ("{ url: 'abs://b/p' }", UNSUPPORTED),
+        ("{ url: 'sftp://h/p' }", UNSUPPORTED),
+        ("{ url: 'webdavs://h/p' }", UNSUPPORTED),
+        ("{ url: 'nats://h/b' }", UNSUPPORTED),
+        ("{ url: 'oss://b/p' }", UNSUPPORTED),
+        ("{ type: gs, bucket: b }", UNSUPPORTED),
+        ("{ type: sftp, host: h }", UNSUPPORTED),
+        ("{ path: /r, age: { identities: [x] } }", UNSUPPORTED),
+        ("{ path: /r, account-key: x }", UNSUPPORTED),
+        ("{ path: /r, key-path: x }", UNSUPPORTED),
+        ("{ path: /r, webdav-url: x }", UNSUPPORTED),
+        ("{ path: /r, creds: x }", UNSUPPORTED),
+        ("{ path: /r, timeout: 10s }", UNSUPPORTED),
+        ("{ path: /r, colour: red }", Warned),
+    ] {
+        judge(&format!("dbs:\n  - path: /a.db\n    replica: {replica}\n"), verdict);
+    }
+}
+
+#[test]
+fn one_replica_each() {
+    judge("dbs:\n  - path: /a.db\n", Refused("config.missing-key"));
+    judge("dbs:\n  - path: /a.db\n    replicas: []\n", Refused("config.missing-key"));
+    judge("dbs:\n  - path: /a.db\n    replicas: [{ path: /r }]\n", Taken);
+    judge("dbs:\n  - path: /a.db\n    replicas: [{ path: /r }, { path: /s }]\n", Refused("config.contradiction"));
+    judge("dbs:\n  - replica: { path: /r }\n", Refused("config.missing-key"));
+    let two = |other: &str| format!("dbs:\n  - {{path: /a.db, replica: {{path: /r}}}}\n  - {{{other}}}\n");
+    judge(&two("path: /./a.db, replica: {path: /s}"), Refused("config.duplicate"));
+    judge(&two("path: /b.db, replica: {path: /r}"), Refused("config.duplicate"));
+    judge(&two("path: /b.db, replica: {path: /s}"), Taken);
+    judge("dbs:\n", Taken);
+}
+
+#[test]
+fn what_is_taken_has_its_effect() {
+    let config = parse(
+        "access-key-id: $ID\nsecret-access-key: ${SECRET}\nregion: eu-1\nsync-interval: 9s\nshutdown-timeout: 20s\n\
+         shutdown-sync-timeout: 7s\nlogging: { level: WARN, type: json }\nexec: server\ndbs:\n  \
+         - path: sqlite3://app.db\n    meta-path: ~/meta\n    busy-timeout: 3s\n    min-checkpoint-page-count: 50\n    \
+         restore-if-db-not-exists: true\n    replica: { url: 's3://b/p', sync-interval: 2s }\n  \
+         - path: ~/b.db\n    replica: { type: s3, bucket: c, path: /q/, region: us-2 }\n  \
+         - path: /c.db\n    replica: { path: ~/r }\n",
+    );
+    // The variables are not set: half of a pair of credentials would be an error, none is not.
+    let config = config.expect("a configuration");
+    assert_eq!(config.shutdown_timeout, Duration::from_secs(20));
+    assert_eq!(config.log_level, Some(crate::Level::Warn));
+    assert_eq!(config.log_format, Some(crate::LogFormat::Json));
+    assert!(config.exec.is_some());
+    let [first, second, third] = config.databases.as_slice() else { panic!("{config:?}") };
+    assert_eq!(first.path, Path::new("/work/app.db"));
+    assert_eq!(first.state_dir.as_deref(), Some(Path::new("/home/me/meta/seawall")));
+    assert_eq!(first.busy_timeout, Some(Duration::from_secs(3)));
+    assert_eq!(first.checkpoint_pages, Some(50));
+    assert_eq!(first.sync_interval, Some(Duration::from_secs(2)));
+    assert_eq!(first.shutdown_timeout, Some(Duration::from_secs(7)));
+    assert!(first.restore_if_missing);
+    assert_eq!(second.path, Path::new("/home/me/b.db"));
+    assert_eq!(second.sync_interval, Some(Duration::from_secs(9)), "the default for all");
+    assert_eq!(second.vault.to_string(), "s3://c/q");
+    let region = |vault: &VaultUrl| match vault {
+        VaultUrl::S3(s3) => s3.region.clone(),
+        _ => None,
+    };
+    assert_eq!(region(&first.vault).as_deref(), Some("eu-1"));
+    assert_eq!(region(&second.vault).as_deref(), Some("us-2"));
+    assert_eq!(third.vault.to_string(), "file:///home/me/r");
+}
+
+#[test]
+fn variables() {
+    let text = "dbs:\n  - path: $DB\n    replica:\n      url: s3://b/${DB}-$PID\n";
+    let config = parse_with(text, &[("DB", "x")], true).expect("a configuration");
+    assert_eq!(config.databases[0].path, Path::new("/work/x"));
+    assert_eq!(config.databases[0].vault.to_string(), "s3://b/x-42");
+    let config = parse_with(text, &[("DB", "x")], false).expect("a configuration");
+    assert_eq!(config.databases[0].path, Path::new("/work/$DB"));
+    // A variable may hold a whole value with what YAML needs around it, as with Litestream.
+    let text = "dbs:\n  - path: /a.db\n    replica: $REPLICA\n";
+    let config = parse_with(text, &[("REPLICA", "{ path: /r }")], true).expect("a configuration");
+    assert_eq!(config.databases[0].vault.to_string(), "file:///r");
+}
+
+#[test]
+fn litestreams_own_variables_fill_in() {
+    let text = "dbs:\n  - path: /a.db\n    replica: { url: 's3://b/p' }\n";
+    let ours = [
+        ("LITESTREAM_ACCESS_KEY_ID", "id"),
+        ("LITESTREAM_SECRET_ACCESS_KEY", "hush"),
+        ("LITESTREAM_S3_ENDPOINT", "https://h"),
+    ];
+    for (more, keys) in [(None, true), (Some(("AWS_ACCESS_KEY_ID", "x")), false)] {
+        let variables: Vec<_> = ours.into_iter().chain(more).collect();
+        let config = parse_with(text, &variables, true).expect("a configuration");
+        let VaultUrl::S3(s3) = &config.databases[0].vault else { panic!("{config:?}") };
+        assert_eq!(
+            s3.access_key_id.is_some() && s3.secret_access_key.is_some(),
+            keys,
+            "AWS's own variables come first"
+        );
+        assert_eq!(s3.endpoint.as_deref(), Some("https://h"));
+        assert!(!format!("{config:?}").contains("hush"));
+    }
+}
+
+#[test]
+fn unknown_keys_are_warnings_with_line_and_nearest_key() {
+    let config = parse("dbs:\n  - path: /a.db\n    replica:\n      path: /r\n      sync-intervall: 1s\n");
+    let warnings = config.expect("a configuration").warnings;
+    let [warning] = warnings.as_slice() else { panic!("{warnings:?}") };
+    assert_eq!(warning.line, 5);
+    assert!(warning.text.contains("sync-intervall") && warning.text.contains("\"sync-interval\""), "{warning:?}");
+}

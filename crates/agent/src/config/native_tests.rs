@@ -1,0 +1,109 @@
+//! What our own format takes and refuses.
+
+use std::path::Path;
+
+use super::*;
+use crate::config::{ConfigError, Surroundings};
+
+fn parse(text: &str) -> Result<Config, ConfigError> {
+    let variables = [("DATA", "/data"), ("KEY", "hush")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let environment = variables.into_iter().collect();
+    let surroundings = Surroundings { environment: &environment, directory: Path::new("/work"), pid: 42 };
+    Config::parse(Path::new("/etc/seawall.yml"), text, &surroundings, true)
+}
+
+#[test]
+fn everything_there_is() {
+    let config = parse(
+        "vault: s3://bucket/all
+s3:
+  endpoint: https://minio.example
+  region: eu-1
+  access-key-id: ${KEY}
+  secret-access-key: ${KEY}
+shutdown-timeout: 10s
+sweep-interval: 2m
+logging: { level: debug, type: json }
+exec: myserver --port 80
+databases:
+  - path: ${DATA}/app.db
+  - path: other.db
+    name: second
+    vault: file:///backup/second
+    state-dir: state
+    sync-interval: 500ms
+    busy-timeout: 2s
+    checkpoint-pages: 500
+    wal-limit: 64MiB
+    restore-if-missing: true
+  - path: /third.db
+    vault: s3://elsewhere/third
+    s3: { region: us-2 }
+",
+    )
+    .expect("a configuration");
+    assert_eq!(config.shutdown_timeout.as_secs(), 10);
+    assert_eq!(config.sweep_interval.map(|span| span.as_secs()), Some(120));
+    assert_eq!(config.log_level, Some(crate::Level::Debug));
+    assert_eq!(config.log_format, Some(crate::LogFormat::Json));
+    assert!(config.exec.is_some() && config.warnings.is_empty());
+
+    let [first, second, third] = config.databases.as_slice() else { panic!("{config:?}") };
+    assert_eq!((first.name.as_str(), first.path.as_path()), ("app", Path::new("/data/app.db")));
+    assert_eq!(first.vault.to_string(), "s3://bucket/all/app?endpoint=https://minio.example");
+    assert_eq!((first.sync_interval, first.state_dir.as_ref()), (None, None));
+    assert_eq!((second.name.as_str(), second.path.as_path()), ("second", Path::new("/etc/other.db")));
+    assert_eq!(second.vault.to_string(), "file:///backup/second");
+    assert_eq!(second.state_dir.as_deref(), Some(Path::new("/etc/state")));
+    assert_eq!(second.sync_interval.map(|span| span.as_millis()), Some(500));
+    assert_eq!(second.busy_timeout.map(|span| span.as_secs()), Some(2));
+    assert_eq!((second.checkpoint_pages, second.wal_limit), (Some(500), Some(64 << 20)));
+    assert!(second.restore_if_missing && !first.restore_if_missing);
+    let VaultUrl::S3(s3) = &third.vault else { panic!("{third:?}") };
+    assert_eq!(s3.region.as_deref(), Some("us-2"), "its own setting wins");
+    assert_eq!(s3.endpoint.as_deref(), Some("https://minio.example"), "the rest is common");
+    assert!(!format!("{config:?}").contains("hush"), "secrets are not shown");
+}
+
+#[test]
+fn what_is_wrong_has_a_code_and_a_line() {
+    for (text, code, line) in [
+        ("databases: [\n", "config.syntax", 2),
+        ("databases:\n  - path: /a.db\n    vault: /v\n    vault: /w\n", "config.syntax", 4),
+        ("", "config.missing-key", 1),
+        ("databases:\n  - path: /a.db\n", "config.missing-key", 2),
+        ("vault: /v\ndatabases:\n  - name: a\n", "config.missing-key", 3),
+        ("vault: /v\ndatabases:\n  - path: /a.db\n    pth: x\n", "config.unknown-key", 4),
+        ("vault: /v\ndatabases: []\nretention: 5d\n", "config.unknown-key", 3),
+        ("vault: /v\ndatabases: []\nlogging:\n  colour: red\n", "config.unknown-key", 4),
+        ("vault: /v\ndatabases: []\nlogging: { level: loud }\n", "config.value", 3),
+        ("vault: /v\ndatabases: { path: /a.db }\n", "config.value", 2),
+        ("vault: /v\ndatabases:\n  - path: /a.db\n    sync-interval: 5\n", "config.value", 4),
+        ("vault: /v\ndatabases:\n  - path: /a.db\n    sync-interval: 0s\n", "config.value", 4),
+        ("vault: /v\ndatabases:\n  - path: /a.db\n    wal-limit: 64\n", "config.value", 4),
+        ("vault: /v\ndatabases:\n  - path: /a.db\n    checkpoint-pages: -1\n", "config.value", 4),
+        ("vault: /v\ndatabases:\n  - path: /a.db\n    name: a/b\n", "config.value", 4),
+        ("vault: /v\ndatabases:\n  - path: /a.db\n  - path: /x/../a.db\n    name: b\n", "config.duplicate", 4),
+        ("vault: /v\ndatabases:\n  - path: /a.db\n  - path: /b/a.db\n", "config.duplicate", 4),
+        ("databases:\n  - {path: /a.db, vault: /v}\n  - {path: /b.db, vault: /v}\n", "config.duplicate", 3),
+        ("vault: ${NOWHERE}/v\ndatabases: []\n", "config.undefined-variable", 1),
+        ("databases:\n  - path: /a.db\n    vault: gopher://x\n", "config.vault", 3),
+        ("databases:\n  - path: /a.db\n    vault: s3://b/a\n    s3: { region: x, part-size: 1B }\n", "config.vault", 4),
+        ("databases:\n  - path: /a.db\n    vault: /v\n    s3: { region: x }\n", "config.contradiction", 4),
+        ("databases:\n  - path: /a.db\n    vault: s3://b/a\n    s3: { regoin: x }\n", "config.unknown-key", 4),
+        ("vault: /v\ndatabases: []\nexec: \"open 'quote\"\n", "config.value", 3),
+    ] {
+        let failure = seawall_core::Failure::from(parse(text).expect_err(text));
+        assert_eq!(failure.code, code, "{text}: {failure}");
+        assert_eq!(failure.object, format!("/etc/seawall.yml:{line}"), "{text}: {failure}");
+        assert!(!failure.next.is_empty());
+    }
+}
+
+#[test]
+fn an_unknown_key_is_told_with_the_nearest_known_one() {
+    let text = "vault: /v\ndatabases:\n  - path: /a.db\n    sync-intervall: 2s\n";
+    let failure = seawall_core::Failure::from(parse(text).expect_err("an unknown key"));
+    assert!(failure.cause.contains("\"sync-intervall\""), "{failure}");
+    assert_eq!(failure.next, "did you mean \"sync-interval\"?");
+}
