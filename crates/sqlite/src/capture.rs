@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::identity::{Stamp, WalPosition};
 use crate::pages::PageSet;
 use crate::ship::Shipment;
-use crate::source::Source;
+use crate::source::{PageReader, Source};
 use crate::spool::Spool;
 use crate::state::Position;
 use crate::survey::next_txid;
@@ -139,11 +139,10 @@ fn object_header(after: &Position, min: Txid, stamp: Stamp, range: Option<&WalRa
     header
 }
 
-/// A complete state of the database, frozen until the read lock is let go.
+/// A complete state of the database.
 pub(crate) struct Base {
     pages: PageSet,
-    reader: crate::source::PageReader,
-    salts: Option<crate::wal::Salts>,
+    reader: PageReader,
     range: Option<WalRange>,
     stamp: Stamp,
     /// The position once the base is durable.
@@ -157,7 +156,7 @@ impl Base {
             header: object_header(&self.after, min, self.stamp, self.range.as_ref()),
             pages: self.pages.clone(),
             reader: self.reader.clone(),
-            salts: self.salts,
+            salts: self.range.as_ref().filter(|range| range.end > range.start).map(|range| range.header.salts),
         }
     }
 
@@ -174,62 +173,37 @@ impl Base {
     }
 }
 
-/// Freezes a complete state for TXID `txid`. `None` while the application holds the write lock.
+/// Takes stock of the complete state for TXID `txid`: what is committed in the WAL, and the database file for the rest.
 ///
-/// Under the barrier the WAL is copied into the database file. With all of it copied, the file alone is the state, and
-/// stays so while our read lock forbids any further copying; otherwise the WAL stays pinned and holds the rest.
-pub(crate) fn prepare_base(
-    source: &mut Source,
-    txid: Txid,
-    author: Author,
-    not_before: Moment,
-) -> Result<Option<Base>, Error> {
+/// The read lock makes this one state. Others may copy frames into the file only up to where our lock stands, and all
+/// of those are read from the WAL instead. If the WAL was copied completely before, nobody can copy any more, but a
+/// writer may restart it once: then the frames are overwritten, the shipment notices, and the next attempt reads a
+/// generation that can't be restarted.
+pub(crate) fn prepare_base(source: &mut Source, txid: Txid, author: Author, not_before: Moment) -> Result<Base, Error> {
     source.check_identity()?;
-    source.backfill()?;
-    let early = scan_generation(source, None)?;
-    let Some(barrier) = source.barrier()? else { return Ok(None) };
-    let scanned = scan_generation(source, early)?;
-    let complete = source.checkpoint_under(&barrier)?;
-    drop(barrier);
-    let moment = author.now.max(not_before);
     let page_size = source.page_size();
-    let (range, versions, commit) = match scanned {
-        Some((header, scan)) if !scan.is_empty() => {
+    let (range, set) = match source.wal_header()? {
+        Some(header) => {
+            let scan = source.scan(&header, Scan::new(HEADER_SIZE, header.chain), u64::MAX)?;
+            if !same_generation(source, &header)? {
+                return Err(Error::Restarted);
+            }
             let range = WalRange { start: HEADER_SIZE, end: scan.end, header, chain: scan.chain };
-            let commit = scan.commit;
-            (Some(range), if complete { Vec::new() } else { scan.newest() }, commit)
+            let commit = if scan.is_empty() { source.file_pages()? } else { scan.commit };
+            (Some(range), PageSet::whole(page_size, commit, scan.newest()))
         }
-        Some((header, scan)) => {
-            let range = WalRange { start: HEADER_SIZE, end: HEADER_SIZE, header, chain: scan.chain };
-            (Some(range), Vec::new(), source.file_pages()?)
-        }
-        None => (None, Vec::new(), source.file_pages()?),
+        None => (None, PageSet::whole(page_size, source.file_pages()?, Vec::new())),
     };
     let after = Position {
         txid,
-        moment,
+        moment: author.now.max(not_before),
         page_size,
-        commit,
+        commit: set.commit(),
         wal: range.as_ref().map(WalRange::after),
         file: Some(source.identity()),
         held: true,
     };
-    let salts = range.as_ref().filter(|_| !versions.is_empty()).map(|range| range.header.salts);
-    let pages = PageSet::whole(page_size, commit, versions);
-    Ok(Some(Base { pages, reader: source.pages()?, salts, range, stamp: author.stamp, after }))
-}
-
-/// Scans a generation from its beginning, going on from an earlier scan of the same one.
-fn scan_generation(source: &mut Source, early: Option<(WalHeader, Scan)>) -> Result<Option<(WalHeader, Scan)>, Error> {
-    let Some(header) = source.wal_header()? else { return Ok(None) };
-    let scan = match early {
-        Some((before, mut scan)) if before == header => {
-            scan.settle();
-            scan
-        }
-        _ => Scan::new(HEADER_SIZE, header.chain),
-    };
-    Ok(Some((header, source.scan(&header, scan, u64::MAX)?)))
+    Ok(Base { pages: set, reader: source.pages()?, range, stamp: author.stamp, after })
 }
 
 /// What a seal did.

@@ -29,8 +29,6 @@ pub(crate) enum Break {
     WalRewound,
     /// The WAL was restarted while nobody held it.
     WalRestarted,
-    /// The store was away for longer than the WAL could be kept.
-    GaveUp,
 }
 
 impl Break {
@@ -45,7 +43,6 @@ impl Break {
             Self::WalGone => "the WAL was checkpointed and removed while Seawall was not running",
             Self::WalRewound => "the WAL holds other frames where the last capture ended, as after a power cut",
             Self::WalRestarted => "the WAL was checkpointed and overwritten while Seawall was not holding it",
-            Self::GaveUp => "the vault was away for longer than changes could be kept",
         }
     }
 }
@@ -121,6 +118,8 @@ pub(crate) struct Observed {
     pub(crate) header: Option<WalHeader>,
     /// Salts and chain of the frame that ends at the captured offset, as far as the file reaches.
     pub(crate) frame: Option<(Salts, Chain)>,
+    /// Salts of the frame that begins there.
+    pub(crate) next: Option<Salts>,
 }
 
 /// Does the WAL go on from the captured place?
@@ -158,7 +157,8 @@ pub(crate) fn judge(captured: &Captured, now: &Observed) -> Verdict {
     if wal.salts != header.salts {
         // While the read lock stands, a generation that holds a frame can't be restarted; empty ones can, any
         // number of times, when an application checkpoints without writing.
-        return if captured.held { from_start } else { Verdict::Base(Break::WalRestarted) };
+        let safe = captured.held || restarted_once_behind(&wal, &header, now);
+        return if safe { from_start } else { Verdict::Base(Break::WalRestarted) };
     }
     if wal.offset <= HEADER_SIZE {
         return match wal.chain {
@@ -173,6 +173,17 @@ pub(crate) fn judge(captured: &Captured, now: &Observed) -> Verdict {
         (Some((salts, _)), None) if salts == wal.salts => Verdict::ComparePages,
         _ => Verdict::Base(Break::WalRewound),
     }
+}
+
+/// Whether the WAL was restarted exactly once, and right behind the captured place, though nobody held it.
+///
+/// The first salt counts restarts. A new generation overwrites the file from its beginning; as long as it hasn't
+/// reached the last captured frame, the file still shows where the old one ended: a frame of the old generation
+/// behind the captured place would stand there.
+fn restarted_once_behind(wal: &WalPosition, header: &WalHeader, now: &Observed) -> bool {
+    let once = wal.salts.0.wrapping_add(1) == header.salts.0;
+    let intact = wal.chain.is_some() && now.frame == wal.chain.map(|chain| (wal.salts, chain));
+    once && intact && now.next != Some(wal.salts)
 }
 
 #[cfg(test)]
@@ -196,7 +207,8 @@ mod tests {
     fn does_the_wal_go_on() {
         let far = HEADER_SIZE + 4120;
         let captured = Captured { wal: at(far, Some(END)), page_size: 4096, file: Some(FILE), held: false };
-        let now = Observed { file: FILE, page_size: 4096, header: Some(header(5)), frame: Some((Salts(5, 99), END)) };
+        let frame = Some((Salts(5, 99), END));
+        let now = Observed { file: FILE, page_size: 4096, header: Some(header(5)), frame, next: None };
         let held = Captured { held: true, ..captured };
         let start = |salt| Verdict::Continue { offset: HEADER_SIZE, chain: Chain(salt, 1) };
         let cases = [
@@ -206,7 +218,26 @@ mod tests {
             ("page size", captured, Observed { page_size: 512, ..now }, Verdict::Base(Break::PageSize)),
             ("no WAL", captured, Observed { header: None, ..now }, Verdict::Base(Break::WalGone)),
             ("no WAL, held", held, Observed { header: None, ..now }, Verdict::Idle),
-            ("restart", captured, Observed { header: Some(header(6)), ..now }, Verdict::Base(Break::WalRestarted)),
+            ("restart right behind", captured, Observed { header: Some(header(6)), ..now }, start(6)),
+            (
+                "restart after more frames",
+                captured,
+                Observed { header: Some(header(6)), next: Some(Salts(5, 99)), ..now },
+                Verdict::Base(Break::WalRestarted),
+            ),
+            (
+                "restart, overwritten already",
+                captured,
+                Observed { header: Some(header(6)), frame: Some((Salts(6, 99), END)), ..now },
+                Verdict::Base(Break::WalRestarted),
+            ),
+            (
+                "restart, file cut",
+                captured,
+                Observed { header: Some(header(6)), frame: None, ..now },
+                Verdict::Base(Break::WalRestarted),
+            ),
+            ("two restarts", captured, Observed { header: Some(header(7)), ..now }, Verdict::Base(Break::WalRestarted)),
             ("restart, held", held, Observed { header: Some(header(6)), ..now }, start(6)),
             ("empty restarts, held", held, Observed { header: Some(header(7)), ..now }, start(7)),
             ("short", captured, Observed { frame: None, ..now }, Verdict::Base(Break::WalRewound)),

@@ -39,8 +39,6 @@ pub(crate) enum Error {
     TargetExists { path: PathBuf, what: &'static str },
     #[error("{path}: the WAL grew past {limit} bytes while the vault was away")]
     GaveUp { path: PathBuf, limit: u64 },
-    #[error("{path}: the application holds the write lock")]
-    Busy { path: PathBuf },
     #[error("{vault}: no database was named")]
     NoSource { vault: String },
     #[error("the WAL was restarted while its pages were read")]
@@ -169,12 +167,6 @@ impl Error {
                 "sqlite.gave-up",
                 &path.display(),
                 "bring the vault back: protection begins anew with a full base, and the timeline shows the hole",
-            ),
-            Error::Busy { path } => fail(
-                Kind::Unavailable,
-                "sqlite.busy",
-                &path.display(),
-                "nothing: it is tried again when the application lets go of its lock",
             ),
             Error::NoSource { vault } => {
                 fail(Kind::Usage, "sqlite.no-source", vault, "name the database as well as the vault")

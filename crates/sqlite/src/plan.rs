@@ -124,7 +124,7 @@ mod tests {
         assert_eq!(chain(&files, 9), Ok(vec![(9, 1, 1), (2, 2, 8), (0, 9, 9)]));
         assert_eq!(chain(&files, 6), Ok(vec![(9, 1, 1), (1, 2, 5), (0, 6, 6)]));
         files.push(file(9, 1, 7));
-        assert_eq!(chain(&files, 9), Ok(vec![(9, 1, 7), (1, 6, 8), (0, 9, 9)]));
+        assert_eq!(chain(&files, 9), Ok(vec![(9, 1, 7), (0, 8, 8), (0, 9, 9)]));
         assert_eq!(chain(&files, 6), Ok(vec![(9, 1, 1), (1, 2, 5), (0, 6, 6)]));
     }
 

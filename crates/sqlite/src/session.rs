@@ -285,8 +285,7 @@ impl<'a> Session<'a> {
 
     async fn freeze(&mut self, txid: Txid, not_before: Moment) -> Result<capture::Base, Error> {
         let author = self.author();
-        let base = self.on_source(move |source| capture::prepare_base(source, txid, author, not_before)).await?;
-        base.ok_or_else(|| Error::Busy { path: self.engine.place().map(|(path, _)| path).unwrap_or_default() })
+        self.on_source(move |source| capture::prepare_base(source, txid, author, not_before)).await
     }
 
     /// Ships a capture and moves the position behind it. The same bytes are offered until the vault has them, so that
@@ -304,9 +303,10 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Empties the WAL once it is large enough. Everything in it is durable at this moment.
+    /// Empties the WAL once it is large enough. Everything in it is durable at this moment. Whoever only takes one point
+    /// leaves the WAL as it is: an emptied one would be restarted, and the next point would need a base.
     async fn empty_wal(&mut self, position: Position) -> Result<(), Error> {
-        let Some(wal) = position.wal else { return Ok(()) };
+        let Some(wal) = position.wal.filter(|_| self.patience == Patience::Protecting) else { return Ok(()) };
         let pages = u64::from(self.engine.options().checkpoint_pages);
         if wal.offset < pages.saturating_mul(u64::from(position.page_size.get())) {
             return Ok(());
@@ -351,9 +351,11 @@ impl<'a> Session<'a> {
 
     /// After a failure: waits and returns `Ok` where it makes sense to repeat, the failure otherwise.
     async fn wait_after(&mut self, error: Error, backoff: &mut Duration) -> Result<(), Error> {
-        let repeatable = matches!(error, Error::Vault(_) | Error::Restarted | Error::Busy { .. });
-        if !repeatable || self.patience == Patience::Once && !matches!(error, Error::Restarted | Error::Busy { .. }) {
-            return Err(error);
+        match error {
+            // The WAL is another one now, and can't become yet another: look again at once.
+            Error::Restarted => return Ok(()),
+            Error::Vault(_) if self.patience == Patience::Protecting => {}
+            _ => return Err(error),
         }
         self.tell(Phase::Failing, Some(&error)).await;
         let limit = self.engine.options().wal_limit;

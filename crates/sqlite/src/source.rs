@@ -113,11 +113,6 @@ impl Source {
         self.page_size
     }
 
-    /// The path of the database.
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Which file this is.
     pub(crate) fn identity(&self) -> FileIdentity {
         self.identity
@@ -170,16 +165,20 @@ impl Source {
     /// The facts about the place that was captured last.
     pub(crate) fn observe(&mut self, captured: Option<&WalPosition>) -> Result<Observed, Error> {
         let header = self.wal_header()?;
-        let first = HEADER_SIZE + frame_size(self.page_size.get());
-        let frame = match captured.filter(|wal| wal.offset >= first) {
-            Some(wal) => self.frame_header(wal.offset - frame_size(self.page_size.get()))?,
-            None => None,
-        };
+        let (mut frame, mut next) = (None, None);
+        if let Some(wal) = captured {
+            let size = frame_size(self.page_size.get());
+            if wal.offset >= HEADER_SIZE + size {
+                frame = self.frame_header(wal.offset - size)?;
+            }
+            next = self.frame_header(wal.offset)?;
+        }
         Ok(Observed {
             file: self.identity,
             page_size: self.page_size.get(),
             header,
             frame: frame.map(|frame| (frame.salts, frame.chain)),
+            next: next.map(|next| next.salts),
         })
     }
 

@@ -41,10 +41,13 @@ async fn at_moment(vault: &Vault, files: &[Stored], moment: Moment) -> Result<Op
     let points = stretches(files).concat();
     // The first point behind the moment, by bisection: moments don't decrease within a vault (docs/formats.md).
     let (mut low, mut high) = (0, points.len());
+    let mut exact = None;
     while low < high {
         let middle = low + (high - low) / 2;
-        if moment_of(vault, files, points[middle]).await? <= moment {
+        let found = moment_of(vault, files, points[middle]).await?;
+        if found <= moment {
             low = middle + 1;
+            exact = (found == moment).then_some(points[middle]);
         } else {
             high = middle;
         }
@@ -57,7 +60,7 @@ async fn at_moment(vault: &Vault, files: &[Stored], moment: Moment) -> Result<Op
         };
         return Err(refuse(vault, &text, why, "see `seawall timeline` for what can be restored"));
     };
-    if let Some(next) = points.get(low) {
+    if let Some(next) = points.get(low).filter(|_| exact != Some(point)) {
         let holes = holes::list(vault).await?;
         check_hole(vault, &holes, &text, point, *next)?;
     }

@@ -186,12 +186,6 @@ impl Scan {
         true
     }
 
-    /// Forgets a transaction that is still open: it may be rolled back and overwritten before the next look.
-    pub(crate) fn settle(&mut self) {
-        self.versions.truncate(self.committed);
-        self.cursor = (self.end, self.chain);
-    }
-
     /// Whether no transaction was found.
     pub(crate) fn is_empty(&self) -> bool {
         self.commit == 0
@@ -204,7 +198,7 @@ impl Scan {
 
     /// The newest version of every page that exists after the last commit, in page order.
     pub(crate) fn newest(mut self) -> Vec<PageVersion> {
-        self.settle();
+        self.versions.truncate(self.committed);
         self.versions.retain(|version| version.page <= self.commit);
         self.versions.sort_unstable();
         let mut newest: Vec<PageVersion> = Vec::with_capacity(self.versions.len());

@@ -1,0 +1,7 @@
+//! The engine against real databases: every test ends in a restored database compared with a recorded state.
+
+#![allow(missing_docs, reason = "tests speak by their names")]
+
+mod histories_go_on;
+mod what_is_committed_comes_back;
+mod world;

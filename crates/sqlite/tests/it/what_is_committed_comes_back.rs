@@ -1,0 +1,123 @@
+//! Points, moments, shapes of databases: what was committed is what a restore gives.
+
+use rusqlite::Connection;
+use seawall_core::{Engine, Kind, Moment, Phase, Shutdown, When};
+
+use crate::world::{SCHEMA, START, Scene, content_of, insert, until};
+
+#[tokio::test]
+async fn every_point_equals_its_record() {
+    let scene = Scene::new();
+    let app = scene.app();
+    app.execute_batch(SCHEMA).expect("schema");
+    let mut records = Vec::new();
+    for round in 0..12 {
+        insert(&app, 1 + round * 3, 700);
+        if round == 5 {
+            app.execute_batch("DELETE FROM t WHERE id > 5; VACUUM").expect("shrunk");
+        }
+        records.push((scene.point().await, content_of(&app)));
+    }
+    assert_eq!(scene.level(9), ["0000000000000001-0000000000000001.ltx"]);
+    assert_eq!(scene.level(0).len(), 12);
+    for (point, record) in &records {
+        assert_eq!(&scene.restore(When::Position(point.position.clone())).await.expect("restored"), record);
+        assert_eq!(&scene.restore(When::Moment(point.moment)).await.expect("restored"), record);
+        let later = Moment::from_millis(point.moment.as_millis() + 999);
+        assert_eq!(&scene.restore(When::Moment(later)).await.expect("restored"), record);
+    }
+    assert_eq!(&scene.restore(When::Latest).await.expect("restored"), &records[11].1);
+    assert_eq!(scene.verify().await.findings, []);
+    let timeline = scene.engine().timeline().await.expect("a timeline");
+    assert_eq!((timeline.spans.len(), timeline.holes.len()), (1, 0));
+    assert_eq!(timeline.spans[0].points, 13);
+    let early = scene.restore(When::Moment(Moment::from_millis(START))).await.expect_err("before all");
+    assert_eq!((early.kind, early.code), (Kind::Refused, "sqlite.unreachable"));
+}
+
+#[tokio::test]
+async fn nothing_new_makes_no_object() {
+    let scene = Scene::new();
+    let app = scene.app();
+    app.execute_batch(SCHEMA).expect("schema");
+    let first = scene.point().await;
+    assert_eq!(scene.level(0), ["0000000000000002-0000000000000002.ltx"]);
+    assert_eq!(scene.point().await, first);
+    assert_eq!(scene.level(0).len(), 1);
+    assert_eq!(scene.restore(When::Latest).await.expect("restored"), content_of(&app));
+}
+
+#[tokio::test]
+async fn page_sizes_and_shapes() {
+    for page_size in [512, 1024, 4096, 16384, 65536] {
+        let scene = Scene::new();
+        let app = Connection::open(scene.database()).expect("opened");
+        app.execute_batch(&format!("PRAGMA page_size={page_size}; PRAGMA journal_mode=wal; {SCHEMA}")).expect("made");
+        scene.point().await;
+        insert(&app, 40, 3000);
+        scene.point().await;
+        app.execute_batch("DELETE FROM t WHERE id % 2; PRAGMA incremental_vacuum; VACUUM").expect("shrunk");
+        scene.point().await;
+        insert(&app, 300, 100);
+        scene.point().await;
+        assert_eq!(scene.restore(When::Latest).await.expect("restored"), content_of(&app), "page size {page_size}");
+    }
+}
+
+/// A rollback-journal database becomes a WAL database, and nothing else changes in it.
+#[tokio::test]
+async fn a_database_without_wal() {
+    let scene = Scene::new();
+    let app = Connection::open(scene.database()).expect("opened");
+    app.execute_batch(SCHEMA).expect("schema");
+    insert(&app, 10, 10);
+    let before = content_of(&app);
+    scene.point().await;
+    assert_eq!(scene.restore(When::Latest).await.expect("restored"), before);
+    assert_eq!(content_of(&app), before);
+}
+
+#[tokio::test]
+async fn a_large_base_and_a_large_transaction_are_streamed() {
+    let scene = Scene::new();
+    let app = scene.app();
+    app.execute_batch(SCHEMA).expect("schema");
+    insert(&app, 1200, 10_000);
+    scene.point().await;
+    insert(&app, 900, 10_000);
+    scene.point().await;
+    assert_eq!(scene.restore(When::Latest).await.expect("restored"), content_of(&app));
+}
+
+/// The running process: it keeps up with a writer across many seals, stops gracefully, and what it said to be
+/// protected is there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_running_engine_keeps_up_and_stops_gracefully() {
+    let scene = Scene::new();
+    let app = scene.app();
+    app.execute_batch(SCHEMA).expect("schema");
+    let engine = std::sync::Arc::new(scene.watching());
+    let shutdown = Shutdown::new();
+    let running = tokio::spawn({
+        let (engine, shutdown) = (engine.clone(), shutdown.clone());
+        async move { engine.run(&shutdown).await }
+    });
+    until("it protects", async || engine.status().await.is_ok_and(|status| status.phase == Phase::Protecting)).await;
+    for round in 0..300 {
+        insert(&app, 3, 2000);
+        if round % 50 == 0 {
+            scene.tick(1000);
+            until("it caught up", async || engine.status().await.is_ok_and(|status| status.lag_bytes == 0)).await;
+        }
+    }
+    insert(&app, 1, 1);
+    shutdown.begin();
+    running.await.expect("no panic").expect("a graceful stop");
+    assert_eq!(scene.restore(When::Latest).await.expect("restored"), content_of(&app));
+    assert_eq!(scene.level(9).len(), 1, "no base but the first was needed");
+    let wal = std::fs::read(scene.path("app.db-wal")).expect("a WAL");
+    assert_ne!(wal[12..16], [0; 4], "the WAL was emptied and begun anew");
+    let status = engine.status().await.expect("a status");
+    assert_eq!((status.phase, status.lag_bytes), (Phase::Stopped, 0));
+    assert_eq!(scene.verify().await.findings, []);
+}

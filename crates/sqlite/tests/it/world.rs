@@ -1,0 +1,195 @@
+//! A database, a vault, a clock: what every test needs.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
+
+use rusqlite::Connection;
+use seawall_core::{
+    Clock, Engine, Failure, Moment, NoProgress, Point, RestoreRequest, Restored, Shutdown, Verification, When,
+};
+use seawall_sqlite::{Options, Sqlite, Watcher, World};
+use seawall_vault::{FileStore, Policy, Store, Vault};
+use tempfile::TempDir;
+
+/// A clock that the test sets.
+#[derive(Debug)]
+pub(crate) struct HandClock(AtomicI64);
+
+impl Clock for HandClock {
+    fn now(&self) -> Moment {
+        Moment::from_millis(self.0.load(Ordering::SeqCst))
+    }
+}
+
+/// The scene of a test.
+pub(crate) struct Scene {
+    pub(crate) directory: TempDir,
+    pub(crate) clock: Arc<HandClock>,
+    pub(crate) store: Arc<dyn Store>,
+    random: Arc<AtomicU64>,
+}
+
+pub(crate) const START: i64 = 1_800_000_000_000;
+
+impl Scene {
+    /// A folder as vault.
+    pub(crate) fn new() -> Self {
+        let directory = tempfile::tempdir().expect("a folder");
+        let store = Arc::new(FileStore::new(directory.path().join("vault")));
+        Self::on(directory, store)
+    }
+
+    /// Any store as vault.
+    pub(crate) fn on(directory: TempDir, store: Arc<dyn Store>) -> Self {
+        let clock = Arc::new(HandClock(AtomicI64::new(START)));
+        Self { directory, clock, store, random: Arc::new(AtomicU64::new(1)) }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    pub(crate) fn database(&self) -> PathBuf {
+        self.path("app.db")
+    }
+
+    pub(crate) fn state_dir(&self) -> PathBuf {
+        self.path(".app.db-seawall")
+    }
+
+    pub(crate) fn tick(&self, millis: i64) {
+        self.clock.0.fetch_add(millis, Ordering::SeqCst);
+    }
+
+    pub(crate) fn vault(&self) -> Vault {
+        Vault::new(self.store.clone(), Policy::default())
+    }
+
+    pub(crate) fn options(&self) -> Options {
+        Options {
+            path: Some(self.database()),
+            sync_interval: Duration::from_millis(10),
+            checkpoint_pages: 50,
+            ..Options::default()
+        }
+    }
+
+    pub(crate) fn engine(&self) -> Sqlite {
+        self.engine_with(self.options(), None)
+    }
+
+    pub(crate) fn watching(&self) -> Sqlite {
+        let watcher = Watcher::start(Duration::from_millis(200)).expect("inotify");
+        self.engine_with(self.options(), Some(watcher))
+    }
+
+    pub(crate) fn engine_with(&self, options: Options, watcher: Option<Watcher>) -> Sqlite {
+        let random = self.random.clone();
+        let random = Arc::new(move || {
+            let n = random.fetch_add(1, Ordering::SeqCst);
+            n.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1 << 63
+        });
+        Sqlite::new(self.vault(), options, World { clock: self.clock.clone(), random, watcher })
+    }
+
+    /// Takes a point with a fresh engine, as `--once` does.
+    pub(crate) async fn point(&self) -> Point {
+        self.tick(1000);
+        self.engine().take_point(&Shutdown::new()).await.expect("a point")
+    }
+
+    pub(crate) async fn restore(&self, when: When) -> Result<BTreeMap<String, Vec<String>>, Failure> {
+        let output = self.path(&format!("restored-{}.db", self.random.fetch_add(1, Ordering::SeqCst)));
+        self.restore_to(&output, when).await?;
+        Ok(content(&output))
+    }
+
+    pub(crate) async fn restore_to(&self, output: &Path, when: When) -> Result<Restored, Failure> {
+        let request = RestoreRequest {
+            output: output.to_owned(),
+            when,
+            force: false,
+            dry_run: false,
+            integrity: seawall_core::IntegrityCheck::Full,
+        };
+        let engine = self.engine_with(Options::default(), None);
+        engine.restore(&request, Arc::new(NoProgress)).await
+    }
+
+    pub(crate) async fn verify(&self) -> Verification {
+        self.engine().verify(Arc::new(NoProgress)).await.expect("a verification")
+    }
+
+    /// The application.
+    pub(crate) fn app(&self) -> Connection {
+        app(&self.database())
+    }
+
+    /// Names of the objects of a level, sorted.
+    pub(crate) fn level(&self, level: u8) -> Vec<String> {
+        names(&self.path("vault/ltx").join(level.to_string()))
+    }
+}
+
+pub(crate) fn names(directory: &Path) -> Vec<String> {
+    let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("text")).collect();
+    names.sort();
+    names
+}
+
+pub(crate) fn app(path: &Path) -> Connection {
+    let connection = Connection::open(path).expect("opened");
+    connection.busy_timeout(Duration::from_secs(10)).expect("set");
+    connection.execute_batch("PRAGMA journal_mode=wal; PRAGMA synchronous=normal").expect("WAL mode");
+    connection
+}
+
+/// Every table's rows, as text: what a user calls the content.
+pub(crate) fn content(path: &Path) -> BTreeMap<String, Vec<String>> {
+    let connection = Connection::open(path).expect("opened");
+    content_of(&connection)
+}
+
+pub(crate) fn content_of(connection: &Connection) -> BTreeMap<String, Vec<String>> {
+    let check: String = connection.query_row("PRAGMA integrity_check", [], |row| row.get(0)).expect("checked");
+    assert_eq!(check, "ok");
+    let mut tables =
+        connection.prepare("SELECT name FROM sqlite_schema WHERE type='table' ORDER BY name").expect("SQL");
+    let tables: Vec<String> =
+        tables.query_map([], |row| row.get(0)).expect("tables").collect::<Result<_, _>>().expect("names");
+    let rows = |table: &String| {
+        let mut rows = connection.prepare(&format!("SELECT * FROM \"{table}\" ORDER BY rowid")).expect("SQL");
+        let columns = rows.column_count();
+        let text = |row: &rusqlite::Row<'_>| {
+            (0..columns).map(|i| row.get_ref(i).map(|value| format!("{value:?}"))).collect::<Result<String, _>>()
+        };
+        rows.query_map([], text).expect("rows").collect::<Result<Vec<String>, _>>().expect("values")
+    };
+    tables.iter().map(|table| (table.clone(), rows(table))).collect()
+}
+
+pub(crate) const SCHEMA: &str = "CREATE TABLE IF NOT EXISTS t(id INTEGER PRIMARY KEY, v BLOB);";
+
+pub(crate) fn insert(connection: &Connection, rows: u32, bytes: u32) {
+    connection.execute_batch("BEGIN").expect("begun");
+    for _ in 0..rows {
+        connection.execute("INSERT INTO t(v) VALUES(randomblob(?))", [bytes]).expect("inserted");
+    }
+    connection.execute_batch("COMMIT").expect("committed");
+}
+
+/// Waits until `holds`, with a deadline.
+pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let waiting = async {
+        while !holds().await {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let in_time = tokio::time::timeout(Duration::from_secs(60), waiting).await;
+    assert!(in_time.is_ok(), "waited in vain until {what}");
+}
