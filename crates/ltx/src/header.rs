@@ -116,6 +116,14 @@ impl Header {
     /// [`Header::validate`] and for a wrong magic or unknown flags, [`Error::Generation`] for a compressed
     /// file of generation 1.
     pub fn parse(bytes: &[u8]) -> Result<Header> {
+        match Header::parse_any(bytes)? {
+            (header, false) => Ok(header),
+            (_, true) => Err(Error::Generation(Generation::V1Lz4)),
+        }
+    }
+
+    /// Reads the header of any generation, and whether the file is a compressed one of generation 1.
+    pub(crate) fn parse_any(bytes: &[u8]) -> Result<(Header, bool)> {
         if bytes.len() >= MAGIC.len() && !bytes.starts_with(&MAGIC) {
             return Err(HeaderError::Magic.into());
         }
@@ -143,10 +151,7 @@ impl Header {
             reserved: fields.take(),
         };
         header.validate()?;
-        if flags & FLAG_LZ4 != 0 {
-            return Err(Error::Generation(Generation::V1Lz4));
-        }
-        Ok(header)
+        Ok((header, flags & FLAG_LZ4 != 0))
     }
 
     /// Whether the fields keep the format's rules.

@@ -8,6 +8,7 @@
 //! * writing: [`Encoder`], with [`compress_batch`] on other threads
 //! * reading a stream: [`Splitter`], with [`RawBatch::decode`] on other threads
 //! * reading a small file: [`decode_all`]
+//! * files of older generations: [`Generation::detect`], [`decode_any`]
 //! * many files into one: [`Merge`], [`merge_all`]
 //! * single pages: [`Index`] and [`decode_frame`]
 //! * names and numbers: [`FileName`], [`Txid`], [`PageNo`], [`PageSize`], [`Checksum`]
@@ -21,6 +22,7 @@ mod frame;
 mod header;
 mod index;
 mod ledger;
+mod legacy;
 mod lz4;
 mod merge;
 mod sequence;
@@ -39,6 +41,7 @@ pub use error::{
 };
 pub use header::{HEADER_SIZE, Header, TRAILER_SIZE, Trailer};
 pub use index::{Index, IndexEntry};
+pub use legacy::decode_any;
 pub use merge::{Merge, Source, merge_all};
 pub use split::{Splitter, Summary};
 pub use text::{FileName, TextError};

@@ -49,11 +49,15 @@ impl Compressor {
 
 /// Decompresses a block into a page, which it must fill.
 pub(crate) fn decompress(block: &[u8], page: &mut [u8]) -> Result<(), Lz4Fault> {
-    match decompress_into(block, page) {
-        Ok(len) if len == page.len() => Ok(()),
-        Ok(len) => Err(Lz4Fault::Short { len }),
-        Err(_) => Err(Lz4Fault::Invalid),
+    match decompress_partly(block, page)? {
+        len if len == page.len() => Ok(()),
+        len => Err(Lz4Fault::Short { len }),
     }
+}
+
+/// Decompresses a block into the front of `out`; how much it was.
+pub(crate) fn decompress_partly(block: &[u8], out: &mut [u8]) -> Result<usize, Lz4Fault> {
+    decompress_into(block, out).map_err(|_| Lz4Fault::Invalid)
 }
 
 /// Decompresses a frame of the older form: start, one block with its length, end mark, checksum.

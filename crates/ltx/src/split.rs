@@ -325,25 +325,26 @@ impl Default for Splitter {
 }
 
 /// Compares the bytes of an index with the frames that were read.
-struct IndexReader {
+pub(crate) struct IndexReader {
     cursor: Cursor,
     /// The frame whose entry is next, or being read.
     expected: Option<Frame>,
     /// How many numbers of that entry were read.
     field: u8,
     varint: Varint,
-    size: u64,
+    /// The bytes so far.
+    pub(crate) size: u64,
 }
 
 impl IndexReader {
-    fn new(ledger: &Ledger) -> IndexReader {
+    pub(crate) fn new(ledger: &Ledger) -> IndexReader {
         let mut cursor = Cursor::new();
         let expected = cursor.next(ledger);
         IndexReader { cursor, expected, field: 0, varint: Varint::default(), size: 0 }
     }
 
     /// Takes the next byte; whether the index is complete with it.
-    fn push(&mut self, byte: u8, ledger: &Ledger) -> std::result::Result<bool, IndexFault> {
+    pub(crate) fn push(&mut self, byte: u8, ledger: &Ledger) -> std::result::Result<bool, IndexFault> {
         self.size = self.size.saturating_add(1);
         let Some(value) = self.varint.push(byte).map_err(|_| IndexFault::Varint)? else {
             return Ok(false);

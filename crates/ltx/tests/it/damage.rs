@@ -1,6 +1,6 @@
 //! What is not right is refused, and nothing panics on the way.
 
-use seawall_ltx::{Checksum, Encoder, Error, Header, Index, PageNo, Part, Txid, decode_all};
+use seawall_ltx::{Checksum, Encoder, Error, Header, Index, PageNo, Part, Txid, decode_all, decode_any};
 
 use crate::support::{golden, golden_json, page, read, rolling, size, text, write};
 
@@ -152,4 +152,24 @@ fn a_length_that_a_file_claims_costs_no_memory() {
     assert!(matches!(Index::parse(&tail, 1 << 40), Err(Error::Truncated { .. })));
     tail[..8].copy_from_slice(&(1_u64 << 39).to_be_bytes());
     assert_eq!(Index::parse(&tail, 1 << 40), Err(Error::TailTooShort { needed: (1 << 39) + 24 }));
+}
+
+#[test]
+fn older_files_are_refused_cut_or_flipped_too() {
+    for name in ["legacy/v1-raw-inc-512.ltx", "legacy/v1-lz4-512.ltx", "legacy/v2-frame-inc-512.ltx"] {
+        let file = golden(name);
+        let mut original = Vec::new();
+        decode_any(&file, |page, data| original.push((page, data.to_vec()))).unwrap();
+        for end in 0..file.len() {
+            assert!(decode_any(&file[..end], |_, _| ()).is_err(), "{name} {end}");
+        }
+        for bit in (0..file.len() * 8).step_by(3) {
+            let mut flipped = file.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            let mut pages = Vec::new();
+            if decode_any(&flipped, |page, data| pages.push((page, data.to_vec()))).is_ok() {
+                assert_eq!(pages, original, "{name} {bit}");
+            }
+        }
+    }
 }
