@@ -51,11 +51,7 @@ pub async fn take_points(engines: &[Arc<dyn Engine>], shutdown: &Shutdown, bound
             if shutdown.requested() {
                 return Err(interrupted(&name));
             }
-            let result = engine.take_point(&shutdown).await;
-            if let Err(failure) = &result {
-                log_failure(&name, failure);
-            }
-            result
+            engine.take_point(&shutdown).await
         }
     });
     collect(engines, jobs, shutdown, bound).await

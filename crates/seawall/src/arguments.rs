@@ -11,7 +11,6 @@ use seawall_agent::{Level, LogFormat};
     name = "seawall",
     version,
     propagate_version = true,
-    disable_help_subcommand = true,
     after_help = "Examples:\n  \
         seawall demo                               see it work, in seconds\n  \
         seawall replicate app.db ./vault           protect a database until stopped\n  \
@@ -29,13 +28,20 @@ pub(crate) struct Arguments {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Common {
     /// Print one JSON document instead of text (docs/json.md)
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = "Global options")]
     pub(crate) json: bool,
     /// How much to log to standard error: trace, debug, info, warn or error
-    #[arg(long, global = true, value_name = "LEVEL", env = "SEAWALL_LOG", hide_env_values = true)]
+    #[arg(
+        long,
+        global = true,
+        help_heading = "Global options",
+        value_name = "LEVEL",
+        env = "SEAWALL_LOG",
+        hide_env_values = true
+    )]
     pub(crate) log_level: Option<Level>,
     /// The shape of the log: text or json
-    #[arg(long, global = true, value_name = "TYPE")]
+    #[arg(long, global = true, help_heading = "Global options", value_name = "TYPE")]
     pub(crate) log_type: Option<LogFormat>,
 }
 
@@ -43,10 +49,10 @@ pub(crate) struct Common {
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct ConfigArguments {
     /// The configuration: a seawall.yml or a litestream.yml. Without it ./seawall.yml, else /etc/seawall.yml
-    #[arg(long, value_name = "FILE", env = "SEAWALL_CONFIG", hide_env_values = true)]
+    #[arg(long, value_name = "FILE", env = "SEAWALL_CONFIG", hide_env_values = true, help_heading = "Configuration")]
     pub(crate) config: Option<PathBuf>,
     /// Take $ in the configuration as it is, instead of expanding environment variables
-    #[arg(long)]
+    #[arg(long, help_heading = "Configuration")]
     pub(crate) no_expand_env: bool,
 }
 

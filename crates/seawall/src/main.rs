@@ -41,17 +41,41 @@ fn main() -> ExitCode {
     }
 }
 
-/// Help and version are answers; anything else that clap says is wrong usage.
+/// Help and version are answers; anything else that the parser says is wrong usage.
 fn refuse(error: &clap::Error) -> Exit {
-    let answer = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
-    let json = std::env::args_os().skip(1).take_while(|argument| argument != "--").any(|argument| argument == "--json");
-    if json && !answer {
-        let rendered = error.render().to_string();
-        let cause = rendered.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        return if error.print().is_ok() { Exit::Done } else { Exit::Failed };
+    }
+    let text = error.render().to_string();
+    if std::env::args_os().skip(1).take_while(|argument| argument != "--").any(|argument| argument == "--json") {
+        let paragraph = text.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ");
+        let cause = paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
         let failure = Failure::new(Kind::Usage, "usage.arguments", "command line", cause, "see `seawall --help`");
         output::print_failure(&failure, true);
-    } else if error.print().is_err() {
-        return Exit::Failed;
+    } else {
+        output::complain(&in_our_shape(&text));
     }
-    if answer { Exit::Done } else { Exit::Usage }
+    Exit::Usage
+}
+
+/// The parser's own message, with its tips, in the shape that all errors have.
+fn in_our_shape(text: &str) -> String {
+    match text.strip_prefix("error: ") {
+        Some(rest) => format!("error[usage.arguments]: {rest}")
+            .replace("For more information, try '--help'.", "next: correct the command; '--help' explains it"),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrong_usage_looks_like_any_error() {
+        let error = Arguments::try_parse_from(["seawall", "restore", "v", "--forse"]).expect_err("wrong usage");
+        let text = in_our_shape(&error.render().to_string());
+        assert!(text.starts_with("error[usage.arguments]: unexpected argument '--forse' found\n"), "{text}");
+        assert!(text.contains("'--force'") && text.contains("\nnext: "), "{text}");
+    }
 }

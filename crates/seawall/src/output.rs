@@ -54,14 +54,17 @@ pub(crate) fn failure_text(failure: &Failure) -> String {
 
 /// Prints a failure: to standard error as text, or as the one JSON document on standard output.
 pub(crate) fn print_failure(failure: &Failure, json: bool) {
-    let printed = if json {
-        let document = json!({ "error": failure });
-        std::io::stdout().lock().write_all(format!("{document:#}\n").as_bytes())
-    } else {
-        std::io::stderr().lock().write_all(failure_text(failure).as_bytes())
-    };
+    if !json {
+        return complain(&failure_text(failure));
+    }
+    let document = format!("{:#}\n", json!({ "error": failure }));
     // Nobody is left to tell: the exit code still says it.
-    drop(printed);
+    drop(std::io::stdout().lock().write_all(document.as_bytes()));
+}
+
+/// Prints to standard error.
+pub(crate) fn complain(text: &str) {
+    drop(std::io::stderr().lock().write_all(text.as_bytes()));
 }
 
 #[cfg(test)]
