@@ -4,6 +4,7 @@
 //! attempt asks for the rest. The object's version is compared at each attempt, so bytes of two versions never mix.
 
 use std::ops::Range;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::stream::{self, BoxStream, Stream};
@@ -52,7 +53,7 @@ impl Reading {
             if self.at >= self.end {
                 return Ok(None);
             }
-            match self.attempt().await {
+            match self.attempt(waits.deadline(0)).await {
                 Ok(Some(chunk)) => {
                     if let Some(throttle) = &vault.policy().download {
                         throttle.take(chunk.len() as u64).await;
@@ -68,12 +69,11 @@ impl Reading {
         }
     }
 
-    async fn attempt(&mut self) -> Result<Option<Bytes>, Error> {
+    async fn attempt(&mut self, patience: Duration) -> Result<Option<Bytes>, Error> {
         let mut body = match self.body.take() {
             Some(body) => body,
-            None => self.connect().await?,
+            None => self.connect(patience).await?,
         };
-        let patience = self.vault.policy().attempt;
         let chunk = match timeout(patience, body.try_next()).await {
             Ok(chunk) => chunk?,
             Err(_) => return Err(Error::Timeout { object: self.object(), after: patience }),
@@ -92,11 +92,11 @@ impl Reading {
     }
 
     /// Asks for what is left, and learns the object's size and version.
-    async fn connect(&mut self) -> Result<BoxStream<'static, Result<Bytes, Error>>, Error> {
+    async fn connect(&mut self, patience: Duration) -> Result<BoxStream<'static, Result<Bytes, Error>>, Error> {
         let range = (!self.whole || self.at > 0).then_some(self.at..self.end);
         let store = &self.vault.inner.store;
         let retrier = &self.vault.inner.retrier;
-        let body = retrier.once(Operation::Get, &self.object(), 0, store.get(&self.key, range)).await?;
+        let body = retrier.within(patience, Operation::Get, &self.object(), store.get(&self.key, range)).await?;
         match (&self.tag, body.tag) {
             (Some(old), Some(new)) if *old != new => {
                 let cause = "the object changed while it was read".to_owned();

@@ -118,7 +118,8 @@ impl Retrier {
         self.within(deadline, operation, object, attempt).await
     }
 
-    async fn within<T>(
+    /// Makes one attempt with the given deadline, counted.
+    pub(crate) async fn within<T>(
         &self,
         deadline: Duration,
         operation: Operation,
@@ -151,7 +152,7 @@ impl Retrier {
     {
         let mut waits = self.waits(bytes);
         loop {
-            let deadline = (self.policy.attempt + self.policy.allowance(bytes)).min(waits.left());
+            let deadline = waits.deadline(bytes);
             let error = match self.within(deadline, operation, object, attempt()).await {
                 Ok(value) => return Ok(value),
                 Err(error) => error,
@@ -174,6 +175,12 @@ pub(crate) struct Waits<'a> {
 }
 
 impl Waits<'_> {
+    /// How long the next attempt may take.
+    pub(crate) fn deadline(&self, bytes: u64) -> Duration {
+        let policy = &self.retrier.policy;
+        (policy.attempt + policy.allowance(bytes)).min(self.left())
+    }
+
     fn left(&self) -> Duration {
         self.end.saturating_duration_since(Instant::now())
     }

@@ -256,7 +256,8 @@ impl Vault {
             let mut left = batch.to_vec();
             let mut waits = retrier.waits(0);
             loop {
-                let outcome = retrier.once(Operation::Delete, &self.inner.url, 0, store.delete(&left)).await;
+                let attempt = store.delete(&left);
+                let outcome = retrier.within(waits.deadline(0), Operation::Delete, &self.inner.url, attempt).await;
                 let (again, error) = match outcome {
                     Ok(results) => undeleted(&left, results),
                     Err(error) => (left.clone(), Some(error)),

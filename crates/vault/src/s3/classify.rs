@@ -5,7 +5,7 @@ use opendal_core::ErrorKind;
 use crate::{Condition, Error};
 
 /// What the transport learned that OpenDAL has no kind for; rides along as the source of its error.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Notice {
     /// The server has no space (507).
     #[error("the server has no space left")]
@@ -13,6 +13,9 @@ pub(super) enum Notice {
     /// The server doesn't know us (401).
     #[error("the server does not accept these credentials")]
     Unauthorized,
+    /// Not found (404), but by its code it isn't the object that is missing: some servers say so of users.
+    #[error("the server refused with the code {0}")]
+    Refused(String),
     /// No answer before the deadline.
     #[error("no answer in time")]
     Silence,
@@ -33,7 +36,7 @@ pub(super) fn classify(object: String, error: &opendal_core::Error, condition: &
     if let Some(notice) = find::<Notice>(error) {
         return match notice {
             Notice::Full => Error::Full { object, cause: notice.to_string() },
-            Notice::Unauthorized => Error::Denied { object, cause: notice.to_string() },
+            Notice::Unauthorized | Notice::Refused(_) => Error::Denied { object, cause: notice.to_string() },
             Notice::Silence => Error::Unavailable { object, cause: notice.to_string(), retryable: true },
             Notice::Flood | Notice::WrongRange => Error::Corrupt { object, cause: notice.to_string() },
         };

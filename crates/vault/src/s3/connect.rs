@@ -1,5 +1,6 @@
 //! From settings to a store: what is not said is decided here, by a pure function.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine;
@@ -76,7 +77,7 @@ impl S3Store {
         let operator = operator.with_context(OperationContext::default().with_http_transport(transport));
         let part_size = settings.part_size.or(decided.provider.part_size);
         let in_flight = settings.concurrency.or(decided.provider.concurrency);
-        Ok(Self { operator, url, part_size, in_flight })
+        Ok(Self { operator, url, part_size, in_flight, proven: Arc::default() })
     }
 }
 

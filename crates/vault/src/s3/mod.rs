@@ -16,6 +16,8 @@ mod transport;
 
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -39,6 +41,9 @@ pub struct S3Store {
     url: String,
     part_size: Option<usize>,
     in_flight: Option<usize>,
+    /// Whether the bucket is known to be there and ours to use. A 404 without a body, the answer to a HEAD, can also
+    /// mean that there is no bucket, and a vault that isn't there must not be taken for an empty one.
+    proven: Arc<AtomicBool>,
 }
 
 impl S3Store {
@@ -84,7 +89,13 @@ impl Store for S3Store {
     async fn put(&self, key: &ObjectKey, body: Bytes, options: &PutOptions) -> Result<Option<Tag>, Error> {
         let write = self.write_options(options, 1);
         let result = self.operator.write_options(key.as_str(), Buffer::from(body), write).await;
-        result.map(|metadata| tag(&metadata)).map_err(|error| classify(self.name(key), &error, &options.condition))
+        match result {
+            Ok(metadata) => {
+                self.proven.store(true, Ordering::Relaxed);
+                Ok(tag(&metadata))
+            }
+            Err(error) => Err(classify(self.name(key), &error, &options.condition)),
+        }
     }
 
     async fn begin(
@@ -131,7 +142,15 @@ impl Store for S3Store {
 
     async fn head(&self, key: &ObjectKey) -> Result<Meta, Error> {
         let metadata = self.operator.stat(key.as_str()).await;
-        let metadata = metadata.map_err(|error| classify(self.name(key), &error, &Condition::Always))?;
+        let metadata = match metadata.map_err(|error| classify(self.name(key), &error, &Condition::Always)) {
+            Ok(metadata) => metadata,
+            Err(error) => {
+                if error.is_not_found() && !self.proven.load(Ordering::Relaxed) {
+                    self.list(&Prefix::all(), None, 1).await?;
+                }
+                return Err(error);
+            }
+        };
         let stamp = metadata.user_metadata().and_then(|user| user.get(STAMP).and_then(|text| text.parse().ok()));
         Ok(Meta { size: metadata.content_length(), modified: modified(&metadata), tag: tag(&metadata), stamp })
     }
@@ -150,7 +169,9 @@ impl Store for S3Store {
         let mut page = Page::default();
         // One page of the server, less what is no key; it ends where the server's page does, or a little behind it.
         while page.entries.len() < limit {
-            let Some(found) = lister.try_next().await.map_err(failed)? else { return Ok(page) };
+            let found = lister.try_next().await.map_err(failed)?;
+            self.proven.store(true, Ordering::Relaxed);
+            let Some(found) = found else { return Ok(page) };
             let metadata = found.metadata();
             let Ok(key) = ObjectKey::new(found.path()) else { continue };
             if !metadata.is_file() || start_after.is_some_and(|after| key <= *after) {

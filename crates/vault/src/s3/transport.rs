@@ -13,6 +13,12 @@ use super::classify::Notice;
 /// The most bytes of a listing or an error. A page of 1000 of the longest keys is far below.
 const LARGEST_ANSWER: usize = 16 << 20;
 
+/// The most bytes of an error that is looked into.
+const LARGEST_ERROR: usize = 64 << 10;
+
+/// The codes of 404 that speak of an object, a bucket or an upload.
+const MISSING: &[&str] = &["NoSuchKey", "NoSuchBucket", "NoSuchUpload", "NoSuchVersion", "NotFound"];
+
 /// How long to wait for the service that gives machines of a cloud their credentials; elsewhere no one answers.
 const METADATA_PATIENCE: Duration = Duration::from_secs(2);
 
@@ -37,6 +43,7 @@ impl HttpTransport for Transport {
             _ => self.attempt + Duration::from_secs(request.body().len() as u64 / self.slowest.max(1)),
         };
         let object = request.method() == Method::GET && request.uri().query().is_none();
+        let head = request.method() == Method::HEAD;
         let ranged = request.headers().contains_key(http::header::RANGE);
         let response = match tokio::time::timeout(deadline, self.inner.fetch(request)).await {
             Ok(response) => response?,
@@ -45,6 +52,7 @@ impl HttpTransport for Transport {
         match response.status() {
             StatusCode::INSUFFICIENT_STORAGE => Err(noticed(Notice::Full)),
             StatusCode::UNAUTHORIZED => Err(noticed(Notice::Unauthorized)),
+            StatusCode::NOT_FOUND if !head => missing(response).await,
             // Not among the codes that OpenDAL repeats.
             StatusCode::REQUEST_TIMEOUT => Err(noticed(Notice::Silence).set_temporary()),
             // The whole object in the place of its end would be taken for the end.
@@ -57,6 +65,29 @@ impl HttpTransport for Transport {
 
 fn noticed(notice: Notice) -> Error {
     Error::new(ErrorKind::Unexpected, notice.to_string()).set_source(notice)
+}
+
+/// Tells a missing object from other things that a server doesn't find.
+async fn missing(response: Response<HttpBody>) -> Result<Response<HttpBody>> {
+    let (parts, body) = response.into_parts();
+    let text = bounded(body, LARGEST_ERROR).to_buffer().await?.to_bytes();
+    match code(&text) {
+        Some(code) if !MISSING.contains(&code.as_str()) => Err(noticed(Notice::Refused(code))),
+        _ => {
+            let size = text.len() as u64;
+            let again = futures::stream::iter([Ok(Buffer::from(text))]);
+            Ok(Response::from_parts(parts, HttpBody::new(again, Some(size))))
+        }
+    }
+}
+
+/// The `Code` element of an S3 error.
+fn code(text: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(text).ok()?;
+    let (_, rest) = text.split_once("<Code>")?;
+    let (code, _) = rest.split_once("</Code>")?;
+    let sound = !code.is_empty() && code.len() <= 64 && code.chars().all(|c| c.is_ascii_alphanumeric());
+    sound.then(|| code.to_owned())
 }
 
 /// Cuts an answer off that a hostile server makes endless (I11).
@@ -78,6 +109,20 @@ mod tests {
     use futures::stream;
 
     use super::*;
+
+    #[test]
+    fn codes_of_errors() {
+        for (text, expected) in [
+            ("<?xml version=\"1.0\"?><Error><Code>NoSuchKey</Code><Message>x</Message></Error>", Some("NoSuchKey")),
+            ("<Error><Message>NoSuchKey</Message></Error>", None),
+            ("<Error><Code></Code></Error>", None),
+            ("<Error><Code><b/></Code></Error>", None),
+            ("<Code>x", None),
+            ("", None),
+        ] {
+            assert_eq!(code(text.as_bytes()).as_deref(), expected, "{text}");
+        }
+    }
 
     #[tokio::test]
     async fn endless_answers_are_cut_off() {

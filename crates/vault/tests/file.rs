@@ -1,0 +1,112 @@
+//! What a folder does beyond the suite: crashes' leftovers, modes, links, odd neighbours.
+
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+
+use bytes::Bytes;
+use seawall_core::Moment;
+use seawall_vault::{Created, Environment, Error, FileStore, ObjectKey, Policy, Prefix, Store, Vault, VaultUrl};
+
+fn key(name: &str) -> ObjectKey {
+    ObjectKey::new(name).expect("a sound name")
+}
+
+async fn open(folder: &Path) -> Vault {
+    let url = VaultUrl::parse(folder.to_str().expect("text")).expect("a URL");
+    let policy = Policy { part_size: 1 << 16, seed: 1, ..Policy::default() };
+    Vault::open(&url, &Environment::empty(), policy).await.expect("open")
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let mut names: Vec<String> = std::fs::read_dir(folder)
+        .expect("a folder")
+        .map(|entry| entry.expect("an entry").file_name().into_string().expect("text"))
+        .collect();
+    names.sort();
+    names
+}
+
+#[tokio::test]
+async fn leftovers_of_a_crash_are_neither_listed_nor_kept() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let level = folder.path().join("ltx/0");
+    std::fs::create_dir_all(&level).expect("a level");
+    std::fs::write(level.join(".1-0.tmp"), b"half").expect("write");
+    std::fs::write(level.join("x.ltx.tmp"), b"another program's").expect("write");
+    let vault = open(folder.path()).await;
+    assert!(vault.list(&Prefix::all(), None).await.expect("list").is_empty());
+    vault.create(&key("ltx/0/a"), Bytes::from_static(b"n"), None).await.expect("create");
+    assert_eq!(names(&level), ["a", "x.ltx.tmp"], "ours is gone, others' stay");
+}
+
+#[tokio::test]
+async fn a_live_upload_is_no_leftover() {
+    let folder = tempfile::tempdir().expect("a folder");
+    // Two stores as in two processes; the second one's first write into the folder sweeps it.
+    let mut upload = open(folder.path()).await.upload(&key("x/streamed"), Some(Moment::from_millis(5000)));
+    upload.write(Bytes::from(vec![1; 1 << 20])).await.expect("write");
+    assert_eq!(names(&folder.path().join("x")).len(), 1, "a .tmp file");
+    let link = folder.path().join("same");
+    symlink(folder.path(), &link).expect("another name, so that the sweep isn't known to be done");
+    open(&link).await.create(&key("x/other"), Bytes::from_static(b"n"), None).await.expect("create");
+    assert_eq!(upload.finish().await, Ok(Created::Fresh));
+    assert_eq!(names(&folder.path().join("x")), ["other", "streamed"]);
+}
+
+#[tokio::test]
+async fn dropped_and_failed_uploads_leave_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let vault = open(folder.path()).await;
+    vault.create(&key("x/taken"), Bytes::from_static(b"n"), None).await.expect("create");
+    for name in ["x/taken", "x/dropped"] {
+        let mut upload = vault.upload(&key(name), None);
+        upload.write(Bytes::from(vec![1; 1 << 20])).await.expect("write");
+        match name {
+            "x/taken" => assert!(matches!(upload.finish().await, Err(Error::AlreadyExists { .. }))),
+            _ => upload.abort().await.expect("abort"),
+        }
+    }
+    assert_eq!(names(&folder.path().join("x")), ["taken"]);
+}
+
+#[tokio::test]
+async fn what_we_make_is_as_private_as_its_root() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mode = |path: &Path| path.metadata().expect("there").permissions().mode() & 0o777;
+    let fresh = folder.path().join("fresh");
+    open(&fresh).await.create(&key("a/b/c"), Bytes::from_static(b"n"), None).await.expect("create");
+    assert_eq!((mode(&fresh), mode(&fresh.join("a/b")), mode(&fresh.join("a/b/c"))), (0o700, 0o700, 0o600));
+    let shared = folder.path().join("shared");
+    std::fs::create_dir(&shared).expect("a folder");
+    std::fs::set_permissions(&shared, std::fs::Permissions::from_mode(0o750)).expect("a mode");
+    open(&shared).await.create(&key("a/c"), Bytes::from_static(b"n"), None).await.expect("create");
+    assert_eq!((mode(&shared.join("a")), mode(&shared.join("a/c"))), (0o750, 0o640));
+}
+
+#[tokio::test]
+async fn links_lead_nowhere() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let secret = folder.path().join("secret");
+    std::fs::write(&secret, b"hidden").expect("write");
+    let root = folder.path().join("vault");
+    std::fs::create_dir(&root).expect("a folder");
+    symlink(&secret, root.join("link")).expect("a link");
+    symlink(folder.path(), root.join("up")).expect("a link");
+    let store = FileStore::new(&root);
+    assert!(matches!(store.head(&key("link")).await, Err(Error::NotFound { .. })));
+    assert!(matches!(store.get(&key("link"), None).await, Err(Error::NotFound { .. })));
+    assert!(store.list(&Prefix::all(), None, 10).await.expect("list").entries.is_empty());
+}
+
+#[tokio::test]
+async fn a_file_in_the_way_is_an_error_and_not_a_panic() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("file");
+    std::fs::write(&file, b"x").expect("write");
+    let vault = open(&file).await;
+    assert!(vault.create(&key("a"), Bytes::from_static(b"n"), None).await.is_err());
+    assert_eq!(vault.head(&key("a")).await, Ok(None));
+    assert_eq!(vault.list(&Prefix::all(), None).await.expect("list"), []);
+    let vault = open(folder.path()).await;
+    assert!(vault.create(&key("file/a"), Bytes::from_static(b"n"), None).await.is_err());
+}

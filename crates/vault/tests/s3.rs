@@ -1,0 +1,163 @@
+//! What S3 does beyond the suite: what its refusals become, and that nothing waits for ever.
+
+use std::path::Path;
+use std::time::Duration;
+
+use bytes::Bytes;
+use seawall_core::{Failure, Kind, Moment};
+use seawall_vault::testing::{BUCKET, KEYS, S3Server};
+use seawall_vault::{Created, Environment, Error, ObjectKey, Policy, Prefix, Vault, VaultUrl};
+use tokio::io::AsyncReadExt;
+use tokio::time::Instant;
+
+fn key(name: &str) -> ObjectKey {
+    ObjectKey::new(name).expect("a sound name")
+}
+
+fn hasty() -> Policy {
+    Policy {
+        attempt: Duration::from_millis(300),
+        total: Duration::from_secs(2),
+        attempts: 3,
+        seed: 1,
+        ..Policy::default()
+    }
+}
+
+async fn open(url: &str, variables: &[(&str, &str)], policy: Policy) -> Vault {
+    let environment: Environment = variables.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
+    let url = VaultUrl::parse(url).expect("a URL");
+    Vault::open(&url, &environment, policy).await.expect("opens without a request")
+}
+
+async fn server(what: &str, folder: &Path) -> Option<S3Server> {
+    S3Server::start(what, folder).await
+}
+
+#[tokio::test]
+async fn refusals_are_decisions() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(server) = server("refusals of s3", folder.path()).await else { return };
+    let (endpoint, (id, secret)) = (server.endpoint(), KEYS);
+    let keys = [("AWS_ACCESS_KEY_ID", id), ("AWS_SECRET_ACCESS_KEY", secret)];
+    let body = || Bytes::from_static(b"nonce");
+
+    let vault = open(&format!("s3://nowhere/p?endpoint={endpoint}"), &keys, hasty()).await;
+    let error = vault.create(&key("x"), body(), None).await.expect_err("no bucket");
+    let failure = Failure::from(error);
+    assert_eq!((failure.kind, failure.code), (Kind::NotFound, "vault.missing"), "{failure:?}");
+    let error = vault.head(&key("x")).await.expect_err("no bucket");
+    assert!(matches!(error, Error::Missing { .. }), "{error:?}");
+    let error = vault.list(&Prefix::all(), None).await.expect_err("no bucket");
+    assert!(matches!(error, Error::Missing { .. }), "{error:?}");
+
+    for (name, value) in [("AWS_SECRET_ACCESS_KEY", "hunter2"), ("AWS_ACCESS_KEY_ID", "hunter2")] {
+        let mut wrong = keys;
+        for pair in wrong.iter_mut().filter(|pair| pair.0 == name) {
+            pair.1 = value;
+        }
+        let vault = open(&format!("s3://{BUCKET}/p?endpoint={endpoint}"), &wrong, hasty()).await;
+        let error = vault.create(&key("x"), body(), None).await.expect_err("wrong credentials");
+        let failure = Failure::from(error.clone());
+        assert_eq!((failure.kind, failure.code), (Kind::Denied, "vault.denied"), "{failure:?}");
+        if name == "AWS_SECRET_ACCESS_KEY" {
+            assert!(!format!("{error} {error:?}").contains("hunter2"), "{error:?}");
+        }
+        let error = vault.head(&key("x")).await.expect_err("not known to be missing");
+        assert!(matches!(error, Error::Denied { .. }), "{error:?}");
+        let error = vault.list(&Prefix::all(), None).await.expect_err("wrong credentials");
+        assert!(matches!(error, Error::Denied { .. }), "{error:?}");
+    }
+    let error = open(&format!("s3://{BUCKET}/p?endpoint={endpoint}"), &keys, hasty()).await;
+    assert_eq!(error.create(&key("x"), body(), None).await, Ok(Created::Fresh), "these are right");
+}
+
+#[tokio::test]
+async fn credentials_from_all_over() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(server) = server("credentials of s3", folder.path()).await else { return };
+    let (endpoint, (id, secret)) = (server.endpoint(), KEYS);
+    let files = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| files.path().join(name).display().to_string();
+    std::fs::write(path("id"), format!("{id}\n")).expect("write");
+    std::fs::write(path("key"), format!("{secret}\n")).expect("write");
+    let in_files = format!("&access-key-id-file={}&secret-access-key-file={}", path("id"), path("key"));
+    for (index, (query, variables)) in [
+        (format!("&access-key-id={id}&secretAccessKey={secret}"), vec![]),
+        (in_files, vec![]),
+        (String::new(), vec![("AWS_ACCESS_KEY_ID", id), ("AWS_SECRET_ACCESS_KEY", secret)]),
+        (String::new(), vec![("LITESTREAM_ACCESS_KEY_ID", id), ("LITESTREAM_SECRET_ACCESS_KEY", secret)]),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let url = format!("s3://{BUCKET}/p{index}?endpoint={endpoint}{query}");
+        let vault = open(&url, &variables, Policy::default()).await;
+        assert_eq!(vault.create(&key("x"), Bytes::from_static(b"n"), None).await, Ok(Created::Fresh), "{index}");
+        assert!(!format!("{vault:?} {}", vault.url()).contains(secret));
+    }
+}
+
+#[tokio::test]
+async fn nobody_there_is_said_soon() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    drop(listener);
+    let url = format!("s3://i:k@{BUCKET}.localhost:{port}/p");
+    let vault = open(&url, &[], hasty()).await;
+    let start = Instant::now();
+    let error = vault.head(&key("x")).await.expect_err("nobody there");
+    assert!(error.is_retryable(), "{error:?}");
+    assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
+    assert_eq!(vault.counts().retries, 2);
+}
+
+#[tokio::test]
+async fn a_server_that_never_answers_is_given_up() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let silent = tokio::spawn(async move {
+        let mut kept = Vec::new();
+        while let Ok((mut socket, _)) = listener.accept().await {
+            kept.push(tokio::spawn(async move {
+                let mut buffer = [0; 1 << 16];
+                while socket.read(&mut buffer).await.is_ok_and(|n| n > 0) {}
+            }));
+        }
+    });
+    let vault = open(&format!("s3://i:k@{BUCKET}.127.0.0.1:{port}/p"), &[], hasty()).await;
+    let start = Instant::now();
+    for result in [
+        vault.create(&key("x"), Bytes::from_static(b"n"), None).await.map(drop),
+        vault.read(&key("x"), None, 10).await.map(drop),
+        vault.list(&Prefix::all(), None).await.map(drop),
+        vault.delete(&[key("x")]).await,
+    ] {
+        let error = result.expect_err("silence");
+        assert!(error.is_retryable(), "{error:?}");
+    }
+    let mut upload = vault.upload(&key("x"), None);
+    let mut result = Ok(());
+    for _ in 0..4 {
+        result = upload.write(Bytes::from(vec![0; 8 << 20])).await;
+        if result.is_err() {
+            break;
+        }
+    }
+    assert!(result.is_err(), "an upload to nobody");
+    assert!(start.elapsed() < Duration::from_secs(5 * 60), "{:?}", start.elapsed());
+    silent.abort();
+}
+
+#[tokio::test]
+async fn litestream_finds_its_metadata() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(server) = server("metadata of s3", folder.path()).await else { return };
+    let vault = open(&server.url("p"), &[], Policy::default()).await;
+    let stamp: Moment = "2026-11-21T10:00:00.123Z".parse().expect("a moment");
+    vault.create(&key("0000/x"), Bytes::from_static(b"n"), Some(stamp)).await.expect("create");
+    let found = vault.head(&key("0000/x")).await.expect("head").expect("there");
+    assert_eq!(found.stamp, Some(stamp));
+    assert_ne!(found.modified, stamp, "the store's own time stays apart");
+    assert!(folder.path().join(BUCKET).join("p/0000/x").is_file(), "the key is the path and the name");
+}
