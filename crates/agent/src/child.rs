@@ -14,6 +14,7 @@ use seawall_core::{Engine, Failure, Kind, Phase, Shutdown};
 use tokio::process::{Child, Command};
 use tokio::sync::watch;
 
+use crate::process::Ended;
 use crate::signals::Stop;
 
 /// How often the databases are asked whether they have settled, before the child starts.
@@ -37,14 +38,14 @@ impl ExecCommand {
 }
 
 /// Returns once every database is protected, or is known not to be for a reason that waiting here won't cure: it
-/// doesn't exist yet (the child may make it), or its vault is away (the application must not wait for us, I4).
-pub(crate) async fn settled(engines: &[Arc<dyn Engine>], shutdown: &Shutdown) {
-    for engine in engines {
-        while !shutdown.requested() {
-            match engine.status().await {
-                Ok(status) if is_settled(status.phase) => break,
-                Ok(_) => {}
-                Err(_) => break,
+/// doesn't exist yet (the child may make it), its vault is away, or its protection ended (the application must not
+/// wait for us, I4).
+pub(crate) async fn settled(engines: &[Arc<dyn Engine>], ended: &Ended, shutdown: &Shutdown) {
+    for (index, engine) in engines.iter().enumerate() {
+        while !shutdown.requested() && !ended.has(index) {
+            // Before its first word a database has no status at all.
+            if engine.status().await.is_ok_and(|status| is_settled(status.phase)) {
+                break;
             }
             tokio::time::sleep(SETTLE_POLL).await;
         }

@@ -1,7 +1,7 @@
 //! The long-running process: configuration, scheduling, signals, the program it may run, and its log.
 //!
 //! It knows engines through [`seawall_core::Engine`] alone; [`config`] turns files into databases to protect,
-//! [`run`] and [`take_points`] protect them. The binary reads the environment and the arguments and hands them in.
+//! [`protect`] protects them. The binary reads the environment and the arguments and hands them in.
 
 mod child;
 pub mod config;
@@ -16,7 +16,7 @@ mod testing;
 pub use child::ExecCommand;
 pub use logging::{Level, LogFormat, start as start_logging};
 pub use open::{Opener, read_state_dir, read_status};
-pub use process::{Outcome, run, take_points};
+pub use process::Outcome;
 pub use protect::{Job, Member, Summary, protect};
 pub use seawall_vault::{Environment, VaultUrl};
 pub use signals::{Signals, Stop};

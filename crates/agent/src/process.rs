@@ -5,6 +5,7 @@
 //! left, which leaves what a crash would leave and is always safe.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use seawall_core::{Engine, Failure, Kind, Point, Shutdown};
@@ -23,14 +24,42 @@ pub struct Outcome<T> {
     pub result: Result<T, Failure>,
 }
 
+/// Which engines have come to their end, for whoever waits for something from them.
+#[derive(Debug, Clone)]
+pub(crate) struct Ended(Arc<[AtomicBool]>);
+
+impl Ended {
+    /// None of `count` engines.
+    pub(crate) fn none_of(count: usize) -> Self {
+        Self((0..count).map(|_| AtomicBool::new(false)).collect())
+    }
+
+    /// Whether an engine has.
+    pub(crate) fn has(&self, index: usize) -> bool {
+        self.0.get(index).is_some_and(|ended| ended.load(Ordering::Relaxed))
+    }
+
+    fn set(&self, index: usize) {
+        if let Some(ended) = self.0.get(index) {
+            ended.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
 /// Protects every database until `shutdown`, and at most `bound` after it was asked for.
 ///
 /// Returns how each fared, in the order of `engines`. Returns early when every one of them has given up.
-pub async fn run(engines: &[Arc<dyn Engine>], shutdown: &Shutdown, bound: Duration) -> Vec<Outcome<()>> {
-    let jobs = engines.iter().map(|engine| {
-        let (engine, shutdown) = (Arc::clone(engine), shutdown.clone());
+pub(crate) async fn run(
+    engines: &[Arc<dyn Engine>],
+    shutdown: &Shutdown,
+    bound: Duration,
+    ended: &Ended,
+) -> Vec<Outcome<()>> {
+    let jobs = engines.iter().enumerate().map(|(index, engine)| {
+        let (engine, shutdown, ended) = (Arc::clone(engine), shutdown.clone(), ended.clone());
         async move {
             let result = engine.run(&shutdown).await;
+            ended.set(index);
             if let Err(failure) = &result {
                 log_failure(&engine.describe().name, failure);
             }
@@ -41,7 +70,11 @@ pub async fn run(engines: &[Arc<dyn Engine>], shutdown: &Shutdown, bound: Durati
 }
 
 /// Takes one point of every database, a few at a time. A stop at once ends the rest.
-pub async fn take_points(engines: &[Arc<dyn Engine>], shutdown: &Shutdown, bound: Duration) -> Vec<Outcome<Point>> {
+pub(crate) async fn take_points(
+    engines: &[Arc<dyn Engine>],
+    shutdown: &Shutdown,
+    bound: Duration,
+) -> Vec<Outcome<Point>> {
     let permits = Arc::new(Semaphore::new(POINTS_AT_ONCE));
     let jobs = engines.iter().map(|engine| {
         let (engine, shutdown, permits) = (Arc::clone(engine), shutdown.clone(), Arc::clone(&permits));
@@ -145,12 +178,16 @@ fn defect(what: &str) -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{run as run_all, *};
     use crate::testing::{Act, Stub};
 
     fn engines(acts: &[Act]) -> Vec<Arc<dyn Engine>> {
         let stub = |(index, act): (usize, &Act)| Arc::new(Stub::new(&format!("db{index}"), *act)) as Arc<dyn Engine>;
         acts.iter().enumerate().map(stub).collect()
+    }
+
+    async fn run(engines: &[Arc<dyn Engine>], shutdown: &Shutdown, bound: Duration) -> Vec<Outcome<()>> {
+        run_all(engines, shutdown, bound, &Ended::none_of(engines.len())).await
     }
 
     fn codes<T>(outcomes: &[Outcome<T>]) -> Vec<&'static str> {

@@ -1,7 +1,7 @@
 //! One run of the whole process: restore what is missing, then protect everything, or take one point of each, with
 //! the application as a child where one is given.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use seawall_core::{Engine, Failure, IntegrityCheck, Kind, NoProgress, Point, Res
 use tokio::sync::watch;
 
 use crate::child::{self, ExecCommand};
-use crate::process::{self, Outcome};
+use crate::process::{self, Ended, Outcome};
 use crate::signals::Stop;
 
 /// A database that takes part.
@@ -60,9 +60,10 @@ pub async fn protect(
     if !restored {
         return Summary { outcomes: members.into_iter().map(interrupted).collect(), child: None };
     }
-    let unprotected = members.iter().find_map(|member| member.engine.as_ref().err());
-    if let (Some(_), Some(failure)) = (&job.exec, unprotected) {
-        // The application would make a new database in place of one that could not be restored or opened.
+    let lost = members.iter().filter(|member| member.restore.as_ref().is_some_and(|file| !exists(file)));
+    let unrestored = lost.filter_map(|member| member.engine.as_ref().err()).next();
+    if let (Some(_), Some(failure)) = (&job.exec, unrestored) {
+        // The application would make a new database in place of the one that could not be restored.
         tracing::error!(code = failure.code, object = failure.object, "the program is not started");
         let outcomes = members.into_iter().map(not_started).collect();
         return Summary { outcomes, child: None };
@@ -85,6 +86,7 @@ async fn run(
     shutdown: &Shutdown,
     mut first: watch::Receiver<Option<Stop>>,
 ) -> (Results, Option<Result<u8, Failure>>) {
+    let ended = Ended::none_of(engines.len());
     let child = async {
         let command = job.exec.as_ref()?;
         tokio::select! {
@@ -93,13 +95,13 @@ async fn run(
                 shutdown.begin();
                 return None;
             }
-            () = child::settled(engines, shutdown) => {}
+            () = child::settled(engines, &ended, shutdown) => {}
         }
-        let ended = child::run(command, shutdown, first, job.bound).await;
+        let code = child::run(command, shutdown, first, job.bound).await;
         shutdown.begin();
-        Some(ended)
+        Some(code)
     };
-    let (outcomes, child) = tokio::join!(process::run(engines, shutdown, job.bound), child);
+    let (outcomes, child) = tokio::join!(process::run(engines, shutdown, job.bound, &ended), child);
     let mut results = Results::with_capacity(outcomes.len());
     for (outcome, engine) in outcomes.into_iter().zip(engines) {
         results.push(match outcome.result {
@@ -115,7 +117,7 @@ async fn run(
 async fn restore_missing(members: &mut [Member]) {
     for member in members {
         let (Ok(engine), Some(output)) = (&member.engine, &member.restore) else { continue };
-        if std::fs::symlink_metadata(output).is_ok() {
+        if exists(output) {
             continue;
         }
         let request = RestoreRequest {
@@ -141,6 +143,10 @@ async fn restore_missing(members: &mut [Member]) {
             }
         }
     }
+}
+
+fn exists(file: &Path) -> bool {
+    std::fs::symlink_metadata(file).is_ok()
 }
 
 /// Returns at the first signal, or when a stop is asked for otherwise.
@@ -172,7 +178,7 @@ fn not_started(member: Member) -> Outcome<Option<Point>> {
         "agent.not-started",
         &member.name,
         "not protected, because the program was not started",
-        "cure what keeps the other database from being protected, then start again",
+        "cure what keeps the other database from being restored, then start again",
     );
     Outcome { name: member.name, result: member.engine.and(Err(failure)) }
 }
@@ -223,9 +229,9 @@ mod tests {
 
     #[tokio::test]
     async fn the_childs_end_ends_all() {
-        let members = vec![member("a", Act::Work), member("b", Act::Fail)];
+        let members = vec![member("a", Act::Work), member("b", Act::Fail), unopened("c")];
         let (told, child) = protected(members, &job(false, Some("sh -c 'exit 5'")), None).await;
-        assert_eq!(told, [POINT, "stub.failed"]);
+        assert_eq!(told, [POINT, "stub.failed", "stub.unopened"]);
         assert_eq!(child, Some(5));
     }
 

@@ -167,11 +167,12 @@ fn render(summary: &Summary, once: bool) -> Output {
     Output { text, failures, json: json!({ "databases": databases, "exec": child }), exit: exit(summary) }
 }
 
-/// The program's own exit code, unless it ended well and protection didn't.
+/// The program's own exit code, unless it ended well and protection didn't, or all was stopped at once.
 fn exit(summary: &Summary) -> Exit {
     let results = summary.outcomes.iter().map(|outcome| outcome.result.as_ref().map(drop));
     let databases = Exit::of_all(results);
     match &summary.child {
+        _ if databases == Exit::Interrupted => databases,
         Some(Ok(code)) if *code != 0 => Exit::Child(*code),
         Some(Err(failure)) => match Exit::of(failure.kind) {
             Exit::NotFound => Exit::Failed,
@@ -199,6 +200,7 @@ mod tests {
             (Some(Ok(7)), Ok(None), 7),
             (Some(Ok(7)), failed(), 7),
             (Some(Err(gone())), Ok(None), 1),
+            (Some(Ok(137)), Err(Failure::new(Kind::Interrupted, "test.code", "o", "c", "n")), 130),
         ] {
             let case = format!("{child:?} {database:?}");
             let outcomes = vec![Outcome { name: "a".into(), result: database }];
