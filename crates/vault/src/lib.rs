@@ -36,7 +36,7 @@ pub use error::Error;
 pub use file::FileStore;
 pub use key::{ObjectKey, Prefix};
 pub use retry::Policy;
-pub use s3::S3Store;
+pub use s3::{Connections, S3Store};
 pub use settings::{S3Settings, Secret};
 pub use store::{Abilities, Body, Condition, Entry, Layout, Meta, Multipart, Page, PutOptions, Store, Tag};
 pub use throttle::Throttle;

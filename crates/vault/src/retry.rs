@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
 use crate::counts::{Counters, Operation};
-use crate::{Error, Throttle};
+use crate::{Connections, Error, Throttle};
 
 /// The bounds that a vault works within.
 #[derive(Debug, Clone)]
@@ -34,6 +34,8 @@ pub struct Policy {
     pub upload: Option<Throttle>,
     /// Bandwidth for reading.
     pub download: Option<Throttle>,
+    /// Connections to servers; vaults whose policies are clones of one share them.
+    pub connections: Connections,
     /// Where jitter and nonces begin. Drawn from the system by [`Policy::default`]; tests set it.
     pub seed: u64,
 }
@@ -51,6 +53,7 @@ impl Default for Policy {
             parts_in_flight: 4,
             upload: None,
             download: None,
+            connections: Connections::default(),
             // Without a source of randomness nonces would repeat only across hosts that all lack one.
             seed: getrandom::u64().unwrap_or_default(),
         }

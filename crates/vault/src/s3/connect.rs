@@ -1,7 +1,6 @@
 //! From settings to a store: what is not said is decided here, by a pure function.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -12,17 +11,12 @@ use opendal_service_s3::S3;
 use reqsign_core::ProvideCredentialChain;
 
 use super::S3Store;
+use super::connections::Trust;
 use super::credentials::{Source, choose};
 use super::transport::Transport;
 use crate::provider::{Provider, provider};
 use crate::settings::{S3Settings, host_of, wrong};
 use crate::{Environment, Error, Policy};
-
-/// How long a connection may take to stand.
-const CONNECT: Duration = Duration::from_secs(10);
-
-/// How long an unused connection is kept.
-const IDLE: Duration = Duration::from_secs(90);
 
 /// What the settings come to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,8 +56,10 @@ impl S3Store {
         settings.check()?;
         let url = format!("s3://{}/{}", settings.bucket, settings.path);
         let decided = decide(settings, environment)?;
+        let bundle = environment.get("AWS_CA_BUNDLE").map(str::to_owned);
+        let trust = Trust { everyone: settings.skip_verify, bundle };
         let transport = HttpTransporter::new(Transport {
-            inner: ReqwestTransport::new(client(settings, environment, &url)?),
+            inner: ReqwestTransport::new(policy.connections.client(&trust, &url)?),
             attempt: policy.attempt,
             slowest: policy.slowest,
             tigris: decided.provider.tigris,
@@ -130,31 +126,6 @@ async fn customer_key(settings: &S3Settings) -> Result<Option<Vec<u8>>, Error> {
         Ok(key) if key.len() == 32 => Ok(Some(key)),
         _ => Err(wrong(name, "this is no key of 32 bytes in base64", "make one: head -c32 /dev/urandom | base64")),
     }
-}
-
-fn client(settings: &S3Settings, environment: &Environment, url: &str) -> Result<reqwest::Client, Error> {
-    // The process's TLS provider. Someone may have chosen one already, and then it stays.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let mut builder = reqwest::Client::builder()
-        .connect_timeout(CONNECT)
-        .pool_idle_timeout(IDLE)
-        .tcp_keepalive(Duration::from_secs(60))
-        .redirect(reqwest::redirect::Policy::none())
-        .danger_accept_invalid_certs(settings.skip_verify);
-    if let Some(bundle) = environment.get("AWS_CA_BUNDLE") {
-        let unusable = |cause: &str| wrong("AWS_CA_BUNDLE", cause, "name a file of PEM certificates");
-        let pem = std::fs::read(bundle).map_err(|error| unusable(&error.to_string()))?;
-        let certificates =
-            reqwest::Certificate::from_pem_bundle(&pem).map_err(|_| unusable("these are no PEM certificates"))?;
-        for certificate in certificates {
-            builder = builder.add_root_certificate(certificate);
-        }
-    }
-    builder.build().map_err(|error| Error::Unavailable {
-        object: url.to_owned(),
-        cause: format!("TLS can't be set up: {error}"),
-        retryable: false,
-    })
 }
 
 /// Asks AWS where a bucket is: it answers that to everyone, also with a refusal.

@@ -11,6 +11,7 @@
 
 mod classify;
 mod connect;
+mod connections;
 mod credentials;
 mod transport;
 
@@ -27,6 +28,7 @@ use opendal_core::{Buffer, Metadata, Operator, Writer};
 use seawall_core::Moment;
 
 use self::classify::classify;
+pub use self::connections::Connections;
 use crate::{
     Abilities, Body, Condition, Entry, Error, Layout, Meta, Multipart, ObjectKey, Page, Prefix, PutOptions, Store, Tag,
 };
