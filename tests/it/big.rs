@@ -24,7 +24,10 @@ fn grow_and_shrink(page_size: u32, replicate: impl Fn(&Stand) -> Process) {
     app.commit(10);
     fill_to_the_brink(&mut app, page_size.into());
     let mut process = replicate(&stand);
-    let base = wait::until("the base", wait::SOON * 3, || Some(stand.place.newest()).filter(|txid| *txid > 0));
+    let base = wait::until("the base", wait::SOON * 3, || {
+        assert!(process.running(), "it ended by itself");
+        Some(stand.place.newest()).filter(|txid| *txid > 0)
+    });
     for id in 1000..1012 {
         app.sql(&format!("INSERT INTO ballast VALUES ({id}, zeroblob(3000000), randomblob(1000000))"));
         app.commit(2);

@@ -42,7 +42,10 @@ fn sigterm_is_passed_on_and_waited_for() {
         ready.display()
     );
     let mut seawall = stand.replicate_with(&["--exec", &writes(&stand, 20, &then)]);
-    wait::until("the child", wait::SOON, || ready.exists().then_some(()));
+    wait::until("the child", wait::SOON, || {
+        assert!(seawall.running(), "seawall ended by itself");
+        ready.exists().then_some(())
+    });
     seawall.terminate();
     seawall.wait(wait::SOON).ok();
     assert!(stand.path("told").exists(), "the child was told");

@@ -14,7 +14,7 @@ fn every_command_speaks_json() {
     let mut app = stand.app();
     app.commit(25);
     let mut seawall = stand.replicate();
-    let newest = stand.until_protected();
+    let newest = stand.until_protected(&mut seawall);
     let status = stand.status();
     assert_eq!(protected(&status), Some(newest));
     assert_eq!(status["engine"], "sqlite");

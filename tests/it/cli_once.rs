@@ -58,7 +58,7 @@ fn a_missing_database_is_restored_first_and_an_existing_one_is_left_alone() {
     }
     assert_ne!(before, "");
     let mut seawall = stand.replicate_with(&["--restore-if-missing"]);
-    stand.until_protected();
+    stand.until_protected(&mut seawall);
     assert_eq!(model::check(&stand.db(), stand.seed), 42);
     let mut app = stand.app();
     app.commit(8);
@@ -73,7 +73,7 @@ fn with_an_empty_vault_there_is_nothing_to_restore_and_it_goes_on() {
     let mut seawall = stand.replicate_with(&["--restore-if-missing"]);
     let mut app = stand.app();
     app.commit(8);
-    stand.until_protected();
+    stand.until_protected(&mut seawall);
     seawall.stop().ok();
     assert_eq!(model::check(&stand.restore(), stand.seed), 8);
 }

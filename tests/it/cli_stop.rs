@@ -52,7 +52,7 @@ fn with_the_store_away_the_second_signal_ends_at_once_on_s3() {
     let mut app = stand.app();
     app.commit(20);
     let mut seawall = stand.replicate();
-    stand.until_protected();
+    stand.until_protected(&mut seawall);
     let Place::Bucket(server, _) = &mut stand.place else { unreachable!("made so above") };
     server.stop();
     app.commit(500);
@@ -70,7 +70,7 @@ fn with_the_store_away_the_application_goes_on_and_the_status_says_so_on_s3() {
     let mut app = stand.app();
     app.commit(20);
     let mut seawall = stand.replicate();
-    let before = stand.until_protected();
+    let before = stand.until_protected(&mut seawall);
     let Place::Bucket(server, _) = &mut stand.place else { unreachable!("made so above") };
     server.stop();
     app.commit(500);

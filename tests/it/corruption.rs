@@ -11,10 +11,10 @@ fn vault() -> (Stand, u64) {
     let mut app = stand.app();
     app.commit(100);
     let mut seawall = stand.replicate();
-    stand.until_protected();
+    stand.until_protected(&mut seawall);
     for _ in 0..6 {
         app.commit(10);
-        stand.until_protected();
+        stand.until_protected(&mut seawall);
     }
     seawall.stop().ok();
     let committed = app.committed();

@@ -151,7 +151,7 @@ fn inspect(stand: &Stand, app: &App, known: &mut Known) -> (u64, u64) {
 fn finish(stand: &Stand, app: &mut App) {
     let mut seawall = stand.replicate();
     let committed = app.commit(20);
-    stand.until_protected();
+    stand.until_protected(&mut seawall);
     seawall.stop().ok();
     stand.place.unbroken();
     let back = stand.restore();

@@ -34,7 +34,7 @@ fn by_timestamp_in_a_folder() {
     let stand = Stand::folder(random.seed());
     let mut app = stand.app();
     let mut seawall = stand.replicate();
-    stand.until_protected();
+    stand.until_protected(&mut seawall);
     app.flood(Duration::from_millis(20));
     app.until(150);
     app.rest();
@@ -48,10 +48,10 @@ fn every_single_transaction() {
     let stand = Stand::folder(random.seed());
     let mut app = stand.app();
     let mut seawall = stand.replicate();
-    stand.until_protected();
+    stand.until_protected(&mut seawall);
     for _ in 0..12 {
         app.commit(1 + random.below(20));
-        stand.until_protected();
+        stand.until_protected(&mut seawall);
     }
     seawall.stop().ok();
     let mut committed = 0;
@@ -68,7 +68,7 @@ fn the_ltx_tool_verifies_every_object_that_we_wrote() {
     let mut app = stand.app();
     app.commit(20);
     let mut seawall = stand.replicate();
-    stand.until_protected();
+    stand.until_protected(&mut seawall);
     app.flood(Duration::from_millis(5));
     app.until(300);
     app.rest();

@@ -13,7 +13,7 @@ fn every_page_size_and_litestream_agrees() {
         let mut app = App::with_page_size(&stand.db(), seed, page_size);
         app.commit(20);
         let mut seawall = stand.replicate();
-        stand.until_protected();
+        stand.until_protected(&mut seawall);
         app.commit(100);
         app.sql("DELETE FROM rows WHERE id > 1000000");
         app.sql("CREATE TABLE clustered(k TEXT PRIMARY KEY, v) WITHOUT ROWID");
@@ -35,7 +35,7 @@ fn a_database_that_does_not_exist_yet_is_protected_once_it_does() {
     });
     let mut app = stand.app();
     app.commit(40);
-    stand.until_protected();
+    stand.until_protected(&mut seawall);
     app.commit(40);
     seawall.stop().ok();
     assert_eq!(model::check(&stand.restore(), stand.seed), 80);
@@ -47,7 +47,7 @@ fn a_database_that_is_replaced_goes_on_with_a_new_base() {
     let mut app = stand.app();
     app.commit(50);
     let mut seawall = stand.replicate();
-    stand.until_protected();
+    stand.until_protected(&mut seawall);
     let before = stand.place.newest();
     app.kill_9();
     for name in ["app.db", "app.db-wal", "app.db-shm"] {
@@ -79,7 +79,7 @@ fn a_journal_mode_of_its_own_for_a_while() {
     app.sql("PRAGMA journal_mode = wal");
     app.commit(50);
     let mut seawall = stand.replicate();
-    stand.until_protected();
+    stand.until_protected(&mut seawall);
     app.commit(5);
     seawall.stop().ok();
     stand.place.unbroken();
@@ -100,7 +100,7 @@ fn a_page_size_that_changes() {
     app.sql("PRAGMA journal_mode = wal");
     app.commit(50);
     let mut seawall = stand.replicate();
-    stand.until_protected();
+    stand.until_protected(&mut seawall);
     app.commit(5);
     seawall.stop().ok();
     let back = stand.restore();
@@ -116,7 +116,7 @@ fn the_wal_stays_bounded_and_the_database_gets_nothing_of_ours() {
     let schema = "SELECT count(*) FROM sqlite_schema";
     let before = app.sql(schema);
     let mut seawall = stand.replicate();
-    stand.until_protected();
+    stand.until_protected(&mut seawall);
     app.flood(Duration::ZERO);
     app.until(20_000);
     app.rest();

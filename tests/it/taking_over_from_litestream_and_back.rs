@@ -53,7 +53,10 @@ fn run_for_a_while(stand: &Stand, app: &mut App, tool: Tool) {
         Seawall => stand.replicate(),
         Litestream => stand.litestream(""),
     };
-    wait::until("the first transaction of this turn", wait::SOON, || (stand.place.newest() > before).then_some(()));
+    wait::until("the first transaction of this turn", wait::SOON, || {
+        assert!(process.running(), "{tool:?} ended by itself");
+        (stand.place.newest() > before).then_some(())
+    });
     app.flood(Duration::from_millis(1));
     let goal = app.committed() + 200;
     app.until(goal);
@@ -78,7 +81,7 @@ fn litestream_takes_over_after_a_first_base_without_any_commit() {
     let mut app = stand.app();
     app.commit(30);
     let mut seawall = stand.replicate();
-    stand.until_protected();
+    stand.until_protected(&mut seawall);
     seawall.stop().ok();
     assert_eq!(stand.place.files(9), [(1, 1)]);
     assert_eq!(stand.place.files(0), [(2, 2)]);
@@ -101,7 +104,7 @@ fn seawall_takes_over_after_litestreams_first_snapshot_without_any_commit() {
     litestream.stop().ok();
     let before = stand.place.newest();
     let mut seawall = stand.replicate();
-    assert!(stand.until_protected() >= before);
+    assert!(stand.until_protected(&mut seawall) >= before);
     seawall.stop().ok();
     agree(&stand, &app);
     run_for_a_while(&stand, &mut app, Seawall);

@@ -8,7 +8,7 @@ fn a_second_process_on_the_same_database_is_refused() {
     let mut app = stand.app();
     app.commit(10);
     let mut first = stand.replicate();
-    stand.until_protected();
+    stand.until_protected(&mut first);
     let mut second = stand.replicate();
     let output = second.wait(wait::SOON).exits(1);
     assert!(output.stderr.contains('[') && output.stderr.contains("lock"), "{output}");
@@ -26,7 +26,7 @@ fn a_lock_ends_with_its_process() {
     let mut app = stand.app();
     app.commit(10);
     let mut first = stand.replicate();
-    stand.until_protected();
+    stand.until_protected(&mut first);
     first.kill_9();
     app.commit(10);
     stand.replicate_once();
@@ -39,7 +39,7 @@ fn two_databases_into_one_vault_do_not_mix() {
     let mut app = stand.app();
     app.commit(10);
     let mut first = stand.replicate();
-    stand.until_protected();
+    stand.until_protected(&mut first);
     let other = stand.path("other.db");
     let mut stranger = App::start(&other, stand.seed + 1);
     stranger.commit(300);
@@ -64,7 +64,7 @@ fn two_hosts_with_one_bucket_on_s3() {
     let mut app = stand.app();
     app.commit(10);
     let mut first = stand.replicate();
-    stand.until_protected();
+    stand.until_protected(&mut first);
     let other = stand.path("other.db");
     let mut stranger = App::start(&other, stand.seed + 1);
     stranger.commit(300);

@@ -176,9 +176,10 @@ impl Stand {
         all.as_array().and_then(|all| all.first()).unwrap_or_else(|| panic!("no status in {all}\n{output}")).clone()
     }
 
-    /// Waits until `seawall` says that everything is in the vault: it holds a point and nothing lags.
-    pub fn until_protected(&self) -> Txid {
+    /// Waits until a running `seawall` says that everything is in the vault: it holds a point and nothing lags.
+    pub fn until_protected(&self, seawall: &mut Process) -> Txid {
         crate::wait::until("everything to be protected", crate::wait::SOON * 2, || {
+            assert!(seawall.running(), "seawall ended by itself");
             let status = self.status();
             (status["lag_bytes"] == 0 && status["phase"] == "protecting").then(|| protected(&status)).flatten()
         })
