@@ -30,9 +30,9 @@ pub struct ExecCommand {
 impl ExecCommand {
     /// Splits `line` as a shell does, without running one: quotes and backslashes count, variables and globs don't.
     pub fn parse(line: &str) -> Result<Self, Failure> {
-        let words = shell_words::split(line).map_err(|error| bad_command(line, &error.to_string()))?;
+        let words = shell_words::split(line).map_err(|error| bad_command(&error.to_string()))?;
         let mut words = words.into_iter();
-        let program = words.next().ok_or_else(|| bad_command(line, "it is empty"))?;
+        let program = words.next().ok_or_else(|| bad_command("it is empty"))?;
         Ok(Self { program, arguments: words.collect() })
     }
 }
@@ -133,11 +133,12 @@ fn exit_code(status: ExitStatus) -> u8 {
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
 }
 
-fn bad_command(line: &str, cause: &str) -> Failure {
+/// The command line itself is not shown: it may hold a secret (I13).
+fn bad_command(cause: &str) -> Failure {
     Failure::new(
         Kind::Usage,
         "agent.exec-command",
-        line,
+        "exec",
         format!("this is no command: {cause}"),
         "give a program with its arguments, quoted as in a shell",
     )

@@ -5,6 +5,7 @@
 
 mod child;
 pub mod config;
+mod late;
 mod logging;
 mod open;
 mod process;

@@ -4,11 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use seawall_core::{Clock as _, Engine, Failure, Status, SystemClock};
+use async_trait::async_trait;
+use seawall_core::{Clock as _, Description, Engine, Failure, Kind, Status, SystemClock};
 use seawall_sqlite::{Options, Sqlite, Watcher, World, default_state_dir, read_state};
 use seawall_vault::{Environment, Policy, Vault, VaultUrl};
 
 use crate::config::DatabaseConfig;
+use crate::late::{Late, Open};
 
 /// Opens engines for one process.
 #[derive(Debug)]
@@ -51,6 +53,23 @@ impl Opener {
         self.engine(&database.vault, options).await
     }
 
+    /// A database to protect for long: one whose vault is away is opened when it can be.
+    pub async fn lasting(self: &Arc<Self>, database: &DatabaseConfig) -> Result<Arc<dyn Engine>, Failure> {
+        match self.database(database).await {
+            Err(failure) if failure.kind == Kind::Unavailable => {
+                let description = Description {
+                    name: database.name.clone(),
+                    engine: "sqlite",
+                    source: Some(database.path.display().to_string()),
+                    vault: database.vault.to_string(),
+                };
+                let open = Again { opener: Arc::clone(self), database: database.clone() };
+                Ok(Arc::new(Late::new(open, description)))
+            }
+            opened => opened,
+        }
+    }
+
     /// A vault alone, to restore from.
     pub async fn vault(&self, url: &VaultUrl) -> Result<Arc<dyn Engine>, Failure> {
         self.engine(url, Options { jobs: self.jobs, ..Options::default() }).await
@@ -59,6 +78,19 @@ impl Opener {
     async fn engine(&self, url: &VaultUrl, options: Options) -> Result<Arc<dyn Engine>, Failure> {
         let vault = Vault::open(url, &self.environment, Policy::default()).await?;
         Ok(Arc::new(Sqlite::new(vault, options, World::real(self.watcher.clone()))))
+    }
+}
+
+/// What [`Late`] needs to try again.
+struct Again {
+    opener: Arc<Opener>,
+    database: DatabaseConfig,
+}
+
+#[async_trait]
+impl Open for Again {
+    async fn open(&self) -> Result<Arc<dyn Engine>, Failure> {
+        self.opener.database(&self.database).await
     }
 }
 

@@ -23,6 +23,7 @@ pub(crate) fn read(tree: Node, file: &Path, surroundings: &Surroundings<'_>) -> 
     let exec = top.text("exec")?.map(|at| exec_command(&at)).transpose()?;
     let (log_level, log_format) = logging(&mut top, &mut warnings)?;
     let shutdown_timeout = top.duration("shutdown-timeout")?.map(|at| at.value).filter(|span| !span.is_zero());
+    let shutdown_timeout = shutdown_timeout.unwrap_or(SHUTDOWN_TIMEOUT);
     let sync_timeout = top.positive_duration("shutdown-sync-timeout")?.map(|at| at.value);
     top.positive_duration("shutdown-sync-interval")?;
     refuse_services(&mut top)?;
@@ -35,14 +36,14 @@ pub(crate) fn read(tree: Node, file: &Path, surroundings: &Surroundings<'_>) -> 
     for node in list {
         let context = Context { surroundings: *surroundings, defaults: &defaults };
         let mut database = read_database(node, &context, &mut warnings)?;
-        database.shutdown_timeout = sync_timeout;
+        database.shutdown_timeout = Some(sync_timeout.unwrap_or(shutdown_timeout));
         databases.push(database);
     }
     Ok(Config {
         file: file.to_owned(),
         format: Format::Litestream,
         databases,
-        shutdown_timeout: shutdown_timeout.unwrap_or(SHUTDOWN_TIMEOUT),
+        shutdown_timeout,
         sweep_interval: None,
         log_level,
         log_format,

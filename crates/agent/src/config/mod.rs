@@ -237,6 +237,18 @@ mod tests {
         }
     }
 
+    proptest::proptest! {
+        /// Whatever stands in a file, there is an answer, and an error has a line that the file has.
+        #[test]
+        fn any_text_has_an_answer(text in "(dbs:|databases:|vault: |path: |  - |replica: |\\$\\{?A\\}?|[a-z:{}\\[\\]&*<#'\"\\\\|>%@\n\t -]){0,60}") {
+            let environment = Environment::empty();
+            let surroundings = Surroundings { environment: &environment, directory: Path::new("/"), pid: 1 };
+            if let Err(error) = Config::parse(Path::new("/c.yml"), &text, &surroundings, true) {
+                proptest::prop_assert!((1..=text.lines().count() + 1).contains(&error.line), "{error}");
+            }
+        }
+    }
+
     #[test]
     fn names() {
         for name in ["app", "app.v2", "a-b_c", "büro"] {

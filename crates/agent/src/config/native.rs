@@ -31,7 +31,8 @@ pub(crate) fn read(tree: Node, file: &Path, here: &Path) -> Result<Config, Locat
 
     let mut databases = Vec::new();
     for node in list.ok_or(missing)?.value {
-        databases.push(read_database(node, here, vault.as_ref(), &s3)?);
+        let database = read_database(node, here, vault.as_ref(), &s3)?;
+        databases.push(DatabaseConfig { shutdown_timeout: Some(shutdown_timeout), ..database });
     }
     Ok(Config {
         file: file.to_owned(),
@@ -118,10 +119,11 @@ fn name_of(path: &Path) -> Option<String> {
     path.file_stem().and_then(|stem| stem.to_str()).filter(|stem| is_name(stem)).map(str::to_owned)
 }
 
-/// Splits a command line.
+/// Splits a command line, which is not shown when it is wrong: it may hold a secret (I13).
 pub(crate) fn exec_command(At { line, value }: &At<String>) -> Result<ExecCommand, Location> {
     ExecCommand::parse(value).map_err(|failure| {
-        Problem::Value { key: "exec".into(), expected: failure.cause, found: format!("\"{value}\"") }.at(*line)
+        let expected = "takes a program with its arguments, quoted as in a shell".to_owned();
+        Problem::Value { key: "exec".into(), expected, found: failure.cause }.at(*line)
     })
 }
 

@@ -1,6 +1,7 @@
 //! `seawall replicate`: protect databases until stopped, until a program ends, or once.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use seawall_agent::config::{Config, DatabaseConfig, SHUTDOWN_TIMEOUT, SWEEP_INTERVAL, read_place};
@@ -114,10 +115,11 @@ async fn carry_out(plan: &Plan, edge: &Edge) -> Result<Summary, Failure> {
     if !plan.job.once {
         opener.watch(plan.sweep_interval);
     }
+    let opener = Arc::new(opener);
     let mut members = Vec::with_capacity(plan.databases.len());
     for database in &plan.databases {
-        let engine = opener.database(database).await;
-        match &engine {
+        let opened = if plan.job.once { opener.database(database).await } else { opener.lasting(database).await };
+        match &opened {
             Ok(engine) => {
                 let description = engine.describe();
                 tracing::info!(database = description.name, vault = description.vault, "protecting");
@@ -132,7 +134,7 @@ async fn carry_out(plan: &Plan, edge: &Edge) -> Result<Summary, Failure> {
             ),
         }
         let restore = database.restore_if_missing.then(|| database.path.clone());
-        members.push(Member { name: database.name.clone(), engine, restore });
+        members.push(Member { name: database.name.clone(), engine: opened, restore });
     }
     let summary = protect(members, &plan.job, &shutdown, first).await;
     forwarding.abort();
