@@ -24,6 +24,8 @@ struct Reading {
     end: u64,
     /// Whether the whole object is wanted, so that the first request needs no range.
     whole: bool,
+    /// Bytes handed on so far.
+    taken: u64,
     /// The most bytes that the caller takes.
     max: Option<u64>,
     tag: Option<Tag>,
@@ -39,7 +41,7 @@ pub(crate) fn stream(
 ) -> impl Stream<Item = Result<Bytes, Error>> + Send + 'static {
     let whole = range.is_none();
     let Range { start: at, end } = range.unwrap_or(0..u64::MAX);
-    let reading = Reading { vault, key, at, end, whole, max, tag: None, body: None };
+    let reading = Reading { vault, key, at, end, whole, taken: 0, max, tag: None, body: None };
     stream::try_unfold(reading, |mut reading| async move { Ok(reading.next().await?.map(|chunk| (chunk, reading))) })
         .boxed()
 }
@@ -74,6 +76,9 @@ impl Reading {
             Some(body) => body,
             None => self.connect(patience).await?,
         };
+        if self.at >= self.end {
+            return Ok(None);
+        }
         let chunk = match timeout(patience, body.try_next()).await {
             Ok(chunk) => chunk?,
             Err(_) => return Err(Error::Timeout { object: self.object(), after: patience }),
@@ -86,6 +91,12 @@ impl Reading {
             chunk.truncate(usize::try_from(wanted).unwrap_or(usize::MAX));
         }
         self.at += chunk.len() as u64;
+        self.taken += chunk.len() as u64;
+        if let Some(max) = self.max
+            && self.taken > max
+        {
+            return Err(Error::TooLarge { object: self.object(), size: self.taken, max });
+        }
         self.vault.inner.retrier.counters.received(chunk.len() as u64);
         self.body = Some(body);
         Ok(Some(chunk))
@@ -108,7 +119,7 @@ impl Reading {
         if let Some(size) = body.size {
             self.end = self.end.min(size);
         }
-        let expected = self.end.saturating_sub(self.at);
+        let expected = self.taken.saturating_add(self.end.saturating_sub(self.at));
         if let Some(max) = self.max
             && self.end != u64::MAX
             && expected > max

@@ -4,6 +4,8 @@
 
 use bytes::Bytes;
 
+use crate::Error;
+
 /// What a read-back showed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owner {
@@ -13,6 +15,41 @@ pub(crate) enum Owner {
     Theirs,
     /// Nothing stands there.
     Nobody,
+}
+
+/// What a write came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Settled {
+    /// It took effect.
+    Ours,
+    /// Another writer was first (I9).
+    Theirs,
+    /// It did not take effect so far, and may be tried again.
+    Open,
+}
+
+/// Whether the store said no to the condition.
+pub(crate) fn is_refusal(error: &Error) -> bool {
+    matches!(error, Error::AlreadyExists { .. } | Error::Precondition { .. })
+}
+
+/// Whether only reading back tells what a write that ended so came to: a refusal can be due to an earlier attempt of
+/// our own.
+pub(crate) fn is_unclear(error: &Error) -> bool {
+    is_refusal(error) || error.is_ambiguous()
+}
+
+/// What a write came to that ended in `error` (`None`: well), with `owner` standing there now; `unchanged` when that
+/// is still the version which was to be replaced.
+pub(crate) fn decide(error: Option<&Error>, owner: Owner, unchanged: bool) -> Settled {
+    match owner {
+        Owner::Ours => Settled::Ours,
+        Owner::Theirs if unchanged => Settled::Open,
+        Owner::Theirs => Settled::Theirs,
+        // Gone is not the expected version either.
+        Owner::Nobody if matches!(error, Some(Error::Precondition { .. })) => Settled::Theirs,
+        Owner::Nobody => Settled::Open,
+    }
 }
 
 /// How many bytes of a streamed object's beginning and end are kept to know it again: formats of ours carry a nonce
@@ -83,6 +120,32 @@ mod tests {
                 assert_eq!(sample(&bytes, chunk), expected, "{size} bytes by {chunk}");
             }
         }
+    }
+
+    #[test]
+    fn what_a_write_came_to() {
+        let object = || "x".to_owned();
+        let exists = Error::AlreadyExists { object: object() };
+        let changed = Error::Precondition { object: object() };
+        let away = Error::Unavailable { object: object(), cause: String::new(), retryable: true };
+        for (error, owner, unchanged, settled) in [
+            (Some(&exists), Owner::Ours, false, Settled::Ours),
+            (Some(&exists), Owner::Theirs, false, Settled::Theirs),
+            (Some(&exists), Owner::Nobody, false, Settled::Open),
+            (Some(&changed), Owner::Ours, false, Settled::Ours),
+            (Some(&changed), Owner::Theirs, false, Settled::Theirs),
+            (Some(&changed), Owner::Nobody, false, Settled::Theirs),
+            (Some(&away), Owner::Ours, false, Settled::Ours),
+            (Some(&away), Owner::Theirs, false, Settled::Theirs),
+            (Some(&away), Owner::Theirs, true, Settled::Open),
+            (Some(&away), Owner::Nobody, false, Settled::Open),
+            (None, Owner::Ours, false, Settled::Ours),
+            (None, Owner::Theirs, false, Settled::Theirs),
+        ] {
+            assert_eq!(decide(error, owner, unchanged), settled, "{error:?} {owner:?} {unchanged}");
+        }
+        assert!(is_unclear(&exists) && is_unclear(&away) && !is_refusal(&away));
+        assert!(!is_unclear(&Error::Full { object: object(), cause: String::new() }));
     }
 
     #[test]

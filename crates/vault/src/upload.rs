@@ -12,7 +12,7 @@ use seawall_core::Moment;
 
 use crate::counts::Operation;
 use crate::reading;
-use crate::settle::{self, Owner, SAMPLE, Sample};
+use crate::settle::{self, Owner, SAMPLE, Sample, Settled};
 use crate::{Condition, Created, Error, Multipart, ObjectKey, PutOptions, Vault};
 
 /// How long a dropped upload is given to tidy up.
@@ -191,21 +191,21 @@ impl Upload {
     /// Finds out what a completion that ended in `error` came to.
     async fn settle(&mut self, error: Error) -> Result<Created, Error> {
         // A repeated completion finds its upload gone: the first one did it, or someone gave it up.
-        let unclear = error.is_ambiguous() || error.is_not_found();
-        let refused = matches!(error, Error::AlreadyExists { .. } | Error::Precondition { .. });
-        if !refused && !unclear {
+        if !settle::is_unclear(&error) && !error.is_not_found() {
             return Err(error);
         }
-        match self.owner().await {
-            Ok(Owner::Ours) => {
-                if !refused {
+        let owner = self.owner().await?;
+        match settle::decide(Some(&error), owner, false) {
+            Settled::Ours => {
+                if !settle::is_refusal(&error) {
                     // Completed, so there is nothing to give up.
                     self.sink = None;
                 }
                 Ok(Created::Adopted)
             }
-            Ok(Owner::Theirs) => Err(Error::AlreadyExists { object: self.vault.object(&self.key) }),
-            Ok(Owner::Nobody) | Err(_) => Err(error),
+            Settled::Theirs => Err(Error::AlreadyExists { object: self.vault.object(&self.key) }),
+            Settled::Open if settle::is_refusal(&error) => Err(self.vault.vanished(&self.key)),
+            Settled::Open => Err(error),
         }
     }
 

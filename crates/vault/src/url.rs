@@ -138,7 +138,8 @@ impl fmt::Display for VaultUrl {
     /// The URL without secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::File(path) => write!(f, "file://{}", path.display()),
+            Self::File(path) if path.is_absolute() => write!(f, "file://{}", path.display()),
+            Self::File(path) => write!(f, "{}", path.display()),
             Self::S3(settings) => {
                 write!(f, "s3://{}/{}", settings.bucket, settings.path)?;
                 match &settings.endpoint {

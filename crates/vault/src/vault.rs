@@ -15,7 +15,7 @@ use seawall_core::Moment;
 use crate::counts::Operation;
 use crate::reading;
 use crate::retry::Retrier;
-use crate::settle::{self, Owner};
+use crate::settle::{self, Owner, Settled};
 use crate::{
     Abilities, Condition, Counts, Entry, Environment, Error, FileStore, Layout, Meta, ObjectKey, Page, Policy, Prefix,
     PutOptions, S3Store, Store, Tag, Upload, VaultUrl,
@@ -80,8 +80,7 @@ impl fmt::Debug for Vault {
 }
 
 impl Vault {
-    /// Opens the place that a URL names. Makes no request, but for asking AWS where a bucket is when its region isn't
-    /// given; what is wrong with the place shows at the first use.
+    /// Opens the place that a URL names. Checks what can be checked without a request; the rest shows at the first use.
     pub async fn open(url: &VaultUrl, environment: &Environment, policy: Policy) -> Result<Self, Error> {
         let store: Arc<dyn Store> = match url {
             VaultUrl::File(path) => Arc::new(FileStore::new(path)),
@@ -153,13 +152,18 @@ impl Vault {
     /// [`Error::Precondition`] when it is another version or gone.
     pub async fn replace(&self, key: &ObjectKey, bytes: Bytes, expected: &Tag) -> Result<Tag, Error> {
         let options = PutOptions { condition: Condition::Match(expected.clone()), stamp: None };
-        match self.write(key, &bytes, options).await {
+        let error = match self.write(key, &bytes, options).await {
             Ok(Some(tag)) => return Ok(tag),
-            Ok(None) => {}
-            Err(error) => self.settle(key, &bytes, error).await?,
-        }
-        match self.head(key).await? {
-            Some(Meta { tag: Some(tag), .. }) => Ok(tag),
+            Ok(None) => None,
+            Err(error) if settle::is_unclear(&error) => Some(error),
+            Err(error) => return Err(error),
+        };
+        // The version is asked for before the content, so that a change in between is not taken for ours.
+        let found = self.head(key).await?.and_then(|meta| meta.tag);
+        let owner = self.owner(key, &bytes).await?;
+        match (settle::decide(error.as_ref(), owner, found.as_ref() == Some(expected)), found) {
+            (Settled::Ours, Some(tag)) => Ok(tag),
+            (Settled::Open, _) => Err(error.unwrap_or_else(|| self.vanished(key))),
             _ => Err(Error::Precondition { object: self.object(key) }),
         }
     }
@@ -325,19 +329,24 @@ impl Vault {
         retrier.run(Operation::Put, &self.object(key), size, attempt).await
     }
 
-    /// Finds out what a write that ended in `error` came to; `Ok` when the object is ours.
+    /// Finds out what a creation that ended in `error` came to; `Ok` when the object is ours.
     async fn settle(&self, key: &ObjectKey, bytes: &Bytes, error: Error) -> Result<(), Error> {
-        let refused = matches!(error, Error::AlreadyExists { .. } | Error::Precondition { .. });
-        if !refused && !error.is_ambiguous() {
+        if !settle::is_unclear(&error) {
             return Err(error);
         }
-        match self.owner(key, bytes).await {
-            Ok(Owner::Ours) => Ok(()),
-            // Someone stands there now, whatever became of our attempt.
-            Ok(Owner::Theirs) if !refused => Err(Error::AlreadyExists { object: self.object(key) }),
-            // That nothing stands there may change yet, if an attempt is still under way: the first error stays.
-            Ok(_) | Err(_) => Err(error),
+        // When reading back fails too, that is the error to go on from: a refusal says nothing about whose object it is.
+        let owner = self.owner(key, bytes).await?;
+        match settle::decide(Some(&error), owner, false) {
+            Settled::Ours => Ok(()),
+            Settled::Theirs => Err(Error::AlreadyExists { object: self.object(key) }),
+            Settled::Open => Err(if settle::is_refusal(&error) { self.vanished(key) } else { error }),
         }
+    }
+
+    /// What to say when a write was refused over an object that is not there.
+    pub(crate) fn vanished(&self, key: &ObjectKey) -> Error {
+        let cause = "the write was refused, and nothing stands there now".to_owned();
+        Error::Unavailable { object: self.object(key), cause, retryable: true }
     }
 
     async fn owner(&self, key: &ObjectKey, bytes: &Bytes) -> Result<Owner, Error> {

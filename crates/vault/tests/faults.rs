@@ -160,6 +160,45 @@ async fn a_lost_answer_is_adopted_and_another_writer_is_not() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_refusal_that_cannot_be_looked_into_is_no_conflict() {
+    let (store, vault) = simulation(0);
+    // The first answer is lost, the second attempt is refused because of the first, and then the store is away.
+    store.fail_call(0, Fault::LostAnswer);
+    store.fail_from(2);
+    let error = vault.create(&key("x"), body(10), None).await.expect_err("unclear");
+    assert!(error.is_retryable(), "{error:?}");
+    store.revive();
+    assert_eq!(vault.create(&key("x"), body(10), None).await, Ok(Created::Adopted));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_swap_that_never_arrived_is_no_conflict() {
+    let (store, vault) = simulation(0);
+    vault.create(&key("x"), body(10), None).await.expect("create");
+    let tag = vault.head(&key("x")).await.expect("head").and_then(|meta| meta.tag).expect("a version");
+    let next = store.call_count();
+    for number in next..next + u64::from(policy().attempts) {
+        store.fail_call(number, Fault::Error);
+    }
+    let error = vault.replace(&key("x"), body(11), &tag).await.expect_err("away");
+    assert!(error.is_retryable(), "{error:?}");
+    assert!(vault.replace(&key("x"), body(11), &tag).await.is_ok(), "the same again");
+    let stale = vault.replace(&key("x"), body(12), &tag).await;
+    assert!(matches!(stale, Err(Error::Precondition { .. })), "{stale:?}");
+    vault.delete(&[key("x")]).await.expect("delete");
+    let gone = vault.replace(&key("x"), body(12), &tag).await;
+    assert!(matches!(gone, Err(Error::Precondition { .. })), "{gone:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_empty_object_costs_one_request() {
+    let (store, vault) = simulation(0);
+    vault.put(&key("x"), Bytes::new(), None).await.expect("put");
+    assert!(vault.read(&key("x"), None, 0).await.expect("read").is_empty());
+    assert_eq!(store.call_count(), 2, "{:?}", store.calls());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_store_that_is_away_is_given_up_within_the_deadline() {
     for dead in [false, true] {
         let (store, vault) = simulation(0);

@@ -33,10 +33,11 @@ async fn leftovers_of_a_crash_are_neither_listed_nor_kept() {
     std::fs::create_dir_all(&level).expect("a level");
     std::fs::write(level.join(".1-0.tmp"), b"half").expect("write");
     std::fs::write(level.join("x.ltx.tmp"), b"another program's").expect("write");
+    std::fs::write(level.join(".other.tmp"), b"another program's").expect("write");
     let vault = open(folder.path()).await;
     assert!(vault.list(&Prefix::all(), None).await.expect("list").is_empty());
     vault.create(&key("ltx/0/a"), Bytes::from_static(b"n"), None).await.expect("create");
-    assert_eq!(names(&level), ["a", "x.ltx.tmp"], "ours is gone, others' stay");
+    assert_eq!(names(&level), [".other.tmp", "a", "x.ltx.tmp"], "ours is gone, others' stay");
 }
 
 #[tokio::test]

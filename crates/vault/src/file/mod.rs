@@ -64,7 +64,7 @@ fn failed(path: &Path, error: &io::Error) -> Error {
 #[async_trait]
 impl Store for FileStore {
     fn url(&self) -> String {
-        format!("file://{}", self.root.display())
+        crate::VaultUrl::File(self.root.to_path_buf()).to_string()
     }
 
     fn layout(&self) -> Layout {

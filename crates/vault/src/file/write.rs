@@ -172,7 +172,7 @@ fn sweep_once(folder: &Path) {
     let Ok(entries) = folder.read_dir() else { return };
     for entry in entries.flatten() {
         let name = entry.file_name();
-        let ours = name.to_str().is_some_and(|name| name.starts_with('.') && name.ends_with(".tmp"));
+        let ours = name.to_str().is_some_and(is_draft);
         if !ours || !entry.file_type().is_ok_and(|kind| kind.is_file()) {
             continue;
         }
@@ -183,6 +183,13 @@ fn sweep_once(folder: &Path) {
             let _ = std::fs::remove_file(&path);
         }
     }
+}
+
+/// Whether a file's name is one that [`draft`] gives.
+fn is_draft(name: &str) -> bool {
+    let numbers = name.strip_prefix('.').and_then(|name| name.strip_suffix(".tmp")?.split_once('-'));
+    let hex = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_hexdigit());
+    numbers.is_some_and(|(process, serial)| hex(process) && hex(serial))
 }
 
 /// Sets the draft's mtime to the stamp, or to the present; either way its change time moves on.
@@ -222,6 +229,11 @@ fn name(mut draft: Draft, target: &Path, options: &PutOptions) -> Result<Naming,
             Ok(())
         }
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(Error::AlreadyExists { object: object() }),
+        // A sweeper took it for a leftover, on a file system whose locks don't reach it.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let cause = "the file being written was removed by another process".to_owned();
+            Err(Error::Unavailable { object: object(), cause, retryable: true })
+        }
         Err(error) => Err(failed(target, &error)),
     };
     match &options.condition {

@@ -1,5 +1,6 @@
 //! From settings to a store: what is not said is decided here, by a pure function.
 
+use std::fmt;
 use std::sync::Arc;
 
 use base64::Engine;
@@ -9,6 +10,7 @@ use opendal_core::{Buffer, HttpTransporter, OperationContext, Operator};
 use opendal_http_transport_reqwest::ReqwestTransport;
 use opendal_service_s3::S3;
 use reqsign_core::ProvideCredentialChain;
+use tokio::sync::OnceCell;
 
 use super::S3Store;
 use super::connections::Trust;
@@ -50,8 +52,41 @@ fn decide(settings: &S3Settings, environment: &Environment) -> Result<Decided, E
     Ok(Decided { endpoint, region, virtual_host: !in_path, provider })
 }
 
+/// A connection that is made at the first request, because that may have to ask for the region first.
+pub(super) struct Connection {
+    operator: OnceCell<Operator>,
+    transport: HttpTransporter,
+    settings: S3Settings,
+    environment: Environment,
+    decided: Decided,
+    url: String,
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Connection").field(&self.url).finish()
+    }
+}
+
+impl Connection {
+    pub(super) async fn operator(&self) -> Result<&Operator, Error> {
+        self.operator.get_or_try_init(|| self.connect()).await
+    }
+
+    async fn connect(&self) -> Result<Operator, Error> {
+        let region = match &self.decided.region {
+            Some(region) => region.clone(),
+            None => ask_region(&self.transport, &self.settings.bucket, &self.url).await?,
+        };
+        let builder = build(&self.settings, &self.environment, &self.decided, &region).await?;
+        let operator =
+            Operator::new(builder).map_err(|error| wrong(&self.url, error.message(), "check the settings"))?;
+        Ok(operator.with_context(OperationContext::default().with_http_transport(self.transport.clone())))
+    }
+}
+
 impl S3Store {
-    /// A store for the settings. Makes a request only where the region has to be asked for.
+    /// A store for the settings. What they say is checked; no request is made.
     pub async fn connect(settings: &S3Settings, environment: &Environment, policy: &Policy) -> Result<Self, Error> {
         settings.check()?;
         let url = format!("s3://{}/{}", settings.bucket, settings.path);
@@ -64,16 +99,22 @@ impl S3Store {
             slowest: policy.slowest,
             tigris: decided.provider.tigris,
         });
-        let region = match &decided.region {
-            Some(region) => region.clone(),
-            None => ask_region(&transport, &settings.bucket, &url).await?,
-        };
-        let builder = build(settings, environment, &decided, &region).await?;
-        let operator = Operator::new(builder).map_err(|error| wrong(&url, error.message(), "check the settings"))?;
-        let operator = operator.with_context(OperationContext::default().with_http_transport(transport));
         let part_size = settings.part_size.or(decided.provider.part_size);
         let in_flight = settings.concurrency.or(decided.provider.concurrency);
-        Ok(Self { operator, url, part_size, in_flight, proven: Arc::default() })
+        let asks = decided.region.is_none();
+        let connection = Connection {
+            operator: OnceCell::new(),
+            transport,
+            settings: settings.clone(),
+            environment: environment.clone(),
+            decided,
+            url: url.clone(),
+        };
+        if !asks {
+            // So that what is wrong with the settings shows now.
+            connection.operator().await?;
+        }
+        Ok(Self { connection: Arc::new(connection), url, part_size, in_flight, proven: Arc::default() })
     }
 }
 

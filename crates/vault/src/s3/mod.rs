@@ -24,10 +24,11 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::{Stream, StreamExt, TryStreamExt};
 use opendal_core::options::{ListOptions, WriteOptions};
-use opendal_core::{Buffer, Metadata, Operator, Writer};
+use opendal_core::{Buffer, Metadata, Writer};
 use seawall_core::Moment;
 
 use self::classify::classify;
+use self::connect::Connection;
 pub use self::connections::Connections;
 use crate::{
     Abilities, Body, Condition, Entry, Error, Layout, Meta, Multipart, ObjectKey, Page, Prefix, PutOptions, Store, Tag,
@@ -39,7 +40,7 @@ const STAMP: &str = "litestream-timestamp";
 /// Objects in a bucket.
 #[derive(Debug, Clone)]
 pub struct S3Store {
-    operator: Operator,
+    connection: Arc<Connection>,
     url: String,
     part_size: Option<usize>,
     in_flight: Option<usize>,
@@ -90,7 +91,7 @@ impl Store for S3Store {
 
     async fn put(&self, key: &ObjectKey, body: Bytes, options: &PutOptions) -> Result<Option<Tag>, Error> {
         let write = self.write_options(options, 1);
-        let result = self.operator.write_options(key.as_str(), Buffer::from(body), write).await;
+        let result = self.connection.operator().await?.write_options(key.as_str(), Buffer::from(body), write).await;
         match result {
             Ok(metadata) => {
                 self.proven.store(true, Ordering::Relaxed);
@@ -107,7 +108,12 @@ impl Store for S3Store {
         in_flight: usize,
     ) -> Result<Box<dyn Multipart>, Error> {
         let (object, condition) = (self.name(key), options.condition.clone());
-        let writer = self.operator.writer_options(key.as_str(), self.write_options(options, in_flight)).await;
+        let writer = self
+            .connection
+            .operator()
+            .await?
+            .writer_options(key.as_str(), self.write_options(options, in_flight))
+            .await;
         let writer = writer.map_err(|error| classify(object.clone(), &error, &condition))?;
         Ok(Box::new(S3Upload { writer, object, condition }))
     }
@@ -122,7 +128,7 @@ impl Store for S3Store {
                 error => error,
             }
         };
-        let reader = self.operator.reader(key.as_str()).await.map_err(&failed)?;
+        let reader = self.connection.operator().await?.reader(key.as_str()).await.map_err(&failed)?;
         let end = range.as_ref().map_or(u64::MAX, |range| range.end);
         let stream = match range {
             None => reader.into_stream(..).await,
@@ -143,7 +149,7 @@ impl Store for S3Store {
     }
 
     async fn head(&self, key: &ObjectKey) -> Result<Meta, Error> {
-        let metadata = self.operator.stat(key.as_str()).await;
+        let metadata = self.connection.operator().await?.stat(key.as_str()).await;
         let metadata = match metadata.map_err(|error| classify(self.name(key), &error, &Condition::Always)) {
             Ok(metadata) => metadata,
             Err(error) => {
@@ -167,7 +173,8 @@ impl Store for S3Store {
             recursive: true,
             ..ListOptions::default()
         };
-        let mut lister = self.operator.lister_options(prefix.as_str(), options).await.map_err(failed)?;
+        let mut lister =
+            self.connection.operator().await?.lister_options(prefix.as_str(), options).await.map_err(failed)?;
         let mut page = Page::default();
         // One page of the server, less what is no key; it ends where the server's page does, or a little behind it.
         while page.entries.len() < limit {
@@ -189,7 +196,7 @@ impl Store for S3Store {
 
     async fn delete(&self, keys: &[ObjectKey]) -> Result<Vec<Result<(), Error>>, Error> {
         let failed = |error: opendal_core::Error| classify(self.url.clone(), &error, &Condition::Always);
-        let mut deleter = self.operator.deleter().await.map_err(failed)?;
+        let mut deleter = self.connection.operator().await?.deleter().await.map_err(failed)?;
         for key in keys {
             deleter.delete(key.as_str()).await.map_err(failed)?;
         }
