@@ -1,7 +1,7 @@
 //! The long-running process: configuration, scheduling, signals, the program it may run, and its log.
 //!
 //! It knows engines through [`seawall_core::Engine`] alone; [`config`] turns files into databases to protect,
-//! [`protect`] protects them. The binary reads the environment and the arguments and hands them in.
+//! [`protect()`] protects them. The binary reads the environment and the arguments and hands them in.
 
 mod child;
 pub mod config;

@@ -2,12 +2,13 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use seawall_core::{Clock as _, Description, Engine, Failure, Kind, Status, SystemClock};
 use seawall_sqlite::{Options, Sqlite, Watcher, World, default_state_dir, read_state};
-use seawall_vault::{Environment, Policy, Vault, VaultUrl};
+use seawall_vault::{Environment, Policy, Throttle, Vault, VaultUrl};
 
 use crate::config::DatabaseConfig;
 use crate::late::{Late, Open};
@@ -16,6 +17,9 @@ use crate::late::{Late, Open};
 #[derive(Debug)]
 pub struct Opener {
     environment: Environment,
+    /// One policy for all: its clones share connections and bandwidth.
+    policy: Policy,
+    opened: AtomicU64,
     watcher: Option<Watcher>,
     jobs: usize,
 }
@@ -23,7 +27,7 @@ pub struct Opener {
 impl Opener {
     /// An opener that takes credentials from `environment` and lets one base or restore use `jobs` threads.
     pub fn new(environment: Environment, jobs: usize) -> Self {
-        Self { environment, watcher: None, jobs }
+        Self { environment, policy: Policy::default(), opened: AtomicU64::new(0), watcher: None, jobs }
     }
 
     /// Watches for changes with events from now on, and looks at every database each `sweep` as well. Must be called
@@ -33,6 +37,11 @@ impl Opener {
             Ok(watcher) => self.watcher = Some(watcher),
             Err(error) => tracing::warn!(%error, "no events from the system: every database is polled"),
         }
+    }
+
+    /// Lets all vaults that are opened from now on write at most this many bytes a second together.
+    pub fn limit_uploads(&mut self, bytes_per_second: u64) {
+        self.policy.upload = Some(Throttle::new(bytes_per_second));
     }
 
     /// A database with its vault, to protect and to restore.
@@ -76,7 +85,10 @@ impl Opener {
     }
 
     async fn engine(&self, url: &VaultUrl, options: Options) -> Result<Arc<dyn Engine>, Failure> {
-        let vault = Vault::open(url, &self.environment, Policy::default()).await?;
+        // Retries of many vaults must not come in step.
+        let nth = self.opened.fetch_add(1, Ordering::Relaxed);
+        let seed = self.policy.seed.wrapping_add(nth.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let vault = Vault::open(url, &self.environment, Policy { seed, ..self.policy.clone() }).await?;
         Ok(Arc::new(Sqlite::new(vault, options, World::real(self.watcher.clone()))))
     }
 }

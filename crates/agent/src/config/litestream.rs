@@ -45,6 +45,7 @@ pub(crate) fn read(tree: Node, file: &Path, surroundings: &Surroundings<'_>) -> 
         databases,
         shutdown_timeout,
         sweep_interval: None,
+        upload_limit: None,
         log_level,
         log_format,
         exec,

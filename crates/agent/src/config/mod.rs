@@ -62,6 +62,8 @@ pub struct Config {
     pub shutdown_timeout: Duration,
     /// How often every database is looked at even if no event came; `None` is the default.
     pub sweep_interval: Option<Duration>,
+    /// At most this many bytes a second are written to all vaults together.
+    pub upload_limit: Option<u64>,
     /// The level of the log; `None` leaves it to the command.
     pub log_level: Option<Level>,
     /// The shape of the log; `None` leaves it to the command.

@@ -18,6 +18,7 @@ pub(crate) fn read(tree: Node, file: &Path, here: &Path) -> Result<Config, Locat
     let s3 = top.section("s3")?.map(|section| s3::read_native(section, here)).transpose()?.unwrap_or_default();
     let shutdown_timeout = top.positive_duration("shutdown-timeout")?.map_or(SHUTDOWN_TIMEOUT, |at| at.value);
     let sweep_interval = top.positive_duration("sweep-interval")?.map(|at| at.value);
+    let upload_limit = top.size("upload-limit")?.map(|at| at.value);
     let exec = top.text("exec")?.map(|at| exec_command(&at)).transpose()?;
     let (mut log_level, mut log_format) = (None, None);
     if let Some(mut logging) = top.section("logging")? {
@@ -40,6 +41,7 @@ pub(crate) fn read(tree: Node, file: &Path, here: &Path) -> Result<Config, Locat
         databases,
         shutdown_timeout,
         sweep_interval,
+        upload_limit,
         log_level: log_level.map(|at| at.value),
         log_format: log_format.map(|at| at.value),
         exec,

@@ -23,6 +23,7 @@ s3:
   secret-access-key: ${KEY}
 shutdown-timeout: 10s
 sweep-interval: 2m
+upload-limit: 5MiB
 logging: { level: debug, type: json }
 exec: myserver --port 80
 databases:
@@ -44,6 +45,7 @@ databases:
     .expect("a configuration");
     assert_eq!(config.shutdown_timeout.as_secs(), 10);
     assert_eq!(config.sweep_interval.map(|span| span.as_secs()), Some(120));
+    assert_eq!(config.upload_limit, Some(5 << 20));
     assert_eq!(config.log_level, Some(crate::Level::Debug));
     assert_eq!(config.log_format, Some(crate::LogFormat::Json));
     assert!(config.exec.is_some() && config.warnings.is_empty());

@@ -36,6 +36,7 @@ struct Plan {
     databases: Vec<DatabaseConfig>,
     job: Job,
     sweep_interval: Duration,
+    upload_limit: Option<u64>,
     log_level: Option<Level>,
     log_format: Option<LogFormat>,
     warnings: Vec<String>,
@@ -81,6 +82,7 @@ impl Plan {
             databases: vec![DatabaseConfig::new(name, path, vault)],
             job: Job { once: false, exec: None, bound: SHUTDOWN_TIMEOUT },
             sweep_interval: SWEEP_INTERVAL,
+            upload_limit: None,
             log_level: None,
             log_format: None,
             warnings: Vec::new(),
@@ -98,6 +100,7 @@ impl Plan {
             databases: config.databases,
             job: Job { once: false, exec: config.exec, bound: config.shutdown_timeout },
             sweep_interval: config.sweep_interval.unwrap_or(SWEEP_INTERVAL),
+            upload_limit: config.upload_limit,
             log_level: config.log_level,
             log_format: config.log_format,
             warnings: config.warnings.into_iter().map(warning).collect(),
@@ -114,6 +117,9 @@ async fn carry_out(plan: &Plan, edge: &Edge) -> Result<Summary, Failure> {
     let mut opener = Opener::new(edge.environment.clone(), runtime::PROTECTING / 2);
     if !plan.job.once {
         opener.watch(plan.sweep_interval);
+    }
+    if let Some(limit) = plan.upload_limit {
+        opener.limit_uploads(limit);
     }
     let opener = Arc::new(opener);
     let mut members = Vec::with_capacity(plan.databases.len());
@@ -137,6 +143,9 @@ async fn carry_out(plan: &Plan, edge: &Edge) -> Result<Summary, Failure> {
         members.push(Member { name: database.name.clone(), engine: opened, restore });
     }
     let summary = protect(members, &plan.job, &shutdown, first).await;
+    if summary.outcomes.iter().all(|outcome| outcome.result.is_ok()) {
+        tracing::info!("everything that was committed is in the vault");
+    }
     forwarding.abort();
     Ok(summary)
 }
