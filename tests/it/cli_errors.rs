@@ -67,14 +67,15 @@ fn an_empty_or_missing_vault_is_4() {
 }
 
 #[test]
-fn a_moment_or_a_transaction_that_was_never_is_4_or_refused() {
+fn a_moment_or_a_transaction_that_was_never_is_refused() {
     let stand = Stand::folder(Random::from_env().seed());
     let mut app = stand.app();
     app.commit(10);
     stand.replicate_once();
-    for at in ["2001-01-01T00:00:00Z", "00000000000000ff", "20 years ago"] {
+    for at in ["2001-01-01T00:00:00Z", "00000000000000ff", "1000 weeks ago"] {
         let file = stand.new_file();
-        let output = stand.seawall(&["restore", &stand.place.url(), "-o", file.to_str().unwrap(), "--at", at]).exits(4);
+        let output = stand.seawall(&["restore", &stand.place.url(), "-o", file.to_str().unwrap(), "--at", at]);
+        assert!([1, 4].contains(&output.code()), "{output}");
         tells(&output);
         assert!(!file.exists());
     }

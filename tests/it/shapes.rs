@@ -117,11 +117,15 @@ fn the_wal_stays_bounded_and_the_database_gets_nothing_of_ours() {
     let before = app.sql(schema);
     let mut seawall = stand.replicate();
     stand.until_protected(&mut seawall);
-    app.flood(Duration::ZERO);
-    app.until(20_000);
+    app.flood(Duration::from_micros(200));
+    let mut largest = 0;
+    wait::until("commits", wait::SOON * 2, || {
+        largest = largest.max(fs::metadata(stand.path("app.db-wal")).unwrap().len());
+        (app.committed() > 20_000).then_some(())
+    });
     app.rest();
-    let wal = fs::metadata(stand.path("app.db-wal")).unwrap().len();
-    assert!(wal < 64 << 20, "the WAL has {wal} bytes");
+    // 20,000 commits write some 280 MB into a WAL that is never emptied.
+    assert!(largest < 160 << 20, "the WAL grew to {largest} bytes");
     assert_eq!(app.sql(schema), before);
     seawall.stop().ok();
     let back = stand.restore();

@@ -87,3 +87,18 @@ fn two_hosts_with_one_bucket_on_s3() {
     model::check(&back, seed);
     stand.seawall(&["verify", &stand.place.url()]).ok();
 }
+
+#[test]
+fn equal_names_on_two_stores_are_two_vaults_on_s3() {
+    let (one, two) = (Stand::bucket_at(1, "app"), Stand::bucket_at(2, "app"));
+    let (mut app_one, mut app_two) = (one.app(), two.app());
+    let (mut first, mut second) = (one.replicate(), two.replicate());
+    app_one.commit(10);
+    app_two.commit(20);
+    one.until_protected(&mut first);
+    two.until_protected(&mut second);
+    first.stop().ok();
+    second.stop().ok();
+    assert_eq!(model::check(&one.restore(), 1), 10);
+    assert_eq!(model::check(&two.restore(), 2), 20);
+}

@@ -11,6 +11,11 @@ pub(crate) fn mix(mut x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
+/// A number that no other test has, nor the same test another time.
+pub(crate) fn fresh() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
 /// A source of random numbers that a failed run can be repeated with.
 #[derive(Debug, Clone)]
 pub struct Random {
@@ -23,7 +28,7 @@ impl Random {
     pub fn from_env() -> Self {
         let seed = match std::env::var("SEAWALL_SEED") {
             Ok(text) => text.parse().expect("SEAWALL_SEED must be a number"),
-            Err(_) => RandomState::new().build_hasher().finish() >> 32,
+            Err(_) => fresh() >> 32,
         };
         eprintln!("SEAWALL_SEED={seed}");
         Self { seed, state: seed }

@@ -30,8 +30,15 @@ impl Stand {
 
     /// A stand whose vault is in a bucket of a real S3 server of its own.
     pub fn bucket(seed: u64) -> Self {
+        // Locks of a host know a vault by its name, so every stand has another one.
+        let unique = format!("sites/{:016x}", crate::random::fresh());
+        Self::bucket_at(seed, &unique)
+    }
+
+    /// The same, with a prefix of one's choice.
+    pub fn bucket_at(seed: u64, prefix: &str) -> Self {
         let dir = TempDir::with_prefix("seawall-").unwrap();
-        let place = Place::Bucket(Box::new(S3Server::start()), "sites/app".into());
+        let place = Place::Bucket(Box::new(S3Server::start()), prefix.to_owned());
         Self { dir, place, seed, outputs: Cell::new(0) }
     }
 
