@@ -4,12 +4,31 @@
 //! be the same everywhere: deadlines, classified retry, settlement of ambiguous answers, bandwidth, counting, reads
 //! that resume. [`VaultUrl`] is the one place where text becomes a store.
 //!
-//! The arrows: `url` and `settings` (parse) -> `file`, `s3` (stores) -> `store` (the contract) <- `vault` (the facade)
-//! with `retry`, `settle`, `throttle`, `counts`, `upload`, `reading`.
+//! The arrows: `url`, `settings`, `provider`, `endpoint` (text) -> `file`, `s3`, `memory`, `simulated` (stores) ->
+//! `store` (the contract) <- `vault`, `reading`, `upload` (the facade) with `retry`, `settle`, `throttle`, `counts`.
+//!
+//! ```
+//! use bytes::Bytes;
+//! use seawall_vault::{Created, Environment, ObjectKey, Policy, Vault, VaultUrl};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), seawall_vault::Error> {
+//! # let folder = tempfile::tempdir().expect("a folder");
+//! # let text = folder.path().display().to_string();
+//! let vault = Vault::open(&VaultUrl::parse(&text)?, &Environment::empty(), Policy::default()).await?;
+//! let key = ObjectKey::new("ltx/0/0000000000000001-0000000000000001.ltx")?;
+//! assert_eq!(vault.create(&key, Bytes::from("with a nonce"), None).await?, Created::Fresh);
+//! // The answer was lost? The same again is adopted; another's object would be refused.
+//! assert_eq!(vault.create(&key, Bytes::from("with a nonce"), None).await?, Created::Adopted);
+//! assert_eq!(vault.read(&key, None, 1 << 20).await?, "with a nonce");
+//! # Ok(())
+//! # }
+//! ```
 
 #[cfg(feature = "testing")]
 pub mod conformance;
 mod counts;
+mod endpoint;
 mod environment;
 mod error;
 mod file;

@@ -117,7 +117,7 @@ impl Retrier {
         bytes: u64,
         attempt: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Error> {
-        let deadline = 4 * (self.policy.attempt + self.policy.allowance(bytes));
+        let deadline = 4 * self.policy.attempt + 2 * self.policy.allowance(bytes);
         self.within(deadline, operation, object, attempt).await
     }
 

@@ -18,6 +18,9 @@ use crate::{Condition, Created, Error, Multipart, ObjectKey, PutOptions, Vault};
 /// How long a dropped upload is given to tidy up.
 const FAREWELL: Duration = Duration::from_secs(10);
 
+/// The most bytes that a completion is given time for: what may still be on its way then, and not the whole object.
+const UNSETTLED: u64 = 64 << 20;
+
 /// A streamed write.
 pub struct Upload {
     vault: Vault,
@@ -62,7 +65,7 @@ impl Upload {
     #[must_use]
     pub fn expecting(mut self, bytes: u64) -> Self {
         let abilities = self.vault.abilities();
-        self.part_size = part_size(self.vault.policy().part_size, abilities.smallest_part, bytes, abilities.most_parts);
+        self.part_size = part_size(self.part_size, abilities.smallest_part, bytes, abilities.most_parts);
         self
     }
 
@@ -177,7 +180,7 @@ impl Upload {
         let retrier = &self.vault.inner.retrier;
         let object = self.vault.object(&self.key);
         // Parts may still be in flight, and a server may need long to join them.
-        let bytes = self.sample.size;
+        let bytes = self.sample.size.min(UNSETTLED);
         let mut waits = retrier.waits(bytes);
         loop {
             match retrier.patient(Operation::Upload, &object, bytes, sink.complete()).await {

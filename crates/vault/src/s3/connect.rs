@@ -16,8 +16,9 @@ use super::S3Store;
 use super::connections::Trust;
 use super::credentials::{Source, choose};
 use super::transport::Transport;
+use crate::endpoint::host_of;
 use crate::provider::{Provider, provider};
-use crate::settings::{S3Settings, host_of, wrong};
+use crate::settings::{S3Settings, wrong};
 use crate::{Environment, Error, Policy};
 
 /// What the settings come to.

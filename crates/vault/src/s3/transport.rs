@@ -40,6 +40,8 @@ impl HttpTransport for Transport {
         }
         let deadline = match request.uri().host() {
             Some("169.254.169.254" | "169.254.170.2" | "[fd00:ec2::254]") => METADATA_PATIENCE,
+            // Completing an upload, a server may join its parts before it answers.
+            _ if request.method() == Method::POST => 3 * self.attempt,
             _ => self.attempt + Duration::from_secs(request.body().len() as u64 / self.slowest.max(1)),
         };
         let object = request.method() == Method::GET && request.uri().query().is_none();
