@@ -161,3 +161,41 @@ async fn litestream_finds_its_metadata() {
     assert_ne!(found.modified, stamp, "the store's own time stays apart");
     assert!(folder.path().join(BUCKET).join("p/0000/x").is_file(), "the key is the path and the name");
 }
+
+/// Passes bytes on to `port`, and cuts each connection after `most` bytes of answers.
+async fn cutting_proxy(port: u16, most: u64) -> u16 {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let own = listener.local_addr().expect("an address").port();
+    tokio::spawn(async move {
+        while let Ok((client, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let Ok(server) = tokio::net::TcpStream::connect(("127.0.0.1", port)).await else { return };
+                let (mut from_client, mut to_client) = client.into_split();
+                let (from_server, mut to_server) = server.into_split();
+                let forth = tokio::spawn(async move { tokio::io::copy(&mut from_client, &mut to_server).await });
+                let _ = tokio::io::copy(&mut from_server.take(most), &mut to_client).await;
+                forth.abort();
+            });
+        }
+    });
+    own
+}
+
+#[tokio::test]
+async fn reads_go_on_where_a_connection_broke() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(server) = server("broken reads of s3", folder.path()).await else { return };
+    let bytes: Bytes = (0..3_000_000_u32).flat_map(u32::to_be_bytes).collect::<Vec<u8>>().into();
+    let direct = open(&server.url("p"), &[], Policy::default()).await;
+    direct.create(&key("x"), bytes.clone(), None).await.expect("create");
+    let port = server.endpoint().rsplit_once(':').and_then(|(_, port)| port.parse().ok()).expect("a port");
+    let proxy = cutting_proxy(port, 1_000_000).await;
+    let (id, secret) = KEYS;
+    let quick = Policy { backoff: Duration::from_millis(1), ..Policy::default() };
+    let vault = open(&format!("s3://{id}:{secret}@{BUCKET}.127.0.0.1:{proxy}/p"), &[], quick).await;
+    assert_eq!(vault.read(&key("x"), None, 12_000_000).await.expect("read"), bytes);
+    let counts = vault.counts();
+    assert!(counts.get >= 12 && counts.retries >= 11, "{counts:?}");
+    let range = 1_500_000..9_000_001;
+    assert_eq!(vault.read(&key("x"), Some(range), 12_000_000).await.expect("read"), bytes[1_500_000..9_000_001]);
+}
