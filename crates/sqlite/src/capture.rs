@@ -20,8 +20,12 @@ use crate::wal::{Chain, HEADER_SIZE, Scan, WalHeader};
 /// At most this much WAL goes into one object, unless one transaction is larger.
 const CAPTURE_LIMIT: u64 = 64 << 20;
 
-/// If more than this was committed since the last capture, a seal gives up and comes back: writers wait for it.
-const SEAL_LIMIT: u64 = 4 << 20;
+/// If more than this was committed since the last capture, a seal gives up and comes back: writers wait for it. The
+/// bound grows with every attempt, because a writer that is faster than we are would never be caught otherwise.
+const SEAL_LIMITS: [u64; SEAL_ATTEMPTS] = [4 << 20, 8 << 20, 32 << 20];
+
+/// How often a seal is tried in a row.
+pub(crate) const SEAL_ATTEMPTS: usize = 3;
 
 /// A WAL file larger than this is cut after a seal.
 const CUT_SIZE: u64 = 64 << 20;
@@ -37,6 +41,8 @@ pub(crate) struct Author {
 pub(crate) struct Capture {
     pub(crate) shipment: Shipment,
     pub(crate) after: Position,
+    /// Whether the bound of one object ended it, so that there is more.
+    pub(crate) partial: bool,
 }
 
 /// What a look at the WAL found.
@@ -96,16 +102,17 @@ fn capture(
         commit: scan.commit,
         wal: Some(range.after()),
         file: Some(source.identity()),
+        state: None,
         held,
     };
-    let commit = scan.commit;
+    let (commit, partial) = (scan.commit, scan.bytes() >= CAPTURE_LIMIT);
     let shipment = Shipment {
         header: object_header(&after, txid, author.stamp, Some(&range)),
         pages: PageSet::changed(source.page_size(), position.commit, commit, scan.newest()),
         reader: source.pages()?,
         salts: Some(header.salts),
     };
-    Ok(Capture { shipment, after })
+    Ok(Capture { shipment, after, partial })
 }
 
 /// A stretch of the WAL.
@@ -169,7 +176,7 @@ impl Base {
             reader: self.reader.clone(),
             salts: None,
         };
-        Capture { shipment, after }
+        Capture { shipment, after, partial: false }
     }
 }
 
@@ -201,6 +208,7 @@ pub(crate) fn prepare_base(source: &mut Source, txid: Txid, author: Author, not_
         commit: set.commit(),
         wal: range.as_ref().map(WalRange::after),
         file: Some(source.identity()),
+        state: if range.is_none() { source.file_at_rest(author.now)? } else { None },
         held: true,
     };
     Ok(Base { pages: set, reader: source.pages()?, range, stamp: author.stamp, after })
@@ -221,12 +229,19 @@ pub(crate) enum Seal {
 
 /// Empties the WAL without losing a commit: under the barrier the last frames are captured into the spool, synced,
 /// and only then the WAL is let go. Everything up to `position` must be durable already (I1).
-pub(crate) fn seal(source: &mut Source, spool: &Spool, position: Position, author: Author) -> Result<Seal, Error> {
-    source.backfill()?;
+pub(crate) fn seal(
+    source: &mut Source,
+    spool: &Spool,
+    position: Position,
+    author: Author,
+    attempt: usize,
+) -> Result<Seal, Error> {
     let Some(barrier) = source.barrier()? else { return Ok(Seal::NotNow) };
+    let limit = SEAL_LIMITS.get(attempt).copied().unwrap_or(0);
+    let farthest = position.wal.map_or(HEADER_SIZE, |wal| wal.offset).saturating_add(limit);
     let (after, last) = match look(source, position, author)? {
         Look::Clean(after) => (after, None),
-        Look::New(new) if new.after.wal.map_or(0, |wal| wal.offset) <= sealable(position) => {
+        Look::New(new) if new.after.wal.map_or(0, |wal| wal.offset) <= farthest => {
             let bytes = new.shipment.encode()?;
             spool.add(new.after.txid, &bytes)?;
             (new.after, Some((new.after, bytes)))
@@ -238,9 +253,4 @@ pub(crate) fn seal(source: &mut Source, spool: &Spool, position: Position, autho
         source.cut(barrier)?;
     }
     Ok(Seal::Done { last, after })
-}
-
-/// The farthest WAL offset up to which a seal from `position` may capture.
-fn sealable(position: Position) -> u64 {
-    position.wal.map_or(HEADER_SIZE, |wal| wal.offset).saturating_add(SEAL_LIMIT)
 }

@@ -7,7 +7,7 @@
 
 use seawall_ltx::Txid;
 
-use crate::identity::{FileIdentity, Lineage, WalPosition};
+use crate::identity::{FileIdentity, FileState, Lineage, WalPosition};
 use crate::wal::{Chain, HEADER_SIZE, Salts, WalHeader};
 
 /// Why a history can't be continued.
@@ -72,7 +72,7 @@ pub(crate) struct Remote {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Resume {
     /// Go on after `txid`, if the WAL proves to continue from `wal`.
-    After { txid: Txid, lineage: Option<Lineage>, wal: WalPosition },
+    After { txid: Txid, lineage: Option<Lineage>, wal: Option<WalPosition> },
     /// Take a base with the TXID after `txid`.
     Base { txid: Option<Txid>, why: Break },
 }
@@ -90,11 +90,11 @@ pub(crate) fn resume(local: Option<&Remembered>, remote: Option<&Remote>) -> Res
     }
     // The record's own position is as good as the object's where both speak of the same object.
     let same = local.filter(|local| local.txid == remote.max && remote.lineage == Some(local.lineage));
-    let wal = same.and_then(|local| local.wal).or(remote.wal).filter(|_| remote.log == Some(remote.max));
-    match wal {
-        Some(wal) => Resume::After { txid: remote.max, lineage: remote.lineage, wal },
-        None => Resume::Base { txid: Some(remote.max), why: Break::NoPosition },
+    let wal = same.map_or(remote.wal, |local| local.wal);
+    if remote.log == Some(remote.max) && (same.is_some() || wal.is_some()) {
+        return Resume::After { txid: remote.max, lineage: remote.lineage, wal };
     }
+    Resume::Base { txid: Some(remote.max), why: Break::NoPosition }
 }
 
 /// What was captured last.
@@ -104,6 +104,8 @@ pub(crate) struct Captured {
     pub(crate) page_size: u32,
     /// `None` when only the vault told the position.
     pub(crate) file: Option<FileIdentity>,
+    /// The state of the database file when there was no WAL, if it was at rest.
+    pub(crate) state: Option<FileState>,
     /// Whether everything up to `wal` was captured and the read lock has been held without a break since: only
     /// then can a restart of the WAL have lost nothing. Never true for a position that was read from disk.
     pub(crate) held: bool,
@@ -113,6 +115,7 @@ pub(crate) struct Captured {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Observed {
     pub(crate) file: FileIdentity,
+    pub(crate) state: FileState,
     pub(crate) page_size: u32,
     /// The WAL's header; `None` when there is no WAL or an empty one.
     pub(crate) header: Option<WalHeader>,
@@ -143,16 +146,18 @@ pub(crate) fn judge(captured: &Captured, now: &Observed) -> Verdict {
     if captured.page_size != now.page_size {
         return Verdict::Base(Break::PageSize);
     }
+    // Where there was no WAL and the file is as it was, everything since is in the WAL's present generation: an earlier
+    // one would have been copied into the file.
+    let untouched = captured.wal.is_none() && captured.state == Some(now.state);
     let Some(header) = now.header else {
-        return if captured.held { Verdict::Idle } else { Verdict::Base(Break::WalGone) };
+        return if captured.held || untouched { Verdict::Idle } else { Verdict::Base(Break::WalGone) };
     };
     if header.page_size != now.page_size {
         return Verdict::Base(Break::PageSize);
     }
     let from_start = Verdict::Continue { offset: HEADER_SIZE, chain: header.chain };
     let Some(wal) = captured.wal else {
-        // Captured while there was no WAL: its first generation follows, if nobody could slip another in.
-        return if captured.held { from_start } else { Verdict::Base(Break::WalRestarted) };
+        return if captured.held || untouched { from_start } else { Verdict::Base(Break::WalRestarted) };
     };
     if wal.salts != header.salts {
         // While the read lock stands, a generation that holds a frame can't be restarted; empty ones can, any
@@ -195,6 +200,11 @@ mod tests {
     const OTHER: FileIdentity = FileIdentity { device: 1, inode: 3 };
     const END: Chain = Chain(7, 8);
 
+    fn state(size: u64) -> FileState {
+        serde_json::from_value(serde_json::json!({"size": size, "modified": [1, 2], "changed": [3, 4]}))
+            .expect("a state")
+    }
+
     fn header(salt: u32) -> WalHeader {
         WalHeader { order: WordOrder::Little, page_size: 4096, salts: Salts(salt, 99), chain: Chain(salt, 1) }
     }
@@ -206,9 +216,10 @@ mod tests {
     #[test]
     fn does_the_wal_go_on() {
         let far = HEADER_SIZE + 4120;
-        let captured = Captured { wal: at(far, Some(END)), page_size: 4096, file: Some(FILE), held: false };
+        let captured =
+            Captured { wal: at(far, Some(END)), page_size: 4096, file: Some(FILE), state: None, held: false };
         let frame = Some((Salts(5, 99), END));
-        let now = Observed { file: FILE, page_size: 4096, header: Some(header(5)), frame, next: None };
+        let now = Observed { file: FILE, state: state(1), page_size: 4096, header: Some(header(5)), frame, next: None };
         let held = Captured { held: true, ..captured };
         let start = |salt| Verdict::Continue { offset: HEADER_SIZE, chain: Chain(salt, 1) };
         let cases = [
@@ -270,6 +281,25 @@ mod tests {
             ("no chain at the header", Captured { wal: at(32, None), ..captured }, now, start(5)),
             ("first WAL, held", Captured { wal: None, ..held }, now, start(5)),
             ("first WAL", Captured { wal: None, ..captured }, now, Verdict::Base(Break::WalRestarted)),
+            ("first WAL, file untouched", Captured { wal: None, state: Some(state(1)), ..captured }, now, start(5)),
+            (
+                "first WAL, file touched",
+                Captured { wal: None, state: Some(state(2)), ..captured },
+                now,
+                Verdict::Base(Break::WalRestarted),
+            ),
+            (
+                "still no WAL, file untouched",
+                Captured { wal: None, state: Some(state(1)), ..captured },
+                Observed { header: None, ..now },
+                Verdict::Idle,
+            ),
+            (
+                "WAL gone, file untouched",
+                Captured { state: Some(state(1)), ..captured },
+                Observed { header: None, ..now },
+                Verdict::Base(Break::WalGone),
+            ),
         ];
         for (name, captured, now, expected) in cases {
             assert_eq!(judge(&captured, &now), expected, "{name}");
@@ -284,7 +314,7 @@ mod tests {
         let local = |txid| Remembered { txid: Txid(txid), lineage: ours, wal: Some(place) };
         let remote = |max, lineage, wal| Remote { max: Txid(max), log: Some(Txid(max)), lineage, wal };
         let base = |txid: Option<u64>, why| Resume::Base { txid: txid.map(Txid), why };
-        let after = |txid, lineage, wal| Resume::After { txid: Txid(txid), lineage, wal };
+        let after = |txid, lineage, wal| Resume::After { txid: Txid(txid), lineage, wal: Some(wal) };
         let cases = [
             ("nothing anywhere", None, None, base(None, Break::First)),
             ("vault emptied", Some(local(5)), None, base(Some(5), Break::VaultBehind)),
@@ -309,6 +339,12 @@ mod tests {
                 after(5, Some(theirs), ahead),
             ),
             ("state lost", None, Some(remote(9, Some(ours), Some(ahead))), after(9, Some(ours), ahead)),
+            (
+                "says nothing, but we remember",
+                Some(Remembered { wal: None, ..local(2) }),
+                Some(remote(2, Some(ours), None)),
+                Resume::After { txid: Txid(2), lineage: Some(ours), wal: None },
+            ),
             ("says nothing", None, Some(remote(2, None, None)), base(Some(2), Break::NoPosition)),
             (
                 "a base without its capture",

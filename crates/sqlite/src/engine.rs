@@ -25,6 +25,12 @@ use crate::{Options, World, prove, read_state, restore, timeline};
 /// How long to let a burst of writes settle before looking: a commit is several writes.
 const SETTLE: Duration = Duration::from_millis(2);
 
+/// This much WAL is shipped before an object is due: otherwise a fast writer would let the WAL grow without bound.
+const MUCH: u64 = 16 << 20;
+
+/// How often to look whether there is that much, while something is waiting to be shipped.
+const GLANCE: Duration = Duration::from_millis(50);
+
 /// How long to wait before a lost database is opened again: doubled from the first to the last.
 const REOPEN: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
 
@@ -249,16 +255,27 @@ impl Sqlite {
                 return rest.await.unwrap_or(Err(Error::Interrupted));
             }
             self.wait(shutdown, subscription).await;
-            if !session.is_dirty().await? {
-                continue;
+            if session.is_behind(0).await? {
+                self.wait_until_due(shutdown, &session).await?;
+                session.drain().await?;
             }
-            let due = session.next_due().unwrap_or_else(Instant::now).max(Instant::now() + SETTLE);
+        }
+    }
+
+    /// Lets commits collect until the next object is due, or there is much to ship.
+    async fn wait_until_due(&self, shutdown: &Shutdown, session: &Session<'_>) -> Result<(), Error> {
+        let now = Instant::now();
+        let due = session.next_due().unwrap_or(now).max(now + SETTLE);
+        while Instant::now() < due && !shutdown.requested() {
             tokio::select! {
-                () = sleep_until(due) => {}
+                () = sleep_until(due.min(Instant::now() + GLANCE)) => {}
                 () = shutdown.graceful() => {}
             }
-            session.drain().await?;
+            if session.is_behind(MUCH).await? {
+                break;
+            }
         }
+        Ok(())
     }
 
     async fn take_one_point(&self, shutdown: &Shutdown) -> Result<Point, Error> {

@@ -9,6 +9,7 @@ use std::fmt;
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 
+use seawall_core::Moment;
 use seawall_ltx::Header;
 use serde::{Deserialize, Serialize};
 
@@ -53,6 +54,37 @@ impl FileIdentity {
     /// The identity of an open or named file.
     pub(crate) fn of(metadata: &Metadata) -> Self {
         Self { device: metadata.dev(), inode: metadata.ino() }
+    }
+}
+
+/// The outside of a database file: it changes with every frame that is copied into the file.
+///
+/// Equal states mean an unchanged file only if the recorded one had been at rest: a second write in the same tick of
+/// the file system's clock would not show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct FileState {
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl FileState {
+    /// How long a file must have been at rest for its state to be recorded.
+    const REST_SECONDS: i64 = 2;
+
+    /// The state of a file that was at rest at `now`; `None` for one that was not.
+    pub(crate) fn at_rest(metadata: &Metadata, now: Moment) -> Option<Self> {
+        let rested = now.as_millis().div_euclid(1000) - metadata.ctime();
+        (rested >= Self::REST_SECONDS).then(|| Self::of(metadata))
+    }
+
+    /// The state of a file now.
+    pub(crate) fn of(metadata: &Metadata) -> Self {
+        Self {
+            size: metadata.len(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
     }
 }
 

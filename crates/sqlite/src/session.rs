@@ -53,6 +53,8 @@ pub(crate) struct Session<'a> {
     source: Arc<Mutex<Source>>,
     /// Everything up to here is captured and durable.
     position: Option<Position>,
+    /// The position at which the WAL was emptied last: before another commit there is nothing to empty.
+    emptied: Option<Position>,
     last_shipped: Option<Instant>,
 }
 
@@ -78,6 +80,7 @@ impl<'a> Session<'a> {
             state_dir,
             source: Arc::new(Mutex::new(source)),
             position: None,
+            emptied: None,
             last_shipped: None,
         };
         let mut backoff = BACKOFF.0;
@@ -104,43 +107,51 @@ impl<'a> Session<'a> {
         self.last_shipped.map(|last| last + self.engine.options().sync_interval)
     }
 
-    /// Whether something was committed since the last capture.
-    pub(crate) async fn is_dirty(&self) -> Result<bool, Error> {
+    /// Whether something was written since the last capture: at least `bytes` of WAL and one frame.
+    pub(crate) async fn is_behind(&self, bytes: u64) -> Result<bool, Error> {
         let wal = self.position.and_then(|position| position.wal);
         self.on_source(move |source| {
             source.check_identity()?;
-            source.is_dirty(wal.as_ref())
+            source.is_behind(wal.as_ref(), bytes)
         })
         .await
     }
 
-    /// Ships everything that is committed, and empties the WAL where it has grown.
+    /// Ships everything that is committed at this moment, and empties the WAL where it has grown.
     pub(crate) async fn drain(&mut self) -> Result<(), Error> {
+        self.ship_all().await?;
+        self.empty_wal().await
+    }
+
+    async fn ship_all(&mut self) -> Result<(), Error> {
         let mut backoff = BACKOFF.0;
         loop {
             let Some(position) = self.position else {
-                return Err(Error::Internal("draining without a position".to_owned()));
+                return Err(Error::Internal("shipping without a position".to_owned()));
             };
             let author = self.author();
             let look = self.on_source(move |source| capture::look(source, position, author)).await?;
-            match look {
+            let why = match look {
                 Look::Clean(position) => {
                     self.position = Some(position);
-                    return self.empty_wal(position).await;
+                    return Ok(());
                 }
                 Look::New(capture) => {
                     self.last_shipped = Some(Instant::now());
+                    let partial = capture.partial;
                     self.ship(*capture).await?;
-                }
-                Look::Unproved => self.take_base(position.txid, Some(position.point()), Break::NoPosition).await?,
-                Look::Broken(why) => match self.take_base(position.txid, Some(position.point()), why).await {
-                    Ok(()) => {}
-                    Err(error) => {
-                        // What the failed base left in the vault decides where to go on.
-                        self.wait_after(error, &mut backoff).await?;
-                        self.locate().await?;
+                    if partial {
+                        continue;
                     }
-                },
+                    return Ok(());
+                }
+                Look::Unproved => Break::NoPosition,
+                Look::Broken(why) => why,
+            };
+            if let Err(error) = self.take_base(position.txid, Some(position.point()), why).await {
+                // What the failed base left in the vault decides where to go on.
+                self.wait_after(error, &mut backoff).await?;
+                self.locate().await?;
             }
         }
     }
@@ -186,8 +197,9 @@ impl<'a> Session<'a> {
                     moment: Moment::from_millis(header.timestamp_ms),
                     page_size: header.page_size,
                     commit: header.commit,
-                    wal: Some(wal),
+                    wal,
                     file: known.and_then(|(_, position)| position.file),
+                    state: known.and_then(|(_, position)| position.state),
                     held: false,
                 };
                 self.continue_from(position, lineage, survey.as_ref()).await
@@ -291,7 +303,7 @@ impl<'a> Session<'a> {
     /// Ships a capture and moves the position behind it. The same bytes are offered until the vault has them, so that
     /// an answer that got lost is found to be our own (I2).
     async fn ship(&mut self, capture: Capture) -> Result<(), Error> {
-        let Capture { shipment, after } = capture;
+        let Capture { shipment, after, .. } = capture;
         let shipment = Arc::new(shipment);
         let mut backoff = BACKOFF.0;
         loop {
@@ -303,23 +315,38 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Empties the WAL once it is large enough. Everything in it is durable at this moment. Whoever only takes one point
-    /// leaves the WAL as it is: an emptied one would be restarted, and the next point would need a base.
-    async fn empty_wal(&mut self, position: Position) -> Result<(), Error> {
-        let Some(wal) = position.wal.filter(|_| self.patience == Patience::Protecting) else { return Ok(()) };
+    /// Empties the WAL once it is large enough. Whoever only takes one point leaves the WAL as it is: an emptied one
+    /// would be restarted, and the next point might need a base.
+    ///
+    /// Most of the WAL is copied into the database file and shipped before the barrier is taken, so that writers wait
+    /// for little; what a fast writer adds meanwhile becomes less from attempt to attempt.
+    async fn empty_wal(&mut self) -> Result<(), Error> {
         let pages = u64::from(self.engine.options().checkpoint_pages);
-        if wal.offset < pages.saturating_mul(u64::from(position.page_size.get())) {
-            return Ok(());
-        }
-        let (spool, author) = (self.spool.clone(), self.author());
-        match self.on_source(move |source| capture::seal(source, &spool, position, author)).await? {
-            Seal::NotNow => Ok(()),
-            Seal::Done { last: None, after } => {
-                self.position = Some(after);
-                Ok(())
+        for attempt in 0..capture::SEAL_ATTEMPTS {
+            let Some(position) = self.position.filter(|_| self.patience == Patience::Protecting) else { return Ok(()) };
+            let threshold = pages.saturating_mul(u64::from(position.page_size.get()));
+            if position.wal.is_none_or(|wal| wal.offset < threshold) || self.emptied == Some(position) {
+                return Ok(());
             }
-            Seal::Done { last: Some((after, bytes)), after: sealed } => self.ship_sealed(after, sealed, bytes).await,
+            self.on_source(Source::backfill).await?;
+            self.ship_all().await?;
+            let Some(position) = self.position else { return Ok(()) };
+            let (spool, author) = (self.spool.clone(), self.author());
+            let seal = move |source: &mut Source| capture::seal(source, &spool, position, author, attempt);
+            match self.on_source(seal).await? {
+                Seal::NotNow => {
+                    tracing::debug!(database = %self.engine.name(), attempt, "the WAL can't be emptied now")
+                }
+                Seal::Done { last, after } => {
+                    (self.position, self.emptied) = (Some(after), Some(after));
+                    return match last {
+                        Some((last, bytes)) => self.ship_sealed(last, after, bytes).await,
+                        None => Ok(()),
+                    };
+                }
+            }
         }
+        Ok(())
     }
 
     async fn ship_sealed(&mut self, after: Position, sealed: Position, bytes: Vec<u8>) -> Result<(), Error> {

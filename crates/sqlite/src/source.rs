@@ -14,11 +14,12 @@ use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, FileControl, OpenFlags};
+use seawall_core::Moment;
 use seawall_ltx::PageSize;
 
 use crate::continuity::Observed;
 use crate::error::Error;
-use crate::identity::{FileIdentity, WalPosition};
+use crate::identity::{FileIdentity, FileState, WalPosition};
 use crate::wal::{FRAME_HEADER_SIZE, FrameHeader, HEADER_SIZE, Salts, Scan, WalHeader, frame_size};
 
 /// Bytes of WAL read at once; a scan holds one such buffer.
@@ -175,6 +176,7 @@ impl Source {
         }
         Ok(Observed {
             file: self.identity,
+            state: FileState::of(&self.file.metadata().map_err(Error::io(&self.path))?),
             page_size: self.page_size.get(),
             header,
             frame: frame.map(|frame| (frame.salts, frame.chain)),
@@ -182,15 +184,13 @@ impl Source {
         })
     }
 
-    /// Whether something was written behind the captured place: one read of 24 bytes where the next frame would
-    /// stand, and one of the header for a new generation.
-    pub(crate) fn is_dirty(&mut self, captured: Option<&WalPosition>) -> Result<bool, Error> {
+    /// Whether at least one frame and `bytes` of WAL before it were written behind the captured place, as their salts
+    /// tell: one read of 24 bytes where that frame would stand, and one of the header for a new generation.
+    pub(crate) fn is_behind(&mut self, captured: Option<&WalPosition>, bytes: u64) -> Result<bool, Error> {
         let Some(header) = self.wal_header()? else { return Ok(false) };
-        let Some(captured) = captured.filter(|wal| wal.salts == header.salts) else {
-            // A new generation: dirty once its first frame stands there.
-            return Ok(self.frame_header(HEADER_SIZE)?.is_some_and(|frame| frame.salts == header.salts));
-        };
-        Ok(self.frame_header(captured.offset)?.is_some_and(|frame| frame.salts == header.salts))
+        let start = captured.filter(|wal| wal.salts == header.salts).map_or(HEADER_SIZE, |wal| wal.offset);
+        let offset = start + bytes / header.frame_size() * header.frame_size();
+        Ok(self.frame_header(offset)?.is_some_and(|frame| frame.salts == header.salts))
     }
 
     fn frame_header(&mut self, offset: u64) -> Result<Option<FrameHeader>, Error> {
@@ -230,6 +230,11 @@ impl Source {
             wal,
             page_size: self.page_size,
         })
+    }
+
+    /// The state of the database file, if it is at rest.
+    pub(crate) fn file_at_rest(&self, now: Moment) -> Result<Option<FileState>, Error> {
+        Ok(FileState::at_rest(&self.file.metadata().map_err(Error::io(&self.path))?, now))
     }
 
     /// Number of pages in the database file.

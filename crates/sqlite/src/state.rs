@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::continuity::{Captured, Remembered};
 use crate::error::Error;
-use crate::identity::{FileIdentity, Lineage, WalPosition};
+use crate::identity::{FileIdentity, FileState, Lineage, WalPosition};
 use crate::lock;
 use crate::source::sidecar;
 use crate::wal::{Chain, FrameHeader, HEADER_SIZE, Salts, WalHeader, frame_size};
@@ -28,6 +28,8 @@ pub(crate) struct Position {
     pub(crate) commit: u32,
     pub(crate) wal: Option<WalPosition>,
     pub(crate) file: Option<FileIdentity>,
+    /// See [`Captured::state`].
+    pub(crate) state: Option<FileState>,
     /// See [`Captured::held`].
     pub(crate) held: bool,
 }
@@ -35,7 +37,7 @@ pub(crate) struct Position {
 impl Position {
     /// The position as facts for [`crate::continuity::judge`].
     pub(crate) fn captured(&self) -> Captured {
-        Captured { wal: self.wal, page_size: self.page_size.get(), file: self.file, held: self.held }
+        Captured { wal: self.wal, page_size: self.page_size.get(), file: self.file, state: self.state, held: self.held }
     }
 
     /// The position as a point.
@@ -65,6 +67,7 @@ struct StoredPosition {
     page_size: u32,
     commit: u32,
     file: Option<FileIdentity>,
+    state: Option<FileState>,
     wal: Option<StoredWal>,
 }
 
@@ -108,6 +111,7 @@ impl Record {
                 page_size: position.page_size.get(),
                 commit: position.commit,
                 file: position.file,
+                state: position.state,
                 wal: position.wal.map(|wal| StoredWal {
                     salts: (wal.salts.0, wal.salts.1),
                     offset: wal.offset,
@@ -131,6 +135,7 @@ impl Record {
                 chain: wal.chain.map(|(a, b)| Chain(a, b)),
             }),
             file: stored.file,
+            state: stored.state,
             held: false,
         })
     }
@@ -250,6 +255,7 @@ mod tests {
             commit: 3,
             wal: Some(wal),
             file: Some(FileIdentity { device: 1, inode: 2 }),
+            state: None,
             held: true,
         };
         let record = Record::new(Facts {

@@ -159,7 +159,10 @@ mod inotify {
     use rustix::io::Errno;
     use tokio::io::unix::AsyncFd;
 
-    use super::{Arc, Folders, OsStr, Path, Shared, io};
+    use super::{Arc, Duration, Folders, OsStr, Path, Shared, io};
+
+    /// How long to let events collect after some were read.
+    const CALM: Duration = Duration::from_millis(10);
 
     /// File systems on which changes made elsewhere raise no event here: NFS, SMB, FUSE (virtiofs too), 9p, Ceph, Lustre.
     const WITHOUT_EVENTS: [u64; 7] =
@@ -265,6 +268,10 @@ mod inotify {
                 Ok(Ok(())) => {}
                 Err(_would_block) => {}
             }
+            drop(ready);
+            // Equal events that nobody has read yet are one: a fast writer wakes us a hundred times a second, not at
+            // each of its writes. The first event after silence is not held up.
+            tokio::time::sleep(CALM).await;
         }
     }
 }
