@@ -4,10 +4,12 @@
 //! [`Batch`] is made on any thread, carries its frames and its share of the checksums, and is joined by
 //! [`Encoder::append`](crate::Encoder::append), in order.
 
-use crate::checksum::{Crc64, Rolling, page_checksum};
+use crate::checksum::{Crc64, Rolling};
+use crate::decode::split_frame;
 use crate::error::{Error, Result};
 use crate::frame;
 use crate::lz4::Compressor;
+use crate::pagehash::{FileHash, PageHasher};
 use crate::types::{PageNo, PageSize};
 
 /// Compressed pages, ready to be appended to a file.
@@ -18,7 +20,9 @@ pub struct Batch {
     pub(crate) page_size: PageSize,
     /// Page number and frame size, in order.
     pub(crate) entries: Vec<(PageNo, u32)>,
-    pub(crate) frames: Vec<u8>,
+    /// The frames, and room behind them.
+    buffer: Vec<u8>,
+    len: usize,
     pub(crate) crc: Crc64,
     pub(crate) rolling: Rolling,
 }
@@ -31,13 +35,151 @@ impl Batch {
 
     /// The frames: the bytes that [`Encoder::append`](crate::Encoder::append) adds to a file.
     pub fn frames(&self) -> &[u8] {
-        &self.frames
+        self.buffer.get(..self.len).unwrap_or_default()
+    }
+
+    /// The database checksum of the pages, as a share of that of a whole database.
+    pub fn rolling(&self) -> Rolling {
+        self.rolling
+    }
+}
+
+/// Makes batches, page by page, with working memory that is used again.
+///
+/// ```
+/// use seawall_ltx::{Batcher, Checksum, Encoder, Header, PageNo, PageSize, Txid};
+///
+/// let page_size = PageSize::new(512).unwrap();
+/// let mut file = Vec::new();
+/// let mut encoder = Encoder::new(Header::new(page_size, 2, Txid(1), Txid(1)), &mut file)?;
+/// let mut batcher = Batcher::new(page_size);
+/// let mut used = None;
+/// for number in 1..=2 {
+///     batcher.push(PageNo(number), &[7; 512])?;
+///     let batch = batcher.take(used.take());
+///     encoder.append(&batch, &mut file)?;
+///     used = Some(batch);
+/// }
+/// encoder.finish(Checksum::NONE, &mut file)?;
+/// # Ok::<(), seawall_ltx::Error>(())
+/// ```
+pub struct Batcher {
+    hasher: PageHasher,
+    compressor: Compressor,
+    page: Vec<u8>,
+    entries: Vec<(PageNo, u32)>,
+    buffer: Vec<u8>,
+    len: usize,
+    file: FileHash,
+    rolling: Rolling,
+}
+
+impl Batcher {
+    /// A maker of batches of pages of this size.
+    pub fn new(page_size: PageSize) -> Batcher {
+        Batcher {
+            hasher: PageHasher::new(page_size),
+            compressor: Compressor::default(),
+            page: Vec::new(),
+            entries: Vec::new(),
+            buffer: Vec::new(),
+            len: 0,
+            file: FileHash::new(),
+            rolling: Rolling::new(),
+        }
+    }
+
+    /// Compresses the next page.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::PageLength`] if `data` is not one page long. The order of the pages is checked when the batch
+    /// is appended.
+    pub fn push(&mut self, number: PageNo, data: &[u8]) -> Result<()> {
+        check_length(number, data, self.hasher.page_size())?;
+        self.reserve(frame::room(self.hasher.page_size()));
+        let out = self.buffer.get_mut(self.len..).unwrap_or_default();
+        let (head, len) = frame::seal(number, data, &mut self.compressor, out)?;
+        let hash = self.hasher.hash(data);
+        self.file.add(&self.hasher, out.get(..head).unwrap_or_default(), hash);
+        self.admit(number, len)?;
+        self.rolling.toggle(self.hasher.checksum(number, hash));
+        Ok(())
+    }
+
+    /// Takes a frame of another file as it is: its page is decompressed for the checksums, and not compressed
+    /// again. (A frame of the older form becomes one of the newer, which costs a compression.)
+    ///
+    /// # Errors
+    ///
+    /// Those of [`decode_frame`](crate::decode_frame).
+    pub fn copy(&mut self, bytes: &[u8]) -> Result<PageNo> {
+        let page_size = self.hasher.page_size();
+        let mut rest = bytes;
+        let found = split_frame(&mut rest, 0, page_size)?;
+        if !rest.is_empty() {
+            return Err(Error::Trailing { offset: found.bytes.len() as u64 });
+        }
+        let mut page = std::mem::take(&mut self.page);
+        page.resize(page_size.bytes(), 0);
+        let opened = frame::open(found.bytes, found.page, found.hashed, 0, &mut page);
+        let done = match opened {
+            Ok(head) if frame::is_block(found.hashed) => self.copy_block(found.page, head, bytes, &page),
+            Ok(_) => self.push(found.page, &page),
+            Err(error) => Err(error),
+        };
+        self.page = page;
+        done.map(|()| found.page)
+    }
+
+    fn copy_block(&mut self, number: PageNo, head: &[u8], bytes: &[u8], page: &[u8]) -> Result<()> {
+        self.reserve(bytes.len());
+        if let Some(out) = self.buffer.get_mut(self.len..).and_then(|out| out.get_mut(..bytes.len())) {
+            out.copy_from_slice(bytes);
+        }
+        let hash = self.hasher.hash(page);
+        self.file.add(&self.hasher, head, hash);
+        self.admit(number, bytes.len())?;
+        self.rolling.toggle(self.hasher.checksum(number, hash));
+        Ok(())
+    }
+
+    fn admit(&mut self, number: PageNo, len: usize) -> Result<()> {
+        self.entries.push((number, u32::try_from(len).map_err(|_| Error::TooLarge)?));
+        self.len += len;
+        Ok(())
+    }
+
+    /// Makes room for `len` bytes behind the frames. Grows in steps, and never shrinks: fresh memory costs as much
+    /// as compressing does.
+    fn reserve(&mut self, len: usize) {
+        let needed = self.len + len;
+        if self.buffer.len() < needed {
+            self.buffer.resize(needed.max(self.buffer.len().saturating_mul(2)), 0);
+        }
+    }
+
+    /// The pages so far as a batch; the next page begins another. The memory of a batch that is no longer needed
+    /// is used for the next one.
+    pub fn take(&mut self, used: Option<Batch>) -> Batch {
+        let (entries, buffer) = used.map(|used| (used.entries, used.buffer)).unwrap_or_default();
+        let batch = Batch {
+            page_size: self.hasher.page_size(),
+            entries: std::mem::replace(&mut self.entries, entries),
+            buffer: std::mem::replace(&mut self.buffer, buffer),
+            len: std::mem::take(&mut self.len),
+            crc: std::mem::replace(&mut self.file, FileHash::new()).crc(),
+            rolling: std::mem::take(&mut self.rolling),
+        };
+        self.entries.clear();
+        batch
     }
 }
 
 /// Compresses pages, in the order in which they go into the file. Pure; meant for any thread.
 ///
 /// Some hundred KiB to some MiB of pages make a good batch: joining one costs some microseconds.
+/// [`Batcher`] makes many of them with less memory.
 ///
 /// ```
 /// use seawall_ltx::{Checksum, Encoder, Header, PageNo, PageSize, Txid, compress_batch};
@@ -57,22 +199,11 @@ impl Batch {
 /// [`Error::PageLength`] if a buffer is not one page long. The order of the pages is checked when the
 /// batch is appended.
 pub fn compress_batch<'a>(page_size: PageSize, pages: impl IntoIterator<Item = (PageNo, &'a [u8])>) -> Result<Batch> {
-    let pages = pages.into_iter();
-    let mut compressor = Compressor::new(page_size);
-    let mut batch = Batch {
-        page_size,
-        entries: Vec::with_capacity(pages.size_hint().0),
-        frames: Vec::new(),
-        crc: Crc64::new(),
-        rolling: Rolling::new(),
-    };
+    let mut batcher = Batcher::new(page_size);
     for (number, page) in pages {
-        check_length(number, page, page_size)?;
-        let size = frame::seal(number, page, &mut compressor, &mut batch.frames, &mut batch.crc)?;
-        batch.entries.push((number, size));
-        batch.rolling.toggle(page_checksum(number, page));
+        batcher.push(number, page)?;
     }
-    Ok(batch)
+    Ok(batcher.take(None))
 }
 
 /// Whether a buffer is one page.

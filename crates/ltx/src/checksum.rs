@@ -92,6 +92,11 @@ impl Crc64 {
         Crc64 { digest: Digest::new(CrcAlgorithm::Crc64GoIso), hashed: 0 }
     }
 
+    /// Goes on from the CRC `value` of `hashed` bytes.
+    pub(crate) fn resume(value: u64, hashed: u64) -> Crc64 {
+        Crc64 { digest: Digest::new_with_init_state(CrcAlgorithm::Crc64GoIso, value ^ XOR_OUT), hashed }
+    }
+
     /// Adds bytes at the end.
     pub fn update(&mut self, bytes: &[u8]) {
         self.digest.update(bytes);
@@ -101,8 +106,7 @@ impl Crc64 {
     /// Adds all the bytes that `next` has seen, at the end. Costs about a microsecond, whatever the lengths.
     pub fn join(&mut self, next: &Crc64) {
         let value = shift::over_zeros(self.value(), next.hashed) ^ next.value();
-        self.digest = Digest::new_with_init_state(CrcAlgorithm::Crc64GoIso, value ^ XOR_OUT);
-        self.hashed = self.hashed.wrapping_add(next.hashed);
+        *self = Crc64::resume(value, self.hashed.wrapping_add(next.hashed));
     }
 
     /// The CRC of the bytes so far, all 64 bits of it.

@@ -1,9 +1,10 @@
 //! From frames to pages: whole batches for streams, whole files in memory, single frames for random access.
 
 use crate::batch::check_length;
-use crate::checksum::{Crc64, Rolling, page_checksum};
+use crate::checksum::{Checksum, Crc64, Rolling};
 use crate::error::{Error, Part, Result};
 use crate::frame::{self, Measure};
+use crate::pagehash::{FileHash, PageHasher};
 use crate::split::{Splitter, Summary};
 use crate::types::{PageNo, PageSize};
 
@@ -39,27 +40,87 @@ impl RawBatch {
     /// [`Error::Lz4`] if a frame is not exactly one page.
     pub fn decode(&self) -> Result<DecodedBatch> {
         let page_size = self.page_size.bytes();
-        let mut batch = DecodedBatch {
-            offset: self.offset,
-            end: self.offset,
-            page_size: self.page_size,
-            numbers: Vec::with_capacity(self.frames),
-            // Frames were counted by their bytes, each of which is there: no length of the file's making.
-            data: vec![0; self.frames.checked_mul(page_size).ok_or(Error::TooLarge)?],
-            crc: Crc64::new(),
-            rolling: Rolling::new(),
-        };
-        let mut rest = self.bytes.as_slice();
-        for page in batch.data.chunks_exact_mut(page_size) {
-            let frame = split_frame(&mut rest, batch.end, self.page_size)?;
-            frame::open(frame.bytes, frame.page, frame.hashed, batch.end, page, &mut batch.crc)?;
-            if self.rolling {
-                batch.rolling.toggle(page_checksum(frame.page, page));
-            }
-            batch.numbers.push(frame.page);
-            batch.end = batch.end.checked_add(frame.bytes.len() as u64).ok_or(Error::TooLarge)?;
+        let mut numbers = Vec::with_capacity(self.frames);
+        // Frames were counted by their bytes, each of which is there: no length of the file's making.
+        let mut data = vec![0; self.frames.checked_mul(page_size).ok_or(Error::TooLarge)?];
+        let mut frames = Frames::new(self.page_size, self.offset, &self.bytes, self.rolling);
+        for page in data.chunks_exact_mut(page_size) {
+            numbers.push(frames.next(page)?.page);
         }
-        Ok(batch)
+        let Share { end, crc, rolling, .. } = frames.finish()?;
+        Ok(DecodedBatch { offset: self.offset, end, page_size: self.page_size, numbers, data, crc, rolling })
+    }
+}
+
+/// What contiguous frames add to the checksums of their file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Share {
+    /// The offset of the first frame.
+    #[cfg_attr(not(feature = "file"), expect(dead_code, reason = "read by the file module"))]
+    pub(crate) start: u64,
+    /// The offset behind the last frame.
+    pub(crate) end: u64,
+    pub(crate) crc: Crc64,
+    pub(crate) rolling: Rolling,
+}
+
+/// Opens contiguous frames one after the other.
+pub(crate) struct Frames<'a> {
+    hasher: PageHasher,
+    rest: &'a [u8],
+    start: u64,
+    end: u64,
+    file: FileHash,
+    /// Absent where nobody asks for it.
+    rolling: Option<Rolling>,
+}
+
+/// A frame that was opened.
+pub(crate) struct Opened {
+    pub(crate) page: PageNo,
+    /// The bytes of the frame.
+    #[cfg_attr(not(feature = "file"), expect(dead_code, reason = "read by the file module"))]
+    pub(crate) size: usize,
+    /// The checksum of the page, where asked for.
+    #[cfg_attr(not(feature = "file"), expect(dead_code, reason = "read by the file module"))]
+    pub(crate) checksum: Option<Checksum>,
+}
+
+impl<'a> Frames<'a> {
+    /// The frames in `bytes`, which begin at `offset` of a file.
+    pub(crate) fn new(page_size: PageSize, offset: u64, bytes: &'a [u8], rolling: bool) -> Frames<'a> {
+        Frames {
+            hasher: PageHasher::new(page_size),
+            rest: bytes,
+            start: offset,
+            end: offset,
+            file: FileHash::new(),
+            rolling: rolling.then(Rolling::new),
+        }
+    }
+
+    /// Decompresses the next frame into `page`, which is one page long, and hashes it.
+    pub(crate) fn next(&mut self, page: &mut [u8]) -> Result<Opened> {
+        let frame = split_frame(&mut self.rest, self.end, self.hasher.page_size())?;
+        let head = frame::open(frame.bytes, frame.page, frame.hashed, self.end, page)?;
+        let hash = self.hasher.hash(page);
+        self.file.add(&self.hasher, head, hash);
+        let checksum = self.rolling.as_mut().map(|rolling| {
+            let checksum = self.hasher.checksum(frame.page, hash);
+            rolling.toggle(checksum);
+            checksum
+        });
+        self.end = self.end.checked_add(frame.bytes.len() as u64).ok_or(Error::TooLarge)?;
+        Ok(Opened { page: frame.page, size: frame.bytes.len(), checksum })
+    }
+
+    /// What the frames add up to, all of which must have been opened.
+    pub(crate) fn finish(self) -> Result<Share> {
+        if !self.rest.is_empty() {
+            return Err(Error::Trailing { offset: self.end });
+        }
+        let rolling = self.rolling.unwrap_or_default();
+        Ok(Share { start: self.start, end: self.end, crc: self.file.crc(), rolling })
     }
 }
 
@@ -95,14 +156,15 @@ impl DecodedBatch {
 }
 
 /// A frame in memory.
-struct FrameRef<'a> {
-    page: PageNo,
-    bytes: &'a [u8],
-    hashed: usize,
+pub(crate) struct FrameRef<'a> {
+    pub(crate) page: PageNo,
+    pub(crate) bytes: &'a [u8],
+    /// What of it is in the file checksum as it stands.
+    pub(crate) hashed: usize,
 }
 
 /// Takes the frame at the front of `bytes`, which begin at `offset` of a file.
-fn split_frame<'a>(bytes: &mut &'a [u8], offset: u64, page_size: PageSize) -> Result<FrameRef<'a>> {
+pub(crate) fn split_frame<'a>(bytes: &mut &'a [u8], offset: u64, page_size: PageSize) -> Result<FrameRef<'a>> {
     let truncated = Error::Truncated { offset: offset.saturating_add(bytes.len() as u64), part: Part::Pages };
     let Measure::Frame { page, len, hashed } = frame::measure(bytes, offset, page_size)? else {
         return Err(truncated);
@@ -127,7 +189,7 @@ pub fn decode_frame_into(page_size: PageSize, bytes: &[u8], page: &mut [u8]) -> 
         return Err(Error::Trailing { offset: frame.bytes.len() as u64 });
     }
     check_length(frame.page, page, page_size)?;
-    frame::open(frame.bytes, frame.page, frame.hashed, 0, page, &mut Crc64::new())?;
+    frame::open(frame.bytes, frame.page, frame.hashed, 0, page)?;
     Ok(frame.page)
 }
 

@@ -4,13 +4,12 @@
 //! call. Every rule is checked before the first byte of a step is written: after an error the file is as
 //! it was, and may be gone on with. A file that was finished can be read by every reader of the format.
 
-use crate::batch::{Batch, check_length};
-use crate::checksum::{Checksum, Crc64, Rolling, page_checksum};
+use crate::batch::{Batch, Batcher, check_length};
+use crate::checksum::{Checksum, Crc64, Rolling};
 use crate::error::{Error, Result};
-use crate::frame::{self, END_MARKER};
+use crate::frame::END_MARKER;
 use crate::header::{Header, Trailer};
 use crate::ledger::{Cursor, Ledger};
-use crate::lz4::Compressor;
 use crate::sequence::Sequence;
 use crate::types::PageNo;
 use crate::varint;
@@ -46,7 +45,7 @@ pub struct Encoder {
     crc: Crc64,
     rolling: Rolling,
     /// Made at the first page that comes uncompressed.
-    compressor: Option<Compressor>,
+    single: Option<(Batcher, Option<Batch>)>,
 }
 
 impl Encoder {
@@ -62,7 +61,7 @@ impl Encoder {
         let mut crc = Crc64::new();
         crc.update(&bytes);
         let sequence = Sequence::new(&header);
-        Ok(Encoder { header, sequence, ledger: Ledger::new(), crc, rolling: Rolling::new(), compressor: None })
+        Ok(Encoder { header, sequence, ledger: Ledger::new(), crc, rolling: Rolling::new(), single: None })
     }
 
     /// The header of the file.
@@ -93,13 +92,17 @@ impl Encoder {
     /// 0, the lock page or behind the end, [`Error::SnapshotHole`] if a snapshot would miss a page.
     pub fn push(&mut self, page: PageNo, data: &[u8], out: &mut Vec<u8>) -> Result<()> {
         check_length(page, data, self.header.page_size)?;
-        self.sequence.admit(page)?;
-        let compressor = self.compressor.get_or_insert_with(|| Compressor::new(self.header.page_size));
-        let size = frame::seal(page, data, compressor, out, &mut self.crc)?;
-        if self.has_rolling() {
-            self.rolling.toggle(page_checksum(page, data));
+        let mut sequence = self.sequence;
+        sequence.admit(page)?;
+        let (batcher, used) = self.single.get_or_insert_with(|| (Batcher::new(self.header.page_size), None));
+        batcher.push(page, data)?;
+        let batch = batcher.take(used.take());
+        out.extend_from_slice(batch.frames());
+        let counted = self.count(&batch);
+        if let Some((_, used)) = &mut self.single {
+            *used = Some(batch);
         }
-        self.ledger.push(page, size)
+        counted
     }
 
     /// Appends the pages of a batch.
@@ -109,6 +112,18 @@ impl Encoder {
     /// As [`Encoder::push`] for each page; [`Error::BatchPageSize`] if the batch was made for another page
     /// size. After an error none of the batch is in the file.
     pub fn append(&mut self, batch: &Batch, out: &mut Vec<u8>) -> Result<()> {
+        self.count(batch)?;
+        out.extend_from_slice(batch.frames());
+        Ok(())
+    }
+
+    /// Takes the pages of a batch as appended, and leaves it to the caller to write its
+    /// [`frames`](Batch::frames) at the place that [`Encoder::len`] had before: a copy less.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Encoder::append`].
+    pub fn count(&mut self, batch: &Batch) -> Result<()> {
         if batch.page_size != self.header.page_size {
             return Err(Error::BatchPageSize { expected: self.header.page_size, found: batch.page_size });
         }
@@ -120,7 +135,6 @@ impl Encoder {
         for (page, size) in &batch.entries {
             self.ledger.push(*page, *size)?;
         }
-        out.extend_from_slice(&batch.frames);
         self.crc.join(&batch.crc);
         self.rolling.join(batch.rolling);
         Ok(())

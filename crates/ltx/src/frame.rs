@@ -9,7 +9,6 @@
 //! Both forms may stand in one file. [`measure`] finds where a frame ends from its first bytes alone, and
 //! bounds its length by the page size, so a reader never waits or allocates for a length that a file claims.
 
-use crate::checksum::Crc64;
 use crate::error::{Error, Generation, Lz4Fault, PageRule, Result};
 use crate::header::HEADER_SIZE;
 use crate::lz4::{self, Compressor};
@@ -111,41 +110,38 @@ fn field(bytes: &[u8], at: usize) -> Option<[u8; 4]> {
     bytes.get(at..)?.first_chunk().copied()
 }
 
-/// Decompresses a whole frame into `page`, and adds it to the file checksum.
-pub(crate) fn open(
-    frame: &[u8],
+/// Decompresses a whole frame into `page`; gives back what of it is in the file checksum as it stands.
+pub(crate) fn open<'a>(
+    frame: &'a [u8],
     number: PageNo,
     hashed: usize,
     offset: u64,
     page: &mut [u8],
-    crc: &mut Crc64,
-) -> Result<()> {
+) -> Result<&'a [u8]> {
     let fault = |fault| Error::Lz4 { page: number, offset, fault };
     let (head, data) = frame.split_at_checked(hashed).ok_or_else(|| fault(Lz4Fault::Frame))?;
     if hashed == BLOCK_HEADER_SIZE { lz4::decompress(data, page) } else { lz4::decompress_frame(data, page) }
         .map_err(fault)?;
-    crc.update(head);
-    crc.update(page);
-    Ok(())
+    Ok(head)
 }
 
-/// Appends a page as a frame of the block form, and adds it to the file checksum. Gives back its size.
-pub(crate) fn seal(
-    number: PageNo,
-    page: &[u8],
-    compressor: &mut Compressor,
-    out: &mut Vec<u8>,
-    crc: &mut Crc64,
-) -> Result<u32> {
-    let block = compressor.compress(page);
-    let len = u32::try_from(block.len()).map_err(|_| Error::TooLarge)?;
-    let mut head = [0; BLOCK_HEADER_SIZE];
+/// Whether a frame that was measured is of the block form, the one that is written.
+pub(crate) fn is_block(hashed: usize) -> bool {
+    hashed == BLOCK_HEADER_SIZE
+}
+
+/// The most that [`seal`] writes for a page.
+pub(crate) fn room(page_size: PageSize) -> usize {
+    BLOCK_HEADER_SIZE + lz4::room(page_size)
+}
+
+/// Writes a page as a frame of the block form to the front of `out`, which has the [`room`] for one. Gives back the
+/// length of the page header and of the whole.
+pub(crate) fn seal(number: PageNo, page: &[u8], compressor: &mut Compressor, out: &mut [u8]) -> Result<(usize, usize)> {
+    let (head, block) = out.split_first_chunk_mut::<BLOCK_HEADER_SIZE>().ok_or(Error::TooLarge)?;
+    let len = compressor.compress(page, block);
     head[..4].copy_from_slice(&number.0.to_be_bytes());
     head[4..6].copy_from_slice(&FLAG_SIZED.to_be_bytes());
-    head[6..].copy_from_slice(&len.to_be_bytes());
-    out.extend_from_slice(&head);
-    out.extend_from_slice(block);
-    crc.update(&head);
-    crc.update(page);
-    len.checked_add(BLOCK_HEADER_SIZE as u32).ok_or(Error::TooLarge)
+    head[6..].copy_from_slice(&u32::try_from(len).map_err(|_| Error::TooLarge)?.to_be_bytes());
+    Ok((BLOCK_HEADER_SIZE, BLOCK_HEADER_SIZE + len))
 }

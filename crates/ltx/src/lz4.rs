@@ -26,24 +26,19 @@ pub(crate) fn bound(page_size: PageSize) -> usize {
 }
 
 /// Compresses pages one after the other with the same working memory.
-pub(crate) struct Compressor {
-    table: CompressTable,
-    block: Vec<u8>,
+#[derive(Default)]
+pub(crate) struct Compressor(CompressTable);
+
+/// The room that the compressor wants for a page.
+pub(crate) fn room(page_size: PageSize) -> usize {
+    get_maximum_output_size(page_size.bytes()).max(bound(page_size))
 }
 
 impl Compressor {
-    pub(crate) fn new(page_size: PageSize) -> Compressor {
-        Compressor {
-            table: CompressTable::default(),
-            block: vec![0; get_maximum_output_size(page_size.bytes()).max(bound(page_size))],
-        }
-    }
-
-    /// The block of a page.
-    pub(crate) fn compress(&mut self, page: &[u8]) -> &[u8] {
-        let len = compress_into_with_table(page, &mut self.block, &mut self.table)
-            .expect("the buffer has the size that the compressor asks for");
-        &self.block[..len]
+    /// Writes the block of a page to the front of `out`, which has the [`room`] for one; how long it is.
+    pub(crate) fn compress(&mut self, page: &[u8], out: &mut [u8]) -> usize {
+        compress_into_with_table(page, out, &mut self.0)
+            .expect("the caller gives the room that the compressor asks for")
     }
 }
 
@@ -131,8 +126,9 @@ mod tests {
         #[test]
         fn the_last_token_has_an_empty_low_half(page in page()) {
             let size = PageSize::new(page.len() as u32).unwrap();
-            let mut compressor = Compressor::new(size);
-            let block = compressor.compress(&page).to_vec();
+            let mut block = vec![0; room(size)];
+            let len = Compressor::default().compress(&page, &mut block);
+            block.truncate(len);
             prop_assert_eq!(last_token(&block) & 15, 0);
             prop_assert!(block.len() <= bound(size));
             let mut back = vec![1; page.len()];

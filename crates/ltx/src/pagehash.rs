@@ -1,0 +1,187 @@
+//! One pass over a page for both of its checksums.
+//!
+//! A page counts twice: in its own checksum, behind its number, and in the file checksum, behind its page
+//! header. A CRC is linear, so what stands before a page and the page itself can be hashed apart and added:
+//! with `raw` the page hashed from an empty register, and `shift` what a page of zeros does to a register,
+//!
+//! ```text
+//! register after (head, page) = shift(register after head) ^ raw(page)
+//! ```
+//!
+//! `raw` is the only pass over the page. `shift` is linear too, which makes it eight table look-ups.
+
+use std::sync::OnceLock;
+
+use crc_fast::{CrcAlgorithm, Digest};
+
+use crate::checksum::{Checksum, Crc64};
+use crate::shift::{self, Shift};
+use crate::types::{PageNo, PageSize};
+
+/// A CRC starts as all ones, and is inverted at the end.
+const ONES: u64 = u64::MAX;
+
+/// Hashes pages of one size.
+///
+/// Memory: 24 KiB of tables for each page size that a process uses, made once.
+///
+/// ```
+/// use seawall_ltx::{PageHasher, PageNo, PageSize, page_checksum};
+///
+/// let hasher = PageHasher::new(PageSize::new(512).unwrap());
+/// let page = [7; 512];
+/// let hash = hasher.hash(&page);
+/// assert_eq!(hasher.checksum(PageNo(9), hash), page_checksum(PageNo(9), &page));
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct PageHasher {
+    page_size: PageSize,
+    tables: &'static Tables,
+}
+
+#[derive(Debug)]
+struct Tables {
+    over_page: Shift,
+    /// What each byte of a page number adds to the checksum of its page.
+    number: Box<[[u64; 256]; 4]>,
+    /// What page number 0 would add.
+    zero: u64,
+}
+
+/// The hash of a page's content alone, without its number.
+///
+/// Hashes of pages of one size add up: the hash of pages XORed is the XOR of their hashes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PageHash(u64);
+
+impl PageHasher {
+    /// A hasher of pages of this size.
+    pub fn new(page_size: PageSize) -> PageHasher {
+        /// By the power of two: 512 is the 9th, 65536 the 16th.
+        static ALL: [OnceLock<Tables>; 17] = [const { OnceLock::new() }; 17];
+        let tables = ALL[page_size.get().trailing_zeros() as usize].get_or_init(|| Tables::new(page_size));
+        PageHasher { page_size, tables }
+    }
+
+    /// The page size that it was made for.
+    pub fn page_size(&self) -> PageSize {
+        self.page_size
+    }
+
+    /// The hash of a page, which is one page long.
+    pub fn hash(&self, page: &[u8]) -> PageHash {
+        let mut digest = Digest::new_with_init_state(CrcAlgorithm::Crc64GoIso, 0);
+        digest.update(page);
+        PageHash(digest.finalize() ^ ONES)
+    }
+
+    /// The checksum of a page from its hash.
+    pub fn checksum(&self, number: PageNo, page: PageHash) -> Checksum {
+        Checksum::from_crc(self.number_part(number) ^ page.0)
+    }
+
+    /// What a page's number adds to its checksum.
+    fn number_part(&self, number: PageNo) -> u64 {
+        let [a, b, c, d] = number.0.to_be_bytes().map(usize::from);
+        let [ta, tb, tc, td] = &*self.tables.number;
+        self.tables.zero ^ ta[a] ^ tb[b] ^ tc[c] ^ td[d]
+    }
+
+    /// The sum of the checksums of the pages from `first` to `last` whose contents, XORed, hash to `folded`:
+    /// the database checksum without a look at each page's own.
+    pub fn fold(&self, first: PageNo, last: PageNo, folded: PageHash) -> crate::Rolling {
+        let mut sum = folded.0;
+        for number in first.0..=last.0 {
+            sum ^= self.number_part(PageNo(number));
+        }
+        let mut rolling = crate::Rolling::new();
+        rolling.toggle(Checksum(sum));
+        rolling
+    }
+}
+
+impl Tables {
+    fn new(page_size: PageSize) -> Tables {
+        let over_page = Shift::new(u64::from(page_size.get()));
+        let mut number = Box::new([[0; 256]; 4]);
+        for (at, table) in number.iter_mut().enumerate() {
+            for (byte, entry) in (0..=u8::MAX).zip(table.iter_mut()) {
+                let mut bytes = [0; 4];
+                bytes[at] = byte;
+                *entry = over_page.apply(shift::step(0, &bytes));
+            }
+        }
+        let zero = over_page.apply(shift::step(ONES, &[0; 4])) ^ ONES;
+        Tables { over_page, number, zero }
+    }
+}
+
+/// A share of the file checksum, over page headers and pages.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FileHash {
+    register: u64,
+    hashed: u64,
+}
+
+impl FileHash {
+    /// Nothing yet.
+    pub(crate) fn new() -> FileHash {
+        FileHash { register: ONES, hashed: 0 }
+    }
+
+    /// Adds a page header and the page behind it.
+    pub(crate) fn add(&mut self, hasher: &PageHasher, head: &[u8], page: PageHash) {
+        self.register = hasher.tables.over_page.apply(shift::step(self.register, head)) ^ page.0;
+        self.hashed += head.len() as u64 + u64::from(hasher.page_size.get());
+    }
+
+    /// The CRC so far.
+    pub(crate) fn crc(&self) -> Crc64 {
+        Crc64::resume(self.register ^ ONES, self.hashed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checksum::{Rolling, crc64, page_checksum};
+
+    fn page(size: usize, seed: u8) -> Vec<u8> {
+        (0..size).map(|i| (i as u8).wrapping_mul(31) ^ seed ^ (i >> 8) as u8).collect()
+    }
+
+    #[test]
+    fn both_checksums_come_out_of_one_hash() {
+        for bytes in [512, 1024, 4096, 65536] {
+            let hasher = PageHasher::new(PageSize::new(bytes).expect("a page size"));
+            let mut file = FileHash::new();
+            let mut plain = Vec::new();
+            for (number, seed) in [(1, 3), (2, 0), (255, 9), (65_536, 1), (u32::MAX, 255)] {
+                let page = page(bytes as usize, seed);
+                let hash = hasher.hash(&page);
+                assert_eq!(hasher.checksum(PageNo(number), hash), page_checksum(PageNo(number), &page));
+                let head: &[u8] = if number % 2 == 0 { &[1, 2, 3, 4, 5, 6] } else { &[9, 8, 7, 6, 5, 4, 3, 2, 1, 0] };
+                file.add(&hasher, head, hash);
+                plain.extend_from_slice(head);
+                plain.extend_from_slice(&page);
+            }
+            assert_eq!((file.crc().value(), file.crc().hashed()), (crc64(&plain), plain.len() as u64));
+        }
+    }
+
+    #[test]
+    fn pages_xored_have_the_sum_of_the_checksums() {
+        let hasher = PageHasher::new(PageSize::new(512).expect("a page size"));
+        for count in [1_u32, 2, 7, 300] {
+            let mut sum = Rolling::new();
+            let mut folded = vec![0; 512];
+            for number in 10..10 + count {
+                let page = page(512, number as u8);
+                sum.toggle(page_checksum(PageNo(number), &page));
+                folded.iter_mut().zip(&page).for_each(|(to, from)| *to ^= from);
+            }
+            let fold = hasher.fold(PageNo(10), PageNo(10 + count - 1), hasher.hash(&folded));
+            assert_eq!(fold.checksum(), sum.checksum());
+        }
+    }
+}
