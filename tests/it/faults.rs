@@ -82,13 +82,10 @@ fn strike(stand: &Stand, app: &mut App, random: &mut Random, phase: Phase, known
         Phase::Checkpoint => {
             under_way(stand, &mut seawall, random.between(ms(20), ms(300)), known);
             app.rest();
-            app.sql("PRAGMA busy_timeout = 20");
             for _ in 0..random.below(6) {
-                let mode = ["PASSIVE", "FULL", "RESTART", "TRUNCATE"][random.below(4) as usize];
-                app.sql(&format!("PRAGMA wal_checkpoint({mode})"));
+                app.checkpoint(["PASSIVE", "FULL", "RESTART", "TRUNCATE"][random.below(4) as usize]);
                 app.commit(random.below(200));
             }
-            app.sql("PRAGMA busy_timeout = 60000");
             app.flood(Duration::ZERO);
             wait::pass(random.between(ms(0), ms(300)));
         }

@@ -100,9 +100,7 @@ fn write_a_history(stand: &Stand) {
     app.sql("VACUUM");
     app.commit(100);
     for mode in ["PASSIVE", "FULL", "RESTART", "TRUNCATE"] {
-        app.sql("PRAGMA busy_timeout = 50");
-        app.sql(&format!("PRAGMA wal_checkpoint({mode})"));
-        app.sql("PRAGMA busy_timeout = 60000");
+        app.checkpoint(mode);
         app.commit(10);
     }
     flood(&mut app, 300);

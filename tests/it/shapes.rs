@@ -138,12 +138,10 @@ fn the_applications_checkpoints_lose_nothing() {
     let stand = Stand::folder(Random::from_env().seed());
     let mut app = stand.app();
     let mut seawall = stand.replicate();
-    app.sql("PRAGMA busy_timeout = 20");
     for round in 0..60 {
         app.commit(20);
-        app.sql(&format!("PRAGMA wal_checkpoint({})", ["PASSIVE", "FULL", "RESTART", "TRUNCATE"][round % 4]));
+        app.checkpoint(["PASSIVE", "FULL", "RESTART", "TRUNCATE"][round % 4]);
     }
-    app.sql("PRAGMA busy_timeout = 60000");
     app.commit(1);
     seawall.stop().ok();
     stand.place.unbroken();

@@ -53,6 +53,7 @@ fn run_for_a_while(stand: &Stand, app: &mut App, tool: Tool) {
         Seawall => stand.replicate(),
         Litestream => stand.litestream(""),
     };
+    app.commit(1);
     wait::until("the first transaction of this turn", wait::SOON, || {
         assert!(process.running(), "{tool:?} ended by itself");
         (stand.place.newest() > before).then_some(())

@@ -89,6 +89,13 @@ impl App {
         self.ask(&format!("sql {sql}"))
     }
 
+    /// Makes a checkpoint of a mode as applications do: one that doesn't insist when the log is in use.
+    pub fn checkpoint(&mut self, mode: &str) {
+        self.sql("PRAGMA busy_timeout = 20");
+        self.sql(&format!("PRAGMA wal_checkpoint({mode})"));
+        self.sql("PRAGMA busy_timeout = 60000");
+    }
+
     /// Closes the connection; SQLite makes a checkpoint if it was the last.
     pub fn close(&mut self) {
         self.ask("close");
