@@ -1,7 +1,7 @@
 //! From frames to pages: whole batches for streams, whole files in memory, single frames for random access.
 
 use crate::batch::check_length;
-use crate::checksum::{Checksum, Crc64, Rolling};
+use crate::checksum::{Crc64, Rolling};
 use crate::error::{Error, Part, Result};
 use crate::frame::{self, Measure};
 use crate::pagehash::{FileHash, PageHasher};
@@ -55,9 +55,6 @@ impl RawBatch {
 /// What contiguous frames add to the checksums of their file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Share {
-    /// The offset of the first frame.
-    #[cfg_attr(not(feature = "file"), expect(dead_code, reason = "read by the file module"))]
-    pub(crate) start: u64,
     /// The offset behind the last frame.
     pub(crate) end: u64,
     pub(crate) crc: Crc64,
@@ -68,7 +65,6 @@ pub(crate) struct Share {
 pub(crate) struct Frames<'a> {
     hasher: PageHasher,
     rest: &'a [u8],
-    start: u64,
     end: u64,
     file: FileHash,
     /// Absent where nobody asks for it.
@@ -81,9 +77,6 @@ pub(crate) struct Opened {
     /// The bytes of the frame.
     #[cfg_attr(not(feature = "file"), expect(dead_code, reason = "read by the file module"))]
     pub(crate) size: usize,
-    /// The checksum of the page, where asked for.
-    #[cfg_attr(not(feature = "file"), expect(dead_code, reason = "read by the file module"))]
-    pub(crate) checksum: Option<Checksum>,
 }
 
 impl<'a> Frames<'a> {
@@ -92,7 +85,6 @@ impl<'a> Frames<'a> {
         Frames {
             hasher: PageHasher::new(page_size),
             rest: bytes,
-            start: offset,
             end: offset,
             file: FileHash::new(),
             rolling: rolling.then(Rolling::new),
@@ -105,13 +97,11 @@ impl<'a> Frames<'a> {
         let head = frame::open(frame.bytes, frame.page, frame.hashed, self.end, page)?;
         let hash = self.hasher.hash(page);
         self.file.add(&self.hasher, head, hash);
-        let checksum = self.rolling.as_mut().map(|rolling| {
-            let checksum = self.hasher.checksum(frame.page, hash);
-            rolling.toggle(checksum);
-            checksum
-        });
+        if let Some(rolling) = &mut self.rolling {
+            rolling.toggle(self.hasher.checksum(frame.page, hash));
+        }
         self.end = self.end.checked_add(frame.bytes.len() as u64).ok_or(Error::TooLarge)?;
-        Ok(Opened { page: frame.page, size: frame.bytes.len(), checksum })
+        Ok(Opened { page: frame.page, size: frame.bytes.len() })
     }
 
     /// What the frames add up to, all of which must have been opened.
@@ -120,7 +110,7 @@ impl<'a> Frames<'a> {
             return Err(Error::Trailing { offset: self.end });
         }
         let rolling = self.rolling.unwrap_or_default();
-        Ok(Share { start: self.start, end: self.end, crc: self.file.crc(), rolling })
+        Ok(Share { end: self.end, crc: self.file.crc(), rolling })
     }
 }
 

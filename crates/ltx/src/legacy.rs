@@ -7,19 +7,20 @@
 //! ```
 //!
 //! They carry no version. The generation is told from the first bytes of the pages and from the length of
-//! the file, which is why they are read from memory (or a memory map), not as a stream. The rules for
-//! header, order, snapshots and checksums are the current ones.
+//! the file, which therefore must be known; with it they are read as a stream. The rules for header, order,
+//! snapshots and checksums are the current ones.
 
 use std::hash::Hasher;
 
 use twox_hash::XxHash32;
 
-use crate::checksum::{Checksum, Crc64, Rolling, page_checksum};
+use crate::checksum::{Checksum, Crc64, Rolling};
 use crate::decode::decode_all;
 use crate::error::{Error, Generation, IndexFault, Lz4Fault, Part, Result};
 use crate::header::{HEADER_SIZE, Header, TRAILER_SIZE, Trailer};
 use crate::ledger::Ledger;
 use crate::lz4::{self, FRAME_END, FRAME_START, STORED};
+use crate::pagehash::PageHasher;
 use crate::sequence::Sequence;
 use crate::split::{IndexReader, Summary};
 use crate::types::PageNo;
@@ -29,8 +30,8 @@ const PAGE_HEADER_SIZE: usize = 4;
 /// The most that a block of the compressed form decompresses to.
 const BLOCK_SIZE: usize = 1 << 16;
 /// The lengths of files without pages.
-const EMPTY_V1: usize = HEADER_SIZE + PAGE_HEADER_SIZE + TRAILER_SIZE;
-const EMPTY_V2: usize = EMPTY_V1 + 1 + 8;
+const EMPTY_V1: u64 = (HEADER_SIZE + PAGE_HEADER_SIZE + TRAILER_SIZE) as u64;
+const EMPTY_V2: u64 = EMPTY_V1 + 1 + 8;
 
 impl Generation {
     /// The generation of a whole file, `None` for the current one (or for something that isn't a file of
@@ -40,23 +41,32 @@ impl Generation {
     ///
     /// [`Error::Header`] or [`Error::Truncated`] if there is no valid header.
     pub fn detect(file: &[u8]) -> Result<Option<Generation>> {
-        let (header, compressed) = Header::parse_any(file)?;
+        Generation::detect_start(file, file.len() as u64)
+    }
+
+    /// As [`Generation::detect`], from the first 132 bytes (more may be there) of a file of `len` bytes.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Generation::detect`].
+    pub fn detect_start(start: &[u8], len: u64) -> Result<Option<Generation>> {
+        let (header, compressed) = Header::parse_any(start)?;
         if compressed {
             return Ok(Some(Generation::V1Lz4));
         }
-        let start = file.get(HEADER_SIZE..).unwrap_or_default();
+        let start = start.get(HEADER_SIZE..).unwrap_or_default();
         let magic = FRAME_START.get(..4).unwrap_or_default();
         let is_current = match start {
-            [0, 0, 0, 0, ..] => ![EMPTY_V1, EMPTY_V2].contains(&file.len()),
+            [0, 0, 0, 0, ..] => ![EMPTY_V1, EMPTY_V2].contains(&len),
             [_, _, _, _, 0, 1, ..] => true,
             [_, _, _, _, 0, 0, rest @ ..] => rest.starts_with(magic),
             _ => false,
         };
-        let pages = file.len().checked_sub(EMPTY_V1);
-        let whole_pages = pages.is_some_and(|len| len % (PAGE_HEADER_SIZE + header.page_size.bytes()) == 0);
+        let page = (PAGE_HEADER_SIZE as u64).saturating_add(header.page_size.get().into());
+        let whole_pages = len.checked_sub(EMPTY_V1).is_some_and(|len| len % page == 0);
         Ok(if is_current {
             None
-        } else if file.len() == EMPTY_V2 || start.get(4..8) == Some(magic) {
+        } else if len == EMPTY_V2 || start.get(4..8) == Some(magic) {
             Some(Generation::V2)
         } else if whole_pages {
             Some(Generation::V1)
@@ -82,11 +92,30 @@ pub fn decode_any(file: &[u8], visit: impl FnMut(PageNo, &[u8])) -> Result<Summa
     }
 }
 
-fn decode_legacy(generation: Generation, file: &[u8], mut visit: impl FnMut(PageNo, &[u8])) -> Result<Summary> {
-    let (header, _) = Header::parse_any(file)?;
-    let (head, body) = file.split_at_checked(HEADER_SIZE).unwrap_or((file, &[]));
-    let mut source = Source::new(generation, body)?;
+fn decode_legacy(generation: Generation, file: &[u8], visit: impl FnMut(PageNo, &[u8])) -> Result<Summary> {
+    let mut rest = file;
+    let pull = |into: &mut [u8]| {
+        let (here, behind) = rest.split_at_checked(into.len())?;
+        into.copy_from_slice(here);
+        rest = behind;
+        Some(())
+    };
+    decode_stream(generation, file.len() as u64, pull, visit)
+}
+
+/// Reads a file of an older generation, whose length is known, from its first byte on. `pull` fills a buffer
+/// with the next bytes, or gives `None` where it can't.
+pub(crate) fn decode_stream(
+    generation: Generation,
+    len: u64,
+    mut pull: impl FnMut(&mut [u8]) -> Option<()>,
+    mut visit: impl FnMut(PageNo, &[u8]),
+) -> Result<Summary> {
+    let mut bytes = Bytes { pull: &mut pull, held: Vec::new(), offset: 0, len };
+    let head = bytes.take(HEADER_SIZE, Part::Header)?;
+    let (header, _) = Header::parse_any(head)?;
     let mut state = State::new(header, head);
+    let mut source = Source::new(generation, bytes)?;
     let mut page = vec![0; header.page_size.bytes()];
     loop {
         let mut number = [0; PAGE_HEADER_SIZE];
@@ -99,16 +128,17 @@ fn decode_legacy(generation: Generation, file: &[u8], mut visit: impl FnMut(Page
         state.sequence.admit(number)?;
         let size = source.page(number, &mut page)?;
         state.ledger.push(number, size)?;
+        let hash = state.hasher.hash(&page);
         state.crc.update(&page);
-        state.rolling.toggle(page_checksum(number, &page));
+        state.rolling.toggle(state.hasher.checksum(number, hash));
         visit(number, &page);
     }
     state.sequence.finish()?;
     let mut rest = source.finish()?;
     if generation == Generation::V2 {
-        rest = state.check_index(rest, file.len())?;
+        state.check_index(&mut rest)?;
     }
-    state.check_trailer(rest, file.len())
+    state.check_trailer(rest)
 }
 
 /// What is known of the file so far.
@@ -116,6 +146,7 @@ struct State {
     header: Header,
     sequence: Sequence,
     ledger: Ledger,
+    hasher: PageHasher,
     crc: Crc64,
     rolling: Rolling,
 }
@@ -124,39 +155,38 @@ impl State {
     fn new(header: Header, bytes: &[u8]) -> State {
         let mut crc = Crc64::new();
         crc.update(bytes);
-        State { header, sequence: Sequence::new(&header), ledger: Ledger::new(), crc, rolling: Rolling::new() }
+        let (sequence, hasher) = (Sequence::new(&header), PageHasher::new(header.page_size));
+        State { header, sequence, ledger: Ledger::new(), hasher, crc, rolling: Rolling::new() }
     }
 
-    /// Compares the index at the start of `rest` with the pages; what is behind it.
-    fn check_index<'a>(&mut self, rest: &'a [u8], file_len: usize) -> Result<&'a [u8]> {
-        let offset = file_len.saturating_sub(rest.len()) as u64;
-        let truncated = Error::Truncated { offset: file_len as u64, part: Part::Index };
+    /// Compares the index with the pages.
+    fn check_index(&mut self, bytes: &mut Bytes<'_>) -> Result<()> {
+        let offset = bytes.offset;
         let mut index = IndexReader::new(&self.ledger);
-        let mut bytes = rest;
         loop {
-            let (byte, behind) = bytes.split_first().ok_or(truncated)?;
-            bytes = behind;
-            if index.push(*byte, &self.ledger).map_err(|fault| Error::Index { offset, fault })? {
+            let byte = bytes.take(1, Part::Index)?;
+            self.crc.update(byte);
+            let byte = byte.first().copied().unwrap_or_default();
+            if index.push(byte, &self.ledger).map_err(|fault| Error::Index { offset, fault })? {
                 break;
             }
         }
-        let (size, behind) = bytes.split_first_chunk().ok_or(truncated)?;
-        let (stored, actual) = (u64::from_be_bytes(*size), index.size);
+        let size = bytes.take(8, Part::Index)?;
+        self.crc.update(size);
+        let stored = size.iter().fold(0, |value, byte| value << 8 | u64::from(*byte));
+        let actual = index.size;
         if stored != actual {
             return Err(Error::Index { offset, fault: IndexFault::Size { stored, actual } });
         }
-        self.crc.update(rest.strip_suffix(behind).unwrap_or_default());
-        Ok(behind)
+        Ok(())
     }
 
-    fn check_trailer(mut self, rest: &[u8], file_len: usize) -> Result<Summary> {
-        let Some((trailer, behind)) = rest.split_first_chunk::<TRAILER_SIZE>() else {
-            return Err(Error::Truncated { offset: file_len as u64, part: Part::Trailer });
-        };
-        if !behind.is_empty() {
-            return Err(Error::Trailing { offset: file_len.saturating_sub(behind.len()) as u64 });
+    fn check_trailer(mut self, mut bytes: Bytes<'_>) -> Result<Summary> {
+        let trailer = bytes.take(TRAILER_SIZE, Part::Trailer)?.first_chunk().map(Trailer::parse);
+        let trailer = trailer.ok_or(Error::Truncated { offset: bytes.len, part: Part::Trailer })?;
+        if bytes.offset != bytes.len {
+            return Err(Error::Trailing { offset: bytes.offset });
         }
-        let trailer = Trailer::parse(trailer);
         self.crc.update(&trailer.post_apply.0.to_be_bytes());
         let (stored, computed) = (trailer.file, self.crc.checksum());
         if stored != computed {
@@ -181,14 +211,13 @@ enum Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    fn new(generation: Generation, body: &'a [u8]) -> Result<Source<'a>> {
-        let mut bytes = Bytes { rest: body, offset: HEADER_SIZE as u64 };
+    fn new(generation: Generation, mut bytes: Bytes<'a>) -> Result<Source<'a>> {
         Ok(match generation {
             Generation::V1 => Source::Raw(bytes),
             Generation::V2 => Source::Frames(bytes),
             Generation::V1Lz4 => {
                 let offset = bytes.offset;
-                if bytes.take(FRAME_START.len())? != FRAME_START {
+                if bytes.take(FRAME_START.len(), Part::Pages)? != FRAME_START {
                     return Err(Error::Lz4 { page: PageNo(0), offset, fault: Lz4Fault::Frame });
                 }
                 Source::Stream(Stream { bytes, block: Vec::new(), at: 0, sum: XxHash32::with_seed(0) })
@@ -199,10 +228,7 @@ impl<'a> Source<'a> {
     /// Reads a page header.
     fn header(&mut self, out: &mut [u8]) -> Result<()> {
         match self {
-            Source::Raw(bytes) | Source::Frames(bytes) => {
-                out.copy_from_slice(bytes.take(PAGE_HEADER_SIZE)?);
-                Ok(())
-            }
+            Source::Raw(bytes) | Source::Frames(bytes) => bytes.fill(out),
             Source::Stream(stream) => stream.read(out),
         }
     }
@@ -211,7 +237,7 @@ impl<'a> Source<'a> {
     fn page(&mut self, page: PageNo, out: &mut [u8]) -> Result<u32> {
         let size = match self {
             Source::Raw(bytes) => {
-                out.copy_from_slice(bytes.take(out.len())?);
+                bytes.fill(out)?;
                 out.len()
             }
             Source::Stream(stream) => {
@@ -220,8 +246,9 @@ impl<'a> Source<'a> {
             }
             Source::Frames(bytes) => {
                 let offset = bytes.offset;
-                let frame = bytes.take_frame()?;
-                lz4::decompress_frame(frame, out).map_err(|fault| Error::Lz4 { page, offset, fault })?;
+                let error = |fault| Error::Lz4 { page, offset, fault };
+                let frame = bytes.take_frame(out.len())?.ok_or(error(Lz4Fault::Frame))?;
+                lz4::decompress_frame(frame, out).map_err(error)?;
                 frame.len()
             }
         };
@@ -229,42 +256,60 @@ impl<'a> Source<'a> {
     }
 
     /// Ends the pages; what is behind them.
-    fn finish(self) -> Result<&'a [u8]> {
+    fn finish(self) -> Result<Bytes<'a>> {
         match self {
-            Source::Raw(bytes) | Source::Frames(bytes) => Ok(bytes.rest),
+            Source::Raw(bytes) | Source::Frames(bytes) => Ok(bytes),
             Source::Stream(stream) => stream.finish(),
         }
     }
 }
 
-/// The rest of the file and where it begins.
+/// The file from where it was read to.
 struct Bytes<'a> {
-    rest: &'a [u8],
+    pull: &'a mut dyn FnMut(&mut [u8]) -> Option<()>,
+    held: Vec<u8>,
     offset: u64,
+    len: u64,
 }
 
-impl<'a> Bytes<'a> {
-    fn take(&mut self, len: usize) -> Result<&'a [u8]> {
-        let end = self.offset.saturating_add(self.rest.len() as u64);
-        let truncated = Error::Truncated { offset: end, part: Part::Pages };
-        let (taken, rest) = self.rest.split_at_checked(len).ok_or(truncated)?;
-        self.rest = rest;
-        self.offset = self.offset.saturating_add(len as u64);
-        Ok(taken)
+impl Bytes<'_> {
+    /// The next `len` bytes, which are in a part of the file where no more than a page is taken at once.
+    fn take(&mut self, len: usize, part: Part) -> Result<&[u8]> {
+        self.held.clear();
+        self.more(len, part)?;
+        Ok(&self.held)
+    }
+
+    fn more(&mut self, len: usize, part: Part) -> Result<()> {
+        let truncated = Error::Truncated { offset: self.len, part };
+        let end = self.offset.checked_add(len as u64).filter(|end| *end <= self.len).ok_or(truncated)?;
+        let from = self.held.len();
+        self.held.resize(from + len, 0);
+        (self.pull)(self.held.get_mut(from..).unwrap_or_default()).ok_or(truncated)?;
+        self.offset = end;
+        Ok(())
+    }
+
+    fn fill(&mut self, out: &mut [u8]) -> Result<()> {
+        out.copy_from_slice(self.take(out.len(), Part::Pages)?);
+        Ok(())
     }
 
     fn take_u32(&mut self) -> Result<u32> {
-        let bytes = self.take(4)?;
+        let bytes = self.take(4, Part::Pages)?;
         Ok(bytes.iter().rev().fold(0, |value, byte| value << 8 | u32::from(*byte)))
     }
 
-    /// A frame of one block: the start, the length of the block, the block and the end.
-    fn take_frame(&mut self) -> Result<&'a [u8]> {
-        let from = self.rest;
-        self.take(FRAME_START.len())?;
-        let len = self.take_u32()? & !STORED;
-        self.take(usize::try_from(len).map_err(|_| Error::TooLarge)?.saturating_add(FRAME_END))?;
-        Ok(from.strip_suffix(self.rest).unwrap_or(from))
+    /// A frame of one block: the start, the length of the block, the block and the end. `None` if the block can't be
+    /// one page.
+    fn take_frame(&mut self, page_size: usize) -> Result<Option<&[u8]>> {
+        self.take(FRAME_START.len() + 4, Part::Pages)?;
+        let size = self.held.last_chunk().copied().map_or(0, u32::from_le_bytes) & !STORED;
+        let Some(len) = usize::try_from(size).ok().filter(|len| *len <= page_size + page_size / 255 + 16) else {
+            return Ok(None);
+        };
+        self.more(len.saturating_add(FRAME_END), Part::Pages)?;
+        Ok(Some(&self.held))
     }
 }
 
@@ -303,24 +348,26 @@ impl<'a> Stream<'a> {
         if len == 0 {
             return Ok(false);
         }
-        let block = self.bytes.take(len)?;
+        // No length of the file's making is waited for: no block is longer than its content.
+        if len > BLOCK_SIZE {
+            return Err(error(Lz4Fault::Frame));
+        }
+        let block = self.bytes.take(len, Part::Pages)?;
         self.block.clear();
         self.at = 0;
         if size & STORED == 0 {
             self.block.resize(BLOCK_SIZE, 0);
             let len = lz4::decompress_partly(block, &mut self.block).map_err(error)?;
             self.block.truncate(len);
-        } else if len <= BLOCK_SIZE {
-            self.block.extend_from_slice(block);
         } else {
-            return Err(error(Lz4Fault::Frame));
+            self.block.extend_from_slice(block);
         }
         self.sum.write(&self.block);
         Ok(true)
     }
 
     /// Takes the end mark and checks the content checksum.
-    fn finish(mut self) -> Result<&'a [u8]> {
+    fn finish(mut self) -> Result<Bytes<'a>> {
         let offset = self.bytes.offset;
         let error = |fault| Err(Error::Lz4 { page: PageNo(0), offset, fault });
         if self.at != self.block.len() || self.next_block()? {
@@ -329,6 +376,6 @@ impl<'a> Stream<'a> {
         if self.bytes.take_u32()? != self.sum.finish_32() {
             return error(Lz4Fault::ContentChecksum);
         }
-        Ok(self.bytes.rest)
+        Ok(self.bytes)
     }
 }

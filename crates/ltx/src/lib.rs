@@ -18,6 +18,8 @@ mod checksum;
 mod decode;
 mod encode;
 mod error;
+#[cfg(feature = "file")]
+pub mod file;
 mod frame;
 mod header;
 mod index;

@@ -54,6 +54,11 @@ struct Tables {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PageHash(u64);
 
+impl PageHash {
+    /// The hash of a page of zeros, of any size.
+    pub const ZEROS: PageHash = PageHash(0);
+}
+
 impl PageHasher {
     /// A hasher of pages of this size.
     pub fn new(page_size: PageSize) -> PageHasher {

@@ -1,0 +1,239 @@
+//! Files become, or change, a database: verified first, all of them or nothing.
+//!
+//! Where the files hold a whole database (a snapshot, or a deletion with what follows it) a new file is made and put in
+//! the place of the old one. Where they only change one, every file is verified, then the pages that are going to be
+//! touched are saved in a rollback journal, and only then changed in place.
+//!
+//! The database checksum is carried along: of each page that a file touches, the old checksum is taken out and the
+//! new one added. The whole database is read at most once, before the first change, to compare it with the first
+//! file's pre-apply checksum.
+
+use std::fs::{File, OpenOptions};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use crate::file::change::{self, State};
+use crate::file::checksum::sum;
+use crate::file::database::Database;
+use crate::file::encode::refuse_journal;
+use crate::file::error::{FileError, Result};
+use crate::file::journal::Journal;
+use crate::file::replace::{Replacement, check_distinct};
+use crate::file::wal::Wal;
+use crate::file::{Work, decode, sequential, touched, verify};
+use crate::{Checksum, FileName, Header, PageSize, Rolling, Txid};
+
+/// How files are applied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ApplyOptions {
+    /// Believe that the database is the one that the first file was made for, instead of reading all of it to see.
+    /// The pages that the files touch are still compared with what their writer had: the checksums prove them.
+    pub touched_only: bool,
+}
+
+/// What was applied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Applied {
+    /// The last transaction.
+    pub txid: Txid,
+    /// The size of the database in pages; 0: it was deleted, and its file is empty.
+    pub pages: u32,
+    /// The page size.
+    pub page_size: PageSize,
+    /// The database checksum, where the files have one.
+    pub checksum: Option<Checksum>,
+}
+
+/// A file to be applied.
+struct Input {
+    path: PathBuf,
+    file: File,
+    header: Header,
+    post_apply: Checksum,
+}
+
+/// Applies files to a database, in their order. Nobody else may have the database open. After an error the database
+/// is as it was before.
+///
+/// # Errors
+///
+/// [`FileError::Format`], [`FileError::Gap`], [`FileError::PageSize`], [`FileError::NoBase`] for files that can't be
+/// applied at all; [`FileError::PreApply`], [`FileError::PostApply`] for a database that they weren't made for;
+/// [`FileError::Beside`] with a WAL or a journal that isn't in the database yet; [`FileError::Io`].
+pub fn apply(database: &Path, files: &[PathBuf], options: ApplyOptions, work: Work<'_>) -> Result<Applied> {
+    check_distinct(database, files.iter().map(PathBuf::as_path))?;
+    refuse_side_files(database)?;
+    let mut inputs = files.iter().map(|path| Input::open(path)).collect::<Result<Vec<_>>>()?;
+    check_order(&inputs)?;
+    let Some(last) = inputs.last() else {
+        return Err(FileError::database(database, "there is nothing to apply"));
+    };
+    let (header, path) = (last.header, last.path.clone());
+    // What is before a whole database doesn't matter for what comes out.
+    let whole = inputs.iter().rposition(|input| input.header.is_snapshot() || input.header.commit == 0);
+    let checksum = match whole {
+        Some(at) => replace(database, &mut inputs, at, work)?,
+        None => change_in_place(database, &mut inputs, options, work)?,
+    };
+    let checksum = (!header.no_checksum).then_some(checksum).flatten();
+    if let Some(found) = checksum.filter(|_| header.commit == 0 && checksum != Some(Checksum::EMPTY)) {
+        return Err(FileError::PostApply { path, expected: Checksum::EMPTY, found });
+    }
+    Ok(Applied { txid: header.max_txid, pages: header.commit, page_size: header.page_size, checksum })
+}
+
+impl Input {
+    fn open(path: &Path) -> Result<Input> {
+        let file = File::open(path).map_err(FileError::io(path))?;
+        let header = sequential::header(&file, path)?;
+        Ok(Input { path: path.to_owned(), file, header, post_apply: Checksum::NONE })
+    }
+
+    fn verify(&mut self, work: Work<'_>) -> Result<()> {
+        self.post_apply = verify::verify_file(&self.file, &self.path, work)?.summary.trailer.post_apply;
+        Ok(())
+    }
+}
+
+/// A WAL with something in it would hide what is written, and a journal undo it.
+pub(super) fn refuse_side_files(database: &Path) -> Result<()> {
+    refuse_journal(database)?;
+    match Wal::of(database)? {
+        None => Ok(()),
+        Some(_) => Err(FileError::Beside {
+            path: super::database::sidecar(database, "-wal"),
+            what: "a WAL with transactions that are not in the database file",
+        }),
+    }
+}
+
+/// Each file follows the one before it, and all are of one page size.
+fn check_order(inputs: &[Input]) -> Result<()> {
+    for (before, input) in inputs.iter().zip(inputs.iter().skip(1)) {
+        let (after, min, max) = (before.header.max_txid, input.header.min_txid, input.header.max_txid);
+        let path = || input.path.clone();
+        if before.header.page_size != input.header.page_size {
+            let (expected, found) = (before.header.page_size, input.header.page_size);
+            return Err(FileError::PageSize { path: path(), expected, found });
+        }
+        if !(FileName { min, max }).continues(after) {
+            return Err(FileError::Gap { path: path(), after, min, max });
+        }
+    }
+    Ok(())
+}
+
+/// Checks that each file was made for the database that the one before it leaves, by what they say.
+fn check_chain(inputs: &[Input]) -> Result<()> {
+    for (before, input) in inputs.iter().zip(inputs.iter().skip(1)) {
+        let adjacent = before.header.max_txid.next() == Some(input.header.min_txid);
+        let (expected, found) = (input.header.pre_apply, before.post_apply);
+        if adjacent && !expected.is_none() && !found.is_none() && expected != found {
+            return Err(FileError::PreApply { path: input.path.clone(), expected, found });
+        }
+    }
+    Ok(())
+}
+
+/// Makes a new file from the input `at`, which needs no database before it, and those behind it.
+fn replace(database: &Path, inputs: &mut [Input], at: usize, work: Work<'_>) -> Result<Option<Checksum>> {
+    let (before, rest) = inputs.split_at_mut(at);
+    before.iter_mut().try_for_each(|input| input.verify(work))?;
+    let Some((first, behind)) = rest.split_first_mut() else { return Ok(None) };
+    let summed = behind.iter().any(|input| !input.header.no_checksum);
+    let made = Replacement::create(database)?;
+    let sum = if first.header.commit == 0 {
+        first.verify(work)?;
+        Rolling::new()
+    } else {
+        let (verified, sum) = decode::into_file(&first.file, &first.path, &made, summed, work)?;
+        first.post_apply = verified.summary.trailer.post_apply;
+        sum
+    };
+    let known = summed || !first.header.no_checksum;
+    let mut state = State { page_size: first.header.page_size, pages: first.header.commit, sum: known.then_some(sum) };
+    for input in behind {
+        input.post_apply = change::apply(&input.file, &input.path, &made.file, made.partial(), &mut state, work)?;
+    }
+    check_chain(inputs)?;
+    made.finish()?;
+    Ok(state.sum.map(Rolling::checksum))
+}
+
+/// Changes a database that is there.
+fn change_in_place(
+    path: &Path,
+    inputs: &mut [Input],
+    options: ApplyOptions,
+    work: Work<'_>,
+) -> Result<Option<Checksum>> {
+    let Some(first) = inputs.first() else { return Ok(None) };
+    let (first_path, header) = (first.path.clone(), first.header);
+    let no_base = || FileError::NoBase { path: first_path.clone() };
+    let open = OpenOptions::new().read(true).write(true).open(path);
+    let database = match open {
+        Ok(file) => Database::of(file, path)?,
+        Err(error) if error.kind() == ErrorKind::NotFound && header.pre_apply == Checksum::EMPTY => {
+            return grow(path, inputs, work);
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => return Err(no_base()),
+        Err(error) => return Err(FileError::io(path)(error)),
+    };
+    let Some(head) = database.head else {
+        return if header.pre_apply == Checksum::EMPTY { grow(path, inputs, work) } else { Err(no_base()) };
+    };
+    if head.page_size != header.page_size {
+        let (expected, found) = (head.page_size, header.page_size);
+        return Err(FileError::PageSize { path: first_path, expected, found });
+    }
+    inputs.iter_mut().try_for_each(|input| input.verify(work))?;
+    check_chain(inputs)?;
+    let pages = database.pages()?;
+    let state = State { page_size: head.page_size, pages, sum: start(&database, inputs, options, work)? };
+    let saved = touched::pages(inputs.iter().map(|input| (&input.file, input.path.as_path())), &state)?;
+    let journal = Journal::begin(&database, head.page_size, pages, saved.iter())?;
+    match write(&database, inputs, state, work) {
+        Ok(sum) => {
+            journal.commit(&database.file, path)?;
+            Ok(sum)
+        }
+        Err(error) => {
+            journal.roll_back(&database.file, path)?;
+            Err(error)
+        }
+    }
+}
+
+fn write(database: &Database, inputs: &mut [Input], mut state: State, work: Work<'_>) -> Result<Option<Checksum>> {
+    for input in inputs {
+        let found = change::apply(&input.file, &input.path, &database.file, &database.path, &mut state, work)?;
+        if found != input.post_apply {
+            return Err(FileError::Changed { path: input.path.clone() });
+        }
+    }
+    Ok(state.sum.map(Rolling::checksum))
+}
+
+/// A new database from increments that begin with an empty one.
+fn grow(database: &Path, inputs: &mut [Input], work: Work<'_>) -> Result<Option<Checksum>> {
+    let made = Replacement::create(database)?;
+    let Some(page_size) = inputs.first().map(|input| input.header.page_size) else { return Ok(None) };
+    let mut state = State { page_size, pages: 0, sum: Some(Rolling::new()) };
+    for input in &mut *inputs {
+        input.post_apply = change::apply(&input.file, &input.path, &made.file, made.partial(), &mut state, work)?;
+    }
+    check_chain(inputs)?;
+    made.finish()?;
+    Ok(state.sum.map(Rolling::checksum))
+}
+
+/// The database checksum to begin with: `None` if no file asks for it.
+fn start(database: &Database, inputs: &[Input], options: ApplyOptions, work: Work<'_>) -> Result<Option<Rolling>> {
+    let Some(first) = inputs.iter().find(|input| !input.header.no_checksum) else { return Ok(None) };
+    let leading = inputs.first().is_some_and(|input| !input.header.no_checksum);
+    if options.touched_only && leading {
+        return Ok(Some(Rolling::from(first.header.pre_apply)));
+    }
+    let (found, _) = sum(database, None, database.pages()?, Work { progress: &|_| (), ..work })?;
+    Ok(Some(Rolling::from(found)))
+}

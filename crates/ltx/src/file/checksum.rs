@@ -1,0 +1,168 @@
+//! Checksums of a database, at the speed at which it can be read.
+//!
+//! The database checksum is an XOR of CRCs, and a CRC is linear: it comes from all pages XORed into one, and one
+//! CRC of that. Reading is then all of the cost. The checksums of single pages take one CRC for each page.
+
+use std::path::Path;
+
+use crate::file::database::{Database, PIECE, pieces};
+use crate::file::error::{FileError, Result};
+use crate::file::wal::Wal;
+use crate::file::{Work, ordered};
+use crate::{Checksum, PageHasher, PageNo, PageSize, Rolling};
+
+/// The checksum of a database, and what it is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DatabaseSum {
+    /// The checksum; [`Checksum::EMPTY`] of an empty file.
+    pub checksum: Checksum,
+    /// The page size; `None` for an empty file, which has none.
+    pub page_size: Option<PageSize>,
+    /// How many pages the database has, the lock page among them.
+    pub pages: u32,
+    /// How many pages are in the WAL beside it in a newer version. They count only where asked for.
+    pub wal_pages: usize,
+}
+
+/// The database checksum of a file, all of it; with its WAL if `wal` says so.
+///
+/// # Errors
+///
+/// [`FileError::Database`] for what isn't a whole database, [`FileError::Io`].
+pub fn checksum(path: &Path, wal: bool, work: Work<'_>) -> Result<DatabaseSum> {
+    let database = Database::open(path)?;
+    let log = Wal::of(path)?;
+    let wal_pages = log.as_ref().map_or(0, Wal::pages);
+    let log = log.filter(|_| wal);
+    let pages = log.as_ref().map_or_else(|| database.pages(), |log| Ok(log.commit))?;
+    sum(&database, log.as_ref(), pages, work).map(|(checksum, page_size)| DatabaseSum {
+        checksum,
+        page_size,
+        pages,
+        wal_pages,
+    })
+}
+
+/// The checksum of the first `pages` pages.
+pub(super) fn sum(
+    database: &Database,
+    wal: Option<&Wal>,
+    pages: u32,
+    work: Work<'_>,
+) -> Result<(Checksum, Option<PageSize>)> {
+    let Some(head) = database.head else { return Ok((Checksum::EMPTY, None)) };
+    let page_size = head.page_size;
+    let hasher = PageHasher::new(page_size);
+    let mut pieces = pieces(page_size, pages);
+    let mut total = Rolling::new();
+    ordered::run(
+        work.jobs,
+        || Ok(pieces.next()),
+        || (vec![0; PIECE.max(page_size.bytes())], vec![0; page_size.bytes()]),
+        |(buffer, folded), (first, count)| {
+            let bytes = count as usize * page_size.bytes();
+            let buffer = buffer.get_mut(..bytes).unwrap_or_default();
+            read(database, wal, first, buffer)?;
+            folded.fill(0);
+            let lock = page_size.lock_page();
+            let last = PageNo(first.0 + count - 1);
+            fold(folded, buffer);
+            let mut sum = hasher.fold(first, last, hasher.hash(folded));
+            if (first..=last).contains(&lock) {
+                let page = buffer.chunks_exact(page_size.bytes()).nth((lock.0 - first.0) as usize).unwrap_or_default();
+                sum.toggle(hasher.checksum(lock, hasher.hash(page)));
+            }
+            (work.progress)(bytes as u64);
+            Ok(sum)
+        },
+        |sum| {
+            total.join(sum);
+            Ok(())
+        },
+    )?;
+    Ok((total.checksum(), Some(page_size)))
+}
+
+/// Reads pages with what the WAL has of them.
+pub(super) fn read(database: &Database, wal: Option<&Wal>, first: PageNo, pages: &mut [u8]) -> Result<()> {
+    let Some(wal) = wal else { return database.read(first, pages) };
+    let size = wal.page_size().get();
+    // A page that the WAL alone has is behind the end of the file.
+    let offset = u64::from(first.0 - 1) * u64::from(size);
+    let got = super::database::read_up_to(&database.file, pages, offset).map_err(FileError::io(&database.path))?;
+    pages.get_mut(got..).unwrap_or_default().fill(0);
+    wal.overlay(first, pages)
+}
+
+/// XORs pages into one. Several at a time, so that the one is read and written less often.
+fn fold(into: &mut [u8], pages: &[u8]) {
+    const AT_ONCE: usize = 8;
+    let size = into.len();
+    let mut groups = pages.chunks_exact(size * AT_ONCE);
+    for group in &mut groups {
+        let (a, rest) = group.split_at(size);
+        let (b, rest) = rest.split_at(size);
+        let (c, rest) = rest.split_at(size);
+        let (d, rest) = rest.split_at(size);
+        let (e, rest) = rest.split_at(size);
+        let (f, rest) = rest.split_at(size);
+        let (g, h) = rest.split_at(size);
+        let left = a.iter().zip(b).zip(c).zip(d);
+        let right = e.iter().zip(f).zip(g).zip(h);
+        for ((to, (((a, b), c), d)), (((e, f), g), h)) in into.iter_mut().zip(left).zip(right) {
+            *to ^= a ^ b ^ c ^ d ^ e ^ f ^ g ^ h;
+        }
+    }
+    for page in groups.remainder().chunks_exact(size) {
+        into.iter_mut().zip(page).for_each(|(to, from)| *to ^= from);
+    }
+}
+
+/// The checksum of each page of a file, to `visit` in order of the pages. The lock page, which has none, is left
+/// out.
+///
+/// # Errors
+///
+/// Those of [`checksum`].
+pub fn page_checksums(path: &Path, work: Work<'_>, mut visit: impl FnMut(PageNo, Checksum) + Send) -> Result<()> {
+    let database = Database::open(path)?;
+    let Some(head) = database.head else { return Ok(()) };
+    let (page_size, lock) = (head.page_size, head.page_size.lock_page());
+    let hasher = PageHasher::new(page_size);
+    let mut pieces = pieces(page_size, database.pages()?);
+    ordered::run(
+        work.jobs,
+        || Ok(pieces.next()),
+        || vec![0; PIECE.max(page_size.bytes())],
+        |buffer, (first, count)| {
+            let buffer = buffer.get_mut(..count as usize * page_size.bytes()).unwrap_or_default();
+            database.read(first, buffer)?;
+            let pages = buffer.chunks_exact(page_size.bytes()).zip(first.0..);
+            let sums = pages.map(|(page, number)| hasher.checksum(PageNo(number), hasher.hash(page)));
+            let sums: Vec<Checksum> = sums.collect();
+            (work.progress)(buffer.len() as u64);
+            Ok((first, sums))
+        },
+        |(first, sums)| {
+            let numbered = (first.0..).map(PageNo).zip(sums);
+            numbered.filter(|(page, _)| *page != lock).for_each(|(page, sum)| visit(page, sum));
+            Ok(())
+        },
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folding_is_xor() {
+        for count in [0, 1, 7, 8, 9, 31] {
+            let pages: Vec<u8> = (0..count * 512).map(|i: usize| ((i * 31) ^ (i >> 7)) as u8).collect();
+            let mut folded = vec![0; 512];
+            fold(&mut folded, &pages);
+            let plain: Vec<u8> = (0..512).map(|at| pages.iter().skip(at).step_by(512).fold(0, |x, y| x ^ y)).collect();
+            assert_eq!(folded, plain, "{count} pages");
+        }
+    }
+}

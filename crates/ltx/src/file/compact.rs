@@ -1,0 +1,228 @@
+//! Files become one file that does the same, without compressing what is only copied.
+//!
+//! Every input is verified to its end first. Then the indexes are merged, read piece by piece: which page comes from
+//! where. The frames are copied as they are; their pages are decompressed for the checksums alone. Memory: a piece of
+//! each index, and the index of the new file at typically 3 bytes a page.
+
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use crate::file::error::{FileError, Result};
+use crate::file::index::{Entries, LtxFile};
+use crate::file::replace::{Replacement, check_distinct};
+use crate::file::verify::{Verified, read};
+use crate::file::{Work, ordered, verify};
+use crate::{
+    Batch, Batcher, Checksum, Encoder, Error, Header, IndexEntry, Merge, MergeError, PageNo, PageSize, Source, Summary,
+};
+
+/// Pages that become one piece of work, in bytes.
+const PIECE: usize = super::database::PIECE;
+
+/// Merges files of the current generation, in their order. The merged file replaces what is at `output` once it is
+/// whole and durable.
+///
+/// # Errors
+///
+/// [`FileError::Format`] for a bad input and for files that don't belong together ([`MergeError`]),
+/// [`FileError::Gap`], [`FileError::PageSize`], [`FileError::SameFile`], [`FileError::Io`].
+pub fn compact(files: &[PathBuf], output: &Path, work: Work<'_>) -> Result<Verified> {
+    check_distinct(output, files.iter().map(PathBuf::as_path))?;
+    let mut inputs = Vec::with_capacity(files.len());
+    for path in files {
+        inputs.push(open(path, work)?);
+    }
+    let headers: Vec<Header> = inputs.iter().map(|input| input.header).collect();
+    let blame = |error| blame(files, output, error, &headers);
+    let merge = Merge::new(&headers).map_err(blame)?;
+    check_chain(&inputs).map_err(blame)?;
+    let made = Replacement::create(output)?;
+    let verified = write(&inputs, merge, &made, work)?;
+    made.finish()?;
+    Ok(verified)
+}
+
+/// Opens and verifies an input.
+fn open(path: &Path, work: Work<'_>) -> Result<LtxFile> {
+    let quiet = Work { progress: &|_| (), ..work };
+    let opened = LtxFile::open(path).and_then(|ltx| read(&ltx, quiet, false, |_| Ok(())).map(|_| ltx));
+    match opened {
+        // Read once more, to tell the first defect, or the generation.
+        Err(error @ FileError::Format { .. }) => match verify::verify(path, quiet) {
+            Ok(Verified { generation: Some(generation), .. }) => {
+                Err(FileError::format(path)(Error::Generation(generation)))
+            }
+            other => Err(other.err().unwrap_or(error)),
+        },
+        done => done,
+    }
+}
+
+fn check_chain(inputs: &[LtxFile]) -> crate::Result<()> {
+    for (at, (before, input)) in inputs.iter().zip(inputs.iter().skip(1)).enumerate() {
+        let adjacent = before.header.max_txid.next() == Some(input.header.min_txid);
+        let (expected, found) = (input.header.pre_apply, before.trailer.post_apply);
+        if adjacent && !expected.is_none() && !found.is_none() && expected != found {
+            return Err(MergeError::Chain { input: at + 1, expected, found }.into());
+        }
+    }
+    Ok(())
+}
+
+/// An error of a merge as one of the file that it is about.
+fn blame(files: &[PathBuf], output: &Path, error: Error, headers: &[Header]) -> FileError {
+    let input = match error {
+        Error::Merge(MergeError::PageSize { input } | MergeError::Chain { input, .. }) => Some(input),
+        Error::Merge(MergeError::Gap { after, min, max }) => {
+            let at = headers.iter().position(|header| (header.min_txid, header.max_txid) == (min, max));
+            let path = at.and_then(|at| files.get(at)).map_or(output, PathBuf::as_path);
+            return FileError::Gap { path: path.to_owned(), after, min, max };
+        }
+        _ => None,
+    };
+    let path = input.and_then(|input| files.get(input)).map_or(output, PathBuf::as_path);
+    FileError::format(path)(error)
+}
+
+/// One page of the merged file.
+enum Part {
+    Frame(usize, IndexEntry),
+    Zeros(PageNo),
+}
+
+fn write(inputs: &[LtxFile], merge: Merge, made: &Replacement, work: Work<'_>) -> Result<Verified> {
+    let header = *merge.header();
+    let format = || FileError::format(made.partial());
+    let put = |bytes: &[u8], at| made.file.write_all_at(bytes, at).map_err(FileError::io(made.partial()));
+    let mut start = Vec::new();
+    let mut encoder = Encoder::new(header, &mut start).map_err(format())?;
+    put(&start, 0)?;
+    let used = Mutex::new(Vec::<Batch>::new());
+    let mut parts = Parts::new(inputs, merge)?;
+    ordered::run(
+        work.jobs,
+        || parts.next_piece(),
+        || (Vec::new(), Batcher::new(header.page_size)),
+        |(buffer, batcher), piece: Vec<Part>| {
+            copy(inputs, &piece, buffer, batcher, header.page_size, work)?;
+            Ok(batcher.take(used.lock().unwrap_or_else(PoisonError::into_inner).pop()))
+        },
+        |batch: Batch| {
+            let at = encoder.len();
+            encoder.count(&batch).map_err(format())?;
+            put(batch.frames(), at)?;
+            used.lock().unwrap_or_else(PoisonError::into_inner).push(batch);
+            Ok(())
+        },
+    )?;
+    let (mut at, pages) = (encoder.len(), encoder.pages());
+    let last = inputs.last().map_or(Checksum::NONE, |input| input.trailer.post_apply);
+    let mut tail = encoder.close(if header.no_checksum { Checksum::NONE } else { last }).map_err(format())?;
+    let mut piece = Vec::new();
+    loop {
+        piece.clear();
+        let trailer = tail.write(&mut piece);
+        put(&piece, at)?;
+        at += piece.len() as u64;
+        if let Some(trailer) = trailer {
+            return Ok(Verified { summary: Summary { header, trailer, pages }, len: at, generation: None });
+        }
+    }
+}
+
+/// Reads frames, neighbours at once, and puts them into a batch.
+fn copy(
+    inputs: &[LtxFile],
+    piece: &[Part],
+    buffer: &mut Vec<u8>,
+    batcher: &mut Batcher,
+    size: PageSize,
+    work: Work<'_>,
+) -> Result<()> {
+    let neighbours = |a: &Part, b: &Part| match (a, b) {
+        (Part::Frame(i, a), Part::Frame(j, b)) => i == j && a.offset + u64::from(a.size) == b.offset,
+        _ => false,
+    };
+    for run in piece.chunk_by(neighbours) {
+        let (Some(Part::Frame(input, first)), Some(ltx)) =
+            (run.first(), run.first().and_then(|part| part.input()).and_then(|input| inputs.get(input)))
+        else {
+            let zeros = vec![0; size.bytes()];
+            for part in run {
+                if let Part::Zeros(page) = part {
+                    batcher.push(*page, &zeros).map_err(FileError::format(Path::new("zeros")))?;
+                }
+            }
+            continue;
+        };
+        debug_assert!(*input < inputs.len());
+        let entries = run.iter().filter_map(Part::entry);
+        let len: usize = entries.clone().map(|entry| entry.size as usize).sum();
+        let mut bytes = ltx.read(first.offset, len, buffer)?;
+        for entry in entries {
+            let (frame, rest) = bytes.split_at_checked(entry.size as usize).unwrap_or_default();
+            bytes = rest;
+            let found = batcher.copy(frame).map_err(FileError::format(&ltx.path))?;
+            if found != entry.page {
+                return Err(FileError::Changed { path: ltx.path.clone() });
+            }
+        }
+        (work.progress)(len as u64);
+    }
+    Ok(())
+}
+
+impl Part {
+    fn input(&self) -> Option<usize> {
+        match self {
+            Part::Frame(input, _) => Some(*input),
+            Part::Zeros(_) => None,
+        }
+    }
+
+    fn entry(&self) -> Option<IndexEntry> {
+        match self {
+            Part::Frame(_, entry) => Some(*entry),
+            Part::Zeros(_) => None,
+        }
+    }
+}
+
+/// The pages of the merged file in their order.
+struct Parts<'f> {
+    merge: Merge,
+    entries: Vec<Entries<'f>>,
+    heads: Vec<Option<IndexEntry>>,
+}
+
+impl<'f> Parts<'f> {
+    fn new(inputs: &'f [LtxFile], merge: Merge) -> Result<Parts<'f>> {
+        let mut entries: Vec<_> = inputs.iter().map(LtxFile::entries).collect();
+        let heads = entries.iter_mut().map(Entries::next).collect::<Result<Vec<_>>>()?;
+        Ok(Parts { merge, entries, heads })
+    }
+
+    fn next_piece(&mut self) -> Result<Option<Vec<Part>>> {
+        let most = (PIECE / self.merge.header().page_size.bytes()).max(1);
+        let mut piece = Vec::with_capacity(most);
+        while piece.len() < most {
+            let heads = self.heads.iter().map(|head| head.map(|entry| entry.page));
+            let Some((page, source)) = self.merge.next(heads) else { break };
+            match source {
+                Source::Input(input) => {
+                    let entry = self.heads.get(input).copied().flatten();
+                    piece.extend(entry.map(|entry| Part::Frame(input, entry)));
+                }
+                Source::Zeros => piece.push(Part::Zeros(page)),
+                Source::Nowhere => {}
+            }
+            for (head, entries) in self.heads.iter_mut().zip(&mut self.entries) {
+                if head.is_some_and(|entry| entry.page == page) {
+                    *head = entries.next()?;
+                }
+            }
+        }
+        Ok((!piece.is_empty()).then_some(piece))
+    }
+}

@@ -1,0 +1,139 @@
+//! A database becomes a snapshot: its pages, those of the WAL before those of the file.
+//!
+//! Whoever calls this for a database that somebody may write to holds a read transaction on it meanwhile: SQLite then
+//! neither copies pages over those that are read here nor begins the WAL anew. A WAL that began anew all the same is
+//! noticed; so is a file that ends too early.
+
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use crate::file::checksum::read;
+use crate::file::database::{Database, PIECE, pieces, sidecar};
+use crate::file::error::{FileError, Result};
+use crate::file::replace::{Replacement, check_distinct};
+use crate::file::verify::Verified;
+use crate::file::wal::Wal;
+use crate::file::{Work, ordered};
+use crate::{Batch, Batcher, Checksum, Encoder, Header, PageNo, Rolling, Summary, Txid};
+
+/// What the header of the file says.
+#[derive(Clone, Copy, Debug)]
+pub struct EncodeOptions {
+    /// The time in it, in milliseconds since 1970-01-01 UTC.
+    pub timestamp_ms: i64,
+    /// Leave out the database checksum, as Litestream does.
+    pub no_checksum: bool,
+}
+
+/// Encodes a database with its WAL as a snapshot of transaction 1. The file replaces what is at `output` once it is
+/// whole and durable.
+///
+/// # Errors
+///
+/// [`FileError::Database`] for what isn't a whole database, [`FileError::Beside`] with a rollback journal that has to
+/// be played back first, [`FileError::SameFile`], [`FileError::Changed`], [`FileError::Io`].
+pub fn encode(path: &Path, output: &Path, options: EncodeOptions, work: Work<'_>) -> Result<Verified> {
+    check_distinct(output, [path])?;
+    let database = Database::open(path)?;
+    let Some(head) = database.head else {
+        return Err(FileError::database(path, "it is empty"));
+    };
+    refuse_journal(path)?;
+    let wal = Wal::of(path)?;
+    if wal.as_ref().is_some_and(|wal| wal.page_size() != head.page_size) {
+        return Err(FileError::database(path, "its WAL is of another page size"));
+    }
+    let commit = pages(&database, wal.as_ref())?;
+    let header = Header {
+        no_checksum: options.no_checksum,
+        timestamp_ms: options.timestamp_ms,
+        ..Header::new(head.page_size, commit, Txid(1), Txid(1))
+    };
+    let made = Replacement::create(output)?;
+    let verified = write(&database, wal.as_ref(), header, &made, work)?;
+    if wal.is_some_and(|wal| !wal.unchanged().unwrap_or(false)) {
+        return Err(FileError::Changed { path: sidecar(path, "-wal") });
+    }
+    made.finish()?;
+    Ok(verified)
+}
+
+/// A rollback journal that has something in it means that the file is in the middle of a transaction.
+pub(super) fn refuse_journal(path: &Path) -> Result<()> {
+    let journal = sidecar(path, "-journal");
+    let mut start = [0; 8];
+    let got = std::fs::File::open(&journal).and_then(|file| file.read_at(&mut start, 0)).unwrap_or(0);
+    // A journal that was finished begins with zeros or is empty.
+    if got == 0 || start == [0; 8] {
+        return Ok(());
+    }
+    Err(FileError::Beside { path: journal, what: "a rollback journal: a transaction was not finished" })
+}
+
+/// The size of the database in pages, as SQLite sees it.
+fn pages(database: &Database, wal: Option<&Wal>) -> Result<u32> {
+    if let Some(wal) = wal {
+        return Ok(wal.commit);
+    }
+    let in_file = database.pages();
+    match database.head.and_then(|head| head.pages.map(|pages| (pages, head.page_size))) {
+        Some((pages, page_size)) if u64::from(pages) * u64::from(page_size.get()) <= database.len => Ok(pages),
+        Some(_) => Err(FileError::database(&database.path, "it is shorter than its first page says")),
+        None => in_file,
+    }
+}
+
+fn write(
+    database: &Database,
+    wal: Option<&Wal>,
+    header: Header,
+    made: &Replacement,
+    work: Work<'_>,
+) -> Result<Verified> {
+    let size = header.page_size;
+    let format = || FileError::format(made.partial());
+    let put = |bytes: &[u8], at| made.file.write_all_at(bytes, at).map_err(FileError::io(made.partial()));
+    let mut start = Vec::new();
+    let mut encoder = Encoder::new(header, &mut start).map_err(format())?;
+    put(&start, 0)?;
+    let (used, mut sum) = (Mutex::new(Vec::<Batch>::new()), Rolling::new());
+    let mut pieces = pieces(size, header.commit);
+    ordered::run(
+        work.jobs,
+        || Ok(pieces.next()),
+        || (vec![0; PIECE.max(size.bytes())], Batcher::new(size)),
+        |(buffer, batcher), (first, count)| {
+            let pages = buffer.get_mut(..count as usize * size.bytes()).unwrap_or_default();
+            read(database, wal, first, pages)?;
+            for (page, number) in pages.chunks_exact(size.bytes()).zip(first.0..) {
+                if PageNo(number) != size.lock_page() {
+                    batcher.push(PageNo(number), page).map_err(format())?;
+                }
+            }
+            (work.progress)(pages.len() as u64);
+            Ok(batcher.take(used.lock().unwrap_or_else(PoisonError::into_inner).pop()))
+        },
+        |batch: Batch| {
+            let at = encoder.len();
+            encoder.count(&batch).map_err(format())?;
+            sum.join(batch.rolling());
+            put(batch.frames(), at)?;
+            used.lock().unwrap_or_else(PoisonError::into_inner).push(batch);
+            Ok(())
+        },
+    )?;
+    let (mut at, pages) = (encoder.len(), encoder.pages());
+    let post_apply = if header.no_checksum { Checksum::NONE } else { sum.checksum() };
+    let mut tail = encoder.close(post_apply).map_err(format())?;
+    let mut piece = Vec::new();
+    loop {
+        piece.clear();
+        let trailer = tail.write(&mut piece);
+        put(&piece, at)?;
+        at += piece.len() as u64;
+        if let Some(trailer) = trailer {
+            return Ok(Verified { summary: Summary { header, trailer, pages }, len: at, generation: None });
+        }
+    }
+}

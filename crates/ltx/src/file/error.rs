@@ -1,0 +1,148 @@
+//! What can go wrong with files, beside what can be wrong with their bytes.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::{Checksum, Error, PageSize, Txid};
+
+/// The result of this module's functions.
+pub type Result<T> = std::result::Result<T, FileError>;
+
+/// Why files can't be read, written or applied. Each says which file.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FileError {
+    /// The file system refuses.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What it says.
+        source: io::Error,
+    },
+    /// An LTX file is not right.
+    #[error("{}: {source}", path.display())]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: Error,
+    },
+    /// Not a SQLite database, or a damaged one.
+    #[error("{}: {what}", path.display())]
+    Database {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+    /// Something stands beside the database that has to be dealt with by SQLite first.
+    #[error("{}: {what}", path.display())]
+    Beside {
+        /// The WAL or the rollback journal.
+        path: PathBuf,
+        /// What it means.
+        what: &'static str,
+    },
+    /// The output is one of the inputs.
+    #[error("{}: the output is the input", path.display())]
+    SameFile {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A file doesn't follow the one before it.
+    #[error("{}: transactions {min} to {max} don't follow transaction {after}", path.display())]
+    Gap {
+        /// The later file.
+        path: PathBuf,
+        /// The last transaction before it.
+        after: Txid,
+        /// Its first transaction.
+        min: Txid,
+        /// Its last transaction.
+        max: Txid,
+    },
+    /// A file has another page size than the database or the file before it.
+    #[error("{}: pages of {found} bytes, expected {expected}", path.display())]
+    PageSize {
+        /// The file.
+        path: PathBuf,
+        /// The page size so far.
+        expected: PageSize,
+        /// Its page size.
+        found: PageSize,
+    },
+    /// There is no database to apply an increment to.
+    #[error("{}: this is no snapshot, and there is no database to apply it to", path.display())]
+    NoBase {
+        /// The increment.
+        path: PathBuf,
+    },
+    /// A file that is asked to become a database is no snapshot.
+    #[error("{}: this is no snapshot", path.display())]
+    NoSnapshot {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A file was made for another database than the one at hand.
+    #[error("{}: pre-apply checksum {expected}, the database has {found}", path.display())]
+    PreApply {
+        /// The LTX file.
+        path: PathBuf,
+        /// Its pre-apply checksum.
+        expected: Checksum,
+        /// The database checksum.
+        found: Checksum,
+    },
+    /// A file leads to another database than it says.
+    #[error("{}: post-apply checksum {expected}, the database comes to {found}", path.display())]
+    PostApply {
+        /// The LTX file.
+        path: PathBuf,
+        /// Its post-apply checksum.
+        expected: Checksum,
+        /// The database checksum.
+        found: Checksum,
+    },
+    /// The pages of a file are not what they were when it was verified, or its end says something else than
+    /// its pages.
+    #[error("{}: the file changed while it was read", path.display())]
+    Changed {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+impl FileError {
+    pub(super) fn io(path: &Path) -> impl FnOnce(io::Error) -> FileError {
+        let path = path.to_owned();
+        move |source| FileError::Io { path, source }
+    }
+
+    pub(super) fn format(path: &Path) -> impl FnOnce(Error) -> FileError {
+        let path = path.to_owned();
+        move |source| FileError::Format { path, source }
+    }
+
+    pub(super) fn database(path: &Path, what: &'static str) -> FileError {
+        FileError::Database { path: path.to_owned(), what }
+    }
+
+    /// The file that it is about.
+    pub fn path(&self) -> &Path {
+        match self {
+            FileError::Io { path, .. }
+            | FileError::Format { path, .. }
+            | FileError::Database { path, .. }
+            | FileError::Beside { path, .. }
+            | FileError::SameFile { path }
+            | FileError::Gap { path, .. }
+            | FileError::PageSize { path, .. }
+            | FileError::NoBase { path }
+            | FileError::NoSnapshot { path }
+            | FileError::PreApply { path, .. }
+            | FileError::PostApply { path, .. }
+            | FileError::Changed { path } => path,
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! A rollback journal, in SQLite's own form: what makes a change of many pages in place atomic.
+//!
+//! It holds the pages that are going to be overwritten or cut off, and the size that the database had, and is durable
+//! before the first of them is touched. Deleting it is the commit. After a crash in between, the next program that
+//! opens the database with SQLite finds it and plays it back, and so does [`Journal`] itself after a failure.
+//! Source: the chapter "Rollback Journal Format" of SQLite's file format.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::file::database::{Database, PIECE, sidecar};
+use crate::file::decode::offset;
+use crate::file::error::{FileError, Result};
+use crate::file::replace::sync_folder;
+use crate::{PageNo, PageSize};
+
+const MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
+/// The header fills a sector of this size.
+const SECTOR: usize = 512;
+/// Any number: it tells the records of one journal from remnants of another.
+const NONCE: u32 = 0x5ea3_a11d;
+
+/// A journal that stands.
+#[derive(Debug)]
+pub(super) struct Journal {
+    path: PathBuf,
+    file: File,
+    page_size: PageSize,
+    /// The size of the database before, in pages.
+    pages: u32,
+    records: u32,
+}
+
+impl Journal {
+    /// Saves pages of a database, durably.
+    pub(super) fn begin(
+        database: &Database,
+        page_size: PageSize,
+        pages: u32,
+        saved: impl Iterator<Item = PageNo>,
+    ) -> Result<Journal> {
+        let path = sidecar(&database.path, "-journal");
+        let mode = database.file.metadata().map_err(FileError::io(&database.path))?.permissions().mode() & 0o777;
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).mode(mode).open(&path);
+        let file = file.map_err(FileError::io(&path))?;
+        let mut journal = Journal { path, file, page_size, pages, records: 0 };
+        match journal.save(database, saved) {
+            Ok(()) => Ok(journal),
+            Err(error) => {
+                // Nothing was changed yet, and it isn't valid.
+                let _ = fs::remove_file(&journal.path);
+                Err(error)
+            }
+        }
+    }
+
+    fn save(&mut self, database: &Database, saved: impl Iterator<Item = PageNo>) -> Result<()> {
+        let record = self.record_size();
+        let mut buffer = Vec::with_capacity(PIECE + record);
+        let mut page = vec![0; self.page_size.bytes()];
+        let mut at = SECTOR as u64;
+        for number in saved {
+            database.read(number, &mut page)?;
+            buffer.extend_from_slice(&number.0.to_be_bytes());
+            buffer.extend_from_slice(&page);
+            buffer.extend_from_slice(&sum(&page).to_be_bytes());
+            self.records += 1;
+            if buffer.len() >= PIECE {
+                self.put(&buffer, at)?;
+                at += buffer.len() as u64;
+                buffer.clear();
+            }
+        }
+        self.put(&buffer, at)?;
+        self.file.sync_all().map_err(FileError::io(&self.path))?;
+        // Valid only now that all of it is there.
+        let mut header = Vec::with_capacity(SECTOR);
+        header.extend_from_slice(&MAGIC);
+        for word in [self.records, NONCE, self.pages, SECTOR as u32, self.page_size.get()] {
+            header.extend_from_slice(&word.to_be_bytes());
+        }
+        header.resize(SECTOR, 0);
+        self.put(&header, 0)?;
+        self.file.sync_all().map_err(FileError::io(&self.path))?;
+        sync_folder(&self.path)
+    }
+
+    fn put(&self, bytes: &[u8], at: u64) -> Result<()> {
+        self.file.write_all_at(bytes, at).map_err(FileError::io(&self.path))
+    }
+
+    fn record_size(&self) -> usize {
+        4 + self.page_size.bytes() + 4
+    }
+
+    /// Puts everything back as it was.
+    pub(super) fn roll_back(self, database: &File, path: &Path) -> Result<()> {
+        let play = || -> io::Result<()> {
+            let mut record = vec![0; self.record_size()];
+            for number in 0..u64::from(self.records) {
+                let at = SECTOR as u64 + number * self.record_size() as u64;
+                self.file.read_exact_at(&mut record, at)?;
+                let (page, rest) = record.split_first_chunk().ok_or(io::ErrorKind::UnexpectedEof)?;
+                let data = rest.get(..self.page_size.bytes()).unwrap_or_default();
+                database.write_all_at(data, offset(PageNo(u32::from_be_bytes(*page)), self.page_size))?;
+            }
+            database.set_len(u64::from(self.pages) * u64::from(self.page_size.get()))?;
+            database.sync_all()
+        };
+        play().map_err(FileError::io(path))?;
+        self.remove()
+    }
+
+    /// Makes the changes count.
+    pub(super) fn commit(self, database: &File, path: &Path) -> Result<()> {
+        database.sync_all().map_err(FileError::io(path))?;
+        self.remove()
+    }
+
+    fn remove(self) -> Result<()> {
+        fs::remove_file(&self.path).map_err(FileError::io(&self.path))?;
+        sync_folder(&self.path)
+    }
+}
+
+/// The checksum of a record: some bytes of the page.
+fn sum(page: &[u8]) -> u32 {
+    let picked = page.iter().rev().skip(199).step_by(200);
+    let last = page.len().saturating_sub(200);
+    // Every 200th byte, counted from 200 before the end; byte 0 is not among them.
+    picked
+        .zip((0..=last).rev().step_by(200))
+        .filter(|(_, at)| *at > 0)
+        .fold(NONCE, |sum, (byte, _)| sum.wrapping_add(u32::from(*byte)))
+}

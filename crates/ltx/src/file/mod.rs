@@ -1,0 +1,80 @@
+//! Whole files: databases and LTX files by their paths, on several threads. Feature `file`, std alone.
+//!
+//! The rest of this crate takes bytes and gives bytes; here it meets the file system. Everything reads with
+//! positioned reads in large pieces (a memory map would be somewhat faster, and kill the process when
+//! somebody cuts the file), works on scoped threads that end with the call, and writes under a temporary
+//! name, syncs and renames. An existing database is changed in place only by [`apply()`], behind a rollback
+//! journal that SQLite itself would play back after a crash.
+//!
+//! * [`checksum()`], [`page_checksums`]: of a database
+//! * [`encode`]: a database with its WAL becomes a snapshot
+//! * [`verify`]: reads a file to its end and checks everything
+//! * [`apply()`], [`decode`]: files become a database
+//! * [`compact`]: files become one file
+
+mod apply;
+mod change;
+mod checksum;
+mod compact;
+mod database;
+mod decode;
+mod encode;
+mod error;
+mod index;
+mod journal;
+mod ordered;
+mod replace;
+mod sequential;
+mod touched;
+mod verify;
+mod wal;
+
+use std::num::NonZeroUsize;
+
+pub use apply::{Applied, ApplyOptions, apply};
+pub use checksum::{DatabaseSum, checksum, page_checksums};
+pub use compact::compact;
+pub use decode::decode;
+pub use encode::{EncodeOptions, encode};
+pub use error::{FileError, Result};
+pub use verify::{Verified, verify};
+
+/// How a call works: on how many threads, and who hears of its progress.
+#[derive(Clone, Copy)]
+pub struct Work<'a> {
+    /// Threads; the calling one is the first of them.
+    pub jobs: NonZeroUsize,
+    /// Is told of bytes that are done, from any thread. Their sum is [`Work::total`]'s.
+    pub progress: &'a (dyn Fn(u64) + Sync),
+}
+
+impl Work<'static> {
+    /// As many threads as the machine has processors, at most [`Work::MOST`].
+    pub fn new() -> Work<'static> {
+        let jobs = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+        Work { jobs: jobs.min(Work::MOST), progress: &|_| () }
+    }
+}
+
+impl Work<'_> {
+    /// More threads than this are not used by themselves: memory bandwidth and the disk end first
+    /// (docs/performance.md).
+    pub const MOST: NonZeroUsize = NonZeroUsize::new(16).expect("it is not 0");
+
+    /// The same with so many threads.
+    pub fn with_jobs(self, jobs: NonZeroUsize) -> Self {
+        Self { jobs, ..self }
+    }
+}
+
+impl Default for Work<'static> {
+    fn default() -> Self {
+        Work::new()
+    }
+}
+
+impl std::fmt::Debug for Work<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Work").field("jobs", &self.jobs).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,181 @@
+//! Reading a file to its end, with every check.
+//!
+//! By its index a file falls into pieces of frames, which are opened on many threads and joined in order. Where
+//! anything is wrong the file is read once more from its first byte to its last, because only that way the defect
+//! is told that comes first; so are files of older generations, which have no index.
+
+use std::fs::File;
+use std::path::Path;
+
+use crate::decode::{Frames, Opened, Share};
+use crate::file::database::PIECE;
+use crate::file::error::{FileError, Result};
+use crate::file::index::{Entries, LtxFile};
+use crate::file::{Work, ordered, sequential};
+use crate::{Checksum, Crc64, Error, Generation, Header, PageNo, Rolling, Summary};
+
+/// A file that was read to its end and found right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Verified {
+    /// Header, trailer and number of pages.
+    pub summary: Summary,
+    /// The bytes of the file.
+    pub len: u64,
+    /// Its generation; `None` for the current one.
+    pub generation: Option<Generation>,
+}
+
+/// Reads a file of any generation and checks everything.
+///
+/// # Errors
+///
+/// [`FileError::Format`] with the first defect, [`FileError::Io`].
+pub fn verify(path: &Path, work: Work<'_>) -> Result<Verified> {
+    let file = File::open(path).map_err(FileError::io(path))?;
+    verify_file(&file, path, work)
+}
+
+pub(super) fn verify_file(file: &File, path: &Path, work: Work<'_>) -> Result<Verified> {
+    let clone = file.try_clone().map_err(FileError::io(path))?;
+    let parallel = LtxFile::of(clone, path).and_then(|ltx| {
+        let summary = read(&ltx, work, false, |_| Ok(()))?.0;
+        Ok(Verified { summary, len: ltx.len, generation: None })
+    });
+    match parallel {
+        Err(error @ FileError::Format { .. }) => {
+            sequential::verify(file, path).and_then(|found| match found.generation {
+                // Nothing was wrong this time: not to be trusted.
+                None => Err(error),
+                Some(_) => Ok(found),
+            })
+        }
+        done => done,
+    }
+}
+
+/// Neighbouring frames, as the index has them.
+pub(super) struct Piece {
+    pub(super) offset: u64,
+    pub(super) len: usize,
+    pub(super) frames: Vec<(PageNo, u32)>,
+}
+
+/// The next piece of a file.
+pub(super) fn next_piece(entries: &mut Entries<'_>, header: &Header) -> Result<Option<Piece>> {
+    let most = (PIECE / header.page_size.bytes()).max(1);
+    let mut piece = Piece { offset: 0, len: 0, frames: Vec::with_capacity(most) };
+    while piece.frames.len() < most {
+        let Some(entry) = entries.next()? else { break };
+        if piece.frames.is_empty() {
+            piece.offset = entry.offset;
+        }
+        piece.len += entry.size as usize;
+        piece.frames.push((entry.page, entry.size));
+    }
+    Ok((!piece.frames.is_empty()).then_some(piece))
+}
+
+/// The working memory of a thread.
+#[derive(Default)]
+pub(super) struct Buffers {
+    raw: Vec<u8>,
+    /// The pages that were opened.
+    pub(super) pages: Vec<u8>,
+}
+
+/// Pages of a piece, opened.
+pub(super) struct OpenPiece<'a> {
+    pub(super) frames: &'a [(PageNo, u32)],
+    /// The pages one after the other, where they are kept.
+    pub(super) pages: &'a [u8],
+}
+
+/// Reads all of a file. `visit` gets the pages, on any thread and in any order, before anything is known to be right.
+/// Gives back what the file held and the sum of its pages' checksums, which is 0 where nobody needs it.
+pub(super) fn read(
+    ltx: &LtxFile,
+    work: Work<'_>,
+    rolling: bool,
+    visit: impl Fn(OpenPiece<'_>) -> Result<()> + Sync,
+) -> Result<(Summary, Rolling)> {
+    read_keeping(ltx, work, rolling, false, visit)
+}
+
+/// As [`read`], and hands the pages to `visit` if `keep` says so.
+pub(super) fn read_keeping(
+    ltx: &LtxFile,
+    work: Work<'_>,
+    rolling: bool,
+    keep: bool,
+    visit: impl Fn(OpenPiece<'_>) -> Result<()> + Sync,
+) -> Result<(Summary, Rolling)> {
+    let header = ltx.header;
+    let rolling = rolling || header.is_snapshot() && !header.no_checksum;
+    let mut entries = ltx.entries();
+    let mut joined = (file_start(&header), Rolling::new());
+    ordered::run(
+        work.jobs,
+        || next_piece(&mut entries, &header),
+        Buffers::default,
+        |buffers, piece| {
+            let share = open(ltx, &piece, buffers, rolling, keep)?;
+            let pages = buffers.pages.get(..piece.frames.len() * header.page_size.bytes()).unwrap_or_default();
+            visit(OpenPiece { frames: &piece.frames, pages })?;
+            (work.progress)(piece.len as u64);
+            Ok(share)
+        },
+        |share: Share| {
+            joined.0.join(&share.crc);
+            joined.1.join(share.rolling);
+            Ok(())
+        },
+    )?;
+    let (tail, pages) = entries.finish();
+    joined.0.join(&tail);
+    let summary = Summary { header, trailer: ltx.trailer, pages };
+    check_end(&summary, joined.0, joined.1).map_err(FileError::format(&ltx.path))?;
+    Ok((summary, joined.1))
+}
+
+/// The CRC of a header.
+fn file_start(header: &Header) -> Crc64 {
+    let mut crc = Crc64::new();
+    crc.update(&header.encode());
+    crc
+}
+
+/// The rules of a file's end.
+fn check_end(summary: &Summary, file: Crc64, pages: Rolling) -> crate::Result<()> {
+    let Summary { header, trailer, .. } = summary;
+    let (stored, computed) = (trailer.file, file.checksum());
+    if stored != computed {
+        return Err(Error::FileChecksum { stored, computed });
+    }
+    header.validate_post_apply(trailer.post_apply)?;
+    let (stored, computed): (Checksum, _) = (trailer.post_apply, pages.checksum());
+    if header.is_snapshot() && !header.no_checksum && stored != computed {
+        return Err(Error::DatabaseChecksum { stored, computed });
+    }
+    Ok(())
+}
+
+/// Opens the frames of a piece, and compares them with the index.
+fn open(ltx: &LtxFile, piece: &Piece, buffers: &mut Buffers, rolling: bool, keep: bool) -> Result<Share> {
+    let size = ltx.header.page_size.bytes();
+    let wanted = if keep { piece.frames.len() * size } else { size };
+    if buffers.pages.len() < wanted {
+        buffers.pages.resize(wanted, 0);
+    }
+    let bytes = ltx.read(piece.offset, piece.len, &mut buffers.raw)?;
+    let mut frames = Frames::new(ltx.header.page_size, piece.offset, bytes, rolling);
+    for (at, (page, len)) in piece.frames.iter().enumerate() {
+        let at = if keep { at * size } else { 0 };
+        let into = buffers.pages.get_mut(at..at + size).unwrap_or_default();
+        let Opened { page: found, size: found_len, .. } = frames.next(into).map_err(FileError::format(&ltx.path))?;
+        if (found, found_len) != (*page, *len as usize) {
+            let fault = crate::IndexFault::Mismatch { page: found };
+            return Err(ltx.error(Error::Index { offset: piece.offset, fault }));
+        }
+    }
+    frames.finish().map_err(FileError::format(&ltx.path))
+}
