@@ -54,7 +54,7 @@ pub(crate) async fn settled(engines: &[Arc<dyn Engine>], ended: &Ended, shutdown
 
 fn is_settled(phase: Phase) -> bool {
     match phase {
-        Phase::Stopped | Phase::Base => false,
+        Phase::Stopped | Phase::Starting | Phase::Base => false,
         Phase::Waiting | Phase::Protecting | Phase::Failing | Phase::Halted => true,
         _ => true,
     }

@@ -11,6 +11,8 @@ use crate::{Moment, Point};
 pub enum Phase {
     /// No process protects it now.
     Stopped,
+    /// A process has begun and is finding where the history ends.
+    Starting,
     /// The database does not exist yet; it is protected as soon as it does.
     Waiting,
     /// A complete copy is being taken; nothing after the last point is protected until it is done.

@@ -179,6 +179,8 @@ impl Sqlite {
         let subscription = self.world.watcher.as_ref().map(|watcher| watcher.subscribe(&path));
         let mut backoff = REOPEN.0;
         let mut last_word = Lineage::new(1);
+        // What an earlier process recorded last is not true any more.
+        self.tell(Phase::Starting, None, last_word).await;
         loop {
             let since = Instant::now();
             let ended = self.session(shutdown, subscription.as_ref(), &mut last_word).await;
@@ -189,6 +191,10 @@ impl Sqlite {
                 }
                 Err(error) => error,
             };
+            if error.is_absent() && shutdown.requested() {
+                self.tell(Phase::Stopped, None, last_word).await;
+                return Ok(());
+            }
             if error.is_final() || shutdown.requested() {
                 self.tell(Phase::Halted, Some(&error), last_word).await;
                 return Err(error);

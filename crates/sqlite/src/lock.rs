@@ -18,7 +18,7 @@ use crate::error::Error;
 #[derive(Debug)]
 pub(crate) struct Locks {
     _state: File,
-    _vault: File,
+    _vault: Option<File>,
 }
 
 impl Locks {
@@ -26,7 +26,11 @@ impl Locks {
     pub(crate) fn take(source: &Path, state_dir: &Path, vault: &str) -> Result<Self, Error> {
         let held = |what: String| Error::Locked { path: source.to_owned(), what };
         let state = lock(&state_lock(state_dir))?.ok_or_else(|| held("the state directory of this database".into()))?;
-        let vault_lock = lock(&vault_lock(vault))?.ok_or_else(|| held(format!("the vault {vault}")))?;
+        // A vault in memory is this process's own.
+        let vault_lock = match vault.strip_prefix("memory:") {
+            Some(_) => None,
+            None => Some(lock(&vault_lock(vault))?.ok_or_else(|| held(format!("the vault {vault}")))?),
+        };
         Ok(Self { _state: state, _vault: vault_lock })
     }
 }

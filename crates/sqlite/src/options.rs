@@ -29,8 +29,6 @@ pub struct Options {
     pub wal_limit: u64,
     /// How long a graceful stop may take to ship what is committed.
     pub shutdown_timeout: Duration,
-    /// Every database is looked at this often even if no event came.
-    pub sweep_interval: Duration,
     /// How many threads of the runtime's blocking pool one base or restore may use.
     pub jobs: usize,
 }
@@ -46,7 +44,6 @@ impl Default for Options {
             checkpoint_pages: 1000,
             wal_limit: 1 << 30,
             shutdown_timeout: Duration::from_secs(30),
-            sweep_interval: Duration::from_secs(60),
             jobs: 2,
         }
     }

@@ -122,7 +122,10 @@ impl Vault {
 
     /// The object's URL without secrets, for messages.
     pub fn object(&self, key: &ObjectKey) -> String {
-        format!("{}/{key}", self.inner.url)
+        match self.inner.url.split_once('?') {
+            Some((place, query)) => format!("{place}/{key}?{query}"),
+            None => format!("{}/{key}", self.inner.url),
+        }
     }
 
     /// Makes an object where none is (I2, I9). When the store refuses, or no answer can be had, what stands there is

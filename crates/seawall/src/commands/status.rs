@@ -139,6 +139,7 @@ fn row(status: &Status, now: Moment) -> Vec<String> {
 fn phase(phase: Phase) -> &'static str {
     match phase {
         Phase::Stopped => "stopped",
+        Phase::Starting => "starting",
         Phase::Waiting => "waiting",
         Phase::Base => "base",
         Phase::Protecting => "protecting",

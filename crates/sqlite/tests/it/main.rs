@@ -2,6 +2,7 @@
 
 #![allow(missing_docs, reason = "tests speak by their names")]
 
+mod faults;
 mod histories_go_on;
 mod what_is_committed_comes_back;
 mod world;

@@ -1,12 +1,14 @@
 //! A database, a vault, a clock: what every test needs.
 
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use rusqlite::Connection;
+use rusqlite::types::ValueRef;
 use seawall_core::{
     Clock, Engine, Failure, Moment, NoProgress, Point, RestoreRequest, Restored, Shutdown, Verification, When,
 };
@@ -166,11 +168,23 @@ pub(crate) fn content_of(connection: &Connection) -> BTreeMap<String, Vec<String
         let mut rows = connection.prepare(&format!("SELECT * FROM \"{table}\" ORDER BY rowid")).expect("SQL");
         let columns = rows.column_count();
         let text = |row: &rusqlite::Row<'_>| {
-            (0..columns).map(|i| row.get_ref(i).map(|value| format!("{value:?}"))).collect::<Result<String, _>>()
+            (0..columns).map(|i| row.get_ref(i).map(value_text)).collect::<Result<Vec<_>, _>>().map(|v| v.join("|"))
         };
         rows.query_map([], text).expect("rows").collect::<Result<Vec<String>, _>>().expect("values")
     };
     tables.iter().map(|table| (table.clone(), rows(table))).collect()
+}
+
+/// A value for comparisons: long blobs by their hash.
+fn value_text(value: ValueRef<'_>) -> String {
+    match value {
+        ValueRef::Blob(bytes) => {
+            let mut hash = DefaultHasher::new();
+            bytes.hash(&mut hash);
+            format!("{} bytes {:016x}", bytes.len(), hash.finish())
+        }
+        other => format!("{other:?}"),
+    }
 }
 
 pub(crate) const SCHEMA: &str = "CREATE TABLE IF NOT EXISTS t(id INTEGER PRIMARY KEY, v BLOB);";

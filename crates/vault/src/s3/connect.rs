@@ -70,6 +70,11 @@ impl fmt::Debug for Connection {
 }
 
 impl Connection {
+    /// The server, for anything but AWS itself.
+    pub(super) fn endpoint(&self) -> Option<&str> {
+        self.decided.endpoint.as_deref()
+    }
+
     pub(super) async fn operator(&self) -> Result<&Operator, Error> {
         self.operator.get_or_try_init(|| self.connect()).await
     }

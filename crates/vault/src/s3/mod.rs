@@ -68,8 +68,12 @@ impl S3Store {
 
 #[async_trait]
 impl Store for S3Store {
+    /// Two servers may have buckets of one name: the endpoint belongs to the place.
     fn url(&self) -> String {
-        self.url.clone()
+        match self.connection.endpoint() {
+            Some(endpoint) => format!("{}?endpoint={endpoint}", self.url),
+            None => self.url.clone(),
+        }
     }
 
     fn layout(&self) -> Layout {

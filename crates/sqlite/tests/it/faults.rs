@@ -1,0 +1,138 @@
+//! A fault at every call position: whatever the store answers, what was acknowledged comes back, and a restart goes on.
+
+use std::time::Duration;
+
+use rusqlite::Connection;
+use seawall_core::{Engine, Kind, Shutdown, When};
+use seawall_vault::memory::MemoryStore;
+use seawall_vault::simulated::{Fault, SimulatedStore};
+
+use crate::world::{SCHEMA, Scene, content_of, insert};
+
+/// Longer than any deadline of the vault; time is simulated.
+const PATIENCE: Duration = Duration::from_secs(24 * 3600);
+
+fn scene() -> (Scene, SimulatedStore) {
+    let store = SimulatedStore::new(MemoryStore::new(), 7);
+    let directory = tempfile::tempdir().expect("a folder");
+    (Scene::on(directory, std::sync::Arc::new(store.clone())), store)
+}
+
+/// What is done under faults, from a database that may have been protected before.
+struct Work {
+    prepare: fn(&Connection),
+    /// Whether a point is taken before the faults.
+    protected: bool,
+    commit: fn(&Connection),
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_every_call_of_a_first_base() {
+    every_call(Work { prepare: |_| {}, protected: false, commit: |app| insert(app, 5, 100) }).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_every_call_of_a_small_capture() {
+    every_call(Work { prepare: |_| {}, protected: true, commit: |app| insert(app, 5, 100) }).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_every_call_of_a_streamed_capture() {
+    every_call(Work { prepare: |_| {}, protected: true, commit: |app| insert(app, 230, 20_000) }).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_every_call_of_a_later_base() {
+    let restart = |app: &Connection| {
+        app.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").expect("checkpointed");
+        insert(app, 5, 100);
+    };
+    every_call(Work { prepare: |app| insert(app, 20, 3000), protected: true, commit: restart }).await;
+}
+
+async fn every_call(work: Work) {
+    let faults = [
+        Fault::Error,
+        Fault::LostAnswer,
+        Fault::Duplicate,
+        Fault::StaleList,
+        Fault::Delay(Duration::from_secs(20)),
+        Fault::Hang,
+        Fault::BrokenStream,
+        Fault::Crash,
+        Fault::CrashAfter,
+    ];
+    for fault in &faults {
+        let mut position = 0;
+        while one_fault(&work, fault.clone(), position).await {
+            position += 1;
+        }
+        assert!(position >= 3, "only {position} calls");
+    }
+}
+
+/// Runs `work` with a fault at the call of that position; answers whether there was such a call.
+async fn one_fault(work: &Work, fault: Fault, position: u64) -> bool {
+    let what = format!("{fault:?} at call {position}");
+    let (scene, store) = scene();
+    let app = scene.app();
+    app.execute_batch(SCHEMA).expect("schema");
+    (work.prepare)(&app);
+    let mut records = Vec::new();
+    if work.protected {
+        records.push((scene.point().await, content_of(&app)));
+    }
+    (work.commit)(&app);
+    let first = store.call_count();
+    store.fail_call(first + position, fault);
+    scene.tick(1000);
+    // The process may end with an error or hang until it is killed; the next one goes on.
+    let shutdown = Shutdown::new();
+    let attempt = tokio::time::timeout(PATIENCE, scene.engine().take_point(&shutdown)).await;
+    let reached = store.call_count() > first + position;
+    store.revive();
+    if let Ok(Ok(point)) = attempt {
+        records.push((point, content_of(&app)));
+    }
+    let point = scene.engine().take_point(&shutdown).await.unwrap_or_else(|e| unreachable!("{what}: {e}"));
+    records.push((point, content_of(&app)));
+    insert(&app, 2, 100);
+    records.push((scene.point().await, content_of(&app)));
+    for (point, record) in &records {
+        let restored = scene.restore(When::Position(point.position.clone())).await;
+        assert_eq!(&restored.unwrap_or_else(|e| unreachable!("{what}: {e}")), record, "{what}");
+    }
+    assert_eq!(scene.restore(When::Latest).await.expect("restored"), content_of(&app), "{what}");
+    assert_eq!(scene.verify().await.findings, [], "{what}");
+    reached
+}
+
+/// Two writers that don't know of each other: whoever loses a create-only write stops before anything of its own can mix.
+#[tokio::test]
+async fn the_loser_of_a_race_stops() {
+    let (scene, store) = scene();
+    let app = scene.app();
+    app.execute_batch(SCHEMA).expect("schema");
+    scene.point().await;
+    // The other host: a copy of the database and of the state directory at this moment.
+    let other = Scene::on(tempfile::tempdir().expect("a folder"), std::sync::Arc::new(store));
+    app.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").expect("checkpointed");
+    for file in ["app.db", ".app.db-seawall/state.json"] {
+        std::fs::create_dir_all(other.state_dir()).expect("made");
+        std::fs::copy(scene.path(file), other.path(file)).expect("copied");
+    }
+    let second = other.app();
+    insert(&second, 9, 50);
+    let theirs = (other.point().await, content_of(&second));
+    insert(&app, 2, 50);
+    let ours = scene.engine().take_point(&Shutdown::new()).await;
+    match ours {
+        // We came second and saw it: a new lineage with a base of its own.
+        Ok(point) => {
+            let restored = scene.restore(When::Position(point.position)).await.expect("restored");
+            assert_eq!(restored, content_of(&app));
+        }
+        Err(stopped) => assert_eq!((stopped.kind, stopped.code), (Kind::Conflict, "sqlite.two-writers")),
+    }
+    assert_eq!(other.restore(When::Position(theirs.0.position)).await.expect("restored"), theirs.1);
+}
