@@ -21,7 +21,7 @@ export PIP_ROOT_USER_ACTION=ignore
 peers="
 v0.5.18 github.com/benbjohnson/litestream/cmd/litestream package(seawall-tests)&test(litestream)
 v0.5.3  github.com/superfly/ltx/cmd/ltx                  package(seawall-tests)&test(ltx_tool)
-v1.8.0  github.com/versity/versitygw/cmd/versitygw       test(versitygw)|(package(seawall-tests)&test(s3))
+v1.8.0  github.com/versity/versitygw/cmd/versitygw       (package(seawall-tests)&test(s3))|(package(seawall-vault)&(binary(=s3)|test(=s3)))
 "
 
 say() { printf '== %s\n' "$*"; }
