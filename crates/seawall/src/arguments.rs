@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use seawall_agent::{Level, LogFormat};
 
+use crate::commands::ltx::LtxCommand;
+
 /// Keeps databases recoverable from storage that you control, continuously.
 #[derive(Debug, Parser)]
 #[command(
@@ -74,6 +76,9 @@ pub(crate) enum Command {
     /// Look at a configuration
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// Work with LTX files, and with the checksums of databases
+    #[command(subcommand)]
+    Ltx(LtxCommand),
 }
 
 /// `seawall demo`
@@ -227,7 +232,7 @@ mod tests {
         }
         let mut commands = Vec::new();
         leaves(Arguments::command(), &mut commands);
-        assert_eq!(commands.len(), 7);
+        assert_eq!(commands.len(), 18);
         for mut command in commands {
             let help = command.render_long_help().to_string();
             assert!(help.contains("Example"), "{} has no example", command.get_name());

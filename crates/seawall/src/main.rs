@@ -27,7 +27,7 @@ use crate::exit::Exit;
 
 fn main() -> ExitCode {
     let edge = Edge::of_process();
-    let arguments = match Arguments::try_parse() {
+    let arguments = match Arguments::try_parse_from(commands::ltx::doubled(std::env::args_os())) {
         Ok(arguments) => arguments,
         Err(error) => return refuse(&error).into(),
     };

@@ -104,6 +104,9 @@ pub enum FileError {
         /// The database checksum.
         found: Checksum,
     },
+    /// What the caller does with the pages failed.
+    #[error("{0}")]
+    Output(io::Error),
     /// The pages of a file are not what they were when it was verified, or its end says something else than
     /// its pages.
     #[error("{}: the file changed while it was read", path.display())]
@@ -143,6 +146,7 @@ impl FileError {
             | FileError::PreApply { path, .. }
             | FileError::PostApply { path, .. }
             | FileError::Changed { path } => path,
+            FileError::Output(_) => Path::new("output"),
         }
     }
 }

@@ -11,6 +11,8 @@
 //! * [`verify`]: reads a file to its end and checks everything
 //! * [`apply()`], [`decode`]: files become a database
 //! * [`compact`]: files become one file
+//! * [`diff()`]: which pages differ
+//! * [`read_pages`]: the pages of one file, in order
 
 mod apply;
 mod change;
@@ -18,6 +20,7 @@ mod checksum;
 mod compact;
 mod database;
 mod decode;
+mod diff;
 mod encode;
 mod error;
 mod index;
@@ -35,9 +38,11 @@ pub use apply::{Applied, ApplyOptions, apply};
 pub use checksum::{DatabaseSum, checksum, page_checksums};
 pub use compact::compact;
 pub use decode::decode;
+pub use diff::{Difference, diff};
 pub use encode::{EncodeOptions, encode};
 pub use error::{FileError, Result};
-pub use verify::{Verified, verify};
+pub use sequential::read_pages;
+pub use verify::{Verified, describe, verify};
 
 /// How a call works: on how many threads, and who hears of its progress.
 #[derive(Clone, Copy)]

@@ -133,3 +133,21 @@ impl Input<'_> {
         }
     }
 }
+
+/// The pages of a file of any generation, in order, to `visit`, *before* anything behind them is known to be right;
+/// and its header to `begin`, before its pages.
+///
+/// # Errors
+///
+/// [`FileError::Format`] with the first defect, [`FileError::Io`].
+pub fn read_pages(
+    path: &Path,
+    begin: impl FnOnce(&Header, Option<Generation>) -> std::io::Result<()>,
+    mut visit: impl FnMut(PageNo, &[u8]) -> std::io::Result<()>,
+) -> Result<Verified> {
+    let file = File::open(path).map_err(FileError::io(path))?;
+    let header = header(&file, path)?;
+    let len = file.metadata().map_err(FileError::io(path))?.len();
+    begin(&header, detect(&file, path, len)?).map_err(FileError::Output)?;
+    read(&file, path, |page, data| visit(page, data).map_err(FileError::Output))
+}

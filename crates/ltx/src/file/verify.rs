@@ -179,3 +179,22 @@ fn open(ltx: &LtxFile, piece: &Piece, buffers: &mut Buffers, rolling: bool, keep
     }
     frames.finish().map_err(FileError::format(&ltx.path))
 }
+
+/// What a file says of itself, without reading its pages: its ends and its index are read, and only what they say of
+/// each other is checked. A file of an older generation is read as a whole, because it has no index.
+///
+/// # Errors
+///
+/// [`FileError::Format`], [`FileError::Io`].
+pub fn describe(path: &Path) -> Result<Verified> {
+    let file = File::open(path).map_err(FileError::io(path))?;
+    let len = file.metadata().map_err(FileError::io(path))?.len();
+    if sequential::detect(&file, path, len)?.is_some() {
+        return sequential::verify(&file, path);
+    }
+    let ltx = LtxFile::of(file, path)?;
+    let mut entries = ltx.entries();
+    while entries.next()?.is_some() {}
+    let (_, pages) = entries.finish();
+    Ok(Verified { summary: Summary { header: ltx.header, trailer: ltx.trailer, pages }, len, generation: None })
+}

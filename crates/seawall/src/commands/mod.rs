@@ -2,6 +2,7 @@
 
 mod check;
 mod demo;
+pub(crate) mod ltx;
 mod replicate;
 mod restore;
 mod status;
@@ -30,6 +31,7 @@ pub(crate) fn run(arguments: Arguments, edge: &Edge) -> Result<Output, Failure> 
         Command::Verify(arguments) => verify::run(&arguments, edge, common.json),
         Command::Status(arguments) => status::run(&arguments, edge),
         Command::Config(ConfigCommand::Check(arguments)) => check::run(&arguments, edge),
+        Command::Ltx(command) => ltx::run(&command, edge, common.json),
     }
 }
 

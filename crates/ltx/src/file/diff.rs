@@ -1,0 +1,190 @@
+//! Which pages differ between two databases, two files, or a file and a database.
+//!
+//! Both are walked in the order of their pages; a page of a file is decompressed only where its frame differs from the
+//! other's. Memory: a piece of each.
+
+use std::fs::File;
+use std::path::Path;
+
+use crate::decode::decode_frame_into;
+use crate::file::checksum::read as read_pages;
+use crate::file::database::{Database, PIECE, read_up_to};
+use crate::file::error::{FileError, Result};
+use crate::file::index::{Entries, LtxFile};
+use crate::file::wal::Wal;
+use crate::file::{Work, verify};
+use crate::{Error, IndexEntry, PageNo, PageSize};
+
+/// How a page differs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Difference {
+    /// Only the first one has the page.
+    First,
+    /// Only the second one has the page.
+    Second,
+    /// Both have it, with different content.
+    Content,
+}
+
+/// Compares two of them, each an LTX file of the current generation or a database (with its WAL). `visit` gets the
+/// pages that differ, in order. LTX files are verified first.
+///
+/// # Errors
+///
+/// [`FileError::PageSize`] if their page sizes differ, [`FileError::Format`], [`FileError::Database`],
+/// [`FileError::Io`].
+pub fn diff(first: &Path, second: &Path, work: Work<'_>, mut visit: impl FnMut(PageNo, Difference)) -> Result<()> {
+    let (a, b) = (Side::open(first, work)?, Side::open(second, work)?);
+    if let (Some(expected), Some(found)) = (a.page_size(), b.page_size())
+        && expected != found
+    {
+        return Err(FileError::PageSize { path: second.to_owned(), expected, found });
+    }
+    let (mut a, mut b) = (a.walk()?, b.walk()?);
+    loop {
+        match (a.page(), b.page()) {
+            (None, None) => return Ok(()),
+            (Some(left), Some(right)) if left == right => {
+                if !same(&mut a, &mut b)? {
+                    visit(left, Difference::Content);
+                }
+                a.advance()?;
+                b.advance()?;
+            }
+            (Some(left), right) if right.is_none_or(|right| left < right) => {
+                visit(left, Difference::First);
+                a.advance()?;
+            }
+            (_, right) => {
+                right.into_iter().for_each(|page| visit(page, Difference::Second));
+                b.advance()?;
+            }
+        }
+    }
+}
+
+/// One of the two.
+enum Side {
+    Ltx(LtxFile),
+    Database(Database, Option<Wal>),
+}
+
+impl Side {
+    fn open(path: &Path, work: Work<'_>) -> Result<Side> {
+        let file = File::open(path).map_err(FileError::io(path))?;
+        let mut magic = [0; 4];
+        let got = read_up_to(&file, &mut magic, 0).map_err(FileError::io(path))?;
+        if got < 4 || magic != *b"LTX1" {
+            return Ok(Side::Database(Database::of(file, path)?, Wal::of(path)?));
+        }
+        if let Some(generation) = verify::verify_file(&file, path, work)?.generation {
+            return Err(FileError::format(path)(Error::Generation(generation)));
+        }
+        LtxFile::of(file, path).map(Side::Ltx)
+    }
+
+    fn page_size(&self) -> Option<PageSize> {
+        match self {
+            Side::Ltx(ltx) => Some(ltx.header.page_size),
+            Side::Database(database, _) => database.head.map(|head| head.page_size),
+        }
+    }
+
+    fn walk(&self) -> Result<Walk<'_>> {
+        let size = self.page_size().map_or(0, PageSize::bytes);
+        let (page, buffer) = (vec![0; size], Vec::new());
+        match self {
+            Side::Ltx(ltx) => {
+                let mut entries = Box::new(ltx.entries());
+                let head = entries.next()?;
+                Ok(Walk::Ltx { ltx, entries, head, frame: buffer, page })
+            }
+            Side::Database(database, wal) => {
+                let pages = wal.as_ref().map_or_else(|| database.pages(), |wal| Ok(wal.commit))?;
+                let lock = self.page_size().map_or(PageNo(0), PageSize::lock_page);
+                Ok(Walk::Database { database, wal: wal.as_ref(), pages, lock, at: 1, from: 1, size, buffer })
+            }
+        }
+    }
+}
+
+/// A place in one of them.
+enum Walk<'s> {
+    Ltx {
+        ltx: &'s LtxFile,
+        entries: Box<Entries<'s>>,
+        head: Option<IndexEntry>,
+        frame: Vec<u8>,
+        page: Vec<u8>,
+    },
+    Database {
+        database: &'s Database,
+        wal: Option<&'s Wal>,
+        pages: u32,
+        lock: PageNo,
+        at: u32,
+        /// The first page in the buffer.
+        from: u32,
+        size: usize,
+        buffer: Vec<u8>,
+    },
+}
+
+impl Walk<'_> {
+    fn page(&self) -> Option<PageNo> {
+        match self {
+            Walk::Ltx { head, .. } => head.map(|entry| entry.page),
+            Walk::Database { pages, at, .. } => (at <= pages).then_some(PageNo(*at)),
+        }
+    }
+
+    fn advance(&mut self) -> Result<()> {
+        match self {
+            Walk::Ltx { entries, head, .. } => *head = entries.next()?,
+            Walk::Database { at, lock, .. } => {
+                *at = at.saturating_add(if PageNo(*at + 1) == *lock { 2 } else { 1 });
+            }
+        }
+        Ok(())
+    }
+
+    /// The frame of the page at hand, of a file.
+    fn frame(&mut self) -> Result<Option<&[u8]>> {
+        match self {
+            Walk::Ltx { ltx, head: Some(entry), frame, .. } => {
+                ltx.read(entry.offset, entry.size as usize, frame).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// The content of the page at hand; of a file, once its frame was read.
+    fn content(&mut self) -> Result<&[u8]> {
+        match self {
+            Walk::Ltx { ltx, head, frame, page, .. } => {
+                let len = head.map_or(0, |entry| entry.size as usize);
+                let bytes = frame.get(..len).unwrap_or_default();
+                decode_frame_into(ltx.header.page_size, bytes, page).map_err(FileError::format(&ltx.path))?;
+                Ok(page)
+            }
+            Walk::Database { database, wal, pages, at, from, size, buffer, .. } => {
+                let held = u32::try_from(buffer.len() / (*size).max(1)).unwrap_or(0);
+                if *at < *from || *at >= from.saturating_add(held) {
+                    let count = ((PIECE / (*size).max(1)).max(1)).min((*pages - *at) as usize + 1);
+                    buffer.resize(count * *size, 0);
+                    read_pages(database, *wal, PageNo(*at), buffer)?;
+                    *from = *at;
+                }
+                Ok(buffer.chunks_exact((*size).max(1)).nth((*at - *from) as usize).unwrap_or_default())
+            }
+        }
+    }
+}
+
+fn same(a: &mut Walk<'_>, b: &mut Walk<'_>) -> Result<bool> {
+    let (left, right) = (a.frame()?, b.frame()?);
+    if left.is_some() && left == right {
+        return Ok(true);
+    }
+    Ok(a.content()? == b.content()?)
+}

@@ -1,0 +1,182 @@
+//! `seawall ltx …` as it is typed.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+/// `seawall ltx`
+#[derive(Debug, Subcommand)]
+pub(crate) enum LtxCommand {
+    /// Apply files to a database: verified first, all of them or nothing
+    Apply(ApplyArguments),
+    /// Compute the checksum of a database, or of each of its pages
+    Checksum(ChecksumArguments),
+    /// Merge files into one that does the same
+    Compact(CompactArguments),
+    /// Make the database that a snapshot holds
+    Decode(DecodeArguments),
+    /// Tell which pages differ between two files or databases
+    Diff(DiffArguments),
+    /// Print header, pages and trailer of a file
+    Dump(DumpArguments),
+    /// Encode a database with its WAL as a snapshot
+    EncodeDb(EncodeArguments),
+    /// Say what a file holds, without its pages
+    Info(FilesArguments),
+    /// List what files hold, a line each
+    List(ListArguments),
+    /// Read files to their end and check everything
+    Verify(FilesArguments),
+    /// Print the version
+    Version(VersionArguments),
+}
+
+/// How a command works.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct WorkArguments {
+    /// Threads to work on; without it, one for each processor
+    #[arg(long, value_name = "N")]
+    pub(crate) jobs: Option<NonZeroUsize>,
+}
+
+/// `seawall ltx apply`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  seawall ltx apply -db app.db 0000000000000001-0000000000000009.ltx\n  \
+    seawall ltx apply --db app.db s3://bucket/app/ltx/0/0000000000000002-0000000000000002.ltx\n\n\
+    Nobody else may have the database open. After an error it is as it was before.")]
+pub(crate) struct ApplyArguments {
+    /// The database; made if it isn't there and the files hold all of it
+    #[arg(long, value_name = "PATH")]
+    pub(crate) db: PathBuf,
+    /// Don't read all of the database to see whether it is the one that the first file was made for; the pages that
+    /// the files touch are checked nevertheless
+    #[arg(long)]
+    pub(crate) touched_only: bool,
+    /// The files, in their order: paths or URLs
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) files: Vec<String>,
+    #[command(flatten)]
+    pub(crate) work: WorkArguments,
+}
+
+/// `seawall ltx checksum`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  seawall ltx checksum app.db\n  seawall ltx checksum --pages app.db\n\n\
+    The checksum can't see two pages that were swapped: compare the page checksums where that matters.")]
+pub(crate) struct ChecksumArguments {
+    /// The database
+    #[arg(value_name = "DB")]
+    pub(crate) database: PathBuf,
+    /// The checksum of each page of the file instead of one for all
+    #[arg(long, conflicts_with = "wal")]
+    pub(crate) pages: bool,
+    /// With what is in its WAL, as encode-db has it; without, the database file alone
+    #[arg(long)]
+    pub(crate) wal: bool,
+    #[command(flatten)]
+    pub(crate) work: WorkArguments,
+}
+
+/// `seawall ltx compact`
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  seawall ltx compact -o all.ltx 1.ltx 2.ltx 3.ltx")]
+pub(crate) struct CompactArguments {
+    /// The file to make
+    #[arg(short, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+    /// The files, in their order: paths or URLs
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) files: Vec<String>,
+    #[command(flatten)]
+    pub(crate) work: WorkArguments,
+}
+
+/// `seawall ltx decode`
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  seawall ltx decode -o app.db snapshot.ltx")]
+pub(crate) struct DecodeArguments {
+    /// The database to make
+    #[arg(short, value_name = "DB")]
+    pub(crate) output: PathBuf,
+    /// Replace an existing file
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// The snapshot: a path or a URL
+    #[arg(value_name = "FILE")]
+    pub(crate) file: String,
+    #[command(flatten)]
+    pub(crate) work: WorkArguments,
+}
+
+/// `seawall ltx diff`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  seawall ltx diff before.db after.db\n  seawall ltx diff snapshot.ltx app.db\n\n\
+    Exit code 0 when they are equal, 1 when they differ.")]
+pub(crate) struct DiffArguments {
+    /// A database, or an LTX file: a path or a URL
+    #[arg(value_name = "FIRST")]
+    pub(crate) first: String,
+    /// Another one
+    #[arg(value_name = "SECOND")]
+    pub(crate) second: String,
+    #[command(flatten)]
+    pub(crate) work: WorkArguments,
+}
+
+/// `seawall ltx dump`
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  seawall ltx dump 0000000000000002-0000000000000002.ltx")]
+pub(crate) struct DumpArguments {
+    /// The file: a path or a URL
+    #[arg(value_name = "FILE")]
+    pub(crate) file: String,
+}
+
+/// `seawall ltx encode-db`
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  seawall ltx encode-db -o snapshot.ltx app.db\n\n\
+    What is committed in the WAL beside the database is in the snapshot, also while others write.")]
+pub(crate) struct EncodeArguments {
+    /// The file to make
+    #[arg(short, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+    /// Leave out the database checksum, as Litestream does
+    #[arg(long)]
+    pub(crate) no_checksum: bool,
+    /// Take no read lock: for a database that nobody writes, on a disk that can't be written to
+    #[arg(long)]
+    pub(crate) no_lock: bool,
+    /// The database
+    #[arg(value_name = "DB")]
+    pub(crate) database: PathBuf,
+    #[command(flatten)]
+    pub(crate) work: WorkArguments,
+}
+
+/// `seawall ltx list`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  seawall ltx list *.ltx\n  seawall ltx list -tsv s3://bucket/app/ltx/0/")]
+pub(crate) struct ListArguments {
+    /// Tab-separated values instead of a table
+    #[arg(long)]
+    pub(crate) tsv: bool,
+    #[command(flatten)]
+    pub(crate) files: FilesArguments,
+}
+
+/// `seawall ltx verify` and `seawall ltx info`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  seawall ltx verify *.ltx\n  seawall ltx info --json s3://bucket/app/ltx/9/")]
+pub(crate) struct FilesArguments {
+    /// The files: paths, URLs, or folders of them (a URL that doesn't end in .ltx is one)
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) files: Vec<String>,
+    #[command(flatten)]
+    pub(crate) work: WorkArguments,
+}
+
+/// `seawall ltx version`
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  seawall ltx version")]
+pub(crate) struct VersionArguments {}

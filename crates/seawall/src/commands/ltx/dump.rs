@@ -1,0 +1,107 @@
+//! `seawall ltx dump`: everything in a file, for eyes.
+
+use std::io::{self, BufWriter, Write};
+
+use seawall_core::{Failure, Moment};
+use seawall_ltx::file::{FileError, Verified, read_pages};
+use seawall_ltx::{Generation, Header, PageNo};
+use serde_json::json;
+
+use super::arguments::DumpArguments;
+use super::{failure, info, input};
+use crate::edge::Edge;
+use crate::output::Output;
+
+/// Runs the command. What is there before a defect is printed nevertheless.
+pub(super) fn run(arguments: &DumpArguments, edge: &Edge, json: bool) -> Result<Output, Failure> {
+    let input = input::one(&arguments.file, edge, json)?;
+    let mut out = BufWriter::with_capacity(1 << 16, io::stdout());
+    let mut frames = Vec::new();
+    let mut count = 0;
+    let begin =
+        |header_: &Header, generation| if json { Ok(()) } else { header(&mut io::stdout(), header_, generation) };
+    let read = read_pages(input.path(), begin, |page, data| {
+        count += 1;
+        if json {
+            frames.push(json!({ "page": page.0, "data": hex(data) }));
+            return Ok(());
+        }
+        frame(&mut out, count - 1, page, data)
+    });
+    let flushed = out.flush();
+    let verified = match (read, flushed) {
+        (Err(FileError::Output(error)), _) | (_, Err(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
+            return Ok(Output::done("", &json!(null)));
+        }
+        (Err(error), _) => return Err(failure::among(&error, std::slice::from_ref(&input))),
+        (_, Err(error)) => return Err(failure::io(input.path(), error)),
+        (Ok(verified), Ok(())) => verified,
+    };
+    let mut document = info::document(&input.shown, &verified);
+    if let Some(fields) = document.as_object_mut() {
+        fields.insert("frames".into(), json!(frames));
+    }
+    Ok(Output::done(trailer(&verified), &document))
+}
+
+fn header(out: &mut impl Write, header: &Header, generation: Option<Generation>) -> io::Result<()> {
+    let version = generation.map_or("3".to_owned(), |generation| generation.to_string());
+    let flags = if header.no_checksum { 2 } else { 0 };
+    let time = Moment::from_millis(header.timestamp_ms);
+    let (min, max) = (header.min_txid, header.max_txid);
+    write!(
+        out,
+        "# HEADER\nVersion:   {version}\nFlags:     {flags:#010x}\nPage size: {}\nCommit:    {}\n\
+         Min TXID:  {min} ({})\nMax TXID:  {max} ({})\nTimestamp: {time} ({})\nPre-apply: {}\n\
+         WAL offset: {}\nWAL size:   {}\nWAL salt:   {:08x} {:08x}\n\n# PAGE DATA\n",
+        header.page_size,
+        header.commit,
+        min.0,
+        max.0,
+        header.timestamp_ms,
+        header.pre_apply,
+        header.wal_offset,
+        header.wal_size,
+        header.wal_salt1,
+        header.wal_salt2,
+    )
+}
+
+fn trailer(verified: &Verified) -> String {
+    let trailer = verified.summary.trailer;
+    format!("\n# TRAILER\nPost-apply:    {}\nFile Checksum: {}\n\n", trailer.post_apply, trailer.file)
+}
+
+/// A page as rows of 16 bytes; rows equal to the one before are left out, which `***` says once.
+fn frame(out: &mut impl Write, number: u64, page: PageNo, data: &[u8]) -> io::Result<()> {
+    writeln!(out, "Frame #{number}: pgno={page}")?;
+    let mut last: Option<&[u8]> = None;
+    let mut hidden = false;
+    for (row, offset) in data.chunks(16).zip((0_usize..).step_by(16)) {
+        if last == Some(row) {
+            if !hidden {
+                writeln!(out, "***")?;
+            }
+            hidden = true;
+            continue;
+        }
+        (last, hidden) = (Some(row), false);
+        write!(out, "{offset:08x} ")?;
+        for (at, byte) in row.iter().enumerate() {
+            write!(out, "{} {byte:02x}", if at == 8 { " " } else { "" })?;
+        }
+        let text: String =
+            row.iter().map(|byte| if (32..127).contains(byte) { char::from(*byte) } else { '.' }).collect();
+        writeln!(out, "  |{text}|")?;
+    }
+    writeln!(out)
+}
+
+fn hex(data: &[u8]) -> String {
+    use std::fmt::Write as _;
+    data.iter().fold(String::with_capacity(data.len() * 2), |mut text, byte| {
+        // Writing to a string can't fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
