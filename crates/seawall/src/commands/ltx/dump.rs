@@ -47,7 +47,7 @@ pub(super) fn run(arguments: &DumpArguments, edge: &Edge, json: bool) -> Result<
 fn header(out: &mut impl Write, header: &Header, generation: Option<Generation>) -> io::Result<()> {
     let version = generation.map_or("3".to_owned(), |generation| generation.to_string());
     let flags = if header.no_checksum { 2 } else { 0 };
-    let time = Moment::from_millis(header.timestamp_ms);
+    let time = shortest(&Moment::from_millis(header.timestamp_ms).to_string());
     let (min, max) = (header.min_txid, header.max_txid);
     write!(
         out,
@@ -72,13 +72,20 @@ fn trailer(verified: &Verified) -> String {
     format!("\n# TRAILER\nPost-apply:    {}\nFile Checksum: {}\n\n", trailer.post_apply, trailer.file)
 }
 
-/// A page as rows of 16 bytes; rows equal to the one before are left out, which `***` says once.
+/// A moment without the zeros at the end of its fraction.
+fn shortest(moment: &str) -> String {
+    let text = moment.trim_end_matches('Z').trim_end_matches('0').trim_end_matches('.');
+    // Without a fraction, zeros of the seconds were taken too.
+    if text.contains('.') { format!("{text}Z") } else { moment.replace(".000Z", "Z") }
+}
+
+/// A page as rows of 16 bytes; rows equal to the one before are left out, which `***` says once. The last one never is.
 fn frame(out: &mut impl Write, number: u64, page: PageNo, data: &[u8]) -> io::Result<()> {
     writeln!(out, "Frame #{number}: pgno={page}")?;
     let mut last: Option<&[u8]> = None;
     let mut hidden = false;
     for (row, offset) in data.chunks(16).zip((0_usize..).step_by(16)) {
-        if last == Some(row) {
+        if last == Some(row) && offset + 16 < data.len() {
             if !hidden {
                 writeln!(out, "***")?;
             }
@@ -104,4 +111,30 @@ fn hex(data: &[u8]) -> String {
         let _ = write!(text, "{byte:02x}");
         text
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_as_short_as_can_be() {
+        for (long, short) in [
+            ("2009-02-13T23:31:30.123Z", "2009-02-13T23:31:30.123Z"),
+            ("2009-02-13T23:31:30.120Z", "2009-02-13T23:31:30.12Z"),
+            ("2009-02-13T23:31:30.000Z", "2009-02-13T23:31:30Z"),
+            ("2009-02-13T23:30:00.000Z", "2009-02-13T23:30:00Z"),
+        ] {
+            assert_eq!(shortest(long), short);
+        }
+    }
+
+    #[test]
+    fn equal_rows_are_told_once_and_the_last_row_is_shown() {
+        let mut out = Vec::new();
+        frame(&mut out, 0, PageNo(7), &[0x41; 64]).expect("memory");
+        let row = "41 41 41 41 41 41 41 41  41 41 41 41 41 41 41 41  |AAAAAAAAAAAAAAAA|";
+        let text = format!("Frame #0: pgno=7\n00000000  {row}\n***\n00000030  {row}\n\n");
+        assert_eq!(String::from_utf8(out), Ok(text));
+    }
 }
