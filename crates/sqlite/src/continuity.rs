@@ -15,7 +15,7 @@ use crate::wal::{Chain, HEADER_SIZE, Salts, WalHeader};
 pub(crate) enum Break {
     /// There is no history yet.
     First,
-    /// The vault holds less than was acknowledged.
+    /// The vault holds less than was acknowledged, or what it holds can't be restored.
     VaultBehind,
     /// The newest object says nothing about the WAL.
     NoPosition,
@@ -36,7 +36,7 @@ impl Break {
     pub(crate) fn reason(self) -> &'static str {
         match self {
             Self::First => "there was no copy yet",
-            Self::VaultBehind => "the vault held less than had been acknowledged: objects were removed from it",
+            Self::VaultBehind => "objects that had been acknowledged are missing from the vault",
             Self::NoPosition => "the newest object in the vault does not say where in the WAL it ends",
             Self::Replaced => "the database file was replaced",
             Self::PageSize => "the page size of the database changed",
@@ -60,6 +60,8 @@ pub(crate) struct Remembered {
 pub(crate) struct Remote {
     /// The highest TXID at any level.
     pub(crate) max: Txid,
+    /// Whether the state at that TXID can be restored.
+    pub(crate) restorable: bool,
     /// The TXID of the newest capture (level 0), if there is one.
     pub(crate) log: Option<Txid>,
     /// Its lineage; `None` when another program wrote it.
@@ -87,6 +89,9 @@ pub(crate) fn resume(local: Option<&Remembered>, remote: Option<&Remote>) -> Res
     };
     if let Some(local) = local.filter(|local| local.txid > remote.max) {
         return Resume::Base { txid: Some(local.txid), why: Break::VaultBehind };
+    }
+    if !remote.restorable {
+        return Resume::Base { txid: Some(remote.max), why: Break::VaultBehind };
     }
     // The record's own position is as good as the object's where both speak of the same object.
     let same = local.filter(|local| local.txid == remote.max && remote.lineage == Some(local.lineage));
@@ -312,7 +317,8 @@ mod tests {
         let place = at(100, Some(END)).expect("some");
         let ahead = at(200, Some(END)).expect("some");
         let local = |txid| Remembered { txid: Txid(txid), lineage: ours, wal: Some(place) };
-        let remote = |max, lineage, wal| Remote { max: Txid(max), log: Some(Txid(max)), lineage, wal };
+        let remote =
+            |max, lineage, wal| Remote { max: Txid(max), restorable: true, log: Some(Txid(max)), lineage, wal };
         let base = |txid: Option<u64>, why| Resume::Base { txid: txid.map(Txid), why };
         let after = |txid, lineage, wal| Resume::After { txid: Txid(txid), lineage, wal: Some(wal) };
         let cases = [
@@ -337,6 +343,12 @@ mod tests {
                 Some(local(5)),
                 Some(remote(5, Some(theirs), Some(ahead))),
                 after(5, Some(theirs), ahead),
+            ),
+            (
+                "a chain with a gap",
+                Some(local(5)),
+                Some(Remote { restorable: false, ..remote(5, Some(ours), Some(place)) }),
+                base(Some(5), Break::VaultBehind),
             ),
             ("state lost", None, Some(remote(9, Some(ours), Some(ahead))), after(9, Some(ours), ahead)),
             (

@@ -264,6 +264,8 @@ impl Sqlite {
             if session.is_behind(0).await? {
                 self.wait_until_due(shutdown, &session).await?;
                 session.drain().await?;
+            } else if session.look_is_due() {
+                session.drain().await?;
             }
         }
     }

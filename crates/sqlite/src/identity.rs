@@ -16,13 +16,31 @@ use serde::{Deserialize, Serialize};
 use crate::wal::{Chain, Salts};
 
 /// Identity of one unbroken history. Never zero: zero in a header means that another program wrote it.
+///
+/// Its text form is 16 hex digits, in JSON too: readers that take numbers for doubles would round it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub(crate) struct Lineage(u64);
 
 impl Lineage {
     /// A new lineage from a random number.
     pub(crate) fn new(random: u64) -> Self {
         Self(random.max(1))
+    }
+}
+
+impl From<Lineage> for String {
+    fn from(lineage: Lineage) -> Self {
+        lineage.to_string()
+    }
+}
+
+impl TryFrom<String> for Lineage {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let number = u64::from_str_radix(&text, 16).ok().filter(|number| *number > 0 && text.len() == 16);
+        number.map(Self).ok_or_else(|| format!("{text:?} is no lineage: 16 hex digits"))
     }
 }
 

@@ -48,6 +48,11 @@ pub(crate) fn private_dir(path: &Path) -> Result<(), Error> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(Error::io(path))
 }
 
+/// Makes an empty file that only its owner can read.
+pub(crate) fn private_file(path: &Path) -> io::Result<File> {
+    OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(path)
+}
+
 fn state_lock(state_dir: &Path) -> PathBuf {
     state_dir.join("lock")
 }

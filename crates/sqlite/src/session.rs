@@ -30,6 +30,13 @@ use crate::survey::{self, Survey, next_txid};
 /// much as a new base.
 const COMPARABLE: u64 = 64 << 20;
 
+/// How often an active database is looked at in full, and how long one must be silent to be looked at only that often.
+const LOOK_ACTIVE: Duration = Duration::from_secs(55);
+const SILENT: Duration = Duration::from_secs(3600);
+
+/// How often to check what a slow vault does to the WAL.
+const GROWTH_CHECK: Duration = Duration::from_secs(1);
+
 /// How long to wait before repeating what failed: doubled from the first to the last.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
 
@@ -51,11 +58,14 @@ pub(crate) struct Session<'a> {
     state_dir: PathBuf,
     spool: Spool,
     source: Arc<Mutex<Source>>,
+    /// Size of the WAL file when the session began: what was there before is not ours to answer for.
+    wal_at_first: u64,
     /// Everything up to here is captured and durable.
     position: Option<Position>,
     /// The position at which the WAL was emptied last: before another commit there is nothing to empty.
     emptied: Option<Position>,
     last_shipped: Option<Instant>,
+    last_look: Instant,
 }
 
 impl<'a> Session<'a> {
@@ -67,9 +77,12 @@ impl<'a> Session<'a> {
     ) -> Result<Session<'a>, Error> {
         let (path, state_dir) = engine.place()?;
         let (busy, kept) = (engine.options().busy_timeout, engine.kept_file());
-        let source =
-            blocking(move || Source::open(&path, busy, &mut kept.lock().unwrap_or_else(PoisonError::into_inner)))
-                .await?;
+        let open = move || {
+            let mut source = Source::open(&path, busy, &mut kept.lock().unwrap_or_else(PoisonError::into_inner))?;
+            let wal_at_first = source.wal_size()?;
+            Ok((source, wal_at_first))
+        };
+        let (source, wal_at_first) = blocking(open).await?;
         let stamp = Stamp { lineage: Lineage::new(engine.random()), nonce: Nonce::new(engine.random()) };
         let mut session = Self {
             engine,
@@ -79,15 +92,45 @@ impl<'a> Session<'a> {
             spool: Spool::new(&state_dir),
             state_dir,
             source: Arc::new(Mutex::new(source)),
+            wal_at_first,
             position: None,
             emptied: None,
             last_shipped: None,
+            last_look: Instant::now(),
         };
+        let growth = session.wal_outgrown();
+        tokio::select! {
+            located = session.locate_patiently() => located?,
+            outgrown = growth => return Err(outgrown),
+        }
+        Ok(session)
+    }
+
+    async fn locate_patiently(&mut self) -> Result<(), Error> {
         let mut backoff = BACKOFF.0;
         loop {
-            match session.locate().await {
-                Ok(()) => return Ok(session),
-                Err(error) => session.wait_after(error, &mut backoff).await?,
+            match self.locate().await {
+                Ok(()) => return Ok(()),
+                Err(error) => self.wait_after(error, &mut backoff).await?,
+            }
+        }
+    }
+
+    /// Ends once the WAL has grown past its limit because the vault is away or slow (I4).
+    fn wal_outgrown(&self) -> impl Future<Output = Error> + use<> {
+        let (source, limit) = (self.source.clone(), self.engine.options().wal_limit);
+        let bound = self.wal_at_first.saturating_add(limit);
+        let path = self.engine.place().map(|(path, _)| path).unwrap_or_default();
+        async move {
+            loop {
+                sleep(GROWTH_CHECK).await;
+                let source = source.clone();
+                let size = blocking(move || source.lock().unwrap_or_else(PoisonError::into_inner).wal_size()).await;
+                match size {
+                    Ok(size) if size > bound => return Error::GaveUp { path, limit },
+                    Ok(_) => {}
+                    Err(error) => return error,
+                }
             }
         }
     }
@@ -119,8 +162,23 @@ impl<'a> Session<'a> {
 
     /// Ships everything that is committed at this moment, and empties the WAL where it has grown.
     pub(crate) async fn drain(&mut self) -> Result<(), Error> {
-        self.ship_all().await?;
-        self.empty_wal().await
+        self.last_look = Instant::now();
+        let growth = self.wal_outgrown();
+        let work = async {
+            self.ship_all().await?;
+            self.empty_wal().await
+        };
+        tokio::select! {
+            done = work => done,
+            outgrown = growth => Err(outgrown),
+        }
+    }
+
+    /// Whether it is time to prove the place again though nothing was noticed: hints can be wrong in ways that only the
+    /// chain shows.
+    pub(crate) fn look_is_due(&self) -> bool {
+        let active = self.last_shipped.is_some_and(|last| last.elapsed() < SILENT);
+        self.last_look.elapsed() >= if active { LOOK_ACTIVE } else { SILENT }
     }
 
     async fn ship_all(&mut self) -> Result<(), Error> {
@@ -172,6 +230,12 @@ impl<'a> Session<'a> {
     /// Finds where the history in the vault ends and whether the WAL goes on from there; else takes a base.
     async fn locate(&mut self) -> Result<(), Error> {
         let vault = self.engine.vault();
+        if vault.needs_probe() && !vault.probe().await?.exclusive_create() {
+            tracing::warn!(
+                vault = vault.url(),
+                "this store overwrites what it was asked to create only: a second writer can't be caught"
+            );
+        }
         let state_dir = self.state_dir.clone();
         let record = blocking(move || Record::load(&state_dir)).await?;
         let remembered = record.and_then(|record| record.remembered(vault.url()));
@@ -226,7 +290,7 @@ impl<'a> Session<'a> {
             Look::Clean(_) | Look::New(_) => {
                 // The object is made anew by the next drain, with the lineage that it belongs to.
                 self.stamp.lineage = lineage.unwrap_or(self.stamp.lineage);
-                self.arrive(position, None).await
+                self.arrive(position).await
             }
             Look::Unproved => self.take_base(position.txid, Some(position.point()), Break::WalRewound).await,
             Look::Broken(why) => self.take_base(position.txid, Some(position.point()), why).await,
@@ -276,10 +340,11 @@ impl<'a> Session<'a> {
         ship::ship(vault, &key, Arc::new(base.shipment(Txid(1))), jobs).await?;
         let seed = base.seed(next_txid(Some(Txid(1)))?);
         ship::ship(vault, &self.log_key(seed.after.txid), Arc::new(seed.shipment), jobs).await?;
-        self.arrive(seed.after, None).await
+        self.arrive(seed.after).await
     }
 
-    /// A later base: a capture of all pages at the next TXID, which counts, and a complete copy beside it.
+    /// A later base: a complete copy, and as a capture of all pages at the next TXID again, which is what counts. A TXID
+    /// at which only the copy got into the vault is never used again.
     async fn take_base(&mut self, newest: Txid, last: Option<Point>, why: Break) -> Result<(), Error> {
         self.tell(Phase::Base, None).await;
         self.stamp.lineage = Lineage::new(self.engine.random());
@@ -289,10 +354,10 @@ impl<'a> Session<'a> {
         let base = self.freeze(txid, not_before).await?;
         let (vault, jobs) = (self.engine.vault(), self.engine.options().jobs);
         holes::record(vault, last, txid, why, self.stamp).await?;
-        ship::ship(vault, &self.log_key(txid), Arc::new(base.shipment(txid)), jobs).await?;
         let copy = file_key(vault.layout(), Level::BASE, Txid(1), txid);
         ship::ship(vault, &copy, Arc::new(base.shipment(Txid(1))), jobs).await?;
-        self.arrive(base.after, None).await
+        ship::ship(vault, &self.log_key(txid), Arc::new(base.shipment(txid)), jobs).await?;
+        self.arrive(base.after).await
     }
 
     async fn freeze(&mut self, txid: Txid, not_before: Moment) -> Result<capture::Base, Error> {
@@ -309,7 +374,7 @@ impl<'a> Session<'a> {
         loop {
             let key = self.log_key(after.txid);
             match ship::ship(self.engine.vault(), &key, shipment.clone(), self.engine.options().jobs).await {
-                Ok(()) => return self.arrive(after, None).await,
+                Ok(()) => return self.arrive(after).await,
                 Err(error) => self.wait_after(error, &mut backoff).await?,
             }
         }
@@ -357,7 +422,7 @@ impl<'a> Session<'a> {
                 Ok(()) => {
                     let (spool, txid) = (self.spool.clone(), after.txid);
                     blocking(move || spool.remove(txid)).await?;
-                    return self.arrive(sealed, None).await;
+                    return self.arrive(sealed).await;
                 }
                 Err(error) => self.wait_after(error, &mut backoff).await?,
             }
@@ -365,10 +430,10 @@ impl<'a> Session<'a> {
     }
 
     /// Everything up to `position` is durable in the vault.
-    async fn arrive(&mut self, position: Position, error: Option<&Error>) -> Result<(), Error> {
+    async fn arrive(&mut self, position: Position) -> Result<(), Error> {
         self.position = Some(position);
         self.engine.arrived(position, self.stamp.lineage);
-        self.tell(Phase::Protecting, error).await;
+        self.tell(Phase::Protecting, None).await;
         Ok(())
     }
 
@@ -385,11 +450,6 @@ impl<'a> Session<'a> {
             _ => return Err(error),
         }
         self.tell(Phase::Failing, Some(&error)).await;
-        let limit = self.engine.options().wal_limit;
-        if self.on_source(|source| source.wal_size()).await? > limit {
-            let path = self.engine.place().map(|(path, _)| path).unwrap_or_default();
-            return Err(Error::GaveUp { path, limit });
-        }
         let wait = jittered(*backoff, self.engine.random());
         *backoff = (*backoff * 2).min(BACKOFF.1);
         tokio::select! {

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use seawall_ltx::{FileName, Txid};
 
 use crate::error::Error;
+use crate::lock::{private_dir, private_file};
 
 /// The spool of one database. All calls block.
 #[derive(Debug, Clone)]
@@ -30,10 +31,10 @@ impl Spool {
     /// Keeps a capture. It is durable when this returns.
     pub(crate) fn add(&self, txid: Txid, bytes: &[u8]) -> Result<(), Error> {
         let path = self.path(txid);
+        private_dir(&self.directory)?;
         let write = || -> io::Result<()> {
-            fs::create_dir_all(&self.directory)?;
             let partial = path.with_extension("tmp");
-            let mut file = File::create(&partial)?;
+            let mut file = private_file(&partial)?;
             file.write_all(bytes)?;
             file.sync_all()?;
             fs::rename(&partial, &path)?;

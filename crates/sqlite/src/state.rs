@@ -4,7 +4,7 @@
 //! nothing: the position is derived again from the vault's newest object and the WAL.
 
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use seawall_core::{Failure, LastError, Moment, Phase, Point, Status};
@@ -152,7 +152,7 @@ impl Record {
         let path = path(state_dir);
         let write = || -> io::Result<()> {
             let partial = path.with_extension("tmp");
-            fs::write(&partial, serde_json::to_vec_pretty(self)?)?;
+            lock::private_file(&partial)?.write_all(&serde_json::to_vec_pretty(self)?)?;
             fs::rename(&partial, &path)
         };
         write().map_err(Error::io(&path))

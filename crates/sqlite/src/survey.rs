@@ -8,6 +8,7 @@ use crate::continuity::Remote;
 use crate::error::Error;
 use crate::identity::{Stamp, WalPosition};
 use crate::layout::{Level, Stored, level_prefix, parse_key};
+use crate::plan::latest;
 
 /// All LTX files of a vault, level by level, each in the order of its names. The levels are listed at once.
 ///
@@ -66,6 +67,7 @@ pub(crate) async fn survey(vault: &Vault) -> Result<Option<Survey>, Error> {
     let header = newest.as_ref().map(|(_, header)| header);
     let remote = Remote {
         max,
+        restorable: matches!(latest(&files), Ok(Some(_))),
         log: log.map(|file| file.max),
         lineage: header.and_then(Stamp::read).map(|stamp| stamp.lineage),
         wal: header.and_then(WalPosition::after),

@@ -25,7 +25,16 @@ pub(crate) async fn timeline(vault: &Vault) -> Result<Timeline, Error> {
             spans.push(Span { from, to, points: u64::try_from(points.len()).unwrap_or(u64::MAX) });
         }
     }
-    Ok(Timeline { holes: holes_between(&spans, &records), spans, levels: levels(&files) })
+    let mut holes = holes_between(&spans, &records);
+    let end: Option<Txid> = spans.last().and_then(|span| span.to.position.parse().ok());
+    if let Some(newest) = files.iter().map(|file| file.max).max().filter(|newest| Some(*newest) > end) {
+        holes.push(Hole {
+            from: spans.last().map(|span| span.to.clone()),
+            to: point(vault, &files, newest).await?,
+            reason: "objects are missing from the vault: nothing up to this point can be restored".to_owned(),
+        });
+    }
+    Ok(Timeline { holes, spans, levels: levels(&files) })
 }
 
 async fn point(vault: &Vault, files: &[Stored], txid: Txid) -> Result<Point, Error> {
