@@ -135,3 +135,49 @@ fn sum(page: &[u8]) -> u32 {
         .filter(|(_, at)| *at > 0)
         .fold(NONCE, |sum, (byte, _)| sum.wrapping_add(u32::from(*byte)))
 }
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::Connection;
+
+    use super::*;
+
+    fn digest(path: &Path) -> u64 {
+        crate::crc64(&fs::read(path).expect("the database"))
+    }
+
+    /// A process that dies in the middle leaves the journal behind; SQLite itself puts everything back.
+    #[test]
+    fn sqlite_plays_it_back() {
+        for page_size in [512, 4096, 65536] {
+            let folder = tempfile::TempDir::new().expect("a folder");
+            let path = folder.path().join("a.db");
+            let connection = Connection::open(&path).expect("a database");
+            connection.pragma_update(None, "page_size", page_size).expect("a page size");
+            connection
+                .execute_batch(
+                    "CREATE TABLE t(x); WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 99)
+                     INSERT INTO t SELECT randomblob(2000) FROM n",
+                )
+                .expect("rows");
+            drop(connection);
+            let before = digest(&path);
+            let file = OpenOptions::new().read(true).write(true).open(&path).expect("the file");
+            let database = Database::of(file, &path).expect("a database");
+            let pages = database.pages().expect("whole pages");
+            let size = database.head.expect("a header").page_size;
+            let journal = Journal::begin(&database, size, pages, (1..=pages).map(PageNo)).expect("a journal");
+            // Garbage over the first pages, and the end cut off.
+            database.file.write_all_at(&vec![9; 2 * size.bytes()], 0).expect("garbage");
+            database.file.set_len(u64::from(pages / 2) * u64::from(size.get())).expect("a cut");
+            drop((journal, database));
+            assert_ne!(digest(&path), before);
+            let connection = Connection::open(&path).expect("a database");
+            let check: String =
+                connection.query_row("PRAGMA integrity_check", [], |row| row.get(0)).expect("an answer");
+            assert_eq!(check, "ok");
+            assert_eq!(digest(&path), before);
+            assert!(!sidecar(&path, "-journal").exists());
+        }
+    }
+}

@@ -2,6 +2,10 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod damage;
+mod file_apply;
+mod file_database;
+mod file_model;
+mod file_read;
 mod golden;
 mod merge;
 mod roundtrip;
