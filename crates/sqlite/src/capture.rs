@@ -22,7 +22,7 @@ const CAPTURE_LIMIT: u64 = 64 << 20;
 
 /// If more than this was committed since the last capture, a seal gives up and comes back: writers wait for it. The
 /// bound grows with every attempt, because a writer that is faster than we are would never be caught otherwise.
-const SEAL_LIMITS: [u64; SEAL_ATTEMPTS] = [4 << 20, 8 << 20, 32 << 20];
+const SEAL_LIMITS: [u64; SEAL_ATTEMPTS] = [4 << 20, 16 << 20, 32 << 20];
 
 /// How often a seal is tried in a row.
 pub(crate) const SEAL_ATTEMPTS: usize = 3;
@@ -221,9 +221,9 @@ pub(crate) enum Seal {
     /// The WAL was let go. What was still in it is in the spool, and here.
     Done {
         /// The last capture, if there was anything, with its bytes.
-        last: Option<(Position, Vec<u8>)>,
+        last: Option<Box<(Position, Vec<u8>)>>,
         /// The position behind it.
-        after: Position,
+        after: Box<Position>,
     },
 }
 
@@ -241,10 +241,10 @@ pub(crate) fn seal(
     let farthest = position.wal.map_or(HEADER_SIZE, |wal| wal.offset).saturating_add(limit);
     let (after, last) = match look(source, position, author)? {
         Look::Clean(after) => (after, None),
-        Look::New(new) if new.after.wal.map_or(0, |wal| wal.offset) <= farthest => {
+        Look::New(new) if !new.partial && new.after.wal.map_or(0, |wal| wal.offset) <= farthest => {
             let bytes = new.shipment.encode()?;
             spool.add(new.after.txid, &bytes)?;
-            (new.after, Some((new.after, bytes)))
+            (new.after, Some(Box::new((new.after, bytes))))
         }
         Look::New(_) | Look::Unproved | Look::Broken(_) => return Ok(Seal::NotNow),
     };
@@ -252,5 +252,5 @@ pub(crate) fn seal(
     if complete && source.wal_size()? > CUT_SIZE {
         source.cut(barrier)?;
     }
-    Ok(Seal::Done { last, after })
+    Ok(Seal::Done { last, after: Box::new(after) })
 }

@@ -197,11 +197,10 @@ impl<'a> Session<'a> {
                 Look::New(capture) => {
                     self.last_shipped = Some(Instant::now());
                     let partial = capture.partial;
-                    self.ship(*capture).await?;
-                    if partial {
-                        continue;
+                    if self.ship(*capture).await? && !partial {
+                        return Ok(());
                     }
-                    return Ok(());
+                    continue;
                 }
                 Look::Unproved => Break::NoPosition,
                 Look::Broken(why) => why,
@@ -366,15 +365,20 @@ impl<'a> Session<'a> {
     }
 
     /// Ships a capture and moves the position behind it. The same bytes are offered until the vault has them, so that
-    /// an answer that got lost is found to be our own (I2).
-    async fn ship(&mut self, capture: Capture) -> Result<(), Error> {
+    /// an answer that got lost is found to be our own (I2). `false` when the WAL was restarted under the capture, which
+    /// is then of no use.
+    async fn ship(&mut self, capture: Capture) -> Result<bool, Error> {
         let Capture { shipment, after, .. } = capture;
         let shipment = Arc::new(shipment);
         let mut backoff = BACKOFF.0;
         loop {
             let key = self.log_key(after.txid);
             match ship::ship(self.engine.vault(), &key, shipment.clone(), self.engine.options().jobs).await {
-                Ok(()) => return self.arrive(after).await,
+                Ok(()) => {
+                    self.arrive(after).await?;
+                    return Ok(true);
+                }
+                Err(Error::Restarted) => return Ok(false),
                 Err(error) => self.wait_after(error, &mut backoff).await?,
             }
         }
@@ -403,9 +407,9 @@ impl<'a> Session<'a> {
                     tracing::debug!(database = %self.engine.name(), attempt, "the WAL can't be emptied now")
                 }
                 Seal::Done { last, after } => {
-                    (self.position, self.emptied) = (Some(after), Some(after));
-                    return match last {
-                        Some((last, bytes)) => self.ship_sealed(last, after, bytes).await,
+                    (self.position, self.emptied) = (Some(*after), Some(*after));
+                    return match last.map(|last| *last) {
+                        Some((last, bytes)) => self.ship_sealed(last, *after, bytes).await,
                         None => Ok(()),
                     };
                 }
