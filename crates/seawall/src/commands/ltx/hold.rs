@@ -6,6 +6,9 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, FileControl, OpenFlags};
 use seawall_core::{Failure, Kind};
+use seawall_ltx::file::FileError;
+
+use super::failure;
 
 /// How long to wait for a writer that keeps readers out.
 const BUSY: Duration = Duration::from_secs(10);
@@ -26,6 +29,10 @@ impl Hold {
         // Where nothing can be written, a reader may still be let in.
         let held = opened.or_else(|first| begin(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(|_| first));
         held.map(|connection| Some(Self(connection))).map_err(|error| {
+            if error.sqlite_error_code() == Some(rusqlite::ErrorCode::NotADatabase) {
+                let error = FileError::Database { path: path.to_owned(), what: "SQLite says that it is no database" };
+                return failure::plain(&error);
+            }
             Failure::new(
                 Kind::Unavailable,
                 "ltx.no-lock",
