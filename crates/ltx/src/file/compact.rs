@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use crate::file::error::{FileError, Result};
+use crate::file::flush::{self, Flusher};
 use crate::file::index::{Entries, LtxFile};
 use crate::file::replace::{Replacement, check_distinct};
 use crate::file::verify::{Verified, read};
@@ -38,7 +39,7 @@ pub fn compact(files: &[PathBuf], output: &Path, work: Work<'_>) -> Result<Verif
     let merge = Merge::new(&headers).map_err(blame)?;
     check_chain(&inputs).map_err(blame)?;
     let made = Replacement::create(output)?;
-    let verified = write(&inputs, merge, &made, work)?;
+    let verified = flush::along(&made.file, made.partial(), |flusher| write(&inputs, merge, &made, flusher, work))?;
     made.finish()?;
     Ok(verified)
 }
@@ -91,7 +92,7 @@ enum Part {
     Zeros(PageNo),
 }
 
-fn write(inputs: &[LtxFile], merge: Merge, made: &Replacement, work: Work<'_>) -> Result<Verified> {
+fn write(inputs: &[LtxFile], merge: Merge, made: &Replacement, flusher: &Flusher, work: Work<'_>) -> Result<Verified> {
     let header = *merge.header();
     let format = || FileError::format(made.partial());
     let put = |bytes: &[u8], at| made.file.write_all_at(bytes, at).map_err(FileError::io(made.partial()));
@@ -112,6 +113,7 @@ fn write(inputs: &[LtxFile], merge: Merge, made: &Replacement, work: Work<'_>) -
             let at = encoder.len();
             encoder.count(&batch).map_err(format())?;
             put(batch.frames(), at)?;
+            flusher.wrote(batch.frames().len());
             used.lock().unwrap_or_else(PoisonError::into_inner).push(batch);
             Ok(())
         },

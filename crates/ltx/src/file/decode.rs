@@ -8,7 +8,7 @@ use crate::file::error::{FileError, Result};
 use crate::file::index::LtxFile;
 use crate::file::replace::{Replacement, check_distinct};
 use crate::file::verify::{OpenPiece, Verified, read_keeping};
-use crate::file::{Work, apply, sequential};
+use crate::file::{Work, apply, flush, sequential};
 use crate::{Generation, PageHasher, PageNo, PageSize, Rolling};
 
 /// Makes the database that a snapshot of any generation holds. It replaces what is at `output` once the whole file
@@ -49,8 +49,14 @@ pub(super) fn into_file(
     }
     let clone = file.try_clone().map_err(FileError::io(path))?;
     let current = LtxFile::of(clone, path).and_then(|ltx| {
-        let put = |piece: OpenPiece<'_>| write_runs(&made.file, size, piece, made.partial());
-        let (summary, sum) = read_keeping(&ltx, work, rolling, true, put)?;
+        let (summary, sum) = flush::along(&made.file, made.partial(), |flusher| {
+            read_keeping(&ltx, work, rolling, true, |piece| {
+                let bytes = piece.pages.len();
+                write_runs(&made.file, size, piece, made.partial())?;
+                flusher.wrote(bytes);
+                Ok(())
+            })
+        })?;
         Ok((Verified { summary, len, generation: None }, sum))
     });
     match current {

@@ -11,6 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use crate::file::checksum::read;
 use crate::file::database::{Database, PIECE, pieces, sidecar};
 use crate::file::error::{FileError, Result};
+use crate::file::flush::{self, Flusher};
 use crate::file::replace::{Replacement, check_distinct};
 use crate::file::verify::Verified;
 use crate::file::wal::Wal;
@@ -51,7 +52,9 @@ pub fn encode(path: &Path, output: &Path, options: EncodeOptions, work: Work<'_>
         ..Header::new(head.page_size, commit, Txid(1), Txid(1))
     };
     let made = Replacement::create(output)?;
-    let verified = write(&database, wal.as_ref(), header, &made, work)?;
+    let verified = flush::along(&made.file, made.partial(), |flusher| {
+        write(&database, wal.as_ref(), header, &made, flusher, work)
+    })?;
     if wal.is_some_and(|wal| !wal.unchanged().unwrap_or(false)) {
         return Err(FileError::Changed { path: sidecar(path, "-wal") });
     }
@@ -89,6 +92,7 @@ fn write(
     wal: Option<&Wal>,
     header: Header,
     made: &Replacement,
+    flusher: &Flusher,
     work: Work<'_>,
 ) -> Result<Verified> {
     let size = header.page_size;
@@ -119,6 +123,7 @@ fn write(
             encoder.count(&batch).map_err(format())?;
             sum.join(batch.rolling());
             put(batch.frames(), at)?;
+            flusher.wrote(batch.frames().len());
             used.lock().unwrap_or_else(PoisonError::into_inner).push(batch);
             Ok(())
         },

@@ -23,6 +23,7 @@ mod decode;
 mod diff;
 mod encode;
 mod error;
+mod flush;
 mod index;
 mod journal;
 mod ordered;
