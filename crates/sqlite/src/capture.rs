@@ -68,10 +68,13 @@ pub(crate) fn look(source: &mut Source, position: Position, author: Author) -> R
         Verdict::Base(why) => return Ok(Look::Broken(why)),
     };
     let Some(header) = observed.header else { return Ok(Look::Clean(position)) };
-    let scan = source.scan(&header, Scan::new(offset, chain), CAPTURE_LIMIT)?;
-    // The read lock stood before the scan began. If the generation is still the same at its end, nothing in it was
-    // lost, and none can be from now on.
-    let held = position.held || scan.bytes() < CAPTURE_LIMIT && same_generation(source, &header)?;
+    if source.is_published(header.salts, offset)? == Some(false) {
+        return Ok(Look::Broken(Break::WalRewound));
+    }
+    let (scan, complete) = source.scan(&header, Scan::new(offset, chain), CAPTURE_LIMIT)?;
+    // The read lock stood before the scan began. If everything that is committed was read and the generation is still
+    // the same, nothing in it was lost, and none can be from now on.
+    let held = position.held || complete && same_generation(source, &header)?;
     if scan.is_empty() {
         let wal = Some(WalPosition { salts: header.salts, offset, chain: Some(chain) });
         return Ok(Look::Clean(Position { held, wal, file: Some(source.identity()), ..position }));
@@ -189,10 +192,10 @@ impl Base {
 pub(crate) fn prepare_base(source: &mut Source, txid: Txid, author: Author, not_before: Moment) -> Result<Base, Error> {
     source.check_identity()?;
     let page_size = source.page_size();
-    let (range, set) = match source.wal_header()? {
+    let (range, set) = match source.live_header()? {
         Some(header) => {
-            let scan = source.scan(&header, Scan::new(HEADER_SIZE, header.chain), u64::MAX)?;
-            if !same_generation(source, &header)? {
+            let (scan, complete) = source.scan(&header, Scan::new(HEADER_SIZE, header.chain), u64::MAX)?;
+            if !complete || !same_generation(source, &header)? {
                 return Err(Error::Restarted);
             }
             let range = WalRange { start: HEADER_SIZE, end: scan.end, header, chain: scan.chain };
@@ -241,13 +244,17 @@ pub(crate) fn seal(
     let farthest = position.wal.map_or(HEADER_SIZE, |wal| wal.offset).saturating_add(limit);
     let (after, last) = match look(source, position, author)? {
         Look::Clean(after) => (after, None),
-        Look::New(new) if !new.partial && new.after.wal.map_or(0, |wal| wal.offset) <= farthest => {
+        Look::New(new) if !new.partial && new.after.held && new.after.wal.map_or(0, |wal| wal.offset) <= farthest => {
             let bytes = new.shipment.encode()?;
             spool.add(new.after.txid, &bytes)?;
             (new.after, Some(Box::new((new.after, bytes))))
         }
         Look::New(_) | Look::Unproved | Look::Broken(_) => return Ok(Seal::NotNow),
     };
+    if !after.held {
+        // Something was not seen: nothing may be let go.
+        return Ok(Seal::NotNow);
+    }
     let complete = source.checkpoint_under(&barrier)?;
     if complete && source.wal_size()? > CUT_SIZE {
         source.cut(barrier)?;

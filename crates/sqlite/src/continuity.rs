@@ -116,6 +116,17 @@ pub(crate) struct Captured {
     pub(crate) held: bool,
 }
 
+/// What stands in the WAL file where the next frame would be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// A frame with these salts.
+    Frame(Salts),
+    /// The file ends exactly there.
+    End,
+    /// The file ends elsewhere: it was cut, and what stood there is unknown.
+    Cut,
+}
+
 /// What is there now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Observed {
@@ -126,8 +137,8 @@ pub(crate) struct Observed {
     pub(crate) header: Option<WalHeader>,
     /// Salts and chain of the frame that ends at the captured offset, as far as the file reaches.
     pub(crate) frame: Option<(Salts, Chain)>,
-    /// Salts of the frame that begins there.
-    pub(crate) next: Option<Salts>,
+    /// What stands behind it.
+    pub(crate) next: Next,
 }
 
 /// Does the WAL go on from the captured place?
@@ -193,7 +204,12 @@ pub(crate) fn judge(captured: &Captured, now: &Observed) -> Verdict {
 fn restarted_once_behind(wal: &WalPosition, header: &WalHeader, now: &Observed) -> bool {
     let once = wal.salts.0.wrapping_add(1) == header.salts.0;
     let intact = wal.chain.is_some() && now.frame == wal.chain.map(|chain| (wal.salts, chain));
-    once && intact && now.next != Some(wal.salts)
+    let ended = match now.next {
+        Next::Frame(salts) => salts != wal.salts,
+        Next::End => true,
+        Next::Cut => false,
+    };
+    once && intact && ended
 }
 
 #[cfg(test)]
@@ -224,7 +240,8 @@ mod tests {
         let captured =
             Captured { wal: at(far, Some(END)), page_size: 4096, file: Some(FILE), state: None, held: false };
         let frame = Some((Salts(5, 99), END));
-        let now = Observed { file: FILE, state: state(1), page_size: 4096, header: Some(header(5)), frame, next: None };
+        let now =
+            Observed { file: FILE, state: state(1), page_size: 4096, header: Some(header(5)), frame, next: Next::End };
         let held = Captured { held: true, ..captured };
         let start = |salt| Verdict::Continue { offset: HEADER_SIZE, chain: Chain(salt, 1) };
         let cases = [
@@ -234,11 +251,23 @@ mod tests {
             ("page size", captured, Observed { page_size: 512, ..now }, Verdict::Base(Break::PageSize)),
             ("no WAL", captured, Observed { header: None, ..now }, Verdict::Base(Break::WalGone)),
             ("no WAL, held", held, Observed { header: None, ..now }, Verdict::Idle),
+            (
+                "restart, cut behind the place",
+                captured,
+                Observed { header: Some(header(6)), next: Next::Cut, ..now },
+                Verdict::Base(Break::WalRestarted),
+            ),
+            (
+                "restart, older frames behind",
+                captured,
+                Observed { header: Some(header(6)), next: Next::Frame(Salts(4, 99)), ..now },
+                start(6),
+            ),
             ("restart right behind", captured, Observed { header: Some(header(6)), ..now }, start(6)),
             (
                 "restart after more frames",
                 captured,
-                Observed { header: Some(header(6)), next: Some(Salts(5, 99)), ..now },
+                Observed { header: Some(header(6)), next: Next::Frame(Salts(5, 99)), ..now },
                 Verdict::Base(Break::WalRestarted),
             ),
             (

@@ -17,7 +17,7 @@ use crate::identity::Lineage;
 use crate::lock::{self, Locks};
 use crate::session::{Patience, Session};
 use crate::ship::blocking;
-use crate::source::KeptFile;
+use crate::source::{KeptFiles, resolved};
 use crate::state::{Facts, Position, Record};
 use crate::watch::Subscription;
 use crate::{Options, World, prove, read_state, restore, timeline};
@@ -42,7 +42,9 @@ pub struct Sqlite {
     vault: Vault,
     options: Options,
     world: World,
-    kept: Arc<Mutex<KeptFile>>,
+    kept: Arc<Mutex<KeptFiles>>,
+    /// The locks of the protection that is running.
+    locks: Arc<Mutex<Option<Locks>>>,
     told: Mutex<Told>,
 }
 
@@ -62,7 +64,7 @@ struct Told {
 impl Sqlite {
     /// A database (`options.path`) and the vault prefix that is its own. Does no I/O.
     pub fn new(vault: Vault, options: Options, world: World) -> Self {
-        Self { vault, options, world, kept: Arc::default(), told: Mutex::default() }
+        Self { vault, options, world, kept: Arc::default(), locks: Arc::default(), told: Mutex::default() }
     }
 
     pub(crate) fn vault(&self) -> &Vault {
@@ -89,14 +91,14 @@ impl Sqlite {
         }
     }
 
-    pub(crate) fn kept_file(&self) -> Arc<Mutex<KeptFile>> {
+    pub(crate) fn kept_files(&self) -> Arc<Mutex<KeptFiles>> {
         self.kept.clone()
     }
 
-    /// The database file and the state directory.
+    /// The database file behind all symbolic links, and the state directory.
     pub(crate) fn place(&self) -> Result<(PathBuf, PathBuf), Error> {
         match (&self.options.path, self.options.state_dir()) {
-            (Some(path), Some(state_dir)) => Ok((path.clone(), state_dir)),
+            (Some(path), Some(state_dir)) => Ok((resolved(path), state_dir)),
             _ => Err(Error::NoSource { vault: self.vault.url().to_owned() }),
         }
     }
@@ -132,7 +134,16 @@ impl Sqlite {
                 position: told.known.position,
             })
         };
-        if let Err(error) = blocking(move || record.save(&state_dir)).await {
+        let locks = self.locks.clone();
+        let save = move || {
+            record.save(&state_dir)?;
+            // The state directory may have been deleted under us, and the lock in it.
+            match &mut *locks.lock().unwrap_or_else(PoisonError::into_inner) {
+                Some(locks) => locks.renew(&state_dir),
+                None => Ok(()),
+            }
+        };
+        if let Err(error) = blocking(save).await {
             tracing::warn!(database = %self.name(), %error, "the state record could not be written");
         }
     }
@@ -161,7 +172,7 @@ impl Sqlite {
         }
     }
 
-    async fn take_locks(&self) -> Result<Locks, Error> {
+    async fn take_locks(&self) -> Result<LockGuard, Error> {
         let (path, state_dir) = self.place()?;
         let vault = self.vault.url().to_owned();
         let (locks, record) = blocking(move || {
@@ -170,7 +181,8 @@ impl Sqlite {
         })
         .await?;
         self.remember(record);
-        Ok(locks)
+        *self.locks.lock().unwrap_or_else(PoisonError::into_inner) = Some(locks);
+        Ok(LockGuard(self.locks.clone()))
     }
 
     async fn protect(&self, shutdown: &Shutdown) -> Result<(), Error> {
@@ -303,6 +315,15 @@ impl Sqlite {
             done = work => done.map_err(Failure::from),
             () = shutdown.immediate() => Err(Error::Interrupted.into()),
         }
+    }
+}
+
+/// Lets the locks go when the protection ends in any way.
+struct LockGuard(Arc<Mutex<Option<Locks>>>);
+
+impl Drop for LockGuard {
+    fn drop(&mut self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 }
 

@@ -27,8 +27,12 @@ pub(crate) enum Error {
     Vanished { path: PathBuf },
     #[error("{path}: another Seawall holds {what}")]
     Locked { path: PathBuf, what: String },
+    #[error("{path}: it is not a folder that belongs to this user alone")]
+    UnsafeFolder { path: PathBuf },
     #[error("{key}: another writer has written this object")]
     Conflict { key: String },
+    #[error("{key}: an earlier attempt of our own got into the vault late")]
+    OwnObject { key: String },
     #[error("{vault}: nothing to restore")]
     NothingThere { vault: String },
     #[error("{vault}: {target} can't be restored: {why}")]
@@ -37,7 +41,7 @@ pub(crate) enum Error {
     Corrupt { object: String, what: String },
     #[error("{path}: {what}")]
     TargetExists { path: PathBuf, what: &'static str },
-    #[error("{path}: the WAL grew past {limit} bytes while the vault was away")]
+    #[error("{path}: the WAL grew by more than {limit} bytes because the vault is away or too slow")]
     GaveUp { path: PathBuf, limit: u64 },
     #[error("{vault}: no database was named")]
     NoSource { vault: String },
@@ -136,6 +140,12 @@ impl Error {
                 &path.display(),
                 "stop the other process, or give this database another vault and state directory",
             ),
+            Error::UnsafeFolder { path } => fail(
+                Kind::Denied,
+                "sqlite.unsafe-folder",
+                &path.display(),
+                "remove it, or set TMPDIR to a folder that only this user can write to",
+            ),
             Error::Conflict { key } => fail(
                 Kind::Conflict,
                 "sqlite.two-writers",
@@ -143,6 +153,9 @@ impl Error {
                 "make sure that only one Seawall or Litestream writes to this vault prefix, then start this one again: \
                  it will begin with a full base",
             ),
+            Error::OwnObject { key } => {
+                fail(Kind::Unavailable, "sqlite.own-object", key, "nothing: it is found and continued by itself")
+            }
             Error::NothingThere { vault } => fail(
                 Kind::NotFound,
                 "sqlite.nothing-there",
@@ -166,7 +179,7 @@ impl Error {
                 Kind::Unavailable,
                 "sqlite.gave-up",
                 &path.display(),
-                "bring the vault back: protection begins anew with a full base, and the timeline shows the hole",
+                "bring the vault back or raise wal-limit: protection goes on by itself, and the timeline shows a hole if there is one",
             ),
             Error::NoSource { vault } => {
                 fail(Kind::Usage, "sqlite.no-source", vault, "name the database as well as the vault")

@@ -5,19 +5,20 @@
 //! way. Writers on other hosts are caught by create-only objects.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 
 use crate::error::Error;
+use crate::identity::FileIdentity;
 
 /// Both locks, held until dropped.
 #[derive(Debug)]
 pub(crate) struct Locks {
-    _state: File,
+    state: File,
     _vault: Option<File>,
 }
 
@@ -29,9 +30,21 @@ impl Locks {
         // A vault in memory is this process's own.
         let vault_lock = match vault.strip_prefix("memory:") {
             Some(_) => None,
-            None => Some(lock(&vault_lock(vault))?.ok_or_else(|| held(format!("the vault {vault}")))?),
+            None => Some(lock(&vault_lock(vault)?)?.ok_or_else(|| held(format!("the vault {vault}")))?),
         };
-        Ok(Self { _state: state, _vault: vault_lock })
+        Ok(Self { state, _vault: vault_lock })
+    }
+
+    /// Takes the lock in the state directory again if it was deleted there.
+    pub(crate) fn renew(&mut self, state_dir: &Path) -> Result<(), Error> {
+        let path = state_lock(state_dir);
+        let ours = FileIdentity::of(&self.state.metadata().map_err(Error::io(&path))?);
+        if fs::metadata(&path).is_ok_and(|there| FileIdentity::of(&there) == ours) {
+            return Ok(());
+        }
+        let what = "the state directory of this database, which was made anew".to_owned();
+        self.state = lock(&path)?.ok_or(Error::Locked { path, what })?;
+        Ok(())
     }
 }
 
@@ -57,10 +70,17 @@ fn state_lock(state_dir: &Path) -> PathBuf {
     state_dir.join("lock")
 }
 
-fn vault_lock(vault: &str) -> PathBuf {
+/// In a folder of the user's own: the temporary folder belongs to everyone, and what another user put there is not used.
+fn vault_lock(vault: &str) -> Result<PathBuf, Error> {
     let user = rustix::process::geteuid().as_raw();
+    let folder = std::env::temp_dir().join(format!("seawall-{user}"));
+    private_dir(&folder)?;
+    let found = fs::symlink_metadata(&folder).map_err(Error::io(&folder))?;
+    if !found.is_dir() || found.uid() != user || found.mode() & 0o077 != 0 {
+        return Err(Error::UnsafeFolder { path: folder });
+    }
     let name = seawall_ltx::crc64(vault.as_bytes());
-    std::env::temp_dir().join(format!("seawall-{user}")).join(format!("{name:016x}.lock"))
+    Ok(folder.join(format!("{name:016x}.lock")))
 }
 
 fn lock(path: &Path) -> Result<Option<File>, Error> {
@@ -68,16 +88,14 @@ fn lock(path: &Path) -> Result<Option<File>, Error> {
         private_dir(parent)?;
     }
     let open = || -> io::Result<Option<File>> {
-        let mut file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path)?;
+        let mut options = OpenOptions::new();
+        options.create(true).truncate(false).write(true).mode(0o600);
+        let file = options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed()).open(path)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(Errno::WOULDBLOCK) => return Ok(None),
-            Err(e) => return Err(e.into()),
+            Ok(()) => Ok(Some(file)),
+            Err(Errno::WOULDBLOCK) => Ok(None),
+            Err(e) => Err(e.into()),
         }
-        // The process id is for people who look; the lock itself is the system's.
-        file.set_len(0)?;
-        writeln!(file, "{}", std::process::id())?;
-        Ok(Some(file))
     };
     open().map_err(Error::io(path))
 }

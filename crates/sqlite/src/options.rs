@@ -70,16 +70,18 @@ pub struct World {
 impl World {
     /// The machine's own clock and randomness, with `watcher`.
     pub fn real(watcher: Option<Watcher>) -> Self {
-        let random = || {
-            let mut bytes = [0; 8];
-            // Without the system's randomness a lineage from the clock is still unique enough to be safe: two
-            // writers with equal lineages are told apart by their objects' bytes.
-            match getrandom::fill(&mut bytes) {
-                Ok(()) => u64::from_ne_bytes(bytes),
-                Err(_) => SystemClock.now().as_millis().unsigned_abs().wrapping_mul(0x9e37_79b9_7f4a_7c15),
-            }
-        };
-        Self { clock: Arc::new(SystemClock), random: Arc::new(random), watcher }
+        Self { clock: Arc::new(SystemClock), random: Arc::new(system_random), watcher }
+    }
+}
+
+/// A random number from the system.
+pub(crate) fn system_random() -> u64 {
+    let mut bytes = [0; 8];
+    // Without the system's randomness a number from the clock is still unique enough to be safe: two writers with
+    // equal lineages are told apart by their objects' bytes.
+    match getrandom::fill(&mut bytes) {
+        Ok(()) => u64::from_ne_bytes(bytes),
+        Err(_) => SystemClock.now().as_millis().unsigned_abs().wrapping_mul(0x9e37_79b9_7f4a_7c15),
     }
 }
 

@@ -23,21 +23,25 @@ pub(crate) enum NoPlan {
 ///
 /// The newest complete copy is the start; from there each step takes the object that reaches farthest (among equals
 /// the smallest), which gives the fewest objects: every object that reaches past a gap from an older copy also
-/// reaches past it from a newer one.
+/// reaches past it from a newer one. One sort and one sweep, whatever the number of objects.
 pub(crate) fn plan(files: &[Stored], target: Txid) -> Result<Vec<Stored>, NoPlan> {
     let base = files
         .iter()
         .filter(|file| file.min.0 == 1 && file.max <= target)
         .max_by_key(|file| (file.max, file.level))
         .ok_or(NoPlan::NoBase)?;
+    let mut rest: Vec<&Stored> = files.iter().filter(|file| file.max > base.max && file.max <= target).collect();
+    rest.sort_unstable_by_key(|file| file.min);
+    let mut rest = rest.into_iter().peekable();
     let mut chain = vec![*base];
     let mut reached = base.max;
+    let mut best: Option<&Stored> = None;
     while reached < target {
-        let next = files
-            .iter()
-            .filter(|file| file.min.0 <= reached.0.saturating_add(1) && file.max > reached && file.max <= target)
-            .max_by_key(|file| (file.max, std::cmp::Reverse(file.size), file.level));
-        let Some(next) = next else {
+        while let Some(file) = rest.next_if(|file| file.min.0 <= reached.0.saturating_add(1)) {
+            best =
+                best.into_iter().chain([file]).max_by_key(|file| (file.max, std::cmp::Reverse(file.size), file.level));
+        }
+        let Some(next) = best.filter(|file| file.max > reached) else {
             let swallowed = files.iter().filter(|file| file.min <= target && file.max > target);
             return Err(match swallowed.map(|file| file.max).min() {
                 Some(after) => NoPlan::NotAPoint { before: reached, after },

@@ -20,8 +20,9 @@ use tokio::task::JoinSet;
 use crate::error::Error;
 use crate::fetch::{self, Reading};
 use crate::layout::Stored;
+use crate::options::system_random;
 use crate::ship::blocking;
-use crate::source::sidecar;
+use crate::source::{resolved, sidecar};
 use crate::survey::read_header;
 use crate::target;
 
@@ -32,7 +33,8 @@ pub(crate) async fn restore(
     progress: Arc<dyn Progress>,
     jobs: usize,
 ) -> Result<Restored, Error> {
-    let output = request.output.clone();
+    // A link stays a link: the file behind it is replaced.
+    let output = resolved(&request.output);
     if !request.dry_run {
         let (output, force) = (output.clone(), request.force);
         blocking(move || check_target(&output, force)).await?;
@@ -98,9 +100,10 @@ struct Build {
 
 impl Build {
     fn create(output: &Path, header: &Header) -> Result<Self, Error> {
-        let partial = sidecar(output, &format!(".{}.tmp", std::process::id()));
+        // A name of its own, whoever else restores to the same place; and never what somebody else put there.
+        let partial = sidecar(output, &format!(".{:016x}.tmp", system_random()));
         let create = || -> io::Result<File> {
-            let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&partial)?;
+            let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&partial)?;
             file.set_len(u64::from(header.commit) * u64::from(header.page_size.get()))?;
             Ok(file)
         };
@@ -174,23 +177,40 @@ impl Build {
         self.file.sync_all().map_err(Error::io(&self.partial))?;
         check_integrity(&self.partial, integrity)?;
         check_target(&self.output, force)?;
-        let name = || -> io::Result<()> {
-            for stale in sidecars(&self.output) {
-                match fs::remove_file(&stale) {
-                    Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
-                    _ => {}
-                }
-            }
-            fs::rename(&self.partial, &self.output)?;
-            let parent = match self.output.parent() {
-                Some(parent) if !parent.as_os_str().is_empty() => parent,
-                _ => Path::new("."),
-            };
-            File::open(parent)?.sync_all()
-        };
-        name().map_err(Error::io(&self.output))?;
+        self.take_the_name().map_err(Error::io(&self.output))?;
         self.done = true;
         Ok(u64::from(self.commit) * u64::from(self.page_size.get()))
+    }
+}
+
+impl Build {
+    /// Gives the file its name. What stood beside the old file is moved away first, because SQLite would apply an old
+    /// WAL to the new file, and comes back if the name can't be taken.
+    fn take_the_name(&self) -> io::Result<()> {
+        let mut aside: Vec<(PathBuf, PathBuf)> = Vec::new();
+        let mut named = || -> io::Result<()> {
+            for stale in sidecars(&self.output) {
+                let away = sidecar(&stale, &format!(".{:016x}.tmp", system_random()));
+                match fs::rename(&stale, &away) {
+                    Ok(()) => aside.push((stale, away)),
+                    Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+                    Err(e) => return Err(e),
+                }
+            }
+            fs::rename(&self.partial, &self.output)
+        };
+        if let Err(error) = named() {
+            for (stale, away) in aside {
+                fs::rename(away, stale)?;
+            }
+            return Err(error);
+        }
+        let parent = self.output.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        File::open(parent)?.sync_all()?;
+        for (_, away) in aside {
+            fs::remove_file(away)?;
+        }
+        Ok(())
     }
 }
 

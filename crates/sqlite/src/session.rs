@@ -34,6 +34,9 @@ const COMPARABLE: u64 = 64 << 20;
 const LOOK_ACTIVE: Duration = Duration::from_secs(55);
 const SILENT: Duration = Duration::from_secs(3600);
 
+/// How long to wait before looking again at a WAL that a writer is restarting.
+const RELOOK: Duration = Duration::from_millis(20);
+
 /// How often to check what a slow vault does to the WAL.
 const GROWTH_CHECK: Duration = Duration::from_secs(1);
 
@@ -58,8 +61,6 @@ pub(crate) struct Session<'a> {
     state_dir: PathBuf,
     spool: Spool,
     source: Arc<Mutex<Source>>,
-    /// Size of the WAL file when the session began: what was there before is not ours to answer for.
-    wal_at_first: u64,
     /// Everything up to here is captured and durable.
     position: Option<Position>,
     /// The position at which the WAL was emptied last: before another commit there is nothing to empty.
@@ -76,13 +77,9 @@ impl<'a> Session<'a> {
         patience: Patience,
     ) -> Result<Session<'a>, Error> {
         let (path, state_dir) = engine.place()?;
-        let (busy, kept) = (engine.options().busy_timeout, engine.kept_file());
-        let open = move || {
-            let mut source = Source::open(&path, busy, &mut kept.lock().unwrap_or_else(PoisonError::into_inner))?;
-            let wal_at_first = source.wal_size()?;
-            Ok((source, wal_at_first))
-        };
-        let (source, wal_at_first) = blocking(open).await?;
+        let (busy, kept) = (engine.options().busy_timeout, engine.kept_files());
+        let open = move || Source::open(&path, busy, &mut kept.lock().unwrap_or_else(PoisonError::into_inner));
+        let source = blocking(open).await?;
         let stamp = Stamp { lineage: Lineage::new(engine.random()), nonce: Nonce::new(engine.random()) };
         let mut session = Self {
             engine,
@@ -92,7 +89,6 @@ impl<'a> Session<'a> {
             spool: Spool::new(&state_dir),
             state_dir,
             source: Arc::new(Mutex::new(source)),
-            wal_at_first,
             position: None,
             emptied: None,
             last_shipped: None,
@@ -116,19 +112,22 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Ends once the WAL has grown past its limit because the vault is away or slow (I4).
+    /// Ends once the WAL has grown by its limit since this was called: what ships it is not fast enough (I4).
     fn wal_outgrown(&self) -> impl Future<Output = Error> + use<> {
         let (source, limit) = (self.source.clone(), self.engine.options().wal_limit);
-        let bound = self.wal_at_first.saturating_add(limit);
         let path = self.engine.place().map(|(path, _)| path).unwrap_or_default();
+        let size = move || {
+            let source = source.clone();
+            blocking(move || source.lock().unwrap_or_else(PoisonError::into_inner).wal_size())
+        };
         async move {
+            let mut first = None;
             loop {
-                sleep(GROWTH_CHECK).await;
-                let source = source.clone();
-                let size = blocking(move || source.lock().unwrap_or_else(PoisonError::into_inner).wal_size()).await;
-                match size {
-                    Ok(size) if size > bound => return Error::GaveUp { path, limit },
-                    Ok(_) => {}
+                match size().await {
+                    Ok(now) if now > first.get_or_insert(now).saturating_add(limit) => {
+                        return Error::GaveUp { path, limit };
+                    }
+                    Ok(_) => sleep(GROWTH_CHECK).await,
                     Err(error) => return error,
                 }
             }
@@ -308,17 +307,16 @@ impl<'a> Session<'a> {
     async fn ship_spool(&mut self, survey: Option<&Survey>) -> Result<bool, Error> {
         let spool = self.spool.clone();
         let waiting = blocking(move || spool.list()).await?;
-        let mut newest = survey.map(|survey| survey.remote.max);
+        let mut newest = survey.and_then(|survey| survey.newest.as_ref()).map(|(_, header)| *header);
         let mut shipped = false;
         for txid in waiting {
-            if newest.is_some() && next_txid(newest)? == txid {
-                let spool = self.spool.clone();
-                let bytes = blocking(move || spool.read(txid)).await?;
-                if let Ok(header) = Header::parse(&bytes) {
-                    let moment = Moment::from_millis(header.timestamp_ms);
-                    ship::put(self.engine.vault(), &self.log_key(txid), bytes, moment).await?;
-                    (newest, shipped) = (Some(txid), true);
-                }
+            let spool = self.spool.clone();
+            let bytes = blocking(move || spool.read(txid)).await?;
+            let header = Header::parse(&bytes).ok();
+            if let Some(header) = header.filter(|header| newest.is_some_and(|newest| continues(&newest, header))) {
+                let moment = Moment::from_millis(header.timestamp_ms);
+                ship::put(self.engine.vault(), &self.log_key(txid), bytes, moment).await?;
+                (newest, shipped) = (Some(header), true);
             }
             let spool = self.spool.clone();
             blocking(move || spool.remove(txid)).await?;
@@ -398,6 +396,7 @@ impl<'a> Session<'a> {
                 return Ok(());
             }
             self.on_source(Source::backfill).await?;
+            self.position = Some(Position { held: false, ..position });
             self.ship_all().await?;
             let Some(position) = self.position else { return Ok(()) };
             let (spool, author) = (self.spool.clone(), self.author());
@@ -448,8 +447,11 @@ impl<'a> Session<'a> {
     /// After a failure: waits and returns `Ok` where it makes sense to repeat, the failure otherwise.
     async fn wait_after(&mut self, error: Error, backoff: &mut Duration) -> Result<(), Error> {
         match error {
-            // The WAL is another one now, and can't become yet another: look again at once.
-            Error::Restarted => return Ok(()),
+            // The WAL is another one now, and can't become yet another: look again soon.
+            Error::Restarted => {
+                sleep(RELOOK).await;
+                return Ok(());
+            }
             Error::Vault(_) if self.patience == Patience::Protecting => {}
             _ => return Err(error),
         }
@@ -461,6 +463,18 @@ impl<'a> Session<'a> {
             () = self.shutdown.graceful(), if !self.shutdown.requested() => Ok(()),
         }
     }
+}
+
+/// Whether a spooled capture is the direct continuation of the vault's newest one: of the same history, at the next
+/// TXID, and from the place in the WAL where that one ends. Anything else belongs to another vault or another time.
+fn continues(newest: &Header, spooled: &Header) -> bool {
+    let lineage = |header: &Header| Stamp::read(header).map(|stamp| stamp.lineage);
+    let start = (spooled.wal_salt1, spooled.wal_salt2, spooled.wal_offset);
+    let end = (newest.wal_salt1, newest.wal_salt2, newest.wal_offset.saturating_add(newest.wal_size));
+    lineage(newest).is_some()
+        && lineage(newest) == lineage(spooled)
+        && newest.max_txid.next() == Some(spooled.min_txid)
+        && start == end
 }
 
 /// The newest point that is known to be in the vault or in the record.

@@ -10,11 +10,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::stream::{self, StreamExt};
 use seawall_core::Moment;
-use seawall_ltx::{Batch, Checksum, Encoder, Header};
+use seawall_ltx::{Batch, Checksum, Encoder, HEADER_SIZE, Header};
 use seawall_vault::{ObjectKey, Vault};
 use tokio::task::spawn_blocking;
 
 use crate::error::Error;
+use crate::identity::Stamp;
 use crate::pages::{self, PageSet, Place};
 use crate::source::PageReader;
 use crate::wal::Salts;
@@ -74,9 +75,10 @@ pub(crate) async fn ship(vault: &Vault, key: &ObjectKey, shipment: Arc<Shipment>
 
 /// Writes an object that is in memory; it is durable when this returns.
 pub(crate) async fn put(vault: &Vault, key: &ObjectKey, bytes: Vec<u8>, stamp: Moment) -> Result<(), Error> {
+    let writer = Header::parse(&bytes).ok().and_then(|header| Stamp::read(&header));
     match vault.create(key, Bytes::from(bytes), Some(stamp)).await {
         Ok(_fresh_or_our_own) => Ok(()),
-        Err(error) => Err(refused(vault, key, error)),
+        Err(error) => Err(refused(vault, key, error, writer).await),
     }
 }
 
@@ -92,7 +94,7 @@ async fn stream_out(vault: &Vault, key: &ObjectKey, shipment: &Shipment, jobs: u
     }
     match upload.finish().await {
         Ok(_fresh_or_our_own) => Ok(()),
-        Err(error) => Err(refused(vault, key, error)),
+        Err(error) => Err(refused(vault, key, error, Stamp::read(&shipment.header)).await),
     }
 }
 
@@ -130,11 +132,20 @@ async fn compress(reader: PageReader, places: Vec<Place>) -> Result<Batch, Error
     blocking(move || pages::compress(&reader, &places)).await
 }
 
-/// A refused create is another writer's object (I9); everything else stays what it is.
-fn refused(vault: &Vault, key: &ObjectKey, error: seawall_vault::Error) -> Error {
-    match error {
-        seawall_vault::Error::AlreadyExists { .. } => Error::Conflict { key: vault.object(key) },
-        error => error.into(),
+/// A refused create is another writer's object (I9), unless its stamp says that this run wrote it: an attempt whose
+/// answer got lost, and which was made anew with other content since. Every other error stays what it is.
+async fn refused(vault: &Vault, key: &ObjectKey, error: seawall_vault::Error, writer: Option<Stamp>) -> Error {
+    if !matches!(error, seawall_vault::Error::AlreadyExists { .. }) {
+        return error.into();
+    }
+    let object = vault.object(key);
+    match vault.read(key, Some(0..HEADER_SIZE as u64), HEADER_SIZE as u64).await {
+        Ok(head) => {
+            let found = Header::parse(&head).ok().and_then(|header| Stamp::read(&header));
+            let ours = found.zip(writer).is_some_and(|(found, writer)| found.nonce == writer.nonce);
+            if ours { Error::OwnObject { key: object } } else { Error::Conflict { key: object } }
+        }
+        Err(unread) => unread.into(),
     }
 }
 

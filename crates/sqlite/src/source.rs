@@ -7,7 +7,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,13 +17,13 @@ use rusqlite::{Connection, FileControl, OpenFlags};
 use seawall_core::Moment;
 use seawall_ltx::PageSize;
 
-use crate::continuity::Observed;
+use crate::continuity::{Next, Observed};
 use crate::error::Error;
 use crate::identity::{FileIdentity, FileState, WalPosition};
-use crate::wal::{FRAME_HEADER_SIZE, FrameHeader, HEADER_SIZE, Salts, Scan, WalHeader, frame_size};
+use crate::wal::{FRAME_HEADER_SIZE, FrameHeader, HEADER_SIZE, IndexHeader, Salts, Scan, WalHeader, frame_size};
 
 /// Bytes of WAL read at once; a scan holds one such buffer.
-const READ_SIZE: usize = 1 << 20;
+const READ_SIZE: u64 = 1 << 20;
 
 /// A database that is being protected.
 pub(crate) struct Source {
@@ -34,14 +34,23 @@ pub(crate) struct Source {
     reader: Connection,
     file: Arc<File>,
     wal: Option<Arc<File>>,
+    /// The wal-index, `-shm`, and which file it is.
+    index: Arc<File>,
+    index_identity: FileIdentity,
     identity: FileIdentity,
     page_size: PageSize,
 }
 
-/// The handle on a database file, kept from one [`Source`] of it to the next. Closing a handle while another one is
-/// in use would drop the other's locks, so a handle is closed only once its file is another one.
+/// Handles on a database file and its wal-index, kept from one [`Source`] of it to the next. Closing a handle while
+/// another one is in use would drop the other's locks, so a handle is closed only once its file is another one.
 #[derive(Debug, Default)]
-pub(crate) struct KeptFile(Option<(FileIdentity, Arc<File>)>);
+pub(crate) struct KeptFiles {
+    database: KeptFile,
+    index: KeptFile,
+}
+
+#[derive(Debug, Default)]
+struct KeptFile(Option<(FileIdentity, Arc<File>)>);
 
 impl KeptFile {
     /// The handle on the file under `path`: the kept one if it still is that file.
@@ -66,47 +75,30 @@ impl KeptFile {
 
 impl Source {
     /// Opens a database, puts it into WAL mode if it isn't, and takes the read lock.
-    pub(crate) fn open(path: &Path, busy_timeout: Duration, kept: &mut KeptFile) -> Result<Self, Error> {
-        let (identity, file) = kept.open(path)?;
+    pub(crate) fn open(path: &Path, busy_timeout: Duration, kept: &mut KeptFiles) -> Result<Self, Error> {
+        let (identity, file) = kept.database.open(path)?;
         let page_size = check_is_database(path, &file)?;
         let reader = connect(path, busy_timeout)?;
+        enter_wal_mode(path, &reader)?;
+        pin(path, &reader)?;
+        let (index_identity, index) = kept.index.open(&sidecar(path, "-shm"))?;
+        let size = reader.query_row("PRAGMA page_size", [], |row| row.get::<_, u32>(0));
+        let page_size = PageSize::new(size.map_err(Error::sqlite(path))?).unwrap_or(page_size);
         let mut source = Self {
             wal_path: sidecar(path, "-wal"),
             path: path.to_owned(),
             busy_timeout,
             reader,
-            identity,
             file,
             wal: None,
+            index,
+            index_identity,
+            identity,
             page_size,
         };
-        source.enter_wal_mode()?;
-        source.pin(&source.reader)?;
-        let size = source.reader.query_row("PRAGMA page_size", [], |row| row.get::<_, u32>(0));
-        source.page_size = PageSize::new(size.map_err(Error::sqlite(path))?).unwrap_or(page_size);
+        source.wal()?;
         source.check_identity()?;
         Ok(source)
-    }
-
-    fn enter_wal_mode(&self) -> Result<(), Error> {
-        let mode = |sql: &str| {
-            self.reader.query_row(sql, [], |row| row.get::<_, String>(0)).map_err(Error::sqlite(&self.path))
-        };
-        if mode("PRAGMA journal_mode")?.eq_ignore_ascii_case("wal")
-            || mode("PRAGMA journal_mode=wal")?.eq_ignore_ascii_case("wal")
-        {
-            return Ok(());
-        }
-        Err(Error::NotADatabase { path: self.path.clone(), what: "the database can't be put into WAL mode" })
-    }
-
-    /// Begins a read transaction that really reads: from now on no other process can restart or cut the WAL.
-    fn pin(&self, connection: &Connection) -> Result<(), Error> {
-        connection.execute_batch("BEGIN; SELECT 1 FROM sqlite_schema LIMIT 1").map_err(Error::sqlite(&self.path))
-    }
-
-    fn unpin(&self, connection: &Connection) -> Result<(), Error> {
-        connection.execute_batch("COMMIT").map_err(Error::sqlite(&self.path))
     }
 
     /// The page size in bytes.
@@ -119,23 +111,32 @@ impl Source {
         self.identity
     }
 
-    /// Fails when another file, or none, stands under the path now.
+    /// Fails when another file, or none, stands under the path of the database, its WAL or its wal-index. SQLite
+    /// deletes neither of the two while we are connected; where somebody else did, our read lock holds nothing.
     pub(crate) fn check_identity(&self) -> Result<(), Error> {
-        match std::fs::metadata(&self.path) {
-            Ok(now) if FileIdentity::of(&now) == self.identity => Ok(()),
-            Ok(_) => Err(Error::Vanished { path: self.path.clone() }),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Err(Error::Vanished { path: self.path.clone() }),
-            Err(e) => Err(Error::io(&self.path)(e)),
+        self.check_file(&self.path, self.identity)?;
+        self.check_file(&sidecar(&self.path, "-shm"), self.index_identity)?;
+        match &self.wal {
+            Some(wal) => {
+                let identity = FileIdentity::of(&wal.metadata().map_err(Error::io(&self.wal_path))?);
+                self.check_file(&self.wal_path, identity)
+            }
+            None => Ok(()),
         }
     }
 
-    /// The open WAL, opened anew when its file was deleted behind our back.
+    fn check_file(&self, path: &Path, expected: FileIdentity) -> Result<(), Error> {
+        match std::fs::metadata(path) {
+            Ok(now) if FileIdentity::of(&now) == expected => Ok(()),
+            Ok(_) => Err(Error::Vanished { path: path.to_owned() }),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Err(Error::Vanished { path: path.to_owned() }),
+            Err(e) => Err(Error::io(path)(e)),
+        }
+    }
+
+    /// The open WAL.
     fn wal(&mut self) -> Result<Option<&Arc<File>>, Error> {
-        let stale = match &self.wal {
-            Some(file) => file.metadata().map_err(Error::io(&self.wal_path))?.nlink() == 0,
-            None => true,
-        };
-        if stale {
+        if self.wal.is_none() {
             self.wal = match File::open(&self.wal_path) {
                 Ok(file) => Some(Arc::new(file)),
                 Err(e) if e.kind() == io::ErrorKind::NotFound => None,
@@ -143,6 +144,16 @@ impl Source {
             };
         }
         Ok(self.wal.as_ref())
+    }
+
+    /// What the wal-index says is committed, by its header.
+    ///
+    /// Frames behind its end are no commits, even if they look like some: a writer that was killed before it published
+    /// its commit leaves them, and the next one overwrites them. `None` while a writer is changing the header.
+    fn published(&self) -> Result<Option<IndexHeader>, Error> {
+        let mut bytes = [0; 2 * IndexHeader::SIZE];
+        let length = read_up_to(&self.index, &mut bytes, 0).map_err(Error::io(&self.path))?;
+        Ok(IndexHeader::parse(&bytes[..length]))
     }
 
     /// Size of the WAL file in bytes: its high-water mark, not what is live in it.
@@ -166,13 +177,17 @@ impl Source {
     /// The facts about the place that was captured last.
     pub(crate) fn observe(&mut self, captured: Option<&WalPosition>) -> Result<Observed, Error> {
         let header = self.wal_header()?;
-        let (mut frame, mut next) = (None, None);
+        let (mut frame, mut next) = (None, Next::Cut);
         if let Some(wal) = captured {
-            let size = frame_size(self.page_size.get());
-            if wal.offset >= HEADER_SIZE + size {
+            let (size, length) = (frame_size(self.page_size.get()), self.wal_size()?);
+            if wal.offset >= HEADER_SIZE + size && wal.offset <= length {
                 frame = self.frame_header(wal.offset - size)?;
             }
-            next = self.frame_header(wal.offset)?;
+            next = match self.frame_header(wal.offset)? {
+                Some(next) => Next::Frame(next.salts),
+                None if length == wal.offset => Next::End,
+                None => Next::Cut,
+            };
         }
         Ok(Observed {
             file: self.identity,
@@ -180,7 +195,7 @@ impl Source {
             page_size: self.page_size.get(),
             header,
             frame: frame.map(|frame| (frame.salts, frame.chain)),
-            next: next.map(|next| next.salts),
+            next,
         })
     }
 
@@ -201,23 +216,44 @@ impl Source {
         Ok(FrameHeader::parse(&bytes[..length]))
     }
 
-    /// Reads committed frames on from a proved place, until the log ends or `limit` bytes are committed.
-    pub(crate) fn scan(&mut self, header: &WalHeader, mut scan: Scan, limit: u64) -> Result<Scan, Error> {
+    /// Reads committed frames on from a proved place, until the log ends or `limit` bytes are committed. Answers
+    /// whether it came to the end of what is committed.
+    pub(crate) fn scan(&mut self, header: &WalHeader, mut scan: Scan, limit: u64) -> Result<(Scan, bool), Error> {
+        let Some(published) = self.published()?.filter(|index| index.salts == header.salts) else {
+            // A writer is at it: there is nothing to be had yet, and nothing can be said of the end.
+            return Ok((scan, false));
+        };
         let path = self.wal_path.clone();
-        let Some(file) = self.wal()? else { return Ok(scan) };
-        let frame = header.frame_size() as usize;
+        let Some(file) = self.wal()? else { return Ok((scan, false)) };
+        let frame = header.frame_size();
+        let end = HEADER_SIZE + u64::from(published.frames) * frame;
         let whole = (READ_SIZE / frame).max(1) * frame;
-        let mut buffer = Vec::new();
         // Most scans find a few frames: begin small.
-        let mut want = (16 * frame).min(whole);
+        let (mut want, mut buffer) = (whole.min(16 * frame), Vec::new());
         loop {
-            buffer.resize(want, 0);
+            let rest = end.saturating_sub(scan.wants());
+            buffer.resize(usize::try_from(want.min(rest)).unwrap_or(0), 0);
             let length = read_up_to(file, &mut buffer, scan.wants()).map_err(Error::io(&path))?;
-            if !scan.take(header, &buffer[..length], limit) || length < want {
-                return Ok(scan);
+            if length == 0 || !scan.take(header, &buffer[..length], limit) || length < buffer.len() {
+                let complete = scan.end == end;
+                return Ok((scan, complete));
             }
             want = whole;
         }
+    }
+
+    /// The WAL's header, if there are committed frames in it by the wal-index. An application's checkpoint can begin a
+    /// new generation in the index alone, whose header gets into the file with its first frame.
+    pub(crate) fn live_header(&mut self) -> Result<Option<WalHeader>, Error> {
+        let empty = self.published()?.is_some_and(|index| index.frames == 0);
+        if empty { Ok(None) } else { self.wal_header() }
+    }
+
+    /// Whether the wal-index counts at least the frames up to `offset` of the generation with these salts as
+    /// committed. `None` when it can't be told now.
+    pub(crate) fn is_published(&self, salts: Salts, offset: u64) -> Result<Option<bool>, Error> {
+        let end = |index: IndexHeader| HEADER_SIZE + u64::from(index.frames) * frame_size(self.page_size.get());
+        Ok(self.published()?.filter(|index| index.salts == salts).map(|index| end(index) >= offset))
     }
 
     /// A handle for reading pages on other threads. It may outlive the source, and is then of no use.
@@ -249,13 +285,14 @@ impl Source {
     /// Copies what is committed into the database file as far as possible without holding anybody up.
     ///
     /// The read lock moves forward to the present end first, with a second one standing in meanwhile so that the WAL
-    /// stays pinned throughout: our old lock would otherwise stop the copying where it stands.
+    /// stays pinned: our old lock would otherwise stop the copying where it stands. Should somebody copy everything
+    /// just then, the new lock doesn't pin what was not captured yet: the position is not `held` after this.
     pub(crate) fn backfill(&mut self) -> Result<(), Error> {
         let second = connect(&self.path, self.busy_timeout)?;
-        self.pin(&second)?;
-        self.unpin(&self.reader)?;
-        self.pin(&self.reader)?;
-        self.unpin(&second)?;
+        pin(&self.path, &second)?;
+        unpin(&self.path, &self.reader)?;
+        pin(&self.path, &self.reader)?;
+        unpin(&self.path, &second)?;
         checkpoint(&second, "PASSIVE").map_err(Error::sqlite(&self.path))?;
         Ok(())
     }
@@ -275,9 +312,9 @@ impl Source {
     /// captured: the next commit starts a new generation. The read lock stands again before this returns. Answers
     /// whether everything was copied; otherwise the WAL stays pinned and goes on as it is.
     pub(crate) fn checkpoint_under(&mut self, _barrier: &Barrier) -> Result<bool, Error> {
-        self.unpin(&self.reader)?;
+        unpin(&self.path, &self.reader)?;
         let done = checkpoint(&self.reader, "PASSIVE");
-        self.pin(&self.reader)?;
+        pin(&self.path, &self.reader)?;
         done.map(|done| done.complete()).map_err(Error::sqlite(&self.path))
     }
 
@@ -346,6 +383,38 @@ impl Barrier {
     fn lift(self, path: &Path) -> Result<Connection, Error> {
         self.connection.execute_batch("ROLLBACK").map_err(Error::sqlite(path))?;
         Ok(self.connection)
+    }
+}
+
+fn enter_wal_mode(path: &Path, connection: &Connection) -> Result<(), Error> {
+    let mode = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, String>(0)).map_err(Error::sqlite(path));
+    if mode("PRAGMA journal_mode")?.eq_ignore_ascii_case("wal")
+        || mode("PRAGMA journal_mode=wal")?.eq_ignore_ascii_case("wal")
+    {
+        return Ok(());
+    }
+    Err(Error::NotADatabase { path: path.to_owned(), what: "the database can't be put into WAL mode" })
+}
+
+/// Begins a read transaction that really reads: from now on no other process can restart or cut the WAL.
+fn pin(path: &Path, connection: &Connection) -> Result<(), Error> {
+    connection.execute_batch("BEGIN; SELECT 1 FROM sqlite_schema LIMIT 1").map_err(Error::sqlite(path))
+}
+
+fn unpin(path: &Path, connection: &Connection) -> Result<(), Error> {
+    connection.execute_batch("COMMIT").map_err(Error::sqlite(path))
+}
+
+/// The path behind all symbolic links: SQLite resolves them, and puts the WAL beside the real file. A file that doesn't
+/// exist yet keeps its name in its resolved folder.
+pub(crate) fn resolved(path: &Path) -> PathBuf {
+    if let Ok(real) = std::fs::canonicalize(path) {
+        return real;
+    }
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    match (std::fs::canonicalize(parent), path.file_name()) {
+        (Ok(real), Some(name)) => real.join(name),
+        _ => path.to_owned(),
     }
 }
 

@@ -5,6 +5,7 @@
 
 use std::fs;
 use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use seawall_core::{Failure, LastError, Moment, Phase, Point, Status};
@@ -15,8 +16,8 @@ use crate::continuity::{Captured, Remembered};
 use crate::error::Error;
 use crate::identity::{FileIdentity, FileState, Lineage, WalPosition};
 use crate::lock;
-use crate::source::sidecar;
-use crate::wal::{Chain, FrameHeader, HEADER_SIZE, Salts, WalHeader, frame_size};
+use crate::source::{resolved, sidecar};
+use crate::wal::{Chain, HEADER_SIZE, Salts, Scan, WalHeader};
 
 /// Everything up to here is in the vault, or synced in the spool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -150,6 +151,7 @@ impl Record {
     /// loses nothing.
     pub(crate) fn save(&self, state_dir: &Path) -> Result<(), Error> {
         let path = path(state_dir);
+        lock::private_dir(state_dir)?;
         let write = || -> io::Result<()> {
             let partial = path.with_extension("tmp");
             lock::private_file(&partial)?.write_all(&serde_json::to_vec_pretty(self)?)?;
@@ -192,8 +194,10 @@ fn path(state_dir: &Path) -> PathBuf {
     state_dir.join("state.json")
 }
 
-/// The state directory that a database has if none is set: `.<file>-seawall` beside it.
+/// The state directory that a database has if none is set: `.<file>-seawall` beside it. Reads symbolic links, so that
+/// all names of a database lead to one.
 pub fn default_state_dir(database: &Path) -> PathBuf {
+    let database = resolved(database);
     let mut name = std::ffi::OsString::from(".");
     name.push(database.file_name().unwrap_or_default());
     name.push("-seawall");
@@ -218,26 +222,27 @@ pub fn read_state(state_dir: &Path, now: Moment) -> Result<Status, Failure> {
     }
 }
 
-/// Bytes of WAL behind the position, by the salts of its frames alone: a display, not a proof. `None` when that
-/// can't be told, because the WAL was restarted.
+/// Committed bytes of WAL behind the position. `None` when that can't be told, because the WAL was restarted.
 fn unshipped(database: &Path, position: &Position) -> Option<u64> {
-    use std::os::unix::fs::FileExt;
     let file = fs::File::open(sidecar(database, "-wal")).ok()?;
     let mut header = [0; HEADER_SIZE as usize];
     file.read_exact_at(&mut header, 0).ok()?;
     let header = WalHeader::parse(&header)?;
-    let frame = frame_size(header.page_size);
-    let start = position.wal.filter(|wal| wal.salts == header.salts).map_or(HEADER_SIZE, |wal| wal.offset);
-    let is_live = |offset: u64| {
-        let mut bytes = [0; 24];
-        file.read_exact_at(&mut bytes, offset).is_ok()
-            && FrameHeader::parse(&bytes).is_some_and(|found| found.salts == header.salts)
+    let start = position.wal.filter(|wal| wal.salts == header.salts);
+    let mut scan = match start.map(|wal| (wal.offset, wal.chain)) {
+        Some((offset, Some(chain))) => Scan::new(offset, chain),
+        Some((_, None)) => return None,
+        None => Scan::new(HEADER_SIZE, header.chain),
     };
-    let mut end = start;
-    while is_live(end) {
-        end += frame;
+    let frame = usize::try_from(header.frame_size()).ok()?;
+    let mut buffer = vec![0; (1 << 20) / frame * frame];
+    loop {
+        let length = file.read_at(&mut buffer, scan.wants()).ok()?;
+        let whole = length / frame * frame;
+        if whole == 0 || !scan.take(&header, &buffer[..whole], u64::MAX) {
+            return Some(scan.bytes());
+        }
     }
-    Some(end - start)
 }
 
 #[cfg(test)]

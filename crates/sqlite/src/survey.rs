@@ -8,7 +8,7 @@ use crate::continuity::Remote;
 use crate::error::Error;
 use crate::identity::{Stamp, WalPosition};
 use crate::layout::{Level, Stored, level_prefix, parse_key};
-use crate::plan::latest;
+use crate::plan::stretches;
 
 /// All LTX files of a vault, level by level, each in the order of its names. The levels are listed at once.
 ///
@@ -61,13 +61,21 @@ pub(crate) async fn survey(vault: &Vault) -> Result<Option<Survey>, Error> {
     let Some(max) = files.iter().map(|file| file.max).max() else { return Ok(None) };
     let log = files.iter().filter(|file| file.level == Level::LOG).max_by_key(|file| file.max);
     let newest = match log {
-        Some(file) => Some((*file, read_header(vault, file).await?)),
+        Some(file) => match read_header(vault, file).await {
+            Ok(header) => Some((*file, header)),
+            // A damaged object tells nothing; a base behind it mends what can be mended.
+            Err(error @ (Error::Ltx { .. } | Error::Corrupt { .. })) => {
+                tracing::error!(%error, "the newest capture in the vault is damaged");
+                None
+            }
+            Err(error) => return Err(error),
+        },
         None => None,
     };
     let header = newest.as_ref().map(|(_, header)| header);
     let remote = Remote {
         max,
-        restorable: matches!(latest(&files), Ok(Some(_))),
+        restorable: stretches(&files).last().and_then(|points| points.last()) == Some(&max),
         log: log.map(|file| file.max),
         lineage: header.and_then(Stamp::read).map(|stamp| stamp.lineage),
         wal: header.and_then(WalPosition::after),

@@ -38,7 +38,8 @@ async fn at_moment(vault: &Vault, files: &[Stored], moment: Moment) -> Result<Op
     if files.is_empty() {
         return Ok(None);
     }
-    let points = stretches(files).concat();
+    let stretches = stretches(files);
+    let points = stretches.concat();
     // The first point behind the moment, by bisection: moments don't decrease within a vault (docs/formats.md).
     let (mut low, mut high) = (0, points.len());
     let mut exact = None;
@@ -60,9 +61,15 @@ async fn at_moment(vault: &Vault, files: &[Stored], moment: Moment) -> Result<Op
         };
         return Err(refuse(vault, &text, why, "see `seawall timeline` for what can be restored"));
     };
-    if let Some(next) = points.get(low).filter(|_| exact != Some(point)) {
-        let holes = holes::list(vault).await?;
-        check_hole(vault, &holes, &text, point, *next)?;
+    if exact != Some(point) {
+        if let Some(next) = points.get(low) {
+            check_hole(vault, &holes::list(vault).await?, &text, point, *next)?;
+        }
+        // Behind the last point of a stretch there is either nothing at all, or a gap.
+        let ends = stretches.iter().any(|points| points.last() == Some(&point));
+        if ends && files.iter().any(|file| file.max > point) {
+            return Err(unreachable(vault, &text, NoPlan::Gap { reached: point }));
+        }
     }
     plan(files, point).map(Some).map_err(|why| unreachable(vault, &text, why))
 }

@@ -129,6 +129,35 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
 
+/// What the wal-index says of the WAL: the header at the start of `-shm`, of which there are two copies.
+///
+/// Source: "WAL-Index Header" in <https://www.sqlite.org/walformat.html>. Numbers are in the machine's own order; the
+/// salts are the bytes of the WAL's header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct IndexHeader {
+    /// Number of committed frames.
+    pub(crate) frames: u32,
+    pub(crate) salts: Salts,
+}
+
+impl IndexHeader {
+    /// Size of one copy, in bytes.
+    pub(crate) const SIZE: usize = 48;
+
+    /// Reads both copies; `None` unless they are equal and in order, which they are not while a writer changes them.
+    pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
+        let copy = bytes.get(..Self::SIZE)?;
+        if bytes.get(Self::SIZE..2 * Self::SIZE)? != copy {
+            return None;
+        }
+        let native = |at: usize| Some(u32::from_ne_bytes(copy.get(at..at + 4)?.try_into().ok()?));
+        let order = if cfg!(target_endian = "big") { WordOrder::Big } else { WordOrder::Little };
+        let sum = Chain::default().over(order, &copy[..40]);
+        let in_order = native(0)? == 3_007_000 && copy[12] == 1 && sum == Chain(native(40)?, native(44)?);
+        in_order.then_some(Self { frames: native(16)?, salts: Salts(word(copy, 32)?, word(copy, 36)?) })
+    }
+}
+
 /// A page's newest version in a stretch of the WAL: eight bytes a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct PageVersion {

@@ -32,7 +32,8 @@ struct Shared {
 struct Folders {
     by_path: HashMap<PathBuf, Folder>,
     #[cfg(target_os = "linux")]
-    by_watch: HashMap<i32, PathBuf>,
+    /// One folder may have several names.
+    by_watch: HashMap<i32, Vec<PathBuf>>,
 }
 
 #[derive(Default)]
@@ -188,7 +189,7 @@ mod inotify {
                 | WatchFlags::MOVED_TO;
             match inotify::add_watch(events.get_ref(), folder, flags | WatchFlags::ONLYDIR) {
                 Ok(watch) if local => {
-                    folders.by_watch.insert(watch, folder.to_owned());
+                    folders.by_watch.entry(watch).or_default().push(folder.to_owned());
                     if let Some(entry) = folders.by_path.get_mut(folder) {
                         entry.watched = true;
                     }
@@ -204,13 +205,13 @@ mod inotify {
 
         pub(super) fn unwatch(&self, folders: &mut Folders, folder: &Path) {
             let Some(events) = &self.events else { return };
-            folders.by_watch.retain(|watch, path| {
-                if path != folder {
-                    return true;
+            folders.by_watch.retain(|watch, paths| {
+                paths.retain(|path| path != folder);
+                if paths.is_empty() {
+                    // Fails when the folder is gone, and with it the watch.
+                    let _gone_anyway = inotify::remove_watch(events.get_ref(), *watch);
                 }
-                // Fails when the folder is gone, and with it the watch.
-                let _gone_anyway = inotify::remove_watch(events.get_ref(), *watch);
-                false
+                !paths.is_empty()
             });
         }
 
@@ -228,17 +229,16 @@ mod inotify {
                     self.wake(|_, _| true);
                     continue;
                 }
-                let folder = self.lock().by_watch.get(&event.wd()).cloned();
-                let Some(folder) = folder else { continue };
+                let paths = self.lock().by_watch.get(&event.wd()).cloned().unwrap_or_default();
                 if event.events().contains(ReadFlags::IGNORED) {
                     // The folder was removed or unmounted: its databases are looked at, and polled by the sweep.
                     self.lock().by_watch.remove(&event.wd());
-                    self.wake(|path, _| path == folder);
+                    self.wake(|path, _| paths.iter().any(|gone| gone == path));
                     continue;
                 }
                 if let Some(file) = event.file_name() {
                     let file = OsStr::from_bytes(file.to_bytes());
-                    self.wake_one(&folder, file);
+                    paths.iter().for_each(|folder| self.wake_one(folder, file));
                 }
             }
         }

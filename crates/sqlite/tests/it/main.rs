@@ -4,5 +4,6 @@
 
 mod faults;
 mod histories_go_on;
+mod what_could_be_missed;
 mod what_is_committed_comes_back;
 mod world;
