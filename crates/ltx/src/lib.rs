@@ -11,7 +11,8 @@
 //! * files of older generations: [`Generation::detect`], [`decode_any`]
 //! * many files into one: [`Merge`], [`merge_all`]
 //! * single pages: [`Index`] and [`decode_frame`]
-//! * names and numbers: [`FileName`], [`Txid`], [`PageNo`], [`PageSize`], [`Checksum`]
+//! * names and numbers: [`FileName`], [`Txid`], [`PageNo`], [`PageSize`], [`Checksum`], [`Position`], [`Timestamp`]
+//! * whole files by their paths, on several threads: `file`, with the feature of that name
 
 mod batch;
 mod checksum;
@@ -28,6 +29,7 @@ mod legacy;
 mod lz4;
 mod merge;
 mod pagehash;
+mod position;
 mod sequence;
 mod shift;
 mod split;
@@ -47,6 +49,7 @@ pub use index::{Index, IndexEntry};
 pub use legacy::decode_any;
 pub use merge::{Merge, Source, merge_all};
 pub use pagehash::{PageHash, PageHasher};
+pub use position::{Position, Timestamp};
 pub use split::{Splitter, Summary};
 pub use text::{FileName, TextError};
 pub use types::{PageNo, PageSize, Txid};

@@ -22,6 +22,12 @@ pub enum TextError {
     /// Not a checksum.
     #[error("a checksum is 16 hexadecimal digits")]
     Checksum,
+    /// Not a position.
+    #[error("a position is a transaction id and a checksum with a slash between them")]
+    Position,
+    /// Not a moment.
+    #[error("a moment is written as in RFC 3339: 2006-01-02T15:04:05.000Z")]
+    Timestamp,
     /// Not the name of an LTX file.
     #[error("the name of an LTX file is two transaction ids of 16 lowercase hexadecimal digits: <min>-<max>.ltx")]
     FileName,

@@ -89,9 +89,9 @@ impl Head {
     }
 }
 
-/// Pages in pieces of about [`PIECE`] bytes: the first page of each and how many there are.
-pub(super) fn pieces(page_size: PageSize, pages: u32) -> impl Iterator<Item = (PageNo, u32)> + Send {
-    let step = u32::try_from(PIECE / page_size.bytes()).unwrap_or(1).max(1);
+/// Pages in pieces of about `bytes` bytes: the first page of each and how many there are.
+pub(super) fn pieces(page_size: PageSize, pages: u32, bytes: usize) -> impl Iterator<Item = (PageNo, u32)> + Send {
+    let step = u32::try_from(bytes / page_size.bytes()).unwrap_or(1).max(1);
     (0..pages).step_by(step as usize).map(move |at| (PageNo(at + 1), step.min(pages - at)))
 }
 

@@ -102,7 +102,7 @@ fn write(
     let mut encoder = Encoder::new(header, &mut start).map_err(format())?;
     put(&start, 0)?;
     let (used, mut sum) = (Mutex::new(Vec::<Batch>::new()), Rolling::new());
-    let mut pieces = pieces(size, header.commit);
+    let mut pieces = pieces(size, header.commit, PIECE);
     ordered::run(
         work.jobs,
         || Ok(pieces.next()),

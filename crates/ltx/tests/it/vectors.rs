@@ -1,6 +1,8 @@
 //! Names, numbers and checksums as the peers' library has them.
 
-use seawall_ltx::{Checksum, FileName, HeaderError, PageNo, PageSize, Rolling, Txid, crc64, page_checksum};
+use seawall_ltx::{
+    Checksum, FileName, HeaderError, PageNo, PageSize, Position, Rolling, Timestamp, Txid, crc64, page_checksum,
+};
 
 use crate::support::{golden_json, hex, size, text};
 
@@ -28,6 +30,34 @@ fn ids_and_checksums() {
         }
     }
     assert!("+000000000000001".parse::<Txid>().is_err());
+}
+
+#[test]
+fn positions() {
+    for case in golden_json("vectors.json")["parse_pos"].as_array().unwrap() {
+        let (input, parsed) = (text(case, "in"), text(case, "in").parse::<Position>());
+        // Any separator is taken there, a slash here.
+        let ours = case["err"].is_null() && input.as_bytes().get(16) == Some(&b'/');
+        assert_eq!(parsed.is_ok(), ours, "{case}");
+        if let Ok(position) = parsed {
+            assert_eq!(position.to_string(), text(case, "out"));
+        }
+    }
+}
+
+#[test]
+fn timestamps() {
+    for case in golden_json("vectors.json")["timestamps"].as_array().unwrap() {
+        if let Some(millis) = case["unix_ms_in"].as_i64() {
+            assert_eq!(Timestamp(millis).to_string(), text(case, "format"));
+            continue;
+        }
+        let parsed = text(case, "in").parse::<Timestamp>();
+        assert_eq!(parsed.is_ok(), case["err"].is_null(), "{case}");
+        if let Ok(time) = parsed {
+            assert_eq!((time.0, time.to_string().as_str()), (case["unix_ms"].as_i64().unwrap(), text(case, "format")));
+        }
+    }
 }
 
 #[test]
