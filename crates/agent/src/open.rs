@@ -57,7 +57,6 @@ impl Opener {
             wal_limit: database.wal_limit.unwrap_or(defaults.wal_limit),
             shutdown_timeout: database.shutdown_timeout.unwrap_or(defaults.shutdown_timeout),
             jobs: self.jobs,
-            ..defaults
         };
         self.engine(&database.vault, options).await
     }

@@ -1,13 +1,19 @@
 //! Signals of the operating system, turned into a [`Shutdown`].
 //!
-//! SIGTERM and SIGINT ask for a graceful stop; the second of either, whichever came first, for one at once.
+//! SIGTERM and SIGINT ask for a graceful stop; the second of either, whichever came first, for one at once, if it
+//! comes later than [`ECHO`].
 //! SIGHUP is ignored: a configuration is read once, at start, and a closed terminal is no reason to stop protecting.
 
 use std::io;
+use std::time::Duration;
 
 use seawall_core::Shutdown;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
+use tokio::time::Instant;
+
+/// Signals this soon after the first are the same request: `timeout`, for one, signals a process and then its group.
+const ECHO: Duration = Duration::from_millis(200);
 
 /// A signal that asks for an end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +58,13 @@ impl Signals {
         if !hold {
             shutdown.begin();
         }
-        let stop = self.next().await;
+        let first = Instant::now();
+        let stop = loop {
+            let stop = self.next().await;
+            if first.elapsed() >= ECHO {
+                break stop;
+            }
+        };
         tracing::warn!(signal = ?stop, "stopping at once");
         shutdown.abort();
     }

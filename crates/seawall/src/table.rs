@@ -16,6 +16,12 @@ pub(crate) fn table(heading: &[&str], rows: Vec<Vec<String>>, right: &[usize]) -
     table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
 }
 
+/// A number of things: `1 object`, `2 objects`.
+pub(crate) fn count(number: usize, thing: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {thing}{plural}")
+}
+
 /// A number of bytes as people read it, in powers of 1024.
 pub(crate) fn bytes(count: u64) -> String {
     const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];

@@ -70,12 +70,15 @@ fn render(restored: &Restored) -> String {
     let (output, point, read) = (output.display(), table::point(point), table::bytes(read));
     if !dry_run {
         let (size, span) = (table::bytes(*bytes), table::span(*duration_ms));
-        return format!("{output}: restored to {point}\n{size} from {} objects ({read}) in {span}\n", objects.len());
+        return format!(
+            "{output}: restored to {point}\n{size} from {} ({read}) in {span}\n",
+            table::count(objects.len(), "object")
+        );
     }
     let rows = objects.iter().map(|object| vec![object.key.clone(), table::bytes(object.bytes)]).collect();
-    let objects = objects.len();
+    let objects = table::count(objects.len(), "object");
     format!(
-        "{}\n{output}: would be restored to {point} from {objects} objects ({read}); nothing was written\n",
+        "{}\n{output}: would be restored to {point} from {objects} ({read}); nothing was written\n",
         table::table(&["object", "size"], rows, &[1])
     )
 }

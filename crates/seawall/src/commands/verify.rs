@@ -39,7 +39,11 @@ fn exit(verification: &Verification) -> Exit {
 
 fn render(vault: &str, verification: &Verification) -> String {
     let Verification { newest, objects, bytes, findings, .. } = verification;
-    let read = format!("{objects} objects ({}) read", table::bytes(*bytes));
+    let read = format!(
+        "{} ({}) read",
+        table::count(usize::try_from(*objects).unwrap_or(usize::MAX), "object"),
+        table::bytes(*bytes)
+    );
     let newest = newest
         .as_ref()
         .map_or("no point can be restored".to_owned(), |point| format!("newest point {}", table::point(point)));
@@ -50,7 +54,7 @@ fn render(vault: &str, verification: &Verification) -> String {
         |finding: &seawall_core::Finding| vec![finding.code.to_owned(), finding.object.clone(), finding.cause.clone()];
     let rows = findings.iter().map(row).collect();
     let table = table::table(&["code", "object", "what is wrong"], rows, &[]);
-    format!("{table}\n{vault}: {read}, {} things wrong, {newest}\n", findings.len())
+    format!("{table}\n{vault}: {read}, {} wrong, {newest}\n", table::count(findings.len(), "thing"))
 }
 
 #[cfg(test)]
