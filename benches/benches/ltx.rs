@@ -1,6 +1,8 @@
 //! The LTX crate: what `ltx.py` times as whole commands, piece by piece, on a database of SQLite's own making.
 //!
 //! `cargo bench -p seawall-benches --bench ltx`. Beside the peer: `python3 benches/ltx.py --a 'seawall ltx' --b ltx`.
+
+#![allow(clippy::disallowed_methods, reason = "tests and benches are an edge")]
 #![allow(missing_docs, clippy::unwrap_used, reason = "criterion's macros, and a bench reports by panicking")]
 
 use std::hint::black_box;

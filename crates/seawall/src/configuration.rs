@@ -1,5 +1,7 @@
 //! Which configuration a command uses, and reading it.
 
+#![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
+
 use std::io::ErrorKind;
 use std::path::Path;
 

@@ -1,5 +1,7 @@
 //! `docs/errors.md` lists exactly the codes that the sources have.
 
+#![allow(clippy::disallowed_methods, reason = "tests and benches are an edge")]
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;

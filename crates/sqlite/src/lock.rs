@@ -4,6 +4,8 @@
 //! folder, so that two databases can't be sent to one prefix. The system lets both go when the process ends in any
 //! way. Writers on other hosts are caught by create-only objects.
 
+#![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
+
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};

@@ -79,7 +79,9 @@ pub(crate) fn system_random() -> u64 {
     let mut bytes = [0; 8];
     // Without the system's randomness a number from the clock is still unique enough to be safe: two writers with
     // equal lineages are told apart by their objects' bytes.
-    match getrandom::fill(&mut bytes) {
+    #[expect(clippy::disallowed_methods, reason = "this is the edge where randomness enters")]
+    let filled = getrandom::fill(&mut bytes);
+    match filled {
         Ok(()) => u64::from_ne_bytes(bytes),
         Err(_) => SystemClock.now().as_millis().unsigned_abs().wrapping_mul(0x9e37_79b9_7f4a_7c15),
     }

@@ -4,6 +4,8 @@
 //! written once, at its place, and no index of pages is needed, only one bit for each. Once every page is there, older
 //! objects are not read at all. The file has a temporary name until everything is verified and synced (I8).
 
+#![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
+
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};

@@ -5,6 +5,8 @@
 //! the database file lives as long as the connection: closing any handle on it would drop this process's POSIX
 //! locks, SQLite's among them. Nothing of ours outlives the process: no table, no pragma but WAL mode (I10).
 
+#![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
+
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;

@@ -3,6 +3,8 @@
 //! Before the WAL is let go, the last frames of its generation are written here and synced (I1). A crash leaves whole
 //! files, which the next start ships first; a `.tmp` is half of one and is removed.
 
+#![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
+
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

@@ -3,6 +3,8 @@
 //! A small JSON file, replaced as a whole. It serves `seawall status` and makes a restart cheap. Losing it loses
 //! nothing: the position is derived again from the vault's newest object and the WAL.
 
+#![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
+
 use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;

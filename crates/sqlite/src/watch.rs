@@ -288,6 +288,7 @@ impl Shared {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "tests are an edge")]
 mod tests {
     use super::*;
 

@@ -1,5 +1,7 @@
 //! What a folder does beyond the suite: crashes' leftovers, modes, links, odd neighbours.
 
+#![allow(clippy::disallowed_methods, reason = "tests and benches are an edge")]
+
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 

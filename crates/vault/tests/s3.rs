@@ -1,5 +1,7 @@
 //! What S3 does beyond the suite: what its refusals become, and that nothing waits for ever.
 
+#![allow(clippy::disallowed_methods, reason = "tests and benches are an edge")]
+
 use std::path::Path;
 use std::time::Duration;
 

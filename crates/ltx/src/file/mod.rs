@@ -14,6 +14,8 @@
 //! * [`diff()`]: which pages differ
 //! * [`read_pages`]: the pages of one file, in order
 
+#![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
+
 mod apply;
 mod change;
 mod checksum;

@@ -1,4 +1,6 @@
 //! The crate from outside: the peers' own files, crafted defects, and round trips.
+
+#![allow(clippy::disallowed_methods, reason = "tests and benches are an edge")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod damage;

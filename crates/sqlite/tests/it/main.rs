@@ -1,5 +1,6 @@
 //! The engine against real databases: every test ends in a restored database compared with a recorded state.
 
+#![allow(clippy::disallowed_methods, reason = "tests and benches are an edge")]
 #![allow(missing_docs, reason = "tests speak by their names")]
 
 mod faults;

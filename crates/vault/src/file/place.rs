@@ -1,5 +1,7 @@
 //! Folders and what the file system knows about a file: modes, times, versions.
 
+#![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
+
 use std::fs::{DirBuilder, File, Metadata};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};

@@ -1,5 +1,7 @@
 //! Reading a file in large chunks, at disk speed.
 
+#![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
+
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;

@@ -1,5 +1,7 @@
 //! Writing a file so that it appears whole, once, and stays: the protocol is in the module above.
 
+#![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
+
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};

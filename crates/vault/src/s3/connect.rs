@@ -1,5 +1,7 @@
 //! From settings to a store: what is not said is decided here, by a pure function.
 
+#![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
+
 use std::fmt;
 use std::sync::Arc;
 

@@ -1,5 +1,7 @@
 //! One pool of connections for all vaults that share a policy: connections and TLS sessions cost more than requests.
 
+#![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,5 +1,7 @@
 //! Who asks: explicit keys, keys in files, the environment that the caller hands in, then the usual AWS ways.
 
+#![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
+
 use std::time::Duration;
 
 use reqsign_aws_v4::Credential;

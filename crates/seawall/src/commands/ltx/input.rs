@@ -2,6 +2,8 @@
 //!
 //! An object is fetched to a temporary file first, because everything that is done with files jumps about in them.
 
+#![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
+
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
