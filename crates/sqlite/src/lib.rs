@@ -9,6 +9,9 @@
 //! this point?), `target`, `fetch`, `restore`, `timeline`, `prove`. Decisions are pure and have table tests; what is written
 //! to disk and bucket is in `docs/formats.md`.
 
+#[doc(hidden)]
+pub mod fuzzing;
+
 mod capture;
 mod continuity;
 mod engine;
