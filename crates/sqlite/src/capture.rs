@@ -71,6 +71,10 @@ pub(crate) fn look(source: &mut Source, position: Position, author: Author) -> R
     if source.is_published(header.salts, offset)? == Some(false) {
         return Ok(Look::Broken(Break::WalRewound));
     }
+    if !position.held && source.is_left_behind(header.salts)? {
+        // How many of the frames in the file were commits nobody can tell any more.
+        return Ok(Look::Broken(Break::WalRestarted));
+    }
     let (scan, complete) = source.scan(&header, Scan::new(offset, chain), CAPTURE_LIMIT)?;
     // The read lock stood before the scan began. If everything that is committed was read and the generation is still
     // the same, nothing in it was lost, and none can be from now on.

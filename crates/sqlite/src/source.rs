@@ -27,6 +27,9 @@ use crate::wal::{FRAME_HEADER_SIZE, FrameHeader, HEADER_SIZE, IndexHeader, Salts
 /// Bytes of WAL read at once; a scan holds one such buffer.
 const READ_SIZE: u64 = 1 << 20;
 
+/// How often to read the wal-index's header before taking it for damaged.
+const PUBLISHED_ATTEMPTS: usize = 1000;
+
 /// A database that is being protected.
 pub(crate) struct Source {
     path: PathBuf,
@@ -153,6 +156,18 @@ impl Source {
     /// Frames behind its end are no commits, even if they look like some: a writer that was killed before it published
     /// its commit leaves them, and the next one overwrites them. `None` while a writer is changing the header.
     fn published(&self) -> Result<Option<IndexHeader>, Error> {
+        for _ in 0..PUBLISHED_ATTEMPTS {
+            let mut bytes = [0; 2 * IndexHeader::SIZE];
+            let length = read_up_to(&self.index, &mut bytes, 0).map_err(Error::io(&self.path))?;
+            if let Some(header) = IndexHeader::parse(&bytes[..length]) {
+                return Ok(Some(header));
+            }
+            // A writer is between the two copies, for a few instructions.
+            std::thread::yield_now();
+        }
+        // One that was killed there left them unequal: whoever reads next mends them.
+        let second = connect(&self.path, self.busy_timeout)?;
+        pin(&self.path, &second)?;
         let mut bytes = [0; 2 * IndexHeader::SIZE];
         let length = read_up_to(&self.index, &mut bytes, 0).map_err(Error::io(&self.path))?;
         Ok(IndexHeader::parse(&bytes[..length]))
@@ -249,6 +264,12 @@ impl Source {
     pub(crate) fn live_header(&mut self) -> Result<Option<WalHeader>, Error> {
         let empty = self.published()?.is_some_and(|index| index.frames == 0);
         if empty { Ok(None) } else { self.wal_header() }
+    }
+
+    /// Whether an application's checkpoint has begun a generation in the wal-index that has no frame yet, while the file
+    /// still shows the one with these salts.
+    pub(crate) fn is_left_behind(&self, salts: Salts) -> Result<bool, Error> {
+        Ok(self.published()?.is_some_and(|index| index.frames == 0 && index.salts != salts))
     }
 
     /// Whether the wal-index counts at least the frames up to `offset` of the generation with these salts as

@@ -36,9 +36,22 @@ async fn at_every_call_of_a_small_capture() {
     every_call(Work { prepare: |_| {}, protected: true, commit: |app| insert(app, 5, 100) }).await;
 }
 
+/// More than is made in memory.
+const STREAMED: Work = Work { prepare: |_| {}, protected: true, commit: |app| insert(app, 230, 20_000) };
+
 #[tokio::test(start_paused = true)]
-async fn at_every_call_of_a_streamed_capture() {
-    every_call(Work { prepare: |_| {}, protected: true, commit: |app| insert(app, 230, 20_000) }).await;
+async fn at_every_call_of_a_streamed_capture_that_fails() {
+    at_every_call(&STREAMED, &FAILURES).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_every_call_of_a_streamed_capture_that_is_answered_badly() {
+    at_every_call(&STREAMED, &BAD_ANSWERS).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_every_call_of_a_streamed_capture_that_ends_the_process() {
+    at_every_call(&STREAMED, &ENDS).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -50,21 +63,20 @@ async fn at_every_call_of_a_later_base() {
     every_call(Work { prepare: |app| insert(app, 20, 3000), protected: true, commit: restart }).await;
 }
 
+const FAILURES: [Fault; 3] = [Fault::Error, Fault::LostAnswer, Fault::BrokenStream];
+const BAD_ANSWERS: [Fault; 3] = [Fault::Duplicate, Fault::StaleList, Fault::Delay(Duration::from_secs(20))];
+const ENDS: [Fault; 3] = [Fault::Hang, Fault::Crash, Fault::CrashAfter];
+
 async fn every_call(work: Work) {
-    let faults = [
-        Fault::Error,
-        Fault::LostAnswer,
-        Fault::Duplicate,
-        Fault::StaleList,
-        Fault::Delay(Duration::from_secs(20)),
-        Fault::Hang,
-        Fault::BrokenStream,
-        Fault::Crash,
-        Fault::CrashAfter,
-    ];
-    for fault in &faults {
+    for faults in [&FAILURES, &BAD_ANSWERS, &ENDS] {
+        at_every_call(&work, faults).await;
+    }
+}
+
+async fn at_every_call(work: &Work, faults: &[Fault]) {
+    for fault in faults {
         let mut position = 0;
-        while one_fault(&work, fault.clone(), position).await {
+        while one_fault(work, fault.clone(), position).await {
             position += 1;
         }
         assert!(position >= 3, "only {position} calls");

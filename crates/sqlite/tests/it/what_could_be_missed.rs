@@ -124,6 +124,24 @@ async fn a_wal_that_was_cut_behind_the_captured_place() {
     assert_eq!(scene.restore(When::Latest).await.expect("restored"), content_of(&app));
 }
 
+/// An application's RESTART checkpoint begins a generation in the wal-index alone: the file still shows the old one, with
+/// commits that were never captured.
+#[tokio::test]
+async fn a_generation_that_ended_without_a_successor() {
+    let scene = Scene::new();
+    let app = scene.app();
+    app.execute_batch(SCHEMA).expect("schema");
+    insert(&app, 3, 100);
+    scene.point().await;
+    insert(&app, 3, 100);
+    app.execute_batch("PRAGMA wal_checkpoint(RESTART)").expect("checkpointed");
+    scene.point().await;
+    assert_eq!(scene.restore(When::Latest).await.expect("restored"), content_of(&app));
+    insert(&app, 3, 100);
+    scene.point().await;
+    assert_eq!(scene.restore(When::Latest).await.expect("restored"), content_of(&app));
+}
+
 /// What is spooled for one vault must not get into another.
 #[tokio::test]
 async fn a_spool_of_another_history() {
