@@ -24,6 +24,13 @@ pub(crate) struct Fetched {
     content: Option<Bytes>,
 }
 
+impl Fetched {
+    /// An object that is read as it comes.
+    pub(crate) fn streamed(file: Stored) -> Self {
+        Self { file, content: None }
+    }
+}
+
 /// Fetches objects in order, small ones ahead of their turn.
 pub(crate) fn ahead(vault: &Vault, files: Vec<Stored>) -> BoxStream<'static, Result<Fetched, (Stored, Error)>> {
     let vault = vault.clone();

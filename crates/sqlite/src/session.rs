@@ -238,7 +238,8 @@ impl<'a> Session<'a> {
         let record = blocking(move || Record::load(&state_dir)).await?;
         let remembered = record.and_then(|record| record.remembered(vault.url()));
         let mut survey = survey::survey(vault).await?;
-        if self.ship_spool(survey.as_ref()).await? {
+        let mended = self.pair_up(survey.as_ref()).await?;
+        if self.ship_spool(survey.as_ref()).await? || mended {
             survey = survey::survey(vault).await?;
         }
         let local = remembered.as_ref().map(|(facts, _)| facts);
@@ -303,6 +304,20 @@ impl<'a> Session<'a> {
         self.on_source(move |source| proof::chain_by_pages(source, wal, &header, &object)).await
     }
 
+    /// Makes the capture beside a complete copy that an earlier run didn't come to; answers whether it did. A copy that
+    /// is damaged is left alone: a base behind it follows.
+    async fn pair_up(&self, survey: Option<&Survey>) -> Result<bool, Error> {
+        let Some(copy) = survey.and_then(|survey| survey.unpaired) else { return Ok(false) };
+        match ship::pair_up(self.engine.vault(), copy, self.engine.options().jobs).await {
+            Ok(()) => Ok(true),
+            Err(error @ (Error::Ltx { .. } | Error::Corrupt { .. })) => {
+                tracing::error!(%error, "a complete copy in the vault is damaged");
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     /// Ships what an earlier run left in the spool, where it continues the vault; answers whether it did.
     async fn ship_spool(&mut self, survey: Option<&Survey>) -> Result<bool, Error> {
         let spool = self.spool.clone();
@@ -340,8 +355,8 @@ impl<'a> Session<'a> {
         self.arrive(seed.after).await
     }
 
-    /// A later base: a complete copy, and as a capture of all pages at the next TXID again, which is what counts. A TXID
-    /// at which only the copy got into the vault is never used again.
+    /// A later base: a complete copy, and as a capture of all pages at the next TXID again, which is what counts. After a
+    /// crash in between the next start makes the second from the first.
     async fn take_base(&mut self, newest: Txid, last: Option<Point>, why: Break) -> Result<(), Error> {
         self.tell(Phase::Base, None).await;
         self.stamp.lineage = Lineage::new(self.engine.random());

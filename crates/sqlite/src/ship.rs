@@ -10,14 +10,17 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::stream::{self, StreamExt};
 use seawall_core::Moment;
-use seawall_ltx::{Batch, Checksum, Encoder, HEADER_SIZE, Header};
-use seawall_vault::{ObjectKey, Vault};
+use seawall_ltx::{Batch, Checksum, Encoder, HEADER_SIZE, Header, compress_batch};
+use seawall_vault::{ObjectKey, Upload, Vault};
 use tokio::task::spawn_blocking;
 
 use crate::error::Error;
+use crate::fetch::{Fetched, Reading};
 use crate::identity::Stamp;
+use crate::layout::{Level, Stored, file_key};
 use crate::pages::{self, PageSet, Place};
 use crate::source::PageReader;
+use crate::survey::read_header;
 use crate::wal::Salts;
 
 /// Objects with at most this many bytes of pages are made in memory.
@@ -98,12 +101,7 @@ async fn stream_out(vault: &Vault, key: &ObjectKey, shipment: &Shipment, jobs: u
     }
 }
 
-async fn write_pages(
-    upload: &mut seawall_vault::Upload,
-    shipment: &Shipment,
-    jobs: usize,
-    object: &str,
-) -> Result<(), Error> {
+async fn write_pages(upload: &mut Upload, shipment: &Shipment, jobs: usize, object: &str) -> Result<(), Error> {
     let mut buffer = Vec::with_capacity(2 * CHUNK);
     let mut encoder = Encoder::new(shipment.header, &mut buffer).map_err(Error::ltx(object))?;
     let jobs_in_order = shipment.pages.batches().map(|places| compress(shipment.reader.clone(), places));
@@ -116,6 +114,36 @@ async fn write_pages(
         }
     }
     shipment.check_generation()?;
+    write_tail(upload, encoder, buffer, object).await
+}
+
+/// Makes the capture that belongs beside a complete copy, from the copy: the same pages and the same header, but for its
+/// first TXID. What the copy holds is verified on the way.
+pub(crate) async fn pair_up(vault: &Vault, copy: Stored, jobs: usize) -> Result<(), Error> {
+    let header = Header { min_txid: copy.max, ..read_header(vault, &copy).await? };
+    let key = file_key(vault.layout(), Level::LOG, copy.max, copy.max);
+    let object = vault.object(&key);
+    let mut upload = vault.upload(&key, Some(Moment::from_millis(header.timestamp_ms))).expecting(copy.size);
+    let mut reading = Reading::new(vault, Fetched::streamed(copy), jobs);
+    let mut buffer = Vec::with_capacity(2 * CHUNK);
+    let mut encoder = Encoder::new(header, &mut buffer).map_err(Error::ltx(&object))?;
+    while let Some(pages) = reading.next().await? {
+        let batch =
+            blocking(move || compress_batch(header.page_size, pages.pages()).map_err(Error::ltx("batch"))).await?;
+        encoder.append(&batch, &mut buffer).map_err(Error::ltx(&object))?;
+        if buffer.len() >= CHUNK {
+            upload.write(Bytes::from(std::mem::take(&mut buffer))).await?;
+        }
+    }
+    reading.finish()?;
+    write_tail(&mut upload, encoder, buffer, &object).await?;
+    match upload.finish().await {
+        Ok(_fresh_or_our_own) => Ok(()),
+        Err(error) => Err(refused(vault, &key, error, None).await),
+    }
+}
+
+async fn write_tail(upload: &mut Upload, encoder: Encoder, mut buffer: Vec<u8>, object: &str) -> Result<(), Error> {
     let mut tail = encoder.close(Checksum::NONE).map_err(Error::ltx(object))?;
     loop {
         let done = tail.write(&mut buffer).is_some();

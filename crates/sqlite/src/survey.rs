@@ -53,6 +53,8 @@ pub(crate) struct Survey {
     pub(crate) remote: Remote,
     /// The newest capture and its header.
     pub(crate) newest: Option<(Stored, Header)>,
+    /// A complete copy of a later state than the newest capture's: a crash came before the capture beside it.
+    pub(crate) unpaired: Option<Stored>,
 }
 
 /// Surveys a vault; `None` for an empty one.
@@ -80,7 +82,11 @@ pub(crate) async fn survey(vault: &Vault) -> Result<Option<Survey>, Error> {
         lineage: header.and_then(Stamp::read).map(|stamp| stamp.lineage),
         wal: header.and_then(WalPosition::after),
     };
-    Ok(Some(Survey { remote, newest }))
+    let unpaired = files
+        .iter()
+        .find(|file| file.level == Level::BASE && file.max == max && file.min.0 == 1)
+        .filter(|file| newest.is_some_and(|(log, _)| log.max < file.max));
+    Ok(Some(Survey { remote, newest, unpaired: unpaired.copied() }))
 }
 
 /// The TXID after `txid`; the first one after nothing.

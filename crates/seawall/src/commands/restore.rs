@@ -104,12 +104,12 @@ mod tests {
     fn for_people() {
         assert_eq!(
             render(&restored(false)),
-            "/x/back.db: restored to 2026-11-21T10:00:00.000Z (000000000000000a)\n8.0 KiB from 1 objects (2.0 KiB) in 40 ms\n"
+            "/x/back.db: restored to 2026-11-21T10:00:00.000Z (000000000000000a)\n8.0 KiB from 1 object (2.0 KiB) in 40 ms\n"
         );
         assert_eq!(
             render(&restored(true)),
             "object         size\n0000/a.ltx  2.0 KiB\n\n/x/back.db: would be restored to \
-             2026-11-21T10:00:00.000Z (000000000000000a) from 1 objects (2.0 KiB); nothing was written\n"
+             2026-11-21T10:00:00.000Z (000000000000000a) from 1 object (2.0 KiB); nothing was written\n"
         );
     }
 

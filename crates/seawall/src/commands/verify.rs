@@ -77,6 +77,6 @@ mod tests {
         assert_eq!(exit(&verification), Exit::Failed);
         let text = render("file:///v", &verification);
         assert!(text.contains("ltx.checksum  a       it differs"), "{text}");
-        assert!(text.contains("1 things wrong"), "{text}");
+        assert!(text.contains("1 thing wrong"), "{text}");
     }
 }
