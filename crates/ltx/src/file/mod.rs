@@ -52,7 +52,7 @@ pub use verify::{Verified, describe, verify};
 pub struct Work<'a> {
     /// Threads; the calling one is the first of them.
     pub jobs: NonZeroUsize,
-    /// Is told of bytes that are done, from any thread. Their sum is [`Work::total`]'s.
+    /// Is told of bytes that are done, from any thread. Their sum is the size of what is read.
     pub progress: &'a (dyn Fn(u64) + Sync),
 }
 
