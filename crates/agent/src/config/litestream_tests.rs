@@ -9,7 +9,7 @@ use crate::config::{Config, ConfigError, Surroundings};
 
 fn parse_with(text: &str, variables: &[(&str, &str)], expand: bool) -> Result<Config, ConfigError> {
     let environment = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    let surroundings = Surroundings { environment: &environment, directory: Path::new("/work"), pid: 42 };
+    let surroundings = Surroundings { environment: &environment, directory: Path::new("/srv"), pid: 42 };
     Config::parse(Path::new("/etc/litestream.yml"), text, &surroundings, expand)
 }
 
@@ -192,7 +192,7 @@ fn what_is_taken_has_its_effect() {
     assert_eq!(config.log_format, Some(crate::LogFormat::Json));
     assert!(config.exec.is_some());
     let [first, second, third] = config.databases.as_slice() else { panic!("{config:?}") };
-    assert_eq!(first.path, Path::new("/work/app.db"));
+    assert_eq!(first.path, Path::new("/srv/app.db"));
     assert_eq!(first.state_dir.as_deref(), Some(Path::new("/home/me/meta/seawall")));
     assert_eq!(first.busy_timeout, Some(Duration::from_secs(3)));
     assert_eq!(first.checkpoint_pages, Some(50));
@@ -215,10 +215,10 @@ fn what_is_taken_has_its_effect() {
 fn variables() {
     let text = "dbs:\n  - path: $DB\n    replica:\n      url: s3://b/${DB}-$PID\n";
     let config = parse_with(text, &[("DB", "x")], true).expect("a configuration");
-    assert_eq!(config.databases[0].path, Path::new("/work/x"));
+    assert_eq!(config.databases[0].path, Path::new("/srv/x"));
     assert_eq!(config.databases[0].vault.to_string(), "s3://b/x-42");
     let config = parse_with(text, &[("DB", "x")], false).expect("a configuration");
-    assert_eq!(config.databases[0].path, Path::new("/work/$DB"));
+    assert_eq!(config.databases[0].path, Path::new("/srv/$DB"));
     // A variable may hold a whole value with what YAML needs around it, as with Litestream.
     let text = "dbs:\n  - path: /a.db\n    replica: $REPLICA\n";
     let config = parse_with(text, &[("REPLICA", "{ path: /r }")], true).expect("a configuration");

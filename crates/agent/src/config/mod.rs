@@ -229,13 +229,13 @@ mod tests {
     #[test]
     fn paths_from_the_root() {
         for (path, expected) in [
-            ("app.db", "/work/app.db"),
-            ("./app.db", "/work/app.db"),
+            ("app.db", "/srv/app.db"),
+            ("./app.db", "/srv/app.db"),
             ("../data//app.db", "/data/app.db"),
             ("/data/./x/../app.db", "/data/app.db"),
             ("/../app.db", "/app.db"),
         ] {
-            assert_eq!(absolute(Path::new(path), Path::new("/work")), Path::new(expected), "{path}");
+            assert_eq!(absolute(Path::new(path), Path::new("/srv")), Path::new(expected), "{path}");
         }
     }
 

@@ -8,7 +8,7 @@ use crate::config::{ConfigError, Surroundings};
 fn parse(text: &str) -> Result<Config, ConfigError> {
     let variables = [("DATA", "/data"), ("KEY", "hush")].map(|(name, value)| (name.to_owned(), value.to_owned()));
     let environment = variables.into_iter().collect();
-    let surroundings = Surroundings { environment: &environment, directory: Path::new("/work"), pid: 42 };
+    let surroundings = Surroundings { environment: &environment, directory: Path::new("/srv"), pid: 42 };
     Config::parse(Path::new("/etc/seawall.yml"), text, &surroundings, true)
 }
 
