@@ -221,10 +221,7 @@ impl Sqlite {
             if since.elapsed() > REOPEN.1 {
                 backoff = REOPEN.0;
             }
-            tokio::select! {
-                () = sleep(backoff) => {}
-                () = shutdown.graceful() => {}
-            }
+            self.wait_for(shutdown, backoff).await;
             if matches!(error, Error::GaveUp { .. }) {
                 // The WAL is pinned again only once the vault answers.
                 while !shutdown.requested() && crate::survey::list(&self.vault).await.is_err() {

@@ -157,9 +157,7 @@ impl Source {
     /// its commit leaves them, and the next one overwrites them. `None` while a writer is changing the header.
     fn published(&self) -> Result<Option<IndexHeader>, Error> {
         for _ in 0..PUBLISHED_ATTEMPTS {
-            let mut bytes = [0; 2 * IndexHeader::SIZE];
-            let length = read_up_to(&self.index, &mut bytes, 0).map_err(Error::io(&self.path))?;
-            if let Some(header) = IndexHeader::parse(&bytes[..length]) {
+            if let Some(header) = self.index_header()? {
                 return Ok(Some(header));
             }
             // A writer is between the two copies, for a few instructions.
@@ -168,6 +166,10 @@ impl Source {
         // One that was killed there left them unequal: whoever reads next mends them.
         let second = connect(&self.path, self.busy_timeout)?;
         pin(&self.path, &second)?;
+        self.index_header()
+    }
+
+    fn index_header(&self) -> Result<Option<IndexHeader>, Error> {
         let mut bytes = [0; 2 * IndexHeader::SIZE];
         let length = read_up_to(&self.index, &mut bytes, 0).map_err(Error::io(&self.path))?;
         Ok(IndexHeader::parse(&bytes[..length]))
