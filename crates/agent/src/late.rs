@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use seawall_core::{
-    Clock as _, Description, Engine, Failure, Kind, LastError, Phase, Point, Progress, RestoreRequest, Restored,
-    Shutdown, Status, SystemClock, Timeline, Verification,
+    Clock as _, Description, Engine, Failure, Figures, Kind, LastError, Phase, Point, Progress, RestoreRequest,
+    Restored, Shutdown, Status, SystemClock, Timeline, Verification,
 };
 use tokio::sync::OnceCell;
 
@@ -101,9 +101,19 @@ impl<O: Open> Engine for Late<O> {
             protected: None,
             lag_bytes: 0,
             lag_ms: 0,
+            source_bytes: None,
+            log_bytes: None,
             error: self.error.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             at: SystemClock.now(),
         })
+    }
+
+    async fn sync(&self) -> Result<Point, Failure> {
+        self.engine().await?.sync().await
+    }
+
+    fn figures(&self) -> Figures {
+        self.engine.get().map(|engine| engine.figures()).unwrap_or_default()
     }
 
     async fn timeline(&self) -> Result<Timeline, Failure> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use seawall_core::{Clock as _, Description, Engine, Failure, Kind, Status, SystemClock};
-use seawall_sqlite::{Options, Sqlite, Watcher, World, default_state_dir, read_state};
+use seawall_sqlite::{Admission, Options, Sqlite, Watcher, World, default_state_dir, read_state};
 use seawall_vault::{Environment, Policy, Throttle, Vault, VaultUrl};
 
 use crate::config::DatabaseConfig;
@@ -21,13 +21,22 @@ pub struct Opener {
     policy: Policy,
     opened: AtomicU64,
     watcher: Option<Watcher>,
+    /// One for all, so that a thousand databases don't start at once.
+    admission: Admission,
     jobs: usize,
 }
 
 impl Opener {
     /// An opener that takes credentials from `environment` and lets one base or restore use `jobs` threads.
     pub fn new(environment: Environment, jobs: usize) -> Self {
-        Self { environment, policy: Policy::default(), opened: AtomicU64::new(0), watcher: None, jobs }
+        Self {
+            environment,
+            policy: Policy::default(),
+            opened: AtomicU64::new(0),
+            watcher: None,
+            admission: Admission::default(),
+            jobs,
+        }
     }
 
     /// Watches for changes with events from now on, and looks at every database each `sweep` as well. Must be called
@@ -88,7 +97,7 @@ impl Opener {
         let nth = self.opened.fetch_add(1, Ordering::Relaxed);
         let seed = self.policy.seed.wrapping_add(nth.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let vault = Vault::open(url, &self.environment, Policy { seed, ..self.policy.clone() }).await?;
-        Ok(Arc::new(Sqlite::new(vault, options, World::real(self.watcher.clone()))))
+        Ok(Arc::new(Sqlite::new(vault, options, World::real(self.watcher.clone(), self.admission.clone()))))
     }
 }
 

@@ -62,6 +62,10 @@ impl Engine for Stub {
         if self.act == Act::Work { Ok(self.point()) } else { self.failed() }
     }
 
+    async fn sync(&self) -> Result<Point, Failure> {
+        if self.act == Act::Work { Ok(self.point()) } else { self.failed() }
+    }
+
     async fn status(&self) -> Result<Status, Failure> {
         Ok(Status {
             name: self.name.clone(),
@@ -72,6 +76,8 @@ impl Engine for Stub {
             protected: Some(self.point()),
             lag_bytes: 0,
             lag_ms: 0,
+            source_bytes: None,
+            log_bytes: None,
             error: None,
             at: Moment::from_millis(1),
         })

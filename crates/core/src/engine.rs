@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde::Serialize;
 
-use crate::{Failure, Moment, Point, Progress, Shutdown, Status, Timeline, When};
+use crate::{Failure, Figures, Kind, Moment, Point, Progress, Shutdown, Status, Timeline, When};
 
 /// What a database is, for people.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -117,6 +117,18 @@ pub trait Engine: Send + Sync {
 
     /// Ships everything committed before the call and returns the point that holds it.
     async fn take_point(&self, shutdown: &Shutdown) -> Result<Point, Failure>;
+
+    /// Asks a running protection to ship now, without waiting until the next object is due. Returns the point that
+    /// holds everything that was committed before the call; how long that may take is for the caller to bound.
+    async fn sync(&self) -> Result<Point, Failure> {
+        let cause = "this engine ships by itself and can't be asked to";
+        Err(Failure::new(Kind::Refused, "agent.no-sync", self.describe().name, cause, "wait; see `seawall status`"))
+    }
+
+    /// What was done since the process began. From memory, at once.
+    fn figures(&self) -> Figures {
+        Figures::default()
+    }
 
     /// The state of the protection, from memory and the local state record; no request to the vault.
     async fn status(&self) -> Result<Status, Failure>;

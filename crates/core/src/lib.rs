@@ -7,6 +7,7 @@
 //!
 //! Nothing here does any I/O.
 
+mod activity;
 mod engine;
 mod failure;
 mod moment;
@@ -15,6 +16,7 @@ mod progress;
 mod shutdown;
 mod status;
 
+pub use activity::{Activity, Figures, LEVELS, Requests, Tally, Work};
 pub use engine::{Description, Engine, Finding, IntegrityCheck, PlannedObject, RestoreRequest, Restored, Verification};
 pub use failure::{Failure, Kind};
 pub use moment::{Clock, Moment, ParseMomentError, SystemClock, When, parse_duration};

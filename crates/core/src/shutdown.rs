@@ -16,6 +16,12 @@ impl Shutdown {
         Self::default()
     }
 
+    /// Signals of a part: what is asked of the whole is asked of it too, and not the other way round.
+    #[must_use]
+    pub fn child(&self) -> Self {
+        Self { graceful: self.graceful.child_token(), immediate: self.immediate.child_token() }
+    }
+
     /// Asks for a graceful stop.
     pub fn begin(&self) {
         self.graceful.cancel();
@@ -45,5 +51,21 @@ impl Shutdown {
     /// Returns once a stop at once is asked for.
     pub async fn immediate(&self) {
         self.immediate.cancelled().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_stops_alone_and_with_the_whole() {
+        let whole = Shutdown::new();
+        let (one, two) = (whole.child(), whole.child());
+        one.abort();
+        assert!(one.requested() && one.aborted() && !two.requested() && !whole.requested());
+        whole.begin();
+        assert!(two.requested() && !two.aborted());
+        assert!(whole.child().requested(), "too late to begin");
     }
 }

@@ -59,6 +59,12 @@ pub struct Status {
     pub lag_bytes: u64,
     /// How long the oldest of them has been waiting, in milliseconds; 0 when there are none.
     pub lag_ms: u64,
+    /// Size of the database; `None` where it can't be told from here.
+    #[serde(default)]
+    pub source_bytes: Option<u64>,
+    /// Size of the database's own log, for SQLite its WAL file; `None` where it can't be told from here.
+    #[serde(default)]
+    pub log_bytes: Option<u64>,
     /// What went wrong last, until it goes well again.
     pub error: Option<LastError>,
     /// When this status was taken.

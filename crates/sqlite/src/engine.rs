@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use seawall_core::{
-    Description, Engine, Failure, Kind, LastError, Moment, Phase, Point, Progress, RestoreRequest, Restored, Shutdown,
-    Status, Timeline, Verification,
+    Activity, Description, Engine, Failure, Figures, Kind, LastError, Moment, Phase, Point, Progress, Requests,
+    RestoreRequest, Restored, Shutdown, Status, Timeline, Verification,
 };
 use seawall_vault::Vault;
+use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::error::Error;
@@ -20,7 +21,7 @@ use crate::ship::blocking;
 use crate::source::{KeptFiles, resolved};
 use crate::state::{Facts, Position, Record};
 use crate::watch::Subscription;
-use crate::{Options, World, prove, read_state, restore, timeline};
+use crate::{Admission, Options, World, prove, read_state, restore, timeline};
 
 /// How long to let a burst of writes settle before looking: a commit is several writes.
 const SETTLE: Duration = Duration::from_millis(2);
@@ -46,7 +47,14 @@ pub struct Sqlite {
     /// The locks of the protection that is running.
     locks: Arc<Mutex<Option<Locks>>>,
     told: Mutex<Told>,
+    asked: Arc<Mutex<Asked>>,
+    /// Someone asked to ship now.
+    hurry: Notify,
+    activity: Activity,
 }
+
+/// Those who asked to ship now, and wait for the point.
+type Asked = Vec<oneshot::Sender<Point>>;
 
 /// What is told about the protection.
 #[derive(Debug, Clone, Copy, Default)]
@@ -64,7 +72,26 @@ struct Told {
 impl Sqlite {
     /// A database (`options.path`) and the vault prefix that is its own. Does no I/O.
     pub fn new(vault: Vault, options: Options, world: World) -> Self {
-        Self { vault, options, world, kept: Arc::default(), locks: Arc::default(), told: Mutex::default() }
+        Self {
+            vault,
+            options,
+            world,
+            kept: Arc::default(),
+            locks: Arc::default(),
+            told: Mutex::default(),
+            asked: Arc::default(),
+            hurry: Notify::new(),
+            activity: Activity::default(),
+        }
+    }
+
+    /// Where what is done is counted.
+    pub(crate) fn activity(&self) -> &Activity {
+        &self.activity
+    }
+
+    pub(crate) fn admission(&self) -> &Admission {
+        &self.world.admission
     }
 
     pub(crate) fn vault(&self) -> &Vault {
@@ -182,7 +209,11 @@ impl Sqlite {
         .await?;
         self.remember(record);
         *self.locks.lock().unwrap_or_else(PoisonError::into_inner) = Some(locks);
-        Ok(LockGuard(self.locks.clone()))
+        Ok(LockGuard { locks: self.locks.clone(), asked: self.asked.clone() })
+    }
+
+    fn asked(&self) -> MutexGuard<'_, Asked> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn protect(&self, shutdown: &Shutdown) -> Result<(), Error> {
@@ -251,6 +282,7 @@ impl Sqlite {
         tokio::select! {
             () = changed => {}
             () = sleep(self.options.sync_interval), if polled => {}
+            () = self.hurry.notified() => {}
             () = shutdown.graceful() => {}
         }
     }
@@ -270,11 +302,20 @@ impl Sqlite {
                 return rest.await.unwrap_or(Err(Error::Interrupted));
             }
             self.wait(shutdown, subscription).await;
-            if session.is_behind(0).await? {
+            let behind = session.is_behind(0).await?;
+            self.activity.set_behind(behind);
+            if behind && self.asked().is_empty() {
                 self.wait_until_due(shutdown, &session).await?;
-                session.drain().await?;
-            } else if session.look_is_due() {
-                session.drain().await?;
+            } else if !behind && self.asked().is_empty() && !session.look_is_due() {
+                self.activity.skip();
+                continue;
+            }
+            let asked = std::mem::take(&mut *self.asked());
+            session.drain().await?;
+            self.activity.set_behind(false);
+            for (asked, point) in asked.into_iter().zip(std::iter::repeat(session.point())) {
+                // Whoever asked may not wait any more.
+                let _gone = point.map(|point| asked.send(point));
             }
         }
     }
@@ -286,6 +327,7 @@ impl Sqlite {
         while Instant::now() < due && !shutdown.requested() {
             tokio::select! {
                 () = sleep_until(due.min(Instant::now() + GLANCE)) => {}
+                () = self.hurry.notified() => return Ok(()),
                 () = shutdown.graceful() => {}
             }
             if session.is_behind(MUCH).await? {
@@ -293,6 +335,16 @@ impl Sqlite {
             }
         }
         Ok(())
+    }
+
+    fn not_running(&self) -> Failure {
+        Failure::new(
+            Kind::Unavailable,
+            "sqlite.not-running",
+            self.name(),
+            "the protection isn't running, or was interrupted while it shipped",
+            "start it, or ask again; `seawall status` says what is wrong",
+        )
     }
 
     async fn take_one_point(&self, shutdown: &Shutdown) -> Result<Point, Error> {
@@ -315,12 +367,16 @@ impl Sqlite {
     }
 }
 
-/// Lets the locks go when the protection ends in any way.
-struct LockGuard(Arc<Mutex<Option<Locks>>>);
+/// Lets the locks go when the protection ends in any way, and whoever still waits for a point.
+struct LockGuard {
+    locks: Arc<Mutex<Option<Locks>>>,
+    asked: Arc<Mutex<Asked>>,
+}
 
 impl Drop for LockGuard {
     fn drop(&mut self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.locks.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 }
 
@@ -343,6 +399,35 @@ impl Engine for Sqlite {
         Self::unless_aborted(shutdown, self.take_one_point(shutdown)).await
     }
 
+    async fn sync(&self) -> Result<Point, Failure> {
+        let (tell, told) = oneshot::channel();
+        {
+            let running = self.locks.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+            if !running {
+                return Err(self.not_running());
+            }
+            self.asked().push(tell);
+        }
+        self.hurry.notify_one();
+        told.await.map_err(|_| self.not_running())
+    }
+
+    fn figures(&self) -> Figures {
+        let counts = self.vault.counts();
+        self.activity.figures(Requests {
+            put: counts.put,
+            upload: counts.upload,
+            get: counts.get,
+            head: counts.head,
+            list: counts.list,
+            delete: counts.delete,
+            retries: counts.retries,
+            failures: counts.failures,
+            bytes_up: counts.bytes_up,
+            bytes_down: counts.bytes_down,
+        })
+    }
+
     async fn status(&self) -> Result<Status, Failure> {
         let (_, state_dir) = self.place()?;
         let now = self.now();
@@ -359,12 +444,20 @@ impl Engine for Sqlite {
 
     async fn restore(&self, request: &RestoreRequest, progress: Arc<dyn Progress>) -> Result<Restored, Failure> {
         let started = Instant::now();
-        let restored = restore::restore(&self.vault, request, progress, self.options.jobs).await?;
+        let restored = restore::restore(&self.vault, request, progress, self.options.jobs).await;
+        let restored = restored.inspect_err(|_| self.activity.restores.failed())?;
+        if !restored.dry_run {
+            self.activity.restores.done(restored.bytes, started.elapsed());
+        }
         let duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         Ok(Restored { duration_ms, ..restored })
     }
 
     async fn verify(&self, progress: Arc<dyn Progress>) -> Result<Verification, Failure> {
-        Ok(prove::verify(&self.vault, self.now(), progress, self.options.jobs).await?)
+        let started = Instant::now();
+        let verified = prove::verify(&self.vault, self.now(), progress, self.options.jobs).await;
+        let verified = verified.inspect_err(|_| self.activity.verifications.failed())?;
+        self.activity.verifications.done(verified.bytes, started.elapsed());
+        Ok(verified)
     }
 }

@@ -12,6 +12,7 @@
 #[doc(hidden)]
 pub mod fuzzing;
 
+mod admission;
 mod capture;
 mod continuity;
 mod engine;
@@ -38,6 +39,7 @@ mod timeline;
 mod wal;
 mod watch;
 
+pub use admission::Admission;
 pub use engine::Sqlite;
 pub use options::{Options, World};
 pub use state::{default_state_dir, read_state};

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use seawall_core::{Clock, SystemClock};
 
-use crate::Watcher;
+use crate::{Admission, Watcher};
 
 /// Settings of one database.
 #[derive(Debug, Clone)]
@@ -65,12 +65,14 @@ pub struct World {
     pub random: Arc<dyn Fn() -> u64 + Send + Sync>,
     /// Tells of changed files; without one the database is polled every `sync_interval`.
     pub watcher: Option<Watcher>,
+    /// How much may be done at a time; the databases of a process share one.
+    pub admission: Admission,
 }
 
 impl World {
-    /// The machine's own clock and randomness, with `watcher`.
-    pub fn real(watcher: Option<Watcher>) -> Self {
-        Self { clock: Arc::new(SystemClock), random: Arc::new(system_random), watcher }
+    /// The machine's own clock and randomness, with `watcher` and `admission`.
+    pub fn real(watcher: Option<Watcher>, admission: Admission) -> Self {
+        Self { clock: Arc::new(SystemClock), random: Arc::new(system_random), watcher, admission }
     }
 }
 

@@ -237,11 +237,13 @@ impl<'a> Session<'a> {
         let state_dir = self.state_dir.clone();
         let record = blocking(move || Record::load(&state_dir)).await?;
         let remembered = record.and_then(|record| record.remembered(vault.url()));
+        let turn = self.engine.admission().start().await;
         let mut survey = survey::survey(vault).await?;
         let mended = self.pair_up(survey.as_ref()).await?;
         if self.ship_spool(survey.as_ref()).await? || mended {
             survey = survey::survey(vault).await?;
         }
+        drop(turn);
         let local = remembered.as_ref().map(|(facts, _)| facts);
         match resume(local, survey.as_ref().map(|survey| &survey.remote)) {
             Resume::Base { txid: None, .. } => self.take_first_base().await,
@@ -346,10 +348,15 @@ impl<'a> Session<'a> {
     /// The first base: a complete copy 1-1, and an empty capture behind it.
     async fn take_first_base(&mut self) -> Result<(), Error> {
         self.tell(Phase::Base, None).await;
+        let engine = self.engine;
+        let _turn = engine.admission().base().await;
+        let began = Instant::now();
         let base = self.freeze(Txid(1), Moment::from_millis(i64::MIN)).await?;
         let (vault, jobs) = (self.engine.vault(), self.engine.options().jobs);
         let key = file_key(vault.layout(), Level::BASE, Txid(1), Txid(1));
-        ship::ship(vault, &key, Arc::new(base.shipment(Txid(1))), jobs).await?;
+        let copy = Arc::new(base.shipment(Txid(1)));
+        ship::ship(vault, &key, copy.clone(), jobs).await?;
+        engine.activity().bases.done(copy.pages.bytes(), began.elapsed());
         let seed = base.seed(next_txid(Some(Txid(1)))?);
         ship::ship(vault, &self.log_key(seed.after.txid), Arc::new(seed.shipment), jobs).await?;
         self.arrive(seed.after).await
@@ -363,12 +370,17 @@ impl<'a> Session<'a> {
         let txid = next_txid(Some(newest))?;
         tracing::warn!(database = %self.engine.name(), txid = %txid, reason = why.reason(), "taking a new base");
         let not_before = last.as_ref().map_or(Moment::from_millis(i64::MIN), |point| point.moment);
+        let engine = self.engine;
+        let _turn = engine.admission().base().await;
+        let began = Instant::now();
         let base = self.freeze(txid, not_before).await?;
         let (vault, jobs) = (self.engine.vault(), self.engine.options().jobs);
         holes::record(vault, last, txid, why, self.stamp).await?;
         let copy = file_key(vault.layout(), Level::BASE, Txid(1), txid);
         ship::ship(vault, &copy, Arc::new(base.shipment(Txid(1))), jobs).await?;
-        ship::ship(vault, &self.log_key(txid), Arc::new(base.shipment(txid)), jobs).await?;
+        let twin = Arc::new(base.shipment(txid));
+        ship::ship(vault, &self.log_key(txid), twin.clone(), jobs).await?;
+        engine.activity().bases.done(twin.pages.bytes(), began.elapsed());
         self.arrive(base.after).await
     }
 
@@ -383,11 +395,13 @@ impl<'a> Session<'a> {
     async fn ship(&mut self, capture: Capture) -> Result<bool, Error> {
         let Capture { shipment, after, .. } = capture;
         let shipment = Arc::new(shipment);
+        let began = Instant::now();
         let mut backoff = BACKOFF.0;
         loop {
             let key = self.log_key(after.txid);
             match ship::ship(self.engine.vault(), &key, shipment.clone(), self.engine.options().jobs).await {
                 Ok(()) => {
+                    self.engine.activity().captures.done(shipment.pages.bytes(), began.elapsed());
                     self.arrive(after).await?;
                     return Ok(true);
                 }
@@ -410,6 +424,7 @@ impl<'a> Session<'a> {
             if position.wal.is_none_or(|wal| wal.offset < threshold) || self.emptied == Some(position) {
                 return Ok(());
             }
+            let began = Instant::now();
             self.on_source(Source::backfill).await?;
             self.position = Some(Position { held: false, ..position });
             self.ship_all().await?;
@@ -421,6 +436,7 @@ impl<'a> Session<'a> {
                     tracing::debug!(database = %self.engine.name(), attempt, "the WAL can't be emptied now")
                 }
                 Seal::Done { last, after } => {
+                    self.engine.activity().checkpoints.done(position.wal.map_or(0, |wal| wal.offset), began.elapsed());
                     (self.position, self.emptied) = (Some(*after), Some(*after));
                     return match last.map(|last| *last) {
                         Some((last, bytes)) => self.ship_sealed(last, *after, bytes).await,
@@ -433,11 +449,13 @@ impl<'a> Session<'a> {
     }
 
     async fn ship_sealed(&mut self, after: Position, sealed: Position, bytes: Vec<u8>) -> Result<(), Error> {
+        let (began, size) = (Instant::now(), bytes.len() as u64);
         let mut backoff = BACKOFF.0;
         loop {
             let put = ship::put(self.engine.vault(), &self.log_key(after.txid), bytes.clone(), after.moment).await;
             match put {
                 Ok(()) => {
+                    self.engine.activity().captures.done(size, began.elapsed());
                     let (spool, txid) = (self.spool.clone(), after.txid);
                     blocking(move || spool.remove(txid)).await?;
                     return self.arrive(sealed).await;
@@ -470,6 +488,7 @@ impl<'a> Session<'a> {
             Error::Vault(_) if self.patience == Patience::Protecting => {}
             _ => return Err(error),
         }
+        self.engine.activity().captures.failed();
         self.tell(Phase::Failing, Some(&error)).await;
         let wait = jittered(*backoff, self.engine.random());
         *backoff = (*backoff * 2).min(BACKOFF.1);

@@ -186,10 +186,16 @@ impl Record {
             protected: position.map(|position| position.point()),
             lag_bytes,
             lag_ms: if lag_bytes == 0 { 0 } else { u64::try_from(now.since(since).as_millis()).unwrap_or(u64::MAX) },
+            source_bytes: size(&self.source),
+            log_bytes: size(&sidecar(&self.source, "-wal")),
             error: self.error.clone(),
             at: now,
         }
     }
+}
+
+fn size(file: &Path) -> Option<u64> {
+    fs::metadata(file).ok().map(|found| found.len())
 }
 
 fn path(state_dir: &Path) -> PathBuf {

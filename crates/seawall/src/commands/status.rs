@@ -121,6 +121,8 @@ fn unknown(path: &Path, failure: Failure, now: Moment) -> Status {
         protected: None,
         lag_bytes: 0,
         lag_ms: 0,
+        source_bytes: None,
+        log_bytes: None,
         error: Some(error),
         at: now,
     }
@@ -167,6 +169,8 @@ mod tests {
             protected: Some(Point { position: "00000000000000af".into(), moment: Moment::from_millis(1_000) }),
             lag_bytes: 2048,
             lag_ms: 1_500,
+            source_bytes: Some(8192),
+            log_bytes: Some(4152),
             error: Some(LastError {
                 code: "vault.unavailable".into(),
                 message: "file:///v: away".into(),

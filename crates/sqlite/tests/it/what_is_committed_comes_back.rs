@@ -121,3 +121,34 @@ async fn a_running_engine_keeps_up_and_stops_gracefully() {
     assert_eq!((status.phase, status.lag_bytes), (Phase::Stopped, 0));
     assert_eq!(scene.verify().await.findings, []);
 }
+
+#[tokio::test]
+async fn asking_ships_now_and_tells_the_point() {
+    let scene = Scene::new();
+    let app = scene.app();
+    app.execute_batch(SCHEMA).expect("schema");
+    // Whoever doesn't ask waits for an hour after the first object.
+    let options = seawall_sqlite::Options { sync_interval: std::time::Duration::from_secs(3600), ..scene.options() };
+    let engine = scene.engine_with(options, None);
+    let refused = engine.sync().await.expect_err("it doesn't run");
+    assert_eq!((refused.kind, refused.code), (Kind::Unavailable, "sqlite.not-running"));
+    let shutdown = Shutdown::new();
+    let asking = async {
+        until("it protects", async || engine.status().await.is_ok_and(|s| s.phase == Phase::Protecting)).await;
+        let mut points = Vec::new();
+        for _ in 0..3 {
+            insert(&app, 3, 500);
+            points.push(engine.sync().await.expect("a point"));
+            assert_eq!(engine.status().await.expect("a status").lag_bytes, 0);
+            let back = scene.restore(When::Latest).await.expect("restored");
+            assert_eq!(back, content_of(&app));
+        }
+        assert_eq!(engine.sync().await.as_ref(), Ok(&points[2]), "nothing new, the same point");
+        let figures = engine.figures();
+        assert_eq!((figures.captures.done, figures.bases.done, figures.idle), (3, 1, true));
+        assert!(figures.captures.bytes > 0 && figures.requests.put >= 5, "{figures:?}");
+        shutdown.begin();
+    };
+    let (ended, ()) = tokio::join!(engine.run(&shutdown), asking);
+    assert_eq!(ended, Ok(()));
+}

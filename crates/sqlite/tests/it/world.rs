@@ -94,7 +94,11 @@ impl Scene {
             let n = random.fetch_add(1, Ordering::SeqCst);
             n.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1 << 63
         });
-        Sqlite::new(self.vault(), options, World { clock: self.clock.clone(), random, watcher })
+        Sqlite::new(
+            self.vault(),
+            options,
+            World { clock: self.clock.clone(), random, watcher, admission: Default::default() },
+        )
     }
 
     /// Takes a point with a fresh engine, as `--once` does.
