@@ -1,7 +1,7 @@
 //! What was committed since the last capture, as an object to be made.
 //!
-//! Blocking steps on a [`Source`], without the vault: [`look`] finds new commits, [`prepare_base`] a complete state,
-//! [`seal`] empties the WAL. Each proves its place with [`judge`] before it reads on.
+//! Blocking steps on a [`Source`], without the vault: [`look`] finds new commits, [`prepare_base`] a complete state. Each
+//! proves its place with [`judge`] before it reads on.
 
 use seawall_core::Moment;
 use seawall_ltx::{Header, Txid};
@@ -12,23 +12,12 @@ use crate::identity::{Stamp, WalPosition};
 use crate::pages::PageSet;
 use crate::ship::Shipment;
 use crate::source::{PageReader, Source};
-use crate::spool::Spool;
 use crate::state::Position;
 use crate::survey::next_txid;
 use crate::wal::{Chain, HEADER_SIZE, Scan, WalHeader};
 
 /// At most this much WAL goes into one object, unless one transaction is larger.
-const CAPTURE_LIMIT: u64 = 64 << 20;
-
-/// If more than this was committed since the last capture, a seal gives up and comes back: writers wait for it. The
-/// bound grows with every attempt, because a writer that is faster than we are would never be caught otherwise.
-const SEAL_LIMITS: [u64; SEAL_ATTEMPTS] = [4 << 20, 16 << 20, 32 << 20];
-
-/// How often a seal is tried in a row.
-pub(crate) const SEAL_ATTEMPTS: usize = 3;
-
-/// A WAL file larger than this is cut after a seal.
-const CUT_SIZE: u64 = 64 << 20;
+const CAPTURE_LIMIT: u64 = 128 << 20;
 
 /// Who writes, and when: what a capture takes from outside.
 #[derive(Debug, Clone, Copy)]
@@ -219,49 +208,4 @@ pub(crate) fn prepare_base(source: &mut Source, txid: Txid, author: Author, not_
         held: true,
     };
     Ok(Base { pages: set, reader: source.pages()?, range, stamp: author.stamp, after })
-}
-
-/// What a seal did.
-pub(crate) enum Seal {
-    /// Not now: the application writes, or there is too much to capture first.
-    NotNow,
-    /// The WAL was let go. What was still in it is in the spool, and here.
-    Done {
-        /// The last capture, if there was anything, with its bytes.
-        last: Option<Box<(Position, Vec<u8>)>>,
-        /// The position behind it.
-        after: Box<Position>,
-    },
-}
-
-/// Empties the WAL without losing a commit: under the barrier the last frames are captured into the spool, synced,
-/// and only then the WAL is let go. Everything up to `position` must be durable already (I1).
-pub(crate) fn seal(
-    source: &mut Source,
-    spool: &Spool,
-    position: Position,
-    author: Author,
-    attempt: usize,
-) -> Result<Seal, Error> {
-    let Some(barrier) = source.barrier()? else { return Ok(Seal::NotNow) };
-    let limit = SEAL_LIMITS.get(attempt).copied().unwrap_or(0);
-    let farthest = position.wal.map_or(HEADER_SIZE, |wal| wal.offset).saturating_add(limit);
-    let (after, last) = match look(source, position, author)? {
-        Look::Clean(after) => (after, None),
-        Look::New(new) if !new.partial && new.after.held && new.after.wal.map_or(0, |wal| wal.offset) <= farthest => {
-            let bytes = new.shipment.encode()?;
-            spool.add(new.after.txid, &bytes)?;
-            (new.after, Some(Box::new((new.after, bytes))))
-        }
-        Look::New(_) | Look::Unproved | Look::Broken(_) => return Ok(Seal::NotNow),
-    };
-    if !after.held {
-        // Something was not seen: nothing may be let go.
-        return Ok(Seal::NotNow);
-    }
-    let complete = source.checkpoint_under(&barrier)?;
-    if complete && source.wal_size()? > CUT_SIZE {
-        source.cut(barrier)?;
-    }
-    Ok(Seal::Done { last, after: Box::new(after) })
 }

@@ -16,6 +16,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use crate::error::Error;
 use crate::identity::Lineage;
 use crate::lock::{self, Locks};
+use crate::seal;
 use crate::session::{Patience, Session};
 use crate::ship::blocking;
 use crate::source::{KeptFiles, resolved};
@@ -27,7 +28,7 @@ use crate::{Admission, Options, World, prove, read_state, restore, timeline};
 const SETTLE: Duration = Duration::from_millis(2);
 
 /// This much WAL is shipped before an object is due: otherwise a fast writer would let the WAL grow without bound.
-const MUCH: u64 = 16 << 20;
+const MUCH: u64 = seal::BUSY;
 
 /// How often to look whether there is that much, while something is waiting to be shipped.
 const GLANCE: Duration = Duration::from_millis(50);

@@ -28,6 +28,7 @@ mod plan;
 mod proof;
 mod prove;
 mod restore;
+mod seal;
 mod session;
 mod ship;
 mod source;

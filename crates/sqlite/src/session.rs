@@ -12,7 +12,7 @@ use seawall_core::{Moment, Phase, Point, Shutdown};
 use seawall_ltx::{Header, Txid};
 use tokio::time::{Instant, sleep};
 
-use crate::capture::{self, Author, Capture, Look, Seal};
+use crate::capture::{self, Author, Capture, Look};
 use crate::continuity::{Break, Resume, resume};
 use crate::engine::Sqlite;
 use crate::error::Error;
@@ -20,8 +20,9 @@ use crate::holes;
 use crate::identity::{Lineage, Nonce, Stamp};
 use crate::layout::{Level, file_key};
 use crate::proof;
+use crate::seal;
 use crate::ship::{self, blocking};
-use crate::source::Source;
+use crate::source::{Copied, Source};
 use crate::spool::Spool;
 use crate::state::{Position, Record};
 use crate::survey::{self, Survey, next_txid};
@@ -328,11 +329,9 @@ impl<'a> Session<'a> {
         let mut shipped = false;
         for txid in waiting {
             let spool = self.spool.clone();
-            let bytes = blocking(move || spool.read(txid)).await?;
-            let header = Header::parse(&bytes).ok();
+            let header = blocking(move || spool.header(txid)).await?;
             if let Some(header) = header.filter(|header| newest.is_some_and(|newest| continues(&newest, header))) {
-                let moment = Moment::from_millis(header.timestamp_ms);
-                ship::put(self.engine.vault(), &self.log_key(txid), bytes, moment).await?;
+                ship::ship_spooled(self.engine.vault(), &self.log_key(txid), &self.spool, &header).await?;
                 (newest, shipped) = (Some(header), true);
             }
             let spool = self.spool.clone();
@@ -411,52 +410,80 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Empties the WAL once it is large enough. Whoever only takes one point leaves the WAL as it is: an emptied one
+    /// Empties the WAL where it is due. Whoever only takes one point leaves the WAL as it is: an emptied one
     /// would be restarted, and the next point might need a base.
     ///
-    /// Most of the WAL is copied into the database file and shipped before the barrier is taken, so that writers wait
-    /// for little; what a fast writer adds meanwhile becomes less from attempt to attempt.
+    /// Most of the WAL is copied into the database file, and shipped meanwhile, before the barrier is taken, so that
+    /// writers wait for little; what a fast writer adds meanwhile becomes less from attempt to attempt.
     async fn empty_wal(&mut self) -> Result<(), Error> {
-        let pages = u64::from(self.engine.options().checkpoint_pages);
-        for attempt in 0..capture::SEAL_ATTEMPTS {
+        for attempt in 0..seal::ATTEMPTS {
             let Some(position) = self.position.filter(|_| self.patience == Patience::Protecting) else { return Ok(()) };
-            let threshold = pages.saturating_mul(u64::from(position.page_size.get()));
-            if position.wal.is_none_or(|wal| wal.offset < threshold) || self.emptied == Some(position) {
+            if self.emptied == Some(position) || attempt == 0 && !self.is_full(&position).await? {
                 return Ok(());
             }
             let began = Instant::now();
-            self.on_source(Source::backfill).await?;
+            let copier = self.on_source(Source::advance).await?;
             self.position = Some(Position { held: false, ..position });
-            self.ship_all().await?;
+            let (copied, shipped) = futures::join!(blocking(move || copier.copy()), self.ship_all());
+            copied?;
+            shipped?;
             let Some(position) = self.position else { return Ok(()) };
-            let (spool, author) = (self.spool.clone(), self.author());
-            let seal = move |source: &mut Source| capture::seal(source, &spool, position, author, attempt);
-            match self.on_source(seal).await? {
-                Seal::NotNow => {
-                    tracing::debug!(database = %self.engine.name(), attempt, "the WAL can't be emptied now")
-                }
-                Seal::Done { last, after } => {
-                    self.engine.activity().checkpoints.done(position.wal.map_or(0, |wal| wal.offset), began.elapsed());
-                    (self.position, self.emptied) = (Some(*after), Some(*after));
-                    return match last.map(|last| *last) {
-                        Some((last, bytes)) => self.ship_sealed(last, *after, bytes).await,
-                        None => Ok(()),
-                    };
-                }
+            if self.seal(position, attempt).await? {
+                self.engine.activity().checkpoints.done(position.wal.map_or(0, |wal| wal.offset), began.elapsed());
+                return Ok(());
             }
+            tracing::debug!(database = %self.engine.name(), attempt, "the WAL can't be emptied now");
         }
         Ok(())
     }
 
-    async fn ship_sealed(&mut self, after: Position, sealed: Position, bytes: Vec<u8>) -> Result<(), Error> {
-        let (began, size) = (Instant::now(), bytes.len() as u64);
+    async fn is_full(&self, position: &Position) -> Result<bool, Error> {
+        let options = self.engine.options();
+        let facts = seal::Facts {
+            captured: position.wal.map_or(0, |wal| wal.offset),
+            behind: false,
+            threshold: u64::from(options.checkpoint_pages).saturating_mul(u64::from(position.page_size.get())),
+            limit: options.wal_limit,
+        };
+        Ok(seal::due(facts) && seal::due(seal::Facts { behind: self.is_behind(0).await?, ..facts }))
+    }
+
+    /// One attempt to empty the WAL; answers whether it came to an end: done, or of no use before the next commit.
+    async fn seal(&mut self, position: Position, attempt: usize) -> Result<bool, Error> {
+        let (author, spool) = (self.author(), self.spool.clone());
+        let prepare = move |source: &mut Source| seal::prepare(source, &spool, position, author, attempt);
+        let Some((mut sealing, copier)) = self.on_source(prepare).await? else { return Ok(false) };
+        // Should the spool fail, what was read under the barrier is not captured, and may not be pinned any more.
+        self.position = Some(Position { held: false, ..position });
+        let last = sealing.last.take();
+        let keep = blocking(move || last.map(seal::Last::keep).transpose());
+        let (copied, last) = futures::join!(blocking(move || copier.copy()), keep);
+        let (copied, last, after) = (copied?, last?, sealing.after);
+        match copied {
+            Copied::All => self.on_source(move |source| sealing.finish(source)).await?,
+            // Somebody is in the way: the WAL stays as it is, and nobody waits any longer.
+            Copied::Part | Copied::Busy => drop(sealing),
+        }
+        self.position = Some(after);
+        if copied != Copied::Busy {
+            self.emptied = self.position;
+        }
+        if let Some(last) = last {
+            self.ship_sealed(last, after).await?;
+        }
+        Ok(copied != Copied::Busy)
+    }
+
+    /// Ships what was sealed from the spool. The same bytes are offered until the vault has them (I2).
+    async fn ship_sealed(&mut self, last: Header, sealed: Position) -> Result<(), Error> {
+        let began = Instant::now();
         let mut backoff = BACKOFF.0;
         loop {
-            let put = ship::put(self.engine.vault(), &self.log_key(after.txid), bytes.clone(), after.moment).await;
-            match put {
-                Ok(()) => {
+            let key = self.log_key(last.max_txid);
+            match ship::ship_spooled(self.engine.vault(), &key, &self.spool, &last).await {
+                Ok(size) => {
                     self.engine.activity().captures.done(size, began.elapsed());
-                    let (spool, txid) = (self.spool.clone(), after.txid);
+                    let (spool, txid) = (self.spool.clone(), last.max_txid);
                     blocking(move || spool.remove(txid)).await?;
                     return self.arrive(sealed).await;
                 }

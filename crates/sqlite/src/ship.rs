@@ -20,6 +20,7 @@ use crate::identity::Stamp;
 use crate::layout::{Level, Stored, file_key};
 use crate::pages::{self, PageSet, Place};
 use crate::source::PageReader;
+use crate::spool::{Kept, Spool};
 use crate::survey::read_header;
 use crate::wal::Salts;
 
@@ -39,18 +40,29 @@ pub(crate) struct Shipment {
 }
 
 impl Shipment {
-    /// Makes the object in memory. Blocks.
-    pub(crate) fn encode(&self) -> Result<Vec<u8>, Error> {
+    /// Makes the object, and gives it in pieces of about a MiB. Blocks.
+    pub(crate) fn encode(&self, mut write: impl FnMut(&[u8]) -> Result<(), Error>) -> Result<(), Error> {
         let mut bytes = Vec::new();
         let object = || format!("{}-{}", self.header.min_txid, self.header.max_txid);
         let mut encoder = Encoder::new(self.header, &mut bytes).map_err(|e| Error::ltx(object())(e))?;
         for places in self.pages.batches() {
             let batch = pages::compress(&self.reader, &places)?;
             encoder.append(&batch, &mut bytes).map_err(|e| Error::ltx(object())(e))?;
+            write(&bytes)?;
+            bytes.clear();
         }
         self.check_generation()?;
         encoder.finish(Checksum::NONE, &mut bytes).map_err(|e| Error::ltx(object())(e))?;
-        Ok(bytes)
+        write(&bytes)
+    }
+
+    fn encode_in_memory(&self) -> Result<Vec<u8>, Error> {
+        let mut object = Vec::new();
+        self.encode(|bytes| {
+            object.extend_from_slice(bytes);
+            Ok(())
+        })?;
+        Ok(object)
     }
 
     fn check_generation(&self) -> Result<(), Error> {
@@ -72,12 +84,34 @@ pub(crate) async fn ship(vault: &Vault, key: &ObjectKey, shipment: Arc<Shipment>
         return stream_out(vault, key, &shipment, jobs).await;
     }
     let stamp = shipment.stamp();
-    let bytes = blocking(move || shipment.encode()).await?;
+    let bytes = blocking(move || shipment.encode_in_memory()).await?;
     put(vault, key, bytes, stamp).await
 }
 
+/// Ships a capture from the spool; it is durable in the vault when this returns. Answers its size in bytes.
+pub(crate) async fn ship_spooled(vault: &Vault, key: &ObjectKey, spool: &Spool, header: &Header) -> Result<u64, Error> {
+    let (spool, txid) = (spool.clone(), header.max_txid);
+    let kept = blocking(move || spool.open(txid)).await?;
+    let size = kept.size;
+    let upload = vault.upload(key, Some(Moment::from_millis(header.timestamp_ms))).expecting(size);
+    complete(upload, vault, key, Stamp::read(header), async |upload| write_kept(upload, kept).await).await?;
+    Ok(size)
+}
+
+async fn write_kept(upload: &mut Upload, mut kept: Kept) -> Result<(), Error> {
+    loop {
+        let read = move || kept.next(CHUNK).map(|bytes| (kept, bytes));
+        let (rest, bytes) = blocking(read).await?;
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        kept = rest;
+        upload.write(Bytes::from(bytes)).await?;
+    }
+}
+
 /// Writes an object that is in memory; it is durable when this returns.
-pub(crate) async fn put(vault: &Vault, key: &ObjectKey, bytes: Vec<u8>, stamp: Moment) -> Result<(), Error> {
+async fn put(vault: &Vault, key: &ObjectKey, bytes: Vec<u8>, stamp: Moment) -> Result<(), Error> {
     let writer = Header::parse(&bytes).ok().and_then(|header| Stamp::read(&header));
     match vault.create(key, Bytes::from(bytes), Some(stamp)).await {
         Ok(_fresh_or_our_own) => Ok(()),
@@ -86,9 +120,21 @@ pub(crate) async fn put(vault: &Vault, key: &ObjectKey, bytes: Vec<u8>, stamp: M
 }
 
 async fn stream_out(vault: &Vault, key: &ObjectKey, shipment: &Shipment, jobs: usize) -> Result<(), Error> {
-    let mut upload = vault.upload(key, Some(shipment.stamp())).expecting(shipment.pages.bytes());
-    let written = write_pages(&mut upload, shipment, jobs, &vault.object(key)).await;
-    if let Err(error) = written {
+    let upload = vault.upload(key, Some(shipment.stamp())).expecting(shipment.pages.bytes());
+    let object = vault.object(key);
+    let write = async |upload: &mut Upload| write_pages(upload, shipment, jobs, &object).await;
+    complete(upload, vault, key, Stamp::read(&shipment.header), write).await
+}
+
+/// Lets `write` write an upload, and makes it visible.
+async fn complete(
+    mut upload: Upload,
+    vault: &Vault,
+    key: &ObjectKey,
+    writer: Option<Stamp>,
+    write: impl AsyncFnOnce(&mut Upload) -> Result<(), Error>,
+) -> Result<(), Error> {
+    if let Err(error) = write(&mut upload).await {
         // What the upload occupies is freed as far as the store answers; nothing of it is visible either way.
         if let Err(left) = upload.abort().await {
             tracing::debug!(error = %left, "an aborted upload may leave parts behind");
@@ -97,7 +143,7 @@ async fn stream_out(vault: &Vault, key: &ObjectKey, shipment: &Shipment, jobs: u
     }
     match upload.finish().await {
         Ok(_fresh_or_our_own) => Ok(()),
-        Err(error) => Err(refused(vault, key, error, Stamp::read(&shipment.header)).await),
+        Err(error) => Err(refused(vault, key, error, writer).await),
     }
 }
 

@@ -27,6 +27,9 @@ use crate::wal::{FRAME_HEADER_SIZE, FrameHeader, HEADER_SIZE, IndexHeader, Salts
 /// Bytes of WAL read at once; a scan holds one such buffer.
 const READ_SIZE: u64 = 1 << 20;
 
+/// How long to wait between two attempts at a lock of SQLite's.
+const POLL: Duration = Duration::from_micros(100);
+
 /// How often to read the wal-index's header before taking it for damaged.
 const PUBLISHED_ATTEMPTS: usize = 1000;
 
@@ -83,8 +86,8 @@ impl Source {
     pub(crate) fn open(path: &Path, busy_timeout: Duration, kept: &mut KeptFiles) -> Result<Self, Error> {
         let (identity, file) = kept.database.open(path)?;
         let page_size = check_is_database(path, &file)?;
+        enter_wal_mode(path, &file, busy_timeout)?;
         let reader = connect(path, busy_timeout)?;
-        enter_wal_mode(path, &reader)?;
         pin(path, &reader)?;
         let (index_identity, index) = kept.index.open(&sidecar(path, "-shm"))?;
         let size = reader.query_row("PRAGMA page_size", [], |row| row.get::<_, u32>(0));
@@ -307,51 +310,94 @@ impl Source {
         })
     }
 
-    /// Copies what is committed into the database file as far as possible without holding anybody up.
+    /// Moves the read lock forward to the present end, and gives what copies everything before it into the database file.
     ///
-    /// The read lock moves forward to the present end first, with a second one standing in meanwhile so that the WAL
-    /// stays pinned: our old lock would otherwise stop the copying where it stands. Should somebody copy everything
-    /// just then, the new lock doesn't pin what was not captured yet: the position is not `held` after this.
-    pub(crate) fn backfill(&mut self) -> Result<(), Error> {
-        let second = connect(&self.path, self.busy_timeout)?;
-        pin(&self.path, &second)?;
-        unpin(&self.path, &self.reader)?;
-        pin(&self.path, &self.reader)?;
-        unpin(&self.path, &second)?;
-        checkpoint(&second, "PASSIVE").map_err(Error::sqlite(&self.path))?;
-        Ok(())
+    /// A new connection takes the lock before the old one lets go, so that the WAL stays pinned. Should somebody copy
+    /// everything just then, the new lock doesn't pin what was not captured yet: the position is not `held` after this.
+    pub(crate) fn advance(&mut self) -> Result<Copier, Error> {
+        let next = connect(&self.path, self.busy_timeout)?;
+        pin(&self.path, &next)?;
+        let connection = std::mem::replace(&mut self.reader, next);
+        Ok(Copier { path: self.path.clone(), connection, patience: self.busy_timeout })
     }
 
     /// Takes the write lock without writing: while the barrier stands, no transaction can commit.
     /// `None` when the application holds the lock for longer than the busy timeout.
+    ///
+    /// A writer that commits without a pause leaves the lock free for microseconds. SQLite's own waiting, up to 100 ms
+    /// between attempts, would hardly ever meet one.
     pub(crate) fn barrier(&self) -> Result<Option<Barrier>, Error> {
-        let connection = connect(&self.path, self.busy_timeout)?;
-        match connection.execute_batch("BEGIN IMMEDIATE") {
-            Ok(()) => Ok(Some(Barrier { connection })),
-            Err(e) if is_busy(&e) => Ok(None),
-            Err(e) => Err(Error::sqlite(&self.path)(e)),
+        let connection = connect(&self.path, Duration::ZERO)?;
+        let attempts = self.busy_timeout.as_micros() / POLL.as_micros();
+        for _ in 0..=attempts {
+            match connection.execute_batch("BEGIN IMMEDIATE") {
+                Ok(()) => return Ok(Some(Barrier { connection })),
+                Err(e) if is_busy(&e) => std::thread::sleep(POLL),
+                Err(e) => return Err(Error::sqlite(&self.path)(e)),
+            }
         }
+        Ok(None)
     }
 
-    /// Lets the WAL go and copies the rest of it into the database file, under the barrier, with every frame
-    /// captured: the next commit starts a new generation. The read lock stands again before this returns. Answers
-    /// whether everything was copied; otherwise the WAL stays pinned and goes on as it is.
-    pub(crate) fn checkpoint_under(&mut self, _barrier: &Barrier) -> Result<bool, Error> {
+    /// Lets the WAL go after everything in it was copied: the next commit starts a new generation. The barrier keeps
+    /// commits from slipping in.
+    pub(crate) fn release(&mut self, _barrier: &Barrier) -> Result<(), Error> {
         unpin(&self.path, &self.reader)?;
-        let done = checkpoint(&self.reader, "PASSIVE");
-        pin(&self.path, &self.reader)?;
-        done.map(|done| done.complete()).map_err(Error::sqlite(&self.path))
+        pin(&self.path, &self.reader)
     }
 
     /// Cuts a WAL file that grew huge, if nothing was committed since the barrier; answers whether it did.
     pub(crate) fn cut(&mut self, barrier: Barrier) -> Result<bool, Error> {
         let connection = barrier.lift(&self.path)?;
         connection.busy_timeout(Duration::ZERO).map_err(Error::sqlite(&self.path))?;
-        match checkpoint(&connection, "TRUNCATE") {
+        match connection.query_row(&checkpoint("TRUNCATE"), [], Checkpointed::read) {
             Ok(done) => Ok(!done.busy),
             Err(e) if is_busy(&e) => Ok(false),
             Err(e) => Err(Error::sqlite(&self.path)(e)),
         }
+    }
+}
+
+/// Copies the WAL into the database file, up to where the next read lock stands. Needs nothing of the [`Source`] that
+/// made it.
+pub(crate) struct Copier {
+    path: PathBuf,
+    /// Its read transaction still stands at the old place.
+    connection: Connection,
+    patience: Duration,
+}
+
+/// What was copied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Copied {
+    /// Everything that is in the WAL.
+    All,
+    /// Not everything, because of a reader.
+    Part,
+    /// Nothing by us: somebody else is copying.
+    Busy,
+}
+
+impl Copier {
+    /// Copies and syncs without holding anybody up.
+    ///
+    /// An application with SQLite's defaults tries to copy at every commit, and would do at once, while its user waits, what
+    /// the old lock had kept it from. So the statement is ready before that goes.
+    pub(crate) fn copy(self) -> Result<Copied, Error> {
+        let copy = || {
+            let mut checkpoint = self.connection.prepare(&checkpoint("PASSIVE"))?;
+            self.connection.execute_batch("COMMIT")?;
+            let attempts = self.patience.as_micros() / POLL.as_micros();
+            for _ in 0..=attempts {
+                let done = checkpoint.query_row([], Checkpointed::read)?;
+                if !done.busy {
+                    return Ok(if done.frames == done.copied { Copied::All } else { Copied::Part });
+                }
+                std::thread::sleep(POLL);
+            }
+            Ok(Copied::Busy)
+        };
+        copy().map_err(Error::sqlite(&self.path))
     }
 }
 
@@ -411,11 +457,17 @@ impl Barrier {
     }
 }
 
-fn enter_wal_mode(path: &Path, connection: &Connection) -> Result<(), Error> {
-    let mode = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, String>(0)).map_err(Error::sqlite(path));
-    if mode("PRAGMA journal_mode")?.eq_ignore_ascii_case("wal")
-        || mode("PRAGMA journal_mode=wal")?.eq_ignore_ascii_case("wal")
-    {
+/// Puts a database into WAL mode whose header, at bytes 18 and 19, says that it is in another one. On a connection that
+/// goes again: asking for the mode reads the schema into memory.
+fn enter_wal_mode(path: &Path, file: &File, busy_timeout: Duration) -> Result<(), Error> {
+    let mut versions = [0; 2];
+    read_up_to(file, &mut versions, 18).map_err(Error::io(path))?;
+    if versions == [2, 2] {
+        return Ok(());
+    }
+    let connection = connect(path, busy_timeout)?;
+    let mode = connection.query_row("PRAGMA journal_mode=wal", [], |row| row.get::<_, String>(0));
+    if mode.map_err(Error::sqlite(path))?.eq_ignore_ascii_case("wal") {
         return Ok(());
     }
     Err(Error::NotADatabase { path: path.to_owned(), what: "the database can't be put into WAL mode" })
@@ -423,7 +475,12 @@ fn enter_wal_mode(path: &Path, connection: &Connection) -> Result<(), Error> {
 
 /// Begins a read transaction that really reads: from now on no other process can restart or cut the WAL.
 fn pin(path: &Path, connection: &Connection) -> Result<(), Error> {
-    connection.execute_batch("BEGIN; SELECT 1 FROM sqlite_schema LIMIT 1").map_err(Error::sqlite(path))
+    // A SELECT would read the whole schema into memory first, and hundreds of databases have one each.
+    let begin = || {
+        connection.execute_batch("BEGIN")?;
+        connection.query_row("PRAGMA schema_version", [], |_| Ok(()))
+    };
+    begin().map_err(Error::sqlite(path))
 }
 
 fn unpin(path: &Path, connection: &Connection) -> Result<(), Error> {
@@ -472,8 +529,8 @@ fn check_is_database(path: &Path, file: &File) -> Result<PageSize, Error> {
     }
 }
 
-/// A connection that leaves no trace: it never checkpoints by itself, neither at commit nor at close, keeps the WAL
-/// file at its last close, and needs little memory.
+/// A connection that leaves no trace: it never checkpoints by itself (at commit, because it never commits), and keeps the
+/// WAL file at its last close. How little memory it needs is decided where SQLite is compiled (`.cargo/config.toml`).
 fn connect(path: &Path, busy_timeout: Duration) -> Result<Connection, Error> {
     let open = || -> rusqlite::Result<Connection> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -481,8 +538,6 @@ fn connect(path: &Path, busy_timeout: Duration) -> Result<Connection, Error> {
         connection.busy_timeout(busy_timeout)?;
         connection.set_prepared_statement_cache_capacity(0);
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-        connection.execute_batch("PRAGMA cache_size=-64; PRAGMA mmap_size=0")?;
-        connection.pragma_update(None, "wal_autocheckpoint", 0)?;
         connection.file_control(Some("main"), FileControl::PersistWal(&mut 1))?;
         Ok(connection)
     };
@@ -497,15 +552,13 @@ struct Checkpointed {
 }
 
 impl Checkpointed {
-    fn complete(&self) -> bool {
-        !self.busy && self.frames == self.copied
+    fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self { busy: row.get::<_, i64>(0)? != 0, frames: row.get(1)?, copied: row.get(2)? })
     }
 }
 
-fn checkpoint(connection: &Connection, mode: &str) -> rusqlite::Result<Checkpointed> {
-    connection.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| {
-        Ok(Checkpointed { busy: row.get::<_, i64>(0)? != 0, frames: row.get(1)?, copied: row.get(2)? })
-    })
+fn checkpoint(mode: &str) -> String {
+    format!("PRAGMA wal_checkpoint({mode})")
 }
 
 fn is_busy(error: &rusqlite::Error) -> bool {

@@ -6,10 +6,10 @@
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use seawall_ltx::{FileName, Txid};
+use seawall_ltx::{FileName, HEADER_SIZE, Header, Txid};
 
 use crate::error::Error;
 use crate::lock::{private_dir, private_file};
@@ -30,19 +30,13 @@ impl Spool {
         self.directory.join(FileName { min: txid, max: txid }.to_string())
     }
 
-    /// Keeps a capture. It is durable when this returns.
-    pub(crate) fn add(&self, txid: Txid, bytes: &[u8]) -> Result<(), Error> {
-        let path = self.path(txid);
+    /// Begins to write a capture. It counts once it is kept.
+    pub(crate) fn draft(&self, txid: Txid) -> Result<Draft, Error> {
         private_dir(&self.directory)?;
-        let write = || -> io::Result<()> {
-            let partial = path.with_extension("tmp");
-            let mut file = private_file(&partial)?;
-            file.write_all(bytes)?;
-            file.sync_all()?;
-            fs::rename(&partial, &path)?;
-            File::open(&self.directory)?.sync_all()
-        };
-        write().map_err(Error::io(&path))
+        let path = self.path(txid);
+        let partial = path.with_extension("tmp");
+        let file = private_file(&partial).map_err(Error::io(&partial))?;
+        Ok(Draft { directory: self.directory.clone(), path, partial, file })
     }
 
     /// What is in it, oldest first. Removes what a crash left half done.
@@ -67,10 +61,22 @@ impl Spool {
         Ok(found)
     }
 
-    /// Reads a capture.
-    pub(crate) fn read(&self, txid: Txid) -> Result<Vec<u8>, Error> {
+    /// Opens a capture for reading.
+    pub(crate) fn open(&self, txid: Txid) -> Result<Kept, Error> {
         let path = self.path(txid);
-        fs::read(&path).map_err(Error::io(&path))
+        let open = || {
+            let file = File::open(&path)?;
+            let size = file.metadata()?.len();
+            Ok((file, size))
+        };
+        let (file, size) = open().map_err(Error::io(&path))?;
+        Ok(Kept { path, file, size })
+    }
+
+    /// The header of a capture; `None` where there is none.
+    pub(crate) fn header(&self, txid: Txid) -> Result<Option<Header>, Error> {
+        let bytes = self.open(txid)?.next(HEADER_SIZE)?;
+        Ok(Header::parse(&bytes).ok())
     }
 
     /// Forgets a capture: it is in the vault, or will never go there.
@@ -80,6 +86,50 @@ impl Spool {
             Err(e) if e.kind() != io::ErrorKind::NotFound => Err(Error::io(&path)(e)),
             _ => Ok(()),
         }
+    }
+}
+
+/// A capture that is being written.
+#[derive(Debug)]
+pub(crate) struct Draft {
+    directory: PathBuf,
+    path: PathBuf,
+    partial: PathBuf,
+    file: File,
+}
+
+impl Draft {
+    /// Appends to it.
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.file.write_all(bytes).map_err(Error::io(&self.partial))
+    }
+
+    /// Keeps it. It is durable when this returns.
+    pub(crate) fn keep(self) -> Result<(), Error> {
+        let keep = || -> io::Result<()> {
+            self.file.sync_all()?;
+            fs::rename(&self.partial, &self.path)?;
+            File::open(&self.directory)?.sync_all()
+        };
+        keep().map_err(Error::io(&self.path))
+    }
+}
+
+/// A capture that is in the spool.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    path: PathBuf,
+    file: File,
+    /// Its size in bytes.
+    pub(crate) size: u64,
+}
+
+impl Kept {
+    /// Reads on; fewer than `most` bytes at its end.
+    pub(crate) fn next(&self, most: usize) -> Result<Vec<u8>, Error> {
+        let mut bytes = Vec::with_capacity(most);
+        (&self.file).take(most as u64).read_to_end(&mut bytes).map_err(Error::io(&self.path))?;
+        Ok(bytes)
     }
 }
 
@@ -93,11 +143,14 @@ mod tests {
         let spool = Spool::new(directory.path());
         assert_eq!(spool.list().expect("empty"), []);
         for txid in [12, 3] {
-            spool.add(Txid(txid), &[txid as u8]).expect("kept");
+            let mut draft = spool.draft(Txid(txid)).expect("begun");
+            draft.write(&[txid as u8]).expect("written");
+            draft.keep().expect("kept");
         }
         fs::write(directory.path().join("spool/0000000000000004-0000000000000004.tmp"), b"half").expect("written");
         assert_eq!(spool.list().expect("two"), [Txid(3), Txid(12)]);
-        assert_eq!(spool.read(Txid(12)).expect("there"), [12]);
+        assert_eq!(spool.open(Txid(12)).expect("there").size, 1);
+        assert_eq!(spool.header(Txid(12)).expect("read"), None);
         spool.remove(Txid(3)).expect("removed");
         spool.remove(Txid(3)).expect("removed already");
         assert_eq!(fs::read_dir(directory.path().join("spool")).expect("folder").count(), 1);

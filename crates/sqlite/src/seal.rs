@@ -1,0 +1,143 @@
+//! Emptying the WAL without losing a commit.
+//!
+//! [`due`] decides when. Then, under the barrier that keeps commits out, [`prepare`] captures the last frames; they go into
+//! the spool while the WAL is copied into the database file to its end, which still holds it; and [`Sealing::finish`]
+//! lets it go. A crash, or a failure, at any point leaves the WAL as it was, or the spool with what it held.
+
+use seawall_ltx::Header;
+
+use crate::capture::{Author, Look, look};
+use crate::error::Error;
+use crate::source::{Barrier, Copier, Source};
+use crate::spool::{Draft, Spool};
+use crate::state::Position;
+use crate::wal::HEADER_SIZE;
+
+/// If more than this is left to capture, a seal gives up and comes back: writers wait for it. The bound grows with every
+/// attempt, because a writer that is faster than the disk would never be caught otherwise.
+const LIMITS: [u64; ATTEMPTS] = [4 << 20, 4 << 20, 8 << 20, 16 << 20, 32 << 20, 64 << 20];
+
+/// How often a seal is tried in a row.
+pub(crate) const ATTEMPTS: usize = 6;
+
+/// While writers write, the WAL is emptied at this size, not before: most pages of a busy database are written again and
+/// again, and what is captured and copied once costs the writers and us less than what is copied often.
+pub(crate) const BUSY: u64 = 48 << 20;
+
+/// A WAL file larger than this is cut after a seal.
+const CUT_SIZE: u64 = 96 << 20;
+
+/// What decides whether to empty a WAL.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Facts {
+    /// Bytes of WAL that are captured, and durable.
+    pub(crate) captured: u64,
+    /// Whether something was written since.
+    pub(crate) behind: bool,
+    /// From how many bytes on it is worth it.
+    pub(crate) threshold: u64,
+    /// By how much the WAL may grow before protection is given up.
+    pub(crate) limit: u64,
+}
+
+/// Whether it is time to empty the WAL: at the threshold when nobody would have to wait, at [`BUSY`] in any case.
+pub(crate) fn due(facts: Facts) -> bool {
+    let busy = facts.threshold.max(BUSY.min(facts.limit / 2));
+    facts.captured >= if facts.behind { busy } else { facts.threshold }
+}
+
+/// A seal that stands: nothing can commit until it is finished or dropped.
+pub(crate) struct Sealing {
+    barrier: Barrier,
+    /// The last capture, if there was anything left.
+    pub(crate) last: Option<Last>,
+    /// The position at the end of the WAL.
+    pub(crate) after: Position,
+}
+
+/// The last capture of a generation, written and not yet durable.
+pub(crate) struct Last {
+    header: Header,
+    draft: Draft,
+}
+
+impl Last {
+    /// Makes it durable in the spool.
+    pub(crate) fn keep(self) -> Result<Header, Error> {
+        self.draft.keep()?;
+        Ok(self.header)
+    }
+}
+
+/// Takes the barrier and captures the last frames. Everything up to `position` must be durable already (I1).
+///
+/// `None` when it can't be done now: the application writes, or there is too much to capture first. Before
+/// [`Sealing::finish`] the last capture must have been kept, and the copier must have copied everything.
+pub(crate) fn prepare(
+    source: &mut Source,
+    spool: &Spool,
+    position: Position,
+    author: Author,
+    attempt: usize,
+) -> Result<Option<(Sealing, Copier)>, Error> {
+    let Some(barrier) = source.barrier()? else { return Ok(None) };
+    let limit = LIMITS.get(attempt).copied().unwrap_or(0);
+    if source.is_behind(position.wal.as_ref(), limit)? {
+        return Ok(None);
+    }
+    let (after, last) = match look(source, position, author)? {
+        Look::Clean(after) => (after, None),
+        Look::New(new) if !new.partial && new.after.wal.is_some_and(|wal| wal.offset <= farthest(&position, limit)) => {
+            let mut draft = spool.draft(new.after.txid)?;
+            new.shipment.encode(|bytes| draft.write(bytes))?;
+            (new.after, Some(Last { header: new.shipment.header, draft }))
+        }
+        Look::New(_) | Look::Unproved | Look::Broken(_) => return Ok(None),
+    };
+    if !after.held {
+        // Something was not seen: nothing may be let go.
+        return Ok(None);
+    }
+    let copier = source.advance()?;
+    Ok(Some((Sealing { barrier, last, after }, copier)))
+}
+
+fn farthest(position: &Position, limit: u64) -> u64 {
+    position.wal.map_or(HEADER_SIZE, |wal| wal.offset).saturating_add(limit)
+}
+
+impl Sealing {
+    /// Lets the WAL go, and cuts a file that grew huge. What was captured is in the spool, and everything was copied.
+    pub(crate) fn finish(self, source: &mut Source) -> Result<(), Error> {
+        source.release(&self.barrier)?;
+        if source.wal_size()? > CUT_SIZE {
+            source.cut(self.barrier)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn when_to_empty() {
+        const MIB: u64 = 1 << 20;
+        // captured, behind, threshold, limit, empty it?
+        let table = [
+            (0, false, 4 * MIB, 1024 * MIB, false),
+            (4 * MIB - 1, false, 4 * MIB, 1024 * MIB, false),
+            (4 * MIB, false, 4 * MIB, 1024 * MIB, true),
+            (4 * MIB, true, 4 * MIB, 1024 * MIB, false),
+            (48 * MIB, true, 4 * MIB, 1024 * MIB, true),
+            (48 * MIB, true, 64 * MIB, 1024 * MIB, false),
+            (64 * MIB, true, 64 * MIB, 1024 * MIB, true),
+            (8 * MIB, true, 4 * MIB, 16 * MIB, true),
+        ];
+        for (captured, behind, threshold, limit, expected) in table {
+            let facts = Facts { captured, behind, threshold, limit };
+            assert_eq!(due(facts), expected, "{facts:?}");
+        }
+    }
+}
