@@ -21,7 +21,7 @@ use crate::session::{Patience, Session};
 use crate::ship::blocking;
 use crate::source::{KeptFiles, resolved};
 use crate::state::{Facts, Position, Record};
-use crate::watch::Subscription;
+use crate::watch::{Glance, Subscription};
 use crate::{Admission, Options, World, prove, read_state, restore, timeline};
 
 /// How long to let a burst of writes settle before looking: a commit is several writes.
@@ -68,6 +68,14 @@ struct Known {
 struct Told {
     known: Known,
     error: Option<LastError>,
+}
+
+/// When to look again at frames that are in the WAL and not published, after `attempts` in vain.
+///
+/// The last thing that a commit does is to publish its frames in shared memory, which raises no event, and before it comes
+/// a sync that takes as long as the disk likes. Frames of a killed writer are never published: those wait for the sweep.
+fn look_again(attempts: u32) -> Option<Duration> {
+    (attempts < 40).then(|| Duration::from_millis(5 << attempts.min(8)).min(Duration::from_secs(1)))
 }
 
 impl Sqlite {
@@ -246,7 +254,7 @@ impl Sqlite {
             if error.is_absent() {
                 self.tell(Phase::Waiting, None, last_word).await;
                 tracing::info!(database = %self.name(), "waiting for the database to be created");
-                self.wait(shutdown, subscription.as_ref()).await;
+                self.wait(shutdown, subscription.as_ref(), None).await;
                 continue;
             }
             self.tell(Phase::Failing, Some(&error), last_word).await;
@@ -271,13 +279,14 @@ impl Sqlite {
         }
     }
 
-    /// Waits for a hint, for the sweep, for the next poll, or for the end.
-    async fn wait(&self, shutdown: &Shutdown, subscription: Option<&Subscription>) {
+    /// Waits for a hint, for the sweep (if `glance` finds something), for the next poll, or for the end.
+    async fn wait(&self, shutdown: &Shutdown, subscription: Option<&Subscription>, glance: Option<Glance>) {
         let polled = subscription.is_none_or(|subscription| !subscription.has_events());
         let changed = async {
-            match subscription {
-                Some(subscription) => subscription.changed().await,
-                None => std::future::pending().await,
+            match (subscription, glance) {
+                (Some(subscription), Some(glance)) => subscription.changed_unless_idle(glance).await,
+                (Some(subscription), None) => subscription.changed().await,
+                (None, _) => std::future::pending().await,
             }
         };
         tokio::select! {
@@ -297,12 +306,24 @@ impl Sqlite {
         let mut session = Session::open(self, shutdown, Patience::Protecting).await?;
         *last_word = session.lineage();
         session.drain().await?;
+        let (mut place, mut unpublished) = (session.position(), 0);
         loop {
             if shutdown.requested() {
                 let rest = timeout(self.options.shutdown_timeout, session.drain());
                 return rest.await.unwrap_or(Err(Error::Interrupted));
             }
-            self.wait(shutdown, subscription).await;
+            let wait = self.wait(shutdown, subscription, Some(session.glance()));
+            if session.position() != place {
+                (place, unpublished) = (session.position(), 0);
+            }
+            match look_again(unpublished) {
+                Some(soon) if session.is_behind(0).await? => {
+                    unpublished += 1;
+                    // In time or out of time: either way it is looked at now.
+                    let _elapsed = timeout(soon, wait).await;
+                }
+                _ => wait.await,
+            }
             let behind = session.is_behind(0).await?;
             self.activity.set_behind(behind);
             if behind && self.asked().is_empty() {
@@ -460,5 +481,19 @@ impl Engine for Sqlite {
         let verified = verified.inspect_err(|_| self.activity.verifications.failed())?;
         self.activity.verifications.done(verified.bytes, started.elapsed());
         Ok(verified)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unpublished_frames_are_looked_at_soon_and_not_for_ever() {
+        let waits: Vec<_> = (0..).map_while(look_again).collect();
+        assert_eq!(waits[0], Duration::from_millis(5));
+        assert!(waits.is_sorted() && waits.iter().all(|wait| *wait <= Duration::from_secs(1)));
+        let total: Duration = waits.iter().sum();
+        assert!((30..60).contains(&total.as_secs()), "{total:?}");
     }
 }

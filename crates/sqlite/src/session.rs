@@ -26,6 +26,7 @@ use crate::source::{Copied, Source};
 use crate::spool::Spool;
 use crate::state::{Position, Record};
 use crate::survey::{self, Survey, next_txid};
+use crate::watch::Glance;
 
 /// The newest capture of another program is compared with the WAL if it is at most this large; a larger one costs as
 /// much as a new base.
@@ -68,6 +69,8 @@ pub(crate) struct Session<'a> {
     emptied: Option<Position>,
     last_shipped: Option<Instant>,
     last_look: Instant,
+    /// Random: databases that began together are not looked at together for ever.
+    spread: u64,
 }
 
 impl<'a> Session<'a> {
@@ -94,6 +97,7 @@ impl<'a> Session<'a> {
             emptied: None,
             last_shipped: None,
             last_look: Instant::now(),
+            spread: engine.random(),
         };
         let growth = session.wal_outgrown();
         tokio::select! {
@@ -145,6 +149,11 @@ impl<'a> Session<'a> {
         self.position.map(|position| position.point())
     }
 
+    /// The last place that is durable.
+    pub(crate) fn position(&self) -> Option<Position> {
+        self.position
+    }
+
     /// When the next object may be made: a `sync_interval` after the last one.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         self.last_shipped.map(|last| last + self.engine.options().sync_interval)
@@ -177,8 +186,22 @@ impl<'a> Session<'a> {
     /// Whether it is time to prove the place again though nothing was noticed: hints can be wrong in ways that only the
     /// chain shows.
     pub(crate) fn look_is_due(&self) -> bool {
+        Instant::now() >= self.next_look()
+    }
+
+    fn next_look(&self) -> Instant {
         let active = self.last_shipped.is_some_and(|last| last.elapsed() < SILENT);
-        self.last_look.elapsed() >= if active { LOOK_ACTIVE } else { SILENT }
+        self.last_look + if active { LOOK_ACTIVE } else { jittered(SILENT, self.spread) }
+    }
+
+    /// Tells, for a few system calls, whether there is anything to do.
+    pub(crate) fn glance(&self) -> Glance {
+        let (source, wal, look) = (self.source.clone(), self.position.and_then(|p| p.wal), self.next_look());
+        Box::new(move || {
+            let mut source = source.lock().unwrap_or_else(PoisonError::into_inner);
+            let behind = source.check_identity().and_then(|()| source.is_behind(wal.as_ref(), 0));
+            Instant::now() >= look || behind.unwrap_or(true)
+        })
     }
 
     async fn ship_all(&mut self) -> Result<(), Error> {

@@ -2,8 +2,9 @@
 //!
 //! One inotify descriptor for the process and one watch for each distinct folder: a new WAL file escapes a watch on
 //! the old one, and many databases in one folder cost one watch. An event is only a hint that wakes whoever protects
-//! the database; the truth is in the WAL. A sweep wakes everyone now and then, so that lost events, an overflowed
-//! queue or a file system without events delay a change and never lose it (I6: one timer for the process).
+//! the database; the truth is in the WAL. A sweep looks at everyone now and then, so that lost events, an overflowed
+//! queue or a file system without events delay a change and never lose it (I6: one timer and one thread for the process,
+//! which wake only whom there is something for).
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -39,9 +40,32 @@ struct Folders {
 #[derive(Default)]
 struct Folder {
     /// By the name of the database file.
-    databases: HashMap<OsString, Vec<Arc<Notify>>>,
+    databases: HashMap<OsString, Vec<Arc<Waiting>>>,
     /// Whether events come from this folder.
     watched: bool,
+}
+
+/// Whoever protects a database, waiting.
+#[derive(Default)]
+struct Waiting {
+    notify: Notify,
+    /// Whether it is worth waking for the sweep; without one it always is.
+    glance: Mutex<Option<Glance>>,
+}
+
+/// A look at a database that costs a few system calls. May block.
+pub(crate) type Glance = Box<dyn Fn() -> bool + Send>;
+
+impl Waiting {
+    fn glance(&self) -> MutexGuard<'_, Option<Glance>> {
+        self.glance.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn sweep(&self) {
+        if self.glance().as_ref().is_none_or(|glance| glance()) {
+            self.notify.notify_one();
+        }
+    }
 }
 
 impl fmt::Debug for Watcher {
@@ -60,7 +84,7 @@ impl Shared {
         for (path, folder) in &self.lock().by_path {
             for (name, waiting) in &folder.databases {
                 if matches(path, name) {
-                    waiting.iter().for_each(|notify| notify.notify_one());
+                    waiting.iter().for_each(|waiting| waiting.notify.notify_one());
                 }
             }
         }
@@ -91,15 +115,15 @@ impl Watcher {
             _ => PathBuf::from("."),
         };
         let name = database.file_name().unwrap_or_default().to_owned();
-        let notify = Arc::new(Notify::new());
+        let waiting = Arc::new(Waiting::default());
         let mut folders = self.shared.lock();
         let entry = folders.by_path.entry(folder.clone()).or_default();
-        entry.databases.entry(name.clone()).or_default().push(notify.clone());
+        entry.databases.entry(name.clone()).or_default().push(waiting.clone());
         if !entry.watched {
             self.shared.watch(&mut folders, &folder);
         }
         let evented = folders.by_path.get(&folder).is_some_and(|folder| folder.watched);
-        Subscription { shared: self.shared.clone(), folder, name, notify, evented }
+        Subscription { shared: self.shared.clone(), folder, name, waiting, evented }
     }
 }
 
@@ -108,14 +132,28 @@ pub(crate) struct Subscription {
     shared: Arc<Shared>,
     folder: PathBuf,
     name: OsString,
-    notify: Arc<Notify>,
+    waiting: Arc<Waiting>,
     evented: bool,
 }
 
 impl Subscription {
     /// Returns at the next hint, at once if there was one since the last call.
     pub(crate) async fn changed(&self) {
-        self.notify.notified().await;
+        self.waiting.notify.notified().await;
+    }
+
+    /// Like [`Subscription::changed`], but the sweep is a hint only if `glance` finds something.
+    pub(crate) async fn changed_unless_idle(&self, glance: Glance) {
+        // What the glance holds, the open database among it, may not outlive the wait.
+        struct Clear<'a>(&'a Waiting);
+        impl Drop for Clear<'_> {
+            fn drop(&mut self) {
+                self.0.glance().take();
+            }
+        }
+        *self.waiting.glance() = Some(glance);
+        let _clear = Clear(&self.waiting);
+        self.changed().await;
     }
 
     /// Whether events come from the database's folder; otherwise it must be polled.
@@ -129,7 +167,7 @@ impl Drop for Subscription {
         let mut folders = self.shared.lock();
         let Some(folder) = folders.by_path.get_mut(&self.folder) else { return };
         if let Some(waiting) = folder.databases.get_mut(&self.name) {
-            waiting.retain(|notify| !Arc::ptr_eq(notify, &self.notify));
+            waiting.retain(|other| !Arc::ptr_eq(other, &self.waiting));
             if waiting.is_empty() {
                 folder.databases.remove(&self.name);
             }
@@ -145,7 +183,12 @@ async fn sweeping(shared: std::sync::Weak<Shared>, every: Duration) {
     loop {
         tokio::time::sleep(every).await;
         let Some(shared) = shared.upgrade() else { return };
-        shared.wake(|_, _| true);
+        let everyone: Vec<Arc<Waiting>> =
+            shared.lock().by_path.values().flat_map(|folder| folder.databases.values().flatten().cloned()).collect();
+        let sweep = move || everyone.iter().for_each(|waiting| waiting.sweep());
+        if let Err(error) = tokio::task::spawn_blocking(sweep).await {
+            tracing::error!(%error, "the sweep ended early");
+        }
     }
 }
 
@@ -250,7 +293,7 @@ mod inotify {
             let base = file.as_bytes().strip_suffix(b"-wal").map(OsStr::from_bytes);
             for name in [Some(file), base].into_iter().flatten() {
                 if let Some(waiting) = entry.databases.get(name) {
-                    waiting.iter().for_each(|notify| notify.notify_one());
+                    waiting.iter().for_each(|waiting| waiting.notify.notify_one());
                 }
             }
         }
