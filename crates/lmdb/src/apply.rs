@@ -1,0 +1,380 @@
+//! Writing what waits: in slices that hold the write lock for a moment each, or in one transaction.
+//!
+//! Every entry is decided once more under the lock, because the application may have written since the decision was
+//! prepared. In shadow mode an entry's shadow and the application's own value change in the same transaction, and a
+//! change of the application's that nobody saw yet is recorded before anything is merged over it.
+//!
+//! After a crash a prefix of the slices is there: versions that would have won anyway. The next run merges the rest.
+
+use std::cmp::Ordering;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::Stamp;
+use crate::dupsort;
+use crate::environment::{Dbi, Env, WriteTxn};
+use crate::error::Error;
+use crate::flags::Flags;
+use crate::header::Stored;
+use crate::merge::{Verdict, Version, decide};
+use crate::order::compare;
+use crate::schema::Schema;
+use crate::snapshot::Entry;
+use crate::spool::{Batch, Waiting};
+
+/// Bytes of entries that are taken out of the spool at once, outside of the lock.
+const BATCH: usize = 4 << 20;
+
+/// Entries between two looks at the clock.
+const LOOK: usize = 32;
+
+/// The shortest time that a slice writes before it commits, however slow the disk is.
+const SHORTEST: Duration = Duration::from_millis(2);
+
+/// A DBI that entries are written to; made if it is missing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Table {
+    /// The application's name of it.
+    pub(crate) name: Vec<u8>,
+    /// The flags of the application's DBI.
+    pub(crate) flags: Flags,
+    /// Whether it has to be made.
+    pub(crate) missing: bool,
+}
+
+/// What the entries are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Versions of another instance. Unknown deletions from before `cutoff` are left out; a change of the application's
+    /// that comes to light happened at `now`.
+    Merge { cutoff: Stamp, now: Stamp },
+    /// Keys that the application changed, each with the moment at which that is said to have happened.
+    Capture,
+    /// Deletions from before `cutoff`, which are forgotten.
+    Sweep { cutoff: Stamp },
+}
+
+/// How long the write lock is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pace {
+    /// The longest that one transaction should take, its commit included.
+    pub slice: Duration,
+    /// Write everything of one snapshot in one transaction, however long it takes and however much memory liblmdb needs
+    /// for its pages.
+    pub whole: bool,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self { slice: Duration::from_millis(50), whole: false }
+    }
+}
+
+/// What was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Applied {
+    /// Keys that changed.
+    pub entries: u64,
+    /// Transactions, without those that changed nothing.
+    pub transactions: u64,
+    /// The longest time that the write lock was held.
+    pub longest: Duration,
+}
+
+/// Up to which transaction everything is accounted for: sent, or received from others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(crate) struct Tide(pub(crate) u64);
+
+impl Tide {
+    /// A transaction of our own. It counts only if nobody else wrote in between.
+    pub(crate) fn own(&mut self, transaction: u64) {
+        if self.0.checked_add(1) == Some(transaction) {
+            self.0 = transaction;
+        }
+    }
+}
+
+/// Writes everything that waits. `count` is told the numbers of its transactions.
+pub(crate) fn apply(
+    env: &Env,
+    schema: &Schema,
+    tables: &[Table],
+    mut waiting: Waiting,
+    purpose: Purpose,
+    pace: Pace,
+    count: &mut dyn FnMut(u64),
+) -> Result<Applied, Error> {
+    let (mut batch, mut from) = (Batch::default(), 0);
+    let (mut applied, mut commit) = (Applied::default(), Duration::ZERO);
+    let mut first = tables.iter().any(|table| table.missing);
+    loop {
+        if from == batch.len() {
+            waiting.fill(&mut batch, BATCH)?;
+            from = 0;
+            if batch.len() == 0 && !first {
+                return Ok(applied);
+            }
+        }
+        let mut slice = Slice::begin(env, schema, tables, purpose)?;
+        let locked = Instant::now();
+        let budget = pace.slice.saturating_sub(commit).max(SHORTEST);
+        loop {
+            from += slice.write(batch.entries(from), (!pace.whole).then(|| locked + budget))?;
+            if !pace.whole || from < batch.len() {
+                break;
+            }
+            waiting.fill(&mut batch, BATCH)?;
+            from = 0;
+            if batch.len() == 0 {
+                break;
+            }
+        }
+        first = false;
+        let committing = Instant::now();
+        applied.entries += slice.entries;
+        if slice.commit(count)? {
+            applied.transactions += 1;
+            // What the last commit took is what the next one is expected to take.
+            commit = committing.elapsed().min(pace.slice / 2);
+        }
+        applied.longest = applied.longest.max(locked.elapsed());
+    }
+}
+
+/// The handles of a table within one transaction.
+struct Open {
+    name: Vec<u8>,
+    main: Dbi,
+    versions: Dbi,
+    /// The last key, for as long as only appending could change it. `None`: not looked at.
+    last: Option<Vec<u8>>,
+    /// Whether the last key isn't worth knowing: entries come in front of it.
+    inside: bool,
+}
+
+/// One write transaction.
+struct Slice<'a> {
+    schema: &'a Schema,
+    purpose: Purpose,
+    txn: WriteTxn<'a>,
+    tables: Vec<Open>,
+    value: Vec<u8>,
+    entries: u64,
+}
+
+impl<'a> Slice<'a> {
+    fn begin(env: &'a Env, schema: &'a Schema, tables: &[Table], purpose: Purpose) -> Result<Self, Error> {
+        let mut txn = env.write()?;
+        let mut open = Vec::with_capacity(tables.len());
+        for table in tables {
+            let main = txn.create(&table.name, table.flags)?;
+            schema.admit(env.path(), &table.name, main.flags())?;
+            let versions = if schema.native {
+                main
+            } else {
+                txn.create(&schema.versions(&table.name), schema.version_flags(main.flags()))?
+            };
+            open.push(Open { name: table.name.clone(), main, versions, last: None, inside: false });
+        }
+        Ok(Self { schema, purpose, txn, tables: open, value: Vec::new(), entries: 0 })
+    }
+
+    /// Writes entries until the deadline; how many were taken.
+    fn write<'b>(
+        &mut self,
+        entries: impl Iterator<Item = (u16, Entry<'b>)>,
+        deadline: Option<Instant>,
+    ) -> Result<usize, Error> {
+        let mut taken = 0;
+        for (table, entry) in entries {
+            let at = usize::from(table);
+            let changed = match self.purpose {
+                Purpose::Sweep { cutoff } => self.sweep(at, &entry, cutoff)?,
+                _ if self.schema.native => self.native(at, &entry)?,
+                _ => self.shadow(at, &entry)?,
+            };
+            self.entries += u64::from(changed);
+            taken += 1;
+            if taken % LOOK == 0 && deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                break;
+            }
+        }
+        Ok(taken)
+    }
+
+    /// Commits, if there is anything: an empty transaction has no number of its own.
+    fn commit(self, count: &mut dyn FnMut(u64)) -> Result<bool, Error> {
+        if !self.txn.changed() {
+            return Ok(false);
+        }
+        let transaction = self.txn.id();
+        self.txn.commit()?;
+        count(transaction);
+        Ok(true)
+    }
+
+    fn cutoff(&self) -> Stamp {
+        if let Purpose::Merge { cutoff, .. } = self.purpose { cutoff } else { Stamp(0) }
+    }
+
+    /// Forgets a deletion, if it still is one. The application's DBI hasn't had the key since.
+    fn sweep(&mut self, table: usize, entry: &Entry<'_>, cutoff: Stamp) -> Result<bool, Error> {
+        let Some(open) = self.tables.get(table) else { return Ok(false) };
+        let Some(bytes) = self.txn.get(open.versions, entry.key)? else { return Ok(false) };
+        let version = self.version(open, bytes)?;
+        if !version.deleted || version.stamp >= cutoff {
+            return Ok(false);
+        }
+        self.txn.delete(open.versions, entry.key)
+    }
+
+    /// Merges an entry into a DBI with headers. Whether it changed something.
+    fn native(&mut self, table: usize, entry: &Entry<'_>) -> Result<bool, Error> {
+        let append = self.is_behind(table, entry.key)?;
+        let Some(open) = self.tables.get(table) else { return Ok(false) };
+        let new = Version { stamp: entry.stamp, value: entry.value, deleted: entry.deleted };
+        let current = if append { None } else { self.txn.get(open.versions, entry.key)? };
+        let old = current.map(|bytes| self.version(open, bytes)).transpose()?;
+        if decide(old.as_ref(), &new, self.cutoff()) == Verdict::Keep {
+            return Ok(false);
+        }
+        self.put_version(table, entry.key, &new, append)?;
+        Ok(true)
+    }
+
+    fn version<'b>(&self, open: &Open, bytes: &'b [u8]) -> Result<Version<'b>, Error> {
+        let stored = Stored::parse(bytes).map_err(|what| Error::schema(self.txn.env().path(), &open.name, what))?;
+        Ok(Version { stamp: stored.stamp, value: stored.value, deleted: stored.deleted })
+    }
+
+    /// Whether a key comes behind all that are there.
+    fn is_behind(&mut self, table: usize, key: &[u8]) -> Result<bool, Error> {
+        let Some(open) = self.tables.get_mut(table) else { return Ok(false) };
+        if open.inside {
+            return Ok(false);
+        }
+        if open.last.is_none() {
+            let last = self.txn.cursor(open.versions)?.last()?;
+            open.last = Some(last.map(|(key, _)| key.to_vec()).unwrap_or_default());
+        }
+        let last = open.last.get_or_insert_default();
+        let behind = last.is_empty() || compare(open.versions.flags(), key, last) == Ordering::Greater;
+        open.inside = !behind;
+        Ok(behind)
+    }
+
+    fn put_version(&mut self, table: usize, key: &[u8], new: &Version<'_>, append: bool) -> Result<(), Error> {
+        let Some(open) = self.tables.get_mut(table) else { return Ok(()) };
+        let stored = Stored { stamp: new.stamp, transaction: self.txn.id(), deleted: new.deleted, value: new.value };
+        stored.write(self.schema.padding, &mut self.value);
+        if append {
+            let last = open.last.get_or_insert_default();
+            last.clear();
+            last.extend_from_slice(key);
+            self.txn.append(open.versions, key, &self.value)
+        } else {
+            self.txn.put(open.versions, key, &self.value)
+        }
+    }
+
+    /// Brings a shadow and the application's own value together, and merges an entry into both.
+    fn shadow(&mut self, table: usize, entry: &Entry<'_>) -> Result<bool, Error> {
+        let append = self.is_behind(table, entry.key)?;
+        let Some(open) = self.tables.get(table) else { return Ok(false) };
+        let (main, dups) = (open.main, open.main.flags().contains(Flags::DUPSORT));
+        let current = if append { None } else { self.txn.get(open.versions, entry.key)? };
+        let shadow = current.map(|bytes| self.version(open, bytes)).transpose()?;
+        let known = shadow.filter(|version| !version.deleted).map(|version| version.value);
+        let foreign = |_| Error::schema(self.txn.env().path(), &open.name, "its shadow has a key of another kind");
+        let key = if dups { dupsort::split(entry.key).map_err(foreign)? } else { entry.key };
+        let value = if dups {
+            let candidate = known.or((!entry.deleted).then_some(entry.value));
+            let there = match candidate {
+                Some(value) => self.txn.cursor(main)?.has_value(key, value)?,
+                None => false,
+            };
+            candidate.filter(|_| there)
+        } else {
+            self.txn.get(main, key)?
+        };
+        let local = (value != known).then(|| local_version(shadow.as_ref(), value, self.stamp_for(entry)));
+        let new = Version { stamp: entry.stamp, value: entry.value, deleted: entry.deleted };
+        let takes = match self.purpose {
+            Purpose::Capture | Purpose::Sweep { .. } => false,
+            Purpose::Merge { cutoff, .. } => decide(local.as_ref().or(shadow.as_ref()), &new, cutoff) == Verdict::Take,
+        };
+        let changed = takes || local.is_some();
+        if takes {
+            // What the application has goes when it isn't the same; of duplicates exactly the one that is meant.
+            let (was, same) = (value.map(<[u8]>::to_vec), value == Some(new.value) && !new.deleted);
+            self.put_version(table, entry.key, &new, append)?;
+            if !same {
+                self.put_main(main, key, was.as_deref(), &new, dups)?;
+            }
+        } else if let Some(local) = local {
+            let value = local.value.to_vec();
+            self.put_version(table, entry.key, &Version { value: &value, ..local }, append)?;
+        }
+        Ok(changed)
+    }
+
+    /// When a change that the application made is said to have happened.
+    fn stamp_for(&self, entry: &Entry<'_>) -> Stamp {
+        if let Purpose::Merge { now, .. } = self.purpose { now } else { entry.stamp }
+    }
+
+    fn put_main(
+        &mut self,
+        main: Dbi,
+        key: &[u8],
+        was: Option<&[u8]>,
+        new: &Version<'_>,
+        dups: bool,
+    ) -> Result<(), Error> {
+        match was {
+            Some(was) if dups => drop(self.txn.delete_value(main, key, was)?),
+            Some(_) if new.deleted => drop(self.txn.delete(main, key)?),
+            _ => {}
+        }
+        if new.deleted { Ok(()) } else { self.txn.put(main, key, new.value) }
+    }
+}
+
+/// The version that stands for a change which the application made without telling: newer than what it was made on,
+/// whatever the clocks say.
+fn local_version<'a>(shadow: Option<&Version<'_>>, value: Option<&'a [u8]>, stamp: Stamp) -> Version<'a> {
+    let after = shadow.map_or(Stamp(0), |shadow| Stamp(shadow.stamp.0.saturating_add(1)));
+    Version { stamp: stamp.max(after), value: value.unwrap_or_default(), deleted: value.is_none() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_is_newer_than_what_it_was_made_on() {
+        let ahead = Version { stamp: Stamp(900), value: b"other", deleted: false };
+        for (shadow, value, stamp, expected) in [
+            (None, Some(&b"v"[..]), 7, (7, false)),
+            (None, Some(b"v"), 0, (0, false)),
+            (Some(&ahead), Some(b"v"), 1000, (1000, false)),
+            (Some(&ahead), Some(b"v"), 7, (901, false)),
+            (Some(&ahead), None, 7, (901, true)),
+        ] {
+            let version = local_version(shadow, value, Stamp(stamp));
+            assert_eq!((version.stamp.0, version.deleted), expected);
+        }
+    }
+
+    #[test]
+    fn only_an_unbroken_row_of_our_own_transactions_counts() {
+        let mut tide = Tide(5);
+        tide.own(6);
+        tide.own(7);
+        assert_eq!(tide, Tide(7));
+        tide.own(9);
+        tide.own(10);
+        assert_eq!(tide, Tide(7), "somebody else wrote 8");
+    }
+}

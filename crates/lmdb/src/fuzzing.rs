@@ -1,0 +1,124 @@
+//! The crate's parsers of foreign bytes, for the fuzz target `lmdb_parsers`. Not part of the interface.
+
+use crate::Flags;
+use crate::dupsort;
+use crate::header::Stored;
+use crate::snapshot::{Limits, SnapshotName, SnapshotReader, encode};
+
+/// Reads `bytes` as everything that comes from vault or environment; none of it may panic, whatever they are.
+pub fn parse(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    if let Some(name) = SnapshotName::parse(&text) {
+        assert_eq!(name.to_string(), text, "a name is printed as it was read");
+    }
+    let _flags = Flags::from_text(&text);
+    let _stored = Stored::parse(bytes).map(|stored| stored.value.len());
+    let _key = dupsort::split(bytes).map(|key| dupsort::fits(bytes, key));
+    read(bytes);
+    // Behind the checksums of gzip nearly nothing would be reached.
+    read(&wrapped(bytes));
+}
+
+/// Reads a snapshot to its end, or to what is wrong with it.
+pub fn read(bytes: &[u8]) {
+    let mut reader = SnapshotReader::new(bytes, Limits { entry: 1 << 20 });
+    while let Ok(Some(_)) = reader.next() {}
+}
+
+/// A gzip stream of `raw`.
+pub fn wrapped(raw: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    crate::snapshot::Compressor::new().member(raw, &mut out);
+    out
+}
+
+/// A snapshot of one DBI with entries, uncompressed: something to damage, and something to measure.
+pub fn sample(entries: &[crate::snapshot::Entry<'_>]) -> Vec<u8> {
+    let mut out = Vec::new();
+    encode::put_preamble(&crate::snapshot::Meta { database: "main".to_owned(), ..Default::default() }, 1, &mut out);
+    let bytes = entries.iter().map(encode::entry_size).sum();
+    encode::put_database(b"records", 0, "", bytes, &mut out);
+    entries.iter().for_each(|entry| encode::put_entry(entry, &mut out));
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Stamp;
+    use crate::snapshot::{Entry, Item, Rule};
+
+    fn entries() -> Vec<Entry<'static>> {
+        let plain = Entry { key: b"key", value: b"value", stamp: Stamp(7), deleted: false };
+        vec![plain, Entry { key: b"other", value: b"", stamp: Stamp(u64::MAX), deleted: true }]
+    }
+
+    /// The target itself, for as long as a test may take.
+    #[test]
+    fn no_bytes_panic() {
+        let mut random = fastrand::Rng::with_seed(5);
+        let raw = sample(&entries());
+        for sample in [wrapped(&raw), raw, b"main__b__20250615-150640-000000000__GX.pb.gz".to_vec()] {
+            parse(&sample);
+            for _ in 0..2000 {
+                let mut damaged = sample.clone();
+                for _ in 0..random.usize(1..6) {
+                    let at = random.usize(..damaged.len());
+                    damaged[at] = random.u8(..);
+                }
+                damaged.truncate(random.usize(..=damaged.len()));
+                parse(&damaged);
+            }
+        }
+    }
+
+    #[test]
+    fn a_snapshot_that_ends_early_is_never_taken_for_whole() {
+        let raw = sample(&entries());
+        // One member, and one for each field: a cut between two of them leaves a sound stream.
+        let cut = raw.len() - entries().iter().map(encode::entry_size).sum::<u64>() as usize - 11;
+        let split = [wrapped(&raw[..cut]), wrapped(&raw[cut..])].concat();
+        for (whole, length) in [wrapped(&raw), split].iter().flat_map(|w| (0..w.len()).map(move |length| (w, length))) {
+            let mut reader = SnapshotReader::new(&whole[..length], Limits::default());
+            let end = loop {
+                match reader.next() {
+                    Ok(Some(_)) => {}
+                    Ok(None) => break true,
+                    Err(_) => break false,
+                }
+            };
+            assert!(!end, "{length} of {}", whole.len());
+        }
+    }
+
+    #[test]
+    fn an_entry_has_a_limit_and_may_be_split_anywhere() {
+        let value = vec![9; 300_000];
+        let large = [Entry { key: b"key", value: &value, stamp: Stamp(7), deleted: false }, entries()[0]];
+        let bytes = wrapped(&sample(&large));
+        // A source that gives one byte at a time.
+        struct Slow<'a>(&'a [u8]);
+        impl std::io::Read for Slow<'_> {
+            fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+                std::io::Read::read(&mut self.0, buffer.get_mut(..1).unwrap_or_default())
+            }
+        }
+        let mut reader = SnapshotReader::new(Slow(&bytes), Limits::default());
+        let mut found = Vec::new();
+        while let Some(item) = reader.next().unwrap() {
+            if let Item::Entry(_, entry) = item {
+                found.push((entry.key.to_vec(), entry.value.len()));
+            }
+        }
+        assert_eq!(found, [(b"key".to_vec(), 300_000), (b"key".to_vec(), 5)]);
+        let mut reader = SnapshotReader::new(&bytes[..], Limits { entry: 200_000 });
+        let fault = loop {
+            match reader.next() {
+                Ok(Some(_)) => {}
+                Err(crate::snapshot::Problem::Fault(fault)) => break fault.rule,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(fault, Rule::EntrySize);
+    }
+}

@@ -1,0 +1,42 @@
+//! LMDB: environments kept in step between servers through snapshots in a vault, beside Lightning Stream.
+//!
+//! Every instance writes whole snapshots of its environment, and merges those of the others: the newest version of a key
+//! wins everywhere. Names, bytes and rules are Lightning Stream's, so that either program can take part.
+//!
+//! The rooms: `snapshot` (the format as bytes), `environment` (liblmdb, safely), `header`, `flags`, `order`, `dupsort` (what
+//! keys and values look like), `merge` (whose value wins?), `dump` (an environment as a snapshot), `load` (a snapshot into
+//! an environment). Decisions are pure and have table tests; the bytes are in `docs/formats.md`.
+
+#[doc(hidden)]
+pub mod fuzzing;
+
+mod apply;
+mod capture;
+mod dump;
+mod dupsort;
+mod environment;
+mod error;
+mod flags;
+mod header;
+mod load;
+mod local;
+mod merge;
+mod order;
+mod schema;
+mod seek;
+mod shape;
+pub mod snapshot;
+mod spool;
+mod sweep;
+
+pub use apply::{Applied, Pace};
+pub use dump::Dumped;
+pub use environment::{Cursor, Dbi, DbiStat, Env, EnvInfo, EnvOptions, LmdbError, Meaning, Pair, ReadTxn, WriteTxn};
+pub use error::Error;
+pub use flags::Flags;
+pub use local::{Author, Loaded, Local, Settings, Swept};
+pub use schema::Schema;
+
+/// A moment in nanoseconds since the Unix epoch: what versions of a key are compared by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Stamp(pub u64);

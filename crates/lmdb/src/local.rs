@@ -1,0 +1,213 @@
+//! One environment, and what this process knows about it: the only way in which the sync touches it.
+//!
+//! Every method blocks, and is meant for a thread that may. What is known lives in memory alone; a new process begins
+//! with nothing, looks at everything once, and sends one snapshot.
+
+#![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
+
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+use crate::Stamp;
+use crate::apply::{Applied, Pace, Purpose, Tide, apply};
+use crate::capture::{Moments, changes};
+use crate::dump::{Dumped, Writer, dump};
+use crate::environment::{Env, EnvInfo, EnvOptions};
+use crate::error::Error;
+use crate::load::{Survey, survey};
+use crate::schema::Schema;
+use crate::snapshot::{Limits, Meta};
+use crate::sweep;
+
+/// How an environment takes part.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// What its DBIs look like.
+    pub schema: Schema,
+    /// How long the write lock is held.
+    pub pace: Pace,
+    /// What snapshots may ask of us.
+    pub limits: Limits,
+    /// Where files without a name are made: what waits to be written, and the last snapshot. `None`: beside the data.
+    pub folder: Option<PathBuf>,
+    /// Bytes that may wait to be written.
+    pub spool: u64,
+    /// Threads that compress.
+    pub jobs: usize,
+}
+
+impl Settings {
+    /// The usual settings for a schema.
+    pub fn new(schema: Schema) -> Self {
+        Self { schema, pace: Pace::default(), limits: Limits::default(), folder: None, spool: 64 << 30, jobs: 2 }
+    }
+}
+
+/// Who writes snapshots, as they say it themselves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Author {
+    /// The instance, as in names.
+    pub instance: String,
+    /// The host's name.
+    pub hostname: String,
+    /// The database, as in names.
+    pub database: String,
+}
+
+/// What a merged snapshot came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Loaded {
+    /// Who wrote it.
+    pub meta: Meta,
+    /// Entries in it.
+    pub entries: u64,
+    /// What it changed here.
+    pub applied: Applied,
+}
+
+/// What a sweep came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Swept {
+    /// Versions that were looked at.
+    pub entries: u64,
+    /// Deletions among them.
+    pub deleted: u64,
+    /// What was forgotten.
+    pub applied: Applied,
+}
+
+/// An environment that takes part.
+#[derive(Debug)]
+pub struct Local {
+    env: Env,
+    settings: Settings,
+    folder: PathBuf,
+    /// When the data was last written, by the file's own time, before this process did anything.
+    written: Stamp,
+    /// Up to which transaction every change is in a snapshot of ours, or came from others.
+    synced: Tide,
+    /// Up to which transaction every change is in the shadows.
+    captured: Tide,
+    /// The last snapshot, whose pieces the next one takes.
+    last: Option<Dumped>,
+}
+
+impl Local {
+    /// Opens an environment.
+    pub fn open(path: &Path, options: &EnvOptions, settings: Settings) -> Result<Self, Error> {
+        let data = if options.no_subdir { path.to_owned() } else { path.join("data.mdb") };
+        let written = written(&data);
+        let env = Env::open(path, options)?;
+        let beside = data.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let folder = settings.folder.clone().unwrap_or_else(|| beside.to_owned());
+        Ok(Self { env, settings, folder, written, synced: Tide(0), captured: Tide(0), last: None })
+    }
+
+    /// The environment.
+    pub fn env(&self) -> &Env {
+        &self.env
+    }
+
+    /// What can be told of it without a transaction.
+    pub fn info(&self) -> Result<EnvInfo, Error> {
+        self.env.info()
+    }
+
+    /// Whether the application has no DBI yet.
+    pub fn is_empty(&self) -> Result<bool, Error> {
+        let mut txn = self.env.read()?;
+        Ok(self.settings.schema.names(txn.names()?).is_empty())
+    }
+
+    /// Whether somebody else wrote since the last snapshot was taken.
+    pub fn is_pending(&self) -> Result<bool, Error> {
+        Ok(self.env.info()?.last_transaction > self.synced.0)
+    }
+
+    /// Records what the application changed while nobody watched. What has no shadow yet is older than anything that
+    /// others have; the rest happened, as far as anybody knows, when the file was last written.
+    pub fn begin(&mut self, now: Stamp) -> Result<Applied, Error> {
+        let known = if self.written == Stamp(0) { now } else { self.written.min(now) };
+        self.capture(Moments { known, fresh: Stamp(1) })
+    }
+
+    /// Records what the application changed since the last look, if its versions are kept in shadows.
+    fn capture(&mut self, moments: Moments) -> Result<Applied, Error> {
+        if self.settings.schema.native || self.env.info()?.last_transaction <= self.captured.0 {
+            return Ok(Applied::default());
+        }
+        let schema = &self.settings.schema;
+        let found = changes(&self.env, schema, moments, &self.folder, self.settings.spool)?;
+        let mut captured = Tide(found.transaction);
+        let mut count = |transaction| captured.own(transaction);
+        let waiting = found.spool.read()?;
+        let applied =
+            apply(&self.env, schema, &found.tables, waiting, Purpose::Capture, self.settings.pace, &mut count)?;
+        // It isn't sent yet, so that `synced` stays behind.
+        self.captured = captured;
+        Ok(applied)
+    }
+
+    /// Merges a snapshot. A damaged one changes nothing.
+    pub fn load(&mut self, object: &str, source: impl Read, cutoff: Stamp, now: Stamp) -> Result<Loaded, Error> {
+        self.capture(Moments { known: now, fresh: now })?;
+        let how = Survey {
+            object: object.to_owned(),
+            cutoff,
+            limits: self.settings.limits,
+            folder: self.folder.clone(),
+            spool: self.settings.spool,
+        };
+        let schema = &self.settings.schema;
+        let found = survey(&self.env, schema, source, &how)?;
+        let (synced, captured) = (&mut self.synced, &mut self.captured);
+        let mut count = |transaction| {
+            synced.own(transaction);
+            captured.own(transaction);
+        };
+        let purpose = Purpose::Merge { cutoff, now };
+        let waiting = found.spool.read()?;
+        let applied = apply(&self.env, schema, &found.tables, waiting, purpose, self.settings.pace, &mut count)?;
+        Ok(Loaded { meta: found.preamble.meta, entries: found.entries, applied })
+    }
+
+    /// Takes a snapshot. What isn't in it because it was written meanwhile stays pending.
+    pub fn snapshot(&mut self, author: &Author, now: &dyn Fn() -> Stamp) -> Result<&Dumped, Error> {
+        let moment = now();
+        self.capture(Moments { known: moment, fresh: moment })?;
+        let writer = Writer {
+            instance: &author.instance,
+            hostname: &author.hostname,
+            database: &author.database,
+            folder: &self.folder,
+            jobs: self.settings.jobs,
+        };
+        let dumped = dump(&self.env, &self.settings.schema, &writer, now, self.last.as_ref())?;
+        let seen = Tide(dumped.transaction);
+        self.synced = if self.settings.schema.native { seen } else { seen.min(self.captured) };
+        Ok(self.last.insert(dumped))
+    }
+
+    /// Forgets deletions from before `cutoff`.
+    pub fn sweep(&mut self, cutoff: Stamp) -> Result<Swept, Error> {
+        let schema = &self.settings.schema;
+        let found = sweep::old(&self.env, schema, cutoff, &self.folder, self.settings.spool)?;
+        let (synced, captured) = (&mut self.synced, &mut self.captured);
+        let mut count = |transaction| {
+            synced.own(transaction);
+            captured.own(transaction);
+        };
+        let (waiting, purpose) = (found.spool.read()?, Purpose::Sweep { cutoff });
+        let applied = apply(&self.env, schema, &found.tables, waiting, purpose, self.settings.pace, &mut count)?;
+        Ok(Swept { entries: found.entries, deleted: found.deleted, applied })
+    }
+}
+
+/// When a file was last written; 0 where nobody knows.
+fn written(file: &Path) -> Stamp {
+    let modified = fs::metadata(file).and_then(|found| found.modified()).ok();
+    let since = modified.and_then(|modified| modified.duration_since(UNIX_EPOCH).ok());
+    since.and_then(|since| u64::try_from(since.as_nanos()).ok()).map_or(Stamp(0), Stamp)
+}

@@ -1,0 +1,49 @@
+//! The snapshot format: names, gzip, and protocol buffers that are read and written without ever being held.
+//!
+//! Pure: bytes in, bytes out. Everything that is read is hostile (I11); memory is bounded by the largest entry, whatever
+//! the size of the snapshot (I5). The bytes are described in `docs/formats.md`.
+
+pub(crate) mod encode;
+pub(crate) mod fault;
+mod gzip;
+mod name;
+mod read;
+pub(crate) mod wire;
+
+pub use fault::{Fault, Rule};
+pub(crate) use gzip::Compressor;
+pub use name::{GENERATION, SnapshotName};
+pub use read::{Database, Item, Limits, Meta, Preamble, Problem, SnapshotReader};
+
+use crate::Stamp;
+
+/// The format that we write.
+pub(crate) const FORMAT: u32 = 3;
+
+/// The oldest reader of what we write.
+pub(crate) const COMPAT: u32 = 1;
+
+/// The newest `compatVersion` that we can read.
+pub(crate) const READABLE: u32 = 3;
+
+/// The field of the snapshot that holds the number of its DBIs.
+pub(crate) const DATABASES: u64 = 100;
+
+/// The transform of DBIs with duplicates.
+pub(crate) const DUPSORT_HACK: &str = "dupsort_hack_v1";
+
+/// The bit of an entry's flags that says that the key was deleted.
+pub(crate) const DELETED: u64 = 1;
+
+/// One key with what became of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry<'a> {
+    /// The key, as it is in the DBI or, in shadow mode, in its shadow.
+    pub key: &'a [u8],
+    /// The application's value, without a header. Empty where it was deleted.
+    pub value: &'a [u8],
+    /// When it became so.
+    pub stamp: Stamp,
+    /// Whether the key was deleted.
+    pub deleted: bool,
+}

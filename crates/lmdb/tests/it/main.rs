@@ -1,0 +1,9 @@
+//! The engine against real environments, and against what Lightning Stream wrote and did.
+
+#![allow(clippy::disallowed_methods, reason = "tests are an edge")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests report by panicking")]
+
+mod golden;
+mod model;
+mod shared;
+mod support;
