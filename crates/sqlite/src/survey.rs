@@ -1,7 +1,7 @@
 //! What the vault holds: the listing of all levels, and what its newest capture says.
 
 use futures::stream::{self, StreamExt, TryStreamExt};
-use seawall_ltx::{HEADER_SIZE, Header, Txid};
+use seawall_ltx::{HEADER_SIZE, Header, Index, Txid};
 use seawall_vault::{Prefix, Vault};
 
 use crate::continuity::Remote;
@@ -9,6 +9,9 @@ use crate::error::Error;
 use crate::identity::{Stamp, WalPosition};
 use crate::layout::{Level, Stored, level_prefix, parse_key};
 use crate::plan::stretches;
+
+/// At most this much of an index is read to see whether a file has an end.
+const LARGEST_INDEX: u64 = 1 << 20;
 
 /// All LTX files of a vault, level by level, each in the order of its names. The levels are listed at once.
 ///
@@ -38,6 +41,23 @@ pub(crate) async fn read_header(vault: &Vault, file: &Stored) -> Result<Header, 
     Ok(header)
 }
 
+/// Reads the end of a stored file: a store may have kept the beginning of one whose upload broke off.
+async fn check_end(vault: &Vault, file: &Stored) -> Result<(), Error> {
+    let key = file.key(vault.layout());
+    let mut length = 24;
+    loop {
+        let tail = vault.read(&key, Some(file.size.saturating_sub(length)..file.size), length).await?;
+        match Index::parse(&tail, file.size) {
+            Err(seawall_ltx::Error::TailTooShort { needed }) if length < needed && needed <= LARGEST_INDEX => {
+                length = needed;
+            }
+            // A larger index is not read: that it would fit says enough here.
+            Err(seawall_ltx::Error::TailTooShort { .. }) => return Ok(()),
+            parsed => return parsed.map(drop).map_err(Error::ltx(vault.object(&key))),
+        }
+    }
+}
+
 /// Whether a header holds what its object's name says.
 pub(crate) fn check_names(file: &Stored, header: &Header, object: String) -> Result<(), Error> {
     if (header.min_txid, header.max_txid) != (file.min, file.max) {
@@ -63,7 +83,7 @@ pub(crate) async fn survey(vault: &Vault) -> Result<Option<Survey>, Error> {
     let Some(max) = files.iter().map(|file| file.max).max() else { return Ok(None) };
     let log = files.iter().filter(|file| file.level == Level::LOG).max_by_key(|file| file.max);
     let newest = match log {
-        Some(file) => match read_header(vault, file).await {
+        Some(file) => match read_whole_header(vault, file).await {
             Ok(header) => Some((*file, header)),
             // A damaged object tells nothing; a base behind it mends what can be mended.
             Err(error @ (Error::Ltx { .. } | Error::Corrupt { .. })) => {
@@ -87,6 +107,12 @@ pub(crate) async fn survey(vault: &Vault) -> Result<Option<Survey>, Error> {
         .find(|file| file.level == Level::BASE && file.max == max && file.min.0 == 1)
         .filter(|file| newest.is_some_and(|(log, _)| log.max < file.max));
     Ok(Some(Survey { remote, newest, unpaired: unpaired.copied() }))
+}
+
+async fn read_whole_header(vault: &Vault, file: &Stored) -> Result<Header, Error> {
+    let header = read_header(vault, file).await?;
+    check_end(vault, file).await?;
+    Ok(header)
 }
 
 /// The TXID after `txid`; the first one after nothing.

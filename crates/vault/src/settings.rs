@@ -55,8 +55,8 @@ pub struct S3Settings {
     pub force_path_style: Option<bool>,
     /// Take any certificate.
     pub skip_verify: bool,
-    /// Send the MD5 of whole objects and parts, which buckets with object lock demand.
-    pub put_object_content_md5: bool,
+    /// Send no checksums of objects and parts, for servers that refuse them.
+    pub without_checksums: bool,
     /// The storage class of new objects.
     pub storage_class: Option<String>,
     /// Size of the parts of streamed uploads.
@@ -84,6 +84,7 @@ pub(crate) const NAMES: &[&str] = &[
     "access-key-id",
     "access-key-id-file",
     "bucket",
+    "checksums",
     "concurrency",
     "endpoint",
     "force-path-style",
@@ -133,8 +134,10 @@ impl S3Settings {
             "profile" => self.profile = text(),
             "force-path-style" => self.force_path_style = Some(boolean(&name, value)?),
             "skip-verify" => self.skip_verify = boolean(&name, value)?,
-            "put-object-content-md5" => self.put_object_content_md5 = boolean(&name, value)?,
-            "sign-payload" | "sign-accept-encoding" | "require-content-md5" => drop(boolean(&name, value)?),
+            "checksums" => self.without_checksums = !boolean(&name, value)?,
+            // What these ask for, our checksums do.
+            "put-object-content-md5" | "require-content-md5" => drop(boolean(&name, value)?),
+            "sign-payload" | "sign-accept-encoding" => drop(boolean(&name, value)?),
             "storage-class" => self.storage_class = text(),
             "part-size" => self.part_size = Some(part_size(value)?),
             "concurrency" => self.concurrency = Some(concurrency(value)?),
@@ -302,7 +305,7 @@ mod tests {
                 "part-size" => "6MiB",
                 "concurrency" => "3",
                 "endpoint" => "https://h",
-                n if ["force", "skip", "put-", "requ", "sign"].contains(&&n[..4]) || n.starts_with("force") => "true",
+                n if ["chec", "skip", "put-", "requ", "sign"].contains(&&n[..4]) || n.starts_with("force") => "true",
                 _ => "x",
             };
             assert_eq!(S3Settings::default().set(name, value), Ok(()), "{name}");

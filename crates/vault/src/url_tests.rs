@@ -71,9 +71,9 @@ fn buckets() {
 #[test]
 fn every_setting_from_a_query() {
     let found = s3("s3://b/p?skipVerify=true&concurrency=3&partSize=16MiB&storageClass=STANDARD_IA&sseKmsKeyId=k\
-         &putObjectContentMD5=true&signPayload=false&signAcceptEncoding=true&requireContentMD5=false\
+         &putObjectContentMD5=true&checksums=false&signPayload=false&signAcceptEncoding=true&requireContentMD5=false\
          &sseCustomerAlgorithm=AES256&sseCustomerKey=QQ%3D%3D&sseCustomerKeyMD5=x&profile=backup");
-    assert!(found.skip_verify && found.put_object_content_md5);
+    assert!(found.skip_verify && found.without_checksums);
     assert_eq!((found.concurrency, found.part_size), (Some(3), Some(16 << 20)));
     assert_eq!(found.sse_customer_key, Some(Secret::new("QQ==")));
     assert_eq!(found.profile.as_deref(), Some("backup"));

@@ -13,13 +13,12 @@ use super::fields::{At, Fields};
 pub(crate) type Settings = BTreeMap<&'static str, String>;
 
 /// Settings that both formats have.
-const COMMON: [&str; 13] = [
+const COMMON: [&str; 12] = [
     "access-key-id",
     "concurrency",
     "endpoint",
     "force-path-style",
     "part-size",
-    "put-object-content-md5",
     "region",
     "secret-access-key",
     "skip-verify",
@@ -33,10 +32,11 @@ const COMMON: [&str; 13] = [
 const FILES: [&str; 3] = ["access-key-id-file", "secret-access-key-file", "sse-customer-key-path"];
 
 /// Settings that our own format has besides.
-const NATIVE: [&str; 2] = ["profile", "session-token"];
+const NATIVE: [&str; 3] = ["checksums", "profile", "session-token"];
 
 /// Settings that only Litestream's format has. The vault checks them and does what they ask for anyway.
-const LITESTREAM: [&str; 4] = ["require-content-md5", "sign-accept-encoding", "sign-payload", "sse-customer-key-path"];
+const LITESTREAM: [&str; 5] =
+    ["put-object-content-md5", "require-content-md5", "sign-accept-encoding", "sign-payload", "sse-customer-key-path"];
 
 /// Reads the `s3` section of our own format; files are relative to `here`.
 pub(crate) fn read_native(mut fields: Fields, here: &Path) -> Result<Settings, Location> {

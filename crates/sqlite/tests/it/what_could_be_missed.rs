@@ -262,3 +262,29 @@ async fn a_restore_that_fails_at_the_end_destroys_nothing() {
     engine.restore(&request, Arc::new(seawall_core::NoProgress)).await.expect_err("it is a directory");
     assert_eq!(fs::read(&wal).expect("still there"), b"a WAL");
 }
+
+/// A store may keep the beginning of an object whose upload broke off with its writer, and call it whole.
+#[tokio::test]
+async fn the_newest_object_was_cut_by_the_store() {
+    let lengths: [fn(u64) -> u64; 4] = [|_| 100, |_| 101, |length| length / 2, |length| length - 1];
+    for left in lengths {
+        let scene = Scene::new();
+        let app = scene.app();
+        app.execute_batch(SCHEMA).expect("schema");
+        insert(&app, 3, 100);
+        scene.point().await;
+        let whole = content_of(&app);
+        insert(&app, 5, 3000);
+        let cut = scene.point().await;
+        let newest = scene.path("vault/ltx/0").join(scene.level(0).last().expect("an object"));
+        let length = left(fs::metadata(&newest).expect("there").len());
+        OpenOptions::new().write(true).open(&newest).expect("opened").set_len(length).expect("cut");
+        // Whatever is committed from here on comes back, and so does what was before.
+        insert(&app, 1, 100);
+        let point = scene.point().await;
+        assert!(point.position > cut.position);
+        assert_eq!(scene.restore(When::Latest).await.expect("restored"), content_of(&app), "{length} bytes");
+        let before = When::Moment(Moment::from_millis(cut.moment.as_millis() - 1));
+        assert_eq!(scene.restore(before).await.expect("restored"), whole, "{length} bytes");
+    }
+}

@@ -143,8 +143,9 @@ async fn build(settings: &S3Settings, environment: &Environment, decided: &Decid
     if let Some(class) = &settings.storage_class {
         builder = builder.default_storage_class(class);
     }
-    if settings.put_object_content_md5 {
-        builder = builder.checksum_algorithm("md5");
+    // Without it, a server may keep what came before a connection broke, and call it the object.
+    if !settings.without_checksums {
+        builder = builder.checksum_algorithm("crc32c");
     }
     if let Some(key) = &settings.sse_kms_key_id {
         builder = builder.server_side_encryption_with_customer_managed_kms_key(key);
