@@ -20,6 +20,7 @@ fn vault() -> (Stand, u64) {
         stand.until_protected(&mut seawall);
     }
     seawall.stop().ok();
+    stand.place.remove_merged();
     let committed = app.committed();
     (stand, committed)
 }

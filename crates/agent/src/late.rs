@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use seawall_core::{
-    Clock as _, Description, Engine, Failure, Figures, Kind, LastError, Phase, Point, Progress, RestoreRequest,
-    Restored, Shutdown, Status, SystemClock, Timeline, Verification,
+    Clock as _, Description, Engine, Failure, Figures, Kind, LastError, Maintained, Phase, Point, Progress,
+    RestoreRequest, Restored, Shutdown, Status, SystemClock, Timeline, Verification, When,
 };
 use tokio::sync::OnceCell;
 
@@ -122,6 +122,14 @@ impl<O: Open> Engine for Late<O> {
 
     async fn restore(&self, request: &RestoreRequest, progress: Arc<dyn Progress>) -> Result<Restored, Failure> {
         self.engine().await?.restore(request, progress).await
+    }
+
+    async fn maintain(&self, dry_run: bool) -> Result<Maintained, Failure> {
+        self.engine().await?.maintain(dry_run).await
+    }
+
+    async fn pin(&self, when: &When, pinned: bool) -> Result<String, Failure> {
+        self.engine().await?.pin(when, pinned).await
     }
 
     async fn verify(&self, progress: Arc<dyn Progress>) -> Result<Verification, Failure> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use seawall_core::{Clock as _, Description, Engine, Failure, Kind, Status, SystemClock};
-use seawall_sqlite::{Admission, Options, Sqlite, Watcher, World, default_state_dir, read_state};
+use seawall_sqlite::{Admission, Options, Sqlite, Turns, Upkeep, Watcher, World, default_state_dir, read_state};
 use seawall_vault::{Environment, Policy, Throttle, Vault, VaultUrl};
 
 use crate::config::DatabaseConfig;
@@ -23,6 +23,8 @@ pub struct Opener {
     watcher: Option<Watcher>,
     /// One for all, so that a thousand databases don't start at once.
     admission: Admission,
+    /// Merging and deleting takes turns among all databases.
+    turns: Turns,
     jobs: usize,
 }
 
@@ -35,6 +37,7 @@ impl Opener {
             opened: AtomicU64::new(0),
             watcher: None,
             admission: Admission::default(),
+            turns: Turns::default(),
             jobs,
         }
     }
@@ -66,6 +69,7 @@ impl Opener {
             wal_limit: database.wal_limit.unwrap_or(defaults.wal_limit),
             shutdown_timeout: database.shutdown_timeout.unwrap_or(defaults.shutdown_timeout),
             jobs: self.jobs,
+            upkeep: database.upkeep.clone(),
         };
         self.engine(&database.vault, options).await
     }
@@ -87,6 +91,11 @@ impl Opener {
         }
     }
 
+    /// A vault alone, to merge and delete in by these settings.
+    pub async fn vault_to_maintain(&self, url: &VaultUrl, upkeep: Arc<Upkeep>) -> Result<Arc<dyn Engine>, Failure> {
+        self.engine(url, Options { jobs: self.jobs, upkeep, ..Options::default() }).await
+    }
+
     /// A vault alone, to restore from.
     pub async fn vault(&self, url: &VaultUrl) -> Result<Arc<dyn Engine>, Failure> {
         self.engine(url, Options { jobs: self.jobs, ..Options::default() }).await
@@ -97,7 +106,9 @@ impl Opener {
         let nth = self.opened.fetch_add(1, Ordering::Relaxed);
         let seed = self.policy.seed.wrapping_add(nth.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let vault = Vault::open(url, &self.environment, Policy { seed, ..self.policy.clone() }).await?;
-        Ok(Arc::new(Sqlite::new(vault, options, World::real(self.watcher.clone(), self.admission.clone()))))
+        let world = World::real(self.watcher.clone(), self.admission.clone());
+        let world = World { turns: self.turns.clone(), ..world };
+        Ok(Arc::new(Sqlite::new(vault, options, world)))
     }
 }
 

@@ -101,6 +101,37 @@ pub struct Verification {
     pub findings: Vec<Finding>,
 }
 
+/// An object that was made of others, or would be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct MadeObject {
+    /// The object; in a dry run its size is the sum of its parts.
+    #[serde(flatten)]
+    pub object: PlannedObject,
+    /// How many objects went in.
+    pub inputs: u64,
+}
+
+/// An object that was deleted, or would be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RemovedObject {
+    /// The object.
+    #[serde(flatten)]
+    pub object: PlannedObject,
+    /// Why, in one sentence without a full stop.
+    pub reason: &'static str,
+}
+
+/// What the upkeep of a vault did, or would do.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct Maintained {
+    /// Whether nothing was done because only the plan was asked for.
+    pub dry_run: bool,
+    /// Objects that were merged from others, in order.
+    pub made: Vec<MadeObject>,
+    /// Objects that were deleted, in order.
+    pub removed: Vec<RemovedObject>,
+}
+
 /// One protected database, or one vault prefix to restore from.
 ///
 /// Implemented once by each engine. Every method bounds its waits (I7), and dropping its future at any await
@@ -138,6 +169,20 @@ pub trait Engine: Send + Sync {
 
     /// Restores into a new file, verified before it appears.
     async fn restore(&self, request: &RestoreRequest, progress: Arc<dyn Progress>) -> Result<Restored, Failure>;
+
+    /// Merges and deletes what is due, by the database's own settings; with `dry_run` only says what would be done. An
+    /// engine whose objects stay as they are has nothing to do.
+    async fn maintain(&self, dry_run: bool) -> Result<Maintained, Failure> {
+        Ok(Maintained { dry_run, ..Maintained::default() })
+    }
+
+    /// Pins the point that `when` leads to, so that it is never deleted, or takes its pin away. Returns the point's
+    /// position.
+    async fn pin(&self, when: &When, pinned: bool) -> Result<String, Failure> {
+        let (_, _) = (when, pinned);
+        let cause = "this engine deletes nothing, so that no point needs a pin";
+        Err(Failure::new(Kind::Refused, "agent.no-pins", self.describe().name, cause, "nothing: its points stay"))
+    }
 
     /// Reads everything back and checks every checksum and the chain.
     async fn verify(&self, progress: Arc<dyn Progress>) -> Result<Verification, Failure>;

@@ -17,7 +17,10 @@ mod shutdown;
 mod status;
 
 pub use activity::{Activity, Figures, LEVELS, Requests, Tally, Work};
-pub use engine::{Description, Engine, Finding, IntegrityCheck, PlannedObject, RestoreRequest, Restored, Verification};
+pub use engine::{
+    Description, Engine, Finding, IntegrityCheck, MadeObject, Maintained, PlannedObject, RemovedObject, RestoreRequest,
+    Restored, Verification,
+};
 pub use failure::{Failure, Kind};
 pub use moment::{Clock, Moment, ParseMomentError, SystemClock, When, parse_duration};
 pub use point::{Hole, LevelSummary, Point, Span, Timeline};

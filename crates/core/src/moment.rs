@@ -33,6 +33,12 @@ impl Moment {
         Self(self.0.saturating_sub(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)))
     }
 
+    /// The moment `duration` behind this one.
+    #[must_use]
+    pub fn after(self, duration: Duration) -> Self {
+        Self(self.0.saturating_add(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)))
+    }
+
     /// The moment as RFC 3339 text with nanoseconds, as Litestream writes it into object metadata.
     pub fn to_rfc3339_nanos(self) -> String {
         match Timestamp::from_millisecond(self.0) {

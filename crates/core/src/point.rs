@@ -55,6 +55,9 @@ pub struct Timeline {
     pub holes: Vec<Hole>,
     /// Objects and bytes by level.
     pub levels: Vec<LevelSummary>,
+    /// Positions that are pinned: what leads to them is not deleted.
+    #[serde(default)]
+    pub pins: Vec<String>,
 }
 
 impl Timeline {

@@ -31,6 +31,20 @@ impl RawBatch {
         self.frames == 0
     }
 
+    /// The frames, still compressed, one behind the other.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The frames one by one, each with its page: what [`Batcher::copy`](crate::Batcher::copy) takes.
+    ///
+    /// # Errors
+    ///
+    /// An item says what is wrong with a frame, and is the last one then.
+    pub fn frames(&self) -> impl Iterator<Item = Result<(PageNo, &[u8])>> {
+        split_frames(self.page_size, self.offset, &self.bytes)
+    }
+
     /// Decompresses and hashes the pages. Pure; the expensive half of reading a file.
     ///
     /// Memory: the decompressed pages, and 4 bytes for each.
@@ -162,6 +176,30 @@ pub(crate) fn split_frame<'a>(bytes: &mut &'a [u8], offset: u64, page_size: Page
     let (frame, rest) = bytes.split_at_checked(len).ok_or(truncated)?;
     *bytes = rest;
     Ok(FrameRef { page, bytes: frame, hashed })
+}
+
+/// Frames one behind the other, as they are, each with its page. Offsets in errors are relative.
+///
+/// # Errors
+///
+/// An item says what is wrong with a frame, and is the last one then.
+pub fn frames(page_size: PageSize, bytes: &[u8]) -> impl Iterator<Item = Result<(PageNo, &[u8])>> {
+    split_frames(page_size, 0, bytes)
+}
+
+fn split_frames(page_size: PageSize, start: u64, bytes: &[u8]) -> impl Iterator<Item = Result<(PageNo, &[u8])>> {
+    let mut rest = bytes;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let offset = start.saturating_add((bytes.len() - rest.len()) as u64);
+        let frame = split_frame(&mut rest, offset, page_size);
+        if frame.is_err() {
+            rest = &[];
+        }
+        Some(frame.map(|frame| (frame.page, frame.bytes)))
+    })
 }
 
 /// Decompresses one frame, as found by [`Index`](crate::Index), into `page`. Gives back the page's number.

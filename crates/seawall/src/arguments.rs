@@ -71,6 +71,10 @@ pub(crate) enum Command {
     Timeline(SourceArguments),
     /// Read everything back and check every checksum and the chain
     Verify(VerifyArguments),
+    /// Merge and delete what is due in a vault, now
+    Maintain(MaintainArguments),
+    /// Keep a point for good, or no longer
+    Pin(PinArguments),
     /// Show how far each database is protected, from the state records on this machine
     Status(StatusArguments),
     /// Look at a configuration
@@ -181,6 +185,46 @@ pub(crate) struct VerifyArguments {
     pub(crate) config: ConfigArguments,
 }
 
+/// `seawall maintain`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  seawall maintain --config seawall.yml app --dry-run\n  \
+    seawall maintain ./vault --keep 7d\n\n\
+    A running `seawall replicate` does this by itself.")]
+pub(crate) struct MaintainArguments {
+    /// The name or path of a database in the configuration, or a vault (folder or URL)
+    #[arg(value_name = "NAME|PATH|VAULT")]
+    pub(crate) source: String,
+    /// Only say what would be merged and deleted, and why
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Every point of this long ago stays, or forever. Without it the configuration says so
+    #[arg(long, value_name = "TIME")]
+    pub(crate) keep: Option<String>,
+    /// At least this many complete copies stay
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) minimum: Option<u32>,
+    #[command(flatten)]
+    pub(crate) config: ConfigArguments,
+}
+
+/// `seawall pin`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  seawall pin ./vault --at '10 minutes ago'\n  \
+    seawall pin --config seawall.yml app\n  seawall pin ./vault --at 00000000000000af --remove")]
+pub(crate) struct PinArguments {
+    /// A vault (folder or URL), or the name or path of a database in the configuration
+    #[arg(value_name = "VAULT|NAME|PATH")]
+    pub(crate) source: String,
+    /// The moment to keep: RFC 3339, "10 minutes ago", a transaction id of 16 hex digits, or latest
+    #[arg(long, value_name = "WHEN", default_value = "latest", allow_hyphen_values = true)]
+    pub(crate) at: String,
+    /// Take the pin away; what it held is deleted when its time has come
+    #[arg(long)]
+    pub(crate) remove: bool,
+    #[command(flatten)]
+    pub(crate) config: ConfigArguments,
+}
+
 /// `seawall status`
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  seawall status\n  seawall status /data/app.db\n  \
@@ -232,7 +276,7 @@ mod tests {
         }
         let mut commands = Vec::new();
         leaves(Arguments::command(), &mut commands);
-        assert_eq!(commands.len(), 18);
+        assert_eq!(commands.len(), 20);
         for mut command in commands {
             let help = command.render_long_help().to_string();
             assert!(help.contains("Example"), "{} has no example", command.get_name());
@@ -256,6 +300,12 @@ mod tests {
             ("seawall restore v -o b --integrity some", false),
             ("seawall timeline s3://bucket/app --json", true),
             ("seawall verify ./vault", true),
+            ("seawall maintain app --dry-run", true),
+            ("seawall maintain ./vault --keep 7d --minimum 2", true),
+            ("seawall maintain ./vault --minimum 0", false),
+            ("seawall pin ./vault --at -2h", true),
+            ("seawall pin ./vault --remove --at 00000000000000af", true),
+            ("seawall pin", false),
             ("seawall status", true),
             ("seawall status a.db b.db --config f.yml", true),
             ("seawall config check --config f.yml --no-expand-env", true),

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use seawall_core::{
-    Activity, Description, Engine, Failure, Figures, Kind, LastError, Moment, Phase, Point, Progress, Requests,
-    RestoreRequest, Restored, Shutdown, Status, Timeline, Verification,
+    Activity, Description, Engine, Failure, Figures, Kind, LastError, Maintained, Moment, Phase, Point, Progress,
+    Requests, RestoreRequest, Restored, Shutdown, Status, Timeline, Verification, When,
 };
 use seawall_vault::Vault;
 use tokio::sync::{Notify, oneshot};
@@ -16,13 +16,14 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use crate::error::Error;
 use crate::identity::Lineage;
 use crate::lock::{self, Locks};
+use crate::maintain::Maintenance;
 use crate::seal;
 use crate::session::{Patience, Session};
 use crate::ship::blocking;
 use crate::source::{KeptFiles, resolved};
 use crate::state::{Facts, Position, Record};
 use crate::watch::{Glance, Subscription};
-use crate::{Admission, Options, World, prove, read_state, restore, timeline};
+use crate::{Admission, Options, World, marks, prove, read_state, restore, target, timeline};
 
 /// How long to let a burst of writes settle before looking: a commit is several writes.
 const SETTLE: Duration = Duration::from_millis(2);
@@ -51,7 +52,8 @@ pub struct Sqlite {
     asked: Arc<Mutex<Asked>>,
     /// Someone asked to ship now.
     hurry: Notify,
-    activity: Activity,
+    activity: Arc<Activity>,
+    maintenance: Arc<Maintenance>,
 }
 
 /// Those who asked to ship now, and wait for the point.
@@ -81,7 +83,9 @@ fn look_again(attempts: u32) -> Option<Duration> {
 impl Sqlite {
     /// A database (`options.path`) and the vault prefix that is its own. Does no I/O.
     pub fn new(vault: Vault, options: Options, world: World) -> Self {
+        let activity = Arc::<Activity>::default();
         Self {
+            maintenance: Arc::new(Maintenance::new(&vault, &options, &world, activity.clone())),
             vault,
             options,
             world,
@@ -90,13 +94,17 @@ impl Sqlite {
             told: Mutex::default(),
             asked: Arc::default(),
             hurry: Notify::new(),
-            activity: Activity::default(),
+            activity,
         }
     }
 
     /// Where what is done is counted.
     pub(crate) fn activity(&self) -> &Activity {
         &self.activity
+    }
+
+    pub(crate) fn maintenance(&self) -> &Arc<Maintenance> {
+        &self.maintenance
     }
 
     pub(crate) fn admission(&self) -> &Admission {
@@ -120,11 +128,7 @@ impl Sqlite {
     }
 
     pub(crate) fn name(&self) -> String {
-        match &self.options.path {
-            Some(path) if self.options.name.is_empty() => path.display().to_string(),
-            None if self.options.name.is_empty() => self.vault.url().to_owned(),
-            _ => self.options.name.clone(),
-        }
+        self.options.display_name(&self.vault)
     }
 
     pub(crate) fn kept_files(&self) -> Arc<Mutex<KeptFiles>> {
@@ -227,6 +231,7 @@ impl Sqlite {
 
     async fn protect(&self, shutdown: &Shutdown) -> Result<(), Error> {
         let _locks = self.take_locks().await?;
+        let _upkeep = self.maintenance.in_background();
         let (path, _) = self.place()?;
         let subscription = self.world.watcher.as_ref().map(|watcher| watcher.subscribe(&path));
         let mut backoff = REOPEN.0;
@@ -374,6 +379,11 @@ impl Sqlite {
         let mut session = Session::open(self, shutdown, Patience::Once).await?;
         session.drain().await?;
         self.tell(Phase::Stopped, None, session.lineage()).await;
+        // The point is durable: what is due besides must not make it a failure.
+        if let Err(error) = self.maintenance.work().await {
+            let failure = error.failure();
+            tracing::warn!(database = %self.name(), code = failure.code, "upkeep of the vault: {failure}");
+        }
         session.point().ok_or_else(|| Error::Internal("a point was shipped and not kept".to_owned()))
     }
 
@@ -473,6 +483,28 @@ impl Engine for Sqlite {
         }
         let duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         Ok(Restored { duration_ms, ..restored })
+    }
+
+    async fn maintain(&self, dry_run: bool) -> Result<Maintained, Failure> {
+        if dry_run {
+            return Ok(self.maintenance.rehearse().await?);
+        }
+        self.maintenance.list_anew().await?;
+        Ok(self.maintenance.work().await?)
+    }
+
+    async fn pin(&self, when: &When, pinned: bool) -> Result<String, Failure> {
+        let point = match when {
+            When::Position(text) if !pinned => text.parse().ok(),
+            _ => target::find(&self.vault, when).await?.last().map(|file| file.max),
+        };
+        let point = point.ok_or_else(|| Error::NothingThere { vault: self.vault.url().to_owned() })?;
+        match pinned {
+            true => marks::pin(&self.vault, point).await?,
+            false if marks::unpin(&self.vault, point).await? => {}
+            false => return Err(Error::NotPinned { vault: self.vault.url().to_owned(), point }.into()),
+        }
+        Ok(point.to_string())
     }
 
     async fn verify(&self, progress: Arc<dyn Progress>) -> Result<Verification, Failure> {

@@ -43,6 +43,10 @@ pub(crate) enum Error {
     TargetExists { path: PathBuf, what: &'static str },
     #[error("{path}: the WAL grew by more than {limit} bytes because the vault is away or too slow")]
     GaveUp { path: PathBuf, limit: u64 },
+    #[error("{vault}: the credentials don't allow to delete ({cause}): objects that are not kept any longer stay")]
+    MayNotDelete { vault: String, cause: seawall_vault::Error },
+    #[error("{vault}: {point} is not pinned")]
+    NotPinned { vault: String, point: Txid },
     #[error("{vault}: no database was named")]
     NoSource { vault: String },
     #[error("the WAL was restarted while its pages were read")]
@@ -181,6 +185,15 @@ impl Error {
                 &path.display(),
                 "bring the vault back or raise wal-limit: protection goes on by itself, and the timeline shows a hole if there is one",
             ),
+            Error::MayNotDelete { vault, .. } => fail(
+                Kind::Denied,
+                "sqlite.may-not-delete",
+                vault,
+                "allow deletion, or set retention.enabled to false and let rules of the bucket delete",
+            ),
+            Error::NotPinned { vault, .. } => {
+                fail(Kind::NotFound, "sqlite.not-pinned", vault, "see `seawall timeline` for the pinned points")
+            }
             Error::NoSource { vault } => {
                 fail(Kind::Usage, "sqlite.no-source", vault, "name the database as well as the vault")
             }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use bytes::{Buf, Bytes};
 use futures::stream::{self, BoxStream, StreamExt};
-use seawall_ltx::{DecodedBatch, Header, Splitter, Summary};
+use seawall_ltx::{DecodedBatch, Header, RawBatch, Splitter, Summary};
 use seawall_vault::Vault;
 use tokio::task::JoinHandle;
 
@@ -59,12 +59,21 @@ pub(crate) struct Reading {
     ended: bool,
     named: bool,
     splitter: Splitter,
-    decoding: VecDeque<JoinHandle<seawall_ltx::Result<DecodedBatch>>>,
+    decoding: VecDeque<JoinHandle<seawall_ltx::Result<(RawBatch, DecodedBatch)>>>,
 }
 
 impl Reading {
     /// Begins to read; `jobs` batches are decompressed at a time.
     pub(crate) fn new(vault: &Vault, fetched: Fetched, jobs: usize) -> Self {
+        Self::with_splitter(vault, fetched, jobs, Splitter::new())
+    }
+
+    /// Begins to read batches of `bytes` bytes of pages: for many objects that are read side by side.
+    pub(crate) fn in_pieces(vault: &Vault, fetched: Fetched, jobs: usize, bytes: usize) -> Self {
+        Self::with_splitter(vault, fetched, jobs, Splitter::with_batch_size(bytes))
+    }
+
+    fn with_splitter(vault: &Vault, fetched: Fetched, jobs: usize, splitter: Splitter) -> Self {
         let key = fetched.file.key(vault.layout());
         let pieces = match fetched.content {
             Some(bytes) => stream::iter([Ok(bytes)]).boxed(),
@@ -78,20 +87,29 @@ impl Reading {
             piece: Bytes::new(),
             ended: false,
             named: false,
-            splitter: Splitter::new(),
+            splitter,
             decoding: VecDeque::new(),
         }
     }
 
     /// The next pages; `None` behind the last ones.
     pub(crate) async fn next(&mut self) -> Result<Option<DecodedBatch>, Error> {
+        Ok(self.step().await?.map(|(_, pages)| pages))
+    }
+
+    /// The next pages as they are in the object, already checked; `None` behind the last ones.
+    pub(crate) async fn next_frames(&mut self) -> Result<Option<RawBatch>, Error> {
+        Ok(self.step().await?.map(|(frames, _)| frames))
+    }
+
+    async fn step(&mut self) -> Result<Option<(RawBatch, DecodedBatch)>, Error> {
         loop {
             if self.decoding.len() >= self.jobs || self.ended {
                 let Some(next) = self.decoding.pop_front() else { return Ok(None) };
                 let batch = next.await.map_err(|e| Error::Internal(format!("a job ended in a panic: {e}")))?;
-                let batch = batch.map_err(Error::ltx(&self.object))?;
-                self.splitter.join(&batch).map_err(Error::ltx(&self.object))?;
-                return Ok(Some(batch));
+                let (frames, pages) = batch.map_err(Error::ltx(&self.object))?;
+                self.splitter.join(&pages).map_err(Error::ltx(&self.object))?;
+                return Ok(Some((frames, pages)));
             }
             if self.piece.is_empty() {
                 match self.pieces.next().await.transpose()? {
@@ -110,7 +128,10 @@ impl Reading {
         let taken = self.piece.len() - rest.len();
         self.piece.advance(taken);
         if let Some(raw) = raw {
-            self.decoding.push_back(tokio::task::spawn_blocking(move || raw.decode()));
+            self.decoding.push_back(tokio::task::spawn_blocking(move || {
+                let pages = raw.decode()?;
+                Ok((raw, pages))
+            }));
         }
         if !self.named
             && let Some(header) = self.splitter.header()

@@ -1,10 +1,15 @@
 //! The crate's parsers of foreign bytes, for the fuzz target `sqlite_parsers`. Not part of the interface.
 
+use seawall_core::Moment;
 use seawall_vault::Layout;
 
+use crate::catalog::{Catalog, Dated};
+use crate::compaction::{self, Schedule};
 use crate::holes::HoleRecord;
-use crate::layout::parse_key;
+use crate::layout::{PINS, Stored, parse_key, parse_mark};
+use crate::options::Upkeep;
 use crate::plan::{latest, stretches};
+use crate::retention::{self, Question};
 use crate::state::Record;
 use crate::wal::{HEADER_SIZE, IndexHeader, Scan, WalHeader};
 
@@ -23,6 +28,28 @@ pub fn parse(bytes: &[u8]) {
         let files: Vec<_> = text.lines().filter_map(|line| parse_key(layout, line, 1)).collect();
         stretches(&files);
         let _chain = latest(&files);
+        upkeep(&files);
+    }
+    for line in text.lines() {
+        let _pin = parse_mark(PINS, line);
+    }
+}
+
+/// What is to be merged and deleted in a vault with these files, at several moments: what goes must leave a base.
+fn upkeep(files: &[Stored]) {
+    let moments = [i64::MIN, -1, 0, 1_800_000_000_000, i64::MAX].map(Moment::from_millis);
+    let dated = files.iter().zip(moments.iter().cycle());
+    let catalog = Catalog::new(dated.map(|(file, moment)| Dated { file: *file, moment: *moment, written: *moment }));
+    let Upkeep { levels, base_interval, retention, .. } = Upkeep::default();
+    let schedule = Schedule { levels: &levels, bases: base_interval, phase: 12_345 };
+    let pins: Vec<_> = files.iter().map(|file| file.max).take(3).collect();
+    let question = Question { catalog: &catalog, policy: &retention, levels: &levels, pins: &pins };
+    for now in moments {
+        let _job = (compaction::due(&catalog, &schedule, now), compaction::next(&catalog, &schedule));
+        let gone = retention::removals(&question, now);
+        let _next = retention::next(&question, now);
+        let newest = catalog.bases().next_back().map(|base| base.file);
+        assert!(!gone.iter().any(|removal| Some(removal.file) == newest), "the newest base stays");
     }
 }
 
@@ -41,7 +68,10 @@ mod tests {
         let key =
             b"ltx/0/ffffffffffffffff-ffffffffffffffff.ltx\nltx/9/0000000000000001-ffffffffffffffff.ltx\n".to_vec();
         let record = br#"{"format":1,"from":null,"to":"ffffffffffffffff","reason":"","writer":{"lineage":"0000000000000001","nonce":1}}"#;
-        for sample in [wal.bytes, key, record.to_vec()] {
+        let listing: String = [(9, 1, 1), (0, 2, 2), (0, 3, 3), (1, 2, 3), (9, 1, 3), (2, 2, 3)]
+            .map(|(level, min, max)| format!("{level:04x}/{min:016x}-{max:016x}.ltx\n"))
+            .concat();
+        for sample in [wal.bytes, key, record.to_vec(), listing.into_bytes()] {
             parse(&sample);
             for _ in 0..2000 {
                 let mut damaged = sample.clone();

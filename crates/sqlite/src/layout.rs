@@ -22,6 +22,11 @@ impl Level {
         (0..=9).map(Self)
     }
 
+    /// The level of that number; `None` above 9.
+    pub(crate) fn new(number: usize) -> Option<Self> {
+        u8::try_from(number).ok().filter(|number| *number <= 9).map(Self)
+    }
+
     /// Its number.
     pub(crate) fn number(self) -> u8 {
         self.0
@@ -38,6 +43,16 @@ pub(crate) struct Stored {
 }
 
 impl Stored {
+    /// What tells it from every other file of the vault.
+    pub(crate) fn key_parts(&self) -> (u8, Txid, Txid) {
+        (self.level.0, self.min, self.max)
+    }
+
+    /// Its level and name, for messages.
+    pub(crate) fn name(&self) -> String {
+        format!("{}/{}", self.level.0, FileName { min: self.min, max: self.max })
+    }
+
     /// Its key.
     pub(crate) fn key(&self, layout: Layout) -> ObjectKey {
         file_key(layout, self.level, self.min, self.max)
@@ -77,6 +92,24 @@ pub(crate) fn hole_key(to: Txid) -> ObjectKey {
     key(format!("{HOLES}{to}.json"))
 }
 
+/// The prefix of pinned points.
+pub(crate) const PINS: &str = "seawall/pins/";
+
+/// The prefix of the mark up to which history was thinned out.
+pub(crate) const FLOORS: &str = "seawall/floors/";
+
+/// Key of the mark at `txid` below `prefix`.
+pub(crate) fn mark_key(prefix: &str, txid: Txid) -> ObjectKey {
+    key(format!("{prefix}{txid}.json"))
+}
+
+/// The TXID of a mark below `prefix`; names that are none are ignored (I11).
+pub(crate) fn parse_mark(prefix: &str, key: &str) -> Option<Txid> {
+    let digits = key.strip_prefix(prefix)?.strip_suffix(".json")?;
+    let txid: Txid = digits.parse().ok()?;
+    (txid.to_string() == digits).then_some(txid)
+}
+
 fn key(text: String) -> ObjectKey {
     ObjectKey::new(text).expect("made of fixed words and hex digits")
 }
@@ -101,6 +134,16 @@ mod tests {
             assert_eq!(key.as_str(), text);
             assert!(text.starts_with(&level_prefix(layout, level)));
             assert_eq!(parse_key(layout, text, 7), Some(Stored { level, min: txid(3), max: txid(255), size: 7 }));
+        }
+    }
+
+    #[test]
+    fn marks_and_what_is_none() {
+        let key = mark_key(PINS, txid(255));
+        assert_eq!(key.as_str(), "seawall/pins/00000000000000ff.json");
+        assert_eq!(parse_mark(PINS, key.as_str()), Some(txid(255)));
+        for other in ["seawall/pins/00000000000000FF.json", "seawall/pins/ff.json", "seawall/pins/.json", "x"] {
+            assert_eq!(parse_mark(PINS, other), None, "{other}");
         }
     }
 

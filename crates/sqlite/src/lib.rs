@@ -6,14 +6,18 @@
 //!
 //! The rooms: `wal` (the log as bytes), `source` (the live file), `continuity` (is this the continuation?), `capture`
 //! and `pages` (what changed), `ship` (into the vault), `session` (the whole of protecting), `plan` (which objects restore
-//! this point?), `target`, `fetch`, `restore`, `timeline`, `prove`. Decisions are pure and have table tests; what is written
+//! this point?), `target`, `fetch`, `restore`, `timeline`, `prove`; `compaction` (which objects become one?), `retention` (what
+//! may go?), `merge`, `maintain`. Decisions are pure and have table tests; what is written
 //! to disk and bucket is in `docs/formats.md`.
 
 #[doc(hidden)]
 pub mod fuzzing;
 
 mod admission;
+mod calendar;
 mod capture;
+mod catalog;
+mod compaction;
 mod continuity;
 mod engine;
 mod error;
@@ -22,12 +26,16 @@ mod holes;
 mod identity;
 mod layout;
 mod lock;
+mod maintain;
+mod marks;
+mod merge;
 mod options;
 mod pages;
 mod plan;
 mod proof;
 mod prove;
 mod restore;
+mod retention;
 mod seal;
 mod session;
 mod ship;
@@ -42,6 +50,7 @@ mod watch;
 
 pub use admission::Admission;
 pub use engine::Sqlite;
-pub use options::{Options, World};
+pub use maintain::Turns;
+pub use options::{LevelPolicy, Options, Retention, Upkeep, World};
 pub use state::{default_state_dir, read_state};
 pub use watch::Watcher;

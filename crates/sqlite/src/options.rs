@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seawall_core::{Clock, SystemClock};
+use seawall_vault::Vault;
 
-use crate::{Admission, Watcher};
+use crate::{Admission, Turns, Watcher};
 
 /// Settings of one database.
 #[derive(Debug, Clone)]
@@ -31,6 +32,91 @@ pub struct Options {
     pub shutdown_timeout: Duration,
     /// How many threads of the runtime's blocking pool one base or restore may use.
     pub jobs: usize,
+    /// What becomes of objects that are in the vault.
+    pub upkeep: Arc<Upkeep>,
+}
+
+/// What becomes of objects that are in the vault: merged, and deleted in the end. Databases with the same settings share
+/// one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Upkeep {
+    /// Levels 1, 2, … (at most 8) and how often each is made from the one below.
+    pub levels: Vec<LevelPolicy>,
+    /// How often a base is made of what changed; `None` for never.
+    pub base_interval: Option<Duration>,
+    /// What may be deleted.
+    pub retention: Retention,
+    /// Whether every merged object is looked for in a listing of its level, which must have no gap.
+    pub verify_compaction: bool,
+    /// How often all levels are listed and compared with what is known; `None` for never.
+    pub validation_interval: Option<Duration>,
+}
+
+/// One level of merged objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LevelPolicy {
+    /// The span of changes that becomes one object. Not zero.
+    pub interval: Duration,
+    /// How long objects stay once a higher level holds the same; `None` for as long as the window reaches.
+    pub keep: Option<Duration>,
+}
+
+/// What may be deleted, and what must stay.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Retention {
+    /// Whether anything is deleted at all; otherwise the bucket's own rules do it.
+    pub enabled: bool,
+    /// How long objects of level 0 stay once level 1 holds the same; `None` for ever.
+    pub l0: Option<Duration>,
+    /// Level 0 is looked through at most this often.
+    pub check_interval: Duration,
+    /// Every point of this long ago can be restored, to the precision of its level; `None` for all points.
+    pub window: Option<Duration>,
+    /// At least this many bases stay.
+    pub minimum: u32,
+    /// The newest base of each of this many hours that have one.
+    pub hourly: u32,
+    /// Of this many days.
+    pub daily: u32,
+    /// Of this many weeks, from Monday on.
+    pub weekly: u32,
+    /// Of this many months.
+    pub monthly: u32,
+    /// Of this many years.
+    pub yearly: u32,
+    /// How long an object outlives its need, so that a restore that was planned before finds it.
+    pub grace: Duration,
+}
+
+impl Default for Upkeep {
+    fn default() -> Self {
+        let level = |interval| LevelPolicy { interval: Duration::from_secs(interval), keep: None };
+        Self {
+            levels: vec![level(30), level(300), level(3600)],
+            base_interval: Some(Duration::from_secs(24 * 3600)),
+            retention: Retention::default(),
+            verify_compaction: false,
+            validation_interval: None,
+        }
+    }
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            l0: Some(Duration::from_secs(300)),
+            check_interval: Duration::from_secs(60),
+            window: Some(Duration::from_secs(7 * 24 * 3600)),
+            minimum: 1,
+            hourly: 0,
+            daily: 0,
+            weekly: 0,
+            monthly: 0,
+            yearly: 0,
+            grace: Duration::from_secs(15 * 60),
+        }
+    }
 }
 
 impl Default for Options {
@@ -45,11 +131,21 @@ impl Default for Options {
             wal_limit: 1 << 30,
             shutdown_timeout: Duration::from_secs(30),
             jobs: 2,
+            upkeep: Arc::default(),
         }
     }
 }
 
 impl Options {
+    /// What the database is called: its name, else its path, else its vault.
+    pub(crate) fn display_name(&self, vault: &Vault) -> String {
+        match &self.path {
+            Some(path) if self.name.is_empty() => path.display().to_string(),
+            None if self.name.is_empty() => vault.url().to_owned(),
+            _ => self.name.clone(),
+        }
+    }
+
     /// The state directory: the one that is set, or `.<file>-seawall` beside the database.
     pub fn state_dir(&self) -> Option<PathBuf> {
         self.state_dir.clone().or_else(|| self.path.as_deref().map(crate::default_state_dir))
@@ -63,6 +159,8 @@ pub struct World {
     pub clock: Arc<dyn Clock>,
     /// Gives random numbers for lineages and nonces.
     pub random: Arc<dyn Fn() -> u64 + Send + Sync>,
+    /// The right to merge and delete, which the databases of a process share.
+    pub turns: Turns,
     /// Tells of changed files; without one the database is polled every `sync_interval`.
     pub watcher: Option<Watcher>,
     /// How much may be done at a time; the databases of a process share one.
@@ -72,7 +170,8 @@ pub struct World {
 impl World {
     /// The machine's own clock and randomness, with `watcher` and `admission`.
     pub fn real(watcher: Option<Watcher>, admission: Admission) -> Self {
-        Self { clock: Arc::new(SystemClock), random: Arc::new(system_random), watcher, admission }
+        let (clock, random) = (Arc::new(SystemClock), Arc::new(system_random));
+        Self { clock, random, turns: Turns::default(), watcher, admission }
     }
 }
 

@@ -22,7 +22,7 @@ pub(crate) enum NoPlan {
 /// The objects that restore exactly `target`, oldest first.
 ///
 /// The newest complete copy is the start; from there each step takes the object that reaches farthest (among equals
-/// the smallest), which gives the fewest objects: every object that reaches past a gap from an older copy also
+/// the one of the highest level, which retention leaves longest), which gives the fewest objects: every object that reaches past a gap from an older copy also
 /// reaches past it from a newer one. One sort and one sweep, whatever the number of objects.
 pub(crate) fn plan(files: &[Stored], target: Txid) -> Result<Vec<Stored>, NoPlan> {
     let base = files
@@ -39,7 +39,7 @@ pub(crate) fn plan(files: &[Stored], target: Txid) -> Result<Vec<Stored>, NoPlan
     while reached < target {
         while let Some(file) = rest.next_if(|file| file.min.0 <= reached.0.saturating_add(1)) {
             best =
-                best.into_iter().chain([file]).max_by_key(|file| (file.max, std::cmp::Reverse(file.size), file.level));
+                best.into_iter().chain([file]).max_by_key(|file| (file.max, file.level, std::cmp::Reverse(file.size)));
         }
         let Some(next) = best.filter(|file| file.max > reached) else {
             let swallowed = files.iter().filter(|file| file.min <= target && file.max > target);
@@ -128,7 +128,7 @@ mod tests {
         assert_eq!(chain(&files, 9), Ok(vec![(9, 1, 1), (2, 2, 8), (0, 9, 9)]));
         assert_eq!(chain(&files, 6), Ok(vec![(9, 1, 1), (1, 2, 5), (0, 6, 6)]));
         files.push(file(9, 1, 7));
-        assert_eq!(chain(&files, 9), Ok(vec![(9, 1, 7), (0, 8, 8), (0, 9, 9)]));
+        assert_eq!(chain(&files, 9), Ok(vec![(9, 1, 7), (2, 2, 8), (0, 9, 9)]));
         assert_eq!(chain(&files, 6), Ok(vec![(9, 1, 1), (1, 2, 5), (0, 6, 6)]));
     }
 

@@ -56,18 +56,23 @@ async fn read(mut reading: Reading) -> Result<(), Error> {
     reading.finish().map(drop)
 }
 
-/// Objects behind a gap, that no point needs and nothing replaces.
+/// What can't be used, as findings.
 fn gaps(vault: &Vault, files: &[Stored]) -> Vec<Finding> {
-    let reachable: BTreeSet<Txid> = stretches(files).concat().into_iter().collect();
-    let (used, rest): (Vec<&Stored>, Vec<&Stored>) = files.iter().partition(|file| reachable.contains(&file.max));
-    // What was compacted into an object that is in use may be incomplete by itself: retention takes the oldest first.
-    let replaced = |file: &Stored| used.iter().any(|by| by.min <= file.min && by.max >= file.max);
-    let finding = |file: &Stored| Finding {
+    let finding = |file: Stored| Finding {
         code: "sqlite.unreachable",
         object: file.key(vault.layout()).to_string(),
         cause: "it can't be used: objects before it are missing".to_owned(),
     };
-    rest.into_iter().filter(|file| !replaced(file)).map(finding).collect()
+    unreachable(files).into_iter().map(finding).collect()
+}
+
+/// Objects behind a gap, that no point needs and nothing replaces.
+pub(crate) fn unreachable(files: &[Stored]) -> Vec<Stored> {
+    let reachable: BTreeSet<Txid> = stretches(files).concat().into_iter().collect();
+    let (used, rest): (Vec<&Stored>, Vec<&Stored>) = files.iter().partition(|file| reachable.contains(&file.max));
+    // What was compacted into an object that is in use may be incomplete by itself: retention takes the oldest first.
+    let replaced = |file: &Stored| used.iter().any(|by| by.min <= file.min && by.max >= file.max);
+    rest.into_iter().filter(|file| !replaced(file)).copied().collect()
 }
 
 /// The newest point whose whole chain was read without a defect.

@@ -18,7 +18,7 @@ use crate::engine::Sqlite;
 use crate::error::Error;
 use crate::holes;
 use crate::identity::{Lineage, Nonce, Stamp};
-use crate::layout::{Level, file_key};
+use crate::layout::{Level, Stored, file_key};
 use crate::proof;
 use crate::seal;
 use crate::ship::{self, blocking};
@@ -269,6 +269,7 @@ impl<'a> Session<'a> {
         }
         drop(turn);
         let local = remembered.as_ref().map(|(facts, _)| facts);
+        self.engine.maintenance().begin(survey.as_ref().map_or(&[][..], |survey| &survey.listed));
         match resume(local, survey.as_ref().map(|survey| &survey.remote)) {
             Resume::Base { txid: None, .. } => self.take_first_base().await,
             Resume::Base { txid: Some(txid), why } => {
@@ -377,10 +378,12 @@ impl<'a> Session<'a> {
         let (vault, jobs) = (self.engine.vault(), self.engine.options().jobs);
         let key = file_key(vault.layout(), Level::BASE, Txid(1), Txid(1));
         let copy = Arc::new(base.shipment(Txid(1)));
-        ship::ship(vault, &key, copy.clone(), jobs).await?;
+        let size = ship::ship(vault, &key, copy.clone(), jobs).await?;
+        self.made(Level::BASE, Txid(1), &base.after, size);
         engine.activity().bases.done(copy.pages.bytes(), began.elapsed());
         let seed = base.seed(next_txid(Some(Txid(1)))?);
-        ship::ship(vault, &self.log_key(seed.after.txid), Arc::new(seed.shipment), jobs).await?;
+        let size = ship::ship(vault, &self.log_key(seed.after.txid), Arc::new(seed.shipment), jobs).await?;
+        self.made(Level::LOG, seed.after.txid, &seed.after, size);
         self.arrive(seed.after).await
     }
 
@@ -399,11 +402,18 @@ impl<'a> Session<'a> {
         let (vault, jobs) = (self.engine.vault(), self.engine.options().jobs);
         holes::record(vault, last, txid, why, self.stamp).await?;
         let copy = file_key(vault.layout(), Level::BASE, Txid(1), txid);
-        ship::ship(vault, &copy, Arc::new(base.shipment(Txid(1))), jobs).await?;
+        let size = ship::ship(vault, &copy, Arc::new(base.shipment(Txid(1))), jobs).await?;
+        self.made(Level::BASE, Txid(1), &base.after, size);
         let twin = Arc::new(base.shipment(txid));
-        ship::ship(vault, &self.log_key(txid), twin.clone(), jobs).await?;
+        let size = ship::ship(vault, &self.log_key(txid), twin.clone(), jobs).await?;
+        self.made(Level::LOG, txid, &base.after, size);
         engine.activity().bases.done(twin.pages.bytes(), began.elapsed());
         self.arrive(base.after).await
+    }
+
+    /// Notes an object that is in the vault now, from `min` to `after`, for whoever merges and deletes.
+    fn made(&self, level: Level, min: Txid, after: &Position, size: u64) {
+        self.engine.maintenance().made(Stored { level, min, max: after.txid, size }, after.moment);
     }
 
     async fn freeze(&mut self, txid: Txid, not_before: Moment) -> Result<capture::Base, Error> {
@@ -422,7 +432,8 @@ impl<'a> Session<'a> {
         loop {
             let key = self.log_key(after.txid);
             match ship::ship(self.engine.vault(), &key, shipment.clone(), self.engine.options().jobs).await {
-                Ok(()) => {
+                Ok(size) => {
+                    self.made(Level::LOG, after.txid, &after, size);
                     self.engine.activity().captures.done(shipment.pages.bytes(), began.elapsed());
                     self.arrive(after).await?;
                     return Ok(true);
@@ -505,6 +516,7 @@ impl<'a> Session<'a> {
             let key = self.log_key(last.max_txid);
             match ship::ship_spooled(self.engine.vault(), &key, &self.spool, &last).await {
                 Ok(size) => {
+                    self.made(Level::LOG, last.min_txid, &sealed, size);
                     self.engine.activity().captures.done(size, began.elapsed());
                     let (spool, txid) = (self.spool.clone(), last.max_txid);
                     blocking(move || spool.remove(txid)).await?;

@@ -28,7 +28,7 @@ use crate::wal::Salts;
 pub(crate) const SMALL: u64 = 4 << 20;
 
 /// Bytes of a streamed object that are handed to the vault at once.
-const CHUNK: usize = 1 << 20;
+pub(crate) const CHUNK: usize = 1 << 20;
 
 /// An object to be made.
 pub(crate) struct Shipment {
@@ -78,8 +78,8 @@ impl Shipment {
 }
 
 /// Ships an object; it is durable when this returns. `jobs` batches are compressed at a time. Shipping the same
-/// shipment again offers the same bytes.
-pub(crate) async fn ship(vault: &Vault, key: &ObjectKey, shipment: Arc<Shipment>, jobs: usize) -> Result<(), Error> {
+/// shipment again offers the same bytes. Answers the object's size in bytes.
+pub(crate) async fn ship(vault: &Vault, key: &ObjectKey, shipment: Arc<Shipment>, jobs: usize) -> Result<u64, Error> {
     if shipment.pages.bytes() > SMALL {
         return stream_out(vault, key, &shipment, jobs).await;
     }
@@ -94,8 +94,7 @@ pub(crate) async fn ship_spooled(vault: &Vault, key: &ObjectKey, spool: &Spool, 
     let kept = blocking(move || spool.open(txid)).await?;
     let size = kept.size;
     let upload = vault.upload(key, Some(Moment::from_millis(header.timestamp_ms))).expecting(size);
-    complete(upload, vault, key, Stamp::read(header), async |upload| write_kept(upload, kept).await).await?;
-    Ok(size)
+    complete(upload, vault, key, Stamp::read(header), async |upload| write_kept(upload, kept).await).await
 }
 
 async fn write_kept(upload: &mut Upload, mut kept: Kept) -> Result<(), Error> {
@@ -110,40 +109,46 @@ async fn write_kept(upload: &mut Upload, mut kept: Kept) -> Result<(), Error> {
     }
 }
 
-/// Writes an object that is in memory; it is durable when this returns.
-async fn put(vault: &Vault, key: &ObjectKey, bytes: Vec<u8>, stamp: Moment) -> Result<(), Error> {
+/// Writes an object that is in memory; it is durable when this returns. Answers its size.
+async fn put(vault: &Vault, key: &ObjectKey, bytes: Vec<u8>, stamp: Moment) -> Result<u64, Error> {
+    let size = bytes.len() as u64;
     let writer = Header::parse(&bytes).ok().and_then(|header| Stamp::read(&header));
     match vault.create(key, Bytes::from(bytes), Some(stamp)).await {
-        Ok(_fresh_or_our_own) => Ok(()),
+        Ok(_fresh_or_our_own) => Ok(size),
         Err(error) => Err(refused(vault, key, error, writer).await),
     }
 }
 
-async fn stream_out(vault: &Vault, key: &ObjectKey, shipment: &Shipment, jobs: usize) -> Result<(), Error> {
+async fn stream_out(vault: &Vault, key: &ObjectKey, shipment: &Shipment, jobs: usize) -> Result<u64, Error> {
     let upload = vault.upload(key, Some(shipment.stamp())).expecting(shipment.pages.bytes());
     let object = vault.object(key);
     let write = async |upload: &mut Upload| write_pages(upload, shipment, jobs, &object).await;
     complete(upload, vault, key, Stamp::read(&shipment.header), write).await
 }
 
-/// Lets `write` write an upload, and makes it visible.
+/// Lets `write` write an upload, and makes it visible. Answers its size.
 async fn complete(
     mut upload: Upload,
     vault: &Vault,
     key: &ObjectKey,
     writer: Option<Stamp>,
     write: impl AsyncFnOnce(&mut Upload) -> Result<(), Error>,
-) -> Result<(), Error> {
+) -> Result<u64, Error> {
     if let Err(error) = write(&mut upload).await {
-        // What the upload occupies is freed as far as the store answers; nothing of it is visible either way.
-        if let Err(left) = upload.abort().await {
-            tracing::debug!(error = %left, "an aborted upload may leave parts behind");
-        }
+        abandon(upload).await;
         return Err(error);
     }
+    let size = upload.written();
     match upload.finish().await {
-        Ok(_fresh_or_our_own) => Ok(()),
+        Ok(_fresh_or_our_own) => Ok(size),
         Err(error) => Err(refused(vault, key, error, writer).await),
+    }
+}
+
+/// Gives an upload up. What it occupies is freed as far as the store answers; nothing of it is visible either way.
+pub(crate) async fn abandon(upload: Upload) {
+    if let Err(left) = upload.abort().await {
+        tracing::debug!(error = %left, "an aborted upload may leave parts behind");
     }
 }
 
@@ -189,7 +194,12 @@ pub(crate) async fn pair_up(vault: &Vault, copy: Stored, jobs: usize) -> Result<
     }
 }
 
-async fn write_tail(upload: &mut Upload, encoder: Encoder, mut buffer: Vec<u8>, object: &str) -> Result<(), Error> {
+pub(crate) async fn write_tail(
+    upload: &mut Upload,
+    encoder: Encoder,
+    mut buffer: Vec<u8>,
+    object: &str,
+) -> Result<(), Error> {
     let mut tail = encoder.close(Checksum::NONE).map_err(Error::ltx(object))?;
     loop {
         let done = tail.write(&mut buffer).is_some();

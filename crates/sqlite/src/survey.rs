@@ -2,8 +2,9 @@
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 use seawall_ltx::{HEADER_SIZE, Header, Index, Txid};
-use seawall_vault::{Prefix, Vault};
+use seawall_vault::{Entry, Prefix, Vault};
 
+use crate::catalog::Dated;
 use crate::continuity::Remote;
 use crate::error::Error;
 use crate::identity::{Stamp, WalPosition};
@@ -17,16 +18,25 @@ const LARGEST_INDEX: u64 = 1 << 20;
 ///
 /// Memory: 32 bytes a file.
 pub(crate) async fn list(vault: &Vault) -> Result<Vec<Stored>, Error> {
-    let levels: Vec<Vec<Stored>> =
+    Ok(list_dated(vault).await?.into_iter().map(|dated| dated.file).collect())
+}
+
+/// As [`list`], with what the listing says about times.
+pub(crate) async fn list_dated(vault: &Vault) -> Result<Vec<Dated>, Error> {
+    let levels: Vec<Vec<Dated>> =
         stream::iter(Level::all().map(|level| list_level(vault, level))).buffered(10).try_collect().await?;
     Ok(levels.concat())
 }
 
-async fn list_level(vault: &Vault, level: Level) -> Result<Vec<Stored>, Error> {
+/// The files of one level.
+pub(crate) async fn list_level(vault: &Vault, level: Level) -> Result<Vec<Dated>, Error> {
     let prefix = Prefix::new(level_prefix(vault.layout(), level))?;
-    let entries = vault.entries(&prefix, None);
-    let files = entries
-        .try_filter_map(|entry| std::future::ready(Ok(parse_key(vault.layout(), entry.key.as_str(), entry.size))));
+    let dated = |entry: Entry| {
+        let file = parse_key(vault.layout(), entry.key.as_str(), entry.size)?;
+        // No object is older than its content, whatever the store's clock says.
+        Some(Dated { file, moment: entry.modified, written: entry.written.max(entry.modified) })
+    };
+    let files = vault.entries(&prefix, None).try_filter_map(|entry| std::future::ready(Ok(dated(entry))));
     Ok(files.try_collect().await?)
 }
 
@@ -68,9 +78,11 @@ pub(crate) fn check_names(file: &Stored, header: &Header, object: String) -> Res
 }
 
 /// The vault's side of the question where the history ends.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Survey {
     pub(crate) remote: Remote,
+    /// Everything that was listed.
+    pub(crate) listed: Vec<Dated>,
     /// The newest capture and its header.
     pub(crate) newest: Option<(Stored, Header)>,
     /// A complete copy of a later state than the newest capture's: a crash came before the capture beside it.
@@ -79,7 +91,8 @@ pub(crate) struct Survey {
 
 /// Surveys a vault; `None` for an empty one.
 pub(crate) async fn survey(vault: &Vault) -> Result<Option<Survey>, Error> {
-    let files = list(vault).await?;
+    let listed = list_dated(vault).await?;
+    let files: Vec<Stored> = listed.iter().map(|dated| dated.file).collect();
     let Some(max) = files.iter().map(|file| file.max).max() else { return Ok(None) };
     let log = files.iter().filter(|file| file.level == Level::LOG).max_by_key(|file| file.max);
     let newest = match log {
@@ -106,7 +119,7 @@ pub(crate) async fn survey(vault: &Vault) -> Result<Option<Survey>, Error> {
         .iter()
         .find(|file| file.level == Level::BASE && file.max == max && file.min.0 == 1)
         .filter(|file| newest.is_some_and(|(log, _)| log.max < file.max));
-    Ok(Some(Survey { remote, newest, unpaired: unpaired.copied() }))
+    Ok(Some(Survey { remote, newest, unpaired: unpaired.copied(), listed }))
 }
 
 async fn read_whole_header(vault: &Vault, file: &Stored) -> Result<Header, Error> {

@@ -9,13 +9,15 @@ use seawall_vault::Vault;
 use crate::error::Error;
 use crate::holes::{self, HoleRecord};
 use crate::layout::Stored;
+use crate::marks;
 use crate::plan::{cut_at_holes, stretches};
 use crate::survey::list;
 use crate::target::moment_of;
 
 /// The timeline of a vault: one listing, and the header of one object for each end of a stretch.
 pub(crate) async fn timeline(vault: &Vault) -> Result<Timeline, Error> {
-    let (files, records) = tokio::try_join!(list(vault), holes::list(vault))?;
+    let (files, records, floor, pins) =
+        tokio::try_join!(list(vault), holes::list(vault), marks::floor(vault), marks::pins(vault))?;
     let ends: Vec<Txid> = records.iter().filter_map(HoleRecord::to_txid).collect();
     let mut spans = Vec::new();
     for points in cut_at_holes(stretches(&files), &ends) {
@@ -25,7 +27,7 @@ pub(crate) async fn timeline(vault: &Vault) -> Result<Timeline, Error> {
             spans.push(Span { from, to, points: u64::try_from(points.len()).unwrap_or(u64::MAX) });
         }
     }
-    let mut holes = holes_between(&spans, &records);
+    let mut holes = holes_between(&spans, &records, floor);
     let end: Option<Txid> = spans.last().and_then(|span| span.to.position.parse().ok());
     if let Some(newest) = files.iter().map(|file| file.max).max().filter(|newest| Some(*newest) > end) {
         holes.push(Hole {
@@ -34,15 +36,16 @@ pub(crate) async fn timeline(vault: &Vault) -> Result<Timeline, Error> {
             reason: "objects are missing from the vault: nothing up to this point can be restored".to_owned(),
         });
     }
-    Ok(Timeline { holes, spans, levels: levels(&files) })
+    Ok(Timeline { holes, spans, levels: levels(&files), pins: pins.iter().map(Txid::to_string).collect() })
 }
 
 async fn point(vault: &Vault, files: &[Stored], txid: Txid) -> Result<Point, Error> {
     Ok(Point { position: txid.to_string(), moment: moment_of(vault, files, txid).await? })
 }
 
-/// What lies between the stretches: recorded holes, and gaps that nobody recorded because objects were removed.
-fn holes_between(spans: &[Span], records: &[HoleRecord]) -> Vec<Hole> {
+/// What lies between the stretches: recorded holes, what retention thinned out up to `floor`, and gaps that nobody
+/// recorded because objects were removed.
+fn holes_between(spans: &[Span], records: &[HoleRecord], floor: Option<Txid>) -> Vec<Hole> {
     let hole = |before: Option<&Span>, after: &Span| -> Option<Hole> {
         let record = records.iter().find(|record| record.to == after.from.position);
         let from = before.map(|span| span.to.clone());
@@ -52,11 +55,15 @@ fn holes_between(spans: &[Span], records: &[HoleRecord]) -> Vec<Hole> {
                 to: after.from.clone(),
                 reason: record.reason.clone(),
             }),
-            (None, Some(_)) => Some(Hole {
-                from,
-                to: after.from.clone(),
-                reason: "objects between these points are missing from the vault".to_owned(),
-            }),
+            (None, Some(_)) => {
+                let thinned = after.from.position.parse::<Txid>().is_ok_and(|txid| Some(txid) <= floor);
+                let reason = if thinned {
+                    "the points in between are not kept any longer"
+                } else {
+                    "objects between these points are missing from the vault"
+                };
+                Some(Hole { from, to: after.from.clone(), reason: reason.to_owned() })
+            }
             (None, None) => None,
         }
     };

@@ -169,6 +169,7 @@ impl Store for MemoryStore {
                 key: key.clone(),
                 size: object.bytes.len() as u64,
                 modified: object.modified,
+                written: object.modified,
                 tag: Some(tag(object.version)),
             })
             .collect();

@@ -88,6 +88,7 @@ struct State {
     planned: BTreeMap<u64, Fault>,
     /// From this call on all fail, as on a network that is gone.
     away_from: Option<u64>,
+    forbidden: Option<(&'static str, Error)>,
     crashed: bool,
     calls: Vec<Call>,
     /// The state before the last change, for stale listings.
@@ -102,6 +103,7 @@ impl SimulatedStore {
             chances: Chances::default(),
             planned: BTreeMap::new(),
             away_from: None,
+            forbidden: None,
             crashed: false,
             calls: Vec::new(),
             before: inner.snapshot(),
@@ -126,6 +128,11 @@ impl SimulatedStore {
         self.lock().away_from = Some(number);
     }
 
+    /// Lets every call of that operation end in `error`, as credentials do that don't allow it.
+    pub fn forbid(&self, operation: &'static str, error: Error) {
+        self.lock().forbidden = Some((operation, error));
+    }
+
     /// Lets no call from now on be answered: what a store sees of a process that was killed.
     pub fn crash(&self) {
         self.lock().crashed = true;
@@ -136,6 +143,7 @@ impl SimulatedStore {
         let mut state = self.lock();
         state.crashed = false;
         state.away_from = None;
+        state.forbidden = None;
         state.planned.clear();
         state.chances = Chances::default();
     }
@@ -166,6 +174,9 @@ impl SimulatedStore {
         let mut fault = state.planned.remove(&number);
         if fault.is_none() && state.away_from.is_some_and(|from| number >= from) {
             fault = Some(Fault::Error);
+        }
+        if let Some((_, error)) = state.forbidden.as_ref().filter(|(forbidden, _)| *forbidden == operation) {
+            fault = Some(Fault::Fail(error.clone()));
         }
         if fault.is_none() {
             fault = state.chance(operation);

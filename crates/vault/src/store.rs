@@ -91,6 +91,8 @@ pub struct Entry {
     pub size: u64,
     /// As in [`Meta::modified`].
     pub modified: Moment,
+    /// When the store itself touched it last, by the store's clock: not before it became visible under its name.
+    pub written: Moment,
     /// Its version where a listing tells it.
     pub tag: Option<Tag>,
 }

@@ -5,8 +5,9 @@
 //! itself passes over it.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::Arc;
 
+use seawall_sqlite::Upkeep;
 use seawall_vault::Environment;
 
 use super::document::{Node, Value};
@@ -14,7 +15,7 @@ use super::error::{Location, Problem};
 use super::fields::{At, Fields, parse_bool};
 use super::litestream_replica as replica;
 use super::native::exec_command;
-use super::{Config, DatabaseConfig, Format, SHUTDOWN_TIMEOUT, Surroundings, Warning, absolute};
+use super::{Config, DatabaseConfig, Format, SHUTDOWN_TIMEOUT, Surroundings, Warning, absolute, upkeep};
 
 /// Reads the tree of a `litestream.yml`.
 pub(crate) fn read(tree: Node, file: &Path, surroundings: &Surroundings<'_>) -> Result<Config, Location> {
@@ -27,14 +28,14 @@ pub(crate) fn read(tree: Node, file: &Path, surroundings: &Surroundings<'_>) -> 
     let sync_timeout = top.positive_duration("shutdown-sync-timeout")?.map(|at| at.value);
     top.positive_duration("shutdown-sync-interval")?;
     refuse_services(&mut top)?;
-    refuse_retention(&mut top)?;
+    let upkeep = Arc::new(upkeep::read_litestream(&mut top)?);
     let defaults = replica::Defaults::read(&mut top)?;
     let list = top.list("dbs")?.map_or(Vec::new(), |at| at.value);
     warn_unknown(top, &mut warnings);
 
     let mut databases = Vec::new();
     for node in list {
-        let context = Context { surroundings: *surroundings, defaults: &defaults };
+        let context = Context { surroundings: *surroundings, defaults: &defaults, upkeep: &upkeep };
         let mut database = read_database(node, &context, &mut warnings)?;
         database.shutdown_timeout = Some(sync_timeout.unwrap_or(shutdown_timeout));
         databases.push(database);
@@ -56,6 +57,7 @@ pub(crate) fn read(tree: Node, file: &Path, surroundings: &Surroundings<'_>) -> 
 struct Context<'a> {
     surroundings: Surroundings<'a>,
     defaults: &'a replica::Defaults,
+    upkeep: &'a Arc<Upkeep>,
 }
 
 fn read_database(node: Node, context: &Context<'_>, warnings: &mut Vec<Warning>) -> Result<DatabaseConfig, Location> {
@@ -64,7 +66,8 @@ fn read_database(node: Node, context: &Context<'_>, warnings: &mut Vec<Warning>)
     for key in ["dir", "pattern", "recursive", "watch", "meta-dir"] {
         refuse(&mut fields, key, "whole folders of databases are not done yet; list each database with its path")?;
     }
-    refuse_snapshot(&mut fields)?;
+    let mut own = Upkeep::clone(context.upkeep);
+    upkeep::read_litestream_snapshot(&mut fields, &mut own)?;
     let no_path = fields.missing("path");
     let path = database_path(&fields.text("path")?.ok_or(no_path)?.value, context);
     let meta =
@@ -100,6 +103,7 @@ fn read_database(node: Node, context: &Context<'_>, warnings: &mut Vec<Warning>)
         wal_limit: None,
         shutdown_timeout: None,
         restore_if_missing,
+        upkeep: if own == **context.upkeep { context.upkeep.clone() } else { Arc::new(own) },
         line,
     })
 }
@@ -164,34 +168,7 @@ fn refuse_services(top: &mut Fields) -> Result<(), Location> {
         }
         socket.finish()?;
     }
-    if let Some(mut validation) = top.section("validation")? {
-        refuse_unless_zero(&mut validation, "interval", "`seawall verify` checks a vault when it is called")?;
-        validation.finish()?;
-    }
     Ok(())
-}
-
-/// Compaction and deletion: this version does neither, so only settings that ask for neither are taken.
-fn refuse_retention(top: &mut Fields) -> Result<(), Location> {
-    refuse(top, "levels", "nothing is compacted yet")?;
-    refuse_snapshot(top)?;
-    refuse_unless_zero(top, "l0-retention", "nothing is deleted yet")?;
-    top.positive_duration("l0-retention-check-interval")?;
-    refuse_unless_false(top, "verify-compaction", "nothing is compacted yet")?;
-    if let Some(mut retention) = top.section("retention")? {
-        if let Some(At { line, value: true }) = retention.flag("enabled")? {
-            return Err(unsupported("retention.enabled: true", "nothing is deleted yet").at(line));
-        }
-        retention.finish()?;
-    }
-    Ok(())
-}
-
-fn refuse_snapshot(fields: &mut Fields) -> Result<(), Location> {
-    let Some(mut snapshot) = fields.section("snapshot")? else { return Ok(()) };
-    refuse(&mut snapshot, "interval", "no further bases are taken by the clock yet")?;
-    refuse(&mut snapshot, "retention", "nothing is deleted yet")?;
-    snapshot.finish()
 }
 
 /// Refuses a key that has any value at all.
@@ -207,14 +184,6 @@ pub(crate) fn refuse(fields: &mut Fields, key: &'static str, reason: &str) -> Re
 pub(crate) fn refuse_unless_false(fields: &mut Fields, key: &'static str, reason: &str) -> Result<(), Location> {
     match fields.parsed(key, "true or false", parse_bool)? {
         Some(At { line, value: true }) => Err(unsupported(key, reason).at(line)),
-        _ => Ok(()),
-    }
-}
-
-fn refuse_unless_zero(fields: &mut Fields, key: &'static str, reason: &str) -> Result<(), Location> {
-    let zero = |text: &str| if text == "0" { Some(Duration::ZERO) } else { seawall_core::parse_duration(text) };
-    match fields.parsed(key, "a time with its unit", zero)? {
-        Some(At { line, value }) if !value.is_zero() => Err(unsupported(key, reason).at(line)),
         _ => Ok(()),
     }
 }

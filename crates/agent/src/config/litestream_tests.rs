@@ -51,18 +51,20 @@ fn keys_at_the_top() {
         ("socket: { enabled: false, path: /s, permissions: 0600 }", Taken),
         ("socket: { enabled: true }", UNSUPPORTED),
         ("socket: { path: /s }", Taken),
-        ("levels: [{ interval: 5m }]", UNSUPPORTED),
-        ("snapshot: { interval: 24h }", UNSUPPORTED),
-        ("snapshot: { retention: 24h }", UNSUPPORTED),
-        ("validation: { interval: 1h }", UNSUPPORTED),
+        ("levels: [{ interval: 5m }]", Taken),
+        ("levels: [{ interval: 0s }]", VALUE),
+        ("snapshot: { interval: 24h }", Taken),
+        ("snapshot: { retention: 24h }", Taken),
+        ("snapshot: { retention: 0s }", VALUE),
+        ("validation: { interval: 1h }", Taken),
         ("validation: { interval: 0s }", Taken),
-        ("l0-retention: 5m", UNSUPPORTED),
+        ("l0-retention: 5m", Taken),
         ("l0-retention: 0", Taken),
         ("l0-retention-check-interval: 15s", Taken),
-        ("verify-compaction: true", UNSUPPORTED),
+        ("verify-compaction: true", Taken),
         ("verify-compaction: false", Taken),
         ("retention: { enabled: false }", Taken),
-        ("retention: { enabled: true }", UNSUPPORTED),
+        ("retention: { enabled: true }", Taken),
         ("heartbeat-url: https://beat.example", UNSUPPORTED),
         ("heartbeat-url: ''", Taken),
         ("heartbeat-interval: 5m", Taken),
@@ -104,7 +106,7 @@ fn keys_of_a_database() {
         ("min-checkpoint-page-count: 0", VALUE),
         ("truncate-page-n: 500000", Warned),
         ("max-sync-wal-bytes: 67108864", Taken),
-        ("snapshot: { interval: 24h }", UNSUPPORTED),
+        ("snapshot: { interval: 24h }", Taken),
         ("restore-if-db-not-exists: true", Taken),
         ("replicas: [{ path: /other }]", Refused("config.contradiction")),
         ("colour: red", Warned),
@@ -254,4 +256,29 @@ fn unknown_keys_are_warnings_with_line_and_nearest_key() {
     let [warning] = warnings.as_slice() else { panic!("{warnings:?}") };
     assert_eq!(warning.line, 5);
     assert!(warning.text.contains("sync-intervall") && warning.text.contains("\"sync-interval\""), "{warning:?}");
+}
+
+#[test]
+fn levels_and_retention_as_litestream_has_them() {
+    let database = "dbs:\n  - path: /a.db\n    replica: { path: /r }\n";
+    let upkeep = |top: &str| parse(&format!("{top}\n{database}")).expect("a configuration").databases[0].upkeep.clone();
+    let seconds = |spans: &[u64]| spans.iter().map(|span| Duration::from_secs(*span)).collect::<Vec<_>>();
+    let intervals = |top: &str| upkeep(top).levels.iter().map(|level| level.interval).collect::<Vec<_>>();
+    let day = Duration::from_secs(24 * 3600);
+    assert_eq!(intervals(""), seconds(&[30, 300, 3600]));
+    assert_eq!(intervals("levels: [{ interval: 1m }, { interval: 10m }]"), seconds(&[60, 600]));
+    let plain = upkeep("");
+    assert_eq!((plain.base_interval, plain.retention.window), (Some(day), Some(day)));
+    assert_eq!((plain.retention.l0, plain.retention.enabled), (Some(Duration::from_secs(300)), true));
+    assert_eq!((plain.verify_compaction, plain.validation_interval), (false, None));
+    let set = upkeep(
+        "snapshot: { interval: 6h, retention: 72h }\nl0-retention: 0\nl0-retention-check-interval: 30s\n\
+         verify-compaction: true\nvalidation: { interval: 1h }\nretention: { enabled: false }",
+    );
+    assert_eq!((set.base_interval, set.retention.window), (Some(day / 4), Some(3 * day)));
+    assert_eq!((set.retention.l0, set.retention.enabled), (None, false));
+    assert_eq!(set.retention.check_interval, Duration::from_secs(30));
+    assert_eq!((set.verify_compaction, set.validation_interval), (true, Some(day / 24)));
+    let own = parse("dbs:\n  - path: /a.db\n    snapshot: { retention: 48h }\n    replica: { path: /r }\n");
+    assert_eq!(own.expect("a configuration").databases[0].upkeep.retention.window, Some(2 * day));
 }

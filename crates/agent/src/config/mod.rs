@@ -15,11 +15,14 @@ mod place;
 mod report;
 mod s3;
 mod size;
+mod upkeep;
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
+use seawall_sqlite::Upkeep;
 use seawall_vault::{Environment, VaultUrl};
 use serde::Serialize;
 
@@ -106,6 +109,8 @@ pub struct DatabaseConfig {
     pub shutdown_timeout: Option<Duration>,
     /// Restore it when its file is missing.
     pub restore_if_missing: bool,
+    /// What becomes of objects that are in the vault. Databases with the same settings share one.
+    pub upkeep: Arc<Upkeep>,
     /// The line it begins on.
     pub line: usize,
 }
@@ -136,6 +141,7 @@ impl DatabaseConfig {
             wal_limit: None,
             shutdown_timeout: None,
             restore_if_missing: false,
+            upkeep: Arc::default(),
         }
     }
 }

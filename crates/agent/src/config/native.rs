@@ -1,14 +1,16 @@
 //! Our own format, `seawall.yml`. Strict: whatever isn't known is an error.
 
 use std::path::Path;
+use std::sync::Arc;
 
+use seawall_sqlite::Upkeep;
 use seawall_vault::VaultUrl;
 
 use super::document::Node;
 use super::error::{Location, Problem};
 use super::fields::{At, Fields};
 use super::place::{self, Precedence};
-use super::{Config, DatabaseConfig, Format, SHUTDOWN_TIMEOUT, absolute, is_name, s3};
+use super::{Config, DatabaseConfig, Format, SHUTDOWN_TIMEOUT, absolute, is_name, s3, upkeep};
 use crate::child::ExecCommand;
 
 /// Reads the tree of a `seawall.yml`; relative paths begin at `here`.
@@ -26,13 +28,14 @@ pub(crate) fn read(tree: Node, file: &Path, here: &Path) -> Result<Config, Locat
         log_format = logging.parsed("type", "text or json", |text| text.parse().ok())?;
         logging.finish()?;
     }
+    let upkeep = Arc::new(upkeep::read_native(&mut top, &Upkeep::default())?);
     let list = top.list("databases")?;
     let missing = top.missing("databases");
     top.finish()?;
 
     let mut databases = Vec::new();
     for node in list.ok_or(missing)?.value {
-        let database = read_database(node, here, vault.as_ref(), &s3)?;
+        let database = read_database(node, here, vault.as_ref(), &s3, &upkeep)?;
         databases.push(DatabaseConfig { shutdown_timeout: Some(shutdown_timeout), ..database });
     }
     Ok(Config {
@@ -54,6 +57,7 @@ fn read_database(
     here: &Path,
     default: Option<&At<String>>,
     s3: &s3::Settings,
+    common: &Arc<Upkeep>,
 ) -> Result<DatabaseConfig, Location> {
     let mut fields = Fields::new("databases", node)?;
     let line = fields.line;
@@ -76,6 +80,7 @@ fn read_database(
         (None, Some(At { line, value })) => At { line: *line, value: place::below(value, &name) },
         (None, None) => return Err(fields.missing("vault")),
     };
+    let own = upkeep::read_native(&mut fields, common)?;
     let database = DatabaseConfig {
         name,
         path,
@@ -87,6 +92,7 @@ fn read_database(
         wal_limit: fields.size("wal-limit")?.map(|at| at.value),
         shutdown_timeout: None,
         restore_if_missing: fields.flag("restore-if-missing")?.is_some_and(|at| at.value),
+        upkeep: if own == **common { common.clone() } else { Arc::new(own) },
         line,
     };
     fields.finish()?;

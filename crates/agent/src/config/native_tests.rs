@@ -1,9 +1,11 @@
 //! What our own format takes and refuses.
 
 use std::path::Path;
+use std::time::Duration;
 
 use super::*;
 use crate::config::{ConfigError, Surroundings};
+use seawall_sqlite::{Retention, Upkeep};
 
 fn parse(text: &str) -> Result<Config, ConfigError> {
     let variables = [("DATA", "/data"), ("KEY", "hush")].map(|(name, value)| (name.to_owned(), value.to_owned()));
@@ -76,7 +78,7 @@ fn what_is_wrong_has_a_code_and_a_line() {
         ("databases:\n  - path: /a.db\n", "config.missing-key", 2),
         ("vault: /v\ndatabases:\n  - name: a\n", "config.missing-key", 3),
         ("vault: /v\ndatabases:\n  - path: /a.db\n    pth: x\n", "config.unknown-key", 4),
-        ("vault: /v\ndatabases: []\nretention: 5d\n", "config.unknown-key", 3),
+        ("vault: /v\ndatabases: []\nexpiry: 5d\n", "config.unknown-key", 3),
         ("vault: /v\ndatabases: []\nlogging:\n  colour: red\n", "config.unknown-key", 4),
         ("vault: /v\ndatabases: []\nlogging: { level: loud }\n", "config.value", 3),
         ("vault: /v\ndatabases: { path: /a.db }\n", "config.value", 2),
@@ -108,4 +110,50 @@ fn an_unknown_key_is_told_with_the_nearest_known_one() {
     let failure = seawall_core::Failure::from(parse(text).expect_err("an unknown key"));
     assert!(failure.cause.contains("\"sync-intervall\""), "{failure}");
     assert_eq!(failure.next, "did you mean \"sync-interval\"?");
+}
+
+#[test]
+fn levels_and_retention() {
+    let text = |top: &str, own: &str| format!("vault: /v\n{top}\ndatabases:\n  - path: /a.db\n{own}");
+    let upkeep = |top: &str, own: &str| parse(&text(top, own)).map(|config| Upkeep::clone(&config.databases[0].upkeep));
+    assert_eq!(upkeep("", ""), Ok(Upkeep::default()));
+    let hours = |hours: u64| Duration::from_secs(hours * 3600);
+    let all = "levels: [{ interval: 1m, keep: 2h }, { interval: 1h, keep: forever }]\nsnapshot: { interval: 1h }\n\
+               l0-retention: 10m\nverify-compaction: true\nvalidation: { interval: 6h }\n\
+               retention: { enabled: true, keep: 30d, minimum: 2, hourly: 24, daily: 7, weekly: 4, monthly: 12, \
+               yearly: 3, grace: 1h }\n";
+    let set = upkeep(all, "").expect("a configuration");
+    assert_eq!(set.levels.iter().map(|level| level.keep).collect::<Vec<_>>(), [Some(hours(2)), None]);
+    assert_eq!((set.base_interval, set.validation_interval), (Some(hours(1)), Some(hours(6))));
+    let expected = Retention {
+        enabled: true,
+        l0: Some(Duration::from_secs(600)),
+        window: Some(hours(720)),
+        minimum: 2,
+        hourly: 24,
+        daily: 7,
+        weekly: 4,
+        monthly: 12,
+        yearly: 3,
+        grace: hours(1),
+        ..Retention::default()
+    };
+    assert_eq!((set.retention, set.verify_compaction), (expected, true));
+    let own = upkeep(all, "    retention: { keep: forever }\n").expect("a configuration").retention;
+    assert_eq!((own.window, own.minimum), (None, 2), "what isn't said is as at the top");
+    for (wrong, code) in [
+        ("levels: []", "config.contradiction"),
+        ("levels: [{ interval: 1m }, { interval: 1m }]", "config.contradiction"),
+        ("levels: [{ keep: 1m }]", "config.missing-key"),
+        ("levels: [{ interval: 0s }]", "config.value"),
+        ("snapshot: { interval: 2h }\nretention: { hourly: 3 }", "config.contradiction"),
+        ("snapshot: { interval: off }\nretention: { yearly: 3 }", "config.contradiction"),
+        ("retention: { minimum: 0 }", "config.value"),
+        ("retention: { kept: 1d }", "config.unknown-key"),
+        ("validation: { interval: often }", "config.value"),
+    ] {
+        let refused = upkeep(wrong, "").map_err(|error| seawall_core::Failure::from(error).code);
+        assert_eq!(refused.err(), Some(code), "{wrong}");
+    }
+    assert!(upkeep("levels: []\nsnapshot: { interval: off }", "").is_ok());
 }

@@ -3,6 +3,8 @@
 mod check;
 mod demo;
 pub(crate) mod ltx;
+mod maintain;
+mod pin;
 mod replicate;
 mod restore;
 mod status;
@@ -29,6 +31,8 @@ pub(crate) fn run(arguments: Arguments, edge: &Edge) -> Result<Output, Failure> 
         Command::Restore(arguments) => restore::run(&arguments, edge, common.json),
         Command::Timeline(arguments) => timeline::run(&arguments, edge),
         Command::Verify(arguments) => verify::run(&arguments, edge, common.json),
+        Command::Maintain(arguments) => maintain::run(&arguments, edge),
+        Command::Pin(arguments) => pin::run(&arguments, edge),
         Command::Status(arguments) => status::run(&arguments, edge),
         Command::Config(ConfigCommand::Check(arguments)) => check::run(&arguments, edge),
         Command::Ltx(command) => ltx::run(&command, edge, common.json),

@@ -73,7 +73,9 @@ fn render(timeline: &Timeline) -> String {
         vec![level.level.clone(), level.objects.to_string(), table::bytes(level.bytes)]
     };
     let levels = table::table(&["level", "objects", "size"], timeline.levels.iter().map(row).collect(), &[1, 2]);
-    format!("{ranges}\n{levels}")
+    let pins =
+        if timeline.pins.is_empty() { String::new() } else { format!("\npinned: {}\n", timeline.pins.join(", ")) };
+    format!("{ranges}\n{levels}{pins}")
 }
 
 #[cfg(test)]
@@ -95,6 +97,7 @@ mod tests {
             ],
             holes: vec![Hole { from: Some(point(3)), to: point(9), reason: "the WAL was replaced".into() }],
             levels: vec![LevelSummary { level: "0".into(), objects: 4, bytes: 4096 }],
+            pins: vec!["0000000000000003".into()],
         };
         assert_eq!(
             render(&timeline),
@@ -104,7 +107,9 @@ mod tests {
              1970-01-01T00:00:09.000Z  1970-01-01T00:00:09.000Z  0000000000000009 to 0000000000000009       1\n\
              \n\
              level  objects     size\n\
-             0            4  4.0 KiB\n"
+             0            4  4.0 KiB\n\
+             \n\
+             pinned: 0000000000000003\n"
         );
     }
 }

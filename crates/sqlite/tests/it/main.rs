@@ -5,6 +5,8 @@
 
 mod faults;
 mod histories_go_on;
+mod promises;
+mod upkeep;
 mod what_could_be_missed;
 mod what_is_committed_comes_back;
 mod world;

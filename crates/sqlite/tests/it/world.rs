@@ -12,13 +12,20 @@ use rusqlite::types::ValueRef;
 use seawall_core::{
     Clock, Engine, Failure, Moment, NoProgress, Point, RestoreRequest, Restored, Shutdown, Verification, When,
 };
-use seawall_sqlite::{Options, Sqlite, Watcher, World};
-use seawall_vault::{FileStore, Policy, Store, Vault};
+use seawall_sqlite::{Options, Retention, Sqlite, Upkeep, Watcher, World};
+use seawall_vault::memory::MemoryStore;
+use seawall_vault::{FileStore, Layout, Policy, Store, Vault};
 use tempfile::TempDir;
 
 /// A clock that the test sets.
 #[derive(Debug)]
 pub(crate) struct HandClock(AtomicI64);
+
+impl Default for HandClock {
+    fn default() -> Self {
+        Self(AtomicI64::new(START))
+    }
+}
 
 impl Clock for HandClock {
     fn now(&self) -> Moment {
@@ -31,6 +38,7 @@ pub(crate) struct Scene {
     pub(crate) directory: TempDir,
     pub(crate) clock: Arc<HandClock>,
     pub(crate) store: Arc<dyn Store>,
+    pub(crate) upkeep: Arc<Upkeep>,
     random: Arc<AtomicU64>,
 }
 
@@ -46,8 +54,23 @@ impl Scene {
 
     /// Any store as vault.
     pub(crate) fn on(directory: TempDir, store: Arc<dyn Store>) -> Self {
-        let clock = Arc::new(HandClock(AtomicI64::new(START)));
-        Self { directory, clock, store, random: Arc::new(AtomicU64::new(1)) }
+        Self::at(directory, Arc::default(), store)
+    }
+
+    /// Memory as vault, with the scene's own clock.
+    pub(crate) fn in_memory() -> (Self, MemoryStore) {
+        let clock = Arc::<HandClock>::default();
+        let store = MemoryStore::with(Layout::Objects, clock.clone());
+        let directory = tempfile::tempdir().expect("a folder");
+        (Self::at(directory, clock, Arc::new(store.clone())), store)
+    }
+
+    /// Any store as vault, with a clock that others may share.
+    pub(crate) fn at(directory: TempDir, clock: Arc<HandClock>, store: Arc<dyn Store>) -> Self {
+        // At rest, so that a vault holds what the test has put there.
+        let retention = Retention { enabled: false, ..Retention::default() };
+        let upkeep = Arc::new(Upkeep { levels: Vec::new(), base_interval: None, retention, ..Upkeep::default() });
+        Self { directory, clock, store, random: Arc::new(AtomicU64::new(1)), upkeep }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -75,6 +98,7 @@ impl Scene {
             path: Some(self.database()),
             sync_interval: Duration::from_millis(10),
             checkpoint_pages: 50,
+            upkeep: self.upkeep.clone(),
             ..Options::default()
         }
     }
@@ -94,11 +118,8 @@ impl Scene {
             let n = random.fetch_add(1, Ordering::SeqCst);
             n.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1 << 63
         });
-        Sqlite::new(
-            self.vault(),
-            options,
-            World { clock: self.clock.clone(), random, watcher, admission: Default::default() },
-        )
+        let (turns, admission) = (Default::default(), Default::default());
+        Sqlite::new(self.vault(), options, World { clock: self.clock.clone(), random, turns, watcher, admission })
     }
 
     /// Takes a point with a fresh engine, as `--once` does.

@@ -127,5 +127,5 @@ impl Store for FileStore {
 /// Builds an entry from what the file system says.
 fn entry(key: ObjectKey, metadata: &std::fs::Metadata) -> Entry {
     let Meta { size, modified, tag, .. } = place::meta(metadata);
-    Entry { key, size, modified, tag }
+    Entry { key, size, modified, written: place::changed(metadata), tag }
 }

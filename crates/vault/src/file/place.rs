@@ -16,10 +16,17 @@ const PRIVATE: u32 = 0o700;
 
 /// What [`crate::Store::head`] tells about a file. The mtime is the stamp.
 pub(super) fn meta(metadata: &Metadata) -> Meta {
-    let seconds = metadata.mtime();
-    let millis = seconds.saturating_mul(1000).saturating_add(metadata.mtime_nsec() / 1_000_000);
-    let modified = Moment::from_millis(millis);
+    let modified = moment(metadata.mtime(), metadata.mtime_nsec());
     Meta { size: metadata.len(), modified, tag: Some(tag(metadata)), stamp: Some(modified) }
+}
+
+/// When a file was renamed to its place, or touched after that: its change time, which no one can set.
+pub(super) fn changed(metadata: &Metadata) -> Moment {
+    moment(metadata.ctime(), metadata.ctime_nsec())
+}
+
+fn moment(seconds: i64, nanoseconds: i64) -> Moment {
+    Moment::from_millis(seconds.saturating_mul(1000).saturating_add(nanoseconds / 1_000_000))
 }
 
 /// A file's version. The inode and its change time, which no one can set, tell two files of equal content apart; the

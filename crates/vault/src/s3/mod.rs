@@ -190,9 +190,9 @@ impl Store for S3Store {
             if !metadata.is_file() || start_after.is_some_and(|after| key <= *after) {
                 continue;
             }
-            let entry =
-                Entry { key, size: metadata.content_length(), modified: modified(metadata), tag: tag(metadata) };
-            page.entries.push(entry);
+            let written = modified(metadata);
+            let size = metadata.content_length();
+            page.entries.push(Entry { key, size, modified: written, written, tag: tag(metadata) });
         }
         page.next = page.entries.last().map(|entry| entry.key.clone());
         Ok(page)

@@ -1,0 +1,99 @@
+//! `seawall maintain`: merge and delete what is due.
+
+use std::sync::Arc;
+
+use seawall_agent::{Opener, Upkeep, VaultUrl};
+use seawall_core::{Failure, MadeObject, Maintained, RemovedObject, parse_duration};
+use serde_json::json;
+
+use crate::arguments::MaintainArguments;
+use crate::edge::{Edge, usage};
+use crate::output::{Output, to_json};
+use crate::source::Source;
+use crate::{runtime, table};
+
+/// Runs the command.
+pub(crate) fn run(arguments: &MaintainArguments, edge: &Edge) -> Result<Output, Failure> {
+    let (vault, upkeep) = with_policy(arguments, Source::find(&arguments.source, &arguments.config, edge)?)?;
+    let opener = Opener::new(edge.environment.clone(), runtime::working());
+    let (vault, done) = runtime::run(async {
+        let engine = opener.vault_to_maintain(&vault, Arc::new(upkeep)).await?;
+        Ok((engine.describe().vault, engine.maintain(arguments.dry_run).await?))
+    })?;
+    let mut document = to_json(&done);
+    if let Some(fields) = document.as_object_mut() {
+        fields.insert("vault".into(), json!(vault));
+    }
+    Ok(Output::done(render(&vault, &done), &document))
+}
+
+/// The vault, and the policy that is to be applied. A place alone has none: deleting by defaults that nobody chose would
+/// be a surprise.
+fn with_policy(arguments: &MaintainArguments, source: Source) -> Result<(VaultUrl, Upkeep), Failure> {
+    let (vault, mut upkeep) = match source {
+        Source::Database(database) => (database.vault, Upkeep::clone(&database.upkeep)),
+        Source::Vault(vault) if arguments.keep.is_some() => (vault, Upkeep::default()),
+        Source::Vault(vault) => {
+            let next = "name a database of a configuration, or say with --keep how much history stays";
+            let cause = "a place alone doesn't say what may be deleted from it";
+            return Err(usage("usage.no-policy", &vault.to_string(), cause, next));
+        }
+    };
+    if let Some(keep) = &arguments.keep {
+        upkeep.retention.window = match (keep.as_str(), parse_duration(keep)) {
+            ("forever", _) => None,
+            (_, Some(window)) => Some(window),
+            (_, None) => {
+                let cause = format!("\"{keep}\" is no span of time");
+                return Err(usage("usage.keep", "--keep", &cause, "give one with its unit, such as 7d, or forever"));
+            }
+        };
+    }
+    upkeep.retention.minimum = arguments.minimum.unwrap_or(upkeep.retention.minimum);
+    Ok((vault, upkeep))
+}
+
+fn render(vault: &str, done: &Maintained) -> String {
+    let made = done.made.iter().map(|MadeObject { object, inputs }| {
+        let inputs = table::count(usize::try_from(*inputs).unwrap_or(usize::MAX), "object");
+        vec!["merge".to_owned(), object.key.clone(), table::bytes(object.bytes), format!("from {inputs}")]
+    });
+    let removed = done.removed.iter().map(|RemovedObject { object, reason }| {
+        vec!["delete".to_owned(), object.key.clone(), table::bytes(object.bytes), (*reason).to_owned()]
+    });
+    let rows: Vec<_> = made.chain(removed).collect();
+    if rows.is_empty() {
+        return format!("{vault}: nothing is due\n");
+    }
+    let table = table::table(&["what", "object", "size", ""], rows, &[2]);
+    let freed = table::bytes(done.removed.iter().map(|removed| removed.object.bytes).sum());
+    let (made, removed) = (table::count(done.made.len(), "object"), table::count(done.removed.len(), "object"));
+    let would = if done.dry_run { "would be made" } else { "made" };
+    let nothing = if done.dry_run { "; nothing was done" } else { "" };
+    format!("{table}\n{vault}: {made} {would}, {removed} ({freed}) deleted{nothing}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use seawall_core::PlannedObject;
+
+    use super::*;
+
+    #[test]
+    fn for_people() {
+        let object = |key: &str| PlannedObject { key: key.into(), bytes: 2048 };
+        let mut done = Maintained {
+            dry_run: true,
+            made: vec![MadeObject { object: object("0001/a.ltx"), inputs: 2 }],
+            removed: vec![RemovedObject { object: object("0000/b.ltx"), reason: "it is old" }],
+        };
+        assert_eq!(
+            render("s3://b", &done),
+            "what    object         size\nmerge   0001/a.ltx  2.0 KiB  from 2 objects\n\
+             delete  0000/b.ltx  2.0 KiB  it is old\n\n\
+             s3://b: 1 object would be made, 1 object (2.0 KiB) deleted; nothing was done\n"
+        );
+        done = Maintained::default();
+        assert_eq!(render("s3://b", &done), "s3://b: nothing is due\n");
+    }
+}

@@ -1,0 +1,472 @@
+//! Carries out what `compaction` and `retention` decide, beside the capture and never in its way.
+//!
+//! While something will have to be done a task of its own waits for it; a database whose vault is in order has no task, no
+//! timer and makes no request (I6). Of all databases of a process only a few work at a time ([`Turns`]). A crash leaves
+//! whole objects: what was merged is found by the next listing, and what was not deleted is deleted later. After any
+//! failure the vault is listed anew, because somebody else may have changed it.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures::stream::{self, StreamExt, TryStreamExt};
+use seawall_core::{Activity, Clock, MadeObject, Maintained, Moment, PlannedObject, RemovedObject};
+use seawall_ltx::{Crc64, Header, Txid};
+use seawall_vault::{ObjectKey, Vault};
+use tokio::sync::{Notify, Semaphore};
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, sleep};
+
+use crate::catalog::{Catalog, Dated};
+use crate::compaction::{self, Job, Schedule};
+use crate::error::Error;
+use crate::layout::{Level, Stored};
+use crate::marks;
+use crate::merge::{Merged, merge};
+use crate::options::{Options, Upkeep, World};
+use crate::retention::{self, Question, Removal, Why};
+use crate::survey::{list_dated, list_level, read_header};
+
+/// How many databases of a process merge and delete at a time.
+const AT_A_TIME: usize = 2;
+
+/// How long to wait before repeating what failed: doubled from the first to the last.
+const BACKOFF: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(3600));
+
+/// The longest sleep, so that a clock that was set is noticed.
+const LONGEST: Duration = Duration::from_secs(3600);
+
+/// How far the clock may run ahead of the time that passed before deletion stops believing it.
+const AHEAD: Duration = Duration::from_secs(600);
+
+/// What was written this long ago is in every listing that ends now.
+const RECENT: Duration = Duration::from_secs(600);
+
+/// Objects deleted at once.
+const BATCH: usize = 1000;
+
+/// The right to merge and delete, shared by all databases of a process.
+#[derive(Debug, Clone)]
+pub struct Turns(Arc<Semaphore>);
+
+impl Default for Turns {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(AT_A_TIME)))
+    }
+}
+
+/// The upkeep of one database's vault.
+pub(crate) struct Maintenance {
+    name: String,
+    vault: Vault,
+    upkeep: Arc<Upkeep>,
+    clock: Arc<dyn Clock>,
+    turns: Turns,
+    jobs: usize,
+    activity: Arc<Activity>,
+    state: Mutex<State>,
+    sooner: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    catalog: Catalog,
+    /// Whether a task may wait for what is to be done.
+    background: bool,
+    /// The task that waits or works, and until when it waits.
+    task: Option<AbortHandle>,
+    until: Option<Moment>,
+    /// The clock when the vault was listed.
+    since: Option<(Instant, Moment)>,
+    /// Whether the catalog may be wrong.
+    stale: bool,
+    /// Whether the credentials don't allow to delete.
+    may_not_delete: bool,
+    pins: Option<(Instant, Vec<Txid>)>,
+    floor: Option<Txid>,
+    /// Bases whose moments are known, not only when they were written.
+    dated: BTreeSet<Txid>,
+    validated: Option<Moment>,
+}
+
+impl std::fmt::Debug for Maintenance {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Maintenance").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl Maintenance {
+    /// The upkeep of `vault` by `options.upkeep`. Does no I/O.
+    pub(crate) fn new(vault: &Vault, options: &Options, world: &World, activity: Arc<Activity>) -> Self {
+        Self {
+            name: options.display_name(vault),
+            vault: vault.clone(),
+            upkeep: options.upkeep.clone(),
+            clock: world.clock.clone(),
+            turns: world.turns.clone(),
+            jobs: options.jobs,
+            activity,
+            state: Mutex::default(),
+            sooner: Notify::new(),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Every change is whole when the lock is let go.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on a task waits for what is to be done, as soon as there is something.
+    pub(crate) fn in_background(self: &Arc<Self>) -> Background {
+        self.state().background = true;
+        Background(self.clone())
+    }
+
+    /// Takes up what a listing found.
+    pub(crate) fn begin(self: &Arc<Self>, listed: &[Dated]) {
+        let mut state = self.state();
+        state.take_up(Catalog::new(listed.iter().copied()), self.clock.now());
+        self.wake(&mut state);
+    }
+
+    /// Takes up an object that is in the vault now.
+    pub(crate) fn made(self: &Arc<Self>, file: Stored, moment: Moment) {
+        let now = self.clock.now();
+        let mut state = self.state();
+        state.catalog.add(Dated { file, moment, written: now.max(moment) });
+        let first = self.upkeep.levels.first().map(|level| self.schedule().window_end(moment, level.interval));
+        if state.task.is_none() || first.is_some_and(|first| state.until.is_some_and(|until| first < until)) {
+            self.wake(&mut state);
+        }
+    }
+
+    fn wake(self: &Arc<Self>, state: &mut State) {
+        if !state.background {
+            return;
+        }
+        if state.task.is_some() {
+            self.sooner.notify_one();
+        } else if self.deadline(state).is_some() {
+            state.task = Some(tokio::spawn(self.clone().run()).abort_handle());
+        }
+    }
+
+    /// Windows begin at another second for every vault. The longest interval bounds the shift.
+    fn schedule(&self) -> Schedule<'_> {
+        let mut hash = Crc64::new();
+        hash.update(self.vault.url().as_bytes());
+        let longest = self.upkeep.levels.iter().map(|level| level.interval).chain(self.upkeep.base_interval).max();
+        let longest = longest.map_or(1, |longest| u64::try_from(longest.as_millis()).unwrap_or(u64::MAX).max(1));
+        let phase = hash.checksum().0 % longest;
+        Schedule { levels: &self.upkeep.levels, bases: self.upkeep.base_interval, phase }
+    }
+
+    /// When there is something to do; `None` if there never is, unless something changes.
+    fn deadline(&self, state: &State) -> Option<Moment> {
+        let (now, schedule) = (self.clock.now(), self.schedule());
+        let catalog = &state.catalog;
+        if state.stale || compaction::due(catalog, &schedule, now).is_some() {
+            return Some(now);
+        }
+        let merge = compaction::next(catalog, &schedule).filter(|next| *next > now);
+        let validation = self.upkeep.validation_interval.map(|interval| state.validated.unwrap_or(now).after(interval));
+        let trusted = state.trusted(now);
+        let pins = state.pins.as_ref().map_or(&[][..], |(_, pins)| pins);
+        let removal = retention::next(&self.question(state, pins), trusted).filter(|_| !state.may_not_delete);
+        // Each window of level 1 may let some objects of level 0 go: they are deleted together.
+        let removal = removal.map(|at| match at.since(trusted) {
+            Duration::ZERO => now,
+            wait => schedule.window_end(now.after(wait), self.upkeep.retention.check_interval),
+        });
+        merge.into_iter().chain(validation).chain(removal).min()
+    }
+
+    fn question<'a>(&'a self, state: &'a State, pins: &'a [Txid]) -> Question<'a> {
+        let Upkeep { retention: policy, levels, .. } = &*self.upkeep;
+        Question { catalog: &state.catalog, policy, levels, pins }
+    }
+
+    /// Waits and works until there is nothing more to wait for.
+    async fn run(self: Arc<Self>) {
+        let mut backoff = BACKOFF.0;
+        loop {
+            let wait = {
+                let mut state = self.state();
+                let now = self.clock.now();
+                state.until = self.deadline(&state);
+                let Some(until) = state.until else {
+                    state.task = None;
+                    state.catalog.shrink();
+                    return;
+                };
+                until.since(now)
+            };
+            if !wait.is_zero() {
+                tokio::select! {
+                    () = sleep(wait.min(LONGEST)) => {}
+                    () = self.sooner.notified() => {}
+                }
+                continue;
+            }
+            match self.work().await {
+                // Nothing was due after all: a pin was set, or the clock.
+                Ok(done) if done.made.is_empty() && done.removed.is_empty() => sleep(BACKOFF.0).await,
+                Ok(_) => backoff = BACKOFF.0,
+                Err(error) => {
+                    let failure = error.failure();
+                    tracing::warn!(database = %self.name, code = failure.code, "upkeep of the vault: {failure}");
+                    sleep(backoff).await;
+                    backoff = (backoff * 2).min(BACKOFF.1);
+                }
+            }
+        }
+    }
+
+    /// Does everything that is due.
+    pub(crate) async fn work(&self) -> Result<Maintained, Error> {
+        let mut done = Maintained::default();
+        if self.state().stale {
+            self.list_anew().await?;
+        }
+        let merged = self.merge_all(&mut done).await;
+        let removed = self.remove_all(&mut done).await;
+        let validated = self.validate().await;
+        let result = merged.and(removed).and(validated);
+        self.state().stale = result.is_err();
+        result.map(|()| done)
+    }
+
+    /// Lists the vault and takes up what is there.
+    pub(crate) async fn list_anew(&self) -> Result<(), Error> {
+        let listed = Catalog::new(list_dated(&self.vault).await?);
+        let mut state = self.state();
+        state.take_up(listed, self.clock.now());
+        state.stale = false;
+        Ok(())
+    }
+
+    async fn merge_all(&self, done: &mut Maintained) -> Result<(), Error> {
+        loop {
+            let job = compaction::due(&self.state().catalog, &self.schedule(), self.clock.now());
+            let Some(job) = job else { return Ok(()) };
+            // Never closed: it lives as long as the process.
+            let _turn = self.turns.0.acquire().await;
+            let (began, level) = (Instant::now(), usize::from(job.level.number()));
+            let merged = merge(&self.vault, &job, self.jobs).await;
+            let merged = merged.inspect_err(|_| self.activity.compactions[level].failed())?;
+            self.activity.compactions[level].done(merged.file.size, began.elapsed());
+            self.note(&job, &merged, done);
+            if self.upkeep.verify_compaction {
+                self.verify(merged.file).await?;
+            }
+        }
+    }
+
+    fn note(&self, job: &Job, merged: &Merged, done: &mut Maintained) {
+        let Merged { file, moment } = *merged;
+        let written = self.clock.now().max(moment);
+        self.state().catalog.add(Dated { file, moment, written });
+        let key = file.key(self.vault.layout()).to_string();
+        tracing::debug!(database = %self.name, object = key, inputs = job.inputs.len(), bytes = file.size, "merged");
+        done.made.push(MadeObject {
+            object: PlannedObject { key, bytes: file.size },
+            inputs: u64::try_from(job.inputs.len()).unwrap_or(u64::MAX),
+        });
+    }
+
+    /// Looks for a merged object in a listing, in which nothing may be missing before it.
+    async fn verify(&self, made: Stored) -> Result<(), Error> {
+        let listed = list_level(&self.vault, made.level).await?;
+        let object = self.vault.object(&made.key(self.vault.layout()));
+        let Some(at) = listed.iter().position(|dated| dated.file == made) else {
+            return Err(Error::Corrupt { object, what: "it was written and is not in the listing".to_owned() });
+        };
+        let before = at.checked_sub(1).and_then(|at| listed.get(at)).filter(|_| made.level != Level::BASE);
+        match before {
+            Some(before) if made.min.0 > before.file.max.0.saturating_add(1) && !self.begins_history(made.min) => {
+                let what = format!("there is nothing between it and {} at its level", before.file.max);
+                Err(Error::Corrupt { object, what })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn begins_history(&self, txid: Txid) -> bool {
+        self.state().catalog.bases().any(|base| base.file.max == txid)
+    }
+
+    async fn remove_all(&self, done: &mut Maintained) -> Result<(), Error> {
+        if self.state().may_not_delete || self.removals(&[]).is_empty() {
+            return Ok(());
+        }
+        let pins = self.pins().await?;
+        if self.removals(&pins).iter().any(|removal| removal.file.level == Level::BASE) {
+            self.date_bases().await?;
+        }
+        let removals = self.removals(&pins);
+        self.mark_floor(&removals).await?;
+        for batch in removals.chunks(BATCH) {
+            let _turn = self.turns.0.acquire().await;
+            let began = Instant::now();
+            let keys: Vec<ObjectKey> = batch.iter().map(|removal| removal.file.key(self.vault.layout())).collect();
+            match self.vault.delete(&keys).await {
+                Ok(()) => {}
+                Err(error @ seawall_vault::Error::Denied { .. }) => {
+                    self.state().may_not_delete = true;
+                    let failure = Error::MayNotDelete { vault: self.vault.url().to_owned(), cause: error }.failure();
+                    tracing::warn!(database = %self.name, code = failure.code, next = %failure.next, "{failure}");
+                    return Ok(());
+                }
+                Err(error) => return Err(error.into()),
+            }
+            let files: Vec<Stored> = batch.iter().map(|removal| removal.file).collect();
+            self.state().catalog.remove(&files);
+            let share = began.elapsed() / u32::try_from(files.len()).unwrap_or(u32::MAX).max(1);
+            for file in &files {
+                self.activity.deletions[usize::from(file.level.number())].done(file.size, share);
+            }
+            tracing::debug!(database = %self.name, objects = files.len(), "deleted what is not kept any longer");
+            done.removed.extend(batch.iter().map(|removal| self.removed(removal)));
+        }
+        Ok(())
+    }
+
+    /// Finds out the moments of bases where the listing told only when they were written: the calendar goes by moments.
+    async fn date_bases(&self) -> Result<(), Error> {
+        let undated: Vec<Stored> = {
+            let state = self.state();
+            let undated = state.catalog.bases().filter(|base| base.moment == base.written);
+            undated.filter(|base| !state.dated.contains(&base.file.max)).map(|base| base.file).collect()
+        };
+        let reading: Vec<_> = undated.iter().map(|file| read_header(&self.vault, file)).collect();
+        let headers: Vec<Header> = stream::iter(reading).buffered(8).try_collect().await?;
+        let mut state = self.state();
+        for (file, header) in undated.iter().zip(headers) {
+            state.catalog.date(file, Moment::from_millis(header.timestamp_ms));
+            state.dated.insert(file.max);
+        }
+        Ok(())
+    }
+
+    fn removals(&self, pins: &[Txid]) -> Vec<Removal> {
+        let state = self.state();
+        retention::removals(&self.question(&state, pins), state.trusted(self.clock.now()))
+    }
+
+    fn removed(&self, removal: &Removal) -> RemovedObject {
+        let key = removal.file.key(self.vault.layout()).to_string();
+        RemovedObject { object: PlannedObject { key, bytes: removal.file.size }, reason: removal.why.reason() }
+    }
+
+    /// The pinned points, asked for often enough: a pin on a point holds if the point is kept for another grace.
+    async fn pins(&self) -> Result<Vec<Txid>, Error> {
+        let fresh = |(at, _): &&(Instant, Vec<Txid>)| at.elapsed() < self.upkeep.retention.grace / 2;
+        if let Some((_, pins)) = self.state().pins.as_ref().filter(fresh) {
+            return Ok(pins.clone());
+        }
+        let pins = marks::pins(&self.vault).await?;
+        self.state().pins = Some((Instant::now(), pins.clone()));
+        Ok(pins)
+    }
+
+    /// Records up to where history is thinned out, before it is: what is missing from then on is no loss.
+    async fn mark_floor(&self, removals: &[Removal]) -> Result<(), Error> {
+        if !removals.iter().any(|removal| removal.why == Why::Outdated) {
+            return Ok(());
+        }
+        let floor = {
+            let state = self.state();
+            retention::floor_at(&self.question(&state, &[]), state.trusted(self.clock.now()))
+                .filter(|floor| state.floor < Some(*floor))
+        };
+        let Some(floor) = floor else { return Ok(()) };
+        marks::set_floor(&self.vault, floor).await?;
+        self.state().floor = Some(floor);
+        Ok(())
+    }
+
+    /// Lists all levels and compares them with what is known, if that is asked for and due.
+    async fn validate(&self) -> Result<(), Error> {
+        let Some(interval) = self.upkeep.validation_interval else { return Ok(()) };
+        let now = self.clock.now();
+        let known = {
+            let mut state = self.state();
+            if now < state.validated.get_or_insert(now).after(interval) {
+                return Ok(());
+            }
+            state.validated = Some(now);
+            state.catalog.files()
+        };
+        self.list_anew().await?;
+        let listed = self.state().catalog.files();
+        let missing: Vec<&Stored> = known.iter().filter(|file| !listed.contains(file)).collect();
+        for file in &missing {
+            tracing::error!(database = %self.name, object = %file.name(), "an object is missing from the vault");
+        }
+        let unreachable = crate::prove::unreachable(&listed);
+        for file in &unreachable {
+            tracing::error!(database = %self.name, object = %file.name(), "objects before this one are missing");
+        }
+        match missing.first().copied().or(unreachable.first()) {
+            None => Ok(()),
+            Some(file) => {
+                let object = self.vault.object(&file.key(self.vault.layout()));
+                let what = "the vault lacks objects: here, or before it".to_owned();
+                Err(Error::Corrupt { object, what })
+            }
+        }
+    }
+
+    /// What [`Maintenance::work`] would do, as far as it can be told without doing it.
+    pub(crate) async fn rehearse(&self) -> Result<Maintained, Error> {
+        self.list_anew().await?;
+        let pins = marks::pins(&self.vault).await?;
+        if self.removals(&pins).iter().any(|removal| removal.file.level == Level::BASE) {
+            self.date_bases().await?;
+        }
+        let (now, schedule) = (self.clock.now(), self.schedule());
+        let mut catalog = self.state().catalog.clone();
+        let mut done = Maintained { dry_run: true, ..Maintained::default() };
+        while let Some(job) = compaction::due(&catalog, &schedule, now) {
+            let (Some(first), Some(last)) = (job.inputs.first(), job.inputs.last()) else { break };
+            let size = job.inputs.iter().map(|file| file.size).sum();
+            let file = Stored { level: job.level, min: first.min, max: last.max, size };
+            let moment = catalog.all().filter(|dated| dated.file.max == last.max).map(|dated| dated.moment).min();
+            let key = file.key(self.vault.layout()).to_string();
+            let inputs = u64::try_from(job.inputs.len()).unwrap_or(u64::MAX);
+            done.made.push(MadeObject { object: PlannedObject { key, bytes: size }, inputs });
+            catalog.add(Dated { file, moment: moment.unwrap_or(now), written: now });
+        }
+        let state = State { catalog, ..State::default() };
+        let removals = retention::removals(&self.question(&state, &pins), now);
+        done.removed = removals.iter().map(|removal| self.removed(removal)).collect();
+        Ok(done)
+    }
+}
+
+impl State {
+    fn take_up(&mut self, listed: Catalog, now: Moment) {
+        self.catalog.refresh(listed, now.before(RECENT));
+        self.since.get_or_insert((Instant::now(), now));
+        self.validated.get_or_insert(now);
+    }
+
+    /// The present as deletion sees it. A clock that ran ahead of the time that passed since the vault was listed was
+    /// set, and nothing is deleted on its word.
+    fn trusted(&self, now: Moment) -> Moment {
+        self.since.map_or(now, |(instant, moment)| now.min(moment.after(instant.elapsed() + AHEAD)))
+    }
+}
+
+/// Lets the task end with the protection it belongs to.
+pub(crate) struct Background(Arc<Maintenance>);
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.background = false;
+        if let Some(task) = state.task.take() {
+            task.abort();
+        }
+    }
+}

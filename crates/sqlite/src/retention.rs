@@ -1,0 +1,212 @@
+//! What may go?
+//!
+//! Pure: from what the vault holds, the policy and the present to the objects that may be deleted, each with the reason,
+//! or to the moment when there will be some. Three promises hold whatever the policy:
+//!
+//! * The newest state, and every point that the policy promises, can be restored afterwards. The newest base stays, and
+//!   the newest object of every level.
+//! * A restore that was planned within the last `grace` finds its objects: an object goes only if what replaces it has
+//!   been there for that long, and nothing that was promised within that time needs it.
+//! * Only LTX files go, by exactly known names.
+//!
+//! What is promised: every point at the end of an object whose level keeps it (`l0` and [`LevelPolicy::keep`]) and that
+//! is not older than `window`; bases chosen by the calendar (`hourly` to `yearly`) and by number (`minimum`), as points of
+//! their own; and pinned points.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use seawall_core::Moment;
+use seawall_ltx::Txid;
+
+use crate::calendar::Period;
+use crate::catalog::{Catalog, Dated};
+use crate::layout::{Level, Stored};
+use crate::options::{LevelPolicy, Retention};
+use crate::plan::plan;
+
+/// Why an object may go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// A higher level holds the same changes, and its own level doesn't keep it any longer.
+    Merged,
+    /// It leads to no point that is kept: a newer base is older than the whole window.
+    Outdated,
+}
+
+impl Why {
+    /// The reason for people, in one sentence without a full stop.
+    pub(crate) fn reason(self) -> &'static str {
+        match self {
+            Self::Merged => "merged into a higher level",
+            Self::Outdated => "older than what is kept",
+        }
+    }
+}
+
+/// An object that may go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Removal {
+    pub(crate) file: Stored,
+    pub(crate) why: Why,
+}
+
+/// A policy with all that it is applied to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Question<'a> {
+    pub(crate) catalog: &'a Catalog,
+    pub(crate) policy: &'a Retention,
+    pub(crate) levels: &'a [LevelPolicy],
+    /// Points that stay whatever the policy says.
+    pub(crate) pins: &'a [Txid],
+}
+
+/// What may go now: level by level, the oldest first.
+pub(crate) fn removals(question: &Question<'_>, now: Moment) -> Vec<Removal> {
+    if !question.policy.enabled {
+        return Vec::new();
+    }
+    let floor = floor(question, now);
+    let pinned = question.pinned();
+    let logs = question.logs().filter_map(|(dated, keep)| {
+        let why = if floor.is_some_and(|floor| dated.file.max <= floor.file.max) {
+            Why::Outdated
+        } else {
+            let due = question.merged_until(dated, keep)?;
+            (due <= now).then_some(Why::Merged)?
+        };
+        Some(Removal { file: dated.file, why })
+    });
+    let kept = question.kept_bases(now);
+    let behind_floor = |dated: &&Dated| floor.is_some_and(|floor| dated.file.max < floor.file.max);
+    let bases = question.catalog.bases().filter(behind_floor).filter(|dated| !kept.contains(&dated.file.max));
+    let bases = bases.map(|dated| Removal { file: dated.file, why: Why::Outdated });
+    logs.chain(bases).filter(|removal| !pinned.contains(&removal.file.key_parts())).collect()
+}
+
+/// When something may go, if nothing changes: the present if something may go now, `None` if nothing ever may.
+pub(crate) fn next(question: &Question<'_>, now: Moment) -> Option<Moment> {
+    if !question.policy.enabled {
+        return None;
+    }
+    let pinned = question.pinned();
+    let logs = question.logs().filter(|(dated, _)| !pinned.contains(&dated.file.key_parts()));
+    let merged = logs.filter_map(|(dated, keep)| question.merged_until(dated, keep)).min();
+    // All other changes of the answer come with a base that becomes the floor, or that has been there for a grace.
+    let changes = question.catalog.bases().flat_map(|base| {
+        [question.floor_from(base), Some(base.written.after(question.policy.grace))].into_iter().flatten()
+    });
+    let changes: BTreeSet<Moment> = changes.map(|due| due.max(now)).collect();
+    let earlier = |due: &Moment| merged.is_none_or(|merged| *due < merged);
+    let outdated = changes.into_iter().filter(earlier).find(|due| !removals(question, *due).is_empty());
+    outdated.into_iter().chain(merged).min().map(|due| due.max(now))
+}
+
+/// The TXID up to which the window's own log was given up; `None` where it reaches back to the beginning.
+pub(crate) fn floor_at(question: &Question<'_>, now: Moment) -> Option<Txid> {
+    floor(question, now).map(|base| base.file.max)
+}
+
+/// The newest base that is older than the whole window: every point of the window can be restored from it on.
+fn floor<'a>(question: &Question<'a>, now: Moment) -> Option<&'a Dated> {
+    question.catalog.bases().rev().find(|base| question.floor_from(base).is_some_and(|due| due <= now))
+}
+
+impl<'a> Question<'a> {
+    /// From when on `base` can be the floor.
+    fn floor_from(&self, base: &Dated) -> Option<Moment> {
+        let aged = base.moment.after(self.policy.window?);
+        Some(aged.max(base.written).after(self.policy.grace))
+    }
+
+    /// Files below level 9 that may go at all, each with how long its level keeps it once it is merged (`None` for ever).
+    fn logs(&self) -> impl Iterator<Item = (&'a Dated, Option<Duration>)> {
+        let exempt = self.policy.l0.is_none();
+        let keeps = self.keeps();
+        let levels = Level::all().filter(move |level| *level != Level::BASE && !(exempt && *level == Level::LOG));
+        let catalog = self.catalog;
+        levels.flat_map(move |level| {
+            let keep = keeps[usize::from(level.number())];
+            // The newest stays: whoever goes on with the level, Litestream too, begins behind it.
+            let older = catalog.level(level).split_last().map_or(&[][..], |(_, older)| older);
+            older.iter().map(move |dated| (dated, keep))
+        })
+    }
+
+    /// How long each level keeps what is merged: no level less than the one below, because the points of a level are
+    /// reached through the levels above.
+    fn keeps(&self) -> [Option<Duration>; 9] {
+        let mut keeps = [None; 9];
+        keeps[0] = self.policy.l0;
+        let mut least = self.policy.l0.unwrap_or_default();
+        for (keep, level) in keeps.iter_mut().skip(1).zip(self.levels) {
+            *keep = level.keep.map(|keep| keep.max(least));
+            least = keep.unwrap_or(Duration::MAX);
+        }
+        keeps
+    }
+
+    /// From when on a file may go because a file of a higher level holds the same; `None` if there is none.
+    ///
+    /// All files of one higher file go together: with one of them gone the points of the others would be out of reach.
+    fn merged_until(&self, dated: &Dated, keep: Option<Duration>) -> Option<Moment> {
+        let (keep, level) = (keep?, usize::from(dated.file.level.number()));
+        let covers = |above: Level| {
+            let files = self.catalog.level(above);
+            let at = files.partition_point(|by| by.file.max < dated.file.max);
+            files.get(at).filter(|by| by.file.min <= dated.file.min)
+        };
+        let above = (level + 1..9).filter_map(Level::new).filter_map(covers);
+        above.map(|by| by.moment.after(keep).max(by.written).after(self.policy.grace)).min()
+    }
+
+    /// Everything that a restore of a pinned point reads.
+    fn pinned(&self) -> BTreeSet<(u8, Txid, Txid)> {
+        if self.pins.is_empty() {
+            return BTreeSet::new();
+        }
+        let files = self.catalog.files();
+        let chains = self.pins.iter().filter_map(|pin| plan(&files, *pin).ok());
+        chains.flatten().map(|file| file.key_parts()).collect()
+    }
+
+    /// Bases that stay by the calendar and by number. What was so a grace ago still is: nothing is dropped in the moment
+    /// in which a newer base takes its place.
+    fn kept_bases(&self, now: Moment) -> BTreeSet<Txid> {
+        let bases: Vec<&Dated> = self.catalog.bases().collect();
+        let known = |base: &&Dated| base.written.after(self.policy.grace) <= now;
+        let earlier: Vec<&Dated> = bases.iter().copied().filter(known).collect();
+        let mut kept = self.policy.chosen(&bases);
+        kept.extend(self.policy.chosen(&earlier));
+        kept
+    }
+}
+
+impl Retention {
+    /// Which of these bases, oldest first, the calendar and the minimum choose.
+    fn chosen(&self, bases: &[&Dated]) -> BTreeSet<Txid> {
+        let newest_first = || bases.iter().rev();
+        let minimum = usize::try_from(self.minimum.max(1)).unwrap_or(usize::MAX);
+        let mut chosen: BTreeSet<Txid> = newest_first().take(minimum).map(|base| base.file.max).collect();
+        for (period, count) in [
+            (Period::Hour, self.hourly),
+            (Period::Day, self.daily),
+            (Period::Week, self.weekly),
+            (Period::Month, self.monthly),
+            (Period::Year, self.yearly),
+        ] {
+            let mut last = None;
+            let newest_of_each = newest_first().filter(|base| {
+                let this = Some(period.of(base.moment));
+                std::mem::replace(&mut last, this) != this
+            });
+            let count = usize::try_from(count).unwrap_or(usize::MAX);
+            chosen.extend(newest_of_each.take(count).map(|base| base.file.max));
+        }
+        chosen
+    }
+}
+
+#[cfg(test)]
+#[path = "retention_tests.rs"]
+mod tests;

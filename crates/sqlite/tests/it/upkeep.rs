@@ -1,0 +1,217 @@
+//! Merging and deleting as a user sees it: what is in the vault, what comes back, and what is asked of the store.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use seawall_core::{Engine, Shutdown, When};
+use seawall_sqlite::{LevelPolicy, Retention, Upkeep};
+use seawall_vault::memory::MemoryStore;
+use seawall_vault::simulated::{Fault, SimulatedStore};
+use seawall_vault::{Error, Layout};
+
+use crate::world::{SCHEMA, Scene, content_of, insert, until};
+
+const DAY: i64 = 24 * 3600 * 1000;
+
+fn upkeep() -> Upkeep {
+    let level = |seconds| LevelPolicy { interval: Duration::from_secs(seconds), keep: None };
+    Upkeep {
+        levels: vec![level(30), level(300)],
+        base_interval: Some(Duration::from_secs(3600)),
+        retention: Retention {
+            window: Some(Duration::from_secs(3600)),
+            grace: Duration::from_secs(60),
+            ..Retention::default()
+        },
+        ..Upkeep::default()
+    }
+}
+
+fn scene_on_a_simulated_store() -> (Scene, SimulatedStore) {
+    let clock = Arc::<crate::world::HandClock>::default();
+    let store = SimulatedStore::new(MemoryStore::with(Layout::Objects, clock.clone()), 7);
+    let directory = tempfile::tempdir().expect("a folder");
+    let mut scene = Scene::at(directory, clock, Arc::new(store.clone()));
+    scene.upkeep = Arc::new(upkeep());
+    (scene, store)
+}
+
+#[tokio::test]
+async fn a_vault_comes_to_rest_and_stays_small() {
+    let mut scene = Scene::new();
+    scene.upkeep = Arc::new(upkeep());
+    let app = scene.app();
+    app.execute_batch(SCHEMA).expect("schema");
+    for _ in 0..40 {
+        scene.tick(10_000);
+        insert(&app, 3, 2000);
+        scene.point().await;
+    }
+    assert!(scene.level(1).len() > 5 && !scene.level(2).is_empty(), "{:?} {:?}", scene.level(1), scene.level(2));
+    assert!(scene.level(0).len() < 41, "{:?}", scene.level(0));
+    for _ in 0..5 {
+        scene.tick(DAY);
+        scene.point().await;
+    }
+    let left = [0, 1, 2, 3, 9].map(|level| scene.level(level).len());
+    assert_eq!(left, [1, 1, 1, 0, 1], "the newest of each level");
+    assert_eq!(scene.restore(When::Latest).await.expect("restored"), content_of(&app));
+    assert_eq!(scene.verify().await.findings, []);
+    let again = scene.engine().maintain(false).await.expect("nothing");
+    assert_eq!((again.made, again.removed), (vec![], vec![]));
+}
+
+#[tokio::test]
+async fn a_rehearsal_says_what_will_be_done_and_does_nothing() {
+    let mut scene = Scene::new();
+    let app = scene.app();
+    app.execute_batch(SCHEMA).expect("schema");
+    for _ in 0..30 {
+        scene.tick(20_000);
+        insert(&app, 1, 100);
+        let frozen = Upkeep { levels: vec![], base_interval: None, ..upkeep() };
+        scene.upkeep = Arc::new(frozen);
+        scene.point().await;
+    }
+    scene.upkeep = Arc::new(upkeep());
+    scene.tick(DAY);
+    let before = [0, 1, 2, 9].map(|level| scene.level(level));
+    let told = scene.engine().maintain(true).await.expect("a rehearsal");
+    assert_eq!([0, 1, 2, 9].map(|level| scene.level(level)), before);
+    let done = scene.engine().maintain(false).await.expect("done");
+    let keys = |made: &[seawall_core::MadeObject]| made.iter().map(|m| m.object.key.clone()).collect::<Vec<_>>();
+    assert_eq!(keys(&told.made), keys(&done.made));
+    assert!(done.made.len() > 20);
+    assert_eq!(done.removed, told.removed, "what was made just now can't replace anything yet");
+    scene.tick(120_000);
+    let removed = scene.engine().maintain(false).await.expect("done").removed;
+    assert!(removed.len() > 40, "{removed:?}");
+    assert_eq!(scene.restore(When::Latest).await.expect("restored"), content_of(&app));
+}
+
+/// A fault at every call of upkeep that merges, makes a base and deletes: nothing that is promised is lost.
+async fn at_every_call(faults: &[Fault]) {
+    for fault in faults {
+        let mut position = 0;
+        while one_fault(fault.clone(), position).await {
+            position += 1;
+        }
+        assert!(position > 15, "only {position} calls");
+    }
+}
+
+async fn one_fault(fault: Fault, position: u64) -> bool {
+    let what = format!("{fault:?} at call {position}");
+    let (mut scene, store) = scene_on_a_simulated_store();
+    let app = scene.app();
+    app.execute_batch(SCHEMA).expect("schema");
+    let active =
+        std::mem::replace(&mut scene.upkeep, Arc::new(Upkeep { levels: vec![], base_interval: None, ..upkeep() }));
+    for seconds in [10, 4000, 10, 10, 40] {
+        scene.tick(seconds * 1000);
+        insert(&app, 2, 1500);
+        scene.point().await;
+    }
+    scene.upkeep = active;
+    // Another engine did half of the work before, so that there is something to delete as well.
+    scene.engine().maintain(false).await.expect("merged");
+    scene.tick(5 * 3600 * 1000);
+    insert(&app, 2, 1500);
+    let point = scene.engine().take_point(&Shutdown::new()).await.expect("a point");
+    scene.tick(3600 * 1000);
+    let record = content_of(&app);
+
+    let first = store.call_count();
+    store.fail_call(first + position, fault);
+    let attempt = tokio::time::timeout(Duration::from_secs(24 * 3600), scene.engine().maintain(false)).await;
+    let reached = store.call_count() > first + position;
+    store.revive();
+    drop(attempt);
+    let restored = scene.restore(When::Latest).await.unwrap_or_else(|e| unreachable!("{what}: {e}"));
+    assert_eq!(restored, record, "{what}");
+    // The next run does the rest, and the one after it nothing.
+    scene.engine().maintain(false).await.unwrap_or_else(|e| unreachable!("{what}: {e}"));
+    scene.tick(120_000);
+    scene.engine().maintain(false).await.unwrap_or_else(|e| unreachable!("{what}: {e}"));
+    let again = scene.engine().maintain(false).await.unwrap_or_else(|e| unreachable!("{what}: {e}"));
+    assert_eq!((again.made, again.removed), (vec![], vec![]), "{what}");
+    let restored = scene.restore(When::Position(point.position.clone())).await;
+    assert_eq!(restored.unwrap_or_else(|e| unreachable!("{what}: {e}")), record, "{what}");
+    assert_eq!(scene.verify().await.findings, [], "{what}");
+    reached
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_every_call_that_fails() {
+    at_every_call(&[Fault::Error, Fault::LostAnswer, Fault::BrokenStream]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_every_call_that_is_answered_badly() {
+    at_every_call(&[Fault::Duplicate, Fault::Delay(Duration::from_secs(20))]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_every_call_that_ends_the_process() {
+    at_every_call(&[Fault::Hang, Fault::Crash, Fault::CrashAfter]).await;
+}
+
+/// Credentials that may not delete: protection and merging go on, and nothing is tried again and again.
+#[tokio::test]
+async fn credentials_that_may_not_delete() {
+    let (scene, store) = scene_on_a_simulated_store();
+    let app = scene.app();
+    app.execute_batch(SCHEMA).expect("schema");
+    scene.point().await;
+    for _ in 0..5 {
+        scene.tick(1_000_000);
+        insert(&app, 1, 10);
+        scene.point().await;
+    }
+    scene.tick(DAY);
+    let engine = scene.engine();
+    store.forbid("delete", Error::Denied { object: "s3://bucket".into(), cause: "AccessDenied".into() });
+    let done = engine.maintain(false).await.expect("no failure");
+    assert_eq!(done.removed, []);
+    let deletions = |store: &SimulatedStore| store.calls().iter().filter(|call| call.operation == "delete").count();
+    let tried = deletions(&store);
+    engine.maintain(false).await.expect("no failure");
+    assert_eq!(deletions(&store), tried, "it was tried once");
+    insert(&app, 1, 10);
+    let point = scene.point().await;
+    assert_eq!(scene.restore(When::Position(point.position)).await.expect("restored"), content_of(&app));
+}
+
+/// While it protects, it merges by itself when time has come, and asks nothing of the store when nothing changes.
+#[tokio::test]
+async fn a_running_protection_merges_and_then_rests() {
+    let (mut scene, store) = scene_on_a_simulated_store();
+    let level = |millis| LevelPolicy { interval: Duration::from_millis(millis), keep: None };
+    scene.upkeep = Arc::new(Upkeep { levels: vec![level(100)], base_interval: None, ..upkeep() });
+    let app = scene.app();
+    app.execute_batch(SCHEMA).expect("schema");
+    let engine = scene.watching();
+    let shutdown = Shutdown::new();
+    let script = async {
+        insert(&app, 1, 10);
+        until("the first capture", async || {
+            store.calls().iter().any(|call| call.operation == "put" && call.object.starts_with("0000/"))
+        })
+        .await;
+        let merged = async || {
+            scene.tick(50);
+            store.calls().iter().any(|call| call.operation == "put" && call.object.starts_with("0001/"))
+        };
+        until("something is merged", merged).await;
+        let mut calls = 0;
+        until("nothing more is asked of the store", async || {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            std::mem::replace(&mut calls, store.call_count()) == store.call_count()
+        })
+        .await;
+        shutdown.begin();
+    };
+    let (ran, ()) = tokio::join!(engine.run(&shutdown), script);
+    ran.expect("a graceful end");
+    assert_eq!(scene.restore(When::Latest).await.expect("restored"), content_of(&app));
+}
