@@ -1,6 +1,9 @@
 //! The end-to-end tests, one module a scenario. What a test needs beside `seawall` is in its name: `litestream`, `s3`.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "these are tests")]
 
+mod agent_folders;
+mod agent_services;
+mod agent_socket;
 mod big;
 mod cli_demo;
 mod cli_errors;
@@ -20,6 +23,7 @@ mod litestream_restores_what_we_wrote;
 mod litestream_yml_is_used_as_it_is;
 mod ltx_tool_and_ours;
 mod shapes;
+mod soak;
 mod taking_over_from_litestream_and_back;
 mod two_writers;
 mod we_restore_what_litestream_wrote;

@@ -10,7 +10,7 @@ fn target() -> PathBuf {
 }
 
 /// The `seawall` release binary: `SEAWALL_BIN`, else the one in the target folder.
-pub(crate) fn seawall() -> PathBuf {
+pub fn seawall() -> PathBuf {
     if let Some(path) = std::env::var_os("SEAWALL_BIN") {
         return path.into();
     }
@@ -26,7 +26,7 @@ pub(crate) fn writer() -> PathBuf {
 }
 
 /// A peer's program or a server, from PATH.
-pub(crate) fn peer(name: &str) -> PathBuf {
+pub fn peer(name: &str) -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
         .map(|dir| dir.join(name))

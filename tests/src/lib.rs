@@ -19,12 +19,15 @@ mod place;
 mod process;
 mod random;
 mod s3;
+mod socket;
 mod stand;
 pub mod wait;
 
 pub use app::App;
+pub use binaries::{peer, seawall};
 pub use place::{Place, Txid, file_name, golden};
 pub use process::{Output, Process, run};
 pub use random::Random;
 pub use s3::S3Server;
+pub use socket::{ask_address, ask_socket};
 pub use stand::{Stand, protected};

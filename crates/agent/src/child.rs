@@ -6,15 +6,14 @@
 use std::io::IsTerminal as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
-use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
-use seawall_core::{Engine, Failure, Kind, Phase, Shutdown};
+use seawall_core::{Failure, Kind, Phase, Shutdown};
 use tokio::process::{Child, Command};
 use tokio::sync::watch;
 
-use crate::process::Ended;
+use crate::fleet::Fleet;
 use crate::signals::Stop;
 
 /// How often the databases are asked whether they have settled, before the child starts.
@@ -40,9 +39,10 @@ impl ExecCommand {
 /// Returns once every database is protected, or is known not to be for a reason that waiting here won't cure: it
 /// doesn't exist yet (the child may make it), its vault is away, or its protection ended (the application must not
 /// wait for us, I4).
-pub(crate) async fn settled(engines: &[Arc<dyn Engine>], ended: &Ended, shutdown: &Shutdown) {
-    for (index, engine) in engines.iter().enumerate() {
-        while !shutdown.requested() && !ended.has(index) {
+pub(crate) async fn settled(fleet: &Fleet, shutdown: &Shutdown) {
+    for member in fleet.all() {
+        let (Some(engine), name) = (member.engine, member.config.path.display().to_string()) else { continue };
+        while !shutdown.requested() && fleet.find(&name).is_some_and(|member| member.running) {
             // Before its first word a database has no status at all.
             if engine.status().await.is_ok_and(|status| is_settled(status.phase)) {
                 break;

@@ -1,24 +1,35 @@
-//! The long-running process: configuration, scheduling, signals, the program it may run, and its log.
+//! The long-running process: configuration, scheduling, signals, the program it may run, its log, and what it offers.
 //!
 //! It knows engines through [`seawall_core::Engine`] alone; [`config`] turns files into databases to protect,
-//! [`protect()`] protects them. The binary reads the environment and the arguments and hands them in.
+//! [`protect()`] protects them. The databases of a process are its `fleet`, which `folders` and the `control` socket
+//! change; `metrics`, `mcp` and `heartbeat` tell of it. The binary reads the environment and the arguments and hands them in.
 
 mod child;
 pub mod config;
+mod control;
+mod fleet;
+mod folders;
+mod heartbeat;
+mod http;
 mod late;
 mod logging;
+mod mcp;
+mod metrics;
 mod open;
 mod process;
 mod protect;
+mod resources;
+mod services;
 mod signals;
 #[cfg(test)]
 mod testing;
 
 pub use child::ExecCommand;
+pub use control::{Control, Info, Listed, Registered, Stopped, Synced};
 pub use logging::{Level, LogFormat, start as start_logging};
 pub use open::{Opener, read_state_dir, read_status};
 pub use process::Outcome;
-pub use protect::{Job, Member, Summary, protect};
+pub use protect::{Job, Summary, protect};
 pub use seawall_sqlite::Upkeep;
 pub use seawall_vault::{Environment, VaultUrl};
 pub use signals::{Signals, Stop};

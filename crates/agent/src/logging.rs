@@ -1,5 +1,6 @@
 //! The log: lines or JSON on standard error, at a level that flag, environment or configuration set.
 
+use std::io::IsTerminal as _;
 use std::str::FromStr;
 
 use serde::Serialize;
@@ -47,6 +48,8 @@ pub enum LogFormat {
     Text,
     /// One JSON object a line.
     Json,
+    /// For people at a terminal: several lines for each event, in colour where a terminal shows it.
+    Pretty,
 }
 
 impl FromStr for LogFormat {
@@ -56,7 +59,8 @@ impl FromStr for LogFormat {
         match text.to_ascii_lowercase().as_str() {
             "text" => Ok(Self::Text),
             "json" => Ok(Self::Json),
-            _ => Err(format!("\"{text}\" is no log format: give text or json")),
+            "pretty" => Ok(Self::Pretty),
+            _ => Err(format!("\"{text}\" is no log format: give text, json or pretty")),
         }
     }
 }
@@ -80,6 +84,9 @@ pub fn start(level: Level, format: LogFormat) {
     let started = match format {
         LogFormat::Text => registry.with(layer).try_init(),
         LogFormat::Json => registry.with(layer.json().flatten_event(true)).try_init(),
+        LogFormat::Pretty => {
+            registry.with(layer.with_ansi(std::io::stderr().is_terminal()).pretty().with_file(false)).try_init()
+        }
     };
     if started.is_err() {
         tracing::debug!("logging had begun already");

@@ -8,9 +8,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use seawall_core::{Clock as _, Description, Engine, Failure, Kind, Status, SystemClock};
 use seawall_sqlite::{Admission, Options, Sqlite, Turns, Upkeep, Watcher, World, default_state_dir, read_state};
+pub(crate) use seawall_vault::HttpClient as Client;
 use seawall_vault::{Environment, Policy, Throttle, Vault, VaultUrl};
 
 use crate::config::DatabaseConfig;
+use crate::fleet::Databases;
 use crate::late::{Late, Open};
 
 /// Opens engines for one process.
@@ -54,6 +56,12 @@ impl Opener {
     /// Lets all vaults that are opened from now on write at most this many bytes a second together.
     pub fn limit_uploads(&mut self, bytes_per_second: u64) {
         self.policy.upload = Some(Throttle::new(bytes_per_second));
+    }
+
+    /// What speaks HTTP to others than vaults; `None` where TLS can't be set up, which the log says.
+    pub(crate) fn client(&self) -> Option<Client> {
+        let client = self.policy.connections.plain();
+        client.inspect_err(|error| tracing::error!(%error, "no heartbeats")).ok()
     }
 
     /// A database with its vault, to protect and to restore.
@@ -109,6 +117,17 @@ impl Opener {
         let world = World::real(self.watcher.clone(), self.admission.clone());
         let world = World { turns: self.turns.clone(), ..world };
         Ok(Arc::new(Sqlite::new(vault, options, world)))
+    }
+}
+
+#[async_trait]
+impl Databases for Arc<Opener> {
+    async fn lasting(&self, database: &DatabaseConfig) -> Result<Arc<dyn Engine>, Failure> {
+        Opener::lasting(self, database).await
+    }
+
+    async fn fleeting(&self, database: &DatabaseConfig) -> Result<Arc<dyn Engine>, Failure> {
+        self.database(database).await
     }
 }
 

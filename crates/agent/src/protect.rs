@@ -1,37 +1,56 @@
 //! One run of the whole process: restore what is missing, then protect everything, or take one point of each, with
 //! the application as a child where one is given.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use seawall_core::{Engine, Failure, IntegrityCheck, Kind, NoProgress, Point, RestoreRequest, Shutdown, When};
+use seawall_core::{Failure, IntegrityCheck, Kind, NoProgress, Point, RestoreRequest, Shutdown, When};
 use tokio::sync::watch;
 
+use crate::Opener;
 use crate::child::{self, ExecCommand};
-use crate::process::{self, Ended, Outcome};
+use crate::config::{DatabaseConfig, DirectoryConfig, Registering, Services};
+use crate::control::{Actions, Registry};
+use crate::fleet::{Databases, Fleet, Member, Origin};
+use crate::folders::Follower;
+use crate::process::{self, Outcome};
+use crate::resources;
+use crate::services;
 use crate::signals::Stop;
 
-/// A database that takes part.
-#[derive(Clone)]
-pub struct Member {
-    /// Its name.
-    pub name: String,
-    /// Its engine, or why there is none. One that can't be opened stops nobody else.
-    pub engine: Result<Arc<dyn Engine>, Failure>,
-    /// The file to restore first when it is missing; `None` leaves a missing file alone.
-    pub restore: Option<PathBuf>,
-}
-
-/// What to do with the members.
+/// What to do.
 #[derive(Debug, Clone)]
 pub struct Job {
+    /// The databases that are named.
+    pub databases: Vec<DatabaseConfig>,
+    /// The folders whose databases are meant.
+    pub directories: Vec<DirectoryConfig>,
     /// Take one point of each and end, instead of going on until a stop.
     pub once: bool,
     /// The program to run under protection.
     pub exec: Option<ExecCommand>,
     /// How long a graceful stop may take.
     pub bound: Duration,
+    /// How often everything is looked at even if no event came.
+    pub sweep: Duration,
+    /// What the process offers while it protects.
+    pub services: Services,
+    /// What a database gets that is registered while the process runs.
+    pub registering: Registering,
+    /// The file in which registered databases are kept; `None` forgets them with the process.
+    pub registry: Option<PathBuf>,
+    /// The version that the process tells.
+    pub version: &'static str,
+}
+
+impl Job {
+    /// Whether databases may still come once none is left.
+    fn is_lasting(&self) -> bool {
+        let followed = self.directories.iter().any(|folder| folder.watch);
+        followed || self.services.socket.is_some() || self.services.mcp.is_some()
+    }
 }
 
 /// How a run ended.
@@ -46,11 +65,25 @@ pub struct Summary {
 /// Does the job until it is done or `shutdown`. `first` tells of the first signal, which a child gets to see before
 /// the databases stop.
 pub async fn protect(
-    mut members: Vec<Member>,
+    opener: &Arc<Opener>,
     job: &Job,
+    shutdown: &Shutdown,
+    first: watch::Receiver<Option<Stop>>,
+) -> Summary {
+    let client = job.services.heartbeat.as_ref().and_then(|_| opener.client());
+    let services = services::Offer { services: &job.services, client };
+    carry_out(Arc::new(Arc::clone(opener)), job, services, shutdown, first).await
+}
+
+async fn carry_out(
+    databases: Arc<dyn Databases>,
+    job: &Job,
+    offer: services::Offer<'_>,
     shutdown: &Shutdown,
     mut first: watch::Receiver<Option<Stop>>,
 ) -> Summary {
+    let registry = job.registry.clone().filter(|_| job.services.socket.is_some()).map(Registry::new);
+    let (mut members, followers) = gather(&*databases, job, registry.as_ref()).await;
     // Where there is nothing to restore a signal that came already doesn't count here: what is committed is shipped.
     let restored = tokio::select! {
         biased;
@@ -60,7 +93,7 @@ pub async fn protect(
     if !restored {
         return Summary { outcomes: members.into_iter().map(interrupted).collect(), child: None };
     }
-    let lost = members.iter().filter(|member| member.restore.as_ref().is_some_and(|file| !exists(file)));
+    let lost = members.iter().filter(|member| member.config.restore_if_missing && !exists(&member.config.path));
     let unrestored = lost.filter_map(|member| member.engine.as_ref().err()).next();
     if let (Some(_), Some(failure)) = (&job.exec, unrestored) {
         // The application would make a new database in place of the one that could not be restored.
@@ -68,25 +101,78 @@ pub async fn protect(
         let outcomes = members.into_iter().map(not_started).collect();
         return Summary { outcomes, child: None };
     }
-    let engines: Vec<_> = members.iter().filter_map(|member| member.engine.as_ref().ok().map(Arc::clone)).collect();
-    let (results, child) = if job.once {
+    if job.once {
+        let engines: Vec<_> = members.iter().filter_map(|member| member.engine.as_ref().ok().cloned()).collect();
         let points = process::take_points(&engines, shutdown, job.bound).await;
-        (points.into_iter().map(|outcome| outcome.result.map(Some)).collect(), None)
-    } else {
-        run(&engines, job, shutdown, first).await
-    };
-    Summary { outcomes: merge(members, results), child }
+        let points = points.into_iter().map(|outcome| outcome.result.map(Some)).collect();
+        return Summary { outcomes: merge(members, points), child: None };
+    }
+    if let Err((room, files)) = resources::make_room(members.len()) {
+        tracing::error!(
+            files,
+            room,
+            databases = members.len(),
+            "too few files may be open for this many databases: raise the limit (LimitNOFILE, ulimit -n)"
+        );
+    }
+    let fleet = Fleet::new(databases, shutdown.clone());
+    for member in members {
+        if let Err(failure) = fleet.admit(member) {
+            tracing::error!(code = failure.code, next = failure.next, "not protected: {failure}");
+        }
+    }
+    let actions = Actions::new(fleet.clone(), job.registering.clone(), registry, job.version);
+    let mut helpers = offer.begin(Arc::new(actions), shutdown).await;
+    for follower in followers {
+        helpers.spawn(follower.follow(fleet.clone(), shutdown.clone()));
+    }
+    let summary = run(&fleet, job, shutdown, first).await;
+    helpers.shutdown().await;
+    summary
 }
 
-type Results = Vec<Result<Option<Point>, Failure>>;
+/// Opens every database that is named, registered or found, each once, and begins to follow folders.
+async fn gather(databases: &dyn Databases, job: &Job, registry: Option<&Registry>) -> (Vec<Member>, Vec<Follower>) {
+    let mut wanted: Vec<(DatabaseConfig, Origin)> =
+        job.databases.iter().map(|config| (config.clone(), Origin::Configured)).collect();
+    wanted.extend(registered(job, registry).into_iter().map(|config| (config, Origin::Registered)));
+    let mut followers = Vec::new();
+    for config in &job.directories {
+        let mut follower = Follower::new(config.clone(), job.sweep);
+        wanted.extend(follower.begin().await.into_iter().map(|config| (config, Origin::Found)));
+        if config.watch && !job.once {
+            followers.push(follower);
+        }
+    }
+    let (mut members, mut seen) = (Vec::with_capacity(wanted.len()), HashSet::new());
+    for (config, origin) in wanted {
+        // Who is named in the configuration comes before who is found.
+        if seen.insert(config.path.clone()) {
+            members.push(Member::open(databases, config, origin, job.once).await);
+        }
+    }
+    (members, followers)
+}
 
-async fn run(
-    engines: &[Arc<dyn Engine>],
-    job: &Job,
-    shutdown: &Shutdown,
-    mut first: watch::Receiver<Option<Stop>>,
-) -> (Results, Option<Result<u8, Failure>>) {
-    let ended = Ended::none_of(engines.len());
+/// What earlier processes were asked to protect.
+fn registered(job: &Job, registry: Option<&Registry>) -> Vec<DatabaseConfig> {
+    let all = match registry.map(Registry::load) {
+        None => return Vec::new(),
+        Some(Ok(all)) => all,
+        Some(Err(failure)) => {
+            tracing::error!(code = failure.code, next = failure.next, "registered databases are lost: {failure}");
+            return Vec::new();
+        }
+    };
+    let config = |one: crate::control::Registration| {
+        let config = job.registering.database(&one.path, one.vault.as_deref(), one.name.as_deref());
+        config.inspect_err(|failure| tracing::error!(code = failure.code, "not protected: {failure}")).ok()
+    };
+    all.into_iter().filter_map(config).collect()
+}
+
+async fn run(fleet: &Fleet, job: &Job, shutdown: &Shutdown, mut first: watch::Receiver<Option<Stop>>) -> Summary {
+    fleet.start_all();
     let child = async {
         let command = job.exec.as_ref()?;
         tokio::select! {
@@ -95,33 +181,27 @@ async fn run(
                 shutdown.begin();
                 return None;
             }
-            () = child::settled(engines, &ended, shutdown) => {}
+            () = child::settled(fleet, shutdown) => {}
         }
         let code = child::run(command, shutdown, first, job.bound).await;
         shutdown.begin();
         Some(code)
     };
-    let (outcomes, child) = tokio::join!(process::run(engines, shutdown, job.bound, &ended), child);
-    let mut results = Results::with_capacity(outcomes.len());
-    for (outcome, engine) in outcomes.into_iter().zip(engines) {
-        results.push(match outcome.result {
-            Ok(()) => Ok(engine.status().await.ok().and_then(|status| status.protected)),
-            Err(failure) => Err(failure),
-        });
-    }
-    (results, child)
+    let lasting = job.is_lasting() || job.exec.is_some();
+    let (outcomes, child) = tokio::join!(fleet.run(job.bound, lasting), child);
+    Summary { outcomes, child }
 }
 
 /// Restores every member whose file is missing and whose vault has something. A vault without anything is a new
 /// start; any other failure takes the member out, because a fresh database would contradict what the vault holds.
 async fn restore_missing(members: &mut [Member]) {
     for member in members {
-        let (Ok(engine), Some(output)) = (&member.engine, &member.restore) else { continue };
-        if exists(output) {
+        let Ok(engine) = &member.engine else { continue };
+        if !member.config.restore_if_missing || exists(&member.config.path) {
             continue;
         }
         let request = RestoreRequest {
-            output: output.clone(),
+            output: member.config.path.clone(),
             when: When::Latest,
             force: false,
             dry_run: false,
@@ -129,16 +209,19 @@ async fn restore_missing(members: &mut [Member]) {
         };
         match engine.restore(&request, Arc::new(NoProgress)).await {
             Ok(restored) => tracing::info!(
-                database = member.name,
+                database = member.config.name,
                 point = restored.point.position,
                 bytes = restored.bytes,
                 "restored the missing database"
             ),
             Err(failure) if failure.kind == Kind::NotFound => {
-                tracing::info!(database = member.name, "the vault holds nothing to restore; this is a new start");
+                tracing::info!(
+                    database = member.config.name,
+                    "the vault holds nothing to restore; this is a new start"
+                );
             }
             Err(failure) => {
-                process::log_failure(&member.name, &failure);
+                process::log_failure(&member.config.name, &failure);
                 member.engine = Err(failure);
             }
         }
@@ -158,58 +241,57 @@ async fn stopped(first: &mut watch::Receiver<Option<Stop>>, shutdown: &Shutdown)
 }
 
 /// Puts the results of the members that took part in between the failures of those that didn't.
-fn merge(members: Vec<Member>, results: Results) -> Vec<Outcome<Option<Point>>> {
+fn merge(members: Vec<Member>, results: Vec<Result<Option<Point>, Failure>>) -> Vec<Outcome<Option<Point>>> {
     let mut results = results.into_iter();
     let outcome = |member: Member| {
         let result = member.engine.and_then(|_| results.next().unwrap_or(Ok(None)));
-        Outcome { name: member.name, result }
+        Outcome { name: member.config.name, result }
     };
     members.into_iter().map(outcome).collect()
 }
 
 fn interrupted(member: Member) -> Outcome<Option<Point>> {
-    let failure = process::interrupted(&member.name);
-    Outcome { name: member.name, result: member.engine.and(Err(failure)) }
+    let failure = process::interrupted(&member.config.name);
+    Outcome { name: member.config.name, result: member.engine.and(Err(failure)) }
 }
 
 fn not_started(member: Member) -> Outcome<Option<Point>> {
     let failure = Failure::new(
         Kind::Unavailable,
         "agent.not-started",
-        &member.name,
+        &member.config.name,
         "not protected, because the program was not started",
         "cure what keeps the other database from being restored, then start again",
     );
-    Outcome { name: member.name, result: member.engine.and(Err(failure)) }
+    Outcome { name: member.config.name, result: member.engine.and(Err(failure)) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Act, Stub};
+    use crate::testing::{Stubs, database};
 
-    fn member(name: &str, act: Act) -> Member {
-        Member { name: name.into(), engine: Ok(Arc::new(Stub::new(name, act))), restore: None }
+    fn job(names: &[&str], exec: Option<&str>) -> Job {
+        let bound = Duration::from_secs(5);
+        Job {
+            databases: names.iter().map(|name| database(name)).collect(),
+            directories: Vec::new(),
+            once: false,
+            exec: exec.map(|line| ExecCommand::parse(line).expect("a command")),
+            bound,
+            sweep: Duration::from_secs(60),
+            services: Services::default(),
+            registering: Registering::plain(Path::new("/"), bound),
+            registry: None,
+            version: "0",
+        }
     }
 
-    fn missing(name: &str, act: Act) -> Member {
-        Member { restore: Some("/nowhere/at/all.db".into()), ..member(name, act) }
-    }
-
-    fn unopened(name: &str) -> Member {
-        let failure = Failure::new(Kind::Denied, "stub.unopened", name, "it was told to", "nothing");
-        Member { name: name.into(), engine: Err(failure), restore: None }
-    }
-
-    fn job(once: bool, exec: Option<&str>) -> Job {
-        let exec = exec.map(|line| ExecCommand::parse(line).expect("a command"));
-        Job { once, exec, bound: Duration::from_secs(5) }
-    }
-
-    async fn protected(members: Vec<Member>, job: &Job, signal: Option<Stop>) -> (Vec<String>, Option<u8>) {
+    async fn protected(job: &Job, signal: Option<Stop>) -> (Vec<String>, Option<u8>) {
         let shutdown = Shutdown::new();
         let first = watch::Sender::new(signal);
-        let summary = protect(members, job, &shutdown, first.subscribe()).await;
+        let offer = services::Offer { services: &job.services, client: None };
+        let summary = carry_out(Arc::new(Stubs), job, offer, &shutdown, first.subscribe()).await;
         let told = |outcome: Outcome<Option<Point>>| match outcome.result {
             Ok(point) => point.map_or("none".into(), |point| point.position),
             Err(failure) => failure.code.to_owned(),
@@ -221,32 +303,33 @@ mod tests {
 
     #[tokio::test]
     async fn once_takes_a_point_of_each() {
-        let members = vec![member("a", Act::Work), unopened("b"), member("c", Act::Fail), missing("d", Act::Work)];
-        let (told, child) = protected(members, &job(true, None), None).await;
+        let mut job = Job { once: true, ..job(&["work-a", "unopened", "fail", "work-d"], None) };
+        job.databases[3].restore_if_missing = true;
+        let (told, child) = protected(&job, None).await;
         assert_eq!(told, [POINT, "stub.unopened", "stub.failed", POINT]);
         assert_eq!(child, None);
     }
 
     #[tokio::test]
     async fn the_childs_end_ends_all() {
-        let members = vec![member("a", Act::Work), member("b", Act::Fail), unopened("c")];
-        let (told, child) = protected(members, &job(false, Some("sh -c 'exit 5'")), None).await;
+        let job = job(&["work", "fail", "unopened"], Some("sh -c 'exit 5'"));
+        let (told, child) = protected(&job, None).await;
         assert_eq!(told, [POINT, "stub.failed", "stub.unopened"]);
         assert_eq!(child, Some(5));
     }
 
     #[tokio::test]
     async fn no_child_beside_a_database_that_could_not_be_restored() {
-        let members = vec![member("a", Act::Work), missing("b", Act::Fail)];
-        let (told, child) = protected(members, &job(false, Some("true")), None).await;
+        let mut job = job(&["work", "fail"], Some("true"));
+        job.databases[1].restore_if_missing = true;
+        let (told, child) = protected(&job, None).await;
         assert_eq!(told, ["agent.not-started", "stub.failed"]);
         assert_eq!(child, None);
     }
 
     #[tokio::test]
     async fn a_signal_before_the_child_starts() {
-        let (told, child) =
-            protected(vec![member("a", Act::Work)], &job(false, Some("sleep 100")), Some(Stop::Terminate)).await;
+        let (told, child) = protected(&job(&["work"], Some("sleep 100")), Some(Stop::Terminate)).await;
         assert!(told == [POINT] || told == ["agent.interrupted"], "{told:?}");
         assert_eq!(child, None);
     }

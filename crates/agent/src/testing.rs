@@ -7,6 +7,10 @@ use seawall_core::{
     Description, Engine, Failure, Kind, Moment, Phase, Point, Progress, RestoreRequest, Restored, Shutdown, Status,
     Timeline, Verification,
 };
+use seawall_vault::VaultUrl;
+
+use crate::config::DatabaseConfig;
+use crate::fleet::Databases;
 
 /// What the engine does when it runs or takes a point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,6 +63,7 @@ impl Engine for Stub {
     }
 
     async fn take_point(&self, _shutdown: &Shutdown) -> Result<Point, Failure> {
+        assert!(self.act != Act::Panic, "it was told to");
         if self.act == Act::Work { Ok(self.point()) } else { self.failed() }
     }
 
@@ -103,5 +108,33 @@ impl Engine for Stub {
 
     async fn verify(&self, _progress: Arc<dyn Progress>) -> Result<Verification, Failure> {
         self.failed()
+    }
+}
+
+/// Opens stubs that do what their names begin with: `work`, `fail`, `panic`, `stubborn`; `unopened` can't be opened.
+#[derive(Debug, Default)]
+pub(crate) struct Stubs;
+
+/// The configuration of a stub.
+pub(crate) fn database(name: &str) -> DatabaseConfig {
+    let vault = VaultUrl::parse(&format!("/vault/{name}")).expect("a place");
+    DatabaseConfig::new(name.to_owned(), format!("/nowhere/at/all/{name}").into(), vault)
+}
+
+#[async_trait]
+impl Databases for Stubs {
+    async fn lasting(&self, database: &DatabaseConfig) -> Result<Arc<dyn Engine>, Failure> {
+        let act = match database.name.split('-').next() {
+            Some("work") => Act::Work,
+            Some("fail") => Act::Fail,
+            Some("panic") => Act::Panic,
+            Some("stubborn") => Act::Stubborn,
+            _ => return Err(Failure::new(Kind::Denied, "stub.unopened", &database.name, "it was told to", "nothing")),
+        };
+        Ok(Arc::new(Stub::new(&database.name, act)))
+    }
+
+    async fn fleeting(&self, database: &DatabaseConfig) -> Result<Arc<dyn Engine>, Failure> {
+        self.lasting(database).await
     }
 }

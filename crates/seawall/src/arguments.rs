@@ -1,10 +1,12 @@
 //! The command line as it is typed.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use seawall_agent::{Level, LogFormat};
 
+use crate::commands::agent::seconds;
 use crate::commands::ltx::LtxCommand;
 
 /// Keeps databases recoverable from storage that you control, continuously.
@@ -42,7 +44,7 @@ pub(crate) struct Common {
         hide_env_values = true
     )]
     pub(crate) log_level: Option<Level>,
-    /// The shape of the log: text or json
+    /// The shape of the log: text, json or pretty
     #[arg(long, global = true, help_heading = "Global options", value_name = "TYPE")]
     pub(crate) log_type: Option<LogFormat>,
 }
@@ -76,7 +78,22 @@ pub(crate) enum Command {
     /// Keep a point for good, or no longer
     Pin(PinArguments),
     /// Show how far each database is protected, from the state records on this machine
+    /// Show how far each database is protected: from the running process, else from the state records on this machine
     Status(StatusArguments),
+    /// List the databases of a running process
+    List(ListArguments),
+    /// Tell what process is running
+    Info(InfoArguments),
+    /// Have a running process ship what is committed now
+    Sync(SyncArguments),
+    /// Have a running process protect another database, from now on
+    Register(RegisterArguments),
+    /// Have a running process let a database go
+    Unregister(UnregisterArguments),
+    /// Have a running process start a database that was stopped
+    Start(StartArguments),
+    /// Have a running process stop a database, after shipping what is committed
+    Stop(StopArguments),
     /// Look at a configuration
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -97,10 +114,11 @@ pub(crate) struct DemoArguments {}
     seawall replicate app.db ./vault\n  \
     seawall replicate app.db 's3://bucket/app?endpoint=https://minio:9000'\n  \
     seawall replicate --config seawall.yml --restore-if-missing --exec 'myserver --port 80'\n  \
+    seawall replicate ./data s3://bucket/all --pattern '*.db' --recursive\n  \
     seawall replicate --config litestream.yml --once\n\n\
     SIGTERM and SIGINT ship what is committed and end; a second one ends at once (exit code 130).")]
 pub(crate) struct ReplicateArguments {
-    /// The database to protect; without it, every database of the configuration
+    /// The database to protect, or a folder of databases; without it, every database of the configuration
     #[arg(requires = "vault", value_name = "SOURCE")]
     pub(crate) source: Option<PathBuf>,
     /// The place to protect it in: a folder or a URL
@@ -117,6 +135,15 @@ pub(crate) struct ReplicateArguments {
     /// Restore a database whose file is missing, if the vault has it, before anything else
     #[arg(long)]
     pub(crate) restore_if_missing: bool,
+    /// Of a folder: the file names that are meant, such as '*.db'. Without it, every SQLite database
+    #[arg(long, value_name = "PATTERN", requires = "source")]
+    pub(crate) pattern: Option<String>,
+    /// Of a folder: the folders in it too
+    #[arg(long, requires = "source")]
+    pub(crate) recursive: bool,
+    /// Listen here for list, info, register, sync and the other commands that ask a running process
+    #[arg(long, value_name = "PATH", conflicts_with = "once")]
+    pub(crate) socket: Option<PathBuf>,
 }
 
 /// `seawall restore`
@@ -229,14 +256,125 @@ pub(crate) struct PinArguments {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  seawall status\n  seawall status /data/app.db\n  \
     seawall status --config seawall.yml --json\n\n\
-    Without arguments: the databases of the default configuration if there is one, else those whose state records\n\
-    are found below the current folder.")]
+    A running process with a control socket is asked. Without one, the state records on this machine: those of the\n\
+    configuration's databases if there is one, else those found below the current folder.")]
 pub(crate) struct StatusArguments {
     /// Databases, or their state folders
     #[arg(value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
     #[command(flatten)]
+    pub(crate) socket: SocketArguments,
+}
+
+/// Which running process to ask.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct SocketArguments {
+    /// Its control socket. Without it, the one that the configuration names, else /var/run/seawall.sock
+    #[arg(long, value_name = "PATH", env = "SEAWALL_SOCKET", hide_env_values = true, help_heading = "Running process")]
+    pub(crate) socket: Option<PathBuf>,
+    #[command(flatten)]
     pub(crate) config: ConfigArguments,
+}
+
+/// `seawall list`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  seawall list\n  seawall list --socket /run/seawall.sock --json")]
+pub(crate) struct ListArguments {
+    #[command(flatten)]
+    pub(crate) socket: SocketArguments,
+}
+
+/// `seawall info`
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  seawall info --socket /run/seawall.sock")]
+pub(crate) struct InfoArguments {
+    #[command(flatten)]
+    pub(crate) socket: SocketArguments,
+}
+
+/// A database of a running process.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ChangeArguments {
+    /// The database: its name or its file
+    #[arg(value_name = "NAME|PATH")]
+    pub(crate) database: String,
+    /// How many seconds it may take
+    #[arg(long, value_name = "SECONDS", default_value_t = 30.0)]
+    timeout: f64,
+    #[command(flatten)]
+    pub(crate) socket: SocketArguments,
+}
+
+impl ChangeArguments {
+    /// How long it may take.
+    pub(crate) fn timeout(&self) -> Duration {
+        seconds(self.timeout)
+    }
+}
+
+/// `seawall sync`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  seawall sync /data/app.db --wait\n  seawall sync app --wait --timeout 5")]
+pub(crate) struct SyncArguments {
+    /// Return only once everything that was committed is in the vault
+    #[arg(long)]
+    pub(crate) wait: bool,
+    #[command(flatten)]
+    pub(crate) change: ChangeArguments,
+}
+
+/// `seawall start`
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  seawall start /data/app.db")]
+pub(crate) struct StartArguments {
+    #[command(flatten)]
+    pub(crate) change: ChangeArguments,
+}
+
+/// `seawall stop`
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  seawall stop /data/app.db --timeout 60")]
+pub(crate) struct StopArguments {
+    #[command(flatten)]
+    pub(crate) change: ChangeArguments,
+}
+
+/// `seawall unregister`
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  seawall unregister /data/new.db\n\n\
+    A database that the configuration names is let go until the process is started again.")]
+pub(crate) struct UnregisterArguments {
+    #[command(flatten)]
+    pub(crate) change: ChangeArguments,
+}
+
+/// `seawall register`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  seawall register /data/new.db s3://bucket/new\n  \
+    seawall register /data/new.db --name orders\n\n\
+    It gets the defaults of the running process's configuration, and is protected after a restart too.")]
+pub(crate) struct RegisterArguments {
+    /// The database file
+    #[arg(value_name = "PATH")]
+    pub(crate) database: PathBuf,
+    /// The place to protect it in: a folder or a URL. Without it, below the one that the configuration has for all
+    #[arg(value_name = "VAULT")]
+    pub(crate) vault: Option<String>,
+    /// What it is called
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    /// How many seconds it may take
+    #[arg(long, value_name = "SECONDS", default_value_t = 30.0)]
+    timeout: f64,
+    #[command(flatten)]
+    pub(crate) socket: SocketArguments,
+}
+
+impl RegisterArguments {
+    /// How long it may take.
+    pub(crate) fn timeout(&self) -> Duration {
+        seconds(self.timeout)
+    }
 }
 
 /// `seawall config`
@@ -276,7 +414,7 @@ mod tests {
         }
         let mut commands = Vec::new();
         leaves(Arguments::command(), &mut commands);
-        assert_eq!(commands.len(), 20);
+        assert_eq!(commands.len(), 27);
         for mut command in commands {
             let help = command.render_long_help().to_string();
             assert!(help.contains("Example"), "{} has no example", command.get_name());
@@ -289,6 +427,9 @@ mod tests {
             ("seawall demo", true),
             ("seawall replicate app.db ./vault", true),
             ("seawall replicate --config seawall.yml", true),
+            ("seawall replicate ./data ./vault --pattern *.db --recursive --socket s.sock", true),
+            ("seawall replicate --recursive", false),
+            ("seawall replicate app.db v --once --socket s", false),
             ("seawall replicate", true),
             ("seawall replicate app.db", false),
             ("seawall replicate app.db v --once --exec x", false),
@@ -308,6 +449,17 @@ mod tests {
             ("seawall pin", false),
             ("seawall status", true),
             ("seawall status a.db b.db --config f.yml", true),
+            ("seawall status --socket s.sock", true),
+            ("seawall list --socket s.sock --json", true),
+            ("seawall info extra", false),
+            ("seawall sync app --wait --timeout 1.5", true),
+            ("seawall sync --wait", false),
+            ("seawall register a.db", true),
+            ("seawall register a.db ./vault --name a --timeout 9", true),
+            ("seawall register", false),
+            ("seawall unregister a.db", true),
+            ("seawall start app --timeout soon", false),
+            ("seawall stop app", true),
             ("seawall config check --config f.yml --no-expand-env", true),
             ("seawall config", false),
             ("seawall --json status", true),

@@ -44,7 +44,7 @@ impl Source {
 
 fn decide(text: &str, is_vault: bool, config: Option<&Config>, edge: &Edge) -> Result<Source, Failure> {
     if let Some(database) = config.and_then(|config| config.find(text, &edge.directory)) {
-        return Ok(Source::Database(Box::new(database.clone())));
+        return Ok(Source::Database(Box::new(database)));
     }
     if is_vault {
         return Ok(Source::Vault(read_place(text, &edge.directory)?));

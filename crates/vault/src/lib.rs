@@ -49,6 +49,9 @@ mod upload;
 mod url;
 mod vault;
 
+/// What [`Connections::plain`] gives.
+pub use reqwest::Client as HttpClient;
+
 pub use counts::{Counts, Operation};
 pub use environment::Environment;
 pub use error::Error;

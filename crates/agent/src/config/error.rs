@@ -70,6 +70,14 @@ pub enum Problem {
     /// The settings contradict each other.
     #[error("{0}")]
     Contradiction(String),
+    /// What is asked for would be open to everyone.
+    #[error("{cause}")]
+    Unsafe {
+        /// What would be.
+        cause: String,
+        /// What to do about it.
+        next: String,
+    },
 }
 
 impl Problem {
@@ -89,6 +97,7 @@ impl Problem {
             Self::Undefined(_) => "config.undefined-variable",
             Self::Vault { .. } => "config.vault",
             Self::Contradiction(_) => "config.contradiction",
+            Self::Unsafe { .. } => "config.unsafe",
         }
     }
 
@@ -104,7 +113,7 @@ impl Problem {
                 "remove it if you can do without, or stay with Litestream for this database".into()
             }
             Self::Undefined(name) => format!("set {name}, or write $${{{name}}} if the text is meant as it is"),
-            Self::Vault { next, .. } => next.clone(),
+            Self::Vault { next, .. } | Self::Unsafe { next, .. } => next.clone(),
             Self::Contradiction(_) => "decide for one of them".into(),
         }
     }

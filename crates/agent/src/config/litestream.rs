@@ -10,12 +10,16 @@ use std::sync::Arc;
 use seawall_sqlite::Upkeep;
 use seawall_vault::Environment;
 
+use super::directory::FolderKeys;
 use super::document::{Node, Value};
 use super::error::{Location, Problem};
 use super::fields::{At, Fields, parse_bool};
 use super::litestream_replica as replica;
 use super::native::exec_command;
-use super::{Config, DatabaseConfig, Format, SHUTDOWN_TIMEOUT, Surroundings, Warning, absolute, upkeep};
+use super::{
+    Config, DatabaseConfig, DirectoryConfig, Format, SHUTDOWN_TIMEOUT, StateRoot, Surroundings, Warning, absolute,
+    services, upkeep,
+};
 
 /// Reads the tree of a `litestream.yml`.
 pub(crate) fn read(tree: Node, file: &Path, surroundings: &Surroundings<'_>) -> Result<Config, Location> {
@@ -27,23 +31,31 @@ pub(crate) fn read(tree: Node, file: &Path, surroundings: &Surroundings<'_>) -> 
     let shutdown_timeout = shutdown_timeout.unwrap_or(SHUTDOWN_TIMEOUT);
     let sync_timeout = top.positive_duration("shutdown-sync-timeout")?.map(|at| at.value);
     top.positive_duration("shutdown-sync-interval")?;
-    refuse_services(&mut top)?;
+    let token = surroundings.environment.get("SEAWALL_MCP_TOKEN");
+    let services = services::read_litestream(&mut top, surroundings.directory, token)?;
     let upkeep = Arc::new(upkeep::read_litestream(&mut top)?);
     let defaults = replica::Defaults::read(&mut top)?;
     let list = top.list("dbs")?.map_or(Vec::new(), |at| at.value);
     warn_unknown(top, &mut warnings);
 
-    let mut databases = Vec::new();
+    let (mut databases, mut directories) = (Vec::new(), Vec::new());
+    let sync_timeout = sync_timeout.unwrap_or(shutdown_timeout);
     for node in list {
         let context = Context { surroundings: *surroundings, defaults: &defaults, upkeep: &upkeep };
-        let mut database = read_database(node, &context, &mut warnings)?;
-        database.shutdown_timeout = Some(sync_timeout.unwrap_or(shutdown_timeout));
-        databases.push(database);
+        let item = read_item(node, &context, &mut warnings)?;
+        let database = DatabaseConfig { shutdown_timeout: Some(sync_timeout), ..item.database };
+        match item.folder {
+            None => databases.push(database),
+            Some((keys, state)) => directories.push(folder_of(keys, state, database, &mut warnings)?),
+        }
     }
     Ok(Config {
         file: file.to_owned(),
         format: Format::Litestream,
         databases,
+        directories,
+        registering: defaults.registering(surroundings, sync_timeout),
+        services,
         shutdown_timeout,
         sweep_interval: None,
         upload_limit: None,
@@ -60,18 +72,39 @@ struct Context<'a> {
     upkeep: &'a Arc<Upkeep>,
 }
 
-fn read_database(node: Node, context: &Context<'_>, warnings: &mut Vec<Warning>) -> Result<DatabaseConfig, Location> {
+/// An item of `dbs`: a database, or a folder with what every database in it gets.
+struct Item {
+    folder: Option<(FolderKeys, Option<StateRoot>)>,
+    database: DatabaseConfig,
+}
+
+fn read_item(node: Node, context: &Context<'_>, warnings: &mut Vec<Warning>) -> Result<Item, Location> {
     let mut fields = Fields::new("dbs", node)?;
     let line = fields.line;
-    for key in ["dir", "pattern", "recursive", "watch", "meta-dir"] {
-        refuse(&mut fields, key, "whole folders of databases are not done yet; list each database with its path")?;
-    }
     let mut own = Upkeep::clone(context.upkeep);
     upkeep::read_litestream_snapshot(&mut fields, &mut own)?;
     let no_path = fields.missing("path");
-    let path = database_path(&fields.text("path")?.ok_or(no_path)?.value, context);
-    let meta =
-        fields.text("meta-path")?.map(|at| expand_home(&at.value, context.surroundings.environment).join("seawall"));
+    let path = fields.text("path")?;
+    let folder = FolderKeys::read(&mut fields, path.as_ref())?;
+    let path = path.as_ref().or(folder.as_ref().map(|keys| &keys.dir)).ok_or(no_path)?;
+    let path = database_path(&path.value, context);
+    let folder_of = |at: At<String>| {
+        let folder = expand_home(&at.value, context.surroundings.environment);
+        At { line: at.line, value: absolute(&folder, context.surroundings.directory) }
+    };
+    let meta = fields.text("meta-path")?.map(folder_of);
+    let meta_dir = fields.text("meta-dir")?.map(folder_of);
+    let (state_dir, folder) = match (folder, meta, meta_dir) {
+        (_, Some(_), Some(At { line, .. })) => {
+            return Err(Problem::Contradiction("meta-path and meta-dir are both given".into()).at(line));
+        }
+        (None, _, Some(At { line, .. })) => {
+            return Err(Problem::Contradiction("meta-dir belongs to a folder, which dir names".into()).at(line));
+        }
+        (None, meta, None) => (meta.map(|at| at.value.join("seawall")), None),
+        (Some(keys), Some(meta), None) => (None, Some((keys, Some(StateRoot::MetaPath(meta.value))))),
+        (Some(keys), None, dir) => (None, Some((keys, dir.map(|at| StateRoot::MetaDir(at.value))))),
+    };
     fields.positive_duration("monitor-interval")?;
     if let Some(At { line, value }) = fields.duration("checkpoint-interval")?
         && !value.is_zero()
@@ -92,11 +125,11 @@ fn read_database(node: Node, context: &Context<'_>, warnings: &mut Vec<Warning>)
     let replica = the_replica(&mut fields)?;
     warn_unknown(fields, warnings);
     let replica = replica::read(replica, context.defaults, &context.surroundings, warnings)?;
-    Ok(DatabaseConfig {
+    let database = DatabaseConfig {
         name: path.display().to_string(),
         path: absolute(&path, context.surroundings.directory),
         vault: replica.vault,
-        state_dir: meta.map(|dir| absolute(&dir, context.surroundings.directory)),
+        state_dir,
         sync_interval: replica.sync_interval,
         busy_timeout,
         checkpoint_pages,
@@ -105,6 +138,33 @@ fn read_database(node: Node, context: &Context<'_>, warnings: &mut Vec<Warning>)
         restore_if_missing,
         upkeep: if own == **context.upkeep { context.upkeep.clone() } else { Arc::new(own) },
         line,
+    };
+    Ok(Item { folder, database })
+}
+
+/// A folder of databases from what an item says of all of them.
+fn folder_of(
+    keys: FolderKeys,
+    state: Option<StateRoot>,
+    template: DatabaseConfig,
+    warnings: &mut Vec<Warning>,
+) -> Result<DirectoryConfig, Location> {
+    let line = template.line;
+    let Some(pattern) = keys.pattern else {
+        return Err(Problem::Missing { key: "pattern", section: "dbs".into() }.at(line));
+    };
+    if template.restore_if_missing {
+        let text = "restore-if-db-not-exists: it has no effect for a folder, in Litestream neither".to_owned();
+        warnings.push(Warning { line, text });
+    }
+    Ok(DirectoryConfig {
+        dir: template.path.clone(),
+        pattern,
+        recursive: keys.recursive,
+        watch: keys.watch.unwrap_or(false),
+        prefix: None,
+        state,
+        template: DatabaseConfig { restore_if_missing: false, ..template },
     })
 }
 
@@ -137,12 +197,8 @@ fn logging(
     let Some(mut logging) = top.section("logging")? else { return Ok((None, None)) };
     let level = logging.parsed("level", "trace, debug, info, warn or error", |text| text.parse().ok())?;
     let format = match logging.text("type")? {
-        Some(At { line, value }) if value == "pretty" => {
-            let reason = "logs are text or json".to_owned();
-            return Err(Problem::Unsupported { key: "logging.type: pretty".into(), reason }.at(line));
-        }
         Some(At { line, value }) => Some(value.parse().map_err(|found: String| {
-            Problem::Value { key: "type".into(), expected: "takes text or json".into(), found }.at(line)
+            Problem::Value { key: "type".into(), expected: "takes text, json or pretty".into(), found }.at(line)
         })?),
         None => None,
     };
@@ -153,22 +209,6 @@ fn logging(
     refuse_unless_false(&mut logging, "source", "the log doesn't name source lines")?;
     warn_unknown(logging, warnings);
     Ok((level.map(|at| at.value), format))
-}
-
-/// What Litestream serves or reports beside replication.
-fn refuse_services(top: &mut Fields) -> Result<(), Location> {
-    refuse(top, "addr", "metrics over HTTP are not done yet")?;
-    refuse(top, "mcp-addr", "there is no MCP server")?;
-    refuse(top, "heartbeat-url", "heartbeats are not done yet")?;
-    top.duration("heartbeat-interval")?;
-    if let Some(mut socket) = top.section("socket")? {
-        refuse_unless_false(&mut socket, "enabled", "the control socket is not done yet")?;
-        for key in ["path", "permissions"] {
-            socket.take(key);
-        }
-        socket.finish()?;
-    }
-    Ok(())
 }
 
 /// Refuses a key that has any value at all.

@@ -10,7 +10,7 @@ use super::error::{Location, Problem};
 use super::fields::{At, Fields};
 use super::litestream::{expand_home, refuse, unsupported, warn_unknown};
 use super::place::{self, Precedence};
-use super::{Surroundings, Warning, s3};
+use super::{Registering, Surroundings, Warning, s3};
 
 /// Keys that belong to kinds of stores that are not done yet, or that Litestream itself refuses.
 const OTHER_STORES: [&str; 25] = [
@@ -55,6 +55,16 @@ pub(crate) struct Defaults(Keys);
 impl Defaults {
     pub(crate) fn read(top: &mut Fields) -> Result<Self, Location> {
         Keys::read(top).map(Self)
+    }
+
+    /// What a database gets that is registered later. Litestream gives it nothing.
+    pub(crate) fn registering(&self, surroundings: &Surroundings<'_>, shutdown_timeout: Duration) -> Registering {
+        Registering {
+            settings: (self.0.settings.clone(), Precedence::Setting),
+            fallback: of_environment(surroundings.environment),
+            sync_interval: self.0.sync_interval.as_ref().map(|at| at.value),
+            ..Registering::plain(surroundings.directory, shutdown_timeout)
+        }
     }
 }
 

@@ -31,6 +31,7 @@ use Verdict::{Refused, Taken, Warned};
 
 const UNSUPPORTED: Verdict = Refused("config.unsupported");
 const VALUE: Verdict = Refused("config.value");
+const CONTRADICTION: Verdict = Refused("config.contradiction");
 
 #[track_caller]
 fn judge(text: &str, expected: Verdict) {
@@ -45,11 +46,13 @@ fn judge(text: &str, expected: Verdict) {
 #[test]
 fn keys_at_the_top() {
     for (key, verdict) in [
-        ("addr: ':9090'", UNSUPPORTED),
+        ("addr: ':9090'", Taken),
+        ("addr: 'x'", VALUE),
         ("addr: ''", Taken),
         ("addr:", Taken),
         ("socket: { enabled: false, path: /s, permissions: 0600 }", Taken),
-        ("socket: { enabled: true }", UNSUPPORTED),
+        ("socket: { enabled: true }", Taken),
+        ("socket: { enabled: true, mode: 0600 }", Refused("config.unknown-key")),
         ("socket: { path: /s }", Taken),
         ("levels: [{ interval: 5m }]", Taken),
         ("levels: [{ interval: 0s }]", VALUE),
@@ -65,18 +68,20 @@ fn keys_at_the_top() {
         ("verify-compaction: false", Taken),
         ("retention: { enabled: false }", Taken),
         ("retention: { enabled: true }", Taken),
-        ("heartbeat-url: https://beat.example", UNSUPPORTED),
+        ("heartbeat-url: https://beat.example", Taken),
+        ("heartbeat-url: beat.example", VALUE),
         ("heartbeat-url: ''", Taken),
         ("heartbeat-interval: 5m", Taken),
         ("exec: myserver", Taken),
         ("logging: { level: DEBUG, type: json, stderr: true, source: false }", Taken),
         ("logging: { type: text }", Taken),
-        ("logging: { type: pretty }", UNSUPPORTED),
+        ("logging: { type: pretty }", Taken),
         ("logging: { type: loud }", VALUE),
         ("logging: { stderr: false }", Warned),
         ("logging: { source: true }", UNSUPPORTED),
         ("logging: { colour: red }", Warned),
-        ("mcp-addr: ':3001'", UNSUPPORTED),
+        ("mcp-addr: ':3001'", Refused("config.unsafe")),
+        ("mcp-addr: ''", Taken),
         ("shutdown-sync-timeout: 10s", Taken),
         ("shutdown-sync-interval: 500ms", Taken),
         ("shutdown-timeout: 10s", Taken),
@@ -91,11 +96,11 @@ fn keys_at_the_top() {
 #[test]
 fn keys_of_a_database() {
     for (key, verdict) in [
-        ("dir: /data", UNSUPPORTED),
-        ("pattern: '*.db'", UNSUPPORTED),
-        ("recursive: true", UNSUPPORTED),
-        ("watch: true", UNSUPPORTED),
-        ("meta-dir: /m", UNSUPPORTED),
+        ("dir: /data", CONTRADICTION),
+        ("pattern: '*.db'", CONTRADICTION),
+        ("recursive: true", CONTRADICTION),
+        ("watch: true", CONTRADICTION),
+        ("meta-dir: /m", CONTRADICTION),
         ("meta-path: /m", Taken),
         ("monitor-interval: 1s", Taken),
         ("monitor-interval: often", VALUE),
@@ -116,9 +121,57 @@ fn keys_of_a_database() {
 }
 
 #[test]
+fn keys_of_a_folder() {
+    for (keys, verdict) in [
+        ("dir: /data\n    pattern: '*.db'", Taken),
+        ("dir: /data\n    pattern: '*.db'\n    recursive: true\n    watch: true\n    meta-dir: /m", Taken),
+        ("dir: /data\n    pattern: '*.db'\n    meta-path: /m", Taken),
+        ("dir: /data\n    pattern: '*.db'\n    meta-path: /m\n    meta-dir: /n", CONTRADICTION),
+        ("dir: /data\n    pattern: '*.db'\n    restore-if-db-not-exists: true", Warned),
+        ("dir: /data\n    pattern: '[a'", VALUE),
+        ("dir: /data\n    watch: true", Refused("config.missing-key")),
+    ] {
+        judge(&format!("dbs:\n  - {keys}\n    replica: {{ path: /r }}\n"), verdict);
+    }
+}
+
+#[test]
+fn a_folder_gives_each_database_what_litestream_gives_it() {
+    let config = parse(
+        "dbs:\n  - dir: ~/data\n    pattern: '*.db'\n    recursive: true\n    meta-dir: ~/meta\n    busy-timeout: 3s\n    \
+         replica: { url: 's3://b/p', sync-interval: 2s }\n",
+    );
+    let config = config.expect("a configuration");
+    let [folder] = config.directories.as_slice() else { panic!("{config:?}") };
+    assert!(!folder.watch && config.databases.is_empty());
+    let database = folder.database(Path::new("eu/a.db")).expect("a database");
+    assert_eq!(database.name, "/home/me/data/eu/a.db");
+    assert_eq!(database.vault.to_string(), "s3://b/p/eu/a.db");
+    assert_eq!(database.state_dir.as_deref(), Some(Path::new("/home/me/meta/eu/a.db-litestream/seawall")));
+    assert_eq!(database.busy_timeout, Some(Duration::from_secs(3)));
+    assert_eq!(database.sync_interval, Some(Duration::from_secs(2)));
+    assert_eq!(config.find("/home/me/data/eu/a.db", Path::new("/srv")), Some(database));
+    assert_eq!(config.find("/home/me/data/eu/a.txt", Path::new("/srv")), None);
+}
+
+#[test]
+fn services_have_litestreams_meaning() {
+    let text =
+        "addr: ':9090'\nsocket: { enabled: true }\nmcp-addr: ':3001'\nheartbeat-url: https://h.example/x\ndbs: []\n";
+    let config = parse_with(text, &[("SEAWALL_MCP_TOKEN", "0123456789abcdef")], true).expect("a configuration");
+    let services = config.services;
+    assert_eq!(services.metrics.map(|address| address.to_string()).as_deref(), Some("[::]:9090"));
+    assert_eq!(
+        services.socket.map(|socket| (socket.path, socket.permissions)),
+        Some(("/var/run/litestream.sock".into(), 0o600))
+    );
+    assert_eq!(services.mcp.map(|mcp| mcp.actions), Some(false));
+    assert_eq!(services.heartbeat.map(|beat| beat.interval), Some(Duration::from_secs(300)));
+}
+
+#[test]
 fn keys_of_a_replica() {
     const MISSING: Verdict = Refused("config.missing-key");
-    const CONTRADICTION: Verdict = Refused("config.contradiction");
     for (replica, verdict) in [
         ("{ path: /r }", Taken),
         ("{ type: file, path: /r }", Taken),

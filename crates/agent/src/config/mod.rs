@@ -4,6 +4,7 @@
 //! `litestream`), and comes out as one [`Config`] that can't hold nonsense. Nothing here opens a database or a vault;
 //! the only files read are those that `…-file` keys name.
 
+mod directory;
 mod document;
 mod error;
 mod expand;
@@ -11,9 +12,12 @@ mod fields;
 mod litestream;
 mod litestream_replica;
 mod native;
+mod pattern;
 mod place;
+mod registering;
 mod report;
 mod s3;
+mod services;
 mod size;
 mod upkeep;
 
@@ -26,9 +30,13 @@ use seawall_sqlite::Upkeep;
 use seawall_vault::{Environment, VaultUrl};
 use serde::Serialize;
 
+pub use directory::{DirectoryConfig, StateRoot};
 pub use error::{ConfigError, Problem};
+pub use pattern::Pattern;
 pub use place::read_place;
-pub use report::{DatabaseReport, Report};
+pub use registering::Registering;
+pub use report::{DatabaseReport, DirectoryReport, Report};
+pub use services::{HeartbeatConfig, Hidden, McpConfig, SOCKET, Services, SocketConfig};
 pub use size::parse_size;
 
 use self::document::{Node, Value};
@@ -61,6 +69,12 @@ pub struct Config {
     pub format: Format,
     /// The databases, in the order of the file. Names, paths and places are distinct.
     pub databases: Vec<DatabaseConfig>,
+    /// The folders of databases, in the order of the file. Folders and places are distinct.
+    pub directories: Vec<DirectoryConfig>,
+    /// What a database gets that is registered later.
+    pub registering: Registering,
+    /// What the process offers beside protection.
+    pub services: Services,
     /// How long a graceful stop may take.
     pub shutdown_timeout: Duration,
     /// How often every database is looked at even if no event came; `None` is the default.
@@ -171,16 +185,19 @@ impl Config {
             let here = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
             native::read(tree, file, &absolute(here, directory))?
         };
-        check_distinct(&config.databases)?;
+        check_distinct(&config.databases, &config.directories)?;
         config.warnings.sort_by_key(|warning| warning.line);
         Ok(config)
     }
 
     /// The database that `text` names: by its name, else by its path, relative to `directory`.
-    pub fn find(&self, text: &str, directory: &Path) -> Option<&DatabaseConfig> {
+    ///
+    /// A database of a folder is found too, whether its file exists or not.
+    pub fn find(&self, text: &str, directory: &Path) -> Option<DatabaseConfig> {
         let path = absolute(Path::new(text), directory);
         let by_name = self.databases.iter().find(|database| database.name == text);
-        by_name.or_else(|| self.databases.iter().find(|database| database.path == path))
+        let listed = by_name.or_else(|| self.databases.iter().find(|database| database.path == path));
+        listed.cloned().or_else(|| self.directories.iter().find_map(|folder| folder.find(text, directory)))
     }
 }
 
@@ -189,9 +206,9 @@ fn has_key(tree: &Node, key: &str) -> bool {
 }
 
 /// Two databases must share neither name, file, place nor state folder: they would mix.
-fn check_distinct(databases: &[DatabaseConfig]) -> Result<(), Location> {
+fn check_distinct(databases: &[DatabaseConfig], directories: &[DirectoryConfig]) -> Result<(), Location> {
     let mut seen = BTreeMap::new();
-    for database in databases {
+    for database in databases.iter().chain(directories.iter().map(|folder| &folder.template)) {
         let claims = [
             Some(format!("the name \"{}\"", database.name)),
             Some(format!("the database {}", database.path.display())),

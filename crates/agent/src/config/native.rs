@@ -6,11 +6,15 @@ use std::sync::Arc;
 use seawall_sqlite::Upkeep;
 use seawall_vault::VaultUrl;
 
+use super::directory::FolderKeys;
 use super::document::Node;
 use super::error::{Location, Problem};
 use super::fields::{At, Fields};
 use super::place::{self, Precedence};
-use super::{Config, DatabaseConfig, Format, SHUTDOWN_TIMEOUT, absolute, is_name, s3, upkeep};
+use super::{
+    Config, DatabaseConfig, DirectoryConfig, Format, Pattern, Registering, SHUTDOWN_TIMEOUT, StateRoot, absolute,
+    is_name, s3, services, upkeep,
+};
 use crate::child::ExecCommand;
 
 /// Reads the tree of a `seawall.yml`; relative paths begin at `here`.
@@ -22,10 +26,11 @@ pub(crate) fn read(tree: Node, file: &Path, here: &Path) -> Result<Config, Locat
     let sweep_interval = top.positive_duration("sweep-interval")?.map(|at| at.value);
     let upload_limit = top.size("upload-limit")?.map(|at| at.value);
     let exec = top.text("exec")?.map(|at| exec_command(&at)).transpose()?;
+    let services = services::read_native(&mut top, here)?;
     let (mut log_level, mut log_format) = (None, None);
     if let Some(mut logging) = top.section("logging")? {
         log_level = logging.parsed("level", "trace, debug, info, warn or error", |text| text.parse().ok())?;
-        log_format = logging.parsed("type", "text or json", |text| text.parse().ok())?;
+        log_format = logging.parsed("type", "text, json or pretty", |text| text.parse().ok())?;
         logging.finish()?;
     }
     let upkeep = Arc::new(upkeep::read_native(&mut top, &Upkeep::default())?);
@@ -33,15 +38,27 @@ pub(crate) fn read(tree: Node, file: &Path, here: &Path) -> Result<Config, Locat
     let missing = top.missing("databases");
     top.finish()?;
 
-    let mut databases = Vec::new();
+    let (mut databases, mut directories) = (Vec::new(), Vec::new());
     for node in list.ok_or(missing)?.value {
-        let database = read_database(node, here, vault.as_ref(), &s3, &upkeep)?;
-        databases.push(DatabaseConfig { shutdown_timeout: Some(shutdown_timeout), ..database });
+        let (folder, database) = read_database(node, here, vault.as_ref(), &s3, &upkeep)?;
+        let database = DatabaseConfig { shutdown_timeout: Some(shutdown_timeout), ..database };
+        match folder {
+            None => databases.push(database),
+            Some(keys) => directories.push(folder_of(keys, database)?),
+        }
     }
+    let registering = Registering {
+        vault: vault.map(|at| at.value),
+        settings: (s3, Precedence::Url),
+        ..Registering::plain(here, shutdown_timeout)
+    };
     Ok(Config {
         file: file.to_owned(),
         format: Format::Seawall,
         databases,
+        directories,
+        registering,
+        services,
         shutdown_timeout,
         sweep_interval,
         upload_limit,
@@ -58,19 +75,22 @@ fn read_database(
     default: Option<&At<String>>,
     s3: &s3::Settings,
     common: &Arc<Upkeep>,
-) -> Result<DatabaseConfig, Location> {
+) -> Result<(Option<FolderKeys>, DatabaseConfig), Location> {
     let mut fields = Fields::new("databases", node)?;
     let line = fields.line;
     let path = fields.text("path")?;
+    let folder = FolderKeys::read(&mut fields, path.as_ref())?;
     let name = fields.parsed("name", "letters, digits, \".\", \"_\" and \"-\", not beginning with \".\"", |text| {
         is_name(text).then(|| text.to_owned())
     })?;
     let vault = fields.text("vault")?;
     let own_s3 = fields.section("s3")?;
+    let path = path.or_else(|| folder.as_ref().map(|keys| keys.dir.clone()));
     let path = path.map(|at| absolute(Path::new(&at.value), here)).ok_or_else(|| fields.missing("path"))?;
+    let own_name = if folder.is_some() { path.file_name() } else { path.file_stem() };
     let name = match name {
         Some(At { value, .. }) => value,
-        None => name_of(&path).ok_or_else(|| {
+        None => name_of(own_name).ok_or_else(|| {
             let found = format!("none could be made from {}", path.display());
             Problem::Value { key: "name".into(), expected: "a database needs a name".into(), found }.at(line)
         })?,
@@ -96,7 +116,24 @@ fn read_database(
         line,
     };
     fields.finish()?;
-    Ok(database)
+    Ok((folder, database))
+}
+
+/// A folder of databases from what an item says of all of them.
+fn folder_of(keys: FolderKeys, template: DatabaseConfig) -> Result<DirectoryConfig, Location> {
+    if template.restore_if_missing {
+        let cause = "restore-if-missing needs a path: nobody knows what is missing in a folder".to_owned();
+        return Err(Problem::Contradiction(cause).at(template.line));
+    }
+    Ok(DirectoryConfig {
+        dir: template.path.clone(),
+        pattern: keys.pattern.unwrap_or_else(Pattern::any),
+        recursive: keys.recursive,
+        watch: keys.watch.unwrap_or(true),
+        prefix: Some(template.name.clone()),
+        state: template.state_dir.clone().map(StateRoot::Native),
+        template,
+    })
 }
 
 /// The place of one database: its own settings win over the URL's, and these over those for all.
@@ -122,9 +159,9 @@ fn read_vault(
     place::with_settings(url, all, Precedence::Url).map_err(at_vault)
 }
 
-/// The name of a database that was given none: its file's, without the extension.
-fn name_of(path: &Path) -> Option<String> {
-    path.file_stem().and_then(|stem| stem.to_str()).filter(|stem| is_name(stem)).map(str::to_owned)
+/// The name of a database or a folder that was given none: its file's without the extension, the folder's own.
+fn name_of(own: Option<&std::ffi::OsStr>) -> Option<String> {
+    own.and_then(|name| name.to_str()).filter(|name| is_name(name)).map(str::to_owned)
 }
 
 /// Splits a command line, which is not shown when it is wrong: it may hold a secret (I13).

@@ -113,6 +113,42 @@ fn an_unknown_key_is_told_with_the_nearest_known_one() {
 }
 
 #[test]
+fn a_folder_of_databases() {
+    let config = parse(
+        "vault: s3://bucket/all\ndatabases:\n  - dir: /data/tenants\n  - dir: more\n    name: others\n    pattern: '*.sqlite'\n    \
+         recursive: true\n    watch: false\n    state-dir: /state\n    vault: s3://bucket/elsewhere\n",
+    );
+    let config = config.expect("a configuration");
+    let [first, second] = config.directories.as_slice() else { panic!("{config:?}") };
+    assert!(first.watch && !first.recursive && !second.watch && second.recursive);
+    let database = first.database(Path::new("a.db")).expect("a database");
+    assert_eq!(database.name, "tenants/a.db");
+    assert_eq!(database.vault.to_string(), "s3://bucket/all/tenants/a.db");
+    assert_eq!(config.find("tenants/a.db", Path::new("/")), Some(database));
+    let database = second.database(Path::new("x/b.sqlite")).expect("a database");
+    assert_eq!(database.path, Path::new("/etc/more/x/b.sqlite"));
+    assert_eq!(database.vault.to_string(), "s3://bucket/elsewhere/x/b.sqlite");
+    assert_eq!(database.state_dir.as_deref(), Some(Path::new("/state/x/b.sqlite-seawall")));
+}
+
+#[test]
+fn what_is_wrong_with_a_folder() {
+    for (text, code, line) in [
+        ("vault: /v\ndatabases:\n  - dir: /d\n    path: /a.db\n", "config.contradiction", 3),
+        ("vault: /v\ndatabases:\n  - path: /a.db\n    watch: true\n", "config.contradiction", 4),
+        ("vault: /v\ndatabases:\n  - dir: /d\n    restore-if-missing: true\n", "config.contradiction", 3),
+        ("vault: /v\ndatabases:\n  - dir: /d\n    pattern: '['\n", "config.value", 4),
+        ("vault: /v\ndatabases:\n  - dir: /d\n  - dir: /d\n    name: e\n", "config.duplicate", 4),
+        ("vault: /v\ndatabases:\n  - dir: /d\n  - dir: /e/d\n", "config.duplicate", 4),
+        ("vault: /v\ndatabases: []\nmcp-addr: :9091\n", "config.unsafe", 3),
+        ("vault: /v\ndatabases: []\nsocket: { pth: /s }\n", "config.unknown-key", 3),
+    ] {
+        let failure = seawall_core::Failure::from(parse(text).expect_err(text));
+        assert_eq!((failure.code, failure.object), (code, format!("/etc/seawall.yml:{line}")), "{text}");
+    }
+}
+
+#[test]
 fn levels_and_retention() {
     let text = |top: &str, own: &str| format!("vault: /v\n{top}\ndatabases:\n  - path: /a.db\n{own}");
     let upkeep = |top: &str, own: &str| parse(&text(top, own)).map(|config| Upkeep::clone(&config.databases[0].upkeep));

@@ -13,6 +13,16 @@ pub struct Report {
     pub format: Format,
     /// The databases, in the order of the file.
     pub databases: Vec<DatabaseReport>,
+    /// The folders of databases, in the order of the file.
+    pub directories: Vec<DirectoryReport>,
+    /// Where the control socket is, if there is one.
+    pub socket: Option<String>,
+    /// Where metrics are served, if they are.
+    pub metrics: Option<String>,
+    /// Where the MCP server listens, if there is one.
+    pub mcp: Option<String>,
+    /// Whether heartbeats are sent. Where to is a secret.
+    pub heartbeat: bool,
     /// What deserves a look.
     pub warnings: Vec<Warning>,
 }
@@ -32,6 +42,23 @@ pub struct DatabaseReport {
     pub line: usize,
 }
 
+/// One folder of databases of a [`Report`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DirectoryReport {
+    /// The folder.
+    pub dir: String,
+    /// Which file names are meant.
+    pub pattern: String,
+    /// Whether folders in it are meant too.
+    pub recursive: bool,
+    /// Whether databases that come and go are followed.
+    pub watch: bool,
+    /// The place that every database has its own place below.
+    pub vault: String,
+    /// The line it begins on.
+    pub line: usize,
+}
+
 impl Report {
     /// What `config` says.
     pub fn new(config: &Config) -> Self {
@@ -42,10 +69,24 @@ impl Report {
             restore_if_missing: database.restore_if_missing,
             line: database.line,
         });
+        let directories = config.directories.iter().map(|folder| DirectoryReport {
+            dir: folder.dir.display().to_string(),
+            pattern: folder.pattern.to_string(),
+            recursive: folder.recursive,
+            watch: folder.watch,
+            vault: folder.template.vault.to_string(),
+            line: folder.template.line,
+        });
+        let services = &config.services;
         Self {
             file: config.file.display().to_string(),
             format: config.format,
             databases: databases.collect(),
+            directories: directories.collect(),
+            socket: services.socket.as_ref().map(|socket| socket.path.display().to_string()),
+            metrics: services.metrics.map(|address| address.to_string()),
+            mcp: services.mcp.as_ref().map(|mcp| mcp.address.to_string()),
+            heartbeat: services.heartbeat.is_some(),
             warnings: config.warnings.clone(),
         }
     }

@@ -22,6 +22,17 @@ fn render(report: &Report) -> String {
         [] => String::new(),
         databases => table::table(&["database", "path", "vault"], databases.iter().map(row).collect(), &[]) + "\n",
     };
+    for folder in &report.directories {
+        let below = if folder.recursive { " and the folders in it" } else { "" };
+        let follows = if folder.watch { ", followed while it runs" } else { "" };
+        let (pattern, dir, vault) = (&folder.pattern, &folder.dir, &folder.vault);
+        text.push_str(&format!("{pattern} in {dir}{below}: each below {vault}{follows}\n"));
+    }
+    for (what, address) in [("control socket", &report.socket), ("metrics", &report.metrics), ("MCP", &report.mcp)] {
+        if let Some(address) = address {
+            text.push_str(&format!("{what}: {address}\n"));
+        }
+    }
     for warning in &report.warnings {
         text.push_str(&format!("warning: {}:{}: {}\n", report.file, warning.line, warning.text));
     }
@@ -29,8 +40,13 @@ fn render(report: &Report) -> String {
         Format::Seawall => "a Seawall configuration",
         Format::Litestream => "a Litestream configuration",
     };
-    let (databases, warnings) = (report.databases.len(), report.warnings.len());
-    text + &format!("{}: {format}, {databases} databases, {warnings} warnings\n", report.file)
+    let databases = report.databases.len();
+    let folders = match report.directories.len() {
+        0 => String::new(),
+        number => format!(", {}", table::count(number, "folder")),
+    };
+    let warnings = report.warnings.len();
+    text + &format!("{}: {format}, {databases} databases{folders}, {warnings} warnings\n", report.file)
 }
 
 #[cfg(test)]
@@ -44,7 +60,7 @@ mod tests {
 
     #[test]
     fn what_was_understood() {
-        let yaml = "dbs:\n  - path: /data/app.db\n    colour: red\n    replica:\n      url: s3://bucket/app\n      access-key-id: hush\n      secret-access-key: hush\n";
+        let yaml = "addr: ':9090'\ndbs:\n  - path: /data/app.db\n    colour: red\n    replica:\n      url: s3://bucket/app\n      access-key-id: hush\n      secret-access-key: hush\n  - dir: /data/t\n    pattern: '*.db'\n    watch: true\n    replica:\n      path: /r\n";
         let environment = Environment::default();
         let surroundings = Surroundings { environment: &environment, directory: Path::new("/"), pid: 1 };
         let config = Config::parse(Path::new("/l.yml"), yaml, &surroundings, true);
@@ -54,8 +70,10 @@ mod tests {
             "database      path          vault\n\
              /data/app.db  /data/app.db  s3://bucket/app\n\
              \n\
-             warning: /l.yml:3: unknown key \"colour\" in dbs: it has no effect, in Litestream neither\n\
-             /l.yml: a Litestream configuration, 1 databases, 1 warnings\n"
+             *.db in /data/t: each below file:///r, followed while it runs\n\
+             metrics: [::]:9090\n\
+             warning: /l.yml:4: unknown key \"colour\" in dbs: it has no effect, in Litestream neither\n\
+             /l.yml: a Litestream configuration, 1 databases, 1 folder, 1 warnings\n"
         );
         assert!(!format!("{report:?}").contains("hush"));
     }

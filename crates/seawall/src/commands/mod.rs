@@ -1,5 +1,6 @@
 //! One file per command: validated arguments, one library call, one output.
 
+pub(crate) mod agent;
 mod check;
 mod demo;
 pub(crate) mod ltx;
@@ -14,6 +15,7 @@ mod verify;
 use seawall_agent::{Level, LogFormat, start_logging};
 use seawall_core::Failure;
 
+use self::agent::Change;
 use crate::arguments::{Arguments, Command, Common, ConfigCommand};
 use crate::edge::Edge;
 use crate::output::Output;
@@ -34,6 +36,13 @@ pub(crate) fn run(arguments: Arguments, edge: &Edge) -> Result<Output, Failure> 
         Command::Maintain(arguments) => maintain::run(&arguments, edge),
         Command::Pin(arguments) => pin::run(&arguments, edge),
         Command::Status(arguments) => status::run(&arguments, edge),
+        Command::List(arguments) => agent::list(&arguments.socket, edge),
+        Command::Info(arguments) => agent::info(&arguments.socket, edge),
+        Command::Sync(arguments) => agent::sync(&arguments, edge),
+        Command::Register(arguments) => agent::register(&arguments, edge),
+        Command::Unregister(arguments) => agent::change(Change::Unregister, &arguments.change, edge),
+        Command::Start(arguments) => agent::change(Change::Start, &arguments.change, edge),
+        Command::Stop(arguments) => agent::change(Change::Stop, &arguments.change, edge),
         Command::Config(ConfigCommand::Check(arguments)) => check::run(&arguments, edge),
         Command::Ltx(command) => ltx::run(&command, edge, common.json),
     }

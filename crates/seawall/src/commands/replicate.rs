@@ -1,11 +1,14 @@
 //! `seawall replicate`: protect databases until stopped, until a program ends, or once.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use seawall_agent::config::{Config, DatabaseConfig, SHUTDOWN_TIMEOUT, SWEEP_INTERVAL, read_place};
-use seawall_agent::{ExecCommand, Job, Level, LogFormat, Member, Opener, Outcome, Signals, Summary, protect};
+use seawall_agent::config::{
+    Config, DatabaseConfig, DirectoryConfig, Pattern, Registering, SHUTDOWN_TIMEOUT, SWEEP_INTERVAL, Services,
+    SocketConfig, read_place,
+};
+use seawall_agent::{ExecCommand, Job, Level, LogFormat, Opener, Outcome, Signals, Summary, VaultUrl, protect};
 use seawall_core::{Failure, Point, Shutdown};
 use serde_json::json;
 
@@ -33,9 +36,7 @@ pub(crate) fn run(arguments: &ReplicateArguments, common: &Common, edge: &Edge) 
 /// Everything that is decided before anything is done.
 #[derive(Debug)]
 struct Plan {
-    databases: Vec<DatabaseConfig>,
     job: Job,
-    sweep_interval: Duration,
     upload_limit: Option<u64>,
     log_level: Option<Level>,
     log_format: Option<LogFormat>,
@@ -49,12 +50,16 @@ impl Plan {
             _ => Self::of_config(configuration::require(&arguments.config, edge)?)?,
         };
         plan.job.once = arguments.once;
+        if let Some(socket) = &arguments.socket {
+            plan.job.services.socket = Some(SocketConfig::new(edge.absolute(socket)));
+        }
+        plan.job.registry = plan.job.services.socket.as_ref().and_then(|socket| registry(&socket.path, edge));
         if arguments.once {
             plan.job.exec = None;
         } else if let Some(line) = &arguments.exec {
             plan.job.exec = Some(ExecCommand::parse(line)?);
         }
-        for database in &mut plan.databases {
+        for database in &mut plan.job.databases {
             database.restore_if_missing |= arguments.restore_if_missing;
         }
         Ok(plan)
@@ -72,40 +77,96 @@ impl Plan {
             ));
         }
         let path = edge.absolute(source);
+        let place = read_place(vault, &edge.directory)?;
+        let mut job = Job {
+            databases: Vec::new(),
+            directories: Vec::new(),
+            once: false,
+            exec: None,
+            bound: SHUTDOWN_TIMEOUT,
+            sweep: SWEEP_INTERVAL,
+            services: Services::default(),
+            registering: Registering::plain(&edge.directory, SHUTDOWN_TIMEOUT),
+            registry: None,
+            version: env!("CARGO_PKG_VERSION"),
+        };
         if path.is_dir() {
-            let cause = "this is a folder, not a database";
-            return Err(usage("usage.source", &path.display().to_string(), cause, "name a database file"));
+            job.directories.push(folder(path, place, arguments)?);
+        } else {
+            let of_folders = arguments.recursive || arguments.pattern.is_some();
+            if of_folders {
+                let cause = "--pattern and --recursive are about a folder, and this is none";
+                return Err(usage(
+                    "usage.source",
+                    &path.display().to_string(),
+                    cause,
+                    "name a folder, or leave them out",
+                ));
+            }
+            let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+            job.databases.push(DatabaseConfig::new(name, path, place));
         }
-        let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-        let vault = read_place(vault, &edge.directory)?;
-        Ok(Self {
-            databases: vec![DatabaseConfig::new(name, path, vault)],
-            job: Job { once: false, exec: None, bound: SHUTDOWN_TIMEOUT },
-            sweep_interval: SWEEP_INTERVAL,
-            upload_limit: None,
-            log_level: None,
-            log_format: None,
-            warnings: Vec::new(),
-        })
+        Ok(Self { job, upload_limit: None, log_level: None, log_format: None, warnings: Vec::new() })
     }
 
     fn of_config(config: Config) -> Result<Self, Failure> {
         let file = config.file.display().to_string();
-        if config.databases.is_empty() {
+        let comes_later = config.services.socket.is_some() || !config.directories.is_empty();
+        if config.databases.is_empty() && !comes_later {
             let next = "list at least one, or name SOURCE and VAULT on the command line";
             return Err(usage("config.no-databases", &file, "it has no databases", next));
         }
         let warning = |warning: seawall_agent::config::Warning| format!("{file}:{}: {}", warning.line, warning.text);
         Ok(Self {
-            databases: config.databases,
-            job: Job { once: false, exec: config.exec, bound: config.shutdown_timeout },
-            sweep_interval: config.sweep_interval.unwrap_or(SWEEP_INTERVAL),
+            job: Job {
+                databases: config.databases,
+                directories: config.directories,
+                once: false,
+                exec: config.exec,
+                bound: config.shutdown_timeout,
+                sweep: config.sweep_interval.unwrap_or(SWEEP_INTERVAL),
+                services: config.services,
+                registering: config.registering,
+                registry: None,
+                version: env!("CARGO_PKG_VERSION"),
+            },
             upload_limit: config.upload_limit,
             log_level: config.log_level,
             log_format: config.log_format,
             warnings: config.warnings.into_iter().map(warning).collect(),
         })
     }
+}
+
+/// A folder of databases, as the command line names it.
+fn folder(dir: PathBuf, vault: VaultUrl, arguments: &ReplicateArguments) -> Result<DirectoryConfig, Failure> {
+    let pattern = match &arguments.pattern {
+        None => Pattern::any(),
+        Some(text) => Pattern::parse(text)
+            .ok_or_else(|| usage("usage.arguments", "--pattern", "this is no pattern of file names", "write *.db"))?,
+    };
+    Ok(DirectoryConfig {
+        pattern,
+        recursive: arguments.recursive,
+        watch: !arguments.once,
+        prefix: Some(String::new()),
+        state: None,
+        template: DatabaseConfig::new(String::new(), dir.clone(), vault),
+        dir,
+    })
+}
+
+/// Where databases are kept that are registered through a socket: in the state folder that the system gives a
+/// service, or the user's, under the socket's name. `None` where there is neither.
+fn registry(socket: &Path, edge: &Edge) -> Option<PathBuf> {
+    let variable = |name| edge.environment.get(name).filter(|text| text.starts_with('/')).map(PathBuf::from);
+    // systemd gives a service with several state folders a list of them.
+    let service = edge.environment.get("STATE_DIRECTORY").and_then(|text| text.split(':').next());
+    let state = service.filter(|text| text.starts_with('/')).map(PathBuf::from);
+    let state = state.or_else(|| variable("XDG_STATE_HOME").map(|home| home.join("seawall")));
+    let state = state.or_else(|| variable("HOME").map(|home| home.join(".local/state/seawall")))?;
+    let name = socket.display().to_string().trim_start_matches('/').replace('/', "!");
+    Some(state.join(format!("{name}.registered.json")))
 }
 
 async fn carry_out(plan: &Plan, edge: &Edge) -> Result<Summary, Failure> {
@@ -116,33 +177,12 @@ async fn carry_out(plan: &Plan, edge: &Edge) -> Result<Summary, Failure> {
 
     let mut opener = Opener::new(edge.environment.clone(), runtime::PROTECTING / 2);
     if !plan.job.once {
-        opener.watch(plan.sweep_interval);
+        opener.watch(plan.job.sweep);
     }
     if let Some(limit) = plan.upload_limit {
         opener.limit_uploads(limit);
     }
-    let opener = Arc::new(opener);
-    let mut members = Vec::with_capacity(plan.databases.len());
-    for database in &plan.databases {
-        let opened = if plan.job.once { opener.database(database).await } else { opener.lasting(database).await };
-        match &opened {
-            Ok(engine) => {
-                let description = engine.describe();
-                tracing::info!(database = description.name, vault = description.vault, "protecting");
-            }
-            Err(failure) => tracing::error!(
-                database = database.name,
-                code = failure.code,
-                object = failure.object,
-                next = failure.next,
-                "not protected: {}",
-                failure.cause
-            ),
-        }
-        let restore = database.restore_if_missing.then(|| database.path.clone());
-        members.push(Member { name: database.name.clone(), engine: opened, restore });
-    }
-    let summary = protect(members, &plan.job, &shutdown, first).await;
+    let summary = protect(&Arc::new(opener), &plan.job, &shutdown, first).await;
     if summary.outcomes.iter().all(|outcome| outcome.result.is_ok()) {
         tracing::info!("everything that was committed is in the vault");
     }
@@ -195,9 +235,26 @@ fn exit(summary: &Summary) -> Exit {
 
 #[cfg(test)]
 mod tests {
+    use seawall_agent::Environment;
     use seawall_core::Kind;
 
     use super::*;
+
+    #[test]
+    fn where_registrations_are_kept() {
+        for (variables, expected) in [
+            (&[("STATE_DIRECTORY", "/var/lib/seawall:/x"), ("HOME", "/h")][..], Some("/var/lib/seawall")),
+            (&[("XDG_STATE_HOME", "/state"), ("HOME", "/h")], Some("/state/seawall")),
+            (&[("XDG_STATE_HOME", "relative"), ("HOME", "/h")], Some("/h/.local/state/seawall")),
+            (&[], None),
+        ] {
+            let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+            let environment: Environment = variables.iter().map(own).collect();
+            let edge = Edge { environment, directory: "/".into(), terminal: false };
+            let expected = expected.map(|state| Path::new(state).join("run!s.sock.registered.json"));
+            assert_eq!(registry(Path::new("/run/s.sock"), &edge), expected);
+        }
+    }
 
     #[test]
     fn the_programs_code_comes_first() {

@@ -1,4 +1,5 @@
-//! `seawall status`: how far each database is protected, from the state records on this machine.
+//! `seawall status`: how far each database is protected, from the running process, else from the state records on
+//! this machine.
 
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
 
@@ -12,7 +13,7 @@ use crate::arguments::StatusArguments;
 use crate::edge::Edge;
 use crate::exit::Exit;
 use crate::output::{Output, to_json};
-use crate::{configuration, table};
+use crate::{configuration, runtime, table};
 
 /// How many folders deep state records are looked for below the current folder.
 const DEPTH: usize = 4;
@@ -36,10 +37,19 @@ pub(crate) fn run(arguments: &StatusArguments, edge: &Edge) -> Result<Output, Fa
 type Asked = (PathBuf, Result<Status, Failure>);
 
 fn gather(arguments: &StatusArguments, edge: &Edge) -> Result<Vec<Asked>, Failure> {
+    let running = running(arguments, edge)?;
     if !arguments.paths.is_empty() {
-        return Ok(arguments.paths.iter().map(|path| of_path(edge.absolute(path))).collect());
+        let of = |path: &PathBuf| {
+            let path = edge.absolute(path);
+            let known = running.iter().flatten().find(|status| Path::new(&status.source) == path).cloned();
+            known.map_or_else(|| of_path(path.clone()), |status| (path.clone(), Ok(status)))
+        };
+        return Ok(arguments.paths.iter().map(of).collect());
     }
-    if let Some(config) = configuration::load(&arguments.config, edge)? {
+    if let Some(running) = running {
+        return Ok(running.into_iter().map(|status| (PathBuf::from(&status.source), Ok(status))).collect());
+    }
+    if let Some(config) = configuration::load(&arguments.socket.config, edge)? {
         let of = |database: DatabaseConfig| {
             let status = read_status(&database.path, database.state_dir.as_deref());
             let named = status.map(|status| Status { name: database.name, ..status });
@@ -51,6 +61,24 @@ fn gather(arguments: &StatusArguments, edge: &Edge) -> Result<Vec<Asked>, Failur
     find(&edge.directory, DEPTH, &mut found);
     found.sort();
     Ok(found.into_iter().map(of_path).collect())
+}
+
+/// What the running process says; `None` where none is to be asked, or the configuration's doesn't run now.
+fn running(arguments: &StatusArguments, edge: &Edge) -> Result<Option<Vec<Status>>, Failure> {
+    let named = arguments.socket.socket.is_some();
+    // Whoever asks for a database by its path needs no configuration.
+    if !named && !arguments.paths.is_empty() {
+        return Ok(None);
+    }
+    if !named && super::agent::configured_socket(&arguments.socket.config, edge)?.is_none() {
+        return Ok(None);
+    }
+    let control = super::agent::control(&arguments.socket, edge)?;
+    match runtime::run(control.status()) {
+        Ok(statuses) => Ok(Some(statuses)),
+        Err(failure) if failure.code == "agent.no-process" && !named => Ok(None),
+        Err(failure) => Err(failure),
+    }
 }
 
 fn of_path(path: PathBuf) -> Asked {

@@ -38,6 +38,14 @@ pub(super) struct Trust {
 }
 
 impl Connections {
+    /// A client for others than stores, for example for heartbeats: redirections are not followed.
+    ///
+    /// # Errors
+    /// When TLS can't be set up.
+    pub fn plain(&self) -> Result<reqwest::Client, Error> {
+        self.client(&Trust { everyone: false, bundle: None }, "HTTP")
+    }
+
     /// The client for a trust, made on first use.
     pub(super) fn client(&self, trust: &Trust, object: &str) -> Result<reqwest::Client, Error> {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,0 +1,121 @@
+//! What a database gets that is registered while the process runs: the defaults of the configuration, so that it is
+//! protected as if it had been listed there.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use seawall_core::{Failure, Kind};
+use seawall_vault::VaultUrl;
+
+use super::place::{self, Precedence};
+use super::{DatabaseConfig, absolute, is_name, s3};
+
+/// The defaults of a configuration.
+#[derive(Clone)]
+pub struct Registering {
+    /// The place of databases that name none; the name goes below it.
+    pub(crate) vault: Option<String>,
+    /// Settings of S3 vaults, and who wins where a URL speaks of the same.
+    pub(crate) settings: (s3::Settings, Precedence),
+    /// Settings that count where nothing else says anything.
+    pub(crate) fallback: s3::Settings,
+    /// Where relative folders begin.
+    pub(crate) directory: PathBuf,
+    pub(crate) sync_interval: Option<Duration>,
+    pub(crate) shutdown_timeout: Duration,
+}
+
+impl fmt::Debug for Registering {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Settings hold secrets.
+        f.debug_struct("Registering").field("directory", &self.directory).finish_non_exhaustive()
+    }
+}
+
+impl Registering {
+    /// Without a configuration: the engines' own defaults.
+    pub fn plain(directory: &Path, shutdown_timeout: Duration) -> Self {
+        Self {
+            vault: None,
+            settings: (s3::Settings::new(), Precedence::Url),
+            fallback: s3::Settings::new(),
+            directory: directory.to_owned(),
+            sync_interval: None,
+            shutdown_timeout,
+        }
+    }
+
+    /// The configuration of a database that is registered with its path, which must be absolute, and a place unless
+    /// there is a default one.
+    ///
+    /// # Errors
+    /// When path, name or place can't be used.
+    pub fn database(&self, path: &Path, vault: Option<&str>, name: Option<&str>) -> Result<DatabaseConfig, Failure> {
+        let object = path.display().to_string();
+        let wrong = |cause: &str, next: &str| Failure::new(Kind::Usage, "agent.register", object.clone(), cause, next);
+        if !path.is_absolute() || path.file_name().is_none() {
+            return Err(wrong("this is no absolute path of a database", "give the whole path of the file"));
+        }
+        if name.is_some_and(|name| !is_name(name)) {
+            let next = "use letters, digits, \".\", \"_\" and \"-\", not beginning with \".\"";
+            return Err(wrong("the name can't be a database's", next));
+        }
+        let path = absolute(path, &self.directory);
+        let stem = path.file_stem().and_then(|stem| stem.to_str()).filter(|stem| is_name(stem));
+        let (place, name) = match (vault, &self.vault) {
+            (Some(vault), _) => (vault.to_owned(), name.map_or_else(|| path.display().to_string(), str::to_owned)),
+            (None, Some(default)) => {
+                let name = name.or(stem).ok_or_else(|| wrong("no name can be made from it", "give it a name"))?;
+                (place::below(default, name), name.to_owned())
+            }
+            (None, None) => return Err(wrong("no place is named for it", "give a vault")),
+        };
+        let database = DatabaseConfig::new(name, path, self.place(&place)?);
+        Ok(DatabaseConfig {
+            sync_interval: self.sync_interval,
+            shutdown_timeout: Some(self.shutdown_timeout),
+            ..database
+        })
+    }
+
+    fn place(&self, text: &str) -> Result<VaultUrl, Failure> {
+        let (settings, precedence) = &self.settings;
+        let url = place::read_place(text, &self.directory)?;
+        let url = place::with_settings(url, settings, *precedence)?;
+        place::with_settings(url, &self.fallback, Precedence::Url)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_registered_database_gets_the_defaults() {
+        let plain = Registering::plain(Path::new("/srv"), Duration::from_secs(9));
+        let defaults = Registering {
+            vault: Some("s3://bucket/all".into()),
+            settings: (s3::Settings::from([("region", "eu".to_owned())]), Precedence::Url),
+            sync_interval: Some(Duration::from_secs(5)),
+            ..plain.clone()
+        };
+        let database = defaults.database(Path::new("/data/app.db"), None, None).expect("a database");
+        assert_eq!((database.name.as_str(), database.vault.to_string().as_str()), ("app", "s3://bucket/all/app"));
+        assert_eq!(database.sync_interval, Some(Duration::from_secs(5)));
+        assert_eq!(database.shutdown_timeout, Some(Duration::from_secs(9)));
+        let own = defaults.database(Path::new("/data/app.db"), Some("./v"), Some("orders")).expect("a database");
+        assert_eq!((own.name.as_str(), own.vault.to_string().as_str()), ("orders", "file:///srv/v"));
+        let own = plain.database(Path::new("/data/./app.db"), Some("/v"), None).expect("a database");
+        assert_eq!((own.name.as_str(), own.path.as_path()), ("/data/app.db", Path::new("/data/app.db")));
+        for (path, vault, name) in [
+            ("app.db", Some("/v"), None),
+            ("/", Some("/v"), None),
+            ("/a.db", None, None),
+            ("/a.db", Some("/v"), Some("a/b")),
+            ("/a.db", Some("gopher://x"), None),
+        ] {
+            assert!(plain.database(Path::new(path), vault, name).is_err(), "{path} {vault:?} {name:?}");
+        }
+    }
+}

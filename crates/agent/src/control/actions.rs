@@ -1,0 +1,320 @@
+//! What a running process does when it is asked, whoever asks.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use seawall_core::{Clock as _, Engine, Failure, Kind, LastError, Moment, Phase, Point, Status, SystemClock, Timeline};
+use tokio::task::spawn_blocking;
+
+use super::api::{Info, Listed, Registered, Stopped, Synced};
+use super::registry::{Registration, Registry};
+use crate::config::Registering;
+use crate::fleet::{self, Fleet, Origin, Seen};
+
+/// How long a stop, or a wait for everything to be shipped, may take unless the asker says otherwise, and at most.
+const PATIENCE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(600));
+
+/// A running process.
+pub(crate) struct Actions {
+    fleet: Fleet,
+    registering: Registering,
+    registry: Option<Registry>,
+    version: &'static str,
+    started: Moment,
+    /// One registration at a time: each reads the registry, changes it and writes it back.
+    changing: tokio::sync::Mutex<()>,
+}
+
+impl Actions {
+    pub(crate) fn new(
+        fleet: Fleet,
+        registering: Registering,
+        registry: Option<Registry>,
+        version: &'static str,
+    ) -> Self {
+        let started = SystemClock.now();
+        Self { fleet, registering, registry, version, started, changing: Default::default() }
+    }
+
+    /// What process this is.
+    pub(crate) fn info(&self) -> Info {
+        Info {
+            version: self.version.to_owned(),
+            pid: std::process::id(),
+            uptime_seconds: SystemClock.now().since(self.started).as_secs(),
+            started_at: self.started,
+            database_count: self.fleet.len(),
+        }
+    }
+
+    /// Since when it runs.
+    pub(crate) fn started(&self) -> Moment {
+        self.started
+    }
+
+    /// Its version.
+    pub(crate) fn version(&self) -> &'static str {
+        self.version
+    }
+
+    /// All databases.
+    pub(crate) fn members(&self) -> Vec<Seen> {
+        self.fleet.all()
+    }
+
+    /// All databases in the words of Litestream.
+    pub(crate) async fn list(&self) -> Vec<Listed> {
+        let mut listed = Vec::new();
+        for member in self.fleet.all() {
+            let status = status_of(&member).await;
+            listed.push(Listed {
+                path: member.config.path.display().to_string(),
+                status: in_litestreams_words(member.running, status.phase).to_owned(),
+                last_sync_at: last_sync(&status),
+                name: member.config.name,
+                vault: status.vault,
+                origin: origin(member.origin).to_owned(),
+            });
+        }
+        listed
+    }
+
+    /// The status of the database that `text` names by file or name, or of all.
+    pub(crate) async fn status(&self, text: Option<&str>) -> Result<Vec<Status>, Failure> {
+        let members = match text {
+            Some(text) => vec![self.find(text)?],
+            None => self.fleet.all(),
+        };
+        let mut all = Vec::with_capacity(members.len());
+        for member in &members {
+            all.push(status_of(member).await);
+        }
+        Ok(all)
+    }
+
+    /// What can be restored of a database.
+    pub(crate) async fn timeline(&self, text: &str) -> Result<Timeline, Failure> {
+        let member = self.find(text)?;
+        let engine = engine_of(&member)?;
+        tokio::time::timeout(PATIENCE.1, engine.timeline()).await.unwrap_or_else(|_| Err(too_late(&member)))
+    }
+
+    /// Protects a database from now on, in later processes too.
+    pub(crate) async fn register(
+        &self,
+        path: &str,
+        vault: Option<&str>,
+        name: Option<&str>,
+    ) -> Result<Registered, Failure> {
+        let _changing = self.changing.lock().await;
+        let config = self.registering.database(Path::new(path), vault, name)?;
+        let answer = |status: &str| Registered {
+            status: status.to_owned(),
+            path: config.path.display().to_string(),
+            name: config.name.clone(),
+            vault: config.vault.to_string(),
+        };
+        let known = self.fleet.find(&config.path.display().to_string());
+        if known.is_some_and(|known| known.config.vault.to_string() == config.vault.to_string()) {
+            return Ok(answer("already_registered"));
+        }
+        self.fleet.add(config.clone(), Origin::Registered).await?;
+        let kept =
+            Registration { path: config.path.clone(), vault: vault.map(str::to_owned), name: name.map(str::to_owned) };
+        if let Err(failure) = self.with_registry(|registry| registry.keep(kept)).await {
+            // It would be forgotten with this process, so it isn't begun.
+            let _why_is_told = self.fleet.remove(&config.path, PATIENCE.0).await;
+            return Err(failure);
+        }
+        tracing::info!(database = config.name, "registered");
+        Ok(answer("registered"))
+    }
+
+    /// Lets a database go, in later processes too if it was registered.
+    pub(crate) async fn unregister(&self, text: &str, within: Option<Duration>) -> Result<Stopped, Failure> {
+        let _changing = self.changing.lock().await;
+        let Some(member) = self.fleet.find(text) else {
+            let path = PathBuf::from(text);
+            self.with_registry(move |registry| registry.forget(&path)).await?;
+            return Ok(Stopped { status: "already_unregistered".to_owned(), path: text.to_owned(), txid: 0 });
+        };
+        let path = member.config.path.clone();
+        self.with_registry(move |registry| registry.forget(&path)).await?;
+        let point = self.fleet.remove(&member.config.path, bounded(within)).await?;
+        tracing::info!(database = member.config.name, "unregistered");
+        Ok(Stopped {
+            status: "unregistered".to_owned(),
+            path: member.config.path.display().to_string(),
+            txid: txid(point.as_ref()),
+        })
+    }
+
+    /// Starts a database that was stopped, or whose protection ended.
+    pub(crate) async fn start(&self, text: &str) -> Result<Stopped, Failure> {
+        let member = self.find(text)?;
+        let started = self.fleet.start(&member.config.path).await?;
+        let status = if started { "started" } else { "already_running" };
+        Ok(self.answer(&member, status).await)
+    }
+
+    /// Stops a database: what is committed is shipped, and nothing after it.
+    pub(crate) async fn stop(&self, text: &str, within: Option<Duration>) -> Result<Stopped, Failure> {
+        let member = self.find(text)?;
+        let stopped = self.fleet.stop(&member.config.path, bounded(within)).await?;
+        let status = if stopped { "stopped" } else { "already_stopped" };
+        Ok(self.answer(&member, status).await)
+    }
+
+    /// Ships what is committed now. With `wait` it is in the vault when this answers.
+    pub(crate) async fn sync(&self, text: &str, wait: bool, within: Option<Duration>) -> Result<Synced, Failure> {
+        let member = self.find(text)?;
+        if !member.running {
+            return Err(Failure::new(
+                Kind::Refused,
+                "agent.not-running",
+                member.config.path.display().to_string(),
+                "its protection is stopped",
+                "start it first: `seawall start`",
+            ));
+        }
+        let engine = engine_of(&member)?;
+        let before = status_of(&member).await;
+        let (status, point) = if wait {
+            let synced = tokio::time::timeout(bounded(within), engine.sync()).await;
+            let point = synced.unwrap_or_else(|_| Err(too_late(&member)))?;
+            (if before.protected.as_ref() == Some(&point) { "no_change" } else { "synced" }, Some(point))
+        } else {
+            // Asked once, and not waited for.
+            let asked = tokio::time::timeout(Duration::ZERO, engine.sync()).await;
+            asked.unwrap_or(Ok(Point { position: String::new(), moment: Moment::default() }))?;
+            (if before.lag_bytes == 0 { "no_change" } else { "synced_local" }, before.protected)
+        };
+        let txid = txid(point.as_ref());
+        Ok(Synced {
+            status: status.to_owned(),
+            path: member.config.path.display().to_string(),
+            txid,
+            replicated_txid: txid,
+        })
+    }
+
+    /// The newest transaction of a database in its vault.
+    pub(crate) async fn txid(&self, text: &str) -> Result<u64, Failure> {
+        let member = self.find(text)?;
+        Ok(txid(status_of(&member).await.protected.as_ref()))
+    }
+
+    fn find(&self, text: &str) -> Result<Seen, Failure> {
+        self.fleet.find(text).ok_or_else(|| fleet::unknown(Path::new(text)))
+    }
+
+    async fn answer(&self, member: &Seen, status: &str) -> Stopped {
+        Stopped {
+            status: status.to_owned(),
+            path: member.config.path.display().to_string(),
+            txid: txid(status_of(member).await.protected.as_ref()),
+        }
+    }
+
+    async fn with_registry<T: Send + 'static + Default>(
+        &self,
+        work: impl FnOnce(&Registry) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Failure> {
+        let Some(registry) = self.registry.clone() else { return Ok(T::default()) };
+        match spawn_blocking(move || work(&registry)).await {
+            Ok(done) => done,
+            Err(_) => Err(crate::process::defect("registry")),
+        }
+    }
+}
+
+/// The status of a member, in the one shape that everything shows.
+pub(crate) async fn status_of(member: &Seen) -> Status {
+    let status = match &member.engine {
+        Some(engine) => engine.status().await.ok(),
+        None => None,
+    };
+    let now = SystemClock.now();
+    let mut status = status.unwrap_or_else(|| Status {
+        name: String::new(),
+        engine: "sqlite".to_owned(),
+        source: member.config.path.display().to_string(),
+        vault: member.config.vault.to_string(),
+        phase: if member.running { Phase::Starting } else { Phase::Stopped },
+        protected: None,
+        lag_bytes: 0,
+        lag_ms: 0,
+        source_bytes: None,
+        log_bytes: None,
+        error: None,
+        at: now,
+    });
+    status.name.clone_from(&member.config.name);
+    if let Some(failure) = &member.failure {
+        status.phase = Phase::Halted;
+        status.error = Some(LastError {
+            code: failure.code.to_owned(),
+            message: format!("{}: {}", failure.object, failure.cause),
+            next: failure.next.clone(),
+            at: status.error.map_or(now, |error| error.at),
+            count: 1,
+        });
+    }
+    status
+}
+
+fn engine_of(member: &Seen) -> Result<Arc<dyn Engine>, Failure> {
+    match (&member.engine, &member.failure) {
+        (Some(engine), _) => Ok(engine.clone()),
+        (None, Some(failure)) => Err(failure.clone()),
+        (None, None) => Err(fleet::unknown(&member.config.path)),
+    }
+}
+
+/// Litestream has three words for what a database does.
+fn in_litestreams_words(running: bool, phase: Phase) -> &'static str {
+    match (running, phase) {
+        (false, _) => "stopped",
+        (true, Phase::Starting | Phase::Base | Phase::Protecting) => "replicating",
+        (true, _) => "open",
+    }
+}
+
+/// When everything was in the vault for the last time, as far as is known: now, if nothing waits.
+fn last_sync(status: &Status) -> Option<Moment> {
+    let protected = status.protected.as_ref()?;
+    let all_there = status.phase == Phase::Protecting && status.lag_bytes == 0;
+    Some(if all_there { status.at } else { protected.moment })
+}
+
+fn origin(origin: Origin) -> &'static str {
+    match origin {
+        Origin::Configured => "configured",
+        Origin::Found => "found",
+        Origin::Registered => "registered",
+    }
+}
+
+/// A position as the number that Litestream has for it; 0 where there is none.
+pub(crate) fn txid(point: Option<&Point>) -> u64 {
+    point.and_then(|point| u64::from_str_radix(&point.position, 16).ok()).unwrap_or(0)
+}
+
+fn bounded(within: Option<Duration>) -> Duration {
+    within.unwrap_or(PATIENCE.0).min(PATIENCE.1)
+}
+
+fn too_late(member: &Seen) -> Failure {
+    Failure::new(
+        Kind::Unavailable,
+        "agent.too-late",
+        member.config.path.display().to_string(),
+        "it was not done in the time that was given; it goes on",
+        "see `seawall status`, and ask again or give it more time",
+    )
+}
+
+#[cfg(test)]
+#[path = "actions_tests.rs"]
+mod tests;

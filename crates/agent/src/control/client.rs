@@ -1,0 +1,148 @@
+//! Asking a running process: one request each, over its control socket.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use hyper::Method;
+use seawall_core::{Failure, Kind, Status};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::api::{Info, List, Listed, Named, Refused, Register, Registered, Stopped, Sync, Synced, WireFailure};
+use crate::http::{Unanswered, request};
+
+/// How much longer than the process itself a client waits for what may take long.
+const SLACK: Duration = Duration::from_secs(15);
+
+/// How long an answer may take that needs no work.
+const SOON: Duration = Duration::from_secs(30);
+
+/// A running process, known by its control socket.
+#[derive(Debug, Clone)]
+pub struct Control {
+    socket: PathBuf,
+}
+
+#[derive(Deserialize)]
+struct Statuses {
+    databases: Vec<Status>,
+}
+
+impl Control {
+    /// The process that listens on `socket`, if there is one: that shows at the first question.
+    pub fn new(socket: &Path) -> Self {
+        Self { socket: socket.to_owned() }
+    }
+
+    /// What process it is.
+    pub async fn info(&self) -> Result<Info, Failure> {
+        self.get("/info").await
+    }
+
+    /// All of its databases.
+    pub async fn list(&self) -> Result<Vec<Listed>, Failure> {
+        self.get("/list").await.map(|List { databases }| databases)
+    }
+
+    /// The status of all of its databases.
+    pub async fn status(&self) -> Result<Vec<Status>, Failure> {
+        self.get("/status").await.map(|Statuses { databases }| databases)
+    }
+
+    /// Has it protect a database from now on.
+    pub async fn register(
+        &self,
+        path: &Path,
+        vault: Option<&str>,
+        name: Option<&str>,
+        within: Duration,
+    ) -> Result<Registered, Failure> {
+        let body = Register {
+            path: path.display().to_string(),
+            replica_url: vault.map(str::to_owned),
+            name: name.map(str::to_owned),
+        };
+        self.post("/register", &body, within).await
+    }
+
+    /// Has it let a database go.
+    pub async fn unregister(&self, database: &str, within: Duration) -> Result<Stopped, Failure> {
+        self.post("/unregister", &named(database, within), within).await
+    }
+
+    /// Has it start a database.
+    pub async fn start(&self, database: &str, within: Duration) -> Result<Stopped, Failure> {
+        self.post("/start", &named(database, within), within).await
+    }
+
+    /// Has it stop a database.
+    pub async fn stop(&self, database: &str, within: Duration) -> Result<Stopped, Failure> {
+        self.post("/stop", &named(database, within), within).await
+    }
+
+    /// Has it ship what is committed; with `wait` it is in the vault when this answers.
+    pub async fn sync(&self, database: &str, wait: bool, within: Duration) -> Result<Synced, Failure> {
+        let body = Sync { path: database.to_owned(), wait, timeout: Some(within.as_secs_f64()) };
+        self.post("/sync", &body, within).await
+    }
+
+    async fn get<T: DeserializeOwned>(&self, target: &str) -> Result<T, Failure> {
+        self.ask(Method::GET, target, Vec::new(), SOON).await
+    }
+
+    async fn post<T: DeserializeOwned>(
+        &self,
+        target: &str,
+        body: &impl Serialize,
+        within: Duration,
+    ) -> Result<T, Failure> {
+        let body = serde_json::to_vec(body).map_err(|error| self.broken(&error.to_string()))?;
+        self.ask(Method::POST, target, body, within.saturating_add(SLACK)).await
+    }
+
+    async fn ask<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        target: &str,
+        body: Vec<u8>,
+        within: Duration,
+    ) -> Result<T, Failure> {
+        let (status, body) = match request(&self.socket, method, target, body, within).await {
+            Ok(answer) => answer,
+            Err(Unanswered::Nobody(error)) => return Err(self.nobody(&error)),
+            Err(Unanswered::Broken(cause)) => return Err(self.broken(&cause)),
+            Err(Unanswered::Late) => return Err(self.broken("no answer in time")),
+        };
+        if status.is_success() {
+            return serde_json::from_slice(&body).map_err(|error| self.broken(&error.to_string()));
+        }
+        match serde_json::from_slice::<Refused>(&body) {
+            Ok(Refused { failure: Some(failure), .. }) => Err(WireFailure::arrived(failure)),
+            Ok(Refused { error, .. }) => Err(self.broken(&error)),
+            Err(_) => Err(self.broken(&format!("it answers with {status}"))),
+        }
+    }
+
+    fn nobody(&self, error: &std::io::Error) -> Failure {
+        let (kind, next) = match error.kind() {
+            std::io::ErrorKind::PermissionDenied => (Kind::Denied, "ask as the user that the process runs as"),
+            _ => (Kind::NotFound, "start `seawall replicate` with a control socket, or name its socket with --socket"),
+        };
+        let cause = format!("no running process answers: {error}");
+        Failure::new(kind, "agent.no-process", self.socket.display().to_string(), cause, next)
+    }
+
+    fn broken(&self, cause: &str) -> Failure {
+        Failure::new(
+            Kind::Unavailable,
+            "agent.no-answer",
+            self.socket.display().to_string(),
+            format!("the process that listens here gives no useful answer: {cause}"),
+            "check that it is a running seawall of this version",
+        )
+    }
+}
+
+fn named(database: &str, within: Duration) -> Named {
+    Named { path: database.to_owned(), timeout: Some(within.as_secs_f64()) }
+}

@@ -1,0 +1,16 @@
+//! What can be asked of a running process: how it is, and to take in, let go, start, stop or ship a database.
+//!
+//! [`Actions`] does it, whoever asks; `handler` speaks HTTP on the control socket, in the words of Litestream's own
+//! socket and a few more; [`Control`] is the client that the commands use.
+
+mod actions;
+mod api;
+mod client;
+mod handler;
+mod registry;
+
+pub(crate) use actions::{Actions, status_of, txid};
+pub use api::{Info, Listed, Registered, Stopped, Synced};
+pub use client::Control;
+pub(crate) use handler::Socket;
+pub(crate) use registry::{Registration, Registry};

@@ -1,0 +1,408 @@
+//! The databases that one process protects. They come and go while it runs: by the configuration, by folders that
+//! are watched, and by the control socket.
+//!
+//! Each running database is one task. One database's end never ends another. Whoever changes the fleet goes through
+//! here, so that no two databases share a file, a name or a place.
+
+use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::FutureExt as _;
+use seawall_core::{Engine, Failure, Kind, Point, Shutdown};
+use serde::Serialize;
+use tokio::sync::{Notify, watch};
+use tokio::task::AbortHandle;
+
+use crate::config::DatabaseConfig;
+use crate::process::{self, Outcome};
+
+/// How long an engine may take to end at once.
+const AT_ONCE: Duration = Duration::from_secs(5);
+
+/// Opens databases.
+#[async_trait]
+pub(crate) trait Databases: Send + Sync {
+    /// A database to protect for long, whose vault may be away for now.
+    async fn lasting(&self, database: &DatabaseConfig) -> Result<Arc<dyn Engine>, Failure>;
+
+    /// A database to take one point of.
+    async fn fleeting(&self, database: &DatabaseConfig) -> Result<Arc<dyn Engine>, Failure>;
+}
+
+/// Who brought a database into the fleet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Origin {
+    /// The configuration or the command line names it.
+    Configured,
+    /// It was found in a folder.
+    Found,
+    /// It was registered while a process ran.
+    Registered,
+}
+
+/// A database with its engine, or why there is none. One that can't be opened stops nobody else.
+#[derive(Clone)]
+pub(crate) struct Member {
+    pub(crate) config: DatabaseConfig,
+    pub(crate) origin: Origin,
+    pub(crate) engine: Result<Arc<dyn Engine>, Failure>,
+}
+
+impl Member {
+    /// Opens a database, and says so.
+    pub(crate) async fn open(databases: &dyn Databases, config: DatabaseConfig, origin: Origin, once: bool) -> Self {
+        let engine = if once { databases.fleeting(&config).await } else { databases.lasting(&config).await };
+        match &engine {
+            Ok(engine) => {
+                let description = engine.describe();
+                tracing::info!(database = description.name, vault = description.vault, "protecting");
+            }
+            Err(failure) => tracing::error!(
+                database = config.name,
+                code = failure.code,
+                object = failure.object,
+                next = failure.next,
+                "not protected: {}",
+                failure.cause
+            ),
+        }
+        Self { config, origin, engine }
+    }
+}
+
+/// What a member does now.
+#[derive(Debug, Clone)]
+enum State {
+    /// A task runs it.
+    Running { shutdown: Shutdown, done: watch::Receiver<bool>, task: AbortHandle },
+    /// Nobody runs it: not yet, or because someone stopped it.
+    Stopped,
+    /// Its protection ended by itself.
+    Ended(Result<(), Failure>),
+}
+
+struct Entry {
+    order: u64,
+    member: Member,
+    state: State,
+}
+
+#[derive(Default)]
+struct Entries {
+    by_path: BTreeMap<PathBuf, Entry>,
+    next: u64,
+    running: usize,
+}
+
+struct Inner {
+    databases: Arc<dyn Databases>,
+    shutdown: Shutdown,
+    entries: Mutex<Entries>,
+    /// A running database came to its end.
+    ended: Notify,
+    /// Held by whoever brings a database in, and by whoever looks into files that aren't in the fleet: closing a file
+    /// that an engine has open would drop the engine's locks.
+    opening: tokio::sync::Mutex<()>,
+}
+
+/// The databases of a process. Clones share them.
+#[derive(Clone)]
+pub(crate) struct Fleet(Arc<Inner>);
+
+/// A member as others see it.
+#[derive(Clone)]
+pub(crate) struct Seen {
+    pub(crate) config: DatabaseConfig,
+    pub(crate) origin: Origin,
+    pub(crate) engine: Option<Arc<dyn Engine>>,
+    pub(crate) running: bool,
+    /// Why it could not be opened, or why its protection ended.
+    pub(crate) failure: Option<Failure>,
+}
+
+impl Fleet {
+    /// An empty fleet, whose databases stop when `shutdown` says so.
+    pub(crate) fn new(databases: Arc<dyn Databases>, shutdown: Shutdown) -> Self {
+        let inner =
+            Inner { databases, shutdown, entries: Mutex::default(), ended: Notify::new(), opening: Default::default() };
+        Self(Arc::new(inner))
+    }
+
+    fn entries(&self) -> MutexGuard<'_, Entries> {
+        // Whole between any two statements that can panic.
+        self.0.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps databases from being brought in while the guard lives.
+    pub(crate) async fn hold_still(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.0.opening.lock().await
+    }
+
+    /// Takes a member in, without starting it.
+    ///
+    /// # Errors
+    /// When another one has its file, its name or its place.
+    pub(crate) fn admit(&self, member: Member) -> Result<(), Failure> {
+        let mut entries = self.entries();
+        if let Some(failure) = clash(&entries, &member.config) {
+            return Err(failure);
+        }
+        entries.next += 1;
+        let (order, path) = (entries.next, member.config.path.clone());
+        entries.by_path.insert(path, Entry { order, member, state: State::Stopped });
+        Ok(())
+    }
+
+    /// Opens a database, takes it in and starts it.
+    pub(crate) async fn add(&self, config: DatabaseConfig, origin: Origin) -> Result<(), Failure> {
+        let _opening = self.hold_still().await;
+        self.check_lasting(&config.name)?;
+        if let Some(failure) = clash(&self.entries(), &config) {
+            return Err(failure);
+        }
+        let path = config.path.clone();
+        let member = Member::open(&*self.0.databases, config, origin, false).await;
+        member.engine.as_ref().map_err(Failure::clone)?;
+        self.admit(member)?;
+        self.spawn(&path).map(drop)
+    }
+
+    /// Starts every member that isn't running and has an engine.
+    pub(crate) fn start_all(&self) {
+        let paths: Vec<PathBuf> = self.entries().by_path.keys().cloned().collect();
+        for path in paths {
+            // One that has no engine stays what it is; everything else starts.
+            let _without_engine = self.spawn(&path);
+        }
+    }
+
+    /// Starts a member again; answers whether it wasn't running.
+    pub(crate) async fn start(&self, path: &Path) -> Result<bool, Failure> {
+        let _opening = self.hold_still().await;
+        self.check_lasting(&path.display().to_string())?;
+        let config = match self.entries().by_path.get(path) {
+            None => return Err(unknown(path)),
+            Some(entry) => entry.member.engine.is_err().then(|| entry.member.config.clone()),
+        };
+        if let Some(config) = config {
+            let engine = self.0.databases.lasting(&config).await?;
+            if let Some(entry) = self.entries().by_path.get_mut(path) {
+                entry.member.engine = Ok(engine);
+            }
+        }
+        self.spawn(path)
+    }
+
+    /// Runs a member in a task of its own; answers whether it wasn't running.
+    fn spawn(&self, path: &Path) -> Result<bool, Failure> {
+        let mut entries = self.entries();
+        let entry = entries.by_path.get_mut(path).ok_or_else(|| unknown(path))?;
+        if matches!(entry.state, State::Running { .. }) {
+            return Ok(false);
+        }
+        let engine = entry.member.engine.clone()?;
+        let shutdown = self.0.shutdown.child();
+        let (tell, done) = watch::channel(false);
+        let (fleet, path, asked) = (self.clone(), path.to_owned(), shutdown.clone());
+        let task = tokio::spawn(async move {
+            let run = AssertUnwindSafe(engine.run(&asked)).catch_unwind().await;
+            let result = run.unwrap_or_else(|_| Err(process::defect(&engine.describe().name)));
+            if let Err(failure) = &result {
+                process::log_failure(&engine.describe().name, failure);
+            }
+            fleet.finish(&path, result, asked.requested());
+            tell.send_replace(true);
+            fleet.0.ended.notify_waiters();
+        });
+        entry.state = State::Running { shutdown, done, task: task.abort_handle() };
+        entries.running += 1;
+        Ok(true)
+    }
+
+    /// Nothing begins any more in a process that is ending.
+    fn check_lasting(&self, name: &str) -> Result<(), Failure> {
+        if self.0.shutdown.requested() { Err(stopping(name)) } else { Ok(()) }
+    }
+
+    fn finish(&self, path: &Path, result: Result<(), Failure>, asked: bool) {
+        let mut entries = self.entries();
+        entries.running = entries.running.saturating_sub(1);
+        if let Some(entry) = entries.by_path.get_mut(path) {
+            entry.state = if asked && result.is_ok() { State::Stopped } else { State::Ended(result) };
+        }
+    }
+
+    /// Stops a member, and ships what is committed within a time; answers whether it was running.
+    pub(crate) async fn stop(&self, path: &Path, within: Duration) -> Result<bool, Failure> {
+        let (name, state) = match self.entries().by_path.get(path) {
+            None => return Err(unknown(path)),
+            Some(entry) => (entry.member.config.name.clone(), entry.state.clone()),
+        };
+        let State::Running { shutdown, mut done, task } = state else { return Ok(false) };
+        shutdown.begin();
+        if tokio::time::timeout(within, done.wait_for(|done| *done)).await.is_ok() {
+            return match self.entries().by_path.get(path).map(|entry| entry.state.clone()) {
+                Some(State::Ended(Err(failure))) => Err(failure),
+                _ => Ok(true),
+            };
+        }
+        shutdown.abort();
+        let ended = tokio::time::timeout(AT_ONCE, done.wait_for(|done| *done)).await.is_ok();
+        if !ended {
+            task.abort();
+            self.finish(path, Err(process::timed_out(&name)), true);
+        }
+        Err(process::timed_out(&name))
+    }
+
+    /// Stops a member and lets it go. It is gone even if what it committed last could not be shipped, which is the
+    /// failure.
+    pub(crate) async fn remove(&self, path: &Path, within: Duration) -> Result<Option<Point>, Failure> {
+        let stopped = self.stop(path, within).await;
+        if stopped.as_ref().is_err_and(|failure| failure.code == UNKNOWN) {
+            return stopped.map(|_| None);
+        }
+        let engine = self.entries().by_path.remove(path).and_then(|entry| entry.member.engine.ok());
+        stopped?;
+        match engine {
+            Some(engine) => Ok(engine.status().await.ok().and_then(|status| status.protected)),
+            None => Ok(None),
+        }
+    }
+
+    /// The member under a path, or of a name.
+    pub(crate) fn find(&self, text: &str) -> Option<Seen> {
+        let entries = self.entries();
+        let by_path = entries.by_path.get(Path::new(text));
+        let entry = by_path.or_else(|| entries.by_path.values().find(|entry| entry.member.config.name == text));
+        entry.map(Entry::seen)
+    }
+
+    /// All members, in the order in which they came.
+    pub(crate) fn all(&self) -> Vec<Seen> {
+        let entries = self.entries();
+        let mut all: Vec<&Entry> = entries.by_path.values().collect();
+        all.sort_by_key(|entry| entry.order);
+        all.into_iter().map(Entry::seen).collect()
+    }
+
+    /// How many members there are.
+    pub(crate) fn len(&self) -> usize {
+        self.entries().by_path.len()
+    }
+
+    /// Protects until the process's shutdown, and at most `bound` after it was asked for. Returns how each member
+    /// fared. A fleet that isn't `lasting` ends by itself once every protection has ended.
+    pub(crate) async fn run(&self, bound: Duration, lasting: bool) -> Vec<Outcome<Option<Point>>> {
+        let shutdown = &self.0.shutdown;
+        let out_of_time = async {
+            shutdown.graceful().await;
+            tokio::time::sleep(bound).await;
+        };
+        tokio::pin!(out_of_time);
+        let left_over = loop {
+            let ended = self.0.ended.notified();
+            tokio::pin!(ended);
+            ended.as_mut().enable();
+            if self.entries().running == 0 && (!lasting || shutdown.requested()) {
+                break process::interrupted as fn(&str) -> Failure;
+            }
+            tokio::select! {
+                biased;
+                () = shutdown.immediate() => break process::interrupted,
+                () = &mut ended => {}
+                () = shutdown.graceful(), if !shutdown.requested() => {}
+                () = &mut out_of_time => break process::timed_out,
+            }
+        };
+        self.outcomes(left_over).await
+    }
+
+    async fn outcomes(&self, left_over: fn(&str) -> Failure) -> Vec<Outcome<Option<Point>>> {
+        let mut entries: Vec<(Member, State, u64)> = {
+            let entries = self.entries();
+            entries.by_path.values().map(|entry| (entry.member.clone(), entry.state.clone(), entry.order)).collect()
+        };
+        entries.sort_by_key(|(_, _, order)| *order);
+        let mut outcomes = Vec::with_capacity(entries.len());
+        for (member, state, _) in entries {
+            let name = member.config.name;
+            let result = match (member.engine, state) {
+                (Err(failure), _) | (_, State::Ended(Err(failure))) => Err(failure),
+                (_, State::Running { task, .. }) => {
+                    task.abort();
+                    Err(left_over(&name))
+                }
+                (Ok(engine), _) => Ok(engine.status().await.ok().and_then(|status| status.protected)),
+            };
+            outcomes.push(Outcome { name, result });
+        }
+        outcomes
+    }
+}
+
+impl Entry {
+    fn seen(&self) -> Seen {
+        Seen {
+            config: self.member.config.clone(),
+            origin: self.member.origin,
+            engine: self.member.engine.as_ref().ok().cloned(),
+            running: matches!(self.state, State::Running { .. }),
+            failure: match (&self.member.engine, &self.state) {
+                (Err(failure), _) | (_, State::Ended(Err(failure))) => Some(failure.clone()),
+                _ => None,
+            },
+        }
+    }
+}
+
+/// What a new database would share with one that is there.
+fn clash(entries: &Entries, new: &DatabaseConfig) -> Option<Failure> {
+    let place = new.vault.to_string();
+    let shared = entries.by_path.values().find_map(|entry| {
+        let old = &entry.member.config;
+        let what = match () {
+            () if old.path == new.path => "the file",
+            () if old.name == new.name => "the name",
+            () if old.vault.to_string() == place => "the place in a vault",
+            () => return None,
+        };
+        Some((what, old.name.clone()))
+    });
+    shared.map(|(what, name)| {
+        Failure::new(
+            Kind::Conflict,
+            "agent.duplicate",
+            new.path.display().to_string(),
+            format!("{what} is already that of {name}"),
+            "give each database a file, a name and a place of its own",
+        )
+    })
+}
+
+/// The code of [`unknown`].
+const UNKNOWN: &str = "agent.unknown-database";
+
+/// There is no such member.
+pub(crate) fn unknown(what: &Path) -> Failure {
+    Failure::new(
+        Kind::NotFound,
+        UNKNOWN,
+        what.display().to_string(),
+        "the running process doesn't protect this database",
+        "see `seawall list` for those that it does",
+    )
+}
+
+fn stopping(name: &str) -> Failure {
+    Failure::new(Kind::Unavailable, "agent.stopping", name, "the process is ending", "ask again when it runs again")
+}
+
+#[cfg(test)]
+#[path = "fleet_tests.rs"]
+mod tests;

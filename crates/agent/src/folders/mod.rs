@@ -1,0 +1,228 @@
+//! Folders of databases: what comes, goes, or gets another name is followed while the process runs.
+//!
+//! Events say where to look; what is there says the file system (`look`). A sweep looks everywhere, so that a lost
+//! event delays something and loses nothing. A file is opened only if no engine can have it open: closing a
+//! descriptor would drop the engine's locks on it.
+
+mod changes;
+mod events;
+mod look;
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::join_all;
+use seawall_core::Shutdown;
+use tokio::time::Instant;
+
+use self::changes::{Changes, changes};
+use self::events::{Events, Heard};
+use self::look::{Identity, Look, Verdict, look, walk};
+use crate::config::{DatabaseConfig, DirectoryConfig};
+use crate::fleet::{Fleet, Origin};
+
+/// Events collect for this long before anyone looks: a file is made in several steps, and a thousand come together.
+const CALM: Duration = Duration::from_millis(20);
+
+/// A file that isn't a database yet is looked at again after this time, which doubles from the first to the last.
+const AGAIN: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
+
+/// How long it is looked at again and again. After that an event or the sweep finds it.
+const YOUNG: Duration = Duration::from_secs(60);
+
+/// How often a folder is looked at that gives no events: on a network, or not there yet.
+const POLL: Duration = Duration::from_secs(1);
+
+/// How long the protection of a file that is gone may take to end.
+const ENDING: Duration = Duration::from_secs(5);
+
+/// Follows one folder.
+pub(crate) struct Follower {
+    config: Arc<DirectoryConfig>,
+    /// What was found, by path in the folder.
+    found: BTreeMap<PathBuf, Identity>,
+    /// Files that may become databases, and since when they are waited for.
+    young: BTreeMap<PathBuf, Instant>,
+    events: Option<Events>,
+    sweep: Duration,
+}
+
+impl Follower {
+    /// A follower of a folder, which looks at all of it once in each `sweep`.
+    pub(crate) fn new(config: DirectoryConfig, sweep: Duration) -> Self {
+        let config = Arc::new(config);
+        Self { config, found: BTreeMap::new(), young: BTreeMap::new(), events: None, sweep }
+    }
+
+    /// The databases that are in the folder now. From here on nothing that changes is missed, if it is to be followed.
+    pub(crate) async fn begin(&mut self) -> Vec<DatabaseConfig> {
+        if self.config.watch {
+            self.events = Events::open();
+        }
+        let found = self.changed(None, HashSet::new()).await;
+        let count = found.new.len();
+        tracing::info!(folder = %self.config.dir.display(), databases = count, watch = self.config.watch, "a folder");
+        found.new.iter().filter_map(|relative| self.of(relative)).collect()
+    }
+
+    /// Follows the folder until the shutdown.
+    pub(crate) async fn follow(mut self, fleet: Fleet, shutdown: Shutdown) {
+        let mut again = AGAIN.0;
+        let mut last_sweep = Instant::now();
+        loop {
+            let evented = self.events.as_ref().is_some_and(Events::is_complete);
+            let until_sweep = (last_sweep + self.sweep).saturating_duration_since(Instant::now());
+            let wait = if evented { until_sweep } else { POLL };
+            let wait = if self.young.is_empty() { wait } else { wait.min(again) };
+            let heard = tokio::select! {
+                () = shutdown.graceful() => return,
+                heard = hear(self.events.as_mut()) => heard,
+                () = tokio::time::sleep(wait) => Heard::Nothing,
+            };
+            let heard = match heard {
+                Heard::Nothing => Heard::Nothing,
+                heard => {
+                    tokio::time::sleep(CALM).await;
+                    heard.and(self.events.as_mut().map_or(Heard::Nothing, Events::take))
+                }
+            };
+            let swept = !evented || last_sweep.elapsed() >= self.sweep;
+            let where_to = match heard {
+                Heard::Everything => None,
+                _ if swept => None,
+                Heard::Paths(paths) => Some(self.relevant(paths)),
+                Heard::Nothing => Some(self.young.keys().cloned().collect()),
+            };
+            if where_to.is_none() {
+                last_sweep = Instant::now();
+            }
+            if where_to.as_ref().is_some_and(BTreeSet::is_empty) {
+                continue;
+            }
+            let before = self.young.len();
+            self.catch_up(&fleet, where_to).await;
+            again = if self.young.len() > before { AGAIN.0 } else { (again * 2).min(AGAIN.1) };
+        }
+    }
+
+    /// What of the paths that events named can be about a database. An event on a side file is about its database,
+    /// which matters only as long as that is none yet.
+    fn relevant(&self, paths: BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
+        let about = |path: PathBuf| {
+            let name = path.file_name()?.to_str()?;
+            let owner = ["-wal", "-shm", "-journal"].iter().find_map(|end| name.strip_suffix(end));
+            match owner {
+                Some(owner) => Some(path.with_file_name(owner)).filter(|owner| self.young.contains_key(owner)),
+                None => (self.config.is_meant(name) || self.config.enters(name)).then_some(path),
+            }
+        };
+        paths.into_iter().filter_map(about).collect()
+    }
+
+    /// Looks at `paths`, or everywhere, and brings the fleet in line with what is there.
+    async fn catch_up(&mut self, fleet: &Fleet, paths: Option<BTreeSet<PathBuf>>) {
+        let changes = {
+            let _still = fleet.hold_still().await;
+            let members = fleet.all().into_iter().map(|member| member.config.path).collect();
+            self.changed(paths, members).await
+        };
+        // First what is gone: a file that was renamed must be nobody's before it is somebody's again.
+        let gone = changes.gone.iter().map(|relative| {
+            let path = self.config.dir.join(relative);
+            async move {
+                let ended = fleet.remove(&path, ENDING).await;
+                tracing::info!(database = %path.display(), "gone: no longer protected");
+                if let Err(failure) = ended {
+                    tracing::debug!(database = %path.display(), %failure, "its protection ended badly");
+                }
+            }
+        });
+        join_all(gone).await;
+        for relative in &changes.new {
+            let Some(config) = self.of(relative) else { continue };
+            let name = config.name.clone();
+            match fleet.add(config, Origin::Found).await {
+                Ok(()) => {}
+                // Named in the configuration as well, or registered.
+                Err(failure) if failure.code == "agent.duplicate" => {
+                    tracing::debug!(database = name, %failure, "found, and known already");
+                }
+                Err(failure) => tracing::error!(
+                    database = name,
+                    code = failure.code,
+                    next = failure.next,
+                    "found, and not protected: {failure}"
+                ),
+            }
+        }
+        for relative in &changes.replaced {
+            // A running engine notices by itself.
+            let path = self.config.dir.join(relative);
+            if let Err(failure) = fleet.start(&path).await {
+                tracing::debug!(database = %path.display(), %failure, "replaced, and not started");
+            }
+        }
+    }
+
+    /// Looks at `paths`, or everywhere, and takes note of what changed since the last look.
+    async fn changed(&mut self, paths: Option<BTreeSet<PathBuf>>, members: HashSet<PathBuf>) -> Changes {
+        let everywhere = paths.is_none();
+        let (config, known) = (self.config.clone(), self.found.values().copied().collect::<HashSet<_>>());
+        let events = self.events.take();
+        let job = move || {
+            let mut events = events;
+            let known = Look::new(config.dir.clone(), members, known);
+            let mut verdicts = BTreeMap::new();
+            let all = paths.unwrap_or_else(|| BTreeSet::from([PathBuf::new()]));
+            for relative in all {
+                match look(&config, &known, &relative) {
+                    Verdict::Folder => walk(&config, &known, &relative, events.as_mut(), &mut verdicts),
+                    verdict => drop(verdicts.insert(relative, verdict)),
+                }
+            }
+            (events, verdicts)
+        };
+        let Ok((events, verdicts)) = tokio::task::spawn_blocking(job).await else { return Changes::default() };
+        self.events = events;
+        let changes = changes(&self.found, &verdicts, everywhere);
+        for relative in &changes.gone {
+            self.found.remove(relative);
+        }
+        let now = Instant::now();
+        for (relative, verdict) in verdicts {
+            match verdict {
+                Verdict::Database(identity) => {
+                    self.young.remove(&relative);
+                    self.found.insert(relative, identity);
+                }
+                Verdict::NotYet => drop(self.young.entry(relative).or_insert(now)),
+                Verdict::Gone | Verdict::Other | Verdict::Folder => drop(self.young.remove(&relative)),
+            }
+        }
+        self.young.retain(|_, since| since.elapsed() < YOUNG);
+        changes
+    }
+
+    fn of(&self, relative: &Path) -> Option<DatabaseConfig> {
+        match self.config.database(relative) {
+            Ok(config) => Some(config),
+            Err(failure) => {
+                tracing::error!(code = failure.code, next = failure.next, "found, and not protected: {failure}");
+                None
+            }
+        }
+    }
+}
+
+async fn hear(events: Option<&mut Events>) -> Heard {
+    match events {
+        Some(events) => events.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

@@ -1,0 +1,12 @@
+//! A small HTTP server for control, metrics and MCP, and the client of the control socket.
+//!
+//! Everything a peer can do is bounded: how many connections there are, how large a request is, how long its head,
+//! its body and the whole conversation may take. A connection that nobody uses costs nothing but its descriptor.
+
+mod client;
+mod listen;
+mod server;
+
+pub(crate) use client::{Unanswered, request};
+pub(crate) use listen::Listener;
+pub(crate) use server::{Answer, Handler, Request, serve};

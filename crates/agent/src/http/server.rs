@@ -1,0 +1,153 @@
+//! The server: accepts, bounds, reads one request after the other, and lets a handler answer.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use hyper::body::Incoming;
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, ORIGIN, WWW_AUTHENTICATE};
+use hyper::service::service_fn;
+use hyper::{Method, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+use super::listen::Listener;
+
+/// Connections at a time. Others wait in the system's queue.
+const CONNECTIONS: usize = 32;
+
+/// How long the head of a request may take, the first and every later one.
+const HEAD: Duration = Duration::from_secs(5);
+
+/// How long a body may take.
+const BODY: Duration = Duration::from_secs(5);
+
+/// The largest body.
+const BODY_BYTES: usize = 64 << 10;
+
+/// How long a whole connection may live. Longer than any answer takes.
+const CONNECTION: Duration = Duration::from_secs(900);
+
+/// How long to wait after the system refused a connection, for example for want of descriptors.
+const REFUSED: Duration = Duration::from_millis(200);
+
+/// What a peer asked for.
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub(crate) method: Method,
+    /// The path without its query.
+    pub(crate) path: String,
+    /// What stands behind the `?`.
+    pub(crate) query: String,
+    pub(crate) body: Bytes,
+    pub(crate) authorization: Option<HeaderValue>,
+    pub(crate) origin: Option<HeaderValue>,
+}
+
+/// What it is answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) content_type: &'static str,
+    pub(crate) body: String,
+}
+
+impl Answer {
+    /// A JSON document.
+    pub(crate) fn json(status: StatusCode, document: &impl serde::Serialize) -> Self {
+        // Our own types always have a JSON form.
+        let body = serde_json::to_string(document).unwrap_or_else(|_| "{}".to_owned());
+        Self { status, content_type: "application/json", body: body + "\n" }
+    }
+
+    /// Plain text.
+    pub(crate) fn text(status: StatusCode, text: impl Into<String>) -> Self {
+        Self { status, content_type: "text/plain; charset=utf-8", body: text.into() }
+    }
+
+    /// Nothing but a status.
+    pub(crate) fn status(status: StatusCode) -> Self {
+        Self::text(status, status.canonical_reason().map(|reason| format!("{reason}\n")).unwrap_or_default())
+    }
+}
+
+/// Answers requests.
+#[async_trait]
+pub(crate) trait Handler: Send + Sync + 'static {
+    /// One answer. Bounds its own waits.
+    async fn answer(&self, request: Request) -> Answer;
+}
+
+/// Serves until dropped.
+pub(crate) async fn serve(listener: Listener, handler: Arc<impl Handler>) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    let mut connections = tokio::task::JoinSet::new();
+    loop {
+        let Ok(place) = places.clone().acquire_owned().await else { return };
+        let stream = match listener.accept().await {
+            Ok(stream) => stream,
+            Err(error) => {
+                tracing::debug!(%error, "a connection was refused");
+                tokio::time::sleep(REFUSED).await;
+                continue;
+            }
+        };
+        while connections.try_join_next().is_some() {}
+        let handler = handler.clone();
+        connections.spawn(async move {
+            let _place = place;
+            let service = service_fn(move |request| {
+                let handler = handler.clone();
+                async move { Ok::<_, Infallible>(respond(&*handler, request).await) }
+            });
+            let connection = hyper::server::conn::http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(HEAD)
+                .max_buf_size(16 << 10)
+                .max_headers(32)
+                .serve_connection(TokioIo::new(stream), service);
+            match timeout(CONNECTION, connection).await {
+                Ok(Ok(())) => {}
+                // What a peer does wrong is not our error.
+                Ok(Err(error)) => tracing::debug!(%error, "a connection ended early"),
+                Err(_) => tracing::debug!("a connection took too long"),
+            }
+        });
+    }
+}
+
+async fn respond(handler: &impl Handler, request: hyper::Request<Incoming>) -> Response<Full<Bytes>> {
+    let answer = match read(request).await {
+        Ok(request) => handler.answer(request).await,
+        Err(status) => Answer::status(status),
+    };
+    let mut response = Response::new(Full::new(Bytes::from(answer.body)));
+    *response.status_mut() = answer.status;
+    if answer.status == StatusCode::UNAUTHORIZED {
+        response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(answer.content_type));
+    response
+}
+
+async fn read(request: hyper::Request<Incoming>) -> Result<Request, StatusCode> {
+    let (head, body) = request.into_parts();
+    let body = match timeout(BODY, Limited::new(body, BODY_BYTES).collect()).await {
+        Ok(Ok(body)) => body.to_bytes(),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => return Err(StatusCode::PAYLOAD_TOO_LARGE),
+        Ok(Err(_)) => return Err(StatusCode::BAD_REQUEST),
+        Err(_) => return Err(StatusCode::REQUEST_TIMEOUT),
+    };
+    Ok(Request {
+        method: head.method,
+        path: head.uri.path().to_owned(),
+        query: head.uri.query().unwrap_or_default().to_owned(),
+        body,
+        authorization: head.headers.get(AUTHORIZATION).cloned(),
+        origin: head.headers.get(ORIGIN).cloned(),
+    })
+}

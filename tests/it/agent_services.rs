@@ -1,0 +1,126 @@
+//! What a process offers beside protection: metrics, MCP, heartbeats. Each on a listener of its own, none by itself.
+
+use std::collections::BTreeMap;
+
+use seawall_tests::{Process, Random, Stand, ask_address, model, wait};
+use serde_json::{Value, json};
+
+const TOKEN: &str = "a-token-of-some-length";
+
+/// `seawall replicate` with a configuration for the stand's database that ends with `more`.
+fn configured(stand: &Stand, more: &str) -> Process {
+    let config = stand.path("seawall.yml");
+    let text = format!(
+        "{more}\nsocket: {{ path: s.sock }}\nlogging: {{ type: json }}\ndatabases:\n  - path: app.db\n    vault: {}\n",
+        stand.place.url()
+    );
+    std::fs::write(config, text).unwrap();
+    Process::spawn("seawall", stand.command().arg("replicate"))
+}
+
+/// The address that the log tells for a service.
+fn address(process: &mut Process, service: &str) -> String {
+    wait::until(&format!("{service} to listen"), wait::SOON, || {
+        let log = process.stderr();
+        let line = log.lines().find(|line| line.contains(&format!("{service}: listening")))?;
+        let line: Value = serde_json::from_str(line).ok()?;
+        Some(line["address"].as_str()?.to_owned())
+    })
+}
+
+/// The samples of a page: each line's name with its labels, and its value.
+fn samples(page: &str) -> BTreeMap<String, f64> {
+    let lines = page.lines().filter(|line| !line.starts_with('#'));
+    lines
+        .map(|line| line.rsplit_once(' ').unwrap())
+        .map(|(name, value)| (name.to_owned(), value.parse().unwrap()))
+        .collect()
+}
+
+#[test]
+fn metrics_tell_what_is_so() {
+    let stand = Stand::folder(Random::from_env().seed());
+    let mut app = stand.app();
+    let mut seawall = configured(&stand, "metrics-addr: 127.0.0.1:0");
+    let address = address(&mut seawall, "metrics");
+    app.commit(10);
+    stand.seawall(&["sync", "app", "--wait"]).ok();
+    let scrape = || {
+        let (status, page) = ask_address(&address, "GET", "/metrics", "", "");
+        assert_eq!(status, 200, "{page}");
+        samples(&page)
+    };
+    let path = stand.db().display().to_string();
+    let (theirs, ours) = (format!("{{db=\"{path}\"}}"), format!("{{database=\"app\",db=\"{path}\"}}"));
+    let before = scrape();
+    let of = |page: &BTreeMap<String, f64>, name: &str, labels: &str| {
+        *page.get(&format!("{name}{labels}")).unwrap_or_else(|| panic!("{name}{labels} is missing in {page:#?}"))
+    };
+    assert_eq!(of(&before, "litestream_txid", &theirs), stand.place.newest() as f64);
+    assert_eq!(of(&before, "litestream_db_size", &theirs), std::fs::metadata(stand.db()).unwrap().len() as f64);
+    assert!(of(&before, "litestream_wal_size", &theirs) > 0.0);
+    assert_eq!(of(&before, "seawall_lag_bytes", &ours), 0.0);
+    assert_eq!(of(&before, "seawall_lag_seconds", &ours), 0.0);
+    assert_eq!(of(&before, "seawall_bases_total", &ours), 1.0);
+    assert_eq!(of(&before, "seawall_databases", ""), 1.0);
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs_f64();
+    let protected = of(&before, "seawall_protected_timestamp_seconds", &ours);
+    assert!((now - protected).abs() < 120.0, "{protected} {now}");
+    let put = format!("{{database=\"app\",db=\"{path}\",operation=\"PUT\"}}");
+    assert!(of(&before, "seawall_requests_total", &put) >= 3.0);
+    app.commit(10);
+    stand.seawall(&["sync", "app", "--wait"]).ok();
+    let after = scrape();
+    let grown = |name: &str, labels: &str| of(&after, name, labels) - of(&before, name, labels);
+    assert!(grown("litestream_sync_count", &theirs) >= 1.0);
+    assert!(grown("seawall_captures_bytes_total", &ours) > 0.0);
+    assert_eq!(grown("seawall_bases_total", &ours), 0.0);
+    assert_eq!(of(&after, "litestream_txid", &theirs), stand.place.newest() as f64);
+    for (method, target, status) in
+        [("GET", "/", 404), ("GET", "/debug/pprof/", 404), ("GET", "/list", 404), ("POST", "/metrics", 405)]
+    {
+        assert_eq!(ask_address(&address, method, target, "", "").0, status, "{method} {target}");
+    }
+    seawall.stop().ok();
+    assert_eq!(model::check(&stand.restore(), stand.seed), 20);
+}
+
+#[test]
+fn an_assistant_needs_the_token() {
+    let stand = Stand::folder(Random::from_env().seed());
+    let mut app = stand.app();
+    app.commit(5);
+    let more = format!("mcp-addr: 127.0.0.1:0\nmcp-token: {TOKEN}\nmcp-actions: true");
+    let mut seawall = configured(&stand, &more);
+    let address = address(&mut seawall, "MCP");
+    let body = |method: &str, params: Value| {
+        json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string()
+    };
+    let hello = body("initialize", json!({ "protocolVersion": "2025-06-18" }));
+    for headers in ["", "authorization: Bearer wrong-token-of-length\r\n", "authorization: Basic eDp5\r\n"] {
+        assert_eq!(ask_address(&address, "POST", "/mcp", headers, &hello).0, 401, "{headers}");
+    }
+    let token = format!("authorization: Bearer {TOKEN}\r\n");
+    let ask = |method: &str, params: Value| {
+        let (status, answer) = ask_address(&address, "POST", "/mcp", &token, &body(method, params));
+        assert_eq!(status, 200, "{answer}");
+        serde_json::from_str::<Value>(&answer).unwrap()["result"].clone()
+    };
+    assert_eq!(ask("initialize", json!({}))["serverInfo"]["name"], "seawall");
+    let synced = ask("tools/call", json!({ "name": "seawall_sync", "arguments": { "database": "app" } }));
+    assert_eq!(synced["structuredContent"]["txid"], stand.place.newest(), "{synced}");
+    let timeline = ask("tools/call", json!({ "name": "seawall_timeline", "arguments": { "database": "app" } }));
+    assert_eq!(timeline["structuredContent"]["holes"], json!([]), "{timeline}");
+    assert_eq!(model::check(&stand.restore(), stand.seed), 5);
+    let log = seawall.stderr();
+    assert!(!log.contains(TOKEN), "the token is in the log");
+    seawall.stop().ok();
+}
+
+#[test]
+fn a_heartbeat_is_refused_below_a_minute_and_its_url_is_not_shown() {
+    let stand = Stand::folder(0);
+    let mut process = configured(&stand, "heartbeat-url: http://127.0.0.1:1/hush\nheartbeat-interval: 10s");
+    let output = process.wait(wait::SOON).exits(2);
+    assert!(output.stderr.contains("heartbeat-interval") && !output.stderr.contains("hush"), "{output}");
+}
