@@ -62,13 +62,20 @@ pub fn commits(db: &Connection) -> rusqlite::Result<u64> {
 /// # Panics
 /// When a row is missing, too much or different, or SQLite's integrity check complains.
 pub fn check(path: &Path, seed: u64) -> u64 {
-    let db = crate::digest::open(path);
-    crate::digest::check_integrity(&db, path);
+    check_open(&crate::digest::open(path), path, seed)
+}
+
+/// The same for a database that is open: in a transaction, for one that changes.
+///
+/// # Panics
+/// As [`check`].
+pub fn check_open(db: &Connection, path: &Path, seed: u64) -> u64 {
+    crate::digest::check_integrity(db, path);
     let made = db.query_row("SELECT count(*) FROM sqlite_schema WHERE name = 'progress'", [], |row| row.get(0));
     if made == Ok(0) {
         return 0;
     }
-    let claimed = commits(&db).expect("the writer's counter can be read");
+    let claimed = commits(db).expect("the writer's counter can be read");
     let mut versions: Vec<u64> = (0..=claimed).collect();
     for number in 1..=claimed {
         versions[rewritten(seed, number) as usize] = number;

@@ -7,7 +7,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use seawall_core::{Clock as _, Description, Engine, Failure, Kind, Status, SystemClock};
-use seawall_sqlite::{Admission, Options, Sqlite, Turns, Upkeep, Watcher, World, default_state_dir, read_state};
+use seawall_sqlite::{
+    Admission, LtxObject, Options, Sqlite, Turns, Upkeep, Watcher, World, databases_below, default_state_dir, ltx_objects,
+    read_state,
+};
 pub(crate) use seawall_vault::HttpClient as Client;
 use seawall_vault::{Environment, Policy, Throttle, Vault, VaultUrl};
 
@@ -107,6 +110,30 @@ impl Opener {
     /// A vault alone, to restore from.
     pub async fn vault(&self, url: &VaultUrl) -> Result<Arc<dyn Engine>, Failure> {
         self.engine(url, Options { jobs: self.jobs, ..Options::default() }).await
+    }
+
+    /// The databases of a vault that holds several: each with its path below the vault, which is empty for the vault's
+    /// own, and its own place.
+    ///
+    /// # Errors
+    /// When the vault can't be listed.
+    pub async fn databases_below(&self, url: &VaultUrl) -> Result<Vec<(String, VaultUrl)>, Failure> {
+        let vault = Vault::open(url, &self.environment, self.policy.clone()).await?;
+        let found = databases_below(&vault).await?;
+        let place = |below: String| {
+            let place = if below.is_empty() { url.clone() } else { url.join(&below)? };
+            Ok((below, place))
+        };
+        found.into_iter().map(place).collect()
+    }
+
+    /// The LTX files of a vault, as they lie there.
+    ///
+    /// # Errors
+    /// When the vault can't be listed.
+    pub async fn ltx_objects(&self, url: &VaultUrl) -> Result<Vec<LtxObject>, Failure> {
+        let vault = Vault::open(url, &self.environment, self.policy.clone()).await?;
+        ltx_objects(&vault).await
     }
 
     async fn engine(&self, url: &VaultUrl, options: Options) -> Result<Arc<dyn Engine>, Failure> {

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use serde::Serialize;
@@ -47,6 +48,32 @@ pub struct RestoreRequest {
     pub dry_run: bool,
     /// Additional checks by the database engine.
     pub integrity: IntegrityCheck,
+}
+
+/// What to follow, and with which file.
+#[derive(Debug, Clone)]
+pub struct FollowRequest {
+    /// The file to make and to keep up: made like a restored one, or one that an earlier call made.
+    pub output: PathBuf,
+    /// Replace an existing file that can't be kept up from where it is.
+    pub force: bool,
+    /// Additional checks by the database engine when the file is made.
+    pub integrity: IntegrityCheck,
+    /// How often to look for something new where no event tells of it.
+    pub interval: Duration,
+    /// Write the position beside the file as well, as `<file>-txid`: where Litestream has it.
+    pub position_file: bool,
+}
+
+/// What following came to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Followed {
+    /// The point that the file is at.
+    pub point: Point,
+    /// The file.
+    pub output: PathBuf,
+    /// How often it was changed.
+    pub steps: u64,
 }
 
 /// One object that a restore reads.
@@ -182,6 +209,20 @@ pub trait Engine: Send + Sync {
         let (_, _) = (when, pinned);
         let cause = "this engine deletes nothing, so that no point needs a pin";
         Err(Failure::new(Kind::Refused, "agent.no-pins", self.describe().name, cause, "nothing: its points stay"))
+    }
+
+    /// Keeps a file at the newest point of the vault until `shutdown`, while others read it. Every state that a reader
+    /// can see is a point. Returns `Ok` after a graceful stop, and a failure only where going on makes no sense without
+    /// someone acting. An engine that can't do it says so.
+    async fn follow(
+        &self,
+        request: &FollowRequest,
+        _shutdown: &Shutdown,
+        _progress: Arc<dyn Progress>,
+    ) -> Result<Followed, Failure> {
+        let (engine, output) = (self.describe().engine, request.output.display().to_string());
+        let cause = format!("{engine} databases can't be followed");
+        Err(Failure::new(Kind::Usage, "engine.no-follow", output, cause, "restore it, again and again if need be"))
     }
 
     /// Reads everything back and checks every checksum and the chain.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use seawall_agent::{Level, LogFormat};
+use seawall_core::IntegrityCheck;
 
 use crate::commands::agent::seconds;
 use crate::commands::ltx::LtxCommand;
@@ -152,11 +153,16 @@ pub(crate) struct ReplicateArguments {
     seawall restore ./vault -o back.db\n  \
     seawall restore s3://bucket/app -o back.db --at '10 minutes ago'\n  \
     seawall restore --config seawall.yml -o back.db /data/app.db\n  \
-    seawall restore ./vault -o back.db --dry-run")]
+    seawall restore ./vault -o back.db --dry-run\n  \
+    seawall restore s3://bucket/app -o standby.db --follow\n  \
+    seawall restore s3://bucket/tenants --all -o ./tenants")]
 pub(crate) struct RestoreArguments {
     /// A vault (folder or URL), or the name or path of a database in the configuration
-    #[arg(value_name = "VAULT|NAME|PATH")]
-    pub(crate) source: String,
+    #[arg(value_name = "VAULT|NAME|PATH", required_unless_present = "all")]
+    pub(crate) source: Option<String>,
+    /// Every database below the vault, into a folder; without a vault, every database of the configuration
+    #[arg(long, conflicts_with = "follow")]
+    pub(crate) all: bool,
     /// The file to make; it must not exist. Without it, the database's own path from the configuration
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
@@ -172,11 +178,23 @@ pub(crate) struct RestoreArguments {
     /// Do nothing, successfully, when the file exists
     #[arg(long, conflicts_with_all = ["force", "dry_run"])]
     pub(crate) if_missing: bool,
+    /// Go on: keep the file at the newest state until stopped, while others read it
+    #[arg(long, conflicts_with_all = ["at", "dry_run", "if_missing"])]
+    pub(crate) follow: bool,
+    /// How often to look for something new, where no event tells of it
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = span, requires = "follow")]
+    pub(crate) follow_interval: Duration,
     /// Let the database engine check the restored file as well
     #[arg(long, value_name = "CHECK", value_enum, default_value_t = Integrity::None)]
     pub(crate) integrity: Integrity,
     #[command(flatten)]
     pub(crate) config: ConfigArguments,
+}
+
+/// A time with its unit.
+fn span(text: &str) -> Result<Duration, String> {
+    let span = seawall_core::parse_duration(text).filter(|span| !span.is_zero());
+    span.ok_or_else(|| "give a time with its unit, as 500ms or 1s".to_owned())
 }
 
 /// How thoroughly the database engine checks a restored file.
@@ -188,6 +206,17 @@ pub(crate) enum Integrity {
     Quick,
     /// The full check
     Full,
+}
+
+impl Integrity {
+    /// As the engines have it.
+    pub(crate) fn check(self) -> IntegrityCheck {
+        match self {
+            Self::None => IntegrityCheck::None,
+            Self::Quick => IntegrityCheck::Quick,
+            Self::Full => IntegrityCheck::Full,
+        }
+    }
 }
 
 /// `seawall timeline`
@@ -437,8 +466,15 @@ mod tests {
             ("seawall restore ./vault -o back.db", true),
             ("seawall restore ./vault -o back.db --at -2h --json", true),
             ("seawall restore -o back.db", false),
+            ("seawall restore --all", true),
+            ("seawall restore v --all -o out --dry-run", true),
+            ("seawall restore v --all -o out --follow", false),
             ("seawall restore v -o b --force --if-missing", false),
             ("seawall restore v -o b --integrity some", false),
+            ("seawall restore v -o b --follow --follow-interval 500ms --force", true),
+            ("seawall restore v -o b --follow --at -2h", false),
+            ("seawall restore v -o b --follow --dry-run", false),
+            ("seawall restore v -o b --follow --follow-interval 5", false),
             ("seawall timeline s3://bucket/app --json", true),
             ("seawall verify ./vault", true),
             ("seawall maintain app --dry-run", true),

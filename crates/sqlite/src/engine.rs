@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use seawall_core::{
-    Activity, Description, Engine, Failure, Figures, Kind, LastError, Maintained, Moment, Phase, Point, Progress,
-    Requests, RestoreRequest, Restored, Shutdown, Status, Timeline, Verification, When,
+    Activity, Description, Engine, Failure, Figures, FollowRequest, Followed, Kind, LastError, Maintained, Moment, Phase,
+    Point, Progress, Requests, RestoreRequest, Restored, Shutdown, Status, Timeline, Verification, When,
 };
 use seawall_vault::Vault;
 use tokio::sync::{Notify, oneshot};
@@ -23,7 +23,7 @@ use crate::ship::blocking;
 use crate::source::{KeptFiles, resolved};
 use crate::state::{Facts, Position, Record};
 use crate::watch::{Glance, Subscription};
-use crate::{Admission, Options, World, marks, prove, read_state, restore, target, timeline};
+use crate::{Admission, Options, World, follow, marks, prove, read_state, restore, target, timeline};
 
 /// How long to let a burst of writes settle before looking: a commit is several writes.
 const SETTLE: Duration = Duration::from_millis(2);
@@ -505,6 +505,23 @@ impl Engine for Sqlite {
             false => return Err(Error::NotPinned { vault: self.vault.url().to_owned(), point }.into()),
         }
         Ok(point.to_string())
+    }
+
+    async fn follow(
+        &self,
+        request: &FollowRequest,
+        shutdown: &Shutdown,
+        progress: Arc<dyn Progress>,
+    ) -> Result<Followed, Failure> {
+        let setting = follow::Setting {
+            vault: &self.vault,
+            world: &self.world,
+            jobs: self.options.jobs,
+            request,
+            shutdown,
+            progress,
+        };
+        Ok(follow::follow(setting).await?)
     }
 
     async fn verify(&self, progress: Arc<dyn Progress>) -> Result<Verification, Failure> {

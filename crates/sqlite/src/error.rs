@@ -39,6 +39,10 @@ pub(crate) enum Error {
     Unreachable { vault: String, target: String, why: String, next: String },
     #[error("{object}: {what}")]
     Corrupt { object: String, what: String },
+    #[error("{path}: somebody else wrote to it, and it follows a vault")]
+    Diverged { path: PathBuf },
+    #[error("{vault}: it ends at {newest}, and the database that follows it is at {at}")]
+    WentBack { vault: String, at: Txid, newest: Txid },
     #[error("{path}: {what}")]
     TargetExists { path: PathBuf, what: &'static str },
     #[error("{path}: the WAL grew by more than {limit} bytes because the vault is away or too slow")]
@@ -172,6 +176,18 @@ impl Error {
                 "sqlite.corrupt",
                 object,
                 "run `seawall verify` to see what else is damaged, and restore an earlier point with --at",
+            ),
+            Error::Diverged { path } => fail(
+                Kind::Refused,
+                "sqlite.diverged",
+                &path.display(),
+                "copy what is needed of it, then make it anew with --force; whoever reads it must not write",
+            ),
+            Error::WentBack { vault, .. } => fail(
+                Kind::Refused,
+                "sqlite.went-back",
+                vault,
+                "check that it is the right vault; --force makes the database anew from what it holds",
             ),
             Error::TargetExists { path, .. } => fail(
                 Kind::Refused,

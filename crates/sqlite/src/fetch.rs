@@ -4,13 +4,13 @@ use std::collections::VecDeque;
 
 use bytes::{Buf, Bytes};
 use futures::stream::{self, BoxStream, StreamExt};
-use seawall_ltx::{DecodedBatch, Header, RawBatch, Splitter, Summary};
+use seawall_ltx::{DecodedBatch, Header, RawBatch, Splitter, Summary, Txid};
 use seawall_vault::Vault;
 use tokio::task::JoinHandle;
 
 use crate::error::Error;
-use crate::layout::Stored;
-use crate::survey::check_names;
+use crate::layout::{Level, Stored, file_key};
+use crate::survey::{check_names, read_header};
 
 /// Objects of at most this size are fetched ahead, whole.
 const SMALL: u64 = 256 << 10;
@@ -28,6 +28,27 @@ impl Fetched {
     /// An object that is read as it comes.
     pub(crate) fn streamed(file: Stored) -> Self {
         Self { file, content: None }
+    }
+
+    /// Its header.
+    pub(crate) async fn header(&self, vault: &Vault) -> Result<Header, Error> {
+        let Some(bytes) = &self.content else { return read_header(vault, &self.file).await };
+        let object = vault.object(&self.file.key(vault.layout()));
+        let header = Header::parse(bytes).map_err(Error::ltx(&object))?;
+        check_names(&self.file, &header, object)?;
+        Ok(header)
+    }
+}
+
+/// The capture of one TXID, if the vault has it: one request, which brings a small object along.
+pub(crate) async fn capture(vault: Vault, txid: Txid) -> Result<Option<Fetched>, Error> {
+    let file = |size| Stored { level: Level::LOG, min: txid, max: txid, size };
+    let key = file_key(vault.layout(), Level::LOG, txid, txid);
+    match vault.read(&key, None, SMALL).await {
+        Ok(bytes) => Ok(Some(Fetched { file: file(bytes.len() as u64), content: Some(bytes) })),
+        Err(seawall_vault::Error::TooLarge { size, .. }) => Ok(Some(Fetched::streamed(file(size)))),
+        Err(seawall_vault::Error::NotFound { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -7,6 +7,7 @@ use crate::catalog::{Catalog, Dated};
 use crate::compaction::{self, Schedule};
 use crate::holes::HoleRecord;
 use crate::layout::{PINS, Stored, parse_key, parse_mark};
+use crate::mark::FollowRecord;
 use crate::options::Upkeep;
 use crate::plan::{latest, stretches};
 use crate::retention::{self, Question};
@@ -22,6 +23,7 @@ pub fn parse(bytes: &[u8]) {
     }
     let _header = IndexHeader::parse(bytes);
     let _record = serde_json::from_slice::<Record>(bytes).map(|record| record.remembered("file:///vault").is_some());
+    let _place = FollowRecord::parse(bytes).map(|record| record.find(0).is_some());
     let _hole = serde_json::from_slice::<HoleRecord>(bytes).map(|hole| hole.to_txid());
     let text = String::from_utf8_lossy(bytes);
     for layout in [Layout::Files, Layout::Objects] {

@@ -6,27 +6,34 @@
 //!
 //! The rooms: `wal` (the log as bytes), `source` (the live file), `continuity` (is this the continuation?), `capture`
 //! and `pages` (what changed), `ship` (into the vault), `session` (the whole of protecting), `plan` (which objects restore
-//! this point?), `target`, `fetch`, `restore`, `timeline`, `prove`; `compaction` (which objects become one?), `retention` (what
-//! may go?), `merge`, `maintain`. Decisions are pure and have table tests; what is written
+//! this point?), `target`, `fetch`, `assemble`, `restore`, `timeline`, `prove`; `compaction` (which objects become one?),
+//! `retention` (what may go?), `merge`, `maintain`; following: `bridge` (how does it get on?), `mark`, `standby`, `follow`.
+//! Decisions are pure and have table tests; what is written
 //! to disk and bucket is in `docs/formats.md`.
 
 #[doc(hidden)]
 pub mod fuzzing;
 
 mod admission;
+mod assemble;
+mod bridge;
 mod calendar;
 mod capture;
 mod catalog;
 mod compaction;
 mod continuity;
+mod discover;
 mod engine;
 mod error;
 mod fetch;
+mod follow;
 mod holes;
 mod identity;
 mod layout;
+mod listing;
 mod lock;
 mod maintain;
+mod mark;
 mod marks;
 mod merge;
 mod options;
@@ -41,6 +48,7 @@ mod session;
 mod ship;
 mod source;
 mod spool;
+mod standby;
 mod state;
 mod survey;
 mod target;
@@ -49,7 +57,10 @@ mod wal;
 mod watch;
 
 pub use admission::Admission;
+pub use discover::databases_below;
 pub use engine::Sqlite;
+pub use listing::{LtxObject, ltx_objects};
+pub use lock::is_held as is_protected;
 pub use maintain::Turns;
 pub use options::{LevelPolicy, Options, Retention, Upkeep, World};
 pub use state::{default_state_dir, read_state};

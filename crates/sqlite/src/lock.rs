@@ -37,6 +37,12 @@ impl Locks {
         Ok(Self { state, _vault: vault_lock })
     }
 
+    /// Takes the lock of a database alone, for whoever writes to no vault.
+    pub(crate) fn take_local(source: &Path, state_dir: &Path) -> Result<Self, Error> {
+        let held = || Error::Locked { path: source.to_owned(), what: "the state directory of this database".into() };
+        Ok(Self { state: lock(&state_lock(state_dir))?.ok_or_else(held)?, _vault: None })
+    }
+
     /// Takes the lock in the state directory again if it was deleted there.
     pub(crate) fn renew(&mut self, state_dir: &Path) -> Result<(), Error> {
         let path = state_lock(state_dir);
@@ -50,8 +56,8 @@ impl Locks {
     }
 }
 
-/// Whether a process protects the database of this state directory now.
-pub(crate) fn is_held(state_dir: &Path) -> bool {
+/// Whether a process protects the database of this state directory now, or keeps it up.
+pub fn is_held(state_dir: &Path) -> bool {
     match OpenOptions::new().read(true).open(state_lock(state_dir)) {
         Ok(file) => flock(&file, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK),
         Err(_) => false,

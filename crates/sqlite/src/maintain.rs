@@ -276,7 +276,7 @@ impl Maintenance {
 
     /// Looks for a merged object in a listing, in which nothing may be missing before it.
     async fn verify(&self, made: Stored) -> Result<(), Error> {
-        let listed = list_level(&self.vault, made.level).await?;
+        let listed = list_level(&self.vault, made.level, None).await?;
         let object = self.vault.object(&made.key(self.vault.layout()));
         let Some(at) = listed.iter().position(|dated| dated.file == made) else {
             return Err(Error::Corrupt { object, what: "it was written and is not in the listing".to_owned() });

@@ -30,28 +30,36 @@ pub(crate) fn plan(files: &[Stored], target: Txid) -> Result<Vec<Stored>, NoPlan
         .filter(|file| file.min.0 == 1 && file.max <= target)
         .max_by_key(|file| (file.max, file.level))
         .ok_or(NoPlan::NoBase)?;
-    let mut rest: Vec<&Stored> = files.iter().filter(|file| file.max > base.max && file.max <= target).collect();
+    let mut chain = vec![*base];
+    let reached = extend(&mut chain, files, base.max, target);
+    if reached < target {
+        let swallowed = files.iter().filter(|file| file.min <= target && file.max > target);
+        return Err(match swallowed.map(|file| file.max).min() {
+            Some(after) => NoPlan::NotAPoint { before: reached, after },
+            None => NoPlan::Gap { reached },
+        });
+    }
+    Ok(chain)
+}
+
+/// Adds to a chain that has reached `from` the objects that take it as far as they go, at most to `target`; gives the
+/// point that is reached then.
+pub(crate) fn extend(chain: &mut Vec<Stored>, files: &[Stored], from: Txid, target: Txid) -> Txid {
+    let mut rest: Vec<&Stored> = files.iter().filter(|file| file.max > from && file.max <= target).collect();
     rest.sort_unstable_by_key(|file| file.min);
     let mut rest = rest.into_iter().peekable();
-    let mut chain = vec![*base];
-    let mut reached = base.max;
+    let mut reached = from;
     let mut best: Option<&Stored> = None;
     while reached < target {
         while let Some(file) = rest.next_if(|file| file.min.0 <= reached.0.saturating_add(1)) {
             best =
                 best.into_iter().chain([file]).max_by_key(|file| (file.max, file.level, std::cmp::Reverse(file.size)));
         }
-        let Some(next) = best.filter(|file| file.max > reached) else {
-            let swallowed = files.iter().filter(|file| file.min <= target && file.max > target);
-            return Err(match swallowed.map(|file| file.max).min() {
-                Some(after) => NoPlan::NotAPoint { before: reached, after },
-                None => NoPlan::Gap { reached },
-            });
-        };
+        let Some(next) = best.filter(|file| file.max > reached) else { break };
         chain.push(*next);
         reached = next.max;
     }
-    Ok(chain)
+    reached
 }
 
 /// The newest point that a chain reaches, and that chain. `Ok(None)` for an empty vault; a gap before the newest

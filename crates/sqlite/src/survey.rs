@@ -2,13 +2,13 @@
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 use seawall_ltx::{HEADER_SIZE, Header, Index, Txid};
-use seawall_vault::{Entry, Prefix, Vault};
+use seawall_vault::{Entry, ObjectKey, Prefix, Vault};
 
 use crate::catalog::Dated;
 use crate::continuity::Remote;
 use crate::error::Error;
 use crate::identity::{Stamp, WalPosition};
-use crate::layout::{Level, Stored, level_prefix, parse_key};
+use crate::layout::{Level, Stored, file_key, level_prefix, parse_key};
 use crate::plan::stretches;
 
 /// At most this much of an index is read to see whether a file has an end.
@@ -24,19 +24,26 @@ pub(crate) async fn list(vault: &Vault) -> Result<Vec<Stored>, Error> {
 /// As [`list`], with what the listing says about times.
 pub(crate) async fn list_dated(vault: &Vault) -> Result<Vec<Dated>, Error> {
     let levels: Vec<Vec<Dated>> =
-        stream::iter(Level::all().map(|level| list_level(vault, level))).buffered(10).try_collect().await?;
+        stream::iter(Level::all().map(|level| list_level(vault, level, None))).buffered(10).try_collect().await?;
     Ok(levels.concat())
 }
 
-/// The files of one level.
-pub(crate) async fn list_level(vault: &Vault, level: Level) -> Result<Vec<Dated>, Error> {
+/// The newest capture from `txid` on, with one listing of what is behind it.
+pub(crate) async fn newest_from(vault: &Vault, txid: Txid) -> Result<Option<Txid>, Error> {
+    let before = Txid(txid.0.saturating_sub(1));
+    let after = file_key(vault.layout(), Level::LOG, before, before);
+    Ok(list_level(vault, Level::LOG, Some(&after)).await?.iter().map(|dated| dated.file.max).max())
+}
+
+/// The files of one level, all or those behind a key.
+pub(crate) async fn list_level(vault: &Vault, level: Level, after: Option<&ObjectKey>) -> Result<Vec<Dated>, Error> {
     let prefix = Prefix::new(level_prefix(vault.layout(), level))?;
     let dated = |entry: Entry| {
         let file = parse_key(vault.layout(), entry.key.as_str(), entry.size)?;
         // No object is older than its content, whatever the store's clock says.
         Some(Dated { file, moment: entry.modified, written: entry.written.max(entry.modified) })
     };
-    let files = vault.entries(&prefix, None).try_filter_map(|entry| std::future::ready(Ok(dated(entry))));
+    let files = vault.entries(&prefix, after).try_filter_map(|entry| std::future::ready(Ok(dated(entry))));
     Ok(files.try_collect().await?)
 }
 

@@ -191,7 +191,7 @@ fn change_in_place(
     let pages = database.pages()?;
     let state = State { page_size: head.page_size, pages, sum: start(&database, inputs, options, work)? };
     let saved = touched::pages(inputs.iter().map(|input| (&input.file, input.path.as_path())), &state)?;
-    let journal = Journal::begin(&database, head.page_size, pages, saved.iter())?;
+    let journal = Journal::begin(&database.file, path, head.page_size, pages, saved.iter())?;
     match write(&database, inputs, state, work) {
         Ok(sum) => {
             journal.commit(&database.file, path)?;

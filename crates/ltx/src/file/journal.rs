@@ -3,6 +3,9 @@
 //! It holds the pages that are going to be overwritten or cut off, and the size that the database had, and is durable
 //! before the first of them is touched. Deleting it is the commit. After a crash in between, the next program that
 //! opens the database with SQLite finds it and plays it back, and so does [`Journal`] itself after a failure.
+//!
+//! It is made under a name that SQLite doesn't look at, while readers still read, and stands once it is armed. What a
+//! crash leaves of one that wasn't armed is `<database>-journal.tmp`, which the next one replaces.
 //! Source: the chapter "Rollback Journal Format" of SQLite's file format.
 
 use std::fs::{self, File, OpenOptions};
@@ -10,7 +13,7 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use crate::file::database::{Database, PIECE, sidecar};
+use crate::file::database::{PIECE, sidecar};
 use crate::file::decode::offset;
 use crate::file::error::{FileError, Result};
 use crate::file::replace::sync_folder;
@@ -22,10 +25,13 @@ const SECTOR: usize = 512;
 /// Any number: it tells the records of one journal from remnants of another.
 const NONCE: u32 = 0x5ea3_a11d;
 
-/// A journal that stands.
+/// A journal: armed it stands, and its database may be changed.
 #[derive(Debug)]
-pub(super) struct Journal {
+pub struct Journal {
+    /// Where it is now.
     path: PathBuf,
+    /// Where SQLite looks for it.
+    armed: PathBuf,
     file: File,
     page_size: PageSize,
     /// The size of the database before, in pages.
@@ -34,35 +40,63 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// Saves pages of a database, durably.
-    pub(super) fn begin(
-        database: &Database,
+    /// Saves pages of a database, durably, and arms the journal.
+    ///
+    /// # Errors
+    ///
+    /// [`FileError::Io`]; nothing is left then.
+    pub fn begin(
+        database: &File,
+        path: &Path,
         page_size: PageSize,
         pages: u32,
         saved: impl Iterator<Item = PageNo>,
     ) -> Result<Journal> {
-        let path = sidecar(&database.path, "-journal");
-        let mode = database.file.metadata().map_err(FileError::io(&database.path))?.permissions().mode() & 0o777;
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).mode(mode).open(&path);
-        let file = file.map_err(FileError::io(&path))?;
-        let mut journal = Journal { path, file, page_size, pages, records: 0 };
-        match journal.save(database, saved) {
+        let mut journal = Journal::prepare(database, path, page_size, pages, saved)?;
+        match journal.arm() {
             Ok(()) => Ok(journal),
             Err(error) => {
-                // Nothing was changed yet, and it isn't valid.
+                // Nothing was changed yet.
                 let _ = fs::remove_file(&journal.path);
                 Err(error)
             }
         }
     }
 
-    fn save(&mut self, database: &Database, saved: impl Iterator<Item = PageNo>) -> Result<()> {
+    /// Saves pages of the database at `path`, which has `pages` pages, durably. Nothing stands before [`Journal::arm`].
+    ///
+    /// # Errors
+    ///
+    /// [`FileError::Io`]; nothing is left then.
+    pub fn prepare(
+        database: &File,
+        path: &Path,
+        page_size: PageSize,
+        pages: u32,
+        saved: impl Iterator<Item = PageNo>,
+    ) -> Result<Journal> {
+        let armed = sidecar(path, "-journal");
+        let partial = sidecar(path, "-journal.tmp");
+        let mode = database.metadata().map_err(FileError::io(path))?.permissions().mode() & 0o777;
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).mode(mode).open(&partial);
+        let file = file.map_err(FileError::io(&partial))?;
+        let mut journal = Journal { path: partial, armed, file, page_size, pages, records: 0 };
+        match journal.save(database, path, saved) {
+            Ok(()) => Ok(journal),
+            Err(error) => {
+                journal.discard();
+                Err(error)
+            }
+        }
+    }
+
+    fn save(&mut self, database: &File, database_path: &Path, saved: impl Iterator<Item = PageNo>) -> Result<()> {
         let record = self.record_size();
         let mut buffer = Vec::with_capacity(PIECE + record);
         let mut page = vec![0; self.page_size.bytes()];
         let mut at = SECTOR as u64;
         for number in saved {
-            database.read(number, &mut page)?;
+            database.read_exact_at(&mut page, offset(number, self.page_size)).map_err(FileError::io(database_path))?;
             buffer.extend_from_slice(&number.0.to_be_bytes());
             buffer.extend_from_slice(&page);
             buffer.extend_from_slice(&sum(&page).to_be_bytes());
@@ -74,8 +108,6 @@ impl Journal {
             }
         }
         self.put(&buffer, at)?;
-        self.file.sync_all().map_err(FileError::io(&self.path))?;
-        // Valid only now that all of it is there.
         let mut header = Vec::with_capacity(SECTOR);
         header.extend_from_slice(&MAGIC);
         for word in [self.records, NONCE, self.pages, SECTOR as u32, self.page_size.get()] {
@@ -83,8 +115,24 @@ impl Journal {
         }
         header.resize(SECTOR, 0);
         self.put(&header, 0)?;
-        self.file.sync_all().map_err(FileError::io(&self.path))?;
+        self.file.sync_all().map_err(FileError::io(&self.path))
+    }
+
+    /// Gives it the name under which SQLite finds it. From here on a crash is undone by whoever opens the database.
+    ///
+    /// # Errors
+    ///
+    /// [`FileError::Io`]; the database must not be changed then.
+    pub fn arm(&mut self) -> Result<()> {
+        fs::rename(&self.path, &self.armed).map_err(FileError::io(&self.armed))?;
+        self.path.clone_from(&self.armed);
         sync_folder(&self.path)
+    }
+
+    /// Gives up a journal under which nothing was changed.
+    pub fn discard(self) {
+        // What stays is replaced by the next one; an armed one would put back what is there.
+        let _ = fs::remove_file(&self.path);
     }
 
     fn put(&self, bytes: &[u8], at: u64) -> Result<()> {
@@ -96,7 +144,11 @@ impl Journal {
     }
 
     /// Puts everything back as it was.
-    pub(super) fn roll_back(self, database: &File, path: &Path) -> Result<()> {
+    ///
+    /// # Errors
+    ///
+    /// [`FileError::Io`]; the journal stands, and SQLite plays it back.
+    pub fn roll_back(self, database: &File, path: &Path) -> Result<()> {
         let play = || -> io::Result<()> {
             let mut record = vec![0; self.record_size()];
             for number in 0..u64::from(self.records) {
@@ -114,7 +166,11 @@ impl Journal {
     }
 
     /// Makes the changes count.
-    pub(super) fn commit(self, database: &File, path: &Path) -> Result<()> {
+    ///
+    /// # Errors
+    ///
+    /// [`FileError::Io`]; whether they count shows at the next look.
+    pub fn commit(self, database: &File, path: &Path) -> Result<()> {
         database.sync_all().map_err(FileError::io(path))?;
         self.remove()
     }
@@ -141,6 +197,7 @@ mod tests {
     use rusqlite::Connection;
 
     use super::*;
+    use crate::file::database::Database;
 
     fn digest(path: &Path) -> u64 {
         crate::crc64(&fs::read(path).expect("the database"))
@@ -166,7 +223,8 @@ mod tests {
             let database = Database::of(file, &path).expect("a database");
             let pages = database.pages().expect("whole pages");
             let size = database.head.expect("a header").page_size;
-            let journal = Journal::begin(&database, size, pages, (1..=pages).map(PageNo)).expect("a journal");
+            let journal =
+                Journal::begin(&database.file, &path, size, pages, (1..=pages).map(PageNo)).expect("a journal");
             // Garbage over the first pages, and the end cut off.
             database.file.write_all_at(&vec![9; 2 * size.bytes()], 0).expect("garbage");
             database.file.set_len(u64::from(pages / 2) * u64::from(size.get())).expect("a cut");

@@ -12,6 +12,7 @@
 //! * [`apply()`], [`decode`]: files become a database
 //! * [`compact`]: files become one file
 //! * [`diff()`]: which pages differ
+//! * [`Journal`]: what makes a change of many pages in place atomic
 //! * [`read_pages`]: the pages of one file, in order
 
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
@@ -44,6 +45,7 @@ pub use decode::decode;
 pub use diff::{Difference, diff};
 pub use encode::{EncodeOptions, encode};
 pub use error::{FileError, Result};
+pub use journal::Journal;
 pub use sequential::read_pages;
 pub use verify::{Verified, describe, verify};
 

@@ -3,11 +3,13 @@
 pub(crate) mod agent;
 mod check;
 mod demo;
+mod follow;
 pub(crate) mod ltx;
 mod maintain;
 mod pin;
-mod replicate;
+pub(crate) mod replicate;
 mod restore;
+mod restore_all;
 mod status;
 mod timeline;
 mod verify;
@@ -23,14 +25,19 @@ use crate::output::Output;
 /// Does what the command line says.
 pub(crate) fn run(arguments: Arguments, edge: &Edge) -> Result<Output, Failure> {
     let Arguments { common, command } = arguments;
-    if !matches!(command, Command::Replicate(_)) {
+    let runs_long = match &command {
+        Command::Replicate(_) => true,
+        Command::Restore(arguments) => arguments.follow,
+        _ => false,
+    };
+    if !runs_long {
         // Commands that end by themselves speak through their output; the log is for what is odd.
         log(&common, Level::Warn, LogFormat::Text);
     }
     match command {
         Command::Demo(_) => demo::run(edge, common.json),
         Command::Replicate(arguments) => replicate::run(&arguments, &common, edge),
-        Command::Restore(arguments) => restore::run(&arguments, edge, common.json),
+        Command::Restore(arguments) => restore::run(&arguments, &common, edge),
         Command::Timeline(arguments) => timeline::run(&arguments, edge),
         Command::Verify(arguments) => verify::run(&arguments, edge, common.json),
         Command::Maintain(arguments) => maintain::run(&arguments, edge),

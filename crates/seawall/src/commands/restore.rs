@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use seawall_agent::Opener;
-use seawall_core::{Clock as _, Failure, IntegrityCheck, Kind, RestoreRequest, Restored, SystemClock, When};
+use seawall_core::{Clock as _, Failure, Kind, RestoreRequest, Restored, SystemClock, When};
 use serde_json::json;
 
-use crate::arguments::{Integrity, RestoreArguments};
+use crate::arguments::{Common, RestoreArguments};
 use crate::edge::{Edge, usage};
 use crate::output::{Output, to_json};
 use crate::progress::progress;
@@ -14,29 +14,32 @@ use crate::source::Source;
 use crate::{runtime, table};
 
 /// Runs the command.
-pub(crate) fn run(arguments: &RestoreArguments, edge: &Edge, json: bool) -> Result<Output, Failure> {
+pub(crate) fn run(arguments: &RestoreArguments, common: &Common, edge: &Edge) -> Result<Output, Failure> {
     let now = SystemClock.now();
     let when = When::parse(&arguments.at, now)
         .map_err(|error| usage("usage.when", "--at", &error.to_string(), "correct the moment"))?;
-    let source = Source::find(&arguments.source, &arguments.config, edge)?;
     let request = RestoreRequest {
-        output: output(arguments, &source, edge)?,
+        output: PathBuf::new(),
         when,
         force: arguments.force,
         dry_run: arguments.dry_run,
-        integrity: match arguments.integrity {
-            Integrity::None => IntegrityCheck::None,
-            Integrity::Quick => IntegrityCheck::Quick,
-            Integrity::Full => IntegrityCheck::Full,
-        },
+        integrity: arguments.integrity.check(),
     };
+    if arguments.all {
+        return super::restore_all::run(arguments, &request, edge);
+    }
+    let source = Source::find(arguments.source.as_deref().unwrap_or_default(), &arguments.config, edge)?;
+    let request = RestoreRequest { output: output(arguments, &source, edge)?, ..request };
+    if arguments.follow {
+        return super::follow::run(&source, request, arguments.follow_interval, common, edge);
+    }
     if arguments.if_missing && std::fs::symlink_metadata(&request.output).is_ok() {
         let path = request.output.display();
         let document = json!({ "skipped": true, "output": request.output });
         return Ok(Output::done(format!("{path} exists; nothing was restored\n"), &document));
     }
     let opener = Opener::new(edge.environment.clone(), runtime::working());
-    let progress = progress(edge, json);
+    let progress = progress(edge, common.json);
     let restored = runtime::run(async { source.open(&opener).await?.restore(&request, progress).await })?;
     Ok(Output::done(render(&restored), &document(&restored)))
 }

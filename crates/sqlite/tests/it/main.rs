@@ -4,6 +4,7 @@
 #![allow(missing_docs, reason = "tests speak by their names")]
 
 mod faults;
+mod follow;
 mod histories_go_on;
 mod promises;
 mod upkeep;

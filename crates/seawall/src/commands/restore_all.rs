@@ -1,0 +1,215 @@
+//! `seawall restore --all`: every database of a vault, or of a configuration, a few at a time.
+//!
+//! One that fails doesn't stop the others; the exit code is 3 then.
+
+use std::path::{Path, PathBuf};
+
+use futures::StreamExt as _;
+use futures::stream;
+use seawall_agent::{Opener, VaultUrl};
+use seawall_core::{Failure, NoProgress, RestoreRequest, Restored};
+use serde_json::json;
+
+use crate::arguments::RestoreArguments;
+use crate::edge::{Edge, usage};
+use crate::exit::Exit;
+use crate::output::{Output, to_json};
+use crate::source::Source;
+use crate::{configuration, runtime, table};
+
+/// How many databases are restored at once.
+const AT_ONCE: usize = 4;
+
+/// A database to restore.
+struct Item {
+    name: String,
+    source: Source,
+    output: PathBuf,
+}
+
+/// What became of one.
+enum Done {
+    Restored(Restored),
+    Skipped,
+    Failed(Failure),
+}
+
+/// Runs the command. `request` has everything but the output.
+pub(crate) fn run(arguments: &RestoreArguments, request: &RestoreRequest, edge: &Edge) -> Result<Output, Failure> {
+    let folder = arguments.output.as_ref().map(|folder| edge.absolute(folder));
+    let threads = (runtime::working() / AT_ONCE).max(1);
+    let opener = Opener::new(edge.environment.clone(), threads);
+    let done = runtime::run(async {
+        let items = match &arguments.source {
+            Some(text) => below(text, arguments, folder, edge, &opener).await?,
+            None => configured(arguments, folder.as_deref(), edge)?,
+        };
+        let restore = |item: Item| async {
+            let done = restore(&item, request, arguments.if_missing, &opener).await;
+            (item, done)
+        };
+        Ok(stream::iter(items).map(restore).buffered(AT_ONCE).collect::<Vec<_>>().await)
+    })?;
+    Ok(render(&done))
+}
+
+/// The databases of a vault.
+async fn below(
+    text: &str,
+    arguments: &RestoreArguments,
+    folder: Option<PathBuf>,
+    edge: &Edge,
+    opener: &Opener,
+) -> Result<Vec<Item>, Failure> {
+    let Source::Vault(vault) = Source::find(text, &arguments.config, edge)? else {
+        let next = "name a vault, or leave the name out for every database of the configuration";
+        return Err(usage("usage.arguments", text, "--all is for several databases, and this is one", next));
+    };
+    let Some(folder) = folder else {
+        let cause = "no folder to restore into is named";
+        return Err(usage("usage.no-output", &vault.to_string(), cause, "name one with -o FOLDER"));
+    };
+    let found = opener.databases_below(&vault).await?;
+    if found.is_empty() {
+        return Err(super::timeline::nothing(&vault.to_string()));
+    }
+    Ok(found.into_iter().map(|(name, place)| item(name, place, &folder)).collect())
+}
+
+/// The vault's own database is called like the vault.
+fn item(name: String, place: VaultUrl, folder: &Path) -> Item {
+    let name = if name.is_empty() { last_segment(&place) } else { name };
+    Item { output: folder.join(&name), name, source: Source::Vault(place) }
+}
+
+fn last_segment(place: &VaultUrl) -> String {
+    let text = place.to_string();
+    let path = text.split('?').next().unwrap_or_default().trim_end_matches('/');
+    let last = path.rsplit('/').next().filter(|last| !last.is_empty() && *last != "." && *last != "..");
+    last.unwrap_or("database").to_owned()
+}
+
+/// The databases of the configuration: each into the folder, or to its own path.
+fn configured(arguments: &RestoreArguments, folder: Option<&Path>, edge: &Edge) -> Result<Vec<Item>, Failure> {
+    let config = configuration::require(&arguments.config, edge)?;
+    let item = |database: seawall_agent::config::DatabaseConfig| {
+        let file = database.path.file_name().map(PathBuf::from).unwrap_or_default();
+        let inside = if Path::new(&database.name).is_absolute() { file } else { PathBuf::from(&database.name) };
+        let output = folder.map_or_else(|| database.path.clone(), |folder| folder.join(inside));
+        Item { name: database.name.clone(), output, source: Source::Database(Box::new(database)) }
+    };
+    let items: Vec<Item> = config.databases.into_iter().map(item).collect();
+    let mut outputs: Vec<&Path> = items.iter().map(|item| item.output.as_path()).collect();
+    outputs.sort_unstable();
+    match outputs.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => {
+            let cause = "two databases of the configuration would be restored to this file";
+            let next = "leave out -o, so that each goes to its own path, or restore them one by one";
+            Err(usage("usage.arguments", &pair[0].display().to_string(), cause, next))
+        }
+        None => Ok(items),
+    }
+}
+
+async fn restore(item: &Item, request: &RestoreRequest, if_missing: bool, opener: &Opener) -> Done {
+    if if_missing && std::fs::symlink_metadata(&item.output).is_ok() {
+        return Done::Skipped;
+    }
+    let request = RestoreRequest { output: item.output.clone(), ..request.clone() };
+    let work = async {
+        if let Some(folder) = item.output.parent().filter(|_| !request.dry_run) {
+            std::fs::create_dir_all(folder).map_err(|error| no_folder(folder, &error))?;
+        }
+        item.source.open(opener).await?.restore(&request, std::sync::Arc::new(NoProgress)).await
+    };
+    match work.await {
+        Ok(restored) => Done::Restored(restored),
+        Err(failure) => Done::Failed(failure),
+    }
+}
+
+fn no_folder(folder: &Path, error: &std::io::Error) -> Failure {
+    Failure::new(
+        seawall_core::Kind::Denied,
+        "command.no-folder",
+        folder.display().to_string(),
+        format!("the folder can't be made: {error}"),
+        "name another one with -o, or make it writable",
+    )
+}
+
+fn render(done: &[(Item, Done)]) -> Output {
+    let (mut rows, mut failures, mut documents) = (Vec::new(), Vec::new(), Vec::new());
+    for (item, done) in done {
+        let (mut restored, mut error) = (json!(null), json!(null));
+        let row = match done {
+            Done::Restored(found) => {
+                restored = to_json(found);
+                let read = found.objects.iter().map(|object| object.bytes).sum();
+                let state = if found.dry_run { "would be restored" } else { "restored" };
+                [state.to_owned(), table::point(&found.point), table::bytes(read)]
+            }
+            Done::Skipped => ["it exists".to_owned(), String::new(), String::new()],
+            Done::Failed(failure) => {
+                failures.push(failure.clone());
+                error = to_json(failure);
+                [format!("error[{}]", failure.code), String::new(), String::new()]
+            }
+        };
+        let [state, point, read] = row;
+        rows.push(vec![item.name.clone(), state, point, read, item.output.display().to_string()]);
+        let skipped = matches!(done, Done::Skipped);
+        documents.push(json!({
+            "name": item.name, "output": item.output, "restored": restored, "skipped": skipped, "error": error,
+        }));
+    }
+    let exit = Exit::of_all(done.iter().map(|(_, done)| match done {
+        Done::Failed(failure) => Err(failure),
+        _ => Ok(()),
+    }));
+    let text = table::table(&["database", "state", "point", "read", "file"], rows, &[3]);
+    Output { text, failures, json: json!({ "databases": documents }), exit }
+}
+
+#[cfg(test)]
+mod tests {
+    use seawall_core::{Kind, Moment, Point};
+
+    use super::*;
+
+    fn place(text: &str) -> VaultUrl {
+        VaultUrl::parse(text).expect("a place")
+    }
+
+    #[test]
+    fn a_vault_with_a_database_of_its_own() {
+        for (text, name) in [("s3://bucket/app", "app"), ("file:///backup/x", "x"), ("s3://bucket", "bucket")] {
+            assert_eq!(item(String::new(), place(text), Path::new("/out")).output, Path::new("/out").join(name));
+        }
+        assert_eq!(item("a/b".into(), place("s3://bucket/a/b"), Path::new("/out")).output, Path::new("/out/a/b"));
+    }
+
+    #[test]
+    fn one_that_failed_doesnt_hide_the_others() {
+        let item = |name: &str| item(name.to_owned(), place("file:///vault"), Path::new("/out"));
+        let point = Point { position: "000000000000000a".into(), moment: Moment::from_millis(0) };
+        let (objects, output) = (Vec::new(), "/out/a".into());
+        let restored = Restored { point, output, bytes: 1, objects, duration_ms: 1, dry_run: false };
+        let failure = Failure::new(Kind::Corrupt, "test.code", "o", "c", "n");
+        let output = render(&[
+            (item("a"), Done::Restored(restored)),
+            (item("b"), Done::Failed(failure.clone())),
+            (item("c"), Done::Skipped),
+        ]);
+        assert_eq!(output.exit, Exit::Partly);
+        assert_eq!(output.failures, [failure]);
+        assert_eq!(
+            output.text,
+            "database  state             point                                         read  file\n\
+             a         restored          1970-01-01T00:00:00.000Z (000000000000000a)   0 B  /out/a\n\
+             b         error[test.code]                                                     /out/b\n\
+             c         it exists                                                            /out/c\n"
+        );
+        assert_eq!(output.json["databases"][1]["error"]["code"], "test.code");
+    }
+}

@@ -1,0 +1,66 @@
+//! Which databases have their objects below a prefix?
+
+use std::collections::BTreeSet;
+
+use futures::TryStreamExt;
+use seawall_core::Failure;
+use seawall_vault::{Layout, Prefix, Vault};
+
+use crate::error::Error;
+use crate::layout::parse_key;
+
+/// The databases of a vault that holds several, each as its prefix below the vault, in order. Empty for the vault's own
+/// database, if it has one.
+///
+/// Everything is listed once; memory is that of the names.
+///
+/// # Errors
+/// When the vault can't be listed.
+pub async fn databases_below(vault: &Vault) -> Result<Vec<String>, Failure> {
+    let mut found = BTreeSet::new();
+    let mut entries = Box::pin(vault.entries(&Prefix::all(), None));
+    while let Some(entry) = entries.try_next().await.map_err(Error::from)? {
+        if let Some(database) = database_of(vault.layout(), entry.key.as_str())
+            && !found.contains(database)
+        {
+            found.insert(database.to_owned());
+        }
+    }
+    Ok(found.into_iter().collect())
+}
+
+/// The prefix of the database that an object belongs to; `None` for what is no database's.
+fn database_of(layout: Layout, key: &str) -> Option<&str> {
+    let segments = match layout {
+        Layout::Files => 3,
+        Layout::Objects => 2,
+    };
+    let at = key.rmatch_indices('/').nth(segments - 1).map_or(0, |(at, _)| at + 1);
+    parse_key(layout, key.get(at..)?, 0)?;
+    Some(key.get(..at)?.trim_end_matches('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whose_object_it_is() {
+        const NAME: &str = "0000000000000001-0000000000000001.ltx";
+        for (layout, key, database) in [
+            (Layout::Files, format!("ltx/9/{NAME}"), Some("")),
+            (Layout::Files, format!("app/ltx/9/{NAME}"), Some("app")),
+            (Layout::Files, format!("tenants/eu/a.db/ltx/0/{NAME}"), Some("tenants/eu/a.db")),
+            (Layout::Files, format!("app/ltx/10/{NAME}"), None),
+            (Layout::Files, format!("app/0009/{NAME}"), None),
+            (Layout::Files, "app/seawall/holes/0000000000000002.json".to_owned(), None),
+            (Layout::Files, "x".to_owned(), None),
+            (Layout::Objects, format!("0009/{NAME}"), Some("")),
+            (Layout::Objects, format!("app/0009/{NAME}"), Some("app")),
+            (Layout::Objects, format!("a/b/0000/{NAME}"), Some("a/b")),
+            (Layout::Objects, format!("a/ltx/0/{NAME}"), None),
+        ] {
+            assert_eq!(database_of(layout, &key), database, "{key}");
+        }
+    }
+}
