@@ -15,6 +15,7 @@ mod cli_once;
 mod cli_restore;
 mod cli_stop;
 mod corruption;
+mod drop_in;
 mod faults;
 mod follow;
 mod golden;

@@ -72,6 +72,16 @@ impl Stand {
         self.program(binaries::peer("litestream"))
     }
 
+    /// `seawall`, called by the name of `litestream`.
+    pub fn drop_in_command(&self) -> Command {
+        let link = self.path("bin/litestream");
+        if !link.exists() {
+            std::fs::create_dir_all(self.path("bin")).unwrap();
+            std::os::unix::fs::symlink(binaries::seawall(), &link).unwrap();
+        }
+        self.program(link)
+    }
+
     /// The `ltx` tool, the same way.
     pub fn ltx_tool_command(&self) -> Command {
         self.program(binaries::peer("ltx"))

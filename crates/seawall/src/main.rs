@@ -9,6 +9,7 @@ mod commands;
 mod configuration;
 mod edge;
 mod exit;
+mod litestream;
 mod output;
 mod progress;
 mod runtime;
@@ -27,6 +28,10 @@ use crate::exit::Exit;
 
 fn main() -> ExitCode {
     let edge = Edge::of_process();
+    let mut words = std::env::args_os();
+    if litestream::is_called(words.next().as_deref()) {
+        return litestream::main(words, &edge);
+    }
     let arguments = match Arguments::try_parse_from(commands::ltx::doubled(std::env::args_os())) {
         Ok(arguments) => arguments,
         Err(error) => return refuse(&error).into(),

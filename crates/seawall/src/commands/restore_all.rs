@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn a_vault_with_a_database_of_its_own() {
-        for (text, name) in [("s3://bucket/app", "app"), ("file:///backup/x", "x"), ("s3://bucket", "bucket")] {
+        for (text, name) in [("s3://bucket/app", "app"), ("s3://bucket/app/", "app"), ("file:///backup/x", "x")] {
             assert_eq!(item(String::new(), place(text), Path::new("/out")).output, Path::new("/out").join(name));
         }
         assert_eq!(item("a/b".into(), place("s3://bucket/a/b"), Path::new("/out")).output, Path::new("/out/a/b"));
@@ -205,7 +205,7 @@ mod tests {
         assert_eq!(output.failures, [failure]);
         assert_eq!(
             output.text,
-            "database  state             point                                         read  file\n\
+            "database  state             point                                        read  file\n\
              a         restored          1970-01-01T00:00:00.000Z (000000000000000a)   0 B  /out/a\n\
              b         error[test.code]                                                     /out/b\n\
              c         it exists                                                            /out/c\n"

@@ -1,0 +1,182 @@
+//! Under the name `litestream`: the same command line gives the same output, exit code and effect as the real one, side
+//! by side on the same files. Times are normalised and log lines left out.
+
+use seawall_tests::{Output, Process, Random, Stand, digest, model, run, wait};
+
+/// What both say to a command line.
+fn both(stand: &Stand, line: &[&str]) -> (Output, Output) {
+    let ours = run("the link", stand.drop_in_command().args(line));
+    let theirs = run("litestream", stand.litestream_command().args(line));
+    (ours, theirs)
+}
+
+/// Without what differs from call to call (times, durations, log lines), and with plain blanks: theirs has a hard one.
+fn plain(text: &str) -> String {
+    let text = text.replace('\u{a0}', " ");
+    let lines = text.lines().filter(|line| !line.starts_with("time="));
+    lines.map(|line| format!("{}\n", without_times(line))).collect()
+}
+
+fn without_times(line: &str) -> String {
+    if line.trim_start().starts_with("\"duration_ms\":") {
+        return "\"duration_ms\": N,".to_owned();
+    }
+    let words = line.split(' ').map(|word| {
+        let time = word.trim_matches(|c: char| !c.is_ascii_alphanumeric());
+        let is_time = time.len() == 20 && time.ends_with('Z') && time.as_bytes()[10] == b'T';
+        if is_time { word.replace(time, "TIME") } else { word.to_owned() }
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+#[track_caller]
+fn same(stand: &Stand, line: &[&str]) {
+    let (ours, theirs) = both(stand, line);
+    assert_eq!(plain(&ours.stdout), plain(&theirs.stdout), "{line:?}\n{ours}\n{theirs}");
+    assert_eq!(plain(&ours.stderr), plain(&theirs.stderr), "{line:?}");
+    assert_eq!(ours.code(), theirs.code(), "{line:?}");
+}
+
+/// The same refusal; what they show of their usage is each one's own.
+#[track_caller]
+fn same_refusal(stand: &Stand, line: &[&str]) {
+    let (ours, theirs) = both(stand, line);
+    assert_eq!(theirs.code(), 1, "{line:?}: {theirs}");
+    assert_eq!(plain(&ours.stderr), plain(&theirs.stderr), "{line:?}");
+    assert_eq!(ours.code(), 1, "{line:?}");
+}
+
+fn replica_of_litestream() -> (Stand, String) {
+    let stand = Stand::folder(Random::from_env().seed());
+    let mut app = stand.app();
+    for _ in 0..3 {
+        app.commit(10);
+        stand.litestream_once();
+    }
+    let config = stand.litestream_yml("").to_str().unwrap().to_owned();
+    (stand, config)
+}
+
+#[test]
+fn litestream_and_the_link_say_the_same() {
+    let (stand, config) = replica_of_litestream();
+    let (db, url) = (stand.db().to_str().unwrap().to_owned(), format!("file://{}", stand.place.url()));
+    let (db, url, config) = (db.as_str(), url.as_str(), config.as_str());
+    for line in [
+        &["databases", "-config", config][..],
+        &["databases", "-json", "--config", config],
+        &["ltx", "-config", config, db],
+        &["ltx", "-config", config, "-level", "all", "-json", db],
+        &["ltx", "-level=9", url],
+        &["ltx", "-json", "file:///nowhere/at/all"],
+        &["status", "-config", config],
+        &["status", "-json", "-config", config, db],
+        &["status", "-config", config, "/nowhere.db"],
+        &["restore", "-dry-run", "-o", "dry.db", url],
+        &["restore", "-dry-run", "-json", "-config", config, "-o", "dry.db", db],
+        &["restore", "-if-db-not-exists", "-config", config, db],
+        &["restore", "-if-replica-exists", "-o", "none.db", "file:///nowhere/at/all"],
+        &["restore", "-json", "-force", "-config", config, "-o", "again.db", db],
+        &["restore", "-json", "-force", "-txid", "0000000000000002", "-o", "again.db", url],
+        &["restore", "-force", "-integrity-check", "full", "-o", "again.db", url],
+        &["version"],
+    ] {
+        same(&stand, line);
+    }
+    assert!(!stand.path("dry.db").exists() && !stand.path("none.db").exists());
+}
+
+#[test]
+fn litestream_and_the_link_refuse_the_same() {
+    let (stand, config) = replica_of_litestream();
+    let (db, url) = (stand.db().to_str().unwrap().to_owned(), format!("file://{}", stand.place.url()));
+    let (db, url, config) = (db.as_str(), url.as_str(), config.as_str());
+    std::fs::create_dir(stand.path("folder")).unwrap();
+    for line in [
+        &["frobnicate"][..],
+        &["databases", "x", "y"],
+        &["databases", "-config", "/nowhere.yml"],
+        &["databases", "-bogus"],
+        &["databases", "-config"],
+        &["databases", "-json=maybe"],
+        &["ltx"],
+        &["ltx", "-level", "11", url],
+        &["ltx", "-config", config, "/nowhere.db"],
+        &["ltx", "-config", config, url],
+        &["restore"],
+        &["restore", url],
+        &["restore", url, "-o", "x.db"],
+        &["restore", "-o", "folder", url],
+        &["restore", "-o", db, url],
+        &["restore", "-config", config, "-o", "x.db", url],
+        &["restore", "-config", config, "-o", "x.db", "/nowhere.db"],
+        &["restore", "-o", "x.db", "file:///nowhere/at/all"],
+        &["restore", "-txid", "zz", "-o", "x.db", url],
+        &["restore", "-txid", "00000000000000ff", "-o", "x.db", url],
+        &["restore", "-timestamp", "yesterday", "-o", "x.db", url],
+        &["restore", "-timestamp", "2020-01-01T00:00:00Z", "-o", "x.db", url],
+        &["restore", "-f", "-txid", "0000000000000001", "-o", "x.db", url],
+        &["restore", "-f", "-dry-run", "-o", "x.db", url],
+        &["restore", "-integrity-check", "some", "-o", "x.db", url],
+        &["reset"],
+        &["reset", "-config", config, "/nowhere.db"],
+        &["replicate", db],
+        &["replicate", "a", "b", "c"],
+        &["replicate", "-force-snapshot", "-config", config],
+        &["replicate", "-once", "-exec", "true", "-config", config],
+        &["replicate", "-config", "/nowhere.yml"],
+    ] {
+        same_refusal(&stand, line);
+    }
+    assert!(!stand.path("x.db").exists());
+}
+
+#[test]
+fn a_script_written_for_litestream_goes_on_working() {
+    let stand = Stand::folder(Random::from_env().seed());
+    let mut app = stand.app();
+    app.commit(25);
+    let config = stand.litestream_yml("").to_str().unwrap().to_owned();
+    let litestream = |line: &[&str]| run("the link", stand.drop_in_command().args(line));
+    litestream(&["replicate", "-once", "-config", &config]).ok();
+    let committed = app.commit(25);
+    // As a service, until it is stopped.
+    let mut service = Process::spawn("the link", stand.drop_in_command().args(["replicate", "-config", &config]));
+    stand.until_protected(&mut service);
+    let status = litestream(&["status", "-config", &config]).ok();
+    assert!(status.stdout.contains("  ok  "), "{status}");
+    service.stop().ok();
+    litestream(&["restore", "-config", &config, "-o", "back.db", stand.db().to_str().unwrap()]).ok();
+    assert_eq!(model::check(&stand.path("back.db"), stand.seed), committed);
+    let theirs = stand.litestream_restore(&[]);
+    assert_eq!(digest::of_file(&theirs), digest::of_file(&stand.path("back.db")));
+    litestream(&["replicate", "-config", &config, "-exec", "sh -c 'exit 7'"]).exits(1);
+    litestream(&["reset", "-config", &config, stand.db().to_str().unwrap()]).ok();
+    assert!(!stand.state().join("state.json").exists());
+    litestream(&["replicate", "-once", "-config", &config]).ok();
+    assert_eq!(model::check(&stand.restore(), stand.seed), committed);
+}
+
+#[test]
+fn litestreams_follow_flag_keeps_the_position_where_litestream_has_it() {
+    let stand = Stand::folder(Random::from_env().seed());
+    let mut app = stand.app();
+    app.commit(5);
+    let mut seawall = stand.replicate();
+    stand.until_protected(&mut seawall);
+    let url = format!("file://{}", stand.place.url());
+    let line = ["restore", "-f", "-follow-interval", "100ms", "-o", "standby.db", &url];
+    let mut follower = Process::spawn("the link", stand.drop_in_command().args(line));
+    let position = || std::fs::read_to_string(stand.path("standby.db-txid")).ok();
+    for _ in 0..3 {
+        app.commit(5);
+        let txid = stand.until_protected(&mut seawall);
+        wait::until("the position", wait::SOON, || {
+            assert!(follower.running());
+            (position() == Some(format!("{txid:016x}\n"))).then_some(())
+        });
+    }
+    follower.stop().ok();
+    seawall.stop().ok();
+    assert_eq!(model::check(&stand.path("standby.db"), stand.seed), app.committed());
+}
