@@ -7,6 +7,7 @@ use seawall_core::Failure;
 use seawall_vault::{Layout, Prefix, Vault};
 
 use crate::error::Error;
+use crate::generations::{self, GENERATIONS};
 use crate::layout::parse_key;
 
 /// The databases of a vault that holds several, each as its prefix below the vault, in order. Empty for the vault's own
@@ -35,6 +36,9 @@ fn database_of(layout: Layout, key: &str) -> Option<&str> {
         Layout::Files => 3,
         Layout::Objects => 2,
     };
+    if let Some((at, _)) = key.match_indices(GENERATIONS).find(|(at, _)| *at == 0 || key[..*at].ends_with('/')) {
+        return generations::parse_key(key.get(at..)?).and_then(|_| Some(key.get(..at)?.trim_end_matches('/')));
+    }
     let at = key.rmatch_indices('/').nth(segments - 1).map_or(0, |(at, _)| at + 1);
     parse_key(layout, key.get(at..)?, 0)?;
     Some(key.get(..at)?.trim_end_matches('/'))
@@ -55,6 +59,9 @@ mod tests {
             (Layout::Files, format!("app/0009/{NAME}"), None),
             (Layout::Files, "app/seawall/holes/0000000000000002.json".to_owned(), None),
             (Layout::Files, "x".to_owned(), None),
+            (Layout::Files, "a/generations/5e21ff9be28275d2/snapshots/00000001.snapshot.lz4".to_owned(), Some("a")),
+            (Layout::Objects, "generations/5e21ff9be28275d2/wal/00000001_00000000.wal.lz4".to_owned(), Some("")),
+            (Layout::Objects, "a/generations/x".to_owned(), None),
             (Layout::Objects, format!("0009/{NAME}"), Some("")),
             (Layout::Objects, format!("app/0009/{NAME}"), Some("app")),
             (Layout::Objects, format!("a/b/0000/{NAME}"), Some("a/b")),

@@ -8,9 +8,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
 
-use std::fs::{self, File, OpenOptions};
-use std::io;
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,8 +26,7 @@ use crate::fetch::{self, Fetched};
 use crate::layout::{Level, file_key};
 use crate::lock::{self, Locks};
 use crate::mark::{FollowRecord, Mark, replace};
-use crate::options::system_random;
-use crate::restore::{Build, check_target};
+use crate::restore::{Build, check_target, unnamed};
 use crate::ship::blocking;
 use crate::source::{resolved, sidecar};
 use crate::standby::{Prepared, Standby, stamp_file};
@@ -443,14 +440,16 @@ async fn make(setting: &Setting<'_>, output: &Path, state_dir: &Path) -> Result<
     let mark = Mark::new(&header, (setting.world.random)());
     let record = FollowRecord::before(vault.url(), None, mark.clone());
     let (integrity, path, state_dir) = (setting.request.integrity, output.to_owned(), state_dir.to_owned());
-    blocking(move || {
+    let record = blocking(move || {
         stamp_file(build.file(), header.commit, mark.counter).map_err(Error::io(&path))?;
         // Before the file has its name: a file that is there can be gone on with.
         record.save(&state_dir)?;
         build.finish(integrity, force)?;
-        Ok((record, Standby::open(&path, PATIENCE.1)?, mark))
+        Ok(record)
     })
-    .await
+    .await?;
+    // Somebody may have written to it since it has its name.
+    resume(output, record).await
 }
 
 /// Puts the newest state together, under a temporary name.
@@ -474,17 +473,6 @@ fn refuse_deleted(vault: &Vault, newest: &Header) -> Result<(), Error> {
     }
     let object = format!("{} at {}", vault.url(), newest.max_txid);
     Err(Error::Corrupt { object, what: "the database was deleted at this point".to_owned() })
-}
-
-/// A file beside `path` that nothing is left of, however this process ends.
-fn unnamed(path: &Path) -> Result<File, Error> {
-    let name = sidecar(path, &format!(".{:016x}.tmp", system_random()));
-    let make = || -> io::Result<File> {
-        let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&name)?;
-        fs::remove_file(&name)?;
-        Ok(file)
-    };
-    make().map_err(Error::io(&name))
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use seawall_vault::Layout;
 
 use crate::catalog::{Catalog, Dated};
 use crate::compaction::{self, Schedule};
+use crate::generations;
 use crate::holes::HoleRecord;
 use crate::layout::{PINS, Stored, parse_key, parse_mark};
 use crate::mark::FollowRecord;
@@ -26,6 +27,8 @@ pub fn parse(bytes: &[u8]) {
     let _place = FollowRecord::parse(bytes).map(|record| record.find(0).is_some());
     let _hole = serde_json::from_slice::<HoleRecord>(bytes).map(|hole| hole.to_txid());
     let text = String::from_utf8_lossy(bytes);
+    let old: Vec<_> = text.lines().filter_map(generations::parse_key).collect();
+    drop(old);
     for layout in [Layout::Files, Layout::Objects] {
         let files: Vec<_> = text.lines().filter_map(|line| parse_key(layout, line, 1)).collect();
         stretches(&files);

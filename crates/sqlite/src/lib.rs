@@ -7,8 +7,8 @@
 //! The rooms: `wal` (the log as bytes), `source` (the live file), `continuity` (is this the continuation?), `capture`
 //! and `pages` (what changed), `ship` (into the vault), `session` (the whole of protecting), `plan` (which objects restore
 //! this point?), `target`, `fetch`, `assemble`, `restore`, `timeline`, `prove`; `compaction` (which objects become one?),
-//! `retention` (what may go?), `merge`, `maintain`; following: `bridge` (how does it get on?), `mark`, `standby`, `follow`.
-//! Decisions are pure and have table tests; what is written
+//! `retention` (what may go?), `merge`, `maintain`; following: `bridge` (how does it get on?), `mark`, `standby`, `follow`;
+//! replicas of Litestream before 0.5: `generations`, `legacy`. Decisions are pure and have table tests; what is written
 //! to disk and bucket is in `docs/formats.md`.
 
 #[doc(hidden)]
@@ -27,9 +27,11 @@ mod engine;
 mod error;
 mod fetch;
 mod follow;
+mod generations;
 mod holes;
 mod identity;
 mod layout;
+mod legacy;
 mod listing;
 mod lock;
 mod maintain;

@@ -11,6 +11,7 @@ use seawall_vault::Vault;
 use crate::error::Error;
 use crate::fetch::{self, Reading};
 use crate::layout::Stored;
+use crate::legacy;
 use crate::plan::{plan, stretches};
 use crate::survey::list;
 use crate::target::moment_of;
@@ -22,11 +23,11 @@ pub(crate) async fn verify(
     progress: Arc<dyn Progress>,
     jobs: usize,
 ) -> Result<Verification, Error> {
-    let files = list(vault).await?;
-    if files.is_empty() {
+    let (files, old) = tokio::try_join!(list(vault), legacy::list(vault))?;
+    if files.is_empty() && old.is_empty() {
         return Err(Error::NothingThere { vault: vault.url().to_owned() });
     }
-    let bytes = files.iter().map(|file| file.size).sum();
+    let bytes = files.iter().map(|file| file.size).chain(old.iter().map(|object| object.bytes)).sum();
     progress.begin("verify", Some(bytes));
     let mut findings = Vec::new();
     let mut damaged: BTreeSet<String> = BTreeSet::new();
@@ -44,10 +45,12 @@ pub(crate) async fn verify(
         }
         progress.advance(file.size);
     }
+    let (old_findings, old_newest) = legacy::verify(vault, &old, &progress).await?;
     progress.finish();
     findings.extend(gaps(vault, &files));
-    let objects = u64::try_from(files.len()).unwrap_or(u64::MAX);
-    let newest = newest_proved(vault, &files, &damaged).await?;
+    findings.extend(old_findings);
+    let objects = u64::try_from(files.len() + old.len()).unwrap_or(u64::MAX);
+    let newest = newest_proved(vault, &files, &damaged).await?.or(old_newest);
     Ok(Verification { at, newest, objects, bytes, findings })
 }
 

@@ -10,19 +10,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rusqlite::{Connection, OpenFlags};
-use seawall_core::{IntegrityCheck, Moment, PlannedObject, Point, Progress, RestoreRequest, Restored};
+use seawall_core::{IntegrityCheck, Moment, PlannedObject, Point, Progress, RestoreRequest, Restored, When};
 use seawall_ltx::Header;
 use seawall_vault::Vault;
 
 use crate::assemble::Assembly;
 use crate::error::Error;
-use crate::fetch;
 use crate::layout::Stored;
 use crate::options::system_random;
 use crate::ship::blocking;
 use crate::source::{resolved, sidecar};
 use crate::survey::read_header;
-use crate::target;
+use crate::{fetch, legacy, target};
 
 /// Restores what `request` asks for.
 pub(crate) async fn restore(
@@ -37,9 +36,13 @@ pub(crate) async fn restore(
         let (output, force) = (output.clone(), request.force);
         blocking(move || check_target(&output, force)).await?;
     }
-    let chain = target::find(vault, &request.when).await?;
+    let (found, old) = tokio::join!(newest_of(vault, &request.when), legacy::list(vault));
+    let old = old?;
+    if let Some(chain) = legacy::instead(vault, &old, &request.when, found.as_ref().map(|(_, header)| header))? {
+        return legacy::restore(vault, &chain, request, &output, &progress).await;
+    }
+    let (chain, header) = found?;
     let newest = chain.last().ok_or_else(|| Error::NothingThere { vault: vault.url().to_owned() })?;
-    let header = read_header(vault, newest).await?;
     let objects = chain
         .iter()
         .map(|file| PlannedObject { key: file.key(vault.layout()).to_string(), bytes: file.size })
@@ -63,6 +66,14 @@ pub(crate) async fn restore(
     Ok(Restored { bytes, ..restored })
 }
 
+/// The LTX files that restore what was asked for, and the header of the newest of them.
+async fn newest_of(vault: &Vault, when: &When) -> Result<(Vec<Stored>, Header), Error> {
+    let chain = target::find(vault, when).await?;
+    let newest = chain.last().ok_or_else(|| Error::NothingThere { vault: vault.url().to_owned() })?;
+    let header = read_header(vault, newest).await?;
+    Ok((chain, header))
+}
+
 /// Refuses to touch what is there, unless it may be replaced.
 pub(crate) fn check_target(output: &Path, force: bool) -> Result<(), Error> {
     let taken = |what| Err(Error::TargetExists { path: output.to_owned(), what });
@@ -83,61 +94,38 @@ fn sidecars(database: &Path) -> impl Iterator<Item = PathBuf> {
     ["-wal", "-shm", "-journal"].into_iter().map(move |suffix| sidecar(database, suffix))
 }
 
-/// A database file that is being built under a temporary name. Dropped before it is finished it removes the file.
-pub(crate) struct Build {
+/// A file that is being made under a temporary name. Dropped before it is finished it is removed.
+pub(crate) struct Partial {
     output: PathBuf,
     partial: PathBuf,
-    assembly: Assembly,
     done: bool,
 }
 
-impl Build {
-    /// Begins the file that `newest`, the header of the newest object, leaves.
-    pub(crate) fn create(output: &Path, newest: &Header) -> Result<Self, Error> {
+impl Partial {
+    /// Begins a file that is to stand at `output`.
+    pub(crate) fn create(output: &Path) -> Result<(Self, File), Error> {
         // A name of its own, whoever else restores to the same place; and never what somebody else put there.
         let partial = sidecar(output, &format!(".{:016x}.tmp", system_random()));
-        let create = || -> io::Result<Assembly> {
-            let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&partial)?;
-            Assembly::new(file, &partial, newest)
-        };
-        match create() {
-            Ok(assembly) => Ok(Self { output: output.to_owned(), partial, assembly, done: false }),
-            Err(error) => {
-                let _may_not_be_there = fs::remove_file(&partial);
-                Err(Error::io(&partial)(error))
-            }
-        }
+        let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&partial);
+        let file = file.map_err(Error::io(&partial))?;
+        Ok((Self { output: output.to_owned(), partial, done: false }, file))
     }
 
-    /// Reads a chain of objects, oldest first.
-    pub(crate) async fn fill(
-        &mut self,
-        vault: &Vault,
-        chain: Vec<Stored>,
-        progress: &Arc<dyn Progress>,
-        jobs: usize,
-    ) -> Result<(), Error> {
-        let newest_first: Vec<Stored> = chain.into_iter().rev().collect();
-        self.assembly.fill(vault, fetch::ahead(vault, newest_first), progress, jobs).await
+    /// Its name for now.
+    pub(crate) fn path(&self) -> &Path {
+        &self.partial
     }
 
-    /// The file as far as it is.
-    pub(crate) fn file(&self) -> &File {
-        self.assembly.file()
-    }
-
-    /// Checks, syncs and names the file; gives its size in bytes.
-    pub(crate) fn finish(mut self, integrity: IntegrityCheck, force: bool) -> Result<u64, Error> {
-        self.file().sync_all().map_err(Error::io(&self.partial))?;
+    /// Checks, syncs and names the file.
+    pub(crate) fn finish(mut self, file: &File, integrity: IntegrityCheck, force: bool) -> Result<(), Error> {
+        file.sync_all().map_err(Error::io(&self.partial))?;
         check_integrity(&self.partial, integrity)?;
         check_target(&self.output, force)?;
         self.take_the_name().map_err(Error::io(&self.output))?;
         self.done = true;
-        Ok(u64::from(self.assembly.commit()) * u64::from(self.assembly.page_size().get()))
+        Ok(())
     }
-}
 
-impl Build {
     /// Gives the file its name. What stood beside the old file is moved away first, because SQLite would apply an old
     /// WAL to the new file, and comes back if the name can't be taken.
     fn take_the_name(&self) -> io::Result<()> {
@@ -168,12 +156,62 @@ impl Build {
     }
 }
 
-impl Drop for Build {
+impl Drop for Partial {
     fn drop(&mut self) {
         if !self.done {
             let _nothing_more_to_do = fs::remove_file(&self.partial);
         }
     }
+}
+
+/// A database file that is put together from LTX files.
+pub(crate) struct Build {
+    partial: Partial,
+    assembly: Assembly,
+}
+
+impl Build {
+    /// Begins the file that `newest`, the header of the newest object, leaves.
+    pub(crate) fn create(output: &Path, newest: &Header) -> Result<Self, Error> {
+        let (partial, file) = Partial::create(output)?;
+        let assembly = Assembly::new(file, partial.path(), newest).map_err(Error::io(partial.path()))?;
+        Ok(Self { partial, assembly })
+    }
+
+    /// Reads a chain of objects, oldest first.
+    pub(crate) async fn fill(
+        &mut self,
+        vault: &Vault,
+        chain: Vec<Stored>,
+        progress: &Arc<dyn Progress>,
+        jobs: usize,
+    ) -> Result<(), Error> {
+        let newest_first: Vec<Stored> = chain.into_iter().rev().collect();
+        self.assembly.fill(vault, fetch::ahead(vault, newest_first), progress, jobs).await
+    }
+
+    /// The file as far as it is.
+    pub(crate) fn file(&self) -> &File {
+        self.assembly.file()
+    }
+
+    /// Checks, syncs and names the file; gives its size in bytes.
+    pub(crate) fn finish(self, integrity: IntegrityCheck, force: bool) -> Result<u64, Error> {
+        let Self { partial, assembly } = self;
+        partial.finish(assembly.file(), integrity, force)?;
+        Ok(u64::from(assembly.commit()) * u64::from(assembly.page_size().get()))
+    }
+}
+
+/// A file beside `path` that nothing is left of, however this process ends.
+pub(crate) fn unnamed(path: &Path) -> Result<File, Error> {
+    let name = sidecar(path, &format!(".{:016x}.tmp", system_random()));
+    let make = || -> io::Result<File> {
+        let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&name)?;
+        fs::remove_file(&name)?;
+        Ok(file)
+    };
+    make().map_err(Error::io(&name))
 }
 
 /// SQLite's own check of the finished file, which leaves nothing beside it.

@@ -13,11 +13,17 @@ use crate::marks;
 use crate::plan::{cut_at_holes, stretches};
 use crate::survey::list;
 use crate::target::moment_of;
+use crate::{generations, legacy};
 
 /// The timeline of a vault: one listing, and the header of one object for each end of a stretch.
 pub(crate) async fn timeline(vault: &Vault) -> Result<Timeline, Error> {
-    let (files, records, floor, pins) =
-        tokio::try_join!(list(vault), holes::list(vault), marks::floor(vault), marks::pins(vault))?;
+    let (files, records, floor, pins, old) = tokio::try_join!(
+        list(vault),
+        holes::list(vault),
+        marks::floor(vault),
+        marks::pins(vault),
+        legacy::list(vault)
+    )?;
     let ends: Vec<Txid> = records.iter().filter_map(HoleRecord::to_txid).collect();
     let mut spans = Vec::new();
     for points in cut_at_holes(stretches(&files), &ends) {
@@ -36,7 +42,13 @@ pub(crate) async fn timeline(vault: &Vault) -> Result<Timeline, Error> {
             reason: "objects are missing from the vault: nothing up to this point can be restored".to_owned(),
         });
     }
-    Ok(Timeline { holes, spans, levels: levels(&files), pins: pins.iter().map(Txid::to_string).collect() })
+    let mut levels = levels(&files);
+    if !old.is_empty() {
+        // What Litestream left from before 0.5 lies before everything else.
+        spans.splice(0..0, generations::spans(&old));
+        levels.push(generations::level(&old));
+    }
+    Ok(Timeline { holes, spans, levels, pins: pins.iter().map(Txid::to_string).collect() })
 }
 
 async fn point(vault: &Vault, files: &[Stored], txid: Txid) -> Result<Point, Error> {

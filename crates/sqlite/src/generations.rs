@@ -1,0 +1,240 @@
+//! Replicas of Litestream before 0.5: which objects restore this moment?
+//!
+//! Pure. A generation is a line of history that begins with a snapshot, `generations/<id>/snapshots/<index>.snapshot.lz4`, and goes
+//! on with segments of the WALs behind it, `generations/<id>/wal/<index>_<offset>.wal.lz4`. All are LZ4 frames. A point is the end of a
+//! snapshot or of a segment; its moment is when the store got it, because nothing inside tells one.
+
+use seawall_core::{LevelSummary, Moment, Point, Span};
+use seawall_vault::ObjectKey;
+
+/// The prefix of all of them.
+pub(crate) const GENERATIONS: &str = "generations/";
+
+/// What an object holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    generation: u64,
+    /// Which WAL; of a snapshot the one that follows it.
+    index: u32,
+    /// Where in the WAL; `None` for a snapshot, which comes before it.
+    offset: Option<u64>,
+}
+
+/// An object of such a replica.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Object {
+    pub(crate) key: ObjectKey,
+    pub(crate) place: Place,
+    pub(crate) bytes: u64,
+    pub(crate) modified: Moment,
+}
+
+impl Object {
+    /// The point behind it.
+    pub(crate) fn point(&self) -> Point {
+        let Place { generation, index, offset } = self.place;
+        let position = match offset {
+            Some(offset) => format!("{generation:016x}/{index:08x}:{offset:08x}"),
+            None => format!("{generation:016x}/{index:08x}"),
+        };
+        Point { position, moment: self.modified }
+    }
+
+    /// Whether it is a snapshot.
+    pub(crate) fn is_snapshot(&self) -> bool {
+        self.place.offset.is_none()
+    }
+
+    /// Whether both are of one generation.
+    pub(crate) fn shares_generation(&self, other: &Self) -> bool {
+        self.place.generation == other.place.generation
+    }
+
+    /// Whether it is that snapshot, or a segment between it and the next one of its generation.
+    pub(crate) fn belongs_to(&self, snapshot: &Self, all: &[Self]) -> bool {
+        let (own, of) = (self.place, snapshot.place);
+        let behind = own.generation == of.generation && own.index >= of.index && !self.is_snapshot();
+        let newer = |other: &Self| {
+            let next = other.place;
+            other.is_snapshot() && next.generation == of.generation && (of.index + 1..=own.index).contains(&next.index)
+        };
+        own == of || (behind && !all.iter().any(newer))
+    }
+
+    /// Which WAL it belongs to.
+    pub(crate) fn index(&self) -> u32 {
+        self.place.index
+    }
+
+    /// Where in the WAL it begins; 0 for a snapshot.
+    pub(crate) fn offset(&self) -> u64 {
+        self.place.offset.unwrap_or(0)
+    }
+}
+
+/// What stands under a key; `None` for everything else (I11).
+pub(crate) fn parse_key(key: &str) -> Option<Place> {
+    let mut parts = key.strip_prefix(GENERATIONS)?.split('/');
+    let (generation, kind, name) = (parts.next()?, parts.next()?, parts.next()?);
+    let generation = hex(generation, 16..=16)?;
+    let (index, offset) = match (kind, parts.next()) {
+        ("snapshots", None) => (name.strip_suffix(".snapshot.lz4")?, None),
+        ("wal", None) => {
+            let (index, offset) = name.strip_suffix(".wal.lz4")?.split_once('_')?;
+            (index, Some(hex(offset, 8..=16)?))
+        }
+        _ => return None,
+    };
+    let index = u32::try_from(hex(index, 8..=8)?).ok().filter(|index| i32::try_from(*index).is_ok())?;
+    Some(Place { generation, index, offset })
+}
+
+fn hex(text: &str, digits: std::ops::RangeInclusive<usize>) -> Option<u64> {
+    let plain = digits.contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
+    plain.then(|| u64::from_str_radix(text, 16).ok()).flatten()
+}
+
+/// What restores a point.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Chain<'a> {
+    pub(crate) snapshot: &'a Object,
+    /// In order, as far as their names show no break.
+    pub(crate) segments: Vec<&'a Object>,
+    /// Whether there is more behind a break.
+    pub(crate) broken: bool,
+}
+
+impl Chain<'_> {
+    /// The point that it reaches.
+    pub(crate) fn point(&self) -> Point {
+        self.segments.last().unwrap_or(&self.snapshot).point()
+    }
+
+    /// All of its objects, in order.
+    pub(crate) fn objects(&self) -> impl Iterator<Item = &Object> {
+        std::iter::once(self.snapshot).chain(self.segments.iter().copied())
+    }
+}
+
+/// The objects that restore the newest point, or the last one at or before a moment: the newest snapshot until then of any
+/// generation, and the segments behind it.
+pub(crate) fn chain(objects: &[Object], until: Option<Moment>) -> Option<Chain<'_>> {
+    let in_time = |object: &&Object| until.is_none_or(|moment| object.modified <= moment);
+    let snapshots = objects.iter().filter(|object| object.place.offset.is_none());
+    let snapshot = snapshots.filter(in_time).max_by_key(|object| (object.modified, object.place))?;
+    let of_generation = |object: &&Object| {
+        object.place.generation == snapshot.place.generation && object.place.index >= snapshot.place.index
+    };
+    let mut rest: Vec<&Object> = objects.iter().filter(|object| object.place.offset.is_some()).collect();
+    rest.retain(|object| of_generation(object) && in_time(object));
+    rest.sort_by_key(|object| object.place);
+    let mut at = (snapshot.place.index, None);
+    let mut whole = 0;
+    while let Some(next) = rest.get(whole).map(|object| object.place).filter(|next| follows(at, *next)) {
+        at = (next.index, next.offset);
+        whole += 1;
+    }
+    let broken = whole < rest.len();
+    rest.truncate(whole);
+    Some(Chain { snapshot, segments: rest, broken })
+}
+
+/// Whether a segment can be the next one behind a place in a WAL; `None` there is the WAL's very beginning.
+fn follows((index, offset): (u32, Option<u64>), next: Place) -> bool {
+    match next.offset {
+        Some(0) if next.index == index => offset.is_none(),
+        Some(0) => Some(next.index) == index.checked_add(1) && offset.is_some(),
+        Some(behind) => next.index == index && offset.is_some_and(|offset| behind > offset),
+        None => false,
+    }
+}
+
+/// A stretch for each snapshot: as far as its chain goes.
+pub(crate) fn spans(objects: &[Object]) -> Vec<Span> {
+    let mut generations: Vec<u64> = objects.iter().map(|object| object.place.generation).collect();
+    generations.sort_unstable();
+    generations.dedup();
+    let mut spans: Vec<Span> = Vec::new();
+    for generation in generations {
+        let own: Vec<Object> = objects.iter().filter(|object| object.place.generation == generation).cloned().collect();
+        let mut oldest: Vec<&Object> = own.iter().filter(|object| object.place.offset.is_none()).collect();
+        oldest.sort_by_key(|object| object.place);
+        let Some(first) = oldest.first() else { continue };
+        let Some(newest) = chain(&own, None) else { continue };
+        let to = newest.point();
+        let between = |object: &&Object| object.place >= first.place && object.modified <= to.moment;
+        let points = u64::try_from(own.iter().filter(between).count()).unwrap_or(u64::MAX);
+        spans.push(Span { from: first.point(), to, points });
+    }
+    spans.sort_by_key(|span| span.from.moment);
+    spans
+}
+
+/// What they cost.
+pub(crate) fn level(objects: &[Object]) -> LevelSummary {
+    let bytes = objects.iter().map(|object| object.bytes).fold(0, u64::saturating_add);
+    LevelSummary { level: "generations".to_owned(), objects: objects.len() as u64, bytes }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(generation: u64, index: u32, offset: Option<u64>, at: i64) -> Object {
+        let name = match offset {
+            Some(offset) => format!("{GENERATIONS}{generation:016x}/wal/{index:08x}_{offset:08x}.wal.lz4"),
+            None => format!("{GENERATIONS}{generation:016x}/snapshots/{index:08x}.snapshot.lz4"),
+        };
+        let place = parse_key(&name).expect("a key");
+        assert_eq!(place, Place { generation, index, offset });
+        Object { key: ObjectKey::new(name).expect("a key"), place, bytes: 1, modified: Moment::from_millis(at) }
+    }
+
+    #[test]
+    fn foreign_keys_are_ignored() {
+        for key in [
+            "generations/5e21ff9be28275d2/snapshots/00000001.snapshot.lz4.tmp",
+            "generations/5e21ff9be28275d2/snapshots/0000001.snapshot.lz4",
+            "generations/5e21ff9be28275d2/snapshots/ffffffff.snapshot.lz4",
+            "generations/5E21FF9BE28275D2/snapshots/00000001.snapshot.lz4",
+            "generations/5e21ff9be28275d2/wal/00000001.wal.lz4",
+            "generations/5e21ff9be28275d2/wal/00000001_0.wal.lz4",
+            "generations/5e21ff9be28275d2/wal/x/00000001_00000000.wal.lz4",
+            "ltx/0/0000000000000001-0000000000000001.ltx",
+            "generations/",
+        ] {
+            assert_eq!(parse_key(key), None, "{key}");
+        }
+    }
+
+    #[test]
+    fn which_objects_restore_a_moment() {
+        let objects = [
+            object(7, 1, None, 10),
+            object(7, 1, Some(0), 11),
+            object(7, 1, Some(0x238), 12),
+            object(7, 2, Some(0), 13),
+            object(7, 3, None, 14),
+            object(7, 3, Some(0), 15),
+            object(9, 1, None, 20),
+            object(9, 1, Some(0), 21),
+            object(9, 3, Some(0), 23),
+        ];
+        let reached = |until: Option<i64>| {
+            let found = chain(&objects, until.map(Moment::from_millis))?;
+            Some((found.point().moment.as_millis(), found.segments.len(), found.broken))
+        };
+        assert_eq!(reached(Some(9)), None);
+        assert_eq!(reached(Some(10)), Some((10, 0, false)));
+        assert_eq!(reached(Some(12)), Some((12, 2, false)));
+        assert_eq!(reached(Some(13)), Some((13, 3, false)));
+        assert_eq!(reached(Some(16)), Some((15, 1, false)));
+        assert_eq!(reached(Some(22)), Some((21, 1, false)));
+        assert_eq!(reached(None), Some((21, 1, true)));
+        let spans: Vec<_> = spans(&objects)
+            .iter()
+            .map(|span| (span.from.moment.as_millis(), span.to.moment.as_millis(), span.points))
+            .collect();
+        assert_eq!(spans, [(10, 15, 6), (20, 21, 2)]);
+    }
+}
