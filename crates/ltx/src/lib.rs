@@ -12,6 +12,7 @@
 //! * many files into one: [`Merge`], [`merge_all`]
 //! * single pages: [`Index`] and [`decode_frame`]
 //! * names and numbers: [`FileName`], [`Txid`], [`PageNo`], [`PageSize`], [`Checksum`], [`Position`], [`Timestamp`]
+//! * SQLite's write-ahead log, from which such files are made: [`wal`]
 //! * whole files by their paths, on several threads: `file`, with the feature of that name
 
 mod batch;
@@ -36,6 +37,7 @@ mod split;
 mod text;
 mod types;
 mod varint;
+pub mod wal;
 
 pub use batch::{Batch, Batcher, compress_batch};
 pub use checksum::{Checksum, Crc64, Rolling, crc64, page_checksum};

@@ -168,7 +168,7 @@ pub(crate) fn judge(captured: &Captured, now: &Observed) -> Verdict {
     let Some(header) = now.header else {
         return if captured.held || untouched { Verdict::Idle } else { Verdict::Base(Break::WalGone) };
     };
-    if header.page_size != now.page_size {
+    if header.page_size.get() != now.page_size {
         return Verdict::Base(Break::PageSize);
     }
     let from_start = Verdict::Continue { offset: HEADER_SIZE, chain: header.chain };
@@ -214,6 +214,8 @@ fn restarted_once_behind(wal: &WalPosition, header: &WalHeader, now: &Observed) 
 
 #[cfg(test)]
 mod tests {
+    use seawall_ltx::PageSize;
+
     use super::*;
     use crate::wal::WordOrder;
 
@@ -227,7 +229,12 @@ mod tests {
     }
 
     fn header(salt: u32) -> WalHeader {
-        WalHeader { order: WordOrder::Little, page_size: 4096, salts: Salts(salt, 99), chain: Chain(salt, 1) }
+        WalHeader {
+            order: WordOrder::Little,
+            page_size: PageSize::new(4096).expect("a page size"),
+            salts: Salts(salt, 99),
+            chain: Chain(salt, 1),
+        }
     }
 
     fn at(offset: u64, chain: Option<Chain>) -> Option<WalPosition> {

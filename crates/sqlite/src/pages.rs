@@ -59,15 +59,15 @@ impl PageSet {
 
     /// The pages in ascending order, without the lock page.
     pub(crate) fn places(&self) -> impl Iterator<Item = Place> {
-        let split = self.versions.partition_point(|version| version.page < self.all_from);
+        let split = self.versions.partition_point(|version| version.page.0 < self.all_from);
         let (before, behind) = self.versions.split_at(split);
         let lock_page = self.page_size.lock_page().0;
         let mut behind = behind.iter().peekable();
         let tail = (self.all_from..=self.commit).map(move |page| {
-            let version = behind.next_if(|version| version.page == page);
+            let version = behind.next_if(|version| version.page.0 == page);
             Place { page, frame: version.map(|version| version.frame) }
         });
-        let before = before.iter().map(|version| Place { page: version.page, frame: Some(version.frame) });
+        let before = before.iter().map(|version| Place { page: version.page.0, frame: Some(version.frame) });
         before.chain(tail).filter(move |place| place.page != lock_page)
     }
 
@@ -120,7 +120,7 @@ mod tests {
     }
 
     fn version(page: u32, frame: u32) -> PageVersion {
-        PageVersion { page, frame }
+        PageVersion { page: PageNo(page), frame }
     }
 
     fn places(set: &PageSet) -> Vec<(u32, Option<u32>)> {

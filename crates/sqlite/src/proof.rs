@@ -35,7 +35,7 @@ pub(crate) fn chain_by_pages(
         .newest()
         .into_iter()
         .filter(|version| u64::from(version.frame) >= first_frame)
-        .map(|version| (version.page, version.frame))
+        .map(|version| (version.page.0, version.frame))
         .collect();
     if expected.is_empty() {
         return Ok(None);

@@ -201,7 +201,7 @@ impl Source {
         let header = self.wal_header()?;
         let (mut frame, mut next) = (None, Next::Cut);
         if let Some(wal) = captured {
-            let (size, length) = (frame_size(self.page_size.get()), self.wal_size()?);
+            let (size, length) = (frame_size(self.page_size), self.wal_size()?);
             if wal.offset >= HEADER_SIZE + size && wal.offset <= length {
                 frame = self.frame_header(wal.offset - size)?;
             }
@@ -280,7 +280,7 @@ impl Source {
     /// Whether the wal-index counts at least the frames up to `offset` of the generation with these salts as
     /// committed. `None` when it can't be told now.
     pub(crate) fn is_published(&self, salts: Salts, offset: u64) -> Result<Option<bool>, Error> {
-        let end = |index: IndexHeader| HEADER_SIZE + u64::from(index.frames) * frame_size(self.page_size.get());
+        let end = |index: IndexHeader| HEADER_SIZE + u64::from(index.frames) * frame_size(self.page_size);
         Ok(self.published()?.filter(|index| index.salts == salts).map(|index| end(index) >= offset))
     }
 
@@ -422,7 +422,7 @@ impl PageReader {
         let Some(file) = &self.wal else {
             return Err(Error::Vanished { path: self.wal_path.clone() });
         };
-        let offset = HEADER_SIZE + u64::from(frame) * frame_size(self.page_size.get()) + FRAME_HEADER_SIZE as u64;
+        let offset = HEADER_SIZE + u64::from(frame) * frame_size(self.page_size) + FRAME_HEADER_SIZE as u64;
         file.read_exact_at(page, offset).map_err(Error::io(&self.wal_path))
     }
 
