@@ -89,10 +89,35 @@ impl Head {
     }
 }
 
-/// Pages in pieces of about `bytes` bytes: the first page of each and how many there are.
-pub(super) fn pieces(page_size: PageSize, pages: u32, bytes: usize) -> impl Iterator<Item = (PageNo, u32)> + Send {
-    let step = u32::try_from(bytes / page_size.bytes()).unwrap_or(1).max(1);
-    (0..pages).step_by(step as usize).map(move |at| (PageNo(at + 1), step.min(pages - at)))
+/// The pages of a database in pieces of about as many bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pieces {
+    pages: u32,
+    /// Pages in a piece.
+    step: u32,
+}
+
+impl Pieces {
+    /// `pages` pages in pieces of about `bytes` bytes, at least a page each.
+    pub(super) fn new(page_size: PageSize, pages: u32, bytes: usize) -> Pieces {
+        Pieces { pages, step: u32::try_from(bytes / page_size.bytes()).unwrap_or(1).max(1) }
+    }
+
+    /// How many pieces there are.
+    pub(super) fn count(self) -> u32 {
+        self.pages.div_ceil(self.step)
+    }
+
+    /// The first page of a piece, and how many there are in it. Pieces are counted from 0.
+    pub(super) fn piece(self, number: u32) -> (PageNo, u32) {
+        let before = number.saturating_mul(self.step).min(self.pages);
+        (PageNo(before.saturating_add(1)), self.step.min(self.pages - before))
+    }
+
+    /// All of them, in order.
+    pub(super) fn iter(self) -> impl Iterator<Item = (PageNo, u32)> + Send {
+        (0..self.count()).map(move |number| self.piece(number))
+    }
 }
 
 /// Reads until `buffer` is full or the file ends; how much there was.

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use crate::file::checksum::read;
-use crate::file::database::{Database, PIECE, pieces, sidecar};
+use crate::file::database::{Database, PIECE, Pieces, sidecar};
 use crate::file::error::{FileError, Result};
 use crate::file::flush::{self, Flusher};
 use crate::file::replace::{Replacement, check_distinct};
@@ -102,7 +102,7 @@ fn write(
     let mut encoder = Encoder::new(header, &mut start).map_err(format())?;
     put(&start, 0)?;
     let (used, mut sum) = (Mutex::new(Vec::<Batch>::new()), Rolling::new());
-    let mut pieces = pieces(size, header.commit, PIECE);
+    let mut pieces = Pieces::new(size, header.commit, PIECE).iter();
     ordered::run(
         work.jobs,
         || Ok(pieces.next()),

@@ -32,6 +32,7 @@ mod journal;
 mod ordered;
 mod replace;
 mod sequential;
+mod share;
 mod touched;
 mod verify;
 mod wal;
