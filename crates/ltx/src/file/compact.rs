@@ -2,8 +2,10 @@
 //!
 //! Every input is verified to its end first. Then the indexes are merged, read piece by piece: which page comes from
 //! where. The frames are copied as they are; their pages are decompressed for the checksums alone. Memory: a piece of
-//! each index, and the index of the new file at typically 3 bytes a page.
+//! each index, and the index of the new file at typically 3 bytes a page. A file of an older generation is written anew
+//! beside the output first.
 
+use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -12,16 +14,16 @@ use crate::file::error::{FileError, Result};
 use crate::file::flush::{self, Flusher};
 use crate::file::index::{Entries, LtxFile};
 use crate::file::replace::{Replacement, check_distinct};
-use crate::file::verify::{Verified, read};
-use crate::file::{Work, ordered, verify};
+use crate::file::verify::Verified;
+use crate::file::{Work, modern, ordered, tail, verify};
 use crate::{
-    Batch, Batcher, Checksum, Encoder, Error, Header, IndexEntry, Merge, MergeError, PageNo, PageSize, Source, Summary,
+    Batch, Batcher, Checksum, Encoder, Error, Header, IndexEntry, Merge, MergeError, PageNo, PageSize, Source,
 };
 
 /// Pages that become one piece of work, in bytes.
 const PIECE: usize = super::database::PIECE;
 
-/// Merges files of the current generation, in their order. The merged file replaces what is at `output` once it is
+/// Merges files of any generation, in their order; what comes out is of the current one. The merged file replaces what is at `output` once it is
 /// whole and durable.
 ///
 /// # Errors
@@ -32,7 +34,7 @@ pub fn compact(files: &[PathBuf], output: &Path, work: Work<'_>) -> Result<Verif
     check_distinct(output, files.iter().map(PathBuf::as_path))?;
     let mut inputs = Vec::with_capacity(files.len());
     for path in files {
-        inputs.push(open(path, work)?);
+        inputs.push(open(path, output, work)?);
     }
     let headers: Vec<Header> = inputs.iter().map(|input| input.header).collect();
     let blame = |error| blame(files, output, error, &headers);
@@ -45,18 +47,12 @@ pub fn compact(files: &[PathBuf], output: &Path, work: Work<'_>) -> Result<Verif
 }
 
 /// Opens and verifies an input.
-fn open(path: &Path, work: Work<'_>) -> Result<LtxFile> {
+fn open(path: &Path, output: &Path, work: Work<'_>) -> Result<LtxFile> {
     let quiet = Work { progress: &|_| (), ..work };
-    let opened = LtxFile::open(path).and_then(|ltx| read(&ltx, quiet, false, |_| Ok(())).map(|_| ltx));
-    match opened {
-        // Read once more, to tell the first defect, or the generation.
-        Err(error @ FileError::Format { .. }) => match verify::verify(path, quiet) {
-            Ok(Verified { generation: Some(generation), .. }) => {
-                Err(FileError::format(path)(Error::Generation(generation)))
-            }
-            other => Err(other.err().unwrap_or(error)),
-        },
-        done => done,
+    let file = File::open(path).map_err(FileError::io(path))?;
+    match verify::verify_file(&file, path, quiet)?.generation {
+        None => LtxFile::of(file, path),
+        Some(_) => modern::rewrite(&file, path, output),
     }
 }
 
@@ -118,19 +114,9 @@ fn write(inputs: &[LtxFile], merge: Merge, made: &Replacement, flusher: &Flusher
             Ok(())
         },
     )?;
-    let (mut at, pages) = (encoder.len(), encoder.pages());
     let last = inputs.last().map_or(Checksum::NONE, |input| input.trailer.post_apply);
-    let mut tail = encoder.close(if header.no_checksum { Checksum::NONE } else { last }).map_err(format())?;
-    let mut piece = Vec::new();
-    loop {
-        piece.clear();
-        let trailer = tail.write(&mut piece);
-        put(&piece, at)?;
-        at += piece.len() as u64;
-        if let Some(trailer) = trailer {
-            return Ok(Verified { summary: Summary { header, trailer, pages }, len: at, generation: None });
-        }
-    }
+    let post_apply = if header.no_checksum { Checksum::NONE } else { last };
+    tail::write(header, encoder, post_apply, &made.file, made.partial())
 }
 
 /// Reads frames, neighbours at once, and puts them into a batch.

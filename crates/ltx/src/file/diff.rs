@@ -12,8 +12,8 @@ use crate::file::database::{Database, PIECE, read_up_to};
 use crate::file::error::{FileError, Result};
 use crate::file::index::{Entries, LtxFile};
 use crate::file::wal::Wal;
-use crate::file::{Work, verify};
-use crate::{Error, IndexEntry, PageNo, PageSize};
+use crate::file::{Work, modern, verify};
+use crate::{IndexEntry, PageNo, PageSize};
 
 /// How a page differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,8 +26,8 @@ pub enum Difference {
     Content,
 }
 
-/// Compares two of them, each an LTX file of the current generation or a database (with its WAL). `visit` gets the
-/// pages that differ, in order. LTX files are verified first.
+/// Compares two of them, each an LTX file or a database (with its WAL). `visit` gets the pages that differ, in order. LTX
+/// files are verified first; one of an older generation is then written anew, without a name, in the temporary folder.
 ///
 /// # Errors
 ///
@@ -77,10 +77,11 @@ impl Side {
         if got < 4 || magic != *b"LTX1" {
             return Ok(Side::Database(Database::of(file, path)?, Wal::of(path)?));
         }
-        if let Some(generation) = verify::verify_file(&file, path, work)?.generation {
-            return Err(FileError::format(path)(Error::Generation(generation)));
-        }
-        LtxFile::of(file, path).map(Side::Ltx)
+        let opened = match verify::verify_file(&file, path, work)?.generation {
+            None => LtxFile::of(file, path),
+            Some(_) => modern::rewrite(&file, path, &std::env::temp_dir().join("seawall-ltx")),
+        };
+        opened.map(Side::Ltx)
     }
 
     fn page_size(&self) -> Option<PageSize> {

@@ -15,8 +15,8 @@ use crate::file::flush::{self, Flusher};
 use crate::file::replace::{Replacement, check_distinct};
 use crate::file::verify::Verified;
 use crate::file::wal::Wal;
-use crate::file::{Work, ordered};
-use crate::{Batch, Batcher, Checksum, Encoder, Header, PageNo, Rolling, Summary, Txid};
+use crate::file::{Work, ordered, tail};
+use crate::{Batch, Batcher, Checksum, Encoder, Header, PageNo, Rolling, Txid};
 
 /// What the header of the file says.
 #[derive(Clone, Copy, Debug)]
@@ -128,17 +128,6 @@ fn write(
             Ok(())
         },
     )?;
-    let (mut at, pages) = (encoder.len(), encoder.pages());
     let post_apply = if header.no_checksum { Checksum::NONE } else { sum.checksum() };
-    let mut tail = encoder.close(post_apply).map_err(format())?;
-    let mut piece = Vec::new();
-    loop {
-        piece.clear();
-        let trailer = tail.write(&mut piece);
-        put(&piece, at)?;
-        at += piece.len() as u64;
-        if let Some(trailer) = trailer {
-            return Ok(Verified { summary: Summary { header, trailer, pages }, len: at, generation: None });
-        }
-    }
+    tail::write(header, encoder, post_apply, &made.file, made.partial())
 }

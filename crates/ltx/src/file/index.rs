@@ -33,11 +33,7 @@ pub(super) struct LtxFile {
 }
 
 impl LtxFile {
-    /// Opens a file and reads its ends.
-    pub(super) fn open(path: &Path) -> Result<LtxFile> {
-        LtxFile::of(File::open(path).map_err(FileError::io(path))?, path)
-    }
-
+    /// Reads the ends of an open file. `path` is its name in errors.
     pub(super) fn of(file: File, path: &Path) -> Result<LtxFile> {
         let (io, format) = (|| FileError::io(path), || FileError::format(path));
         let len = file.metadata().map_err(io())?.len();

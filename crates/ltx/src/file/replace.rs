@@ -31,15 +31,7 @@ impl Replacement {
             Err(error) if error.kind() == ErrorKind::NotFound => (path.to_owned(), 0o600),
             Err(error) => return Err(FileError::io(path)(error)),
         };
-        let mut attempt = 0;
-        let (partial, file) = loop {
-            let partial = sidecar(&path, &format!(".{}-{attempt}.tmp", std::process::id()));
-            match OpenOptions::new().read(true).write(true).create_new(true).mode(mode).open(&partial) {
-                Ok(file) => break (partial, file),
-                Err(error) if error.kind() == ErrorKind::AlreadyExists && attempt < 100 => attempt += 1,
-                Err(error) => return Err(FileError::io(&partial)(error)),
-            }
-        };
+        let (partial, file) = create_beside(&path, mode)?;
         let made = Replacement { path, partial, file, done: false };
         // Not narrowed by the umask: the file before had these.
         made.file.set_permissions(fs::Permissions::from_mode(mode)).map_err(FileError::io(&made.partial))?;
@@ -67,6 +59,26 @@ impl Drop for Replacement {
             let _ = fs::remove_file(&self.partial);
         }
     }
+}
+
+/// A new file beside `path`, under a name that says for whom.
+fn create_beside(path: &Path, mode: u32) -> Result<(PathBuf, File)> {
+    let mut attempt = 0;
+    loop {
+        let partial = sidecar(path, &format!(".{}-{attempt}.tmp", std::process::id()));
+        match OpenOptions::new().read(true).write(true).create_new(true).mode(mode).open(&partial) {
+            Ok(file) => return Ok((partial, file)),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists && attempt < 100 => attempt += 1,
+            Err(error) => return Err(FileError::io(&partial)(error)),
+        }
+    }
+}
+
+/// A file beside `path` that has no name: it is gone once it is closed.
+pub(super) fn nameless(path: &Path) -> Result<File> {
+    let (partial, file) = create_beside(path, 0o600)?;
+    fs::remove_file(&partial).map_err(FileError::io(&partial))?;
+    Ok(file)
 }
 
 /// Makes the names in the folder of `path` durable.

@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use seawall_ltx::file::{FileError, Work, decode, describe, read_pages, verify};
+use seawall_ltx::file::{FileError, Work, compact, decode, describe, diff, read_pages, verify};
 use seawall_ltx::{Generation, Summary, decode_any};
 use tempfile::TempDir;
 
@@ -95,4 +95,64 @@ fn what_is_not_there_is_an_error_of_the_file_system() {
     let error = verify(&golden_path("not-there.ltx"), jobs(1)).unwrap_err();
     assert!(matches!(error, FileError::Io { .. }), "{error}");
     assert!(error.to_string().contains("not-there.ltx"));
+}
+
+/// Every file of an older generation, with its generation.
+fn older_files() -> Vec<PathBuf> {
+    let manifest = golden_json("manifest.json");
+    let files = manifest["files"].as_array().unwrap().iter();
+    let older = files.filter(|facts| ["v1", "v1lz4", "v2"].contains(&text(facts, "format")));
+    older.map(|facts| golden_path(text(facts, "file"))).collect()
+}
+
+fn pages(path: &std::path::Path) -> (Summary, Vec<(u32, Vec<u8>)>) {
+    let mut pages = Vec::new();
+    let keep = |page: seawall_ltx::PageNo, data: &[u8]| {
+        pages.push((page.0, data.to_vec()));
+        Ok(())
+    };
+    let found = read_pages(path, |_, _| Ok(()), keep).unwrap_or_else(|error| panic!("{error}"));
+    (found.summary, pages)
+}
+
+#[test]
+fn files_of_older_generations_are_compacted_and_compared() {
+    let folder = TempDir::new().unwrap();
+    let (new, database) = (folder.path().join("new.ltx"), folder.path().join("a.db"));
+    let files = older_files();
+    assert!(files.len() >= 14);
+    for path in files {
+        let made = compact(std::slice::from_ref(&path), &new, jobs(2)).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!((made.generation, verify(&new, jobs(2)).unwrap()), (None, made));
+        let ((old, before), (rewritten, after)) = (pages(&path), pages(&new));
+        assert!(before == after, "{}", path.display());
+        assert_eq!(rewritten.trailer.post_apply, old.trailer.post_apply);
+        assert_eq!(rewritten.header.pre_apply, old.header.pre_apply);
+        let unequal = |page, how| panic!("{}: {page} {how:?}", path.display());
+        diff(&path, &new, jobs(2), unequal).unwrap();
+        if old.header.is_snapshot() {
+            decode(&path, &database, jobs(2)).unwrap();
+            diff(&database, &path, jobs(2), unequal).unwrap();
+        }
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2, "nothing else is left");
+}
+
+#[test]
+fn generations_mix_in_one_compaction() {
+    let folder = TempDir::new().unwrap();
+    let new = folder.path().join("new.ltx");
+    for snapshot in ["legacy/v1-lz4-nochk-512.ltx", "legacy/v3-frame-nochk-512.ltx"] {
+        for increment in
+            ["legacy/v1-raw-inc-512.ltx", "legacy/v2-frame-inc-512.ltx", "legacy/v3-frame-inc-nochk-512.ltx"]
+        {
+            let files = [golden_path(snapshot), golden_path(increment)];
+            compact(&files, &new, jobs(2)).unwrap_or_else(|error| panic!("{error}"));
+            let (_, mut expected) = pages(&files[0]);
+            for (number, data) in pages(&files[1]).1 {
+                expected[number as usize - 1].1 = data;
+            }
+            assert!(pages(&new).1 == expected, "{snapshot} and {increment}");
+        }
+    }
 }

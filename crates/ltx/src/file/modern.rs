@@ -1,0 +1,48 @@
+//! A file of an older generation, written anew in the current form: what has no index, or frames that can't be copied,
+//! is read like any other afterwards.
+//!
+//! The new file has no name: it goes when it is closed, and with the process whatever happens. It takes as much room as
+//! the current form of the old one.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use crate::file::database::PIECE;
+use crate::file::error::{FileError, Result};
+use crate::file::index::LtxFile;
+use crate::file::{replace, sequential, tail};
+use crate::{Batch, Batcher, Encoder};
+
+/// Rewrites a file, which is verified on the way, into a file without a name beside `near`. Errors name the old one.
+pub(super) fn rewrite(file: &File, path: &Path, near: &Path) -> Result<LtxFile> {
+    let header = sequential::header(file, path)?;
+    let scratch = replace::nameless(near)?;
+    let format = || FileError::format(path);
+    let put = |bytes: &[u8], at| scratch.write_all_at(bytes, at).map_err(FileError::io(near));
+    let mut start = Vec::new();
+    let mut encoder = Encoder::new(header, &mut start).map_err(format())?;
+    put(&start, 0)?;
+    let most = (PIECE / header.page_size.bytes()).max(1);
+    let (mut batcher, mut used, mut count) = (Batcher::new(header.page_size), None, 0);
+    let mut append = |batch: Batch| {
+        let at = encoder.len();
+        encoder.count(&batch).map_err(format())?;
+        put(batch.frames(), at)?;
+        Ok(batch)
+    };
+    let read = sequential::read(file, path, |page, data| {
+        batcher.push(page, data).map_err(format())?;
+        count += 1;
+        if count == most {
+            count = 0;
+            used = Some(append(batcher.take(used.take()))?);
+        }
+        Ok(())
+    })?;
+    if count > 0 {
+        append(batcher.take(used))?;
+    }
+    tail::write(header, encoder, read.summary.trailer.post_apply, &scratch, near)?;
+    LtxFile::of(scratch, path)
+}

@@ -1,0 +1,31 @@
+//! The end of a file that is written by positions: end marker, index and trailer, in pieces.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use crate::file::error::{FileError, Result};
+use crate::file::verify::Verified;
+use crate::{Checksum, Encoder, Header, Summary};
+
+/// Writes the end behind the frames that `encoder` has counted, and says what the file holds.
+pub(super) fn write(
+    header: Header,
+    encoder: Encoder,
+    post_apply: Checksum,
+    file: &File,
+    path: &Path,
+) -> Result<Verified> {
+    let (mut at, pages) = (encoder.len(), encoder.pages());
+    let mut tail = encoder.close(post_apply).map_err(FileError::format(path))?;
+    let mut piece = Vec::new();
+    loop {
+        piece.clear();
+        let trailer = tail.write(&mut piece);
+        file.write_all_at(&piece, at).map_err(FileError::io(path))?;
+        at += piece.len() as u64;
+        if let Some(trailer) = trailer {
+            return Ok(Verified { summary: Summary { header, trailer, pages }, len: at, generation: None });
+        }
+    }
+}
