@@ -143,3 +143,41 @@ fn a_failed_restore_with_force_leaves_what_was_there() {
     stand.seawall(&["restore", &url, "-o", &file, "--force"]).ok();
     assert_eq!(model::check(&target, stand.seed), committed);
 }
+
+/// A forged object: every checksum of it is right, and it says something else than what was written.
+#[test]
+fn a_sound_object_that_is_not_what_was_written() {
+    forge(Stand::folder(Random::from_env().seed()));
+}
+
+#[test]
+fn a_sound_object_that_is_not_what_was_written_in_s3() {
+    forge(Stand::bucket(Random::from_env().seed()));
+}
+
+fn forge(stand: Stand) {
+    let mut app = stand.app();
+    app.commit(50);
+    stand.replicate_once();
+    let url = stand.place.url();
+    let strong = stand.seawall(&["verify", "--strong", &url]).ok();
+    assert!(strong.stdout.contains("2 objects compared"), "{strong}");
+    // The same pages under another header.
+    let (path, forged) = (stand.place.object(9, 1, 1), stand.path("forged.ltx"));
+    stand.seawall(&["ltx", "compact", "-o", forged.to_str().unwrap(), path.to_str().unwrap()]).ok();
+    let (written, forged) = (fs::read(&path).unwrap(), fs::read(&forged).unwrap());
+    assert_ne!(written, forged);
+    // In place, so that what stands beside it stays.
+    fs::write(&path, &forged).unwrap();
+    stand.seawall(&["verify", &url]).ok();
+    let found = stand.seawall(&["verify", "--strong", "--json", &url]).exits(1).json();
+    assert_eq!(found["findings"].as_array().unwrap().len(), 1, "{found}");
+    let finding = &found["findings"][0];
+    assert_eq!(finding["code"], "sqlite.digest", "{found}");
+    assert!(finding["object"].as_str().unwrap().ends_with(&file_name(1, 1)), "{found}");
+    // A copy that left behind what stood beside the object is sound, and can't be compared.
+    fs::remove_file(&path).unwrap();
+    fs::write(&path, &written).unwrap();
+    let output = stand.seawall(&["verify", "--strong", &url]).exits(3);
+    assert!(output.stdout.contains("none was kept"), "{output}");
+}

@@ -9,7 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use seawall_core::{
     Clock as _, Description, Engine, Failure, Figures, Kind, LastError, Maintained, Phase, Point, Progress,
-    RestoreRequest, Restored, Shutdown, Status, SystemClock, Timeline, Verification, When,
+    RestoreRequest, Restored, Shutdown, Status, StrongVerification, SystemClock, Timeline, Verification, When,
 };
 use tokio::sync::OnceCell;
 
@@ -134,6 +134,10 @@ impl<O: Open> Engine for Late<O> {
 
     async fn verify(&self, progress: Arc<dyn Progress>) -> Result<Verification, Failure> {
         self.engine().await?.verify(progress).await
+    }
+
+    async fn verify_strong(&self, progress: Arc<dyn Progress>) -> Result<StrongVerification, Failure> {
+        self.engine().await?.verify_strong(progress).await
     }
 }
 

@@ -159,6 +159,18 @@ pub struct Maintained {
     pub removed: Vec<RemovedObject>,
 }
 
+/// What reading everything back and comparing digests showed. An object whose bytes are others is a finding.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct StrongVerification {
+    /// As without digests.
+    #[serde(flatten)]
+    pub verification: Verification,
+    /// Objects whose bytes were compared with a digest.
+    pub compared: u64,
+    /// Objects beside which none was kept: what they are is known by their checksums alone.
+    pub without_digest: Vec<String>,
+}
+
 /// One protected database, or one vault prefix to restore from.
 ///
 /// Implemented once by each engine. Every method bounds its waits (I7), and dropping its future at any await
@@ -227,4 +239,12 @@ pub trait Engine: Send + Sync {
 
     /// Reads everything back and checks every checksum and the chain.
     async fn verify(&self, progress: Arc<dyn Progress>) -> Result<Verification, Failure>;
+
+    /// As [`Engine::verify`], and compares the bytes of each object with the digest that was kept beside it when it was
+    /// written.
+    async fn verify_strong(&self, progress: Arc<dyn Progress>) -> Result<StrongVerification, Failure> {
+        drop(progress);
+        let cause = "this engine keeps no digests of its objects";
+        Err(Failure::new(Kind::Refused, "agent.no-digests", self.describe().name, cause, "verify without --strong"))
+    }
 }

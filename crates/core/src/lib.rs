@@ -19,7 +19,7 @@ mod status;
 pub use activity::{Activity, Figures, LEVELS, Requests, Tally, Work};
 pub use engine::{
     Description, Engine, Finding, FollowRequest, Followed, IntegrityCheck, MadeObject, Maintained, PlannedObject,
-    RemovedObject, RestoreRequest, Restored, Verification,
+    RemovedObject, RestoreRequest, Restored, StrongVerification, Verification,
 };
 pub use failure::{Failure, Kind};
 pub use moment::{Clock, Moment, ParseMomentError, SystemClock, When, parse_duration};

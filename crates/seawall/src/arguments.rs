@@ -232,8 +232,12 @@ pub(crate) struct SourceArguments {
 
 /// `seawall verify`
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  seawall verify ./vault\n  seawall verify s3://bucket/app --json")]
+#[command(after_help = "Examples:\n  seawall verify ./vault\n  seawall verify --strong ./vault\n  \
+    seawall verify s3://bucket/app --json")]
 pub(crate) struct VerifyArguments {
+    /// Compare the bytes of each object with the BLAKE3 that was kept beside it, too; exit code 3 if some have none
+    #[arg(long)]
+    pub(crate) strong: bool,
     /// A vault (folder or URL), or the name or path of a database in the configuration
     #[arg(value_name = "VAULT|NAME|PATH")]
     pub(crate) source: String,

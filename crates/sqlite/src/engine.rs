@@ -7,7 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use seawall_core::{
     Activity, Description, Engine, Failure, Figures, FollowRequest, Followed, Kind, LastError, Maintained, Moment, Phase,
-    Point, Progress, Requests, RestoreRequest, Restored, Shutdown, Status, Timeline, Verification, When,
+    Point, Progress, Requests, RestoreRequest, Restored, Shutdown, Status, StrongVerification, Timeline, Verification,
+    When,
 };
 use seawall_vault::Vault;
 use tokio::sync::{Notify, oneshot};
@@ -17,13 +18,14 @@ use crate::error::Error;
 use crate::identity::Lineage;
 use crate::lock::{self, Locks};
 use crate::maintain::Maintenance;
+use crate::prove::{self, Strength};
 use crate::seal;
 use crate::session::{Patience, Session};
 use crate::ship::blocking;
 use crate::source::{KeptFiles, resolved};
 use crate::state::{Facts, Position, Record};
 use crate::watch::{Glance, Subscription};
-use crate::{Admission, Options, World, follow, marks, prove, read_state, restore, target, timeline};
+use crate::{Admission, Options, World, follow, marks, read_state, restore, target, timeline};
 
 /// How long to let a burst of writes settle before looking: a commit is several writes.
 const SETTLE: Duration = Duration::from_millis(2);
@@ -525,10 +527,20 @@ impl Engine for Sqlite {
     }
 
     async fn verify(&self, progress: Arc<dyn Progress>) -> Result<Verification, Failure> {
+        Ok(self.prove(progress, Strength::Format).await?.verification)
+    }
+
+    async fn verify_strong(&self, progress: Arc<dyn Progress>) -> Result<StrongVerification, Failure> {
+        self.prove(progress, Strength::Digests).await
+    }
+}
+
+impl Sqlite {
+    async fn prove(&self, progress: Arc<dyn Progress>, strength: Strength) -> Result<StrongVerification, Failure> {
         let started = Instant::now();
-        let verified = prove::verify(&self.vault, self.now(), progress, self.options.jobs).await;
+        let verified = prove::verify(&self.vault, self.now(), progress, self.options.jobs, strength).await;
         let verified = verified.inspect_err(|_| self.activity.verifications.failed())?;
-        self.activity.verifications.done(verified.bytes, started.elapsed());
+        self.activity.verifications.done(verified.verification.bytes, started.elapsed());
         Ok(verified)
     }
 }

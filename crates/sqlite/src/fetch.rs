@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use bytes::{Buf, Bytes};
 use futures::stream::{self, BoxStream, StreamExt};
 use seawall_ltx::{DecodedBatch, Header, RawBatch, Splitter, Summary, Txid};
-use seawall_vault::Vault;
+use seawall_vault::{Digest, Digester, Vault};
 use tokio::task::JoinHandle;
 
 use crate::error::Error;
@@ -80,6 +80,8 @@ pub(crate) struct Reading {
     ended: bool,
     named: bool,
     splitter: Splitter,
+    /// Of the bytes so far, where somebody asks for it.
+    digester: Option<Digester>,
     decoding: VecDeque<JoinHandle<seawall_ltx::Result<(RawBatch, DecodedBatch)>>>,
 }
 
@@ -109,8 +111,19 @@ impl Reading {
             ended: false,
             named: false,
             splitter,
+            digester: None,
             decoding: VecDeque::new(),
         }
+    }
+
+    /// Has the digest of the bytes computed too.
+    pub(crate) fn digesting(self) -> Self {
+        Self { digester: Some(Digester::default()), ..self }
+    }
+
+    /// The digest of the bytes so far: behind the last pages, of all of them.
+    pub(crate) fn digest(&self) -> Option<Digest> {
+        self.digester.as_ref().map(Digester::digest)
     }
 
     /// The next pages; `None` behind the last ones.
@@ -134,7 +147,10 @@ impl Reading {
             }
             if self.piece.is_empty() {
                 match self.pieces.next().await.transpose()? {
-                    Some(piece) => self.piece = piece,
+                    Some(piece) => {
+                        self.digester.iter_mut().for_each(|digester| digester.update(&piece));
+                        self.piece = piece;
+                    }
                     None => self.ended = true,
                 }
             }

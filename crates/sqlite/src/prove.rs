@@ -1,28 +1,38 @@
-//! Reading everything back: every checksum of every object, and the chain.
+//! Reading everything back: every checksum of every object, the chain, and if asked for the digests.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use futures::stream::StreamExt;
-use seawall_core::{Finding, Moment, Point, Progress, Verification};
+use seawall_core::{Finding, Moment, Point, Progress, StrongVerification, Verification};
 use seawall_ltx::Txid;
-use seawall_vault::Vault;
+use seawall_vault::{Digest, Vault};
 
 use crate::error::Error;
-use crate::fetch::{self, Reading};
+use crate::fetch::{self, Fetched, Reading};
 use crate::layout::Stored;
 use crate::legacy;
 use crate::plan::{plan, stretches};
 use crate::survey::list;
 use crate::target::moment_of;
 
-/// Verifies a vault. An object that can't be read is a finding, never skipped (I12).
+/// How much is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Strength {
+    /// What is in the objects: their checksums, names and chain.
+    Format,
+    /// And their bytes, with the digests beside them.
+    Digests,
+}
+
+/// Verifies a vault. An object that can't be read is a finding, never skipped (I12); one without a digest is told.
 pub(crate) async fn verify(
     vault: &Vault,
     at: Moment,
     progress: Arc<dyn Progress>,
     jobs: usize,
-) -> Result<Verification, Error> {
+    strength: Strength,
+) -> Result<StrongVerification, Error> {
     let (files, old) = tokio::try_join!(list(vault), legacy::list(vault))?;
     if files.is_empty() && old.is_empty() {
         return Err(Error::NothingThere { vault: vault.url().to_owned() });
@@ -31,17 +41,30 @@ pub(crate) async fn verify(
     progress.begin("verify", Some(bytes));
     let mut findings = Vec::new();
     let mut damaged: BTreeSet<String> = BTreeSet::new();
+    let (mut compared, mut without_digest) = (0, Vec::new());
     let mut objects = fetch::ahead(vault, files.clone());
     while let Some(fetched) = objects.next().await {
-        let (file, read) = match fetched {
-            Ok(fetched) => (fetched.file, read(Reading::new(vault, fetched, jobs)).await),
+        let (file, seen) = match fetched {
+            Ok(fetched) => (fetched.file, examine(vault, fetched, jobs, strength).await),
             Err((file, error)) => (file, Err(error)),
         };
-        if let Err(error) = read {
-            let failure = error.failure();
-            let object = file.key(vault.layout()).to_string();
+        let object = file.key(vault.layout()).to_string();
+        compared += u64::from(matches!(seen, Ok(Seen::AsWritten | Seen::Other { .. })));
+        let found = match seen {
+            Ok(Seen::Sound | Seen::AsWritten) => None,
+            Ok(Seen::WithoutDigest) => {
+                without_digest.push(object.clone());
+                None
+            }
+            Ok(Seen::Other { found, kept }) => Some(("sqlite.digest", differing(found, kept))),
+            Err(error) => {
+                let failure = error.failure();
+                Some((failure.code, failure.cause))
+            }
+        };
+        if let Some((code, cause)) = found {
             damaged.insert(object.clone());
-            findings.push(Finding { code: failure.code, object, cause: failure.cause });
+            findings.push(Finding { code, object, cause });
         }
         progress.advance(file.size);
     }
@@ -51,12 +74,40 @@ pub(crate) async fn verify(
     findings.extend(old_findings);
     let objects = u64::try_from(files.len() + old.len()).unwrap_or(u64::MAX);
     let newest = newest_proved(vault, &files, &damaged).await?.or(old_newest);
-    Ok(Verification { at, newest, objects, bytes, findings })
+    let verification = Verification { at, newest, objects, bytes, findings };
+    Ok(StrongVerification { verification, compared, without_digest })
 }
 
-async fn read(mut reading: Reading) -> Result<(), Error> {
+/// What an object that can be read turned out to be.
+enum Seen {
+    /// Nobody asked for its digest.
+    Sound,
+    AsWritten,
+    Other {
+        found: Digest,
+        kept: Digest,
+    },
+    WithoutDigest,
+}
+
+/// Reads an object to its end, and compares its bytes with the digest beside it.
+async fn examine(vault: &Vault, fetched: Fetched, jobs: usize, strength: Strength) -> Result<Seen, Error> {
+    let key = fetched.file.key(vault.layout());
+    let reading = Reading::new(vault, fetched, jobs);
+    let mut reading = if strength == Strength::Digests { reading.digesting() } else { reading };
     while reading.next().await?.is_some() {}
-    reading.finish().map(drop)
+    let digest = reading.digest();
+    reading.finish()?;
+    let Some(found) = digest else { return Ok(Seen::Sound) };
+    Ok(match vault.head(&key).await?.and_then(|meta| meta.digest) {
+        None => Seen::WithoutDigest,
+        Some(kept) if kept == found => Seen::AsWritten,
+        Some(kept) => Seen::Other { found, kept },
+    })
+}
+
+fn differing(found: Digest, kept: Digest) -> String {
+    format!("its checksums are right, but its BLAKE3 is {found} and was {kept} when it was written")
 }
 
 /// What can't be used, as findings.

@@ -12,7 +12,7 @@ use futures::future::join_all;
 use futures::{StreamExt, TryStreamExt};
 use seawall_core::Moment;
 
-use crate::{Condition, Created, Error, Meta, ObjectKey, Policy, Prefix, PutOptions, Store, Tag, Vault};
+use crate::{Condition, Created, Digest, Error, Meta, ObjectKey, Policy, Prefix, PutOptions, Store, Tag, Vault};
 
 /// The part size of streamed uploads in the suite: the smallest that every backend takes.
 const PART: usize = 5 << 20;
@@ -36,6 +36,7 @@ pub async fn run<F: Future<Output = Arc<dyn Store>>>(open: impl Fn(&'static str)
     checks!(
         whole_objects,
         stamps,
+        digests,
         missing_objects,
         ranges,
         conditions,
@@ -124,6 +125,28 @@ async fn stamps(store: Arc<dyn Store>) {
         upload.complete().await.expect("complete");
         assert_eq!(meta(&*store, &other).await.stamp, stamp, "an upload keeps {millis}");
     }
+}
+
+/// A digest that is kept is right; a store that has no room for one tells none.
+async fn digests(store: Arc<dyn Store>) {
+    let (whole, parts) = (key("digests/whole"), key("digests/parts"));
+    let first = store.abilities().smallest_part.max(60_000);
+    let bytes = pattern(first + 40_000);
+    store.put(&whole, bytes.clone(), &PutOptions::default()).await.expect("put");
+    let mut upload = store.begin(&parts, &PutOptions::default(), IN_FLIGHT).await.expect("begin");
+    for part in [bytes.slice(..first), bytes.slice(first..)] {
+        upload.write(vec![part]).await.expect("write");
+    }
+    upload.complete().await.expect("complete");
+    for key in [&whole, &parts] {
+        match meta(&*store, key).await.digest {
+            Some(digest) => assert_eq!(digest, Digest::of(&bytes), "{key}"),
+            None => println!("conformance: {key} has no digest"),
+        }
+    }
+    store.put(&whole, bytes.slice(1..), &PutOptions::default()).await.expect("put over");
+    let digest = meta(&*store, &whole).await.digest;
+    assert!(digest.is_none_or(|digest| digest == Digest::of(&bytes[1..])), "it is the new version's");
 }
 
 async fn missing_objects(store: Arc<dyn Store>) {

@@ -28,6 +28,7 @@
 #[cfg(feature = "testing")]
 pub mod conformance;
 mod counts;
+mod digest;
 mod endpoint;
 mod environment;
 mod error;
@@ -53,6 +54,7 @@ mod vault;
 pub use reqwest::Client as HttpClient;
 
 pub use counts::{Counts, Operation};
+pub use digest::{Digest, Digester, NoDigest};
 pub use environment::Environment;
 pub use error::Error;
 pub use file::FileStore;

@@ -10,7 +10,8 @@ use futures::{StreamExt, stream};
 use seawall_core::{Clock, Moment, SystemClock};
 
 use crate::{
-    Abilities, Body, Condition, Entry, Error, Layout, Meta, Multipart, ObjectKey, Page, Prefix, PutOptions, Store, Tag,
+    Abilities, Body, Condition, Digest, Entry, Error, Layout, Meta, Multipart, ObjectKey, Page, Prefix, PutOptions,
+    Store, Tag,
 };
 
 /// Objects in a map. Clones share it.
@@ -33,6 +34,7 @@ struct Object {
     modified: Moment,
     version: u64,
     stamp: Option<Moment>,
+    digest: Digest,
 }
 
 impl Default for MemoryStore {
@@ -79,7 +81,8 @@ impl MemoryStore {
         }
         objects.version += 1;
         let version = objects.version;
-        let object = Object { bytes, modified: self.clock.now(), version, stamp: options.stamp };
+        let digest = Digest::of(&bytes);
+        let object = Object { digest, bytes, modified: self.clock.now(), version, stamp: options.stamp };
         objects.map.insert(key.clone(), object);
         Ok(Some(tag(version)))
     }
@@ -154,6 +157,7 @@ impl Store for MemoryStore {
             modified: object.modified,
             tag: Some(tag(object.version)),
             stamp: object.stamp,
+            digest: Some(object.digest),
         })
     }
 

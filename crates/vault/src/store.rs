@@ -13,7 +13,7 @@ use bytes::Bytes;
 use futures::stream::BoxStream;
 use seawall_core::Moment;
 
-use crate::{Error, ObjectKey, Prefix};
+use crate::{Digest, Error, ObjectKey, Prefix};
 
 /// How the objects of a database are named in this kind of place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,6 +80,8 @@ pub struct Meta {
     pub tag: Option<Tag>,
     /// Its logical time, if it was written with one.
     pub stamp: Option<Moment>,
+    /// What its bytes were when it was written, where the store could keep that beside it.
+    pub digest: Option<Digest>,
 }
 
 /// One object of a listing.
@@ -157,6 +159,7 @@ pub trait Store: Send + Sync + fmt::Debug {
 
     /// Writes a whole object. `Ok` means that it is durable (I1) and visible to every later call, also of others.
     /// After an error other than a refusal it may be there or not. Returns the new version where the store tells it.
+    /// Where there is room for it, the digest of the bytes is kept beside the object.
     async fn put(&self, key: &ObjectKey, body: Bytes, options: &PutOptions) -> Result<Option<Tag>, Error>;
 
     /// Begins an object that is written in parts and appears, whole, with [`Multipart::complete`], at which the

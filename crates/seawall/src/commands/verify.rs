@@ -1,7 +1,7 @@
 //! `seawall verify`: read everything back.
 
 use seawall_agent::Opener;
-use seawall_core::{Failure, Verification};
+use seawall_core::{Failure, StrongVerification, Verification};
 use serde_json::json;
 
 use crate::arguments::VerifyArguments;
@@ -17,24 +17,68 @@ pub(crate) fn run(arguments: &VerifyArguments, edge: &Edge, json: bool) -> Resul
     let source = Source::find(&arguments.source, &arguments.config, edge)?;
     let opener = Opener::new(edge.environment.clone(), runtime::working());
     let progress = progress(edge, json);
-    let (vault, verification) = runtime::run(async {
+    let (vault, found) = runtime::run(async {
         let engine = source.open(&opener).await?;
-        Ok((engine.describe().vault, engine.verify(progress).await?))
+        let vault = engine.describe().vault;
+        let found = if arguments.strong {
+            Found::Strong(engine.verify_strong(progress).await?)
+        } else {
+            Found::Plain(engine.verify(progress).await?)
+        };
+        Ok((vault, found))
     })?;
+    let verification = found.verification();
     if verification.objects == 0 && verification.findings.is_empty() {
         return Err(super::timeline::nothing(&vault));
     }
-    let mut document = to_json(&verification);
+    let mut document = match &found {
+        Found::Plain(verification) => to_json(verification),
+        Found::Strong(strong) => to_json(strong),
+    };
     if let Some(fields) = document.as_object_mut() {
         fields.insert("vault".into(), json!(vault));
     }
-    Ok(Output { text: render(&vault, &verification), failures: Vec::new(), json: document, exit: exit(&verification) })
+    let text = render(&vault, verification) + &found.digests();
+    Ok(Output { text, failures: Vec::new(), json: document, exit: found.exit() })
 }
 
-/// What can't be relied on has failed, and so has a vault from which nothing can be restored.
-fn exit(verification: &Verification) -> Exit {
-    let sound = verification.findings.is_empty() && verification.newest.is_some();
-    if sound { Exit::Done } else { Exit::Failed }
+/// What was found, by either way.
+enum Found {
+    Plain(Verification),
+    Strong(StrongVerification),
+}
+
+impl Found {
+    fn verification(&self) -> &Verification {
+        match self {
+            Found::Plain(verification) => verification,
+            Found::Strong(strong) => &strong.verification,
+        }
+    }
+
+    /// What can't be relied on has failed, and so has a vault from which nothing can be restored. What couldn't be
+    /// compared is a part that wasn't done.
+    fn exit(&self) -> Exit {
+        let verification = self.verification();
+        if !verification.findings.is_empty() || verification.newest.is_none() {
+            return Exit::Failed;
+        }
+        match self {
+            Found::Strong(strong) if !strong.without_digest.is_empty() => Exit::Partly,
+            _ => Exit::Done,
+        }
+    }
+
+    /// The lines about digests.
+    fn digests(&self) -> String {
+        let Found::Strong(strong) = self else { return String::new() };
+        let compared = usize::try_from(strong.compared).unwrap_or(usize::MAX);
+        let mut text = format!("{} compared with their BLAKE3\n", table::count(compared, "object"));
+        for object in &strong.without_digest {
+            text += &format!("{object}: none was kept beside it\n");
+        }
+        text
+    }
 }
 
 fn render(vault: &str, verification: &Verification) -> String {
@@ -68,15 +112,27 @@ mod tests {
         let newest = Some(Point { position: "01".into(), moment: Moment::from_millis(0) });
         let mut verification =
             Verification { at: Moment::from_millis(0), newest, objects: 2, bytes: 10, findings: Vec::new() };
-        assert_eq!(exit(&verification), Exit::Done);
+        assert_eq!(Found::Plain(verification.clone()).exit(), Exit::Done);
         assert_eq!(
             render("file:///v", &verification),
             "file:///v: 2 objects (10 B) read, nothing wrong, newest point 1970-01-01T00:00:00.000Z (01)\n"
         );
         verification.findings.push(Finding { code: "ltx.checksum", object: "a".into(), cause: "it differs".into() });
-        assert_eq!(exit(&verification), Exit::Failed);
+        assert_eq!(Found::Plain(verification.clone()).exit(), Exit::Failed);
         let text = render("file:///v", &verification);
         assert!(text.contains("ltx.checksum  a       it differs"), "{text}");
         assert!(text.contains("1 thing wrong"), "{text}");
+    }
+    #[test]
+    fn what_has_no_digest_was_not_compared() {
+        let newest = Some(Point { position: "01".into(), moment: Moment::from_millis(0) });
+        let at = Moment::from_millis(0);
+        let verification = Verification { at, newest, objects: 2, bytes: 10, findings: Vec::new() };
+        let mut strong = StrongVerification { verification, compared: 2, without_digest: Vec::new() };
+        assert_eq!(Found::Strong(strong.clone()).exit(), Exit::Done);
+        (strong.compared, strong.without_digest) = (1, vec!["a.ltx".to_owned()]);
+        let found = Found::Strong(strong);
+        assert_eq!(found.exit(), Exit::Partly);
+        assert_eq!(found.digests(), "1 object compared with their BLAKE3\na.ltx: none was kept beside it\n");
     }
 }

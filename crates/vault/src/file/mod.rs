@@ -108,7 +108,7 @@ impl Store for FileStore {
             if !metadata.is_file() {
                 return Err(Error::NotFound { object: path.display().to_string() });
             }
-            Ok(place::meta(&metadata))
+            Ok(Meta { digest: place::digest(&path), ..place::meta(&metadata) })
         })
         .await
     }

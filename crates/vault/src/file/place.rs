@@ -7,17 +7,36 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 
+use rustix::fs::XattrFlags;
 use seawall_core::Moment;
 
-use crate::{Meta, Tag};
+use crate::{Digest, Meta, Tag};
+
+/// The extended attribute with the digest, as text.
+const DIGEST: &str = "user.seawall.blake3";
 
 /// The mode of a vault's root where we make it: what is in it is as secret as the database.
 const PRIVATE: u32 = 0o700;
 
-/// What [`crate::Store::head`] tells about a file. The mtime is the stamp.
+/// What [`crate::Store::head`] tells about a file, without its digest. The mtime is the stamp.
 pub(super) fn meta(metadata: &Metadata) -> Meta {
     let modified = moment(metadata.mtime(), metadata.mtime_nsec());
-    Meta { size: metadata.len(), modified, tag: Some(tag(metadata)), stamp: Some(modified) }
+    Meta { size: metadata.len(), modified, tag: Some(tag(metadata)), stamp: Some(modified), digest: None }
+}
+
+/// Keeps a file's digest beside its bytes. Not every file system has room for it, and an object without is as good.
+pub(super) fn keep_digest(file: &File, digest: Digest) {
+    let kept = rustix::fs::fsetxattr(file, DIGEST, digest.to_string().as_bytes(), XattrFlags::empty());
+    if let Err(error) = kept {
+        tracing::debug!(%error, "a file's digest can't be kept here");
+    }
+}
+
+/// The digest that was kept.
+pub(super) fn digest(path: &Path) -> Option<Digest> {
+    let mut text = [0; 64];
+    let len = rustix::fs::lgetxattr(path, DIGEST, &mut text).ok()?;
+    std::str::from_utf8(text.get(..len)?).ok()?.parse().ok()
 }
 
 /// When a file was renamed to its place, or touched after that: its change time, which no one can set.

@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use seawall_core::Moment;
 
 use super::{blocking, failed, place, read};
-use crate::{Condition, Error, Multipart, PutOptions, Tag};
+use crate::{Condition, Digester, Error, Multipart, PutOptions, Tag};
 
 /// Tells the `.tmp` files of this process apart; those of other processes by their number, and in the end by O_EXCL.
 static SERIAL: AtomicU64 = AtomicU64::new(0);
@@ -31,6 +31,15 @@ struct Draft {
     file: File,
     path: PathBuf,
     named: bool,
+    /// Of the bytes so far.
+    digester: Digester,
+}
+
+impl Draft {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.digester.update(bytes);
+        self.file.write_all(bytes).map_err(|error| failed(&self.path, &error))
+    }
 }
 
 impl Drop for Draft {
@@ -70,7 +79,7 @@ impl Multipart for FileUpload {
         let object = self.target.display().to_string();
         let draft = blocking(object, move || {
             for chunk in &part {
-                draft.file.write_all(chunk).map_err(|error| failed(&draft.path, &error))?;
+                draft.write(chunk)?;
             }
             Ok(draft)
         })
@@ -112,7 +121,7 @@ pub(super) async fn put(
         blocking(target.display().to_string(), move || {
             let folder = target.parent().unwrap_or(&root);
             let mut draft = draft(&root, folder).map_err(|error| failed(folder, &error))?;
-            draft.file.write_all(&body).map_err(|error| failed(&draft.path, &error))?;
+            draft.write(&body)?;
             seal(&draft, options.stamp)?;
             name(draft, &target, &options)
         })
@@ -150,9 +159,8 @@ fn draft(root: &Path, folder: &Path) -> io::Result<Draft> {
         // A sweeper may come between the two steps; then the file is gone and another one is made.
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Err(Errno::WOULDBLOCK) => continue,
-            Err(_) => return Ok(Draft { file, path, named: false }),
             Ok(()) if file.metadata()?.nlink() == 0 => continue,
-            Ok(()) => return Ok(Draft { file, path, named: false }),
+            Err(_) | Ok(()) => return Ok(Draft { file, path, named: false, digester: Digester::default() }),
         }
     }
 }
@@ -204,8 +212,9 @@ fn touch(draft: &Draft, stamp: Option<Moment>) -> io::Result<()> {
     Ok(rustix::fs::futimens(&draft.file, &Timestamps { last_access: kept, last_modification: modified })?)
 }
 
-/// Gives the draft its time and makes its content durable, before any name leads to it.
+/// Gives the draft its digest and its time, and makes its content durable, before any name leads to it.
 fn seal(draft: &Draft, stamp: Option<Moment>) -> Result<(), Error> {
+    place::keep_digest(&draft.file, draft.digester.digest());
     if stamp.is_some() {
         touch(draft, stamp).map_err(|error| failed(&draft.path, &error))?;
     }

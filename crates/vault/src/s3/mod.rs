@@ -4,7 +4,8 @@
 //! streamed one a multipart upload whose condition holds at its completion. What a crash leaves of an unfinished upload
 //! is invisible; the bucket's lifecycle rule for incomplete uploads removes it.
 //!
-//! Stamps are the user metadata `litestream-timestamp`, as Litestream writes it.
+//! Stamps are the user metadata `litestream-timestamp`, as Litestream writes it. Metadata go before the bytes, so an
+//! object in one piece has a digest, and one in parts has none.
 //!
 //! What OpenDAL can't do and Litestream can: sign the hash of payloads (TLS covers them; providers that demand it for
 //! plain HTTP are out), keys that begin with `/` (a vault without a path is refused), and a batch delete without an MD5.
@@ -31,11 +32,15 @@ use self::classify::classify;
 use self::connect::Connection;
 pub use self::connections::Connections;
 use crate::{
-    Abilities, Body, Condition, Entry, Error, Layout, Meta, Multipart, ObjectKey, Page, Prefix, PutOptions, Store, Tag,
+    Abilities, Body, Condition, Digest, Entry, Error, Layout, Meta, Multipart, ObjectKey, Page, Prefix, PutOptions,
+    Store, Tag,
 };
 
 /// The name of the metadata that holds an object's logical time; Litestream's.
 const STAMP: &str = "litestream-timestamp";
+
+/// The user metadata that carries the digest.
+const DIGEST: &str = "seawall-blake3";
 
 /// Objects in a bucket.
 #[derive(Debug, Clone)]
@@ -54,14 +59,17 @@ impl S3Store {
         format!("{}/{key}", self.url)
     }
 
-    fn write_options(&self, options: &PutOptions, in_flight: usize) -> WriteOptions {
+    fn write_options(&self, options: &PutOptions, digest: Option<Digest>, in_flight: usize) -> WriteOptions {
         let mut write = WriteOptions { concurrent: in_flight, ..WriteOptions::default() };
         match &options.condition {
             Condition::Always => {}
             Condition::Create => write.if_not_exists = true,
             Condition::Match(tag) => write.if_match = Some(tag.as_str().to_owned()),
         }
-        write.user_metadata = options.stamp.map(|stamp| HashMap::from([(STAMP.to_owned(), stamp.to_rfc3339_nanos())]));
+        let stamp = options.stamp.map(|stamp| (STAMP.to_owned(), stamp.to_rfc3339_nanos()));
+        let digest = digest.map(|digest| (DIGEST.to_owned(), digest.to_string()));
+        let metadata: HashMap<_, _> = stamp.into_iter().chain(digest).collect();
+        write.user_metadata = (!metadata.is_empty()).then_some(metadata);
         write
     }
 }
@@ -94,7 +102,7 @@ impl Store for S3Store {
     }
 
     async fn put(&self, key: &ObjectKey, body: Bytes, options: &PutOptions) -> Result<Option<Tag>, Error> {
-        let write = self.write_options(options, 1);
+        let write = self.write_options(options, Some(Digest::of(&body)), 1);
         let result = self.connection.operator().await?.write_options(key.as_str(), Buffer::from(body), write).await;
         match result {
             Ok(metadata) => {
@@ -116,7 +124,7 @@ impl Store for S3Store {
             .connection
             .operator()
             .await?
-            .writer_options(key.as_str(), self.write_options(options, in_flight))
+            .writer_options(key.as_str(), self.write_options(options, None, in_flight))
             .await;
         let writer = writer.map_err(|error| classify(object.clone(), &error, &condition))?;
         Ok(Box::new(S3Upload { writer, object, condition }))
@@ -163,8 +171,14 @@ impl Store for S3Store {
                 return Err(error);
             }
         };
-        let stamp = metadata.user_metadata().and_then(|user| user.get(STAMP).and_then(|text| text.parse().ok()));
-        Ok(Meta { size: metadata.content_length(), modified: modified(&metadata), tag: tag(&metadata), stamp })
+        let kept = |name: &str| metadata.user_metadata().and_then(|user| user.get(name));
+        Ok(Meta {
+            size: metadata.content_length(),
+            modified: modified(&metadata),
+            tag: tag(&metadata),
+            stamp: kept(STAMP).and_then(|text| text.parse().ok()),
+            digest: kept(DIGEST).and_then(|text| text.parse().ok()),
+        })
     }
 
     async fn list(&self, prefix: &Prefix, start_after: Option<&ObjectKey>, limit: usize) -> Result<Page, Error> {
