@@ -172,5 +172,24 @@ fn urls(stand: &Stand) {
     let url = format!("{folder}/{name}{query}");
     assert_eq!(ltx(stand, &["verify", &url]).ok().stdout, "ok\n");
     ltx(stand, &["decode", "-o", "back.db", &url]).ok();
+    // The same as of the file behind it, whichever way it is read.
+    let object = stand.place.object(9, 1, 1);
+    let said = |args: &[&str]| {
+        let mut document = ltx(stand, args).ok().json();
+        let files = document.as_array_mut().unwrap();
+        files[0].as_object_mut().unwrap().remove("file");
+        files[0].take()
+    };
+    assert_eq!(said(&["info", "--json", &url]), said(&["info", "--json", text(&object)]));
+    let whole = fs::read(&object).unwrap();
+    for end in [50, whole.len() / 2, whole.len() - 1] {
+        fs::write(&object, &whole[..end]).unwrap();
+        let code = |of: &str| {
+            let output = ltx(stand, &["verify", "--json", of]).exits(1).json();
+            output["failures"][0]["code"].as_str().unwrap().to_owned()
+        };
+        assert_eq!(code(&url), code(text(&object)), "cut at {end}");
+    }
+    fs::write(&object, &whole).unwrap();
     ltx(stand, &["verify", &format!("{folder}/{}{query}", seawall_tests::file_name(7, 7))]).exits(4);
 }

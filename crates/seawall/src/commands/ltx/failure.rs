@@ -75,7 +75,7 @@ fn format(error: &Error) -> (Kind, &'static str, &'static str) {
         Error::Truncated { .. } => "ltx.truncated",
         Error::Trailing { .. } => "ltx.trailing",
         Error::Generation(_) => {
-            return (Kind::Refused, "ltx.generation", "decode it and encode the database anew");
+            return (Kind::Refused, "ltx.generation", "make a current one of it with `seawall ltx compact`");
         }
         Error::Merge(_) => return (Kind::Refused, "ltx.merge", "name files of one history, in their order"),
         Error::TooLarge => "ltx.limit",

@@ -5,7 +5,7 @@ use seawall_ltx::file::{Verified, describe};
 use serde_json::{Value, json};
 
 use super::arguments::FilesArguments;
-use super::{failure, input};
+use super::{failure, input, remote};
 use crate::edge::Edge;
 use crate::output::Output;
 
@@ -13,15 +13,23 @@ use crate::output::Output;
 pub(super) fn run(arguments: &FilesArguments, edge: &Edge, json: bool) -> Result<Output, Failure> {
     let (mut text, mut documents) = (String::new(), Vec::new());
     for name in input::expanded(&arguments.files, edge)? {
-        let input = name.open(edge, json)?;
-        let found = describe(input.path()).map_err(|error| failure::among(&error, std::slice::from_ref(&input)))?;
+        let (shown, found) = match remote::describe(&name, edge)? {
+            Some(found) => found,
+            None => local(&name, edge, json)?,
+        };
         if !text.is_empty() {
             text.push('\n');
         }
-        text += &render(&input.shown, &found);
-        documents.push(document(&input.shown, &found));
+        text += &render(&shown, &found);
+        documents.push(document(&shown, &found));
     }
     Ok(Output::done(text, &documents))
+}
+
+fn local(name: &input::Name, edge: &Edge, json: bool) -> Result<(String, Verified), Failure> {
+    let input = name.open(edge, json)?;
+    let found = describe(input.path()).map_err(|error| failure::among(&error, std::slice::from_ref(&input)))?;
+    Ok((input.shown, found))
 }
 
 /// The generation as a number.

@@ -1,6 +1,7 @@
 //! Files as they are named: paths, URLs of objects, folders and prefixes of them.
 //!
-//! An object is fetched to a temporary file first, because everything that is done with files jumps about in them.
+//! An object is fetched to a temporary file first where the work jumps about in it, as applying, merging and comparing do;
+//! [`super::remote`] does without.
 
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
 
@@ -133,7 +134,7 @@ fn split_query(name: &str) -> (&str, &str) {
 }
 
 /// The place and the key of an object that is named by a URL; `None` for a path.
-fn object(name: &str) -> Result<Option<(VaultUrl, &str)>, Failure> {
+pub(super) fn object(name: &str) -> Result<Option<(VaultUrl, &str)>, Failure> {
     if !name.contains("://") {
         return Ok(None);
     }
@@ -145,7 +146,7 @@ fn object(name: &str) -> Result<Option<(VaultUrl, &str)>, Failure> {
     Ok(Some((format!("{folder}{query}").parse::<VaultUrl>()?, key)))
 }
 
-fn missing(object: String) -> Failure {
+pub(super) fn missing(object: String) -> Failure {
     Failure::new(Kind::NotFound, "ltx.not-found", object, "there is no such object", "check the name")
 }
 

@@ -1,11 +1,11 @@
 //! `seawall ltx list`: a line for each file.
 
 use seawall_core::{Failure, Moment};
-use seawall_ltx::file::{Verified, verify};
+use seawall_ltx::file::Verified;
 use serde_json::json;
 
 use super::arguments::ListArguments;
-use super::{Meter, failure, info, input, total};
+use super::{info, input, verify};
 use crate::edge::Edge;
 use crate::output::Output;
 use crate::table;
@@ -27,7 +27,7 @@ const COLUMNS: [&str; 10] = [
 pub(super) fn run(arguments: &ListArguments, edge: &Edge, json: bool) -> Result<Output, Failure> {
     let (mut rows, mut documents, mut failures) = (Vec::new(), Vec::new(), Vec::new());
     for name in input::expanded(&arguments.files.files, edge)? {
-        match open(&name, arguments, edge, json) {
+        match verify::check(&name, arguments.files.work, edge, json) {
             Ok((shown, found)) => {
                 rows.push(row(&found));
                 documents.push(info::document(&shown, &found));
@@ -41,16 +41,8 @@ pub(super) fn run(arguments: &ListArguments, edge: &Edge, json: bool) -> Result<
     } else {
         table::table(&COLUMNS, rows, &[])
     };
-    let exit = super::verify::exit(&failures);
+    let exit = verify::exit(&failures);
     Ok(Output { text, json: json!({ "files": documents, "failures": failures }), failures, exit })
-}
-
-fn open(name: &input::Name, arguments: &ListArguments, edge: &Edge, json: bool) -> Result<(String, Verified), Failure> {
-    let input = name.open(edge, json)?;
-    let meter = Meter::begin("read", total([input.path()]), arguments.files.work, edge, json);
-    let found = verify(input.path(), meter.work());
-    let found = found.map_err(|error| failure::among(&error, std::slice::from_ref(&input)))?;
-    Ok((input.shown.clone(), found))
 }
 
 fn row(found: &Verified) -> Vec<String> {

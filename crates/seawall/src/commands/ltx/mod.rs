@@ -16,6 +16,7 @@ mod hold;
 mod info;
 mod input;
 mod list;
+mod remote;
 mod verify;
 
 use std::sync::Arc;

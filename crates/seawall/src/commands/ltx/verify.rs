@@ -5,7 +5,7 @@ use seawall_ltx::file::{Verified, verify};
 use serde_json::json;
 
 use super::arguments::FilesArguments;
-use super::{Meter, failure, info, input, total};
+use super::{Meter, WorkArguments, failure, info, input, remote, total};
 use crate::edge::Edge;
 use crate::exit::Exit;
 use crate::output::Output;
@@ -14,7 +14,7 @@ use crate::output::Output;
 pub(super) fn run(arguments: &FilesArguments, edge: &Edge, json: bool) -> Result<Output, Failure> {
     let (mut documents, mut failures) = (Vec::new(), Vec::new());
     for name in input::expanded(&arguments.files, edge)? {
-        match check(&name, arguments, edge, json) {
+        match check(&name, arguments.work, edge, json) {
             Ok((shown, found)) => documents.push(info::document(&shown, &found)),
             Err(failure) => failures.push(failure),
         }
@@ -28,17 +28,21 @@ pub(super) fn run(arguments: &FilesArguments, edge: &Edge, json: bool) -> Result
     Ok(Output { text, json: json!({ "files": documents, "failures": failures }), failures, exit })
 }
 
-fn check(
+/// Reads a file to its end: its name as it is shown, and what it holds.
+pub(super) fn check(
     name: &input::Name,
-    arguments: &FilesArguments,
+    work: WorkArguments,
     edge: &Edge,
     json: bool,
 ) -> Result<(String, Verified), Failure> {
+    if let Some(found) = remote::verify(name, work, edge, json)? {
+        return Ok(found);
+    }
     let input = name.open(edge, json)?;
-    let meter = Meter::begin("verify", total([input.path()]), arguments.work, edge, json);
+    let meter = Meter::begin("verify", total([input.path()]), work, edge, json);
     let found = verify(input.path(), meter.work());
     let found = found.map_err(|error| failure::among(&error, std::slice::from_ref(&input)))?;
-    Ok((input.shown.clone(), found))
+    Ok((input.shown, found))
 }
 
 /// A file that can't be relied on fails the command, however many others are right.
