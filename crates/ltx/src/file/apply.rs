@@ -23,7 +23,7 @@ use crate::file::wal::Wal;
 use crate::file::{Work, decode, sequential, touched, verify};
 use crate::{Checksum, FileName, Header, PageSize, Rolling, Txid};
 
-/// How files are applied.
+/// How [`apply`] works.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ApplyOptions {
     /// Believe that the database is the one that the first file was made for, instead of reading all of it to see.
@@ -31,7 +31,7 @@ pub struct ApplyOptions {
     pub touched_only: bool,
 }
 
-/// What was applied.
+/// What [`apply`] did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Applied {
     /// The last transaction.
@@ -54,6 +54,22 @@ struct Input {
 
 /// Applies files to a database, in their order. Nobody else may have the database open. After an error the database
 /// is as it was before.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let database = folder.path().join("app.db");
+/// # rusqlite::Connection::open(&database)?.execute_batch("CREATE TABLE t(x)")?;
+/// # let snapshot = folder.path().join("snapshot.ltx");
+/// # let options = seawall_ltx::file::EncodeOptions { timestamp_ms: 0, no_checksum: false };
+/// # seawall_ltx::file::encode(&database, &snapshot, options, seawall_ltx::file::Work::new())?;
+/// use seawall_ltx::file::{ApplyOptions, Work, apply};
+///
+/// let copy = folder.path().join("copy.db");
+/// let applied = apply(&copy, &[snapshot], ApplyOptions::default(), Work::new())?;
+/// assert_eq!((applied.txid.0, applied.pages), (1, 2));
+/// assert_eq!(std::fs::read(&copy)?, std::fs::read(&database)?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Errors
 ///

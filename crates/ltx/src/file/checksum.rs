@@ -14,7 +14,7 @@ use crate::{Checksum, PageHash, PageHasher, PageNo, PageSize};
 /// Bytes read at once. Reading is all of the cost; sizes from 64 KiB to 512 KiB cost the same.
 const READ: usize = 256 << 10;
 
-/// The checksum of a database, and what it is of.
+/// The checksum of a database, and what it is of: what [`checksum`] gives back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DatabaseSum {
     /// The checksum; [`Checksum::EMPTY`] of an empty file.
@@ -28,6 +28,18 @@ pub struct DatabaseSum {
 }
 
 /// The database checksum of a file, all of it; with its WAL if `wal` says so.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let database = folder.path().join("app.db");
+/// # rusqlite::Connection::open(&database)?.execute_batch("CREATE TABLE t(x)")?;
+/// use seawall_ltx::file::{Work, checksum};
+///
+/// let sum = checksum(&database, true, Work::new())?;
+/// assert_eq!((sum.pages, sum.wal_pages), (2, 0));
+/// println!("{}", sum.checksum); // 16 hexadecimal digits, as `ltx checksum` prints them
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Errors
 ///
@@ -160,6 +172,19 @@ fn fold_groups(into: &mut [u8], pages: &[u8]) {
 
 /// The checksum of each page of a file, to `visit` in order of the pages. The lock page, which has none, is left
 /// out.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let database = folder.path().join("app.db");
+/// # rusqlite::Connection::open(&database)?.execute_batch("CREATE TABLE t(x)")?;
+/// use seawall_ltx::Rolling;
+/// use seawall_ltx::file::{Work, checksum, page_checksums};
+///
+/// let mut sum = Rolling::new();
+/// page_checksums(&database, Work::new(), |_page, checksum| sum.toggle(checksum))?;
+/// assert_eq!(sum.checksum(), checksum(&database, false, Work::new())?.checksum);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Errors
 ///

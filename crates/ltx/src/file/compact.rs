@@ -26,6 +26,23 @@ const PIECE: usize = super::database::PIECE;
 /// Merges files of any generation, in their order; what comes out is of the current one. The merged file replaces what is at `output` once it is
 /// whole and durable.
 ///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let database = folder.path().join("app.db");
+/// # rusqlite::Connection::open(&database)?.execute_batch("CREATE TABLE t(x)")?;
+/// # let snapshot = folder.path().join("snapshot.ltx");
+/// # let options = seawall_ltx::file::EncodeOptions { timestamp_ms: 0, no_checksum: false };
+/// # seawall_ltx::file::encode(&database, &snapshot, options, seawall_ltx::file::Work::new())?;
+/// use seawall_ltx::file::{Work, compact, diff};
+///
+/// // One file alone, or as many as follow each other.
+/// let merged = folder.path().join("merged.ltx");
+/// let made = compact(&[snapshot], &merged, Work::new())?;
+/// assert_eq!(made.summary.pages, 2);
+/// diff(&merged, &database, Work::new(), |page, _| panic!("page {page} differs"))?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
 ///
 /// [`FileError::Format`] for a bad input and for files that don't belong together ([`MergeError`]),

@@ -14,6 +14,21 @@ use crate::{Generation, PageHasher, PageNo, PageSize, Rolling};
 /// Makes the database that a snapshot of any generation holds. It replaces what is at `output` once the whole file
 /// was verified and the database is durable.
 ///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let database = folder.path().join("app.db");
+/// # rusqlite::Connection::open(&database)?.execute_batch("CREATE TABLE t(x)")?;
+/// # let snapshot = folder.path().join("snapshot.ltx");
+/// # let options = seawall_ltx::file::EncodeOptions { timestamp_ms: 0, no_checksum: false };
+/// # seawall_ltx::file::encode(&database, &snapshot, options, seawall_ltx::file::Work::new())?;
+/// use seawall_ltx::file::{Work, decode};
+///
+/// let back = folder.path().join("back.db");
+/// decode(&snapshot, &back, Work::new())?;
+/// assert_eq!(std::fs::read(&back)?, std::fs::read(&database)?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
 ///
 /// [`FileError::NoSnapshot`], [`FileError::Format`], [`FileError::Beside`] if a WAL or a journal of another database

@@ -15,7 +15,7 @@ use crate::file::wal::Wal;
 use crate::file::{Work, modern, verify};
 use crate::{IndexEntry, PageNo, PageSize};
 
-/// How a page differs.
+/// How a page differs, as [`diff`] tells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Difference {
     /// Only the first one has the page.
@@ -28,6 +28,23 @@ pub enum Difference {
 
 /// Compares two of them, each an LTX file or a database (with its WAL). `visit` gets the pages that differ, in order. LTX
 /// files are verified first; one of an older generation is then written anew, without a name, in the temporary folder.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let database = folder.path().join("app.db");
+/// # rusqlite::Connection::open(&database)?.execute_batch("CREATE TABLE t(x)")?;
+/// # let snapshot = folder.path().join("snapshot.ltx");
+/// # let options = seawall_ltx::file::EncodeOptions { timestamp_ms: 0, no_checksum: false };
+/// # seawall_ltx::file::encode(&database, &snapshot, options, seawall_ltx::file::Work::new())?;
+/// use seawall_ltx::PageNo;
+/// use seawall_ltx::file::{Difference, Work, diff};
+///
+/// rusqlite::Connection::open(&database)?.execute_batch("INSERT INTO t VALUES (1)")?;
+/// let mut changed = Vec::new();
+/// diff(&snapshot, &database, Work::new(), |page, how| changed.push((page, how)))?;
+/// assert_eq!(changed, [(PageNo(1), Difference::Content), (PageNo(2), Difference::Content)]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Errors
 ///

@@ -18,7 +18,7 @@ use crate::file::wal::Wal;
 use crate::file::{Work, ordered, tail};
 use crate::{Batch, Batcher, Checksum, Encoder, Header, PageNo, Rolling, Txid};
 
-/// What the header of the file says.
+/// What the header of the file says that [`encode`] makes.
 #[derive(Clone, Copy, Debug)]
 pub struct EncodeOptions {
     /// The time in it, in milliseconds since 1970-01-01 UTC.
@@ -29,6 +29,18 @@ pub struct EncodeOptions {
 
 /// Encodes a database with its WAL as a snapshot of transaction 1. The file replaces what is at `output` once it is
 /// whole and durable.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let database = folder.path().join("app.db");
+/// # rusqlite::Connection::open(&database)?.execute_batch("CREATE TABLE t(x)")?;
+/// use seawall_ltx::file::{EncodeOptions, Work, encode};
+///
+/// let options = EncodeOptions { timestamp_ms: 1_700_000_000_000, no_checksum: false };
+/// let made = encode(&database, &folder.path().join("snapshot.ltx"), options, Work::new())?;
+/// assert_eq!((made.summary.pages, made.summary.header.is_snapshot()), (2, true));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Errors
 ///

@@ -9,6 +9,15 @@ use crate::{Checksum, Error, PageSize, Txid};
 pub type Result<T> = std::result::Result<T, FileError>;
 
 /// Why files can't be read, written or applied. Each says which file.
+///
+/// ```
+/// use std::path::Path;
+/// use seawall_ltx::file::{FileError, Work, verify};
+///
+/// let error = verify(Path::new("not-there.ltx"), Work::new()).unwrap_err();
+/// assert!(matches!(error, FileError::Io { .. }));
+/// assert_eq!(error.path(), Path::new("not-there.ltx"));
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FileError {

@@ -53,6 +53,17 @@ pub use sequential::read_pages;
 pub use verify::{Verified, describe, verify};
 
 /// How a call works: on how many threads, and who hears of its progress.
+///
+/// ```
+/// use std::num::NonZeroUsize;
+/// use std::sync::atomic::{AtomicU64, Ordering};
+/// use seawall_ltx::file::Work;
+///
+/// let read = AtomicU64::new(0);
+/// let progress = |bytes| drop(read.fetch_add(bytes, Ordering::Relaxed));
+/// let work = Work { progress: &progress, ..Work::new() }.with_jobs(NonZeroUsize::MIN);
+/// assert_eq!(work.jobs.get(), 1);
+/// ```
 #[derive(Clone, Copy)]
 pub struct Work<'a> {
     /// Threads; the calling one is the first of them.

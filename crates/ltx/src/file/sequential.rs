@@ -137,6 +137,22 @@ impl Input<'_> {
 /// The pages of a file of any generation, in order, to `visit`, *before* anything behind them is known to be right;
 /// and its header to `begin`, before its pages.
 ///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let database = folder.path().join("app.db");
+/// # rusqlite::Connection::open(&database)?.execute_batch("CREATE TABLE t(x)")?;
+/// # let snapshot = folder.path().join("snapshot.ltx");
+/// # let options = seawall_ltx::file::EncodeOptions { timestamp_ms: 0, no_checksum: false };
+/// # seawall_ltx::file::encode(&database, &snapshot, options, seawall_ltx::file::Work::new())?;
+/// use seawall_ltx::file::read_pages;
+///
+/// let mut pages = Vec::new();
+/// let begin = |header: &seawall_ltx::Header, _| Ok(assert_eq!(header.commit, 2));
+/// read_pages(&snapshot, begin, |page, data| Ok(pages.push((page.0, data.len()))))?;
+/// assert_eq!(pages, [(1, 4096), (2, 4096)]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
 ///
 /// [`FileError::Format`] with the first defect, [`FileError::Io`].

@@ -27,6 +27,25 @@ pub struct Verified {
 
 /// Reads a file of any generation and checks everything.
 ///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let database = folder.path().join("app.db");
+/// # rusqlite::Connection::open(&database)?.execute_batch("CREATE TABLE t(x)")?;
+/// # let snapshot = folder.path().join("snapshot.ltx");
+/// # let options = seawall_ltx::file::EncodeOptions { timestamp_ms: 0, no_checksum: false };
+/// # seawall_ltx::file::encode(&database, &snapshot, options, seawall_ltx::file::Work::new())?;
+/// use seawall_ltx::Error;
+/// use seawall_ltx::file::{FileError, Work, verify};
+///
+/// assert_eq!(verify(&snapshot, Work::new())?.summary.pages, 2);
+/// let mut bytes = std::fs::read(&snapshot)?;
+/// bytes[35] ^= 1; // in the header's time
+/// std::fs::write(&snapshot, bytes)?;
+/// let error = verify(&snapshot, Work::new()).unwrap_err();
+/// assert!(matches!(error, FileError::Format { source: Error::FileChecksum { .. }, .. }));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
 ///
 /// [`FileError::Format`] with the first defect, [`FileError::Io`].
@@ -182,6 +201,21 @@ fn open(ltx: &LtxFile, piece: &Piece, buffers: &mut Buffers, rolling: bool, keep
 
 /// What a file says of itself, without reading its pages: its ends and its index are read, and only what they say of
 /// each other is checked. A file of an older generation is read as a whole, because it has no index.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let database = folder.path().join("app.db");
+/// # rusqlite::Connection::open(&database)?.execute_batch("CREATE TABLE t(x)")?;
+/// # let snapshot = folder.path().join("snapshot.ltx");
+/// # let options = seawall_ltx::file::EncodeOptions { timestamp_ms: 0, no_checksum: false };
+/// # seawall_ltx::file::encode(&database, &snapshot, options, seawall_ltx::file::Work::new())?;
+/// use seawall_ltx::Txid;
+/// use seawall_ltx::file::describe;
+///
+/// let found = describe(&snapshot)?;
+/// assert_eq!((found.summary.header.max_txid, found.len), (Txid(1), std::fs::metadata(&snapshot)?.len()));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Errors
 ///
