@@ -15,32 +15,46 @@ enum Phase {
     Capture,
     /// While it captures, and the application makes checkpoints of its own beside Seawall's.
     Checkpoint,
+    /// While it empties a WAL that has grown, just after the application rests.
+    Seal,
+    /// While it takes a base because the WAL was restarted behind its back.
+    LaterBase,
+    /// While a restore runs.
+    Restore,
     /// While it ends gracefully.
     Shutdown,
 }
 
-const PHASES: [Phase; 4] = [Phase::Start, Phase::Capture, Phase::Checkpoint, Phase::Shutdown];
-const WORLDS: u64 = 5;
-const ROUNDS: u64 = 10;
+const PHASES: [Phase; 7] =
+    [Phase::Start, Phase::Capture, Phase::Checkpoint, Phase::Seal, Phase::LaterBase, Phase::Restore, Phase::Shutdown];
+const ROUNDS: u64 = 25;
 
-#[test]
-fn kill_9_in_every_phase_leaves_a_vault_that_restores_and_a_process_that_goes_on() {
-    let mut random = Random::from_env();
-    for world in 0..WORLDS {
-        let stand = Stand::folder(random.draw());
-        rounds(&stand, &mut random, world, ROUNDS);
-    }
+/// 200 rounds: eight tests, each with a database of its own.
+macro_rules! kill_9 {
+    ($($name:ident),*) => {
+        $(#[test]
+        fn $name() {
+            let mut random = Random::from_env();
+            let stand = Stand::folder(random.draw());
+            rounds(&stand, &mut random, ROUNDS);
+        })*
+    };
+}
+
+kill_9! {
+    kill_9_in_every_phase_1, kill_9_in_every_phase_2, kill_9_in_every_phase_3, kill_9_in_every_phase_4,
+    kill_9_in_every_phase_5, kill_9_in_every_phase_6, kill_9_in_every_phase_7, kill_9_in_every_phase_8
 }
 
 #[test]
 fn kill_9_with_the_vault_on_s3() {
     let mut random = Random::from_env();
     let stand = Stand::bucket(random.draw());
-    rounds(&stand, &mut random, 0, 8);
+    rounds(&stand, &mut random, 8);
 }
 
 /// A new database with something to copy, killed again and again, and brought to a good end.
-fn rounds(stand: &Stand, random: &mut Random, world: u64, rounds: u64) {
+fn rounds(stand: &Stand, random: &mut Random, rounds: u64) {
     let mut app = stand.app();
     app.sql("CREATE TABLE ballast(id INTEGER PRIMARY KEY, noise BLOB)");
     app.sql(
@@ -50,12 +64,12 @@ fn rounds(stand: &Stand, random: &mut Random, world: u64, rounds: u64) {
     app.commit(1);
     let mut known = Known::default();
     for round in 0..rounds {
-        let phase = if round == 0 { Phase::Start } else { PHASES[random.below(4) as usize] };
+        let phase = if round == 0 { Phase::Start } else { PHASES[random.below(PHASES.len() as u64) as usize] };
         let before = Instant::now();
         strike(stand, &mut app, random, phase, &mut known);
         let (txid, commits) = inspect(stand, &app, &mut known);
         eprintln!(
-            "world {world} round {round}: {phase:?}, transaction {txid}, {commits} of {} commits, {:?}",
+            "round {round}: {phase:?}, transaction {txid}, {commits} of {} commits, {:?}",
             app.committed(),
             before.elapsed()
         );
@@ -74,11 +88,16 @@ struct Known {
 
 /// Starts the program under load and kills it in a phase.
 fn strike(stand: &Stand, app: &mut App, random: &mut Random, phase: Phase, known: &mut Known) {
-    app.flood(random.between(Duration::ZERO, Duration::from_millis(2)));
-    let mut seawall = stand.replicate();
     let ms = Duration::from_millis;
+    if let Phase::LaterBase = phase {
+        app.commit(random.below(20));
+        app.checkpoint("TRUNCATE");
+        app.commit(1 + random.below(20));
+    }
+    app.flood(random.between(Duration::ZERO, ms(2)));
+    let mut seawall = stand.replicate();
     match phase {
-        Phase::Start => wait::pass(random.between(ms(0), ms(150))),
+        Phase::Start | Phase::LaterBase => wait::pass(random.between(ms(0), ms(150))),
         Phase::Capture => under_way(stand, &mut seawall, random.between(ms(50), ms(900)), known),
         Phase::Checkpoint => {
             under_way(stand, &mut seawall, random.between(ms(20), ms(300)), known);
@@ -89,6 +108,16 @@ fn strike(stand: &Stand, app: &mut App, random: &mut Random, phase: Phase, known
             }
             app.flood(Duration::ZERO);
             wait::pass(random.between(ms(0), ms(300)));
+        }
+        Phase::Seal => {
+            under_way(stand, &mut seawall, ms(50), known);
+            wait::until("a large WAL", wait::SOON, || (wal_size(stand) > 6 << 20).then_some(()));
+            app.rest();
+            wait::pass(random.between(ms(0), ms(80)));
+        }
+        Phase::Restore => {
+            under_way(stand, &mut seawall, ms(50), known);
+            kill_a_restore(stand, random.between(ms(0), ms(60)));
         }
         Phase::Shutdown => {
             under_way(stand, &mut seawall, random.between(ms(50), ms(300)), known);
@@ -101,6 +130,25 @@ fn strike(stand: &Stand, app: &mut App, random: &mut Random, phase: Phase, known
     }
     seawall.kill_9();
     app.rest();
+}
+
+/// A restore that is killed leaves no target, or a whole one; and an old target as it was, until a new one replaces it.
+fn kill_a_restore(stand: &Stand, after: Duration) {
+    let (fresh, old) = (stand.new_file(), stand.new_file());
+    std::fs::write(&old, b"precious").unwrap();
+    for (target, force) in [(&fresh, false), (&old, true)] {
+        let mut command = stand.command();
+        command.arg("restore").arg(stand.place.url()).arg("-o").arg(target);
+        let mut restore = Process::spawn("seawall", if force { command.arg("--force") } else { &mut command });
+        wait::pass(after);
+        restore.kill_9();
+        match std::fs::read(target) {
+            Ok(bytes) if bytes == b"precious" => {}
+            Ok(_) => assert!(model::check(target, stand.seed) > 0),
+            Err(error) => assert!(!force && error.kind() == std::io::ErrorKind::NotFound, "{error}"),
+        }
+        let _may_be_absent = std::fs::remove_file(target);
+    }
 }
 
 /// Lets it run for a while, and remembers what it reports as protected.
@@ -117,6 +165,10 @@ fn under_way(stand: &Stand, seawall: &mut Process, time: Duration, known: &mut K
         }
         wait::pass(Duration::from_millis(30).min(end.saturating_duration_since(Instant::now())));
     }
+}
+
+fn wal_size(stand: &Stand) -> u64 {
+    std::fs::metadata(stand.path("app.db-wal")).map_or(0, |wal| wal.len())
 }
 
 /// Restores what the vault has now. Returns its newest transaction and the commits in it.

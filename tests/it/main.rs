@@ -23,6 +23,7 @@ mod harness;
 mod levels_beside_litestream;
 mod litestream_restores_what_we_wrote;
 mod litestream_yml_is_used_as_it_is;
+mod local_disk;
 mod ltx_tool_and_ours;
 mod replicas_before_0_5;
 mod restore_all;

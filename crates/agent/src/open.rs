@@ -8,8 +8,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use seawall_core::{Clock as _, Description, Engine, Failure, Kind, Status, SystemClock};
 use seawall_sqlite::{
-    Admission, LtxObject, Options, Sqlite, Turns, Upkeep, Watcher, World, databases_below, default_state_dir, ltx_objects,
-    read_state,
+    Admission, LtxObject, Options, Sqlite, Turns, Upkeep, Watcher, World, databases_below, default_state_dir,
+    ltx_objects, read_state,
 };
 pub(crate) use seawall_vault::HttpClient as Client;
 use seawall_vault::{Environment, Policy, Throttle, Vault, VaultUrl};

@@ -10,6 +10,7 @@ use crate::continuity::{Break, Verdict, judge};
 use crate::error::Error;
 use crate::identity::{Stamp, WalPosition};
 use crate::pages::PageSet;
+use crate::probe::{Defect, Step};
 use crate::ship::Shipment;
 use crate::source::{PageReader, Source};
 use crate::state::Position;
@@ -49,7 +50,11 @@ pub(crate) enum Look {
 /// Looks for commits behind `position`.
 pub(crate) fn look(source: &mut Source, position: Position, author: Author) -> Result<Look, Error> {
     source.check_identity()?;
-    let observed = source.observe(position.wal.as_ref())?;
+    let mut observed = source.observe(position.wal.as_ref())?;
+    source.probe().at(Step::Observed);
+    if source.probe().has(Defect::SkipsTheChain) {
+        observed.frame = position.wal.and_then(|wal| Some((wal.salts, wal.chain?)));
+    }
     let (offset, chain) = match judge(&position.captured(), &observed) {
         Verdict::Continue { offset, chain } => (offset, chain),
         Verdict::Idle => return Ok(Look::Clean(position)),
@@ -65,6 +70,7 @@ pub(crate) fn look(source: &mut Source, position: Position, author: Author) -> R
         return Ok(Look::Broken(Break::WalRestarted));
     }
     let (scan, complete) = source.scan(&header, Scan::new(offset, chain), CAPTURE_LIMIT)?;
+    source.probe().at(Step::Scanned);
     // The read lock stood before the scan began. If everything that is committed was read and the generation is still
     // the same, nothing in it was lost, and none can be from now on.
     let held = position.held || complete && same_generation(source, &header)?;
@@ -188,6 +194,7 @@ pub(crate) fn prepare_base(source: &mut Source, txid: Txid, author: Author, not_
     let (range, set) = match source.live_header()? {
         Some(header) => {
             let (scan, complete) = source.scan(&header, Scan::new(HEADER_SIZE, header.chain), u64::MAX)?;
+            source.probe().at(Step::Scanned);
             if !complete || !same_generation(source, &header)? {
                 return Err(Error::Restarted);
             }
@@ -207,5 +214,6 @@ pub(crate) fn prepare_base(source: &mut Source, txid: Txid, author: Author, not_
         state: if range.is_none() { source.file_at_rest(author.now)? } else { None },
         held: true,
     };
+    source.probe().at(Step::Stocked);
     Ok(Base { pages: set, reader: source.pages()?, range, stamp: author.stamp, after })
 }

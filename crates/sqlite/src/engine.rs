@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use seawall_core::{
-    Activity, Description, Engine, Failure, Figures, FollowRequest, Followed, Kind, LastError, Maintained, Moment, Phase,
-    Point, Progress, Requests, RestoreRequest, Restored, Shutdown, Status, StrongVerification, Timeline, Verification,
-    When,
+    Activity, Description, Engine, Failure, Figures, FollowRequest, Followed, Kind, LastError, Maintained, Moment,
+    Phase, Point, Progress, Requests, RestoreRequest, Restored, Shutdown, Status, StrongVerification, Timeline,
+    Verification, When,
 };
 use seawall_vault::Vault;
 use tokio::sync::{Notify, oneshot};
@@ -18,6 +18,7 @@ use crate::error::Error;
 use crate::identity::Lineage;
 use crate::lock::{self, Locks};
 use crate::maintain::Maintenance;
+use crate::probe::Probe;
 use crate::prove::{self, Strength};
 use crate::seal;
 use crate::session::{Patience, Session};
@@ -56,6 +57,7 @@ pub struct Sqlite {
     hurry: Notify,
     activity: Arc<Activity>,
     maintenance: Arc<Maintenance>,
+    probe: Probe,
 }
 
 /// Those who asked to ship now, and wait for the point.
@@ -97,7 +99,20 @@ impl Sqlite {
             asked: Arc::default(),
             hurry: Notify::new(),
             activity,
+            probe: Probe::default(),
         }
+    }
+
+    /// Lets a test in.
+    #[cfg(all(feature = "testing", debug_assertions))]
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_intruder(self, intruder: Arc<dyn crate::probe::Intruder>) -> Self {
+        Self { probe: Probe::new(intruder), ..self }
+    }
+
+    pub(crate) fn probe(&self) -> Probe {
+        self.probe.clone()
     }
 
     /// Where what is done is counted.
@@ -176,9 +191,9 @@ impl Sqlite {
                 position: told.known.position,
             })
         };
-        let locks = self.locks.clone();
+        let (locks, probe) = (self.locks.clone(), self.probe());
         let save = move || {
-            record.save(&state_dir)?;
+            record.save(&state_dir, &probe)?;
             // The state directory may have been deleted under us, and the lock in it.
             match &mut *locks.lock().unwrap_or_else(PoisonError::into_inner) {
                 Some(locks) => locks.renew(&state_dir),
@@ -242,7 +257,8 @@ impl Sqlite {
         self.tell(Phase::Starting, None, last_word).await;
         loop {
             let since = Instant::now();
-            let ended = self.session(shutdown, subscription.as_ref(), &mut last_word).await;
+            let session = self.session(shutdown, subscription.as_ref(), &mut last_word);
+            let ended = self.in_time(shutdown, session).await;
             let error = match ended {
                 Ok(()) => {
                     self.tell(Phase::Stopped, None, last_word).await;
@@ -276,6 +292,18 @@ impl Sqlite {
                 }
             }
             backoff = (backoff * 2).min(REOPEN.1);
+        }
+    }
+
+    /// Bounds work from the moment at which a graceful stop is requested, whatever it was doing then (I7).
+    async fn in_time(&self, shutdown: &Shutdown, work: impl Future<Output = Result<(), Error>>) -> Result<(), Error> {
+        let late = async {
+            shutdown.graceful().await;
+            sleep(self.options.shutdown_timeout).await;
+        };
+        tokio::select! {
+            done = work => done,
+            () = late => Err(Error::Interrupted),
         }
     }
 
@@ -316,8 +344,7 @@ impl Sqlite {
         let (mut place, mut unpublished) = (session.position(), 0);
         loop {
             if shutdown.requested() {
-                let rest = timeout(self.options.shutdown_timeout, session.drain());
-                return rest.await.unwrap_or(Err(Error::Interrupted));
+                return session.drain().await;
             }
             let wait = self.wait(shutdown, subscription, Some(session.glance()));
             if session.position() != place {
@@ -337,10 +364,12 @@ impl Sqlite {
                 self.wait_until_due(shutdown, &session).await?;
             } else if !behind && self.asked().is_empty() && !session.look_is_due() {
                 self.activity.skip();
+                session.keep_record().await;
                 continue;
             }
             let asked = std::mem::take(&mut *self.asked());
             session.drain().await?;
+            session.keep_record().await;
             self.activity.set_behind(false);
             for (asked, point) in asked.into_iter().zip(std::iter::repeat(session.point())) {
                 // Whoever asked may not wait any more.

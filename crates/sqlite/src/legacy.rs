@@ -199,7 +199,7 @@ fn apply(wal: &File, database: &File, page_size: PageSize, object: &str, path: &
     let mut header = [0; HEADER_SIZE as usize];
     wal.read_exact_at(&mut header, 0).map_err(|_| damaged("it is no WAL"))?;
     let header = WalHeader::parse(&header).ok_or_else(|| damaged("it is no WAL"))?;
-    if header.page_size != page_size.get() {
+    if header.page_size != page_size {
         return Err(damaged("its page size is another one than the snapshot's"));
     }
     let frame = header.frame_size() as usize;
@@ -223,7 +223,9 @@ fn apply(wal: &File, database: &File, page_size: PageSize, object: &str, path: &
     for version in scan.newest() {
         let at = HEADER_SIZE + u64::from(version.frame) * frame as u64 + FRAME_HEADER_SIZE as u64;
         wal.read_exact_at(&mut page, at).map_err(Error::io(path))?;
-        database.write_all_at(&page, u64::from(version.page - 1) * size as u64).map_err(Error::io(path))?;
+        database
+            .write_all_at(&page, u64::from(version.page.0.saturating_sub(1)) * size as u64)
+            .map_err(Error::io(path))?;
     }
     database.set_len(u64::from(commit) * size as u64).map_err(Error::io(path))
 }

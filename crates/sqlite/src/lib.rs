@@ -41,6 +41,11 @@ mod merge;
 mod options;
 mod pages;
 mod plan;
+#[cfg(all(feature = "testing", debug_assertions))]
+#[doc(hidden)]
+pub mod probe;
+#[cfg(not(all(feature = "testing", debug_assertions)))]
+mod probe;
 mod proof;
 mod prove;
 mod restore;

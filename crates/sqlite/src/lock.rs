@@ -10,12 +10,17 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 
 use crate::error::Error;
 use crate::identity::FileIdentity;
+
+/// Whoever looks whether a lock is held holds it for an instant, so one that is taken is tried again.
+const GLANCES: u32 = 10;
+const GLANCE: Duration = Duration::from_millis(5);
 
 /// Both locks, held until dropped.
 #[derive(Debug)]
@@ -32,7 +37,9 @@ impl Locks {
         // A vault in memory is this process's own.
         let vault_lock = match vault.strip_prefix("memory:") {
             Some(_) => None,
-            None => Some(lock(&vault_lock(vault)?)?.ok_or_else(|| held(format!("the vault {vault}")))?),
+            None => Some(
+                lock(&vault_lock(&std::env::temp_dir(), vault)?)?.ok_or_else(|| held(format!("the vault {vault}")))?,
+            ),
         };
         Ok(Self { state, _vault: vault_lock })
     }
@@ -79,9 +86,9 @@ fn state_lock(state_dir: &Path) -> PathBuf {
 }
 
 /// In a folder of the user's own: the temporary folder belongs to everyone, and what another user put there is not used.
-fn vault_lock(vault: &str) -> Result<PathBuf, Error> {
+fn vault_lock(temporary: &Path, vault: &str) -> Result<PathBuf, Error> {
     let user = rustix::process::geteuid().as_raw();
-    let folder = std::env::temp_dir().join(format!("seawall-{user}"));
+    let folder = temporary.join(format!("seawall-{user}"));
     private_dir(&folder)?;
     let found = fs::symlink_metadata(&folder).map_err(Error::io(&folder))?;
     if !found.is_dir() || found.uid() != user || found.mode() & 0o077 != 0 {
@@ -99,17 +106,22 @@ fn lock(path: &Path) -> Result<Option<File>, Error> {
         let mut options = OpenOptions::new();
         options.create(true).truncate(false).write(true).mode(0o600);
         let file = options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed()).open(path)?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Some(file)),
-            Err(Errno::WOULDBLOCK) => Ok(None),
-            Err(e) => Err(e.into()),
+        for _ in 0..GLANCES {
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => return Ok(Some(file)),
+                Err(Errno::WOULDBLOCK) => std::thread::sleep(GLANCE),
+                Err(e) => return Err(e.into()),
+            }
         }
+        Ok(None)
     };
     open().map_err(Error::io(path))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[test]
@@ -125,5 +137,22 @@ mod tests {
         drop(locks);
         assert!(!is_held(&one));
         Locks::take(Path::new("a.db"), &one, &vault).expect("free again");
+    }
+    /// The temporary folder is everyone's: whoever comes first could lead our locks to a place of his choice.
+    #[test]
+    fn a_folder_of_locks_that_another_user_could_have_made_is_not_used() {
+        let directory = tempfile::tempdir().expect("a folder");
+        let folder = directory.path().join(format!("seawall-{}", rustix::process::geteuid().as_raw()));
+        let elsewhere = directory.path().join("elsewhere");
+        private_dir(&elsewhere).expect("made");
+        std::os::unix::fs::symlink(&elsewhere, &folder).expect("linked");
+        assert!(matches!(vault_lock(directory.path(), "vault"), Err(Error::UnsafeFolder { .. })));
+        fs::remove_file(&folder).expect("removed");
+        let path = vault_lock(directory.path(), "vault").expect("a folder of our own");
+        std::os::unix::fs::symlink(elsewhere.join("target"), &path).expect("linked");
+        assert!(matches!(lock(&path), Err(Error::Io { .. })), "a lock that is a link");
+        fs::set_permissions(&folder, PermissionsExt::from_mode(0o755)).expect("opened");
+        assert!(matches!(vault_lock(directory.path(), "vault"), Err(Error::UnsafeFolder { .. })));
+        assert!(fs::read_dir(&elsewhere).expect("read").next().is_none(), "nothing was made elsewhere");
     }
 }

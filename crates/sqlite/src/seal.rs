@@ -8,6 +8,7 @@ use seawall_ltx::Header;
 
 use crate::capture::{Author, Look, look};
 use crate::error::Error;
+use crate::probe::Step;
 use crate::source::{Barrier, Copier, Source};
 use crate::spool::{Draft, Spool};
 use crate::state::Position;
@@ -81,6 +82,7 @@ pub(crate) fn prepare(
     attempt: usize,
 ) -> Result<Option<(Sealing, Copier)>, Error> {
     let Some(barrier) = source.barrier()? else { return Ok(None) };
+    source.probe().at(Step::Barred);
     let limit = LIMITS.get(attempt).copied().unwrap_or(0);
     if source.is_behind(position.wal.as_ref(), limit)? {
         return Ok(None);
@@ -98,6 +100,7 @@ pub(crate) fn prepare(
         // Something was not seen: nothing may be let go.
         return Ok(None);
     }
+    source.probe().at(Step::Captured);
     let copier = source.advance()?;
     Ok(Some((Sealing { barrier, last, after }, copier)))
 }

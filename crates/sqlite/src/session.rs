@@ -19,6 +19,7 @@ use crate::error::Error;
 use crate::holes;
 use crate::identity::{Lineage, Nonce, Stamp};
 use crate::layout::{Level, Stored, file_key};
+use crate::probe::Defect;
 use crate::proof;
 use crate::seal;
 use crate::ship::{self, blocking};
@@ -82,7 +83,8 @@ impl<'a> Session<'a> {
     ) -> Result<Session<'a>, Error> {
         let (path, state_dir) = engine.place()?;
         let (busy, kept) = (engine.options().busy_timeout, engine.kept_files());
-        let open = move || Source::open(&path, busy, &mut kept.lock().unwrap_or_else(PoisonError::into_inner));
+        let probe = engine.probe();
+        let open = move || Source::open(&path, busy, &mut kept.lock().unwrap_or_else(PoisonError::into_inner), probe);
         let source = blocking(open).await?;
         let stamp = Stamp { lineage: Lineage::new(engine.random()), nonce: Nonce::new(engine.random()) };
         let mut session = Self {
@@ -90,7 +92,7 @@ impl<'a> Session<'a> {
             shutdown,
             patience,
             stamp,
-            spool: Spool::new(&state_dir),
+            spool: Spool::new(&state_dir, engine.probe()),
             state_dir,
             source: Arc::new(Mutex::new(source)),
             position: None,
@@ -387,8 +389,8 @@ impl<'a> Session<'a> {
         self.arrive(seed.after).await
     }
 
-    /// A later base: a complete copy, and as a capture of all pages at the next TXID again, which is what counts. After a
-    /// crash in between the next start makes the second from the first.
+    /// A later base: a capture of all pages at the next TXID, and then the same as a complete copy. The capture comes first
+    /// because its name is what writers race for: the copy of one that lost would stand under the captures of another.
     async fn take_base(&mut self, newest: Txid, last: Option<Point>, why: Break) -> Result<(), Error> {
         self.tell(Phase::Base, None).await;
         self.stamp.lineage = Lineage::new(self.engine.random());
@@ -401,13 +403,13 @@ impl<'a> Session<'a> {
         let base = self.freeze(txid, not_before).await?;
         let (vault, jobs) = (self.engine.vault(), self.engine.options().jobs);
         holes::record(vault, last, txid, why, self.stamp).await?;
+        let capture = Arc::new(base.shipment(txid));
+        let size = ship::ship(vault, &self.log_key(txid), capture.clone(), jobs).await?;
+        self.made(Level::LOG, txid, &base.after, size);
         let copy = file_key(vault.layout(), Level::BASE, Txid(1), txid);
         let size = ship::ship(vault, &copy, Arc::new(base.shipment(Txid(1))), jobs).await?;
         self.made(Level::BASE, Txid(1), &base.after, size);
-        let twin = Arc::new(base.shipment(txid));
-        let size = ship::ship(vault, &self.log_key(txid), twin.clone(), jobs).await?;
-        self.made(Level::LOG, txid, &base.after, size);
-        engine.activity().bases.done(twin.pages.bytes(), began.elapsed());
+        engine.activity().bases.done(capture.pages.bytes(), began.elapsed());
         self.arrive(base.after).await
     }
 
@@ -429,6 +431,9 @@ impl<'a> Session<'a> {
         let shipment = Arc::new(shipment);
         let began = Instant::now();
         let mut backoff = BACKOFF.0;
+        if self.engine.probe().has(Defect::AcknowledgesFirst) {
+            self.arrive(after).await?;
+        }
         loop {
             let key = self.log_key(after.txid);
             match ship::ship(self.engine.vault(), &key, shipment.clone(), self.engine.options().jobs).await {
@@ -533,6 +538,14 @@ impl<'a> Session<'a> {
         self.engine.arrived(position, self.stamp.lineage);
         self.tell(Phase::Protecting, None).await;
         Ok(())
+    }
+
+    /// Writes the state record anew if somebody deleted it, and the lock beside it. Without a commit nothing else would.
+    pub(crate) async fn keep_record(&self) {
+        let state_dir = self.state_dir.clone();
+        if blocking(move || Ok(Record::is_there(&state_dir))).await.is_ok_and(|there| !there) {
+            self.tell(Phase::Protecting, None).await;
+        }
     }
 
     async fn tell(&self, phase: Phase, error: Option<&Error>) {

@@ -22,6 +22,7 @@ use seawall_ltx::PageSize;
 use crate::continuity::{Next, Observed};
 use crate::error::Error;
 use crate::identity::{FileIdentity, FileState, WalPosition};
+use crate::probe::{Defect, Probe, Step};
 use crate::wal::{FRAME_HEADER_SIZE, FrameHeader, HEADER_SIZE, IndexHeader, Salts, Scan, WalHeader, frame_size};
 
 /// Bytes of WAL read at once; a scan holds one such buffer.
@@ -47,6 +48,7 @@ pub(crate) struct Source {
     index_identity: FileIdentity,
     identity: FileIdentity,
     page_size: PageSize,
+    probe: Probe,
 }
 
 /// Handles on a database file and its wal-index, kept from one [`Source`] of it to the next. Closing a handle while
@@ -83,12 +85,14 @@ impl KeptFile {
 
 impl Source {
     /// Opens a database, puts it into WAL mode if it isn't, and takes the read lock.
-    pub(crate) fn open(path: &Path, busy_timeout: Duration, kept: &mut KeptFiles) -> Result<Self, Error> {
+    pub(crate) fn open(path: &Path, busy_timeout: Duration, kept: &mut KeptFiles, probe: Probe) -> Result<Self, Error> {
         let (identity, file) = kept.database.open(path)?;
         let page_size = check_is_database(path, &file)?;
         enter_wal_mode(path, &file, busy_timeout)?;
         let reader = connect(path, busy_timeout)?;
+        probe.at(Step::Opening);
         pin(path, &reader)?;
+        probe.at(Step::Opening);
         let (index_identity, index) = kept.index.open(&sidecar(path, "-shm"))?;
         let size = reader.query_row("PRAGMA page_size", [], |row| row.get::<_, u32>(0));
         let page_size = PageSize::new(size.map_err(Error::sqlite(path))?).unwrap_or(page_size);
@@ -103,6 +107,7 @@ impl Source {
             index_identity,
             identity,
             page_size,
+            probe,
         };
         source.wal()?;
         source.check_identity()?;
@@ -152,6 +157,11 @@ impl Source {
             };
         }
         Ok(self.wal.as_ref())
+    }
+
+    /// The way in for tests.
+    pub(crate) fn probe(&self) -> &Probe {
+        &self.probe
     }
 
     /// What the wal-index says is committed, by its header.
@@ -224,6 +234,9 @@ impl Source {
     /// Whether at least one frame and `bytes` of WAL before it were written behind the captured place, as their salts
     /// tell: one read of 24 bytes where that frame would stand, and one of the header for a new generation.
     pub(crate) fn is_behind(&mut self, captured: Option<&WalPosition>, bytes: u64) -> Result<bool, Error> {
+        if self.probe.looks_unchanged(self.wal.as_deref()) {
+            return Ok(false);
+        }
         let Some(header) = self.wal_header()? else { return Ok(false) };
         let start = captured.filter(|wal| wal.salts == header.salts).map_or(HEADER_SIZE, |wal| wal.offset);
         let offset = start + bytes / header.frame_size() * header.frame_size();
@@ -293,6 +306,7 @@ impl Source {
             file: self.file.clone(),
             wal,
             page_size: self.page_size,
+            probe: self.probe.clone(),
         })
     }
 
@@ -316,9 +330,11 @@ impl Source {
     /// everything just then, the new lock doesn't pin what was not captured yet: the position is not `held` after this.
     pub(crate) fn advance(&mut self) -> Result<Copier, Error> {
         let next = connect(&self.path, self.busy_timeout)?;
+        self.probe.at(Step::Advancing);
         pin(&self.path, &next)?;
+        self.probe.at(Step::Advancing);
         let connection = std::mem::replace(&mut self.reader, next);
-        Ok(Copier { path: self.path.clone(), connection, patience: self.busy_timeout })
+        Ok(Copier { path: self.path.clone(), connection, patience: self.busy_timeout, probe: self.probe.clone() })
     }
 
     /// Takes the write lock without writing: while the barrier stands, no transaction can commit.
@@ -328,9 +344,11 @@ impl Source {
     /// between attempts, would hardly ever meet one.
     pub(crate) fn barrier(&self) -> Result<Option<Barrier>, Error> {
         let connection = connect(&self.path, Duration::ZERO)?;
+        let begin =
+            if self.probe.has(Defect::ForgetsTheBarrier) { "BEGIN; -- without a barrier" } else { "BEGIN IMMEDIATE" };
         let attempts = self.busy_timeout.as_micros() / POLL.as_micros();
         for _ in 0..=attempts {
-            match connection.execute_batch("BEGIN IMMEDIATE") {
+            match connection.execute_batch(begin) {
                 Ok(()) => return Ok(Some(Barrier { connection })),
                 Err(e) if is_busy(&e) => std::thread::sleep(POLL),
                 Err(e) => return Err(Error::sqlite(&self.path)(e)),
@@ -342,13 +360,18 @@ impl Source {
     /// Lets the WAL go after everything in it was copied: the next commit starts a new generation. The barrier keeps
     /// commits from slipping in.
     pub(crate) fn release(&mut self, _barrier: &Barrier) -> Result<(), Error> {
+        self.probe.at(Step::Copied);
         unpin(&self.path, &self.reader)?;
-        pin(&self.path, &self.reader)
+        self.probe.at(Step::LetGo);
+        pin(&self.path, &self.reader)?;
+        self.probe.at(Step::LetGo);
+        Ok(())
     }
 
     /// Cuts a WAL file that grew huge, if nothing was committed since the barrier; answers whether it did.
     pub(crate) fn cut(&mut self, barrier: Barrier) -> Result<bool, Error> {
         let connection = barrier.lift(&self.path)?;
+        self.probe.at(Step::Cutting);
         connection.busy_timeout(Duration::ZERO).map_err(Error::sqlite(&self.path))?;
         match connection.query_row(&checkpoint("TRUNCATE"), [], Checkpointed::read) {
             Ok(done) => Ok(!done.busy),
@@ -365,6 +388,7 @@ pub(crate) struct Copier {
     /// Its read transaction still stands at the old place.
     connection: Connection,
     patience: Duration,
+    probe: Probe,
 }
 
 /// What was copied.
@@ -387,6 +411,7 @@ impl Copier {
         let copy = || {
             let mut checkpoint = self.connection.prepare(&checkpoint("PASSIVE"))?;
             self.connection.execute_batch("COMMIT")?;
+            self.probe.at(Step::LetGo);
             let attempts = self.patience.as_micros() / POLL.as_micros();
             for _ in 0..=attempts {
                 let done = checkpoint.query_row([], Checkpointed::read)?;
@@ -409,6 +434,7 @@ pub(crate) struct PageReader {
     file: Arc<File>,
     wal: Option<Arc<File>>,
     page_size: PageSize,
+    probe: Probe,
 }
 
 impl PageReader {
@@ -422,12 +448,14 @@ impl PageReader {
         let Some(file) = &self.wal else {
             return Err(Error::Vanished { path: self.wal_path.clone() });
         };
+        self.probe.at(Step::Reading);
         let offset = HEADER_SIZE + u64::from(frame) * frame_size(self.page_size) + FRAME_HEADER_SIZE as u64;
         file.read_exact_at(page, offset).map_err(Error::io(&self.wal_path))
     }
 
     /// Reads pages from the database file, beginning with `first`; what is behind its end is zero.
     pub(crate) fn read_pages(&self, first: u32, pages: &mut [u8]) -> Result<(), Error> {
+        self.probe.at(Step::Reading);
         let offset = u64::from(first.saturating_sub(1)) * u64::from(self.page_size.get());
         let length = read_up_to(&self.file, pages, offset).map_err(Error::io(&self.path))?;
         pages[length..].fill(0);

@@ -13,17 +13,19 @@ use seawall_ltx::{FileName, HEADER_SIZE, Header, Txid};
 
 use crate::error::Error;
 use crate::lock::{private_dir, private_file};
+use crate::probe::Probe;
 
 /// The spool of one database. All calls block.
 #[derive(Debug, Clone)]
 pub(crate) struct Spool {
     directory: PathBuf,
+    probe: Probe,
 }
 
 impl Spool {
     /// The spool in a state directory.
-    pub(crate) fn new(state_dir: &Path) -> Self {
-        Self { directory: state_dir.join("spool") }
+    pub(crate) fn new(state_dir: &Path, probe: Probe) -> Self {
+        Self { directory: state_dir.join("spool"), probe }
     }
 
     fn path(&self, txid: Txid) -> PathBuf {
@@ -35,8 +37,9 @@ impl Spool {
         private_dir(&self.directory)?;
         let path = self.path(txid);
         let partial = path.with_extension("tmp");
-        let file = private_file(&partial).map_err(Error::io(&partial))?;
-        Ok(Draft { directory: self.directory.clone(), path, partial, file })
+        let probe = self.probe.clone();
+        let file = probe.write(&partial).and_then(|()| private_file(&partial)).map_err(Error::io(&partial))?;
+        Ok(Draft { directory: self.directory.clone(), path, partial, file, probe })
     }
 
     /// What is in it, oldest first. Removes what a crash left half done.
@@ -96,19 +99,22 @@ pub(crate) struct Draft {
     path: PathBuf,
     partial: PathBuf,
     file: File,
+    probe: Probe,
 }
 
 impl Draft {
     /// Appends to it.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        self.file.write_all(bytes).map_err(Error::io(&self.partial))
+        self.probe.write(&self.partial).and_then(|()| self.file.write_all(bytes)).map_err(Error::io(&self.partial))
     }
 
     /// Keeps it. It is durable when this returns.
     pub(crate) fn keep(self) -> Result<(), Error> {
         let keep = || -> io::Result<()> {
+            self.probe.write(&self.partial)?;
             self.file.sync_all()?;
             fs::rename(&self.partial, &self.path)?;
+            self.probe.write(&self.path)?;
             File::open(&self.directory)?.sync_all()
         };
         keep().map_err(Error::io(&self.path))
@@ -140,7 +146,7 @@ mod tests {
     #[test]
     fn keeps_whole_captures_in_order() {
         let directory = tempfile::tempdir().expect("a folder");
-        let spool = Spool::new(directory.path());
+        let spool = Spool::new(directory.path(), Probe::default());
         assert_eq!(spool.list().expect("empty"), []);
         for txid in [12, 3] {
             let mut draft = spool.draft(Txid(txid)).expect("begun");

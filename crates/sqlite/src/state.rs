@@ -18,6 +18,7 @@ use crate::continuity::{Captured, Remembered};
 use crate::error::Error;
 use crate::identity::{FileIdentity, FileState, Lineage, WalPosition};
 use crate::lock;
+use crate::probe::Probe;
 use crate::source::{resolved, sidecar};
 use crate::wal::{Chain, HEADER_SIZE, Salts, Scan, WalHeader};
 
@@ -150,16 +151,32 @@ impl Record {
     }
 
     /// Writes the record to a state directory: a new file renamed over the old one. Not synced, because losing it
-    /// loses nothing.
-    pub(crate) fn save(&self, state_dir: &Path) -> Result<(), Error> {
+    /// loses nothing. On a full disk the old file is written over, which needs no space: a record that tells of a
+    /// protection that has ended is worse than one that a crash may tear.
+    pub(crate) fn save(&self, state_dir: &Path, probe: &Probe) -> Result<(), Error> {
         let path = path(state_dir);
         lock::private_dir(state_dir)?;
-        let write = || -> io::Result<()> {
+        let bytes = serde_json::to_vec_pretty(self).map_err(|e| Error::Internal(e.to_string()))?;
+        let replace = || -> io::Result<()> {
             let partial = path.with_extension("tmp");
-            lock::private_file(&partial)?.write_all(&serde_json::to_vec_pretty(self)?)?;
+            probe.write(&partial)?;
+            lock::private_file(&partial)?.write_all(&bytes)?;
             fs::rename(&partial, &path)
         };
-        write().map_err(Error::io(&path))
+        let write_over = || -> io::Result<()> {
+            let file = fs::OpenOptions::new().write(true).open(&path)?;
+            file.write_all_at(&bytes, 0)?;
+            file.set_len(bytes.len() as u64)
+        };
+        match replace() {
+            Err(e) if e.kind() == io::ErrorKind::StorageFull => write_over().map_err(|_| Error::io(&path)(e)),
+            done => done.map_err(Error::io(&path)),
+        }
+    }
+
+    /// Whether a state directory holds a record.
+    pub(crate) fn is_there(state_dir: &Path) -> bool {
+        fs::exists(path(state_dir)).unwrap_or(true)
     }
 
     /// Reads the record of a state directory; `None` when there is none or it is damaged, which is the same.
@@ -175,7 +192,7 @@ impl Record {
     /// The status that the record tells, with the lag as the WAL shows it now.
     fn status(&self, state_dir: &Path, now: Moment) -> Status {
         let position = self.position();
-        let lag_bytes = position.and_then(|position| unshipped(&self.source, &position)).unwrap_or(0);
+        let lag_bytes = position.map_or(0, |position| lag(&self.source, &position));
         let since = position.map_or(self.at, |position| position.moment);
         Status {
             name: self.name.clone(),
@@ -230,6 +247,14 @@ pub fn read_state(state_dir: &Path, now: Moment) -> Result<Status, Failure> {
     }
 }
 
+/// What is not in the vault, in bytes: all of a file that took the place of the one that was captured.
+fn lag(database: &Path, position: &Position) -> u64 {
+    match (fs::metadata(database), position.file) {
+        (Ok(now), Some(captured)) if FileIdentity::of(&now) != captured => now.len(),
+        _ => unshipped(database, position).unwrap_or(0),
+    }
+}
+
 /// Committed bytes of WAL behind the position. `None` when that can't be told, because the WAL was restarted.
 fn unshipped(database: &Path, position: &Position) -> Option<u64> {
     let file = fs::File::open(sidecar(database, "-wal")).ok()?;
@@ -281,7 +306,7 @@ mod tests {
             at: Moment::from_millis(6),
             position: Some(position),
         });
-        record.save(directory.path()).expect("saved");
+        record.save(directory.path(), &Probe::default()).expect("saved");
         let read = Record::load(directory.path()).expect("read").expect("there");
         assert_eq!(read, record);
         let (remembered, found) = read.remembered("file:///vault").expect("the same vault");

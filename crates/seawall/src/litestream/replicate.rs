@@ -65,6 +65,9 @@ fn read(flags: Flags, edge: &Edge) -> Result<(ReplicateArguments, Common), Stop>
         once: flags.is_set("once"),
         exec: flags.get("exec").map(str::to_owned),
         restore_if_missing: flags.is_set("restore-if-db-not-exists"),
+        pattern: None,
+        recursive: false,
+        socket: None,
     };
     Ok((arguments, Common { json: false, log_level, log_type: None }))
 }

@@ -1,12 +1,19 @@
 //! The engine against real databases: every test ends in a restored database compared with a recorded state.
 
 #![allow(clippy::disallowed_methods, reason = "tests and benches are an edge")]
+#![allow(clippy::panic, reason = "that is how a test fails")]
 #![allow(missing_docs, reason = "tests speak by their names")]
 
+#[cfg(debug_assertions)]
+mod between_steps;
 mod faults;
 mod follow;
 mod histories_go_on;
+#[cfg(debug_assertions)]
+mod model;
 mod promises;
+#[cfg(debug_assertions)]
+mod running;
 mod upkeep;
 mod what_could_be_missed;
 mod what_is_committed_comes_back;

@@ -1,7 +1,6 @@
 //! A database, a vault, a clock: what every test needs.
 
 use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -113,13 +112,18 @@ impl Scene {
     }
 
     pub(crate) fn engine_with(&self, options: Options, watcher: Option<Watcher>) -> Sqlite {
+        self.engine_on(self.vault(), options, watcher)
+    }
+
+    /// An engine with a vault of its own.
+    pub(crate) fn engine_on(&self, vault: Vault, options: Options, watcher: Option<Watcher>) -> Sqlite {
         let random = self.random.clone();
         let random = Arc::new(move || {
             let n = random.fetch_add(1, Ordering::SeqCst);
             n.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1 << 63
         });
         let (turns, admission) = (Default::default(), Default::default());
-        Sqlite::new(self.vault(), options, World { clock: self.clock.clone(), random, turns, watcher, admission })
+        Sqlite::new(vault, options, World { clock: self.clock.clone(), random, turns, watcher, admission })
     }
 
     /// Takes a point with a fresh engine, as `--once` does.
@@ -128,7 +132,7 @@ impl Scene {
         self.engine().take_point(&Shutdown::new()).await.expect("a point")
     }
 
-    pub(crate) async fn restore(&self, when: When) -> Result<BTreeMap<String, Vec<String>>, Failure> {
+    pub(crate) async fn restore(&self, when: When) -> Result<Content, Failure> {
         let output = self.path(&format!("restored-{}.db", self.random.fetch_add(1, Ordering::SeqCst)));
         self.restore_to(&output, when).await?;
         Ok(content(&output))
@@ -177,14 +181,23 @@ pub(crate) fn app(path: &Path) -> Connection {
 }
 
 /// Every table's rows, as text: what a user calls the content.
-pub(crate) fn content(path: &Path) -> BTreeMap<String, Vec<String>> {
+pub(crate) type Content = BTreeMap<String, Vec<String>>;
+
+/// The content of a database file.
+pub(crate) fn content(path: &Path) -> Content {
     let connection = Connection::open(path).expect("opened");
     content_of(&connection)
 }
 
-pub(crate) fn content_of(connection: &Connection) -> BTreeMap<String, Vec<String>> {
+/// The content of a database that passes SQLite's integrity check.
+pub(crate) fn content_of(connection: &Connection) -> Content {
     let check: String = connection.query_row("PRAGMA integrity_check", [], |row| row.get(0)).expect("checked");
     assert_eq!(check, "ok");
+    rows_of(connection)
+}
+
+/// The same, unchecked.
+pub(crate) fn rows_of(connection: &Connection) -> Content {
     let mut tables =
         connection.prepare("SELECT name FROM sqlite_schema WHERE type='table' ORDER BY name").expect("SQL");
     let tables: Vec<String> =
@@ -203,11 +216,7 @@ pub(crate) fn content_of(connection: &Connection) -> BTreeMap<String, Vec<String
 /// A value for comparisons: long blobs by their hash.
 fn value_text(value: ValueRef<'_>) -> String {
     match value {
-        ValueRef::Blob(bytes) => {
-            let mut hash = DefaultHasher::new();
-            bytes.hash(&mut hash);
-            format!("{} bytes {:016x}", bytes.len(), hash.finish())
-        }
+        ValueRef::Blob(bytes) => format!("{} bytes {:016x}", bytes.len(), seawall_ltx::crc64(bytes)),
         other => format!("{other:?}"),
     }
 }

@@ -1,0 +1,150 @@
+//! What an application does while the engine is between two of its steps: each action at each step, and no commit is lost.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rusqlite::Connection;
+use seawall_core::{Engine, Phase, Shutdown, When};
+use seawall_sqlite::probe::{Defect, Intruder, Step};
+use tokio::time::{sleep, timeout};
+
+use crate::world::{Content, SCHEMA, Scene, app, content_of, rows_of};
+
+const STEPS: [Step; 10] = [
+    Step::Opening,
+    Step::Observed,
+    Step::Scanned,
+    Step::Stocked,
+    Step::Reading,
+    Step::Barred,
+    Step::Captured,
+    Step::Advancing,
+    Step::LetGo,
+    Step::Copied,
+];
+
+/// What is done, in this order; `commit` for a transaction, otherwise a checkpoint.
+const ACTIONS: [&[&str]; 7] = [
+    &["commit"],
+    &["PASSIVE", "commit"],
+    &["commit", "PASSIVE"],
+    &["commit", "FULL", "commit"],
+    &["commit", "RESTART", "commit"],
+    &["commit", "TRUNCATE", "commit"],
+    &["PASSIVE", "commit", "PASSIVE", "commit", "PASSIVE", "commit"],
+];
+
+/// Does one thing at one step, a few times.
+struct Meddler {
+    step: Step,
+    actions: &'static [&'static str],
+    times: AtomicU32,
+    app: Mutex<Connection>,
+    states: Mutex<Vec<Content>>,
+    defect: Option<Defect>,
+}
+
+impl Meddler {
+    fn commit(&self, app: &Connection) {
+        if app.execute_batch("BEGIN IMMEDIATE").is_err() {
+            return;
+        }
+        app.execute("INSERT INTO t(v) VALUES(randomblob(700))", []).expect("inserted");
+        app.execute("UPDATE t SET v = randomblob(300) WHERE id = 1", []).expect("updated");
+        app.execute_batch("COMMIT").expect("committed");
+        self.states.lock().unwrap_or_else(PoisonError::into_inner).push(rows_of(app));
+    }
+}
+
+impl Intruder for Meddler {
+    fn defect(&self) -> Option<Defect> {
+        self.defect
+    }
+
+    fn at(&self, step: Step) {
+        if step != self.step
+            || self.times.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1)).is_err()
+        {
+            return;
+        }
+        let app = self.app.lock().unwrap_or_else(PoisonError::into_inner);
+        app.busy_timeout(Duration::ZERO).expect("set");
+        for action in self.actions {
+            match *action {
+                "commit" => self.commit(&app),
+                mode => drop(app.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |_| Ok(()))),
+            }
+        }
+    }
+}
+
+/// A test of the test: without the barrier a commit slips in between the last capture and the end of the WAL, and is missed.
+#[test]
+fn forgetting_the_barrier_is_caught() {
+    let passes = |defect| {
+        let run = || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+            runtime.expect("a runtime").block_on(act_at(Step::Captured, &["commit"], 4, defect));
+        };
+        std::panic::catch_unwind(run).is_ok()
+    };
+    assert!(passes(None));
+    assert!(!passes(Some(Defect::ForgetsTheBarrier)), "nothing saw that the barrier is missing");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_application_acts_at_every_step() {
+    for step in STEPS {
+        for actions in ACTIONS {
+            for times in [1, 4] {
+                act_at(step, actions, times, None).await;
+            }
+        }
+    }
+}
+
+/// A database whose WAL was copied completely, so that nothing keeps it from being restarted; a base, captures and seals.
+async fn act_at(step: Step, actions: &'static [&'static str], times: u32, defect: Option<Defect>) {
+    let what = format!("{actions:?} at {step:?}, {times} times");
+    let scene = Scene::new();
+    let connection = app(&scene.database());
+    connection.execute_batch(&format!("PRAGMA synchronous=off; {SCHEMA}; INSERT INTO t(v) VALUES('')")).expect("made");
+    connection.execute_batch("PRAGMA wal_checkpoint(PASSIVE)").expect("copied");
+    let states = Mutex::new(vec![rows_of(&connection)]);
+    let (times, app) = (AtomicU32::new(times), Mutex::new(connection));
+    let meddler = Arc::new(Meddler { step, actions, times, app, states, defect });
+    let engine = Arc::new(scene.engine().with_intruder(meddler.clone()));
+    let shutdown = Shutdown::new();
+    let running = tokio::spawn({
+        let (engine, shutdown) = (engine.clone(), shutdown.clone());
+        async move { engine.run(&shutdown).await }
+    });
+    for _ in 0..4 {
+        let caught_up = async {
+            loop {
+                sleep(Duration::from_millis(30)).await;
+                assert!(!running.is_finished(), "{what}: it ended by itself");
+                let Ok(status) = engine.status().await else { continue };
+                if status.phase == Phase::Protecting && status.lag_bytes == 0 {
+                    return;
+                }
+            }
+        };
+        timeout(Duration::from_secs(60), caught_up).await.unwrap_or_else(|_| panic!("{what}: it doesn't catch up"));
+        let app = meddler.app.lock().unwrap_or_else(PoisonError::into_inner);
+        (0..40).for_each(|_| meddler.commit(&app));
+    }
+    shutdown.begin();
+    running.await.expect("no panic").expect("a graceful stop");
+    let present = content_of(&meddler.app.lock().unwrap_or_else(PoisonError::into_inner));
+    assert!(scene.restore(When::Latest).await.expect("restored") == present, "{what}: a commit is missing");
+    let states = meddler.states.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let txids: BTreeSet<String> =
+        scene.level(0).into_iter().chain(scene.level(9)).map(|name| name[17..33].to_owned()).collect();
+    for txid in txids {
+        let restored = scene.restore(When::Position(txid.clone())).await.expect("restored");
+        assert!(states.contains(&restored), "{what}: {txid} is no state that there was");
+    }
+}

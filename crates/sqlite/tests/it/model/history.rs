@@ -1,0 +1,137 @@
+//! What a vault holds, compared with what the database was: independent of how the engine lists, plans and remembers.
+
+use std::collections::BTreeMap;
+
+use seawall_core::{Engine, Moment, When};
+use seawall_ltx::{Header, Txid};
+use seawall_vault::memory::MemoryStore;
+use seawall_vault::{ObjectKey, Policy, Prefix, Vault};
+
+use crate::world::{Content, Scene};
+
+/// The number of a state. Every commit makes a new one and writes it into the database, so that a restored one says which it
+/// claims to be.
+pub(crate) type State = u64;
+
+/// What the application's database was.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Records {
+    contents: BTreeMap<State, Content>,
+    /// The states in the order in which they were the database's.
+    order: Vec<State>,
+}
+
+impl Records {
+    /// The number of the next new state.
+    pub(crate) fn next(&self) -> State {
+        self.contents.keys().last().map_or(0, |newest| newest + 1)
+    }
+
+    /// The database has a state now, and this content.
+    pub(crate) fn add(&mut self, state: State, content: Content) {
+        self.contents.insert(state, content);
+        self.order.push(state);
+    }
+
+    /// The database has an earlier state again.
+    pub(crate) fn go_back(&mut self, state: State) {
+        self.order.push(state);
+    }
+
+    /// The present state.
+    pub(crate) fn present(&self) -> (State, &Content) {
+        let state = *self.order.last().expect("a state");
+        (state, &self.contents[&state])
+    }
+}
+
+/// The objects of a vault by TXID: those of level 0, and of level 9 where there is none in level 0.
+pub(crate) async fn objects(store: &MemoryStore) -> BTreeMap<u64, ObjectKey> {
+    let vault = Vault::new(std::sync::Arc::new(store.clone()), Policy::default());
+    let mut found = BTreeMap::new();
+    for entry in vault.list(&Prefix::all(), None).await.expect("memory answers") {
+        let key = entry.key.as_str();
+        let Some((folder, name)) = key.rsplit_once('/') else { continue };
+        let Some((_, max)) = name.strip_suffix(".ltx").and_then(|name| name.split_once('-')) else { continue };
+        let max = u64::from_str_radix(max, 16).expect("a TXID");
+        if folder.ends_with('0') || !found.contains_key(&max) {
+            found.insert(max, entry.key);
+        }
+    }
+    found
+}
+
+/// A point of the vault, and the state that it restored to.
+struct Restored {
+    txid: u64,
+    moment: Moment,
+    state: State,
+    content: Content,
+}
+
+/// Restores every TXID and compares it with the record; then as many random moments.
+pub(crate) async fn compare(scene: &Scene, store: &MemoryStore, records: &Records, rng: &mut fastrand::Rng) {
+    let mut points = Vec::new();
+    for (txid, key) in objects(store).await {
+        let position = Txid(txid).to_string();
+        let restored = scene.restore(When::Position(position.clone())).await;
+        let content = restored.unwrap_or_else(|error| panic!("{position}: {error}"));
+        let state = state_of(&content);
+        assert_eq!(Some(&content), records.contents.get(&state), "{position} is not state {state} as it was");
+        points.push(Restored { txid, moment: moment(store, &key).await, state, content });
+    }
+    in_order(&points, &records.order);
+    let newest = scene.restore(When::Latest).await.expect("restored");
+    assert_eq!(newest, points.last().expect("a point").content);
+    let findings = scene.verify().await.findings;
+    assert_eq!(findings, []);
+    moments(scene, &points, rng).await;
+}
+
+/// The state that a database claims to be.
+fn state_of(content: &Content) -> State {
+    let rows = content.get("state").expect("the table");
+    let number = rows[0].split("Integer(").nth(2).and_then(|rest| rest.strip_suffix(')')).expect("a number");
+    number.parse().expect("a number")
+}
+
+async fn moment(store: &MemoryStore, key: &ObjectKey) -> Moment {
+    let vault = Vault::new(std::sync::Arc::new(store.clone()), Policy::default());
+    let head = vault.read(key, Some(0..100), 100).await.expect("read");
+    Moment::from_millis(Header::parse(&head).expect("a header").timestamp_ms)
+}
+
+/// TXIDs hold states in the order in which the database had them.
+fn in_order(points: &[Restored], history: &[State]) {
+    let mut at = 0;
+    for point in points {
+        let ahead = history[at..].iter().position(|state| *state == point.state);
+        let Some(ahead) = ahead else {
+            panic!("{:x} holds state {}, older than the one before", point.txid, point.state)
+        };
+        at += ahead;
+    }
+}
+
+async fn moments(scene: &Scene, points: &[Restored], rng: &mut fastrand::Rng) {
+    let timeline = scene.engine().timeline().await.expect("a timeline");
+    assert_eq!(timeline.spans.iter().map(|span| span.points).sum::<u64>(), points.len() as u64);
+    let ends: Vec<String> = timeline.holes.iter().map(|hole| hole.to.position.clone()).collect();
+    let (first, last) = (points[0].moment.as_millis(), points.last().map_or(0, |point| point.moment.as_millis()));
+    assert!(points.is_sorted_by_key(|point| point.moment), "moments don't decrease");
+    for _ in 0..15 {
+        let moment = match rng.u8(0..4) {
+            0 => points[rng.usize(0..points.len())].moment,
+            _ => Moment::from_millis(rng.i64(first - 2000..last + 5000)),
+        };
+        let behind = points.partition_point(|point| point.moment <= moment);
+        let restored = scene.restore(When::Moment(moment)).await;
+        let point = behind.checked_sub(1).map(|at| &points[at]);
+        let next = points.get(behind);
+        let in_hole = next.is_some_and(|next| ends.contains(&Txid(next.txid).to_string()));
+        match point.filter(|point| point.moment == moment || !in_hole) {
+            Some(point) => assert_eq!(restored.expect("restored"), point.content, "{moment}"),
+            None => assert_eq!(restored.expect_err("before all, or in a hole").code, "sqlite.unreachable"),
+        }
+    }
+}

@@ -1,0 +1,377 @@
+//! The host of the model: the application, the engine that starts, stops and is killed, the disk, and the store.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use seawall_core::{Engine, Failure, Phase, Shutdown, When};
+use seawall_sqlite::probe::{Defect, Intruder, Step};
+use seawall_sqlite::{Options, Sqlite};
+use seawall_vault::memory::MemoryStore;
+use seawall_vault::simulated::{Chances, Fault, SimulatedStore};
+use seawall_vault::{Layout, ObjectKey, Policy, Store, Vault};
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+
+use super::application::Application;
+use super::history::{compare, objects};
+use crate::world::{HandClock, START, Scene};
+
+/// More than any deadline of the engine and the vault; time is simulated.
+const PATIENCE: Duration = Duration::from_secs(1200);
+
+/// Everything that a seed plays with.
+pub(crate) struct Host {
+    seed: u64,
+    rng: fastrand::Rng,
+    scene: Scene,
+    store: SimulatedStore,
+    meddler: Arc<Meddler>,
+    running: Option<Running>,
+    /// The newest TXID that was said to be protected.
+    protected: u64,
+    /// What somebody deleted in the vault.
+    lost: BTreeSet<u64>,
+}
+
+struct Running {
+    engine: Arc<Sqlite>,
+    shutdown: Shutdown,
+    task: JoinHandle<Result<(), Failure>>,
+}
+
+/// Acts between the engine's steps, and answers for the disk.
+struct Meddler {
+    app: Mutex<Application>,
+    rng: Mutex<fastrand::Rng>,
+    busy: AtomicBool,
+    disk_full: AtomicBool,
+    defect: Option<Defect>,
+    log: Mutex<Vec<String>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Intruder for Meddler {
+    fn at(&self, step: Step) {
+        let one_in = if step == Step::Reading { 100 } else { 5 };
+        if !self.busy.load(Ordering::SeqCst) || lock(&self.rng).u32(0..one_in) > 0 {
+            return;
+        }
+        // The application may be at it by itself just now, and waiting for us.
+        if let Ok(mut app) = self.app.try_lock() {
+            let done = app.interfere();
+            lock(&self.log).push(format!("  {step:?}: {done}"));
+        }
+    }
+
+    fn write(&self, _: &Path) -> io::Result<()> {
+        if self.disk_full.load(Ordering::SeqCst) { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+    }
+
+    fn defect(&self) -> Option<Defect> {
+        self.defect
+    }
+}
+
+impl Host {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self::with_defect(seed, None)
+    }
+
+    /// With an engine that is wrong in one way.
+    pub(crate) fn with_defect(seed: u64, defect: Option<Defect>) -> Self {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let directory = tempfile::tempdir().expect("a folder");
+        let layout = if rng.bool() { Layout::Files } else { Layout::Objects };
+        let memory = MemoryStore::with(layout, Arc::<HandClock>::default());
+        let store = SimulatedStore::new(memory, rng.u64(..));
+        let app = Application::new(&directory.path().join("app.db"), rng.u64(..));
+        let meddler = Meddler {
+            app: Mutex::new(app),
+            rng: Mutex::new(rng.fork()),
+            busy: AtomicBool::new(rng.u8(0..4) > 0),
+            disk_full: AtomicBool::new(false),
+            defect,
+            log: Mutex::default(),
+        };
+        let scene = Scene::on(directory, Arc::new(store.truth().clone()));
+        let meddler = Arc::new(meddler);
+        Self { seed, rng, scene, store, meddler, running: None, protected: 0, lost: BTreeSet::new() }
+    }
+
+    fn options(&mut self) -> Options {
+        Options {
+            busy_timeout: Duration::from_millis(2),
+            sync_interval: Duration::from_millis([20, 200, 1000][self.rng.usize(0..3)]),
+            checkpoint_pages: [1, 10, 50, 1000][self.rng.usize(0..4)],
+            wal_limit: [1 << 16, 1 << 20, 1 << 30][self.rng.usize(0..3)],
+            ..self.scene.options()
+        }
+    }
+
+    fn engine(&mut self) -> Sqlite {
+        let options = self.options();
+        let vault = Vault::new(Arc::new(self.store.clone()), Policy::default());
+        self.scene.engine_on(vault, options, None).with_intruder(self.meddler.clone())
+    }
+
+    fn say(&mut self, what: impl Into<String>) {
+        lock(&self.meddler.log).push(what.into());
+    }
+
+    /// One random step, and a look at what is told of the protection.
+    pub(crate) async fn step(&mut self) {
+        self.scene.tick(self.rng.i64(0..3000));
+        match self.rng.u8(0..100) {
+            0..45 => {
+                let alone = self.running.is_none();
+                let done = lock(&self.meddler.app).act(alone);
+                self.say(done);
+            }
+            45..60 => self.pass().await,
+            60..72 => self.start_or_end().await,
+            72..80 => self.trouble_with_the_store(),
+            80..84 => self.trouble_with_the_disk(),
+            84..87 => self.jump(),
+            87..90 => self.lose_local_state(),
+            90..92 => self.lose_newest_object().await,
+            92..97 => self.catch_up().await,
+            _ => self.calm_down(),
+        }
+        self.observe().await;
+    }
+
+    /// Lets the engine do something: for a time, or for some of its steps while the application goes on.
+    async fn pass(&mut self) {
+        if self.rng.bool() {
+            let time = Duration::from_millis([1, 20, 500, 10_000, 100_000][self.rng.usize(0..5)]);
+            self.say(format!("{time:?} pass"));
+            sleep(time).await;
+            return;
+        }
+        for _ in 0..self.rng.u8(0..60) {
+            tokio::task::yield_now().await;
+        }
+        self.say("some steps");
+    }
+
+    async fn start_or_end(&mut self) {
+        match self.running.take() {
+            Some(running) if self.rng.bool() => self.kill(running).await,
+            Some(running) => self.stop(running).await,
+            None if self.rng.bool() => self.take_point().await,
+            None => self.start(),
+        }
+    }
+
+    fn start(&mut self) {
+        let (engine, shutdown) = (Arc::new(self.engine()), Shutdown::new());
+        let (ours, theirs) = (engine.clone(), shutdown.clone());
+        let task = tokio::spawn(async move { ours.run(&theirs).await });
+        self.say("start");
+        self.running = Some(Running { engine, shutdown, task });
+    }
+
+    /// As `kill -9` between two calls: nothing more is done, and what is on its way is never answered.
+    async fn kill(&mut self, running: Running) {
+        running.task.abort();
+        let _ = running.task.await;
+        drop(running.engine);
+        // A job on another thread comes to its end; no time passes before.
+        sleep(Duration::from_millis(1)).await;
+        self.end_of_the_process();
+        self.say("kill");
+    }
+
+    /// What the store does to another process has nothing to do with it.
+    fn end_of_the_process(&mut self) {
+        self.store.revive();
+        if self.rng.u8(0..4) == 0 {
+            self.trouble_with_the_store();
+        }
+    }
+
+    async fn stop(&mut self, running: Running) {
+        let busy = self.meddler.busy.swap(false, Ordering::SeqCst);
+        running.shutdown.begin();
+        let ended = tokio::time::timeout(PATIENCE, running.task).await.expect("a graceful stop is bounded");
+        self.meddler.busy.store(busy, Ordering::SeqCst);
+        match ended.expect("no panic") {
+            Ok(()) => {
+                self.say("stop");
+                self.all_is_there().await;
+            }
+            Err(failure) => self.excuse("stop", &failure),
+        }
+    }
+
+    /// A failure that can be, while the store or the disk make trouble.
+    fn excuse(&mut self, what: &str, failure: &Failure) {
+        self.say(format!("{what}: {failure}"));
+        assert!(!["sqlite.two-writers", "sqlite.internal", "sqlite.locked"].contains(&failure.code), "{failure}");
+    }
+
+    async fn take_point(&mut self) {
+        let engine = self.engine();
+        let busy = self.meddler.busy.swap(false, Ordering::SeqCst);
+        let taken = tokio::time::timeout(PATIENCE, engine.take_point(&Shutdown::new())).await;
+        drop(engine);
+        self.meddler.busy.store(busy, Ordering::SeqCst);
+        sleep(Duration::from_millis(1)).await;
+        self.end_of_the_process();
+        match taken {
+            Ok(Ok(point)) => {
+                self.say(format!("point {}", point.position));
+                self.all_is_there().await;
+            }
+            Ok(Err(failure)) => self.excuse("no point", &failure),
+            Err(_) => self.say("no point: it hangs"),
+        }
+    }
+
+    /// The newest state in the vault is the database's.
+    async fn all_is_there(&mut self) {
+        let newest = self.scene.restore(When::Latest).await.expect("restored");
+        let app = lock(&self.meddler.app);
+        let (state, record) = app.records().present();
+        assert!(record == &newest, "the newest point is not state {state}: {newest:?}");
+    }
+
+    fn trouble_with_the_store(&mut self) {
+        let next = self.store.call_count();
+        let chances = Chances {
+            error: 50,
+            lost_answer: 50,
+            duplicate: 50,
+            stale_list: 50,
+            broken_stream: 50,
+            delay: 50,
+            longest_delay: Duration::from_secs(40),
+        };
+        let fault = match self.rng.u8(0..9) {
+            0 => Fault::Error,
+            1 => Fault::LostAnswer,
+            2 => Fault::BrokenStream,
+            3 => Fault::Duplicate,
+            4 => Fault::StaleList,
+            5 => Fault::Hang,
+            6 => Fault::Crash,
+            7 => Fault::CrashAfter,
+            _ => Fault::Delay(Duration::from_secs(20)),
+        };
+        match self.rng.u8(0..8) {
+            0 => self.store.fail_from(next),
+            1 => drop(self.store.clone().with_chances(chances)),
+            _ => self.store.fail_call(next + self.rng.u64(0..30), fault.clone()),
+        }
+        self.say(format!("trouble with the store: {fault:?}"));
+    }
+
+    fn trouble_with_the_disk(&mut self) {
+        let full = !self.meddler.disk_full.fetch_xor(true, Ordering::SeqCst);
+        self.say(format!("disk full: {full}"));
+    }
+
+    fn calm_down(&mut self) {
+        self.store.revive();
+        self.meddler.disk_full.store(false, Ordering::SeqCst);
+        self.say("all is well");
+    }
+
+    fn jump(&mut self) {
+        let millis = [-3_600_000, 3_600_000, -1, 86_400_000][self.rng.usize(0..4)];
+        self.scene.tick(millis);
+        self.say(format!("the clock jumps by {millis} ms"));
+    }
+
+    fn lose_local_state(&mut self) {
+        let _may_be_absent = fs::remove_dir_all(self.scene.state_dir());
+        self.protected = 0;
+        self.say("local state lost");
+    }
+
+    /// Somebody deletes the newest capture in the vault, if it is not a base.
+    async fn lose_newest_object(&mut self) {
+        let truth = self.store.truth().clone();
+        let Some((txid, key)) = objects(&truth).await.pop_last() else { return };
+        let copy = key.as_str().replace(&format!("{txid:016x}-{txid:016x}"), &format!("{:016x}-{txid:016x}", 1));
+        let copy = copy.replace("0000/", "0009/").replace("ltx/0", "ltx/9");
+        let copy = ObjectKey::new(copy).expect("a key");
+        if self.running.is_some() || txid < 3 || truth.head(&copy).await.is_ok() {
+            return;
+        }
+        truth.delete(&[key]).await.expect("deleted")[0].clone().expect("deleted");
+        self.lost.insert(txid);
+        self.say(format!("object {txid} lost"));
+    }
+
+    /// With nothing in its way, a running engine has everything in the vault soon, and says so.
+    async fn catch_up(&mut self) {
+        self.calm_down();
+        if self.running.is_none() {
+            self.start();
+        }
+        let busy = self.meddler.busy.swap(false, Ordering::SeqCst);
+        lock(&self.meddler.app).settle();
+        let Some(running) = &self.running else { return };
+        let caught_up = async {
+            loop {
+                sleep(Duration::from_millis(100)).await;
+                assert!(!running.task.is_finished(), "the engine ended by itself");
+                let Ok(status) = running.engine.status().await else { continue };
+                if status.phase == Phase::Protecting && status.lag_bytes == 0 {
+                    break;
+                }
+            }
+        };
+        tokio::time::timeout(PATIENCE, caught_up).await.expect("it catches up");
+        self.all_is_there().await;
+        self.meddler.busy.store(busy, Ordering::SeqCst);
+        self.say("caught up");
+    }
+
+    /// What is told to be protected is in the vault, and never less than before.
+    async fn observe(&mut self) {
+        if let Some(running) = self.running.take_if(|running| running.task.is_finished()) {
+            let ended = running.task.await.expect("no panic");
+            panic!("the engine ended by itself: {ended:?}");
+        }
+        let Ok(status) = self.scene.engine().status().await else { return };
+        let Some(point) = status.protected else { return };
+        let told = u64::from_str_radix(&point.position, 16).expect("a TXID");
+        assert!(told >= self.protected, "protected went back from {} to {told}", self.protected);
+        let there = objects(self.store.truth()).await;
+        assert!(there.contains_key(&told) || self.lost.contains(&told), "{told} is not in the vault");
+        self.protected = told;
+    }
+
+    /// Brings everything to a good end and compares all of it.
+    pub(crate) async fn finish(mut self) {
+        self.calm_down();
+        self.meddler.busy.store(false, Ordering::SeqCst);
+        if let Some(running) = self.running.take() {
+            self.stop(running).await;
+        }
+        lock(&self.meddler.app).settle();
+        self.take_point().await;
+        self.all_is_there().await;
+        let (truth, mut rng) = (self.store.truth().clone(), self.rng.fork());
+        let records = lock(&self.meddler.app).records().clone();
+        compare(&self.scene, &truth, &records, &mut rng).await;
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("seed {}:\n{}", self.seed, lock(&self.meddler.log).join("\n"));
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! The running engine, from its first base to its graceful end, with a fault at every call of the store and at every write to
+//! the local disk, with a store that is away for too long, and beside another writer.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use rusqlite::Connection;
+use seawall_core::{Engine, Failure, Phase, Point, Shutdown, When};
+use seawall_sqlite::probe::Intruder;
+use seawall_sqlite::{Options, Sqlite};
+use seawall_vault::memory::MemoryStore;
+use seawall_vault::simulated::{Fault, SimulatedStore};
+use seawall_vault::{Policy, Vault};
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+
+use crate::world::{Content, SCHEMA, Scene, app, content_of, insert};
+
+/// More than any deadline of the engine and the vault; time is simulated.
+const PATIENCE: Duration = Duration::from_secs(1200);
+
+/// A database, a store with faults, and an engine that may run.
+struct Stage {
+    scene: Scene,
+    store: SimulatedStore,
+    intruder: Option<Arc<dyn Intruder>>,
+    running: Option<Running>,
+    /// How often the process had to be started again.
+    restarts: usize,
+}
+
+struct Running {
+    engine: Arc<Sqlite>,
+    shutdown: Shutdown,
+    task: JoinHandle<Result<(), Failure>>,
+}
+
+impl Stage {
+    fn new() -> Self {
+        Self::on(SimulatedStore::new(MemoryStore::new(), 7))
+    }
+
+    fn on(store: SimulatedStore) -> Self {
+        let directory = tempfile::tempdir().expect("a folder");
+        let scene = Scene::on(directory, Arc::new(store.truth().clone()));
+        Self { scene, store, intruder: None, running: None, restarts: 0 }
+    }
+
+    fn start(&mut self) {
+        self.start_with(Options { sync_interval: Duration::from_millis(200), ..self.scene.options() });
+    }
+
+    fn start_with(&mut self, options: Options) {
+        let vault = Vault::new(Arc::new(self.store.clone()), Policy::default());
+        let mut engine = self.scene.engine_on(vault, options, None);
+        if let Some(intruder) = &self.intruder {
+            engine = engine.with_intruder(intruder.clone());
+        }
+        let (engine, shutdown) = (Arc::new(engine), Shutdown::new());
+        let (ours, theirs) = (engine.clone(), shutdown.clone());
+        let task = tokio::spawn(async move { ours.run(&theirs).await });
+        self.running = Some(Running { engine, shutdown, task });
+    }
+
+    /// As `kill -9` between two calls.
+    async fn kill(&mut self) {
+        let Some(running) = self.running.take() else { return };
+        running.task.abort();
+        let _aborted = running.task.await;
+        // A job on another thread comes to its end; no time passes before.
+        sleep(Duration::from_millis(1)).await;
+    }
+
+    async fn stop(&mut self) -> Result<(), Failure> {
+        let running = self.running.take().expect("it runs");
+        running.shutdown.begin();
+        timeout(PATIENCE, running.task).await.expect("a graceful stop is bounded").expect("no panic")
+    }
+
+    /// Whether the store answers no call any more, because the process that asked is taken for dead.
+    fn crashed(&self) -> bool {
+        let crash = |fault: &Option<Fault>| matches!(fault, Some(Fault::Crash | Fault::CrashAfter));
+        self.store.calls().iter().filter(|call| crash(&call.fault)).count() > self.restarts
+    }
+
+    /// Waits until everything is protected, and compares it. A process that has crashed is started again.
+    async fn all_is_there(&mut self, app: &Connection, what: &str) -> (Point, Content) {
+        let waiting = async {
+            loop {
+                sleep(Duration::from_millis(250)).await;
+                if self.crashed() {
+                    self.kill().await;
+                    self.store.revive();
+                    self.restarts += 1;
+                    self.start();
+                }
+                let running = self.running.as_ref().expect("it runs");
+                assert!(!running.task.is_finished(), "{what}: it ended by itself");
+                let Ok(status) = running.engine.status().await else { continue };
+                if let (Phase::Protecting, 0, Some(point)) = (status.phase, status.lag_bytes, status.protected) {
+                    return point;
+                }
+            }
+        };
+        let point = timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("{what}: not protected in time"));
+        let (restored, content) = (self.scene.restore(When::Latest).await, content_of(app));
+        assert!(restored.expect("restored") == content, "{what}: said to be protected, and not there");
+        (point, content)
+    }
+}
+
+/// A whole life: the first base, a capture, a seal, a base after the file was replaced, the end. Every state that was said to
+/// be protected is compared in the end.
+async fn life(stage: &mut Stage, what: &str) {
+    let database = stage.scene.database();
+    let mut app_connection = app(&database);
+    app_connection.execute_batch(SCHEMA).expect("schema");
+    let mut records = Vec::new();
+    stage.start();
+    records.push(stage.all_is_there(&app_connection, what).await);
+    stage.scene.tick(1000);
+    insert(&app_connection, 3, 100);
+    records.push(stage.all_is_there(&app_connection, what).await);
+    insert(&app_connection, 60, 4000);
+    records.push(stage.all_is_there(&app_connection, what).await);
+    insert(&app_connection, 2, 100);
+    records.push(stage.all_is_there(&app_connection, what).await);
+    let incoming = stage.scene.path("incoming.db");
+    app_connection.execute("VACUUM INTO ?1", [incoming.to_str().expect("text")]).expect("copied");
+    drop(app_connection);
+    for file in ["app.db-wal", "app.db-shm"] {
+        fs::remove_file(stage.scene.path(file)).expect("removed");
+    }
+    fs::rename(&incoming, &database).expect("renamed");
+    app_connection = app(&database);
+    insert(&app_connection, 5, 100);
+    records.push(stage.all_is_there(&app_connection, what).await);
+    insert(&app_connection, 5, 100);
+    if stage.stop().await.is_err() {
+        // Once, by a fault at the end. It goes on where it was.
+        stage.store.revive();
+        stage.restarts = 1;
+        stage.start();
+        records.push(stage.all_is_there(&app_connection, what).await);
+        stage.stop().await.expect("no fault any more");
+    }
+    for (point, record) in &records {
+        let restored = stage.scene.restore(When::Position(point.position.clone())).await;
+        assert!(&restored.expect("restored") == record, "{what}: {} is another state", point.position);
+    }
+    assert_eq!(stage.scene.restore(When::Latest).await.expect("restored"), content_of(&app_connection), "{what}");
+    assert_eq!(stage.scene.verify().await.findings, [], "{what}");
+}
+
+async fn at_every_call(faults: &[Fault]) {
+    for fault in faults {
+        let mut position = 0;
+        loop {
+            let mut stage = Stage::new();
+            stage.store.fail_call(position, fault.clone());
+            life(&mut stage, &format!("{fault:?} at call {position}")).await;
+            if stage.store.call_count() <= position {
+                break;
+            }
+            position += 1;
+        }
+        assert!(position > 20, "only {position} calls");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_every_call_that_fails() {
+    at_every_call(&[Fault::Error, Fault::LostAnswer, Fault::BrokenStream]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_every_call_that_is_answered_badly() {
+    at_every_call(&[Fault::Duplicate, Fault::StaleList, Fault::Delay(Duration::from_secs(20))]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_every_call_that_hangs_or_ends_the_process() {
+    at_every_call(&[Fault::Hang, Fault::Crash, Fault::CrashAfter]).await;
+}
+
+/// A disk that is full from one write on, for so many writes.
+struct FullDisk {
+    from: u64,
+    writes: u64,
+    count: AtomicU64,
+}
+
+impl Intruder for FullDisk {
+    fn write(&self, _: &Path) -> io::Result<()> {
+        let number = self.count.fetch_add(1, Ordering::SeqCst);
+        let full = (self.from..self.from + self.writes).contains(&number);
+        if full { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_disk_at_every_write() {
+    for writes in [1, 12] {
+        let mut from = 0;
+        loop {
+            let disk = Arc::new(FullDisk { from, writes, count: AtomicU64::new(0) });
+            let mut stage = Stage { intruder: Some(disk.clone()), ..Stage::new() };
+            life(&mut stage, &format!("full for {writes} writes from write {from}")).await;
+            if disk.count.load(Ordering::SeqCst) <= from {
+                break;
+            }
+            from += 1;
+        }
+        assert!(from > 8, "only {from} writes");
+    }
+}
+
+/// The store is away until the WAL has grown past its limit: the application goes on and gets its checkpoints back, and
+/// protection goes on by itself, with a hole.
+#[tokio::test(start_paused = true)]
+async fn a_store_that_is_away_for_longer_than_the_wal_limit() {
+    let mut stage = Stage::new();
+    let app = stage.scene.app();
+    app.execute_batch(SCHEMA).expect("schema");
+    let options = Options { wal_limit: 256 << 10, sync_interval: Duration::from_millis(200), ..stage.scene.options() };
+    stage.start_with(options);
+    let before = stage.all_is_there(&app, "before").await;
+    stage.store.fail_from(stage.store.call_count());
+    let code = async |stage: &Stage| {
+        let status = stage.running.as_ref().expect("it runs").engine.status().await;
+        status.ok().and_then(|status| status.error).map(|error| error.code)
+    };
+    let gave_up = async {
+        while code(&stage).await.as_deref() != Some("sqlite.gave-up") {
+            insert(&app, 5, 4000);
+            sleep(Duration::from_secs(1)).await;
+        }
+    };
+    timeout(PATIENCE, gave_up).await.expect("protection is given up");
+    let checkpoint = || app.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0));
+    assert_eq!(checkpoint(), Ok(0), "the application is not held up");
+    insert(&app, 5, 100);
+    stage.store.revive();
+    let after = stage.all_is_there(&app, "after").await;
+    stage.stop().await.expect("a graceful stop");
+    for (point, record) in [&before, &after] {
+        assert_eq!(&stage.scene.restore(When::Position(point.position.clone())).await.expect("restored"), record);
+    }
+    assert_eq!(stage.scene.engine().timeline().await.expect("a timeline").holes.len(), 1);
+}
+
+/// Two hosts with one vault prefix: whoever loses stops with a code, and nothing of the two is ever mixed.
+#[tokio::test(start_paused = true)]
+async fn two_hosts_that_write_to_one_prefix() {
+    for seed in 0..20 {
+        let store = SimulatedStore::new(MemoryStore::new(), seed);
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let mut hosts = [Stage::on(store.clone()), Stage::on(store.clone())];
+        let apps = [hosts[0].scene.app(), hosts[1].scene.app()];
+        let mut states: [Vec<Content>; 2] = Default::default();
+        for (app, states) in apps.iter().zip(&mut states) {
+            app.execute_batch(SCHEMA).expect("schema");
+            states.push(content_of(app));
+        }
+        hosts[0].start();
+        sleep(Duration::from_millis(rng.u64(0..2000))).await;
+        hosts[1].start();
+        let ended = |hosts: &[Stage; 2]| {
+            hosts.iter().position(|host| host.running.as_ref().is_some_and(|r| r.task.is_finished()))
+        };
+        let contest = async {
+            while ended(&hosts).is_none() {
+                let one = rng.usize(0..2);
+                insert(&apps[one], rng.u32(1..30), rng.u32(1..2000));
+                states[one].push(content_of(&apps[one]));
+                sleep(Duration::from_millis(rng.u64(0..500))).await;
+            }
+        };
+        timeout(PATIENCE, contest).await.expect("one of them gives way");
+        let loser = ended(&hosts).expect("one has ended");
+        let stopped = hosts[loser].running.take().expect("it ran").task.await.expect("no panic");
+        assert_eq!(stopped.expect_err("it lost").code, "sqlite.two-writers", "seed {seed}");
+        let winner = &mut hosts[1 - loser];
+        winner.all_is_there(&apps[1 - loser], &format!("seed {seed}")).await;
+        winner.stop().await.expect("a graceful stop");
+        let timeline = winner.scene.engine().timeline().await.expect("a timeline");
+        let newest = u64::from_str_radix(&timeline.newest().expect("a point").position, 16).expect("a TXID");
+        for txid in 1..=newest {
+            let restored = winner.scene.restore(When::Position(format!("{txid:016x}"))).await.expect("restored");
+            assert!(states.iter().flatten().any(|state| *state == restored), "seed {seed}: {txid} is nobody's state");
+        }
+    }
+}

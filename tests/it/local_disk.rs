@@ -1,0 +1,77 @@
+//! What the local disk refuses: a database that may not be read, a full disk under the state folder.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use seawall_tests::{Process, Random, Stand, digest, model, protected, wait};
+
+/// Somebody who is not the superuser, whom permissions don't bind.
+const NOBODY: u32 = 65534;
+
+#[test]
+fn a_database_that_may_not_be_read_is_named_and_nothing_is_written() {
+    let stand = Stand::folder(Random::from_env().seed());
+    let mut app = stand.app();
+    let committed = app.commit(10);
+    fs::set_permissions(stand.db(), PermissionsExt::from_mode(0o000)).unwrap();
+    let folder = stand.path("");
+    let mut command = stand.command();
+    if rustix::process::geteuid().is_root() {
+        let program = stand.path("seawall-of-nobody");
+        fs::copy(command.get_program(), &program).unwrap();
+        fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+        chown(&folder, Some(NOBODY), Some(NOBODY)).unwrap();
+        command = Command::new(program);
+        command.current_dir(&folder).env_clear().env("TMPDIR", &folder).env("HOME", &folder).uid(NOBODY).gid(NOBODY);
+    }
+    command.args(["replicate", "--once"]).arg(stand.db()).arg(stand.place.url());
+    let output = Process::spawn("seawall of nobody", &mut command).wait(wait::SOON).exits(1);
+    assert!(output.stderr.contains("[sqlite.io-denied]") && output.stderr.contains("app.db"), "{output}");
+    assert_eq!(stand.place.newest(), 0);
+    if rustix::process::geteuid().is_root() {
+        chown(&folder, Some(0), Some(0)).unwrap();
+        fs::remove_dir_all(stand.state()).unwrap();
+    }
+    fs::set_permissions(stand.db(), PermissionsExt::from_mode(0o644)).unwrap();
+    stand.replicate_once();
+    assert_eq!(model::check(&stand.restore(), stand.seed), committed);
+}
+
+/// `/dev/full` answers every write as a full disk does, without any privilege.
+#[test]
+fn a_full_disk_under_the_state_record_holds_nothing_up_and_the_status_stays_true() {
+    let stand = Stand::folder(Random::from_env().seed());
+    let mut app = stand.app();
+    app.commit(10);
+    let mut seawall = stand.replicate();
+    let before = stand.until_protected(&mut seawall);
+    symlink("/dev/full", stand.state().join("state.tmp")).unwrap();
+    app.commit(10);
+    wait::until("more to be protected", wait::SOON, || {
+        protected(&stand.status()).filter(|txid| *txid > before && stand.status()["lag_bytes"] == 0)
+    });
+    seawall.kill_9();
+    let committed = app.commit(10);
+    // The disk is full still: what was written over the old record is whole.
+    let mut seawall = stand.replicate();
+    stand.until_protected(&mut seawall);
+    fs::remove_file(stand.state().join("state.tmp")).unwrap();
+    seawall.stop().ok();
+    stand.place.unbroken();
+    let back = stand.restore();
+    assert_eq!(model::check(&back, stand.seed), committed);
+    assert_eq!(digest::of(&back), digest::of(&stand.db()));
+    assert_eq!(stand.place.files(9).len(), 1, "no base but the first was needed");
+}
+
+/// The engine's deliberate defects are for its tests: no release binary has them.
+#[test]
+fn the_release_binary_holds_no_deliberate_defect() {
+    let stand = Stand::folder(0);
+    let binary = fs::read(stand.command().get_program()).unwrap();
+    let holds = |name: &str| binary.windows(name.len()).any(|bytes| bytes == name.as_bytes());
+    assert!(holds("sqlite.two-writers"), "this finds what is there");
+    assert!(!holds("BEGIN; -- without a barrier"), "the binary was built with debug assertions");
+}
