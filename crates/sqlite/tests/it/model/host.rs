@@ -19,7 +19,7 @@ use tokio::time::sleep;
 
 use super::application::Application;
 use super::history::{compare, objects};
-use crate::world::{HandClock, START, Scene};
+use crate::world::{HandClock, Scene};
 
 /// More than any deadline of the engine and the vault; time is simulated.
 const PATIENCE: Duration = Duration::from_secs(1200);
