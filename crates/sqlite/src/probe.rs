@@ -32,10 +32,12 @@ pub enum Step {
     Barred,
     /// Under the barrier everything is captured, and the WAL still held.
     Captured,
-    /// A read lock was let go: the old one before the WAL is copied, and the new one under the barrier after that.
+    /// The old read lock was let go, and the WAL not copied yet.
     LetGo,
     /// Everything is copied and kept, and the WAL still held.
     Copied,
+    /// The WAL was let go under the barrier, and held again.
+    Released,
     /// The barrier was lifted to cut the WAL.
     Cutting,
 }

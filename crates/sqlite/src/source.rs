@@ -362,9 +362,9 @@ impl Source {
     pub(crate) fn release(&mut self, _barrier: &Barrier) -> Result<(), Error> {
         self.probe.at(Step::Copied);
         unpin(&self.path, &self.reader)?;
-        self.probe.at(Step::LetGo);
+        self.probe.at(Step::Released);
         pin(&self.path, &self.reader)?;
-        self.probe.at(Step::LetGo);
+        self.probe.at(Step::Released);
         Ok(())
     }
 
