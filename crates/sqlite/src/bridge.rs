@@ -74,7 +74,7 @@ mod tests {
         let mut files = vec![base, file(1, 2, 5, 20), file(1, 6, 8, 20), file(2, 2, 8, 30)];
         files.extend(log(9..=9));
         assert_eq!(objects(&files, 2), [(2, 2, 8), (0, 9, 9)]);
-        assert_eq!(objects(&files, 6), [(1, 6, 8), (0, 9, 9)]);
+        assert_eq!(objects(&files, 6), [(2, 2, 8), (0, 9, 9)]);
         // Nothing but a later base leads on.
         let mut files = vec![file(9, 1, 7, 1000)];
         files.extend(log(8..=9));

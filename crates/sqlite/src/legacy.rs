@@ -59,8 +59,12 @@ pub(crate) fn instead<'a>(
     // Between two generations nobody knows what was written.
     let later = |object: &&Object| object.is_snapshot() && until.is_some_and(|moment| object.modified > moment);
     let next = objects.iter().filter(later).filter(|object| !object.shares_generation(chain.snapshot));
+    let goes_on = |object: &Object| {
+        object.shares_generation(chain.snapshot) && until.is_some_and(|moment| object.modified > moment)
+    };
+    let ended = !objects.iter().any(goes_on);
     match next.min_by_key(|object| object.modified) {
-        Some(next) if until.is_some_and(|moment| moment > point.moment) => Err(Error::Unreachable {
+        Some(next) if ended && until.is_some_and(|moment| moment > point.moment) => Err(Error::Unreachable {
             vault: vault.url().to_owned(),
             target: until.unwrap_or_default().to_string(),
             why: "it lies between two generations".to_owned(),
