@@ -85,7 +85,7 @@ fn what_litestream_knows_and_we_do_not_is_said() {
     fs::write(config, text.clone() + "    replica-of-nothing: 1\n").unwrap();
     let output = two.stand.seawall(&["config", "check", "--config", config]).ok();
     assert!((output.stdout.clone() + &output.stderr).contains("replica-of-nothing"), "{output}");
-    fs::write(config, text + "validation: { interval: 1h }\n").unwrap();
+    fs::write(config, text + "logging: { source: true }\n").unwrap();
     let output = two.stand.seawall(&["config", "check", "--config", config]).exits(2);
-    assert!(output.stderr.contains("interval") && output.stderr.contains("config.unsupported"), "{output}");
+    assert!(output.stderr.contains("source") && output.stderr.contains("config.unsupported"), "{output}");
 }

@@ -17,8 +17,8 @@ use super::fields::{At, Fields, parse_bool};
 use super::litestream_replica as replica;
 use super::native::exec_command;
 use super::{
-    Config, DatabaseConfig, DirectoryConfig, Format, SHUTDOWN_TIMEOUT, StateRoot, Surroundings, Warning, absolute,
-    services, upkeep,
+    Config, DatabaseConfig, DirectoryConfig, Format, Registering, SHUTDOWN_TIMEOUT, StateRoot, Surroundings, Warning,
+    absolute, services, upkeep,
 };
 
 /// Reads the tree of a `litestream.yml`.
@@ -54,7 +54,7 @@ pub(crate) fn read(tree: Node, file: &Path, surroundings: &Surroundings<'_>) -> 
         format: Format::Litestream,
         databases,
         directories,
-        registering: defaults.registering(surroundings, sync_timeout),
+        registering: Registering { upkeep, ..defaults.registering(surroundings, sync_timeout) },
         services,
         shutdown_timeout,
         sweep_interval: None,

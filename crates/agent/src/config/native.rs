@@ -50,6 +50,7 @@ pub(crate) fn read(tree: Node, file: &Path, here: &Path) -> Result<Config, Locat
     let registering = Registering {
         vault: vault.map(|at| at.value),
         settings: (s3, Precedence::Url),
+        upkeep,
         ..Registering::plain(here, shutdown_timeout)
     };
     Ok(Config {

@@ -3,9 +3,11 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use seawall_core::{Failure, Kind};
+use seawall_sqlite::Upkeep;
 use seawall_vault::VaultUrl;
 
 use super::place::{self, Precedence};
@@ -23,6 +25,8 @@ pub struct Registering {
     /// Where relative folders begin.
     pub(crate) directory: PathBuf,
     pub(crate) sync_interval: Option<Duration>,
+    /// Merging and keeping.
+    pub(crate) upkeep: Arc<Upkeep>,
     pub(crate) shutdown_timeout: Duration,
 }
 
@@ -42,6 +46,7 @@ impl Registering {
             fallback: s3::Settings::new(),
             directory: directory.to_owned(),
             sync_interval: None,
+            upkeep: Arc::default(),
             shutdown_timeout,
         }
     }
@@ -74,6 +79,7 @@ impl Registering {
         let database = DatabaseConfig::new(name, path, self.place(&place)?);
         Ok(DatabaseConfig {
             sync_interval: self.sync_interval,
+            upkeep: Arc::clone(&self.upkeep),
             shutdown_timeout: Some(self.shutdown_timeout),
             ..database
         })
