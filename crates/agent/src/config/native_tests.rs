@@ -159,6 +159,9 @@ fn levels_and_retention() {
                retention: { enabled: true, keep: 30d, minimum: 2, hourly: 24, daily: 7, weekly: 4, monthly: 12, \
                yearly: 3, grace: 1h }\n";
     let set = upkeep(all, "").expect("a configuration");
+    let registering = parse(&text(all, "")).expect("a configuration").registering;
+    let registered = registering.database(Path::new("/later.db"), None, None).expect("a database");
+    assert_eq!(*registered.upkeep, set, "what is registered later is kept as what is listed");
     assert_eq!(set.levels.iter().map(|level| level.keep).collect::<Vec<_>>(), [Some(hours(2)), None]);
     assert_eq!((set.base_interval, set.validation_interval), (Some(hours(1)), Some(hours(6))));
     let expected = Retention {
