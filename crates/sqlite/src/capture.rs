@@ -12,7 +12,7 @@ use crate::identity::{Stamp, WalPosition};
 use crate::pages::PageSet;
 use crate::probe::{Defect, Step};
 use crate::ship::Shipment;
-use crate::source::{PageReader, Source};
+use crate::source::{End, PageReader, Source};
 use crate::state::Position;
 use crate::survey::next_txid;
 use crate::wal::{Chain, HEADER_SIZE, Scan, WalHeader};
@@ -31,7 +31,7 @@ pub(crate) struct Author {
 pub(crate) struct Capture {
     pub(crate) shipment: Shipment,
     pub(crate) after: Position,
-    /// Whether the bound of one object ended it, so that there is more.
+    /// Whether it ended before everything that is committed, so that there is more.
     pub(crate) partial: bool,
 }
 
@@ -41,6 +41,8 @@ pub(crate) enum Look {
     Clean(Position),
     /// New commits.
     New(Box<Capture>),
+    /// The WAL is changing: nothing can be said yet.
+    Unfinished,
     /// The place can't be proved; pages must be compared first.
     Unproved,
     /// The history is broken.
@@ -69,16 +71,22 @@ pub(crate) fn look(source: &mut Source, position: Position, author: Author) -> R
         // How many of the frames in the file were commits nobody can tell any more.
         return Ok(Look::Broken(Break::WalRestarted));
     }
-    let (scan, complete) = source.scan(&header, Scan::new(offset, chain), CAPTURE_LIMIT)?;
+    let (scan, end) = source.scan(&header, Scan::new(offset, chain), CAPTURE_LIMIT)?;
     source.probe().at(Step::Scanned);
+    let complete = end == End::Committed;
     // The read lock stood before the scan began. If everything that is committed was read and the generation is still
     // the same, nothing in it was lost, and none can be from now on.
     let held = position.held || complete && same_generation(source, &header)?;
     if scan.is_empty() {
+        match end {
+            End::Damaged => return Err(source.damaged(offset)),
+            End::Unknown => return Ok(Look::Unfinished),
+            End::Committed | End::Limit => {}
+        }
         let wal = Some(WalPosition { salts: header.salts, offset, chain: Some(chain) });
         return Ok(Look::Clean(Position { held, wal, file: Some(source.identity()), ..position }));
     }
-    capture(source, position, author, &header, scan, held).map(|capture| Look::New(Box::new(capture)))
+    capture(source, position, author, &header, scan, held, !complete).map(|capture| Look::New(Box::new(capture)))
 }
 
 fn same_generation(source: &mut Source, header: &WalHeader) -> Result<bool, Error> {
@@ -92,6 +100,7 @@ fn capture(
     header: &WalHeader,
     scan: Scan,
     held: bool,
+    partial: bool,
 ) -> Result<Capture, Error> {
     let txid = next_txid(Some(position.txid))?;
     let range = WalRange { start: scan.start, end: scan.end, header: *header, chain: scan.chain };
@@ -107,7 +116,7 @@ fn capture(
         state: None,
         held,
     };
-    let (commit, partial) = (scan.commit, scan.bytes() >= CAPTURE_LIMIT);
+    let commit = scan.commit;
     let shipment = Shipment {
         header: object_header(&after, txid, author.stamp, Some(&range)),
         pages: PageSet::changed(source.page_size(), position.commit, commit, scan.newest()),
@@ -193,9 +202,12 @@ pub(crate) fn prepare_base(source: &mut Source, txid: Txid, author: Author, not_
     let page_size = source.page_size();
     let (range, set) = match source.live_header()? {
         Some(header) => {
-            let (scan, complete) = source.scan(&header, Scan::new(HEADER_SIZE, header.chain), u64::MAX)?;
+            let (scan, end) = source.scan(&header, Scan::new(HEADER_SIZE, header.chain), u64::MAX)?;
             source.probe().at(Step::Scanned);
-            if !complete || !same_generation(source, &header)? {
+            if end == End::Damaged {
+                return Err(source.damaged(scan.end));
+            }
+            if end != End::Committed || !same_generation(source, &header)? {
                 return Err(Error::Restarted);
             }
             let range = WalRange { start: HEADER_SIZE, end: scan.end, header, chain: scan.chain };

@@ -341,17 +341,18 @@ impl Sqlite {
         let mut session = Session::open(self, shutdown, Patience::Protecting).await?;
         *last_word = session.lineage();
         session.drain().await?;
-        let (mut place, mut unpublished) = (session.position(), 0);
+        let (mut seen, mut unpublished) = (None, 0);
         loop {
             if shutdown.requested() {
                 return session.drain().await;
             }
             let wait = self.wait(shutdown, subscription, Some(session.glance()));
-            if session.position() != place {
-                (place, unpublished) = (session.position(), 0);
+            let (behind, written) = session.glimpse().await?;
+            if seen != Some((session.position(), written)) {
+                (seen, unpublished) = (Some((session.position(), written)), 0);
             }
             match look_again(unpublished) {
-                Some(soon) if session.is_behind(0).await? => {
+                Some(soon) if behind => {
                     unpublished += 1;
                     // In time or out of time: either way it is looked at now.
                     let _elapsed = timeout(soon, wait).await;

@@ -23,6 +23,8 @@ pub(crate) enum Error {
     Empty { path: PathBuf },
     #[error("{path}: {what}")]
     NotADatabase { path: PathBuf, what: &'static str },
+    #[error("{path}: a frame behind offset {offset} was committed, and is damaged")]
+    DamagedWal { path: PathBuf, offset: u64 },
     #[error("{path}: the database file was removed or replaced")]
     Vanished { path: PathBuf },
     #[error("{path}: another Seawall holds {what}")]
@@ -136,6 +138,13 @@ impl Error {
             Error::NotADatabase { path, .. } => {
                 fail(Kind::Usage, "sqlite.not-a-database", &path.display(), "name a SQLite database file")
             }
+            Error::DamagedWal { path, .. } => fail(
+                Kind::Corrupt,
+                "sqlite.damaged-wal",
+                &path.display(),
+                "check the disk, and the database with `PRAGMA integrity_check`; `PRAGMA wal_checkpoint` gets the frame out of the \
+                 way, and a new base follows",
+            ),
             Error::Vanished { path } => fail(
                 Kind::Unavailable,
                 "sqlite.vanished",

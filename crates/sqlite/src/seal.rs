@@ -4,9 +4,11 @@
 //! the spool while the WAL is copied into the database file to its end, which still holds it; and [`Sealing::finish`]
 //! lets it go. A crash, or a failure, at any point leaves the WAL as it was, or the spool with what it held.
 
+use std::time::Duration;
+
 use seawall_ltx::Header;
 
-use crate::capture::{Author, Look, look};
+use crate::capture::{Author, Capture, Look, look};
 use crate::error::Error;
 use crate::probe::Step;
 use crate::source::{Barrier, Copier, Source};
@@ -24,6 +26,9 @@ pub(crate) const ATTEMPTS: usize = 6;
 /// While writers write, the WAL is emptied at this size, not before: most pages of a busy database are written again and
 /// again, and what is captured and copied once costs the writers and us less than what is copied often.
 pub(crate) const BUSY: u64 = 48 << 20;
+
+/// How long writers may wait for the disk while the barrier stands.
+pub(crate) const BARRIER_LIMIT: Duration = Duration::from_secs(1);
 
 /// A WAL file larger than this is cut after a seal.
 const CUT_SIZE: u64 = 96 << 20;
@@ -70,39 +75,55 @@ impl Last {
     }
 }
 
+/// What came of preparing a seal.
+pub(crate) enum Prepared {
+    /// The application writes, or there is too much to capture first.
+    NotNow,
+    /// The last capture can't be written to the local disk.
+    Unkept(Error),
+    /// The barrier stands.
+    Ready(Box<(Sealing, Copier)>),
+}
+
+fn write(spool: &Spool, last: &Capture) -> Result<Last, Error> {
+    let mut draft = spool.draft(last.after.txid)?;
+    last.shipment.encode(|bytes| draft.write(bytes))?;
+    Ok(Last { header: last.shipment.header, draft })
+}
+
 /// Takes the barrier and captures the last frames. Everything up to `position` must be durable already (I1).
 ///
-/// `None` when it can't be done now: the application writes, or there is too much to capture first. Before
-/// [`Sealing::finish`] the last capture must have been kept, and the copier must have copied everything.
+/// Before [`Sealing::finish`] the last capture must have been kept, and the copier must have copied everything.
 pub(crate) fn prepare(
     source: &mut Source,
     spool: &Spool,
     position: Position,
     author: Author,
     attempt: usize,
-) -> Result<Option<(Sealing, Copier)>, Error> {
-    let Some(barrier) = source.barrier()? else { return Ok(None) };
+) -> Result<Prepared, Error> {
+    let Some(barrier) = source.barrier()? else { return Ok(Prepared::NotNow) };
     source.probe().at(Step::Barred);
     let limit = LIMITS.get(attempt).copied().unwrap_or(0);
     if source.is_behind(position.wal.as_ref(), limit)? {
-        return Ok(None);
+        return Ok(Prepared::NotNow);
     }
     let (after, last) = match look(source, position, author)? {
         Look::Clean(after) => (after, None),
         Look::New(new) if !new.partial && new.after.wal.is_some_and(|wal| wal.offset <= farthest(&position, limit)) => {
-            let mut draft = spool.draft(new.after.txid)?;
-            new.shipment.encode(|bytes| draft.write(bytes))?;
-            (new.after, Some(Last { header: new.shipment.header, draft }))
+            match write(spool, &new) {
+                Ok(last) => (new.after, Some(last)),
+                Err(error) => return Ok(Prepared::Unkept(error)),
+            }
         }
-        Look::New(_) | Look::Unproved | Look::Broken(_) => return Ok(None),
+        Look::New(_) | Look::Unfinished | Look::Unproved | Look::Broken(_) => return Ok(Prepared::NotNow),
     };
     if !after.held {
         // Something was not seen: nothing may be let go.
-        return Ok(None);
+        return Ok(Prepared::NotNow);
     }
     source.probe().at(Step::Captured);
-    let copier = source.advance()?;
-    Ok(Some((Sealing { barrier, last, after }, copier)))
+    let copier = source.advance()?.briefly();
+    Ok(Prepared::Ready(Box::new((Sealing { barrier, last, after }, copier))))
 }
 
 fn farthest(position: &Position, limit: u64) -> u64 {

@@ -6,11 +6,11 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use seawall_core::{Moment, Phase, Point, Shutdown};
 use seawall_ltx::{Header, Txid};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::capture::{self, Author, Capture, Look};
 use crate::continuity::{Break, Resume, resume};
@@ -21,7 +21,7 @@ use crate::identity::{Lineage, Nonce, Stamp};
 use crate::layout::{Level, Stored, file_key};
 use crate::probe::Defect;
 use crate::proof;
-use crate::seal;
+use crate::seal::{self, Prepared};
 use crate::ship::{self, blocking};
 use crate::source::{Copied, Source};
 use crate::spool::Spool;
@@ -39,6 +39,12 @@ const SILENT: Duration = Duration::from_secs(3600);
 
 /// How long to wait before looking again at a WAL that a writer is restarting.
 const RELOOK: Duration = Duration::from_millis(20);
+
+/// How long the WAL is left alone when it could not be emptied because of the disk.
+const PUT_OFF: Duration = Duration::from_secs(30);
+
+/// How often to look again before the session begins anew.
+const RELOOKS: u32 = 100;
 
 /// How often to check what a slow vault does to the WAL.
 const GROWTH_CHECK: Duration = Duration::from_secs(1);
@@ -68,6 +74,8 @@ pub(crate) struct Session<'a> {
     position: Option<Position>,
     /// The position at which the WAL was emptied last: before another commit there is nothing to empty.
     emptied: Option<Position>,
+    /// Until when it is not tried to empty the WAL, because the disk was in the way.
+    emptying_put_off: Option<Instant>,
     last_shipped: Option<Instant>,
     last_look: Instant,
     /// Random: databases that began together are not looked at together for ever.
@@ -97,6 +105,7 @@ impl<'a> Session<'a> {
             source: Arc::new(Mutex::new(source)),
             position: None,
             emptied: None,
+            emptying_put_off: None,
             last_shipped: None,
             last_look: Instant::now(),
             spread: engine.random(),
@@ -161,6 +170,16 @@ impl<'a> Session<'a> {
         self.last_shipped.map(|last| last + self.engine.options().sync_interval)
     }
 
+    /// Whether something was written since the last capture, and when the WAL was written last.
+    pub(crate) async fn glimpse(&self) -> Result<(bool, Option<SystemTime>), Error> {
+        let wal = self.position.and_then(|position| position.wal);
+        self.on_source(move |source| {
+            source.check_identity()?;
+            Ok((source.is_behind(wal.as_ref(), 0)?, source.wal_written()?))
+        })
+        .await
+    }
+
     /// Whether something was written since the last capture: at least `bytes` of WAL and one frame.
     pub(crate) async fn is_behind(&self, bytes: u64) -> Result<bool, Error> {
         let wal = self.position.and_then(|position| position.wal);
@@ -198,8 +217,9 @@ impl<'a> Session<'a> {
 
     /// Tells, for a few system calls, whether there is anything to do.
     pub(crate) fn glance(&self) -> Glance {
-        let (source, wal, look) = (self.source.clone(), self.position.and_then(|p| p.wal), self.next_look());
+        let (source, wal, look) = (Arc::downgrade(&self.source), self.position.and_then(|p| p.wal), self.next_look());
         Box::new(move || {
+            let Some(source) = source.upgrade() else { return true };
             let mut source = source.lock().unwrap_or_else(PoisonError::into_inner);
             let behind = source.check_identity().and_then(|()| source.is_behind(wal.as_ref(), 0));
             Instant::now() >= look || behind.unwrap_or(true)
@@ -207,7 +227,7 @@ impl<'a> Session<'a> {
     }
 
     async fn ship_all(&mut self) -> Result<(), Error> {
-        let mut backoff = BACKOFF.0;
+        let (mut backoff, mut unfinished) = (BACKOFF.0, 0);
         loop {
             let Some(position) = self.position else {
                 return Err(Error::Internal("shipping without a position".to_owned()));
@@ -227,6 +247,12 @@ impl<'a> Session<'a> {
                     }
                     continue;
                 }
+                Look::Unfinished if unfinished < RELOOKS => {
+                    unfinished += 1;
+                    sleep(RELOOK).await;
+                    continue;
+                }
+                Look::Unfinished => return Err(Error::Restarted),
                 Look::Unproved => Break::NoPosition,
                 Look::Broken(why) => why,
             };
@@ -315,7 +341,7 @@ impl<'a> Session<'a> {
             look = self.on_source(move |source| capture::look(source, position, author)).await?;
         }
         match look {
-            Look::Clean(_) | Look::New(_) => {
+            Look::Clean(_) | Look::New(_) | Look::Unfinished => {
                 // The object is made anew by the next drain, with the lineage that it belongs to.
                 self.stamp.lineage = lineage.unwrap_or(self.stamp.lineage);
                 self.arrive(position).await
@@ -457,7 +483,13 @@ impl<'a> Session<'a> {
     async fn empty_wal(&mut self) -> Result<(), Error> {
         for attempt in 0..seal::ATTEMPTS {
             let Some(position) = self.position.filter(|_| self.patience == Patience::Protecting) else { return Ok(()) };
-            if self.emptied == Some(position) || attempt == 0 && !self.is_full(&position).await? {
+            let put_off = self.emptying_put_off.is_some_and(|until| Instant::now() < until);
+            let limit = self.engine.options().wal_limit;
+            if put_off && position.wal.is_some_and(|wal| wal.offset > limit) {
+                let (path, _) = self.engine.place()?;
+                return Err(Error::GaveUp { path, limit });
+            }
+            if put_off || self.emptied == Some(position) || attempt == 0 && !self.is_full(&position).await? {
                 return Ok(());
             }
             let began = Instant::now();
@@ -476,6 +508,12 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
+    /// Leaves the WAL as it is for a while: what is in it goes on being shipped.
+    fn put_off(&mut self, why: &str) {
+        tracing::warn!(database = %self.engine.name(), "the WAL is not emptied now: {why}");
+        self.emptying_put_off = Some(Instant::now() + PUT_OFF);
+    }
+
     async fn is_full(&self, position: &Position) -> Result<bool, Error> {
         let options = self.engine.options();
         let facts = seal::Facts {
@@ -491,13 +529,38 @@ impl<'a> Session<'a> {
     async fn seal(&mut self, position: Position, attempt: usize) -> Result<bool, Error> {
         let (author, spool) = (self.author(), self.spool.clone());
         let prepare = move |source: &mut Source| seal::prepare(source, &spool, position, author, attempt);
-        let Some((mut sealing, copier)) = self.on_source(prepare).await? else { return Ok(false) };
+        let (mut sealing, copier) = match self.on_source(prepare).await? {
+            Prepared::NotNow => return Ok(false),
+            Prepared::Unkept(error) => {
+                self.tell(Phase::Protecting, Some(&error)).await;
+                self.put_off("the last changes can't be kept on the local disk");
+                return Ok(true);
+            }
+            Prepared::Ready(ready) => *ready,
+        };
         // Should the spool fail, what was read under the barrier is not captured, and may not be pinned any more.
         self.position = Some(Position { held: false, ..position });
         let last = sealing.last.take();
         let keep = blocking(move || last.map(seal::Last::keep).transpose());
-        let (copied, last) = futures::join!(blocking(move || copier.copy()), keep);
-        let (copied, last, after) = (copied?, last?, sealing.after);
+        let work = async { futures::join!(blocking(move || copier.copy()), keep) };
+        let (copied, last) = match timeout(seal::BARRIER_LIMIT, work).await {
+            Ok((copied, last)) => (copied?, last),
+            Err(_elapsed) => {
+                drop(sealing);
+                self.put_off("the disk takes longer than its users can wait");
+                return Ok(true);
+            }
+        };
+        let last = match last {
+            Ok(last) => last,
+            Err(error) => {
+                drop(sealing);
+                self.tell(Phase::Protecting, Some(&error)).await;
+                self.put_off("the last changes can't be kept on the local disk");
+                return Ok(true);
+            }
+        };
+        let after = sealing.after;
         match copied {
             Copied::All => self.on_source(move |source| sealing.finish(source)).await?,
             // Somebody is in the way: the WAL stays as it is, and nobody waits any longer.

@@ -12,7 +12,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, FileControl, OpenFlags};
@@ -30,6 +30,9 @@ const READ_SIZE: u64 = 1 << 20;
 
 /// How long to wait between two attempts at a lock of SQLite's.
 const POLL: Duration = Duration::from_micros(100);
+
+/// How long to wait for another checkpoint while writers wait for us.
+const BRIEFLY: Duration = Duration::from_millis(50);
 
 /// How often to read the wal-index's header before taking it for damaged.
 const PUBLISHED_ATTEMPTS: usize = 1000;
@@ -49,6 +52,20 @@ pub(crate) struct Source {
     identity: FileIdentity,
     page_size: PageSize,
     probe: Probe,
+}
+
+/// Why a scan ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Everything that is committed was read.
+    Committed,
+    /// Enough for one object was read.
+    Limit,
+    /// A frame that is published is damaged: SQLite doesn't look at checksums when it reads, but what it gives its users
+    /// from here on can't be proved.
+    Damaged,
+    /// The WAL changed under the scan: nothing can be said, look again.
+    Unknown,
 }
 
 /// Handles on a database file and its wal-index, kept from one [`Source`] of it to the next. Closing a handle while
@@ -197,6 +214,13 @@ impl Source {
         }
     }
 
+    /// When the WAL file was written last.
+    pub(crate) fn wal_written(&mut self) -> Result<Option<SystemTime>, Error> {
+        let path = self.wal_path.clone();
+        let Some(file) = self.wal()? else { return Ok(None) };
+        file.metadata().and_then(|metadata| metadata.modified()).map(Some).map_err(Error::io(&path))
+    }
+
     /// The WAL's header; `None` when there is no live WAL.
     pub(crate) fn wal_header(&mut self) -> Result<Option<WalHeader>, Error> {
         let path = self.wal_path.clone();
@@ -251,15 +275,16 @@ impl Source {
         Ok(FrameHeader::parse(&bytes[..length]))
     }
 
-    /// Reads committed frames on from a proved place, until the log ends or `limit` bytes are committed. Answers
-    /// whether it came to the end of what is committed.
-    pub(crate) fn scan(&mut self, header: &WalHeader, mut scan: Scan, limit: u64) -> Result<(Scan, bool), Error> {
-        let Some(published) = self.published()?.filter(|index| index.salts == header.salts) else {
-            // A writer is at it: there is nothing to be had yet, and nothing can be said of the end.
-            return Ok((scan, false));
+    /// Reads committed frames on from a proved place, until the log ends or `limit` bytes are committed.
+    pub(crate) fn scan(&mut self, header: &WalHeader, mut scan: Scan, limit: u64) -> Result<(Scan, End), Error> {
+        let published = match self.published()? {
+            Some(index) if index.salts == header.salts => index,
+            // A generation that has no frame yet: everything of this one was let go.
+            Some(IndexHeader { frames: 0, .. }) => return Ok((scan, End::Committed)),
+            _ => return Ok((scan, End::Unknown)),
         };
         let path = self.wal_path.clone();
-        let Some(file) = self.wal()? else { return Ok((scan, false)) };
+        let Some(file) = self.wal()? else { return Ok((scan, End::Unknown)) };
         let frame = header.frame_size();
         let end = HEADER_SIZE + u64::from(published.frames) * frame;
         let whole = (READ_SIZE / frame).max(1) * frame;
@@ -270,11 +295,20 @@ impl Source {
             buffer.resize(usize::try_from(want.min(rest)).unwrap_or(0), 0);
             let length = read_up_to(file, &mut buffer, scan.wants()).map_err(Error::io(&path))?;
             if length == 0 || !scan.take(header, &buffer[..length], limit) || length < buffer.len() {
-                let complete = scan.end == end;
-                return Ok((scan, complete));
+                break;
             }
             want = whole;
         }
+        if scan.end >= end {
+            return Ok((scan, End::Committed));
+        }
+        if !scan.is_empty() && scan.bytes() >= limit {
+            return Ok((scan, End::Limit));
+        }
+        // What is published is whole, unless the WAL was restarted while it was read.
+        let same = self.wal_header()?.is_some_and(|now| now.salts == header.salts)
+            && self.published()?.is_some_and(|now| now.salts == header.salts && now.frames >= published.frames);
+        Ok((scan, if same { End::Damaged } else { End::Unknown }))
     }
 
     /// The WAL's header, if there are committed frames in it by the wal-index. An application's checkpoint can begin a
@@ -334,7 +368,17 @@ impl Source {
         pin(&self.path, &next)?;
         self.probe.at(Step::Advancing);
         let connection = std::mem::replace(&mut self.reader, next);
-        Ok(Copier { path: self.path.clone(), connection, patience: self.busy_timeout, probe: self.probe.clone() })
+        let (path, patience, probe) = (self.path.clone(), self.busy_timeout, self.probe.clone());
+        Ok(Copier { path, connection, patience, probe, _handles: self.handles() })
+    }
+
+    /// A damaged frame in the WAL, behind `offset`.
+    pub(crate) fn damaged(&self, offset: u64) -> Error {
+        Error::DamagedWal { path: self.wal_path.clone(), offset }
+    }
+
+    fn handles(&self) -> Handles {
+        (self.file.clone(), self.index.clone())
     }
 
     /// Takes the write lock without writing: while the barrier stands, no transaction can commit.
@@ -349,7 +393,7 @@ impl Source {
         let attempts = self.busy_timeout.as_micros() / POLL.as_micros();
         for _ in 0..=attempts {
             match connection.execute_batch(begin) {
-                Ok(()) => return Ok(Some(Barrier { connection })),
+                Ok(()) => return Ok(Some(Barrier { connection, _handles: self.handles() })),
                 Err(e) if is_busy(&e) => std::thread::sleep(POLL),
                 Err(e) => return Err(Error::sqlite(&self.path)(e)),
             }
@@ -389,7 +433,12 @@ pub(crate) struct Copier {
     connection: Connection,
     patience: Duration,
     probe: Probe,
+    _handles: Handles,
 }
+
+/// The plain handles beside a connection. Closing them drops the locks that the connection holds, so whoever owns a
+/// connection owns them too, and lets them go after it.
+type Handles = (Arc<File>, Arc<File>);
 
 /// What was copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -403,6 +452,11 @@ pub(crate) enum Copied {
 }
 
 impl Copier {
+    /// Hardly waits for somebody else's checkpoint: that may itself be waiting for the barrier that stands.
+    pub(crate) fn briefly(self) -> Self {
+        Self { patience: BRIEFLY, ..self }
+    }
+
     /// Copies and syncs without holding anybody up.
     ///
     /// An application with SQLite's defaults tries to copy at every commit, and would do at once, while its user waits, what
@@ -475,6 +529,7 @@ impl PageReader {
 /// The write lock, held without writing. Dropping it lifts it.
 pub(crate) struct Barrier {
     connection: Connection,
+    _handles: Handles,
 }
 
 impl Barrier {
@@ -607,3 +662,7 @@ fn read_up_to(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> 
     }
     Ok(done)
 }
+
+#[cfg(test)]
+#[path = "source_tests.rs"]
+mod tests;

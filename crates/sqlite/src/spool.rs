@@ -8,12 +8,16 @@
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use seawall_ltx::{FileName, HEADER_SIZE, Header, Txid};
 
 use crate::error::Error;
 use crate::lock::{private_dir, private_file};
 use crate::probe::Probe;
+
+/// Drafts of this process so far: one that was given up may still be on its way to the disk.
+static DRAFTS: AtomicU64 = AtomicU64::new(0);
 
 /// The spool of one database. All calls block.
 #[derive(Debug, Clone)]
@@ -36,7 +40,7 @@ impl Spool {
     pub(crate) fn draft(&self, txid: Txid) -> Result<Draft, Error> {
         private_dir(&self.directory)?;
         let path = self.path(txid);
-        let partial = path.with_extension("tmp");
+        let partial = path.with_extension(format!("{}.tmp", DRAFTS.fetch_add(1, Ordering::Relaxed)));
         let probe = self.probe.clone();
         let file = probe.write(&partial).and_then(|()| private_file(&partial)).map_err(Error::io(&partial))?;
         Ok(Draft { directory: self.directory.clone(), path, partial, file, probe })

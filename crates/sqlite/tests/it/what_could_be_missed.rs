@@ -289,3 +289,28 @@ async fn the_newest_object_was_cut_by_the_store() {
         assert_eq!(scene.restore(before).await.expect("restored"), whole, "{length} bytes");
     }
 }
+
+/// SQLite doesn't look at checksums when it reads, so a damaged frame stays unnoticed in the application.
+#[tokio::test]
+async fn a_committed_frame_is_damaged() {
+    let scene = Scene::new();
+    let app = scene.app();
+    app.execute_batch(SCHEMA).expect("schema");
+    insert(&app, 3, 100);
+    let before = scene.point().await;
+    let known = content_of(&app);
+    insert(&app, 1, 3000);
+    let wal = OpenOptions::new().read(true).write(true).open(scene.path("app.db-wal")).expect("opened");
+    let last = wal.metadata().expect("there").len() - 1;
+    let mut byte = [0];
+    wal.read_exact_at(&mut byte, last).expect("read");
+    wal.write_all_at(&[byte[0] ^ 1], last).expect("written");
+    let told = scene.engine().take_point(&Shutdown::new()).await.expect_err("it is damaged");
+    assert_eq!(told.code, "sqlite.damaged-wal");
+    // Once it is in the database file, it is what the application has.
+    app.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").expect("copied");
+    insert(&app, 1, 100);
+    scene.point().await;
+    assert_eq!(scene.restore(When::Latest).await.expect("restored"), content_of(&app));
+    assert_eq!(scene.restore(When::Position(before.position)).await.expect("restored"), known);
+}
