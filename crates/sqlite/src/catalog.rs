@@ -2,9 +2,12 @@
 //! or deleted since. So nobody has to list a vault to know what is to be done in it.
 
 use seawall_core::Moment;
-use seawall_ltx::Txid;
+use seawall_ltx::{HEADER_SIZE, TRAILER_SIZE, Txid};
 
 use crate::layout::{Level, Stored};
+
+/// The size of an LTX file without pages: header, end marker, an index of nothing and its size, trailer.
+const EMPTY_SIZE: u64 = (HEADER_SIZE + 6 + 1 + 8 + TRAILER_SIZE) as u64;
 
 /// An LTX file of a vault, and when.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,6 +20,11 @@ pub(crate) struct Dated {
 }
 
 impl Dated {
+    /// Whether there is no page in it, as in the capture behind a first base: nothing is gained by merging it.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.file.size <= EMPTY_SIZE
+    }
+
     /// Whether it is a complete copy that was made as one.
     pub(crate) fn is_base(&self) -> bool {
         self.file.level == Level::BASE && self.file.min.0 == 1
@@ -115,7 +123,7 @@ pub(crate) mod tests {
     pub(crate) fn dated(level: u8, min: u64, max: u64, seconds: i64) -> Dated {
         let level = Level::new(level.into()).expect("a level");
         let moment = Moment::from_millis(seconds * 1000);
-        Dated { file: Stored { level, min: Txid(min), max: Txid(max), size: 1 }, moment, written: moment }
+        Dated { file: Stored { level, min: Txid(min), max: Txid(max), size: 1000 }, moment, written: moment }
     }
 
     #[test]
@@ -132,6 +140,16 @@ pub(crate) mod tests {
         assert_eq!(catalog.files().len(), 3);
         assert_eq!(catalog.reached(Level::new(1).expect("a level")), None);
         assert_eq!(Level::new(10), None);
+    }
+
+    #[test]
+    fn a_file_without_pages_has_the_size_of_an_empty_one() {
+        let size = seawall_ltx::PageSize::new(4096).expect("a page size");
+        let header = seawall_ltx::Header::new(size, 7, Txid(2), Txid(2));
+        let mut file = Vec::new();
+        let encoder = seawall_ltx::Encoder::new(header, &mut file).expect("a header");
+        encoder.finish(seawall_ltx::Checksum::NONE, &mut file).expect("a file");
+        assert_eq!(file.len() as u64, EMPTY_SIZE);
     }
 
     #[test]

@@ -48,7 +48,9 @@ pub(crate) fn due(catalog: &Catalog, schedule: &Schedule<'_>, now: Moment) -> Op
 /// When the next job is due, if nothing changes; `None` when there is nothing to do, ever.
 pub(crate) fn next(catalog: &Catalog, schedule: &Schedule<'_>) -> Option<Moment> {
     let merges = schedule.steps().filter_map(|Step { from, to, interval }| {
-        pending(catalog, from, to).next().map(|first| schedule.window_end(first.moment, interval))
+        pending(catalog, from, to)
+            .find(|dated| !dated.is_empty())
+            .map(|first| schedule.window_end(first.moment, interval))
     });
     let base = schedule
         .bases
@@ -89,13 +91,14 @@ fn pending(catalog: &Catalog, from: Level, to: Level) -> impl Iterator<Item = &D
 }
 
 fn merge_job(catalog: &Catalog, schedule: &Schedule<'_>, step: Step, now: Moment) -> Option<Job> {
-    let mut pending = pending(catalog, step.from, step.to).peekable();
-    let end = schedule.window_end(pending.peek()?.moment, step.interval);
+    // What is empty waits for the first changes behind it.
+    let first = pending(catalog, step.from, step.to).find(|dated| !dated.is_empty())?;
+    let end = schedule.window_end(first.moment, step.interval);
     if now < end {
         return None;
     }
     let mut inputs: Vec<Stored> = Vec::new();
-    for dated in pending.take_while(|dated| dated.moment < end) {
+    for dated in pending(catalog, step.from, step.to).take_while(|dated| dated.moment < end) {
         match inputs.last() {
             None => inputs.push(dated.file),
             // It begins earlier and reaches farther than all so far.
@@ -131,7 +134,7 @@ fn first_change(catalog: &Catalog) -> Option<&Dated> {
     let newest = catalog.bases().next_back()?.file.max;
     let behind = Level::all().filter(|level| *level != Level::BASE).filter_map(|level| {
         let files = catalog.level(level);
-        files.get(files.partition_point(|dated| dated.file.max <= newest))
+        files[files.partition_point(|dated| dated.file.max <= newest)..].iter().find(|dated| !dated.is_empty())
     });
     behind.min_by_key(|dated| dated.moment)
 }
@@ -219,6 +222,18 @@ mod tests {
         assert_eq!(due_at(&catalog, 3600), Some((9, vec![(1, 1), (2, 5)])));
         catalog.add(dated(9, 1, 5, 299));
         assert_eq!((due_at(&catalog, 9999), next(&catalog, &schedule())), (None, None));
+    }
+
+    /// The empty capture behind a first base costs an idle database nothing, and goes along with the first changes.
+    #[test]
+    fn what_is_empty_waits_for_changes() {
+        let mut empty = dated(0, 2, 2, 1);
+        empty.file.size = 131;
+        let mut catalog = Catalog::new([dated(9, 1, 1, 1), empty]);
+        assert_eq!((due_at(&catalog, 1_000_000), next(&catalog, &schedule())), (None, None));
+        catalog.add(dated(0, 3, 3, 9000));
+        assert_eq!((due_at(&catalog, 9001), next(&catalog, &schedule())), (None, Some(at(9030))));
+        assert_eq!(due_at(&catalog, 9030), Some((1, vec![(2, 2), (3, 3)])));
     }
 
     /// After a pause: window by window, so that the points between them stay.

@@ -198,6 +198,8 @@ async fn a_running_protection_merges_and_then_rests() {
             store.calls().iter().any(|call| call.operation == "put" && call.object.starts_with("0000/"))
         })
         .await;
+        // The first capture is empty where the base holds everything, and waits for changes.
+        insert(&app, 1, 10);
         let merged = async || {
             scene.tick(50);
             store.calls().iter().any(|call| call.operation == "put" && call.object.starts_with("0001/"))
