@@ -1,0 +1,84 @@
+//! How large may a frame and a chunk be? Pure: from the limit on memory and the number of lanes.
+
+use crate::Error;
+
+/// What the process needs beside buffers: its code, connections, the runtime, and an encoder's tables.
+const OVERHEAD: u64 = 20 << 20;
+
+/// The largest frame: larger ones gain nothing, neither ratio nor rate.
+const LARGEST: usize = 4 << 20;
+
+/// The smallest frame that is worth the work of making one.
+const SMALLEST: usize = 64 << 10;
+
+/// Raw buffers of a lane: one is being filled, others are being compressed.
+pub(crate) const RAW_BUFFERS: usize = 3;
+
+/// Chunks of a lane: one is being collected, one is on its way to the vault.
+pub(crate) const PACKS: usize = 2;
+
+/// How many frames a chunk has room for.
+pub(crate) const FRAMES_IN_A_PACK: usize = 2;
+
+/// The sizes of one run's buffers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Budget {
+    /// Bytes of a raw buffer, and so of a frame's content, unless a single row is larger.
+    pub frame: usize,
+    /// Bytes of a chunk in the vault, unless a single row is larger.
+    pub chunk: usize,
+    /// Lanes that work at once.
+    pub jobs: usize,
+}
+
+impl Budget {
+    /// Divides `memory` bytes among `jobs` lanes.
+    ///
+    /// # Errors
+    /// [`Error::TooLittleMemory`] when it isn't enough for the smallest buffers.
+    pub fn new(memory: u64, jobs: usize) -> Result<Self, Error> {
+        let jobs = jobs.max(1);
+        // In frames, for each lane: raw buffers, as many compressed ones, and chunks of twice a frame.
+        let parts = (jobs * (2 * RAW_BUFFERS + PACKS * FRAMES_IN_A_PACK)) as u64;
+        let share = memory.saturating_sub(OVERHEAD) / parts;
+        let frame = usize::try_from(share).unwrap_or(LARGEST).min(LARGEST);
+        if frame < SMALLEST {
+            return Err(Error::TooLittleMemory { memory, least: OVERHEAD + parts * SMALLEST as u64 });
+        }
+        // Whole pages, so that buffers of different runs have few different sizes.
+        let frame = frame / (64 << 10) * (64 << 10);
+        Ok(Self { frame, chunk: frame * FRAMES_IN_A_PACK, jobs })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_fit_the_limit() {
+        const MIB: u64 = 1 << 20;
+        for (memory, jobs, frame) in [
+            (128 * MIB, 2, Some(4 << 20)),
+            (64_000_000, 2, Some(32 * 65_536)),
+            (128 * MIB, 16, Some(10 * 65_536)),
+            (u64::MAX, 1, Some(4 << 20)),
+            (21 * MIB, 2, None),
+            (20 * MIB, 1, None),
+            (0, 1, None),
+        ] {
+            let budget = Budget::new(memory, jobs).ok();
+            assert_eq!(budget.map(|budget| budget.frame), frame, "{memory} {jobs}");
+            if let Some(Budget { frame, chunk, jobs }) = budget {
+                let all = jobs * (2 * RAW_BUFFERS * frame + PACKS * chunk);
+                assert!(all as u64 + OVERHEAD <= memory, "{all}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_error_names_what_is_enough() {
+        let Err(Error::TooLittleMemory { least, .. }) = Budget::new(0, 4) else { panic!("too little") };
+        assert!(Budget::new(least, 4).is_ok() && Budget::new(least - 1, 4).is_err());
+    }
+}

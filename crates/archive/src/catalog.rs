@@ -1,0 +1,191 @@
+//! The chain of a vault as it is: which sets there are, and the next link.
+
+use bytes::Bytes;
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use seawall_core::{Finding, When};
+use seawall_vault::{Created, Vault};
+
+use crate::chain::{self, Found, Link, Record};
+use crate::layout::{self, Name};
+use crate::manifest::{read_document, write_document};
+use crate::{Digest, Error, Manifest, Previous};
+
+/// The most bytes of a link. A set's is about one kilobyte; a retirement's has 200 bytes for each set.
+const LARGEST_LINK: u64 = 4 << 20;
+
+/// Links that are read at once.
+const AT_ONCE: usize = 16;
+
+/// How often a number may be lost to another writer.
+const ATTEMPTS: u32 = 20;
+
+/// The links of a vault, read.
+#[derive(Debug)]
+pub struct Catalog {
+    vault: Vault,
+    links: Vec<Found>,
+    /// The newest link's number and digest.
+    newest: Option<Previous>,
+    unreadable: Vec<(u64, Finding)>,
+}
+
+/// A link's object, as far as it could be understood.
+enum Read {
+    Link(Box<Found>),
+    Unreadable(u64, Digest, Finding),
+}
+
+impl Catalog {
+    /// Whether the vault holds sets at all: one request.
+    pub async fn is_here(vault: &Vault) -> Result<bool, Error> {
+        let mut keys = Box::pin(vault.entries(&layout::chain()?, None));
+        while let Some(entry) = keys.try_next().await? {
+            if matches!(Name::parse(&entry.key), Some(Name::Link(_))) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Reads every link. One that can't be understood is a finding, not a failure: the other sets are still there.
+    pub async fn read(vault: &Vault) -> Result<Self, Error> {
+        let listed = vault.list(&layout::chain()?, None).await?;
+        let mut numbers: Vec<u64> = Vec::with_capacity(listed.len());
+        for entry in &listed {
+            if let Some(Name::Link(number)) = Name::parse(&entry.key) {
+                numbers.push(number);
+            }
+        }
+        let reads: Vec<Option<Read>> =
+            stream::iter(numbers).map(|number| read_link(vault, number)).buffered(AT_ONCE).try_collect().await?;
+        let mut catalog = Self { vault: vault.clone(), links: Vec::new(), newest: None, unreadable: Vec::new() };
+        for read in reads.into_iter().flatten() {
+            match read {
+                Read::Link(found) => {
+                    catalog.newest = Some(Previous { number: found.link.number, blake3: found.blake3 });
+                    catalog.links.push(*found);
+                }
+                Read::Unreadable(number, blake3, finding) => {
+                    catalog.newest = Some(Previous { number, blake3 });
+                    catalog.unreadable.push((number, finding));
+                }
+            }
+        }
+        Ok(catalog)
+    }
+
+    /// Sets that count, oldest first: whole, and not retired.
+    pub fn sets(&self) -> Vec<(&Found, &Manifest)> {
+        let retired: Vec<u64> = self.retirements().flat_map(|gone| gone.retired.iter().map(|set| set.number)).collect();
+        let live = self.links.iter().filter(|found| !retired.contains(&found.link.number));
+        let mut sets: Vec<(&Found, &Manifest)> = live.filter_map(as_set).collect();
+        sets.sort_by_key(|(_, manifest)| (manifest.point, manifest.id));
+        sets
+    }
+
+    fn retirements(&self) -> impl Iterator<Item = &chain::Retirement> {
+        self.links.iter().filter_map(|found| match &found.link.record {
+            Record::Retirement(retirement) => Some(retirement),
+            Record::Set(_) => None,
+        })
+    }
+
+    /// The set that holds the state at `when`: the last one whose moment is not behind it, or exactly the named one.
+    pub fn find(&self, when: &When) -> Result<&Manifest, Error> {
+        let sets = self.sets();
+        let none = |cause: String| Error::NoSet { vault: self.vault.url().to_owned(), cause };
+        let Some((_, oldest)) = sets.first() else { return Err(none("there is no whole set here".to_owned())) };
+        let found = match when {
+            When::Latest => sets.last(),
+            When::Moment(moment) => sets.iter().rev().find(|(_, manifest)| manifest.point <= *moment),
+            When::Position(id) => sets.iter().find(|(_, manifest)| manifest.id.to_string() == *id),
+        };
+        found.map(|(_, manifest)| *manifest).ok_or_else(|| match when {
+            When::Position(id) => none(format!("there is no set {id}")),
+            _ => none(format!("the oldest set is of {}, later than that", oldest.point)),
+        })
+    }
+
+    /// Refuses another database's vault: sets of two databases in one would be taken for one history.
+    pub fn check_identity(&self, ours: &str) -> Result<(), Error> {
+        match self.sets().last() {
+            Some((_, manifest)) if manifest.identity != ours => Err(Error::OtherDatabase {
+                vault: self.vault.url().to_owned(),
+                theirs: manifest.identity.clone(),
+                ours: ours.to_owned(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// What is wrong with the chain.
+    pub fn findings(&self) -> Vec<Finding> {
+        let numbers: Vec<u64> = self.unreadable.iter().map(|(number, _)| *number).collect();
+        let newest = self.newest.map_or(0, |newest| newest.number);
+        let mut findings: Vec<Finding> = self.unreadable.iter().map(|(_, finding)| finding.clone()).collect();
+        findings.extend(chain::judge(&self.links, newest, &numbers));
+        findings
+    }
+
+    /// Adds a link; when it is a set's, the set counts from now on. Whoever loses a number to another writer takes the
+    /// next one.
+    pub async fn add(&mut self, record: Record) -> Result<u64, Error> {
+        for _ in 0..ATTEMPTS {
+            let number = self.newest.map_or(1, |newest| newest.number + 1);
+            let link = Link { number, previous: self.newest, record: record.clone() };
+            let bytes = Bytes::from(write_document(&link)?);
+            let found = Found { link, blake3: Digest::of(&bytes) };
+            match self.vault.create(&layout::link(number)?, bytes, None).await {
+                Ok(Created::Fresh | Created::Adopted) => {
+                    self.newest = Some(Previous { number, blake3: found.blake3 });
+                    self.links.push(found);
+                    return Ok(number);
+                }
+                Err(seawall_vault::Error::AlreadyExists { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+            match read_link(&self.vault, number).await? {
+                Some(Read::Link(found)) => {
+                    self.newest = Some(Previous { number, blake3: found.blake3 });
+                    self.links.push(*found);
+                }
+                Some(Read::Unreadable(number, blake3, finding)) => {
+                    self.newest = Some(Previous { number, blake3 });
+                    self.unreadable.push((number, finding));
+                }
+                None => {}
+            }
+        }
+        Err(Error::Internal(format!("{ATTEMPTS} other writers were faster")))
+    }
+}
+
+/// A link of a set.
+fn as_set(found: &Found) -> Option<(&Found, &Manifest)> {
+    match &found.link.record {
+        Record::Set(manifest) => Some((found, manifest)),
+        Record::Retirement(_) => None,
+    }
+}
+
+/// Reads a link; `None` when it was deleted since it was listed.
+async fn read_link(vault: &Vault, number: u64) -> Result<Option<Read>, Error> {
+    let key = layout::link(number)?;
+    let object = vault.object(&key);
+    let bytes = match vault.read(&key, None, LARGEST_LINK).await {
+        Ok(bytes) => bytes,
+        Err(error) if error.is_not_found() => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let blake3 = Digest::of(&bytes);
+    let wrong = |code, cause: String| Read::Unreadable(number, blake3, Finding { code, object: object.clone(), cause });
+    Ok(Some(match read_document::<Link>(&bytes, &object) {
+        Ok(link) if link.number == number => Read::Link(Box::new(Found { link, blake3 })),
+        Ok(link) => wrong("archive.corrupt", format!("it is the link of number {}", link.number)),
+        Err(Error::Corrupt { cause, .. }) => wrong("archive.corrupt", cause),
+        Err(Error::TooNew { format, .. }) => {
+            wrong("archive.too-new", format!("it has format {format}, and this version reads format 1"))
+        }
+        Err(error) => return Err(error),
+    }))
+}

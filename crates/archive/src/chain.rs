@@ -1,0 +1,211 @@
+//! The chain of a vault: one link for each set and for each retirement, numbered without gaps, each with the digest of
+//! the one before it.
+//!
+//! A link is created only where none is, so two writers can't both have a number: the loser reads the winner's link and
+//! takes the next one. A link that is missing and that no retirement names, or whose digest isn't the one that the next
+//! link holds, is an alarm. What the chain can't show is that its newest links were taken away: for that, compare the
+//! newest number with one noted elsewhere.
+
+use std::collections::BTreeMap;
+
+use seawall_core::{Finding, Moment};
+use serde::{Deserialize, Serialize};
+
+use crate::{Digest, Manifest, Previous, SetId};
+
+/// A set that was, or is to be, deleted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Retired {
+    /// The number of the set's link.
+    pub number: u64,
+    /// The set.
+    pub id: SetId,
+    /// The digest of the link.
+    pub blake3: Digest,
+    /// Why it goes.
+    pub rule: String,
+}
+
+/// The record that sets were retired. It is there before the first of their objects is deleted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Retirement {
+    /// When.
+    pub at: Moment,
+    /// A random number: two writers never make equal links.
+    pub nonce: u64,
+    /// The sets.
+    pub retired: Vec<Retired>,
+}
+
+/// What a link holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Record {
+    /// A set became whole.
+    Set(Box<Manifest>),
+    /// Sets were retired.
+    Retirement(Retirement),
+}
+
+/// One link.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Link {
+    /// Its number, from 1.
+    pub number: u64,
+    /// The link before it; `None` for the first.
+    pub previous: Option<Previous>,
+    /// What it holds.
+    #[serde(flatten)]
+    pub record: Record,
+}
+
+/// A link as it was found: with the digest of its bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// The link.
+    pub link: Link,
+    /// The digest of all of its bytes.
+    pub blake3: Digest,
+}
+
+/// What is wrong with a chain. `links` are those that could be read, in the order of their numbers; the newest number
+/// is that of the last object, whether it could be read or not.
+pub fn judge(links: &[Found], newest: u64, unreadable: &[u64]) -> Vec<Finding> {
+    let by_number: BTreeMap<u64, &Found> = links.iter().map(|found| (found.link.number, found)).collect();
+    let mut retired: BTreeMap<u64, Digest> = BTreeMap::new();
+    for found in links {
+        if let Record::Retirement(retirement) = &found.link.record {
+            retired.extend(retirement.retired.iter().map(|gone| (gone.number, gone.blake3)));
+        }
+    }
+    let finding = |number: u64, code, cause: String| Finding { code, object: format!("chain/{number:08}.json"), cause };
+    let mut findings = Vec::new();
+    for number in 1..=newest {
+        match by_number.get(&number) {
+            // Told already, by whoever couldn't read it.
+            None if unreadable.contains(&number) => {}
+            None if retired.contains_key(&number) => {}
+            None => {
+                let cause = "it is missing, and no retirement names it: somebody deleted it".to_owned();
+                findings.push(finding(number, "archive.missing-link", cause));
+            }
+            Some(found) => {
+                if retired.get(&number).is_some_and(|digest| *digest != found.blake3) {
+                    let cause = "a retirement names another link of this number".to_owned();
+                    findings.push(finding(number, "archive.broken-chain", cause));
+                }
+                if let Some(cause) = broken(found, &by_number, &retired) {
+                    findings.push(finding(number, "archive.broken-chain", cause));
+                }
+            }
+        }
+    }
+    findings
+}
+
+/// Why a link doesn't continue the one before it.
+fn broken(found: &Found, by_number: &BTreeMap<u64, &Found>, retired: &BTreeMap<u64, Digest>) -> Option<String> {
+    let number = found.link.number;
+    let before = number.checked_sub(1).filter(|before| *before > 0);
+    match (found.link.previous, before) {
+        (None, None) => None,
+        (Some(previous), Some(before)) if previous.number == before => {
+            let known = by_number.get(&before).map(|found| found.blake3).or_else(|| retired.get(&before).copied());
+            match known {
+                Some(digest) if digest != previous.blake3 => Some("the link before it is not the one it names".into()),
+                _ => None,
+            }
+        }
+        _ => Some("it doesn't name the link before it".into()),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::manifest::tests::sample;
+
+    /// A chain of `n` sets; its digests are made up.
+    pub(crate) fn sets(n: u64) -> Vec<Found> {
+        (1..=n).map(|number| found(number, Record::Set(Box::new(manifest(number))))).collect()
+    }
+
+    fn manifest(number: u64) -> Manifest {
+        let id = SetId::new(Moment::from_millis(i64::try_from(number).expect("small") * 1_000), 1);
+        Manifest { id, point: id.moment(), ..sample().0 }
+    }
+
+    pub(crate) fn digest(number: u64) -> Digest {
+        Digest::of(&number.to_le_bytes())
+    }
+
+    pub(crate) fn found(number: u64, record: Record) -> Found {
+        let previous = (number > 1).then(|| Previous { number: number - 1, blake3: digest(number - 1) });
+        Found { link: Link { number, previous, record }, blake3: digest(number) }
+    }
+
+    fn retirement(number: u64, gone: &[u64]) -> Found {
+        let retired = |number: &u64| Retired {
+            number: *number,
+            id: manifest(*number).id,
+            blake3: digest(*number),
+            rule: "a test".into(),
+        };
+        let retired = gone.iter().map(retired).collect();
+        found(number, Record::Retirement(Retirement { at: Moment::default(), nonce: 1, retired }))
+    }
+
+    fn codes(links: &[Found], newest: u64) -> Vec<String> {
+        judge(links, newest, &[]).into_iter().map(|finding| format!("{} {}", finding.code, finding.object)).collect()
+    }
+
+    #[test]
+    fn an_unbroken_chain_has_no_findings() {
+        assert_eq!(codes(&[], 0), Vec::<String>::new());
+        assert_eq!(codes(&sets(5), 5), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_set_that_was_retired_may_be_missing() {
+        let mut links = sets(3);
+        links.push(retirement(4, &[1, 2]));
+        assert_eq!(codes(&links, 4), Vec::<String>::new(), "retired, not deleted yet");
+        links.drain(..2);
+        assert_eq!(codes(&links, 4), Vec::<String>::new(), "deleted");
+    }
+
+    #[test]
+    fn a_set_that_is_missing_without_a_retirement_is_an_alarm() {
+        let mut links = sets(4);
+        links.remove(1);
+        assert_eq!(codes(&links, 4), ["archive.missing-link chain/00000002.json"]);
+        assert_eq!(judge(&links, 4, &[2]), Vec::new(), "unreadable is another finding");
+    }
+
+    #[test]
+    fn an_exchanged_link_is_an_alarm() {
+        let mut links = sets(3);
+        links[1].blake3 = Digest::of(b"another");
+        assert_eq!(codes(&links, 3), ["archive.broken-chain chain/00000003.json"]);
+        let mut links = sets(3);
+        links.push(retirement(4, &[1]));
+        links[0].blake3 = Digest::of(b"another");
+        assert_eq!(
+            codes(&links, 4),
+            ["archive.broken-chain chain/00000001.json", "archive.broken-chain chain/00000002.json"]
+        );
+    }
+
+    #[test]
+    fn a_link_says_what_stands_before_it() {
+        let mut links = sets(3);
+        links[0].link.previous = Some(Previous { number: 0, blake3: digest(0) });
+        links[2].link.previous = None;
+        assert_eq!(
+            codes(&links, 3),
+            ["archive.broken-chain chain/00000001.json", "archive.broken-chain chain/00000003.json"]
+        );
+    }
+}

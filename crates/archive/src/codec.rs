@@ -1,0 +1,221 @@
+//! How the bytes of a frame are compressed: every frame by itself, in a format that stock tools read.
+//!
+//! Frames of one chunk stand one behind another; `zstd -d`, `lz4 -d` and `cat` read such a file as one stream.
+
+use std::fmt;
+use std::io::{Read as _, Write as _};
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// The level of zstd that is used unless another is asked for: a real dump compresses at the rate at which two
+/// connections deliver it, and smaller than gzip makes it at its best.
+const ZSTD_LEVEL: i32 = 1;
+
+/// A way to compress.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Codec {
+    /// Zstandard, with the content's size and a checksum in every frame.
+    Zstd {
+        /// 1 to 19.
+        level: i32,
+    },
+    /// LZ4 in its frame format, with a checksum of the content.
+    Lz4,
+    /// As it is.
+    None,
+}
+
+impl Default for Codec {
+    fn default() -> Self {
+        Self::Zstd { level: ZSTD_LEVEL }
+    }
+}
+
+impl Codec {
+    /// What names of chunks end with.
+    pub fn extension(self) -> &'static str {
+        match self {
+            Self::Zstd { .. } => "zst",
+            Self::Lz4 => "lz4",
+            Self::None => "raw",
+        }
+    }
+
+    /// Whether this is a codec that can be written and read; what comes from a vault may say anything.
+    pub(crate) fn is_sound(self) -> bool {
+        !matches!(self, Self::Zstd { level } if !(1..=19).contains(&level))
+    }
+}
+
+impl fmt::Display for Codec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Zstd { level } => write!(f, "zstd:{level}"),
+            Self::Lz4 => f.write_str("lz4"),
+            Self::None => f.write_str("none"),
+        }
+    }
+}
+
+impl FromStr for Codec {
+    type Err = String;
+
+    /// Reads `zstd`, `zstd:3`, `lz4` or `none`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let codec = match text.split_once(':') {
+            Some(("zstd", level)) => level.parse().ok().map(|level| Self::Zstd { level }),
+            Some(_) => None,
+            None => match text {
+                "zstd" => Some(Self::default()),
+                "lz4" => Some(Self::Lz4),
+                "none" => Some(Self::None),
+                _ => None,
+            },
+        };
+        let codec = codec.filter(|codec| codec.is_sound());
+        codec.ok_or_else(|| format!("\"{text}\" is no compression: give zstd, zstd:1 to zstd:19, lz4 or none"))
+    }
+}
+
+/// Compresses frames. Kept and used again: its tables are as large as a frame's window.
+pub(crate) struct Encoder {
+    codec: Codec,
+    zstd: Option<zstd::bulk::Compressor<'static>>,
+}
+
+impl Encoder {
+    pub(crate) fn new(codec: Codec) -> std::io::Result<Self> {
+        let zstd = match codec {
+            Codec::Zstd { level } => {
+                let mut zstd = zstd::bulk::Compressor::new(level)?;
+                zstd.include_checksum(true)?;
+                zstd.include_contentsize(true)?;
+                Some(zstd)
+            }
+            Codec::Lz4 | Codec::None => None,
+        };
+        Ok(Self { codec, zstd })
+    }
+
+    /// Replaces what `stored` holds by `raw` as one frame.
+    pub(crate) fn encode(&mut self, raw: &[u8], stored: &mut Vec<u8>) -> std::io::Result<()> {
+        stored.clear();
+        match (self.codec, &mut self.zstd) {
+            (Codec::Zstd { .. }, Some(zstd)) => {
+                stored.reserve(zstd::zstd_safe::compress_bound(raw.len()));
+                zstd.compress_to_buffer(raw, stored).map(drop)
+            }
+            (Codec::Lz4, _) => {
+                let info = lz4_flex::frame::FrameInfo::new()
+                    .block_size(lz4_flex::frame::BlockSize::Max4MB)
+                    .content_size(Some(raw.len() as u64))
+                    .content_checksum(true);
+                let mut frame = lz4_flex::frame::FrameEncoder::with_frame_info(info, stored);
+                frame.write_all(raw)?;
+                frame.finish().map(drop).map_err(std::io::Error::other)
+            }
+            _ => {
+                stored.extend_from_slice(raw);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Reads frames. Kept and used again.
+pub(crate) struct Decoder {
+    codec: Codec,
+    zstd: Option<zstd::bulk::Decompressor<'static>>,
+}
+
+impl Decoder {
+    pub(crate) fn new(codec: Codec) -> std::io::Result<Self> {
+        let zstd = match codec {
+            Codec::Zstd { .. } => Some(zstd::bulk::Decompressor::new()?),
+            Codec::Lz4 | Codec::None => None,
+        };
+        Ok(Self { codec, zstd })
+    }
+
+    /// Replaces what `raw` holds by the content of the frame `stored`, which must be exactly `size` bytes: whatever
+    /// the frame says, no more than that is ever made of it (I11).
+    pub(crate) fn decode(&mut self, stored: &[u8], size: usize, raw: &mut Vec<u8>) -> Result<(), String> {
+        raw.clear();
+        match (self.codec, &mut self.zstd) {
+            (Codec::Zstd { .. }, Some(zstd)) => {
+                if raw.capacity() < size {
+                    raw.reserve_exact(size);
+                }
+                zstd.decompress_to_buffer(stored, raw).map_err(|error| error.to_string())?;
+            }
+            (Codec::Lz4, _) => {
+                let mut frame = lz4_flex::frame::FrameDecoder::new(stored).take(size as u64 + 1);
+                frame.read_to_end(raw).map_err(|error| error.to_string())?;
+            }
+            _ if stored.len() == size => raw.extend_from_slice(stored),
+            _ => return Err(format!("it holds {} bytes instead of {size}", stored.len())),
+        }
+        if raw.len() == size { Ok(()) } else { Err(format!("it holds {} bytes instead of {size}", raw.len())) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all() -> [Codec; 4] {
+        [Codec::default(), Codec::Zstd { level: 9 }, Codec::Lz4, Codec::None]
+    }
+
+    #[test]
+    fn what_goes_in_comes_out() {
+        let text: Vec<u8> = (0..300_000_u32).flat_map(|i| (i / 7).to_le_bytes()).collect();
+        for codec in all() {
+            let (mut encoder, mut decoder) = (Encoder::new(codec).expect("new"), Decoder::new(codec).expect("new"));
+            let (mut stored, mut raw) = (Vec::new(), Vec::new());
+            for body in [&text[..], b"", b"x"] {
+                encoder.encode(body, &mut stored).expect("encode");
+                decoder.decode(&stored, body.len(), &mut raw).expect("decode");
+                assert_eq!(raw, body, "{codec}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_frame_makes_no_more_than_it_may() {
+        let bomb = vec![0_u8; 1 << 20];
+        for codec in all() {
+            let mut stored = Vec::new();
+            Encoder::new(codec).expect("new").encode(&bomb, &mut stored).expect("encode");
+            let mut decoder = Decoder::new(codec).expect("new");
+            let mut raw = Vec::new();
+            for claimed in [0, 1, 1000, (1 << 20) - 1, (1 << 20) + 1] {
+                decoder.decode(&stored, claimed, &mut raw).expect_err("another size");
+                assert!(raw.capacity() <= (2 << 20) + 64, "{codec}: {}", raw.capacity());
+            }
+        }
+    }
+
+    #[test]
+    fn names() {
+        for (text, codec) in [
+            ("zstd", Some(Codec::Zstd { level: 1 })),
+            ("zstd:3", Some(Codec::Zstd { level: 3 })),
+            ("zstd:0", None),
+            ("zstd:20", None),
+            ("zstd:", None),
+            ("lz4", Some(Codec::Lz4)),
+            ("lz4:1", None),
+            ("none", Some(Codec::None)),
+            ("bzip2", None),
+            ("", None),
+        ] {
+            assert_eq!(text.parse::<Codec>().ok(), codec, "{text}");
+            if let Some(codec) = codec {
+                assert_eq!(codec.to_string().parse(), Ok(codec));
+            }
+        }
+    }
+}

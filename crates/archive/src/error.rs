@@ -1,0 +1,123 @@
+//! Everything that can go wrong with sets, and how it is told.
+
+use seawall_core::{Failure, Kind};
+
+/// What went wrong.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The vault said no, or nothing.
+    #[error("{0}")]
+    Vault(#[from] seawall_vault::Error),
+    /// An object is not what it must be.
+    #[error("{object}: {cause}")]
+    Corrupt {
+        /// The object.
+        object: String,
+        /// What is wrong with it.
+        cause: String,
+    },
+    /// A later Seawall wrote this.
+    #[error("{object}: it has format {format}, and this version reads format 1")]
+    TooNew {
+        /// The object.
+        object: String,
+        /// The format that it says.
+        format: u32,
+    },
+    /// There is no set that could be meant.
+    #[error("{vault}: {cause}")]
+    NoSet {
+        /// The vault.
+        vault: String,
+        /// Why there is none.
+        cause: String,
+    },
+    /// The vault holds the sets of another database.
+    #[error("{vault}: it holds backups of {theirs}, not of {ours}")]
+    OtherDatabase {
+        /// The vault.
+        vault: String,
+        /// Whose sets are there.
+        theirs: String,
+        /// Whose set should have come.
+        ours: String,
+    },
+    /// The set has more than its names can number.
+    #[error("{id}: the set has more chunks than its names can number")]
+    TooLarge {
+        /// The set.
+        id: String,
+    },
+    /// The limit on memory leaves nothing to work with.
+    #[error("{memory} bytes are too little memory: {least} are needed")]
+    TooLittleMemory {
+        /// What was given.
+        memory: u64,
+        /// The least that works.
+        least: u64,
+    },
+    /// A defect.
+    #[error("{0}")]
+    Internal(String),
+}
+
+impl Error {
+    /// An object that is not what it must be.
+    pub(crate) fn corrupt(object: impl Into<String>, cause: impl Into<String>) -> Self {
+        Self::Corrupt { object: object.into(), cause: cause.into() }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Vault(error) => error.into(),
+            Error::Corrupt { object, cause } => Failure::new(
+                Kind::Corrupt,
+                "archive.corrupt",
+                object,
+                cause,
+                "run `seawall verify` on the vault to see what else is damaged; restore another set with --at",
+            ),
+            Error::TooNew { object, format } => Failure::new(
+                Kind::Refused,
+                "archive.too-new",
+                object,
+                format!("it has format {format}, and this version reads format 1"),
+                "use the version of Seawall that wrote it, or a later one",
+            ),
+            Error::NoSet { vault, cause } => Failure::new(
+                Kind::NotFound,
+                "archive.no-set",
+                vault,
+                cause,
+                "see what there is with `seawall timeline`",
+            ),
+            Error::OtherDatabase { vault, theirs, ours } => Failure::new(
+                Kind::Refused,
+                "archive.other-database",
+                vault,
+                format!("it holds backups of {theirs}, not of {ours}"),
+                "give this database a vault of its own",
+            ),
+            Error::TooLarge { id } => Failure::new(
+                Kind::Refused,
+                "archive.too-large",
+                id,
+                "the set has more chunks than its names can number",
+                "give the backup more memory with --memory, so that its chunks get larger",
+            ),
+            Error::TooLittleMemory { memory, least } => Failure::new(
+                Kind::Usage,
+                "archive.memory",
+                "--memory",
+                format!("{memory} bytes are too little for this many jobs"),
+                format!("give at least {least} bytes, or fewer --jobs"),
+            ),
+            Error::Internal(cause) => {
+                Failure::new(Kind::Internal, "archive.internal", "seawall", cause, "report this: it is a defect")
+            }
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! What the fuzz targets call: everything here that reads bytes from a vault.
+
+use seawall_vault::ObjectKey;
+
+use crate::chain::Link;
+use crate::codec::Decoder;
+use crate::layout::Name;
+use crate::manifest::read_document;
+use crate::{Codec, Digest, Index};
+
+/// Reads `bytes` as a link, as an index, as the name of an object and as frames. Nothing of it may panic, or make more
+/// memory than it is allowed to.
+pub fn parse(bytes: &[u8]) {
+    let _ = read_document::<Link>(bytes, "link");
+    // With a proof of its own, so that what stands behind it is reached too.
+    let mut proved = bytes.to_vec();
+    proved.retain(|byte| *byte != b'\n');
+    proved.push(b'\n');
+    let digest = Digest::of(&proved);
+    proved.extend_from_slice(format!("{{\"format\":1,\"blake3\":\"{digest}\"}}\n").as_bytes());
+    if let Ok(Link { record: crate::Record::Set(manifest), .. }) = read_document::<Link>(&proved, "link") {
+        let _ = (manifest.codec.is_sound(), manifest.id.to_string());
+    }
+    if let Ok(index) = read_document::<Index>(&proved, "index") {
+        let sums = index.chunks.iter().flat_map(|chunk| &chunk.frames).all(|frame| frame.stored < 1 << 40);
+        assert!(!sums || index.chunks.len() <= bytes.len());
+    }
+    if let Some(key) = std::str::from_utf8(bytes).ok().and_then(|text| ObjectKey::new(text).ok()) {
+        let _ = Name::parse(&key);
+    }
+    for codec in [Codec::default(), Codec::Lz4, Codec::None] {
+        let Ok(mut decoder) = Decoder::new(codec) else { continue };
+        let mut raw = Vec::new();
+        let _ = decoder.decode(bytes, 4096, &mut raw);
+        assert!(raw.len() <= 4097, "{codec}: {}", raw.len());
+    }
+}

@@ -1,0 +1,178 @@
+//! Names of a set's objects, in both directions. Whatever isn't exactly one of these names isn't Seawall's, and is
+//! neither read nor deleted.
+
+use std::fmt;
+use std::str::FromStr;
+
+use seawall_core::Moment;
+use seawall_vault::{ObjectKey, Prefix};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::{Codec, Error};
+
+/// The name of a set: the moment at which it was begun, and a nonce.
+///
+/// `20261121T100000123Z-9f3a6c11`: it sorts as time does, and two sets that begin in one millisecond differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SetId {
+    moment: Moment,
+    nonce: u32,
+}
+
+impl SetId {
+    /// A set that is begun at `moment`.
+    pub fn new(moment: Moment, nonce: u32) -> Self {
+        Self { moment, nonce }
+    }
+
+    /// When it was begun.
+    pub fn moment(self) -> Moment {
+        self.moment
+    }
+}
+
+impl fmt::Display for SetId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plain: String = self.moment.to_string().chars().filter(|c| !matches!(c, '-' | ':' | '.')).collect();
+        write!(f, "{plain}-{:08x}", self.nonce)
+    }
+}
+
+impl FromStr for SetId {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (time, nonce) = text.split_once('-').ok_or(())?;
+        if time.len() != 19 || !time.is_ascii() || nonce.len() != 8 {
+            return Err(());
+        }
+        let rfc3339 = format!(
+            "{}-{}-{}T{}:{}:{}.{}Z",
+            &time[..4],
+            &time[4..6],
+            &time[6..8],
+            &time[9..11],
+            &time[11..13],
+            &time[13..15],
+            &time[15..18]
+        );
+        let id = Self { moment: rfc3339.parse().map_err(drop)?, nonce: u32::from_str_radix(nonce, 16).map_err(drop)? };
+        // One set has one name: leap seconds, signs and upper case have others.
+        if id.to_string() == text { Ok(id) } else { Err(()) }
+    }
+}
+
+impl Serialize for SetId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for SetId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(|()| serde::de::Error::custom("this is no name of a set"))
+    }
+}
+
+/// What a name stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Name {
+    /// A link of the chain: `chain/00000007.json`, from 1.
+    Link(u64),
+    /// A set's index: `sets/<id>/index.json`.
+    Index(SetId),
+    /// A chunk: `sets/<id>/00000012.zst`, from 0.
+    Chunk(SetId, u32),
+}
+
+impl Name {
+    /// What `key` stands for; `None` when it is no name of ours.
+    pub(crate) fn parse(key: &ObjectKey) -> Option<Self> {
+        let parts: Vec<&str> = key.as_str().split('/').collect();
+        match parts[..] {
+            ["chain", file] => {
+                let number = digits(file.strip_suffix(".json")?)?;
+                (number > 0).then_some(Self::Link(number))
+            }
+            ["sets", id, "index.json"] => id.parse().ok().map(Self::Index),
+            ["sets", id, file] => {
+                let (number, extension) = file.split_once('.')?;
+                let known = [Codec::default(), Codec::Lz4, Codec::None].map(Codec::extension);
+                let number = digits(number).filter(|_| known.contains(&extension))?;
+                Some(Self::Chunk(id.parse().ok()?, u32::try_from(number).ok()?))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Exactly eight digits.
+fn digits(text: &str) -> Option<u64> {
+    let eight = text.len() == 8 && text.bytes().all(|byte| byte.is_ascii_digit());
+    eight.then(|| text.parse().ok()).flatten()
+}
+
+/// The name of a link.
+pub(crate) fn link(number: u64) -> Result<ObjectKey, Error> {
+    Ok(ObjectKey::new(format!("chain/{number:08}.json"))?)
+}
+
+/// The name of a set's index.
+pub(crate) fn index(id: SetId) -> Result<ObjectKey, Error> {
+    Ok(ObjectKey::new(format!("sets/{id}/index.json"))?)
+}
+
+/// The name of a set's chunk.
+pub(crate) fn chunk(id: SetId, number: u32, codec: Codec) -> Result<ObjectKey, Error> {
+    Ok(ObjectKey::new(format!("sets/{id}/{number:08}.{}", codec.extension()))?)
+}
+
+/// Where the links are.
+pub(crate) fn chain() -> Result<Prefix, Error> {
+    Ok(Prefix::new("chain/")?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id() -> SetId {
+        SetId::new("2026-11-21T10:00:00.123Z".parse().expect("a moment"), 0x9f3a_6c11)
+    }
+
+    #[test]
+    fn names_and_back() {
+        assert_eq!(id().to_string(), "20261121T100000123Z-9f3a6c11");
+        assert_eq!(id().to_string().parse(), Ok(id()));
+        for (key, name) in [
+            (link(7), Name::Link(7)),
+            (index(id()), Name::Index(id())),
+            (chunk(id(), 12, Codec::default()), Name::Chunk(id(), 12)),
+            (chunk(id(), 0, Codec::None), Name::Chunk(id(), 0)),
+        ] {
+            let key = key.expect("a name");
+            assert_eq!(Name::parse(&key), Some(name), "{key}");
+        }
+    }
+
+    #[test]
+    fn foreign_names_are_not_ours() {
+        for name in [
+            "chain/00000000.json",
+            "chain/7.json",
+            "chain/+0000007.json",
+            "chain/000000007.json",
+            "chain/00000007.json.bak",
+            "sets/20261121T100000123Z-9f3a6c11/notes.txt",
+            "sets/20261121T100000123Z-9F3A6C11/index.json",
+            "sets/20261321T100000123Z-9f3a6c11/index.json",
+            "sets/20261121T100000123Z-9f3a6c11/00000001.jpg",
+            "sets/20261121T100000123Z-9f3a6c11/00000001",
+            "sets/ééééééééé1-9f3a6c11/index.json",
+            "family-photos.tar.gz",
+        ] {
+            assert_eq!(Name::parse(&ObjectKey::new(name).expect("a key")), None, "{name}");
+        }
+    }
+}

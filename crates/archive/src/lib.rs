@@ -1,0 +1,40 @@
+//! Backup sets of database servers.
+//!
+//! A set is what one backup made: chunks of independently compressed frames, an index that names them all, and a
+//! manifest that makes it count, written last as a link of the vault's chain. The bytes are in `docs/formats.md`.
+//!
+//! The rooms: `budget` (how large is a buffer?), `codec`, `writer` (the pipeline), `stages` (where the time went),
+//! `manifest` (what a set is), `chain` (is anything missing?), `catalog` (which sets are there, and the next link),
+//! `layout` (names), `timeline`, `reader`, `prove`. Nothing here knows what a table is: engines hand in bytes and rows,
+//! and words of their own that come back with the set.
+
+#[doc(hidden)]
+pub mod fuzzing;
+
+mod budget;
+mod catalog;
+mod chain;
+mod codec;
+mod digest;
+mod error;
+mod layout;
+mod manifest;
+mod prove;
+mod reader;
+mod stages;
+mod timeline;
+mod writer;
+
+pub use budget::Budget;
+pub use catalog::Catalog;
+pub use chain::{Found, Link, Record, Retired, Retirement, judge};
+pub use codec::Codec;
+pub use digest::Digest;
+pub use error::Error;
+pub use layout::SetId;
+pub use manifest::{Chunk, Content, Frame, Index, Item, Manifest, Previous, Sealed, Totals};
+pub use prove::verify;
+pub use reader::SetReader;
+pub use stages::{Share, Stage, Stages};
+pub use timeline::{point, timeline};
+pub use writer::{Facts, Lane, SetWriter};

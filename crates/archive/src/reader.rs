@@ -1,0 +1,125 @@
+//! A set being read: one chunk after another, each proved by its digest before anything of it is used.
+
+use std::sync::{Mutex, PoisonError};
+
+use bytes::Bytes;
+use seawall_vault::Vault;
+
+use crate::codec::Decoder;
+use crate::manifest::read_document;
+use crate::{Chunk, Digest, Error, Frame, Index, Manifest, layout};
+
+/// A set that can be read.
+pub struct SetReader {
+    vault: Vault,
+    manifest: Manifest,
+    index: Index,
+    decoders: Mutex<Vec<Decoder>>,
+}
+
+impl std::fmt::Debug for SetReader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SetReader").field("id", &self.manifest.id).finish_non_exhaustive()
+    }
+}
+
+impl SetReader {
+    /// Reads and checks the index of a set.
+    pub async fn open(vault: Vault, manifest: Manifest) -> Result<Self, Error> {
+        let key = layout::index(manifest.id)?;
+        let object = vault.object(&key);
+        if !manifest.codec.is_sound() {
+            return Err(Error::corrupt(object, "the manifest names a compression that can't be"));
+        }
+        let bytes = vault.read(&key, None, manifest.index.bytes).await?;
+        if bytes.len() as u64 != manifest.index.bytes || Digest::of(&bytes) != manifest.index.blake3 {
+            return Err(Error::corrupt(object, "it is not the index that the manifest names"));
+        }
+        let index: Index = read_document(&bytes, &object)?;
+        index.check(&manifest).map_err(|cause| Error::corrupt(object, cause))?;
+        Ok(Self { vault, manifest, index, decoders: Mutex::default() })
+    }
+
+    /// The set in short.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// Everything in it.
+    pub fn index(&self) -> &Index {
+        &self.index
+    }
+
+    /// The name of a chunk, for messages.
+    pub fn object(&self, number: u32) -> Result<String, Error> {
+        Ok(self.vault.object(&layout::chunk(self.manifest.id, number, self.manifest.codec)?))
+    }
+
+    /// Reads a chunk, and proves it.
+    pub async fn chunk(&self, number: u32) -> Result<(&Chunk, Bytes), Error> {
+        let key = layout::chunk(self.manifest.id, number, self.manifest.codec)?;
+        let Some(chunk) = self.index.chunks.get(number as usize) else {
+            return Err(Error::Internal(format!("there is no chunk {number}")));
+        };
+        let size = chunk.stored();
+        let bytes = self.vault.read(&key, None, size).await?;
+        let object = || self.vault.object(&key);
+        if bytes.len() as u64 != size {
+            return Err(Error::corrupt(object(), format!("it has {} bytes instead of {size}", bytes.len())));
+        }
+        if Digest::of(&bytes) != chunk.blake3 {
+            return Err(Error::corrupt(object(), "its digest is wrong: it was changed, damaged or exchanged"));
+        }
+        Ok((chunk, bytes))
+    }
+
+    /// Decompresses a frame of a chunk that [`SetReader::chunk`] has proved. Blocks.
+    pub fn decode(&self, number: u32, frame: &Frame, stored: &[u8], raw: &mut Vec<u8>) -> Result<(), Error> {
+        let kept = self.decoders.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let defect = |error: std::io::Error| Error::Internal(format!("decompression failed: {error}"));
+        let mut decoder = kept.map_or_else(|| Decoder::new(self.manifest.codec), Ok).map_err(defect)?;
+        let size = usize::try_from(frame.raw).map_err(|_| Error::Internal("a frame is too large".to_owned()))?;
+        let decoded = decoder.decode(stored, size, raw);
+        self.decoders.lock().unwrap_or_else(PoisonError::into_inner).push(decoder);
+        let wrong =
+            |cause: String| self.object(number).map(|object| Error::corrupt(object, format!("a frame: {cause}")));
+        match decoded {
+            Ok(()) => Ok(()),
+            Err(cause) => Err(wrong(cause)?),
+        }
+    }
+
+    /// The frames of a chunk with their bytes, in order.
+    pub fn frames<'a>(chunk: &'a Chunk, bytes: &Bytes) -> impl Iterator<Item = (&'a Frame, Bytes)> {
+        let mut rest = bytes.clone();
+        chunk.frames.iter().map(move |frame| {
+            let size = usize::try_from(frame.stored).unwrap_or(usize::MAX).min(rest.len());
+            (frame, rest.split_to(size))
+        })
+    }
+
+    /// The bytes of an item that is a file, at most `max` of them.
+    pub async fn file(&self, item: u32, max: u64) -> Result<Vec<u8>, Error> {
+        let of_item = |chunk: &Chunk| chunk.frames.iter().any(|frame| frame.item == item);
+        let size: u64 =
+            self.index.chunks.iter().flat_map(|chunk| &chunk.frames).filter(|f| f.item == item).map(|f| f.raw).sum();
+        if size > max {
+            return Err(Error::corrupt(
+                self.vault.url(),
+                format!("an item has {size} bytes, more than the {max} that it may have"),
+            ));
+        }
+        let (mut file, mut raw) = (Vec::new(), Vec::new());
+        for number in 0..u32::try_from(self.index.chunks.len()).unwrap_or(u32::MAX) {
+            if !of_item(&self.index.chunks[number as usize]) {
+                continue;
+            }
+            let (chunk, bytes) = self.chunk(number).await?;
+            for (frame, stored) in Self::frames(chunk, &bytes).filter(|(frame, _)| frame.item == item) {
+                self.decode(number, frame, &stored, &mut raw)?;
+                file.extend_from_slice(&raw);
+            }
+        }
+        Ok(file)
+    }
+}

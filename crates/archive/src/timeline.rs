@@ -1,0 +1,29 @@
+//! What can be restored: each set is a point of its own, with nothing known between two of them.
+
+use seawall_core::{LevelSummary, Point, Span, Timeline};
+
+use crate::{Catalog, Manifest};
+
+/// The point that a set restores to.
+pub fn point(manifest: &Manifest) -> Point {
+    Point { position: manifest.id.to_string(), moment: manifest.point }
+}
+
+/// The sets of a vault as a timeline: one span of one point for each, because a state between two backups is in
+/// neither.
+pub fn timeline(catalog: &Catalog) -> Timeline {
+    let sets = catalog.sets();
+    let spans =
+        sets.iter().map(|(_, manifest)| Span { from: point(manifest), to: point(manifest), points: 1 }).collect();
+    let levels = if sets.is_empty() {
+        Vec::new()
+    } else {
+        let totals = || sets.iter().map(|(_, manifest)| manifest.totals);
+        vec![LevelSummary {
+            level: "sets".to_owned(),
+            objects: totals().map(|totals| totals.chunks + 2).sum(),
+            bytes: totals().map(|totals| totals.stored).sum(),
+        }]
+    };
+    Timeline { spans, levels, ..Timeline::default() }
+}

@@ -1,0 +1,389 @@
+//! A set being written: lanes that turn buffers into frames, frames into chunks, and chunks into objects.
+//!
+//! A lane has a fixed number of buffers, which go round: the caller fills one, a job on the blocking pool compresses it
+//! into another, frames are collected into a chunk in the order in which they came, and a full chunk is put into the
+//! vault while the next one is collected. Whoever is slow stops the one before: [`Lane::buffer`] waits until a buffer is
+//! free again. No buffer is made after the first round, unless a row is larger than one.
+//!
+//! Nothing counts before [`SetWriter::finish`] wrote the manifest, and dropping everything leaves chunks that no
+//! manifest names; a later retirement removes them.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use seawall_core::{Clock, Moment, Progress};
+use seawall_vault::Vault;
+use tokio::sync::Semaphore;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::Instant;
+
+use crate::budget::{PACKS, RAW_BUFFERS};
+use crate::codec::Encoder;
+use crate::layout;
+use crate::manifest::write_document;
+use crate::stages::Meter;
+use crate::{Budget, Chunk, Codec, Content, Digest, Error, Frame, Index, Item, Manifest, Sealed, SetId, Stage, Stages};
+
+/// A set being written. Clones write the same set.
+#[derive(Clone)]
+pub struct SetWriter {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    vault: Vault,
+    id: SetId,
+    codec: Codec,
+    budget: Budget,
+    progress: Arc<dyn Progress>,
+    meter: Meter,
+    /// As many frames as there are jobs are compressed at once.
+    compressing: Arc<Semaphore>,
+    encoders: Mutex<Vec<Encoder>>,
+    next_chunk: AtomicU32,
+    content: Mutex<Written>,
+}
+
+/// What is in the vault by now.
+#[derive(Default)]
+struct Written {
+    items: Vec<Item>,
+    /// By number; `None` until the vault has it.
+    chunks: Vec<Option<Chunk>>,
+}
+
+/// What the engine says of a set when it is whole.
+#[derive(Debug, Clone)]
+pub struct Facts {
+    /// [`Manifest::engine`].
+    pub engine: &'static str,
+    /// [`Manifest::identity`].
+    pub identity: String,
+    /// [`Manifest::tool`].
+    pub tool: String,
+    /// [`Manifest::point`].
+    pub point: Moment,
+    /// [`Manifest::detail`].
+    pub detail: serde_json::Value,
+}
+
+impl std::fmt::Debug for SetWriter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SetWriter").field("id", &self.shared.id).finish_non_exhaustive()
+    }
+}
+
+impl SetWriter {
+    /// Begins a set. Makes no request.
+    pub fn begin(vault: Vault, id: SetId, codec: Codec, budget: Budget, progress: Arc<dyn Progress>) -> Self {
+        let shared = Shared {
+            vault,
+            id,
+            codec,
+            budget,
+            progress,
+            meter: Meter::default(),
+            compressing: Arc::new(Semaphore::new(budget.jobs)),
+            encoders: Mutex::default(),
+            next_chunk: AtomicU32::new(0),
+            content: Mutex::default(),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Names something that is to be in the set; its frames refer to it by the number that is returned.
+    pub fn item(&self, name: impl Into<String>, content: Content, detail: serde_json::Value) -> u32 {
+        let mut written = self.shared.content();
+        written.items.push(Item { name: name.into(), content, detail });
+        u32::try_from(written.items.len() - 1).unwrap_or(u32::MAX)
+    }
+
+    /// A way for one connection's bytes into the set.
+    pub fn lane(&self) -> Lane {
+        let frame = self.shared.budget.frame;
+        Lane {
+            shared: Arc::clone(&self.shared),
+            raw: (0..RAW_BUFFERS).map(|_| Vec::with_capacity(frame)).collect(),
+            stored: (0..RAW_BUFFERS).map(|_| Vec::new()).collect(),
+            compressing: VecDeque::new(),
+            packs: Arc::new(Mutex::new(Vec::new())),
+            made: 0,
+            open: None,
+            putting: JoinSet::new(),
+        }
+    }
+
+    /// Whether an item of about `bytes` bytes fills a chunk of its own.
+    pub fn fills_a_chunk(&self, bytes: u64) -> bool {
+        bytes >= self.shared.budget.chunk as u64
+    }
+
+    /// Where the time went so far.
+    pub fn stages(&self) -> Stages {
+        self.shared.meter.report()
+    }
+
+    /// Writes the index and makes the manifest, which [`crate::Catalog::add`] turns into a link: then the set counts.
+    /// Every lane must have been finished.
+    pub async fn finish(&self, facts: Facts, clock: &dyn Clock) -> Result<Manifest, Error> {
+        let (items, chunks) = {
+            let mut written = self.shared.content();
+            (std::mem::take(&mut written.items), std::mem::take(&mut written.chunks))
+        };
+        let chunks: Option<Vec<Chunk>> = chunks.into_iter().collect();
+        let chunks = chunks.ok_or_else(|| Error::Internal("a set was finished before its lanes".to_owned()))?;
+        let index = Index { id: self.shared.id, items, chunks };
+        let bytes = Bytes::from(write_document(&index)?);
+        let sealed = Sealed { bytes: bytes.len() as u64, blake3: Digest::of(&bytes) };
+        self.shared.vault.create(&layout::index(index.id)?, bytes, None).await?;
+        Ok(Manifest {
+            id: index.id,
+            engine: facts.engine.to_owned(),
+            identity: facts.identity,
+            tool: facts.tool,
+            point: facts.point,
+            ended: clock.now(),
+            codec: self.shared.codec,
+            totals: index.totals(),
+            index: sealed,
+            whole: index.whole(),
+            detail: facts.detail,
+        })
+    }
+}
+
+impl Shared {
+    fn content(&self) -> MutexGuard<'_, Written> {
+        self.content.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Compresses one buffer. Blocks.
+    fn compress(&self, raw: &[u8], stored: &mut Vec<u8>) -> Result<(), Error> {
+        let kept = self.encoders.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let defect = |error: std::io::Error| Error::Internal(format!("compression failed: {error}"));
+        let mut encoder = kept.map_or_else(|| Encoder::new(self.codec), Ok).map_err(defect)?;
+        let started = Instant::now();
+        encoder.encode(raw, stored).map_err(defect)?;
+        self.meter.busy(Stage::Codec, started.elapsed());
+        self.encoders.lock().unwrap_or_else(PoisonError::into_inner).push(encoder);
+        Ok(())
+    }
+
+    /// Puts one chunk into the vault and notes it.
+    async fn put(self: Arc<Self>, number: u32, frames: Vec<Frame>, bytes: Bytes) -> Result<(), Error> {
+        let started = Instant::now();
+        let blake3 = Digest::of(&bytes);
+        self.vault.create(&layout::chunk(self.id, number, self.codec)?, bytes, None).await?;
+        self.meter.busy(Stage::Vault, started.elapsed());
+        let mut written = self.content();
+        let place = number as usize;
+        if written.chunks.len() <= place {
+            written.chunks.resize(place + 1, None);
+        }
+        written.chunks[place] = Some(Chunk { blake3, frames });
+        Ok(())
+    }
+}
+
+/// What a compression gives back: both buffers, and what became of them.
+struct Compressed {
+    raw: Vec<u8>,
+    stored: Vec<u8>,
+    frame: Frame,
+}
+
+/// A chunk being collected.
+struct Pack {
+    number: u32,
+    bytes: Vec<u8>,
+    frames: Vec<Frame>,
+}
+
+/// A chunk's buffer, which goes back when the vault is done with it.
+struct Lent {
+    bytes: Vec<u8>,
+    home: Arc<Mutex<Vec<Vec<u8>>>>,
+    size: usize,
+}
+
+impl AsRef<[u8]> for Lent {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        let bytes = recycled(std::mem::take(&mut self.bytes), self.size);
+        self.home.lock().unwrap_or_else(PoisonError::into_inner).push(bytes);
+    }
+}
+
+/// A buffer ready for its next use; one that a large row has made large is let go.
+fn recycled(mut buffer: Vec<u8>, size: usize) -> Vec<u8> {
+    if buffer.capacity() > 2 * size + 4096 {
+        return Vec::with_capacity(size);
+    }
+    buffer.clear();
+    buffer
+}
+
+/// The way of one connection's bytes into a set. Frames of one lane stand in the set in the order in which they came.
+pub struct Lane {
+    shared: Arc<Shared>,
+    raw: Vec<Vec<u8>>,
+    stored: Vec<Vec<u8>>,
+    compressing: VecDeque<JoinHandle<Result<Compressed, Error>>>,
+    packs: Arc<Mutex<Vec<Vec<u8>>>>,
+    /// Chunk buffers made so far; no more than [`PACKS`].
+    made: usize,
+    open: Option<Pack>,
+    putting: JoinSet<Result<(), Error>>,
+}
+
+impl std::fmt::Debug for Lane {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Lane").field("id", &self.shared.id).finish_non_exhaustive()
+    }
+}
+
+impl Lane {
+    /// An empty buffer with room for a frame. Waits for the stages behind this one.
+    pub async fn buffer(&mut self) -> Result<Vec<u8>, Error> {
+        while self.raw.is_empty() {
+            self.collect().await?;
+        }
+        self.raw.pop().ok_or_else(|| Error::Internal("a lane has lost its buffers".to_owned()))
+    }
+
+    /// Gives a buffer back unused.
+    pub fn unused(&mut self, buffer: Vec<u8>) {
+        self.raw.push(recycled(buffer, self.shared.budget.frame));
+    }
+
+    /// Takes a filled buffer as the next frame of `item`.
+    pub async fn push(&mut self, item: u32, rows: u64, raw: Vec<u8>) -> Result<(), Error> {
+        while self.stored.is_empty() {
+            self.collect().await?;
+        }
+        let mut stored = self.stored.pop().unwrap_or_default();
+        let shared = Arc::clone(&self.shared);
+        // Its turn is waited for there, so that this lane can fill its next buffer meanwhile.
+        self.compressing.push_back(tokio::spawn(async move {
+            let shut = |_| Error::Internal("compression was shut down".to_owned());
+            let turn = Arc::clone(&shared.compressing).acquire_owned().await.map_err(shut)?;
+            let job = tokio::task::spawn_blocking(move || {
+                let _turn = turn;
+                shared.compress(&raw, &mut stored)?;
+                let frame = Frame { item, rows, raw: raw.len() as u64, stored: stored.len() as u64 };
+                shared.progress.advance(frame.raw);
+                Ok(Compressed { raw, stored, frame })
+            });
+            job.await.map_err(panicked)?
+        }));
+        Ok(())
+    }
+
+    /// Ends the present chunk, so that what comes next stands in another one.
+    pub async fn cut(&mut self) -> Result<(), Error> {
+        while !self.compressing.is_empty() {
+            self.collect().await?;
+        }
+        self.put()
+    }
+
+    /// The bytes that the present chunk holds, those that are being compressed left out.
+    pub fn pending(&self) -> usize {
+        self.open.as_ref().map_or(0, |pack| pack.bytes.len())
+    }
+
+    /// Ends the lane: everything that was pushed is in the vault.
+    pub async fn finish(mut self) -> Result<(), Error> {
+        self.cut().await?;
+        let started = Instant::now();
+        while let Some(done) = self.putting.join_next().await {
+            done.map_err(panicked)??;
+        }
+        self.waited(Stage::Vault, started.elapsed());
+        Ok(())
+    }
+
+    /// Tells how long this lane waited for something.
+    pub fn waited(&self, stage: Stage, time: Duration) {
+        self.shared.meter.waited(stage, time);
+    }
+
+    /// Takes the oldest frame that is being compressed into the chunk.
+    async fn collect(&mut self) -> Result<(), Error> {
+        let Some(job) = self.compressing.pop_front() else {
+            return Err(Error::Internal("a lane waits for nothing".to_owned()));
+        };
+        let started = Instant::now();
+        let Compressed { raw, stored, frame } = job.await.map_err(panicked)??;
+        self.waited(Stage::Codec, started.elapsed());
+        let size = self.shared.budget.frame;
+        self.raw.push(recycled(raw, size));
+        self.append(&stored, frame).await?;
+        self.stored.push(recycled(stored, size));
+        Ok(())
+    }
+
+    async fn append(&mut self, stored: &[u8], frame: Frame) -> Result<(), Error> {
+        let most = self.shared.budget.chunk;
+        if self.open.as_ref().is_some_and(|pack| pack.bytes.len() + stored.len() > most) {
+            self.put()?;
+        }
+        let mut pack = match self.open.take() {
+            Some(pack) => pack,
+            None => self.pack().await?,
+        };
+        pack.bytes.extend_from_slice(stored);
+        pack.frames.push(frame);
+        self.open = Some(pack);
+        Ok(())
+    }
+
+    /// An empty chunk, once the vault has taken an earlier one.
+    async fn pack(&mut self) -> Result<Pack, Error> {
+        let started = Instant::now();
+        let bytes = loop {
+            let returned = self.packs.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            if let Some(bytes) = returned {
+                break bytes;
+            }
+            if self.made < PACKS {
+                self.made += 1;
+                break Vec::with_capacity(self.shared.budget.chunk);
+            }
+            match self.putting.join_next().await {
+                Some(done) => done.map_err(panicked)??,
+                // The store still holds the bytes of an object that it has: one more buffer, and no wait for ever.
+                None => break Vec::with_capacity(self.shared.budget.chunk),
+            }
+        };
+        self.waited(Stage::Vault, started.elapsed());
+        let number = self.shared.next_chunk.fetch_add(1, Ordering::Relaxed);
+        if number >= 100_000_000 {
+            return Err(Error::TooLarge { id: self.shared.id.to_string() });
+        }
+        Ok(Pack { number, bytes, frames: Vec::new() })
+    }
+
+    fn put(&mut self) -> Result<(), Error> {
+        let Some(Pack { number, bytes, frames }) = self.open.take() else { return Ok(()) };
+        // What failed meanwhile is told now rather than at the end.
+        while let Some(done) = self.putting.try_join_next() {
+            done.map_err(panicked)??;
+        }
+        let lent = Lent { bytes, home: Arc::clone(&self.packs), size: self.shared.budget.chunk };
+        self.putting.spawn(Arc::clone(&self.shared).put(number, frames, Bytes::from_owner(lent)));
+        Ok(())
+    }
+}
+
+fn panicked(error: tokio::task::JoinError) -> Error {
+    Error::Internal(format!("a job ended in a panic: {error}"))
+}

@@ -1,0 +1,6 @@
+//! What is read of backup sets: links, indexes, names of objects, frames.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| seawall_archive::fuzzing::parse(bytes));
