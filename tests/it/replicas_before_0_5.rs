@@ -66,7 +66,7 @@ fn a_damaged_segment_is_no_state() {
     let wal = stand.path("vault/generations/09f9af0445edbbcd/wal");
     let mut names: Vec<PathBuf> = fs::read_dir(&wal).unwrap().map(|entry| entry.unwrap().path()).collect();
     names.sort();
-    for (change, code) in [(0, "sqlite.corrupt"), (1, "sqlite.corrupt"), (2, "sqlite.unreachable")] {
+    for (change, code) in [(0, "sqlite.corrupt"), (1, "sqlite.corrupt"), (2, "sqlite.corrupt")] {
         let segment = &names[1];
         let (bytes, modified) = (fs::read(segment).unwrap(), fs::metadata(segment).unwrap().modified().unwrap());
         match change {

@@ -23,7 +23,7 @@ use crate::prove::{self, Strength};
 use crate::seal;
 use crate::session::{Patience, Session};
 use crate::ship::blocking;
-use crate::source::{KeptFiles, resolved};
+use crate::source::{KeptFiles, is_there, resolved};
 use crate::state::{Facts, Position, Record};
 use crate::watch::{Glance, Subscription};
 use crate::{Admission, Options, World, follow, marks, read_state, restore, target, timeline};
@@ -36,6 +36,9 @@ const MUCH: u64 = seal::BUSY;
 
 /// How often to look whether there is that much, while something is waiting to be shipped.
 const GLANCE: Duration = Duration::from_millis(50);
+
+/// How often a database that is there and was not is tried once more when everything ends.
+const LAST_TRIES: u32 = 5;
 
 /// How long to wait before a lost database is opened again: doubled from the first to the last.
 const REOPEN: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
@@ -252,7 +255,7 @@ impl Sqlite {
         let (path, _) = self.place()?;
         let subscription = self.world.watcher.as_ref().map(|watcher| watcher.subscribe(&path));
         let mut backoff = REOPEN.0;
-        let mut last_word = Lineage::new(1);
+        let (mut last_word, mut last_tries) = (Lineage::new(1), 0);
         // What an earlier process recorded last is not true any more.
         self.tell(Phase::Starting, None, last_word).await;
         loop {
@@ -266,6 +269,12 @@ impl Sqlite {
                 }
                 Err(error) => error,
             };
+            if error.is_absent() && shutdown.requested() && last_tries < LAST_TRIES && is_there(&path) {
+                // It came back while it was looked for: what is in it is to be shipped before the end.
+                last_tries += 1;
+                sleep(SETTLE).await;
+                continue;
+            }
             if error.is_absent() && shutdown.requested() {
                 self.tell(Phase::Stopped, None, last_word).await;
                 return Ok(());

@@ -570,6 +570,11 @@ fn unpin(path: &Path, connection: &Connection) -> Result<(), Error> {
     connection.execute_batch("COMMIT").map_err(Error::sqlite(path))
 }
 
+/// Whether a file with content stands there now.
+pub(crate) fn is_there(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|metadata| metadata.len() > 0)
+}
+
 /// The path behind all symbolic links: SQLite resolves them, and puts the WAL beside the real file. A file that doesn't
 /// exist yet keeps its name in its resolved folder.
 pub(crate) fn resolved(path: &Path) -> PathBuf {
