@@ -15,7 +15,7 @@ async fn findings(name: &str, damage: impl FnOnce(Vec<u8>) -> Option<Vec<u8>>) -
     for second in [1, 2] {
         write(&good, id(second), Codec::default(), &tables(second as u64)).await.expect("written");
     }
-    let bytes = objects(&store).await.remove(name).unwrap_or_else(|| panic!("no {name}"));
+    let bytes = objects(&store).await.remove(name).expect("it is there");
     match damage(bytes) {
         Some(bytes) => put(&good, name, bytes).await,
         None => good.delete(&[seawall_vault::ObjectKey::new(name).expect("a key")]).await.expect("deleted"),
@@ -36,11 +36,14 @@ async fn an_undamaged_vault_has_no_findings() {
     assert_eq!(findings("chain/00000001.json", Some).await, (vec![], Some(id(2).to_string()), true));
 }
 
+/// What happens to the bytes of an object; `None` takes it away.
+type Damage<'a> = &'a dyn Fn(Vec<u8>) -> Option<Vec<u8>>;
+
 #[tokio::test]
 async fn a_chunk_that_is_not_what_it_was_is_found_and_not_restored() {
     let name = of_second("00000001.zst");
     let bomb = zstd::bulk::compress(&vec![b'\n'; 1 << 24], 1).expect("compressed");
-    let damages: [(&str, &dyn Fn(Vec<u8>) -> Option<Vec<u8>>); 5] = [
+    let damages: [(&str, Damage<'_>); 5] = [
         ("flipped", &|mut bytes| {
             let middle = bytes.len() / 2;
             bytes[middle] ^= 4;

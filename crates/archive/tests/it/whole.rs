@@ -74,7 +74,8 @@ async fn two_writers_at_once_make_one_chain() {
         write(&one, id(1), Codec::default(), &one_tables),
         write(&two, id(2), Codec::default(), &two_tables)
     );
-    (a.expect("written"), b.expect("written"));
+    a.expect("written");
+    b.expect("written");
     let catalog = Catalog::read(&one).await.expect("read");
     assert_eq!((catalog.sets().len(), catalog.findings()), (2, Vec::new()));
     assert_eq!(read(&one, &When::Position(id(1).to_string())).await.expect("read"), one_tables);
