@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use hyper::{Method, StatusCode};
-use seawall_core::{Figures, Phase, Status, Work};
+use seawall_core::{Figures, Status, Work};
 
 use crate::control::{Actions, status_of, txid};
 use crate::http::{Answer, Handler, Request};
@@ -184,9 +184,20 @@ fn of_status(page: &mut Page, samples: &[Sample]) {
     page.family("seawall_phase", "gauge", "What the protection is doing: 1 for the phase that it is in.");
     for Sample { status, .. } in samples {
         let [name, db] = labels(status);
-        page.line("seawall_phase", &[name, db, ("phase", phase(status.phase))], 1);
+        page.line("seawall_phase", &[name, db, ("phase", status.phase.name())], 1);
     }
 }
+
+/// How a name ends, what it counts, and the value of one kind of work.
+type Measure = (&'static str, &'static str, fn(Work) -> f64);
+
+/// What is told of every kind of work.
+const MEASURES: [Measure; 4] = [
+    ("total", "how many", |w| w.done as f64),
+    ("failed_total", "how many were in vain", |w| w.failed as f64),
+    ("bytes_total", "their bytes", |w| w.bytes as f64),
+    ("seconds_total", "their time", |w| w.micros as f64 / 1e6),
+];
 
 /// What was done since the process began.
 fn of_figures(page: &mut Page, samples: &[Sample]) {
@@ -196,12 +207,7 @@ fn of_figures(page: &mut Page, samples: &[Sample]) {
         ("verifications", "verifications", |f| f.verifications),
         ("captures", "captures shipped", |f| f.captures),
     ] {
-        for (end, unit, value) in [
-            ("total", "how many", (|w| w.done as f64) as fn(Work) -> f64),
-            ("failed_total", "how many were in vain", |w| w.failed as f64),
-            ("bytes_total", "their bytes", |w| w.bytes as f64),
-            ("seconds_total", "their time", |w| w.micros as f64 / 1e6),
-        ] {
+        for (end, unit, value) in MEASURES {
             let name = format!("seawall_{name}_{end}");
             page.family(&name, "counter", &format!("Of {help}: {unit}."));
             for sample in samples {
@@ -236,12 +242,7 @@ fn of_levels(page: &mut Page, samples: &[Sample]) {
         ("compactions", "merges, by the level of the result", (|f| &f.compactions) as fn(&Figures) -> &[Work; 10]),
         ("deletions", "objects deleted by retention, by level", |f| &f.deletions),
     ] {
-        for (end, unit, value) in [
-            ("total", "how many", (|w| w.done as f64) as fn(Work) -> f64),
-            ("failed_total", "how many were in vain", |w| w.failed as f64),
-            ("bytes_total", "their bytes", |w| w.bytes as f64),
-            ("seconds_total", "their time", |w| w.micros as f64 / 1e6),
-        ] {
+        for (end, unit, value) in MEASURES {
             let name = format!("seawall_{name}_{end}");
             page.family(&name, "counter", &format!("Of {help}: {unit}."));
             for sample in samples {
@@ -279,19 +280,6 @@ fn labels(status: &Status) -> [(&'static str, &str); 2] {
 
 fn seconds(work: &Work) -> Option<f64> {
     Some(work.micros as f64 / 1e6)
-}
-
-fn phase(phase: Phase) -> &'static str {
-    match phase {
-        Phase::Stopped => "stopped",
-        Phase::Starting => "starting",
-        Phase::Waiting => "waiting",
-        Phase::Base => "base",
-        Phase::Protecting => "protecting",
-        Phase::Failing => "failing",
-        Phase::Halted => "halted",
-        _ => "unknown",
-    }
 }
 
 /// Text in Prometheus' format.
@@ -337,7 +325,7 @@ mod tests {
                 engine: "sqlite".to_owned(),
                 source: "/data/\"odd\"\\\n.db".to_owned(),
                 vault: "s3://bucket/app".to_owned(),
-                phase: Phase::Failing,
+                phase: seawall_core::Phase::Failing,
                 protected: Some(Point { position: "00000000000000af".into(), moment: Moment::from_millis(1_500) }),
                 lag_bytes: 2048,
                 lag_ms: 2500,

@@ -25,6 +25,21 @@ pub enum Phase {
     Halted,
 }
 
+impl Phase {
+    /// Its name, in people's tables and in metrics; the same as in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Stopped => "stopped",
+            Self::Starting => "starting",
+            Self::Waiting => "waiting",
+            Self::Base => "base",
+            Self::Protecting => "protecting",
+            Self::Failing => "failing",
+            Self::Halted => "halted",
+        }
+    }
+}
+
 /// The last thing that went wrong.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LastError {

@@ -160,25 +160,12 @@ fn row(status: &Status, now: Moment) -> Vec<String> {
     let protected = status.protected.as_ref();
     vec![
         status.name.clone(),
-        phase(status.phase).to_owned(),
+        status.phase.name().to_owned(),
         protected.map_or("-".into(), |point| format!("{} ({})", point.position, table::ago(point.moment, now))),
         table::bytes(status.lag_bytes),
         table::span(status.lag_ms),
         status.source.clone(),
     ]
-}
-
-fn phase(phase: Phase) -> &'static str {
-    match phase {
-        Phase::Stopped => "stopped",
-        Phase::Starting => "starting",
-        Phase::Waiting => "waiting",
-        Phase::Base => "base",
-        Phase::Protecting => "protecting",
-        Phase::Failing => "failing",
-        Phase::Halted => "halted",
-        _ => "unknown",
-    }
 }
 
 #[cfg(test)]
