@@ -11,6 +11,7 @@ mod fleet;
 mod folders;
 mod heartbeat;
 mod http;
+mod keep_in_step;
 mod late;
 mod logging;
 mod mcp;
@@ -26,6 +27,7 @@ mod testing;
 
 pub use child::ExecCommand;
 pub use control::{Control, Info, Listed, Registered, Stopped, Synced};
+pub use keep_in_step::{InStep, keep_in_step};
 pub use logging::{Level, LogFormat, start as start_logging};
 pub use open::{Opener, read_state_dir, read_status};
 pub use process::Outcome;

@@ -5,7 +5,7 @@
 //!
 //! The rooms: `snapshot` (the format as bytes), `environment` (liblmdb, safely), `header`, `flags`, `order`, `dupsort` (what
 //! keys and values look like), `merge` (whose value wins?), `dump` (an environment as a snapshot), `load` (a snapshot into
-//! an environment). Decisions are pure and have table tests; the bytes are in `docs/formats.md`.
+//! an environment), `latest` (which snapshots are to be merged?), `session` (the whole of keeping in step). Decisions are pure and have table tests; the bytes are in `docs/formats.md`.
 
 #[doc(hidden)]
 pub mod fuzzing;
@@ -18,16 +18,19 @@ mod environment;
 mod error;
 mod flags;
 mod header;
+mod latest;
 mod load;
 mod local;
 mod merge;
 mod order;
 mod schema;
 mod seek;
+mod session;
 mod shape;
 pub mod snapshot;
 mod spool;
 mod sweep;
+mod transfer;
 
 pub use apply::{Applied, Pace};
 pub use dump::Dumped;
@@ -36,6 +39,7 @@ pub use error::Error;
 pub use flags::Flags;
 pub use local::{Author, Loaded, Local, Settings, Swept};
 pub use schema::Schema;
+pub use session::{NanoClock, Report, Session, Sweep, SyncOptions, system_clock};
 
 /// A moment in nanoseconds since the Unix epoch: what versions of a key are compared by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]

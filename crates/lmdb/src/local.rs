@@ -110,6 +110,11 @@ impl Local {
         &self.env
     }
 
+    /// Where files without a name are made.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// What can be told of it without a transaction.
     pub fn info(&self) -> Result<EnvInfo, Error> {
         self.env.info()

@@ -8,6 +8,7 @@ use seawall_agent::{Level, LogFormat};
 use seawall_core::IntegrityCheck;
 
 use crate::commands::agent::seconds;
+use crate::commands::lmdb::LmdbCommand;
 use crate::commands::ltx::LtxCommand;
 
 /// Keeps databases recoverable from storage that you control, continuously.
@@ -98,6 +99,9 @@ pub(crate) enum Command {
     /// Look at a configuration
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// Keep LMDB environments in step between servers
+    #[command(subcommand)]
+    Lmdb(LmdbCommand),
     /// Work with LTX files, and with the checksums of databases
     #[command(subcommand)]
     Ltx(LtxCommand),
@@ -447,7 +451,7 @@ mod tests {
         }
         let mut commands = Vec::new();
         leaves(Arguments::command(), &mut commands);
-        assert_eq!(commands.len(), 27);
+        assert_eq!(commands.len(), 29);
         for mut command in commands {
             let help = command.render_long_help().to_string();
             assert!(help.contains("Example"), "{} has no example", command.get_name());
@@ -500,6 +504,9 @@ mod tests {
             ("seawall unregister a.db", true),
             ("seawall start app --timeout soon", false),
             ("seawall stop app", true),
+            ("seawall lmdb sync --config f.yaml -i ns1 --only-once --only-db a --only-db b", true),
+            ("seawall lmdb receive", true),
+            ("seawall lmdb", false),
             ("seawall config check --config f.yml --no-expand-env", true),
             ("seawall config", false),
             ("seawall --json status", true),

@@ -43,6 +43,11 @@ pub(crate) fn require(arguments: &ConfigArguments, edge: &Edge) -> Result<Config
     })
 }
 
+/// The text of a configuration of another kind.
+pub(crate) fn text(file: &Path) -> Result<String, Failure> {
+    read(file).map_err(|error| unreadable(file, &error))
+}
+
 fn read(file: &Path) -> std::io::Result<String> {
     std::fs::read_to_string(file)
 }

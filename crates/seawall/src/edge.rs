@@ -14,6 +14,8 @@ pub(crate) struct Edge {
     pub(crate) environment: Environment,
     /// The current folder.
     pub(crate) directory: PathBuf,
+    /// The host's name.
+    pub(crate) hostname: String,
     /// Whether a person reads standard error.
     pub(crate) terminal: bool,
 }
@@ -27,6 +29,7 @@ impl Edge {
         Self {
             environment: std::env::vars_os().filter_map(text).collect(),
             directory: std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/")),
+            hostname: rustix::system::uname().nodename().to_string_lossy().into_owned(),
             terminal: std::io::stderr().is_terminal(),
         }
     }

@@ -71,7 +71,12 @@ mod tests {
 
     #[test]
     fn what_a_text_stands_for() {
-        let edge = Edge { environment: Environment::default(), directory: "/data".into(), terminal: false };
+        let edge = Edge {
+            environment: Environment::default(),
+            directory: "/data".into(),
+            hostname: String::new(),
+            terminal: false,
+        };
         let yaml = "vault: s3://bucket\ndatabases:\n  - { name: app, path: /data/app.db }\n";
         let config = Config::parse(Path::new("/c.yml"), yaml, &edge.surroundings(), true);
         let config = config.expect("a configuration");

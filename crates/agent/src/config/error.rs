@@ -56,6 +56,14 @@ pub enum Problem {
         /// What Seawall does instead, or doesn't do yet.
         reason: String,
     },
+    /// A setting of Lightning Stream that asks for something Seawall doesn't do.
+    #[error("{key}: this version of Seawall doesn't have what this setting asks for ({reason})")]
+    NotDone {
+        /// The key.
+        key: String,
+        /// What is missing.
+        reason: String,
+    },
     /// An environment variable that isn't set.
     #[error("the environment variable {0} isn't set, or is empty")]
     Undefined(String),
@@ -93,7 +101,7 @@ impl Problem {
             Self::Missing { .. } => "config.missing-key",
             Self::Value { .. } => "config.value",
             Self::Duplicate { .. } => "config.duplicate",
-            Self::Unsupported { .. } => "config.unsupported",
+            Self::Unsupported { .. } | Self::NotDone { .. } => "config.unsupported",
             Self::Undefined(_) => "config.undefined-variable",
             Self::Vault { .. } => "config.vault",
             Self::Contradiction(_) => "config.contradiction",
@@ -112,6 +120,7 @@ impl Problem {
             Self::Unsupported { .. } => {
                 "remove it if you can do without, or stay with Litestream for this database".into()
             }
+            Self::NotDone { .. } => "remove it if you can do without, or stay with Lightning Stream for now".into(),
             Self::Undefined(name) => format!("set {name}, or write $${{{name}}} if the text is meant as it is"),
             Self::Vault { next, .. } | Self::Unsafe { next, .. } => next.clone(),
             Self::Contradiction(_) => "decide for one of them".into(),

@@ -9,6 +9,7 @@ mod document;
 mod error;
 mod expand;
 mod fields;
+mod lightningstream;
 mod litestream;
 mod litestream_replica;
 mod native;
@@ -32,6 +33,7 @@ use serde::Serialize;
 
 pub use directory::{DirectoryConfig, StateRoot};
 pub use error::{ConfigError, Problem};
+pub use lightningstream::{LightningConfig, LmdbConfig};
 pub use pattern::Pattern;
 pub use place::read_place;
 pub use registering::Registering;

@@ -5,5 +5,6 @@
 
 mod golden;
 mod model;
+mod session;
 mod shared;
 mod support;

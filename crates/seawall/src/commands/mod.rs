@@ -4,6 +4,7 @@ pub(crate) mod agent;
 mod check;
 mod demo;
 mod follow;
+pub(crate) mod lmdb;
 pub(crate) mod ltx;
 mod maintain;
 mod pin;
@@ -26,7 +27,7 @@ use crate::output::Output;
 pub(crate) fn run(arguments: Arguments, edge: &Edge) -> Result<Output, Failure> {
     let Arguments { common, command } = arguments;
     let runs_long = match &command {
-        Command::Replicate(_) => true,
+        Command::Replicate(_) | Command::Lmdb(_) => true,
         Command::Restore(arguments) => arguments.follow,
         _ => false,
     };
@@ -51,6 +52,7 @@ pub(crate) fn run(arguments: Arguments, edge: &Edge) -> Result<Output, Failure> 
         Command::Start(arguments) => agent::change(Change::Start, &arguments.change, edge),
         Command::Stop(arguments) => agent::change(Change::Stop, &arguments.change, edge),
         Command::Config(ConfigCommand::Check(arguments)) => check::run(&arguments, edge),
+        Command::Lmdb(command) => lmdb::run(&command, &common, edge),
         Command::Ltx(command) => ltx::run(&command, edge, common.json),
     }
 }

@@ -97,6 +97,7 @@ mod tests {
         let edge = |variables: &[(&str, &str)]| Edge {
             environment: variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
             directory: "/srv".into(),
+            hostname: String::new(),
             terminal: false,
         };
         let known = [super::super::flags::value("config")];

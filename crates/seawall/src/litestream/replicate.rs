@@ -78,7 +78,12 @@ mod tests {
 
     #[test]
     fn what_is_refused_and_what_is_taken() {
-        let edge = Edge { environment: Default::default(), directory: "/srv".into(), terminal: false };
+        let edge = Edge {
+            environment: Default::default(),
+            directory: "/srv".into(),
+            hostname: String::new(),
+            terminal: false,
+        };
         let read = |line: &str| {
             let arguments: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
             read(flags::parse(&FLAGS, &arguments)?, &edge).map(|(arguments, _)| arguments)

@@ -134,7 +134,12 @@ mod tests {
     fn what_a_process_knows_a_database_by() {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::create_dir(folder.path().join("app.db")).expect("something of that name");
-        let edge = Edge { environment: Environment::default(), directory: folder.path().into(), terminal: false };
+        let edge = Edge {
+            environment: Environment::default(),
+            directory: folder.path().into(),
+            hostname: String::new(),
+            terminal: false,
+        };
         let here = |name: &str| folder.path().join(name).display().to_string();
         for (text, expected) in [
             ("app.db", here("app.db")),
@@ -149,7 +154,12 @@ mod tests {
 
     #[test]
     fn which_socket_is_meant() {
-        let edge = Edge { environment: Environment::default(), directory: "/srv".into(), terminal: false };
+        let edge = Edge {
+            environment: Environment::default(),
+            directory: "/srv".into(),
+            hostname: String::new(),
+            terminal: false,
+        };
         let named = SocketArguments { socket: Some("s.sock".into()), config: ConfigArguments::default() };
         assert_eq!(format!("{:?}", control(&named, &edge).expect("a socket")), r#"Control { socket: "/srv/s.sock" }"#);
     }

@@ -1,0 +1,131 @@
+//! `seawall lmdb`: LMDB environments kept in step through a vault, beside Lightning Stream, with its configuration.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use seawall_agent::config::LightningConfig;
+use seawall_agent::{InStep, Level, LogFormat, Outcome, Signals, keep_in_step};
+use seawall_core::{Failure, Shutdown};
+use seawall_lmdb::snapshot::SnapshotName;
+use seawall_lmdb::{Report, system_clock};
+use serde_json::json;
+
+use crate::arguments::Common;
+use crate::configuration;
+use crate::edge::{Edge, usage};
+use crate::exit::Exit;
+use crate::output::{Output, to_json};
+use crate::runtime;
+
+/// `seawall lmdb`
+#[derive(Debug, Subcommand)]
+pub(crate) enum LmdbCommand {
+    /// Merge what others sent, and send what changed here
+    #[command(after_help = "Examples:\n  seawall lmdb sync --config lightningstream.yaml --instance ns1\n  \
+        seawall lmdb sync --only-once --only-db shard")]
+    Sync(SyncArguments),
+    /// Merge what others sent, and send nothing
+    #[command(after_help = "Example:\n  seawall lmdb receive --config lightningstream.yaml --instance ns2")]
+    Receive(SyncArguments),
+}
+
+/// `seawall lmdb sync`, `seawall lmdb receive`
+#[derive(Debug, Args)]
+pub(crate) struct SyncArguments {
+    /// A lightningstream.yaml
+    #[arg(long, short, value_name = "FILE", default_value = "lightningstream.yaml")]
+    config: PathBuf,
+    /// The name of this instance in the vault. Without it that of the configuration, else the host's
+    #[arg(long, short, value_name = "NAME")]
+    instance: Option<String>,
+    /// End once everything that is there is merged, and what changed here is sent
+    #[arg(long)]
+    only_once: bool,
+    /// Only this environment of the configuration; may be given several times
+    #[arg(long, value_name = "NAME")]
+    only_db: Vec<String>,
+}
+
+/// Runs one of the commands.
+pub(crate) fn run(command: &LmdbCommand, common: &Common, edge: &Edge) -> Result<Output, Failure> {
+    match command {
+        LmdbCommand::Sync(arguments) => sync(arguments, false, common, edge),
+        LmdbCommand::Receive(arguments) => sync(arguments, true, common, edge),
+    }
+}
+
+fn sync(arguments: &SyncArguments, receive_only: bool, common: &Common, edge: &Edge) -> Result<Output, Failure> {
+    let mut config = load(&arguments.config, edge)?;
+    let default_format = if common.json { LogFormat::Json } else { LogFormat::Text };
+    super::log(common, config.log_level.unwrap_or(Level::Info), config.log_format.unwrap_or(default_format));
+    select(&mut config, &arguments.only_db)?;
+    let instance = arguments.instance.clone().or(config.instance.clone()).unwrap_or_else(|| edge.hostname.clone());
+    let how = InStep {
+        instance: SnapshotName::clean_instance(&instance),
+        hostname: edge.hostname.clone(),
+        receive_only,
+        only_once: arguments.only_once || config.only_once,
+    };
+    if how.instance.is_empty() {
+        return Err(usage("usage.arguments", "--instance", "it is empty", "give this instance a name"));
+    }
+    // A session occupies one thread while a snapshot arrives, and a folder as vault wants another.
+    let runtime = runtime::runtime(2 * config.databases.len() + runtime::PROTECTING)?;
+    let outcomes = runtime.block_on(carry_out(&config, &how, edge))?;
+    runtime.shutdown_timeout(Duration::from_millis(200));
+    Ok(render(&outcomes))
+}
+
+fn load(file: &Path, edge: &Edge) -> Result<LightningConfig, Failure> {
+    let file = edge.absolute(file);
+    let text = configuration::text(&file)?;
+    Ok(LightningConfig::parse(&file, &text, &edge.surroundings())?)
+}
+
+/// Leaves only the environments that were asked for.
+fn select(config: &mut LightningConfig, only: &[String]) -> Result<(), Failure> {
+    let known = |name: &String| config.databases.iter().any(|database| database.name == *name);
+    if let Some(unknown) = only.iter().find(|name| !known(name)) {
+        let next = "name one of those under lmdbs";
+        return Err(usage("usage.arguments", unknown, "the configuration has no such environment", next));
+    }
+    config.databases.retain(|database| only.is_empty() || only.contains(&database.name));
+    Ok(())
+}
+
+async fn carry_out(config: &LightningConfig, how: &InStep, edge: &Edge) -> Result<Vec<Outcome<Report>>, Failure> {
+    let shutdown = Shutdown::new();
+    let signals = Signals::listen().map_err(|error| runtime::no_runtime(&error))?;
+    let forwarding = tokio::spawn(signals.forward(shutdown.clone(), false));
+    let outcomes = keep_in_step(config, how, &edge.environment, system_clock(), &shutdown).await;
+    forwarding.abort();
+    Ok(outcomes)
+}
+
+fn render(outcomes: &[Outcome<Report>]) -> Output {
+    let (mut text, mut failures) = (String::new(), Vec::new());
+    for Outcome { name, result } in outcomes {
+        match result {
+            Ok(report) => {
+                let Report { loaded, sent, damaged, .. } = report;
+                text.push_str(&format!("{name}: merged {loaded}, sent {sent}, damaged {}\n", damaged.len()));
+            }
+            Err(failure) => failures.push(failure.clone()),
+        }
+    }
+    let document = |outcome: &Outcome<Report>| {
+        let report = outcome.result.as_ref().ok();
+        json!({
+            "name": outcome.name,
+            "merged": report.map(|report| report.loaded),
+            "sent": report.map(|report| report.sent),
+            "swept": report.map(|report| report.swept),
+            "damaged": report.map(|report| &report.damaged),
+            "error": outcome.result.as_ref().err().map(to_json),
+        })
+    };
+    let documents: Vec<_> = outcomes.iter().map(document).collect();
+    let exit = Exit::of_all(outcomes.iter().map(|outcome| outcome.result.as_ref().map(drop)));
+    Output { text, failures, json: json!({ "databases": documents }), exit }
+}
