@@ -110,9 +110,22 @@ impl Upload {
         match outcome {
             Ok(()) => {
                 self.sink = None;
-                Ok(Created::Fresh)
+                self.confirm().await
             }
             Err(error) => self.settle(error).await,
+        }
+    }
+
+    /// Asks whether all parts are in the object: what joins them is not ours, and a short object would be found too late.
+    async fn confirm(&mut self) -> Result<Created, Error> {
+        let (object, size) = (self.vault.object(&self.key), self.sample.size);
+        match self.vault.head(&self.key).await? {
+            Some(meta) if meta.size == size => Ok(Created::Fresh),
+            Some(meta) => {
+                let cause = format!("{} of {size} bytes arrived; the store did not join all parts", meta.size);
+                Err(Error::Corrupt { object, cause })
+            }
+            None => Err(self.vault.vanished(&self.key)),
         }
     }
 

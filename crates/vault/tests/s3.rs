@@ -3,13 +3,15 @@
 #![allow(clippy::disallowed_methods, reason = "tests and benches are an edge")]
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
 use seawall_core::{Failure, Kind, Moment};
 use seawall_vault::testing::{BUCKET, KEYS, S3Server};
 use seawall_vault::{Created, Environment, Error, ObjectKey, Policy, Prefix, Vault, VaultUrl};
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::Instant;
 
 fn key(name: &str) -> ObjectKey {
@@ -181,6 +183,64 @@ async fn cutting_proxy(port: u16, most: u64) -> u16 {
         }
     });
     own
+}
+
+/// Passes bytes on to `port`, and closes the connection instead for requests of the numbers in `refused`, from 0.
+async fn refusing_proxy(port: u16, refused: std::ops::Range<usize>) -> u16 {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let own = listener.local_addr().expect("an address").port();
+    let asked = Arc::new(AtomicUsize::new(0));
+    tokio::spawn(async move {
+        while let Ok((client, _)) = listener.accept().await {
+            let (asked, refused) = (asked.clone(), refused.clone());
+            tokio::spawn(async move {
+                let Ok(server) = tokio::net::TcpStream::connect(("127.0.0.1", port)).await else { return };
+                let (mut from_client, mut to_client) = client.into_split();
+                let (mut from_server, mut to_server) = server.into_split();
+                let back = tokio::spawn(async move { tokio::io::copy(&mut from_server, &mut to_client).await });
+                let mut buffer = vec![0; 1 << 16];
+                while let Ok(size @ 1..) = from_client.read(&mut buffer).await {
+                    let starts = |method: &&str| buffer[..size].starts_with(method.as_bytes());
+                    let new = ["PUT /", "POST /", "GET /", "HEAD /", "DELETE /"].iter().any(starts);
+                    if new && refused.contains(&asked.fetch_add(1, Ordering::Relaxed)) {
+                        break;
+                    }
+                    if to_server.write_all(&buffer[..size]).await.is_err() {
+                        break;
+                    }
+                }
+                back.abort();
+            });
+        }
+    });
+    own
+}
+
+#[tokio::test]
+async fn an_upload_in_parts_is_whole_whichever_requests_broke() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(server) = server("broken uploads of s3", folder.path()).await else { return };
+    let bytes: Bytes = (0..1_400_000_u32).flat_map(u32::to_be_bytes).collect::<Vec<u8>>().into();
+    let direct = open(&server.url("p"), &[], Policy::default()).await;
+    let port = server.endpoint().rsplit_once(':').and_then(|(_, port)| port.parse().ok()).expect("a port");
+    let (id, secret) = KEYS;
+    let quick = Policy { backoff: Duration::from_millis(1), attempts: 5, ..Policy::default() };
+    for first in 0..5 {
+        for count in 1..4 {
+            let proxy = refusing_proxy(port, first..first + count).await;
+            let url = format!("s3://{id}:{secret}@{BUCKET}.127.0.0.1:{proxy}/p?part-size=5MiB");
+            let vault = open(&url, &[], quick.clone()).await;
+            let key = key(&format!("{first}-{count}"));
+            let mut upload = vault.upload(&key, None);
+            for part in [0..5 << 20, 5 << 20..bytes.len()] {
+                upload.write(bytes.slice(part)).await.expect("write");
+            }
+            upload.finish().await.expect("finish");
+            let found = direct.read(&key, None, bytes.len() as u64 + 1).await.expect("read");
+            assert_eq!(found.len(), bytes.len(), "{count} requests refused from {first}");
+            assert!(found == bytes, "{count} requests refused from {first}");
+        }
+    }
 }
 
 #[tokio::test]

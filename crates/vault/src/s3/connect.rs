@@ -8,7 +8,8 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::Request;
-use opendal_core::{Buffer, HttpTransporter, OperationContext, Operator};
+use opendal_core::layers::CapabilityOverrideLayer;
+use opendal_core::{Buffer, Capability, HttpTransporter, OperationContext, Operator};
 use opendal_http_transport_reqwest::ReqwestTransport;
 use opendal_service_s3::S3;
 use reqsign_core::ProvideCredentialChain;
@@ -89,7 +90,14 @@ impl Connection {
         let builder = build(&self.settings, &self.environment, &self.decided, &region).await?;
         let operator =
             Operator::new(builder).map_err(|error| wrong(&self.url, error.message(), "check the settings"))?;
-        Ok(operator.with_context(OperationContext::default().with_http_transport(self.transport.clone())))
+        // Told of the smallest part, OpenDAL collects a smaller one itself, and loses it when the request that it makes
+        // before fails: closed again, the object ends without it. Our parts have their sizes already.
+        let unbuffered = CapabilityOverrideLayer::new(|capability| Capability {
+            write_multi_min_size: None,
+            ..capability
+        });
+        let context = OperationContext::default().with_http_transport(self.transport.clone());
+        Ok(operator.layer(unbuffered).with_context(context))
     }
 }
 
