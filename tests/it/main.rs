@@ -25,6 +25,7 @@ mod litestream_restores_what_we_wrote;
 mod litestream_yml_is_used_as_it_is;
 mod local_disk;
 mod ltx_tool_and_ours;
+mod postgres;
 mod replicas_before_0_5;
 mod restore_all;
 mod shapes;

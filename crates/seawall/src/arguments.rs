@@ -69,6 +69,8 @@ pub(crate) enum Command {
     Demo(DemoArguments),
     /// Protect databases continuously, until stopped
     Replicate(ReplicateArguments),
+    /// Make a complete copy of a server's database now
+    Backup(BackupArguments),
     /// Get a database back
     Restore(RestoreArguments),
     /// Show what can be restored: ranges, points and holes
@@ -151,6 +153,43 @@ pub(crate) struct ReplicateArguments {
     pub(crate) socket: Option<PathBuf>,
 }
 
+/// How much of the machine a command about a server may use.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct ServerArguments {
+    /// Connections that move data, and cores that compress; one for each core unless given
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64), help_heading = "Servers")]
+    pub(crate) jobs: Option<u16>,
+    /// The memory for buffers, and with them for nearly everything, such as 64MB; 128MiB unless given
+    #[arg(long, value_name = "SIZE", help_heading = "Servers")]
+    pub(crate) memory: Option<String>,
+    /// The folder of pg_dump and pg_restore; without it they are looked for
+    #[arg(long, value_name = "FOLDER", help_heading = "Servers")]
+    pub(crate) pg_bindir: Option<PathBuf>,
+}
+
+/// `seawall backup`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    seawall backup postgresql://app@db/shop s3://bucket/shop\n  \
+    seawall backup postgresql://app@db/shop ./vault --memory 64MB --jobs 2\n\n\
+    The password comes from PGPASSWORD or ~/.pgpass. The role needs pg_read_all_data.")]
+pub(crate) struct BackupArguments {
+    /// The database: postgresql://ROLE@HOST:PORT/DATABASE
+    #[arg(value_name = "SOURCE")]
+    pub(crate) source: String,
+    /// The place to keep it in: a folder or a URL
+    #[arg(value_name = "VAULT")]
+    pub(crate) vault: String,
+    /// How to compress: zstd, zstd:1 to zstd:19, lz4 or none
+    #[arg(long, value_name = "CODEC", default_value = "zstd")]
+    pub(crate) compression: String,
+    /// At most this many bytes a second into the vault, such as 20MB
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) upload_limit: Option<String>,
+    #[command(flatten)]
+    pub(crate) server: ServerArguments,
+}
+
 /// `seawall restore`
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
@@ -159,7 +198,8 @@ pub(crate) struct ReplicateArguments {
     seawall restore --config seawall.yml -o back.db /data/app.db\n  \
     seawall restore ./vault -o back.db --dry-run\n  \
     seawall restore s3://bucket/app -o standby.db --follow\n  \
-    seawall restore s3://bucket/tenants --all -o ./tenants")]
+    seawall restore s3://bucket/tenants --all -o ./tenants\n  \
+    seawall restore s3://bucket/shop --to postgresql://app@new/shop2")]
 pub(crate) struct RestoreArguments {
     /// A vault (folder or URL), or the name or path of a database in the configuration
     #[arg(value_name = "VAULT|NAME|PATH", required_unless_present = "all")]
@@ -170,7 +210,18 @@ pub(crate) struct RestoreArguments {
     /// The file to make; it must not exist. Without it, the database's own path from the configuration
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// The moment to restore: RFC 3339, "10 minutes ago", a transaction id of 16 hex digits, or latest
+    /// The server's database to make: postgresql://ROLE@HOST:PORT/DATABASE. One that exists must be empty
+    #[arg(long, value_name = "URL", conflicts_with_all = ["all", "follow", "output", "force", "if_missing", "integrity"])]
+    pub(crate) to: Option<String>,
+    /// With --to: replace the database when the restored one is whole
+    #[arg(long, requires = "to", conflicts_with = "output", help_heading = "Servers")]
+    pub(crate) clean: bool,
+    /// With --to: leave owners and grants out; everything belongs to the role that restores
+    #[arg(long, requires = "to", conflicts_with = "output", help_heading = "Servers")]
+    pub(crate) no_owner: bool,
+    #[command(flatten)]
+    pub(crate) server: ServerArguments,
+    /// The moment to restore: RFC 3339, "10 minutes ago", a transaction id of 16 hex digits, the name of a set, or latest
     #[arg(long, value_name = "WHEN", default_value = "latest", allow_hyphen_values = true)]
     pub(crate) at: String,
     /// Replace an existing file
@@ -451,7 +502,7 @@ mod tests {
         }
         let mut commands = Vec::new();
         leaves(Arguments::command(), &mut commands);
-        assert_eq!(commands.len(), 29);
+        assert_eq!(commands.len(), 30);
         for mut command in commands {
             let help = command.render_long_help().to_string();
             assert!(help.contains("Example"), "{} has no example", command.get_name());
@@ -483,6 +534,12 @@ mod tests {
             ("seawall restore v -o b --follow --at -2h", false),
             ("seawall restore v -o b --follow --dry-run", false),
             ("seawall restore v -o b --follow --follow-interval 5", false),
+            ("seawall restore v --to postgresql://h/d --clean --jobs 2", true),
+            ("seawall restore v --to postgresql://h/d -o b", false),
+            ("seawall restore v -o b --clean", false),
+            ("seawall backup postgresql://h/d ./vault --memory 64MB", true),
+            ("seawall backup postgresql://h/d", false),
+            ("seawall backup postgresql://h/d v --jobs 0", false),
             ("seawall timeline s3://bucket/app --json", true),
             ("seawall verify ./vault", true),
             ("seawall maintain app --dry-run", true),

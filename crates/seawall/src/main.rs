@@ -13,6 +13,7 @@ mod litestream;
 mod output;
 mod progress;
 mod runtime;
+mod server;
 mod source;
 mod table;
 

@@ -21,7 +21,12 @@ pub(crate) fn runtime(threads: usize) -> Result<Runtime, Failure> {
 
 /// Threads for a command that has the machine's attention: a restore decodes on all cores.
 pub(crate) fn working() -> usize {
-    std::thread::available_parallelism().map_or(PROTECTING, usize::from).max(PROTECTING)
+    cores().max(PROTECTING)
+}
+
+/// The cores of this machine.
+pub(crate) fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// Runs one command's future to its end, or until SIGINT or SIGTERM, which drop it: that leaves what a crash would

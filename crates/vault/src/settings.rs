@@ -17,7 +17,7 @@ impl Secret {
     }
 
     /// The text, for the one place that needs it.
-    pub(crate) fn reveal(&self) -> &str {
+    pub fn reveal(&self) -> &str {
         &self.0
     }
 }

@@ -1,6 +1,7 @@
 //! One file per command: validated arguments, one library call, one output.
 
 pub(crate) mod agent;
+mod backup;
 mod check;
 mod demo;
 mod follow;
@@ -11,6 +12,7 @@ mod pin;
 pub(crate) mod replicate;
 mod restore;
 mod restore_all;
+mod restore_server;
 mod status;
 mod timeline;
 mod verify;
@@ -38,6 +40,7 @@ pub(crate) fn run(arguments: Arguments, edge: &Edge) -> Result<Output, Failure> 
     match command {
         Command::Demo(_) => demo::run(edge, common.json),
         Command::Replicate(arguments) => replicate::run(&arguments, &common, edge),
+        Command::Backup(arguments) => backup::run(&arguments, edge, common.json),
         Command::Restore(arguments) => restore::run(&arguments, &common, edge),
         Command::Timeline(arguments) => timeline::run(&arguments, edge),
         Command::Verify(arguments) => verify::run(&arguments, edge, common.json),

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use seawall_agent::Opener;
+use seawall_archive::SetId;
 use seawall_core::{Clock as _, Failure, Kind, RestoreRequest, Restored, SystemClock, When};
 use serde_json::json;
 
@@ -16,8 +17,14 @@ use crate::{runtime, table};
 /// Runs the command.
 pub(crate) fn run(arguments: &RestoreArguments, common: &Common, edge: &Edge) -> Result<Output, Failure> {
     let now = SystemClock.now();
-    let when = When::parse(&arguments.at, now)
-        .map_err(|error| usage("usage.when", "--at", &error.to_string(), "correct the moment"))?;
+    let when = match (&arguments.to, arguments.at.parse::<SetId>()) {
+        (Some(_), Ok(id)) => When::Position(id.to_string()),
+        _ => When::parse(&arguments.at, now)
+            .map_err(|error| usage("usage.when", "--at", &error.to_string(), "correct the moment"))?,
+    };
+    if let Some(to) = &arguments.to {
+        return super::restore_server::run(arguments, to, edge, when, common.json);
+    }
     let request = RestoreRequest {
         output: PathBuf::new(),
         when,

@@ -1,0 +1,140 @@
+//! COPY in both directions, at the rate of the socket: no allocation for a row, and one copy of its bytes.
+
+use bytes::Buf as _;
+use postgres_protocol::message::backend::{
+    COPY_DATA_TAG, COPY_DONE_TAG, ERROR_RESPONSE_TAG, Message, NOTICE_RESPONSE_TAG, PARAMETER_STATUS_TAG,
+};
+use postgres_protocol::message::frontend;
+
+use super::connection::{Connection, rows_of};
+use crate::Error;
+
+/// The header of a message: its tag, and its length without the tag.
+const HEADER: usize = 5;
+
+/// The largest piece in which rows are sent: the server takes it into memory as a whole.
+const PIECE: usize = 64 << 10;
+
+/// What stopped [`CopyOut::fill`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Filled {
+    /// There are more rows, and the next one has no room.
+    Full,
+    /// That was the last row.
+    Done,
+}
+
+/// Rows on their way from the server.
+pub(crate) struct CopyOut<'c> {
+    connection: &'c mut Connection,
+}
+
+impl Connection {
+    /// Begins `COPY … TO STDOUT`.
+    pub(crate) async fn copy_out(&mut self, sql: &str) -> Result<CopyOut<'_>, Error> {
+        self.begin_copy_out(sql).await?;
+        Ok(CopyOut { connection: self })
+    }
+
+    /// Begins `COPY … FROM STDIN`.
+    pub(crate) async fn copy_in(&mut self, sql: &str) -> Result<CopyIn<'_>, Error> {
+        self.send_query(sql).await?;
+        match self.message().await? {
+            Message::CopyInResponse(_) => Ok(CopyIn { connection: self }),
+            Message::ErrorResponse(body) => {
+                let error = self.refusal(&body);
+                self.until_ready().await?;
+                Err(error)
+            }
+            _ => Err(self.confused("no copy where one was asked for")),
+        }
+    }
+}
+
+/// Rows on their way to the server. Dropped before [`CopyIn::finish`], the connection is of no more use.
+pub(crate) struct CopyIn<'c> {
+    connection: &'c mut Connection,
+}
+
+impl CopyIn<'_> {
+    /// Sends bytes of rows, which may begin and end anywhere, and gives their buffer back.
+    pub(crate) async fn send(&mut self, rows: Vec<u8>) -> Result<Vec<u8>, Error> {
+        let mut rest = &rows[..];
+        while !rest.is_empty() {
+            let (part, others) = rest.split_at(rest.len().min(PIECE));
+            let length = u32::try_from(part.len() + 4).unwrap_or(u32::MAX).to_be_bytes();
+            let header = [b'd', length[0], length[1], length[2], length[3]];
+            if let Err(error) = self.connection.send((&header[..]).chain(part)).await {
+                // A server that has ended the connection has said why before.
+                return Err(self.connection.last_words().await.unwrap_or(error));
+            }
+            rest = others;
+        }
+        Ok(rows)
+    }
+
+    /// Ends it; returns how many rows the server took.
+    pub(crate) async fn finish(self) -> Result<u64, Error> {
+        let connection = self.connection;
+        connection.outbox.clear();
+        frontend::copy_done(&mut connection.outbox);
+        connection.flush().await?;
+        let tag = connection.until_ready().await?;
+        rows_of(tag.as_deref()).ok_or_else(|| connection.confused("no number of rows"))
+    }
+}
+
+impl CopyOut<'_> {
+    /// Appends whole rows to `buffer` until the next one has no room in its capacity, or until there are no more.
+    /// Returns the number of rows as well. An empty buffer takes a row of any size, and grows for it.
+    pub(crate) async fn fill(&mut self, buffer: &mut Vec<u8>) -> Result<(Filled, u64), Error> {
+        let mut rows = 0;
+        loop {
+            let Some(header) = self.connection.inbox.first_chunk::<HEADER>() else {
+                self.connection.fill().await?;
+                continue;
+            };
+            let length = u32::from_be_bytes([header[1], header[2], header[3], header[4]]) as usize;
+            match header[0] {
+                COPY_DATA_TAG => {
+                    let row = length.saturating_sub(4);
+                    if buffer.len() + row > buffer.capacity() && !buffer.is_empty() {
+                        return Ok((Filled::Full, rows));
+                    }
+                    self.connection.inbox.advance(HEADER);
+                    self.take(row, buffer).await?;
+                    rows += 1;
+                }
+                COPY_DONE_TAG | ERROR_RESPONSE_TAG => {
+                    self.connection.until_ready().await?;
+                    return Ok((Filled::Done, rows));
+                }
+                NOTICE_RESPONSE_TAG | PARAMETER_STATUS_TAG => {
+                    if self.connection.inbox.len() > length {
+                        self.connection.inbox.advance(1 + length);
+                    } else {
+                        self.connection.fill().await?;
+                    }
+                }
+                _ => return Err(self.connection.confused("an answer that doesn't belong to a copy")),
+            }
+        }
+    }
+
+    /// The bytes of one row.
+    async fn take(&mut self, row: usize, buffer: &mut Vec<u8>) -> Result<(), Error> {
+        buffer.reserve(row);
+        let mut left = row;
+        loop {
+            let inbox = &mut self.connection.inbox;
+            let part = left.min(inbox.len());
+            buffer.extend_from_slice(&inbox[..part]);
+            inbox.advance(part);
+            left -= part;
+            if left == 0 {
+                return Ok(());
+            }
+            self.connection.fill().await?;
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! A client for PostgreSQL's protocol, version 3: as much as a backup needs, and COPY without a copy or an allocation
+//! for each row.
+//!
+//! Why not one of the well-kept clients: they hand out one buffer a row, which costs more than the server does, and none
+//! has replication connections, which streaming WAL needs. The messages, and the passwords' arithmetic, are
+//! `postgres-protocol`'s; what is here is the order of messages. Everything is sent as simple queries, so it works on
+//! replication connections as well; values are quoted by [`quote`].
+//!
+//! Dropping a connection, or a future that uses it, closes it; the server ends what it was doing and rolls back.
+
+mod connection;
+mod copy;
+pub(crate) mod quote;
+mod startup;
+mod target;
+mod tls;
+
+pub(crate) use connection::{Connection, Row};
+pub(crate) use copy::Filled;
+pub(crate) use startup::find_password;
+pub use target::{Host, Target, TlsMode};

@@ -1,0 +1,242 @@
+//! From a target to a connection: socket, TLS, password.
+
+#![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use fallible_iterator::FallibleIterator as _;
+use postgres_protocol::authentication::md5_hash;
+use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, ScramSha256};
+use postgres_protocol::message::backend::{AuthenticationSaslBody, Message};
+use postgres_protocol::message::frontend;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+
+use super::connection::{Connection, Wire};
+use super::target::{Host, Target, TlsMode};
+use super::tls;
+use crate::Error;
+
+/// How long a server may take until it is ready for the first statement.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+impl Connection {
+    /// Connects. Nothing that the server or the role is set to ends a backup on its own: time limits are for the
+    /// statements of applications.
+    pub(crate) async fn open(target: &Target) -> Result<Self, Error> {
+        let opening = async {
+            let mut connection = Self::greet(target).await?;
+            connection
+                .execute(
+                    "SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0; SET lock_timeout = '60s'; \
+                     SET client_min_messages = warning",
+                )
+                .await?;
+            let version = connection.one("SHOW server_version_num").await?.number(0);
+            connection.version = u32::try_from(version).unwrap_or(0);
+            if connection.version >= 170_000 {
+                connection.execute("SET transaction_timeout = 0").await?;
+            }
+            Ok(connection)
+        };
+        match timeout(PATIENCE, opening).await {
+            Ok(opened) => opened,
+            Err(_) => {
+                let cause = format!("no answer within {} seconds", PATIENCE.as_secs());
+                Err(Error::Connection { server: target.to_string(), cause })
+            }
+        }
+    }
+
+    async fn greet(target: &Target) -> Result<Self, Error> {
+        let server = target.to_string();
+        let wire = wire(target, &server).await?;
+        let mut connection = Self { wire, inbox: BytesMut::new(), outbox: BytesMut::new(), server, version: 0 };
+        let database = if target.database.is_empty() { &target.user } else { &target.database };
+        let parameters = [
+            ("user", target.user.as_str()),
+            ("database", database),
+            ("application_name", "seawall"),
+            ("client_encoding", "UTF8"),
+        ];
+        let defect = |error: std::io::Error| Error::Internal(format!("a startup message: {error}"));
+        frontend::startup_message(parameters, &mut connection.outbox).map_err(defect)?;
+        connection.flush().await?;
+        connection.authenticate(target).await?;
+        loop {
+            match connection.message().await? {
+                Message::BackendKeyData(_) => {}
+                Message::ReadyForQuery(_) => return Ok(connection),
+                Message::ErrorResponse(body) => return Err(connection.refusal(&body)),
+                _ => return Err(connection.confused("an answer that doesn't belong to a greeting")),
+            }
+        }
+    }
+
+    async fn authenticate(&mut self, target: &Target) -> Result<(), Error> {
+        let defect = |error: std::io::Error| Error::Internal(format!("a password message: {error}"));
+        loop {
+            self.outbox.clear();
+            match self.message().await? {
+                Message::AuthenticationOk => return Ok(()),
+                Message::AuthenticationCleartextPassword => {
+                    let password = password(target)?;
+                    frontend::password_message(password.as_bytes(), &mut self.outbox).map_err(defect)?;
+                }
+                Message::AuthenticationMd5Password(body) => {
+                    let hash = md5_hash(target.user.as_bytes(), password(target)?.as_bytes(), body.salt());
+                    frontend::password_message(hash.as_bytes(), &mut self.outbox).map_err(defect)?;
+                }
+                Message::AuthenticationSasl(body) => {
+                    self.scram(&body, &password(target)?).await?;
+                    continue;
+                }
+                Message::ErrorResponse(body) => return Err(self.refusal(&body)),
+                _ => {
+                    let cause = "it asks for a way to log in that is not built: known are passwords (SCRAM, MD5, plain), \
+                                 peer and trust";
+                    return Err(Error::Password { server: self.server.clone(), cause: cause.to_owned() });
+                }
+            }
+            self.flush().await?;
+        }
+    }
+
+    async fn scram(&mut self, body: &AuthenticationSaslBody, password: &str) -> Result<(), Error> {
+        let offered: Vec<&str> = body.mechanisms().collect().map_err(|error| self.confused(&error.to_string()))?;
+        if !offered.contains(&SCRAM_SHA_256) {
+            let cause = format!("it asks for {}, which is not built", offered.join(", "));
+            return Err(Error::Password { server: self.server.clone(), cause });
+        }
+        let defect = |error: std::io::Error| Error::Internal(format!("a password message: {error}"));
+        let mut scram = ScramSha256::new(password.as_bytes(), ChannelBinding::unsupported());
+        frontend::sasl_initial_response(SCRAM_SHA_256, scram.message(), &mut self.outbox).map_err(defect)?;
+        self.flush().await?;
+        match self.message().await? {
+            Message::AuthenticationSaslContinue(body) => {
+                scram.update(body.data()).map_err(|error| self.confused(&error.to_string()))?;
+            }
+            Message::ErrorResponse(body) => return Err(self.refusal(&body)),
+            _ => return Err(self.confused("an answer that doesn't belong to a login")),
+        }
+        frontend::sasl_response(scram.message(), &mut self.outbox).map_err(defect)?;
+        self.flush().await?;
+        match self.message().await? {
+            // The server proves that it knows the password as well.
+            Message::AuthenticationSaslFinal(body) => scram.finish(body.data()).map_err(|error| {
+                let cause =
+                    format!("it doesn't know the password itself, and is not the server it claims to be: {error}");
+                Error::Password { server: self.server.clone(), cause }
+            }),
+            Message::ErrorResponse(body) => Err(self.refusal(&body)),
+            _ => Err(self.confused("an answer that doesn't belong to a login")),
+        }
+    }
+}
+
+/// The byte stream to the server, encrypted if that was asked for.
+async fn wire(target: &Target, server: &str) -> Result<Box<dyn Wire>, Error> {
+    let away = |error: std::io::Error| Error::connection(server, &error);
+    let name = match &target.host {
+        Host::Socket(folder) => {
+            let socket = folder.join(format!(".s.PGSQL.{}", target.port));
+            return Ok(Box::new(UnixStream::connect(socket).await.map_err(away)?));
+        }
+        Host::Tcp(name) => name,
+    };
+    let mut stream = TcpStream::connect((name.as_str(), target.port)).await.map_err(away)?;
+    stream.set_nodelay(true).map_err(away)?;
+    if target.tls == TlsMode::Disable {
+        return Ok(Box::new(stream));
+    }
+    let mut request = BytesMut::new();
+    frontend::ssl_request(&mut request);
+    stream.write_all(&request).await.map_err(away)?;
+    let answer = stream.read_u8().await.map_err(away)?;
+    match (answer, target.tls) {
+        (b'S', _) => {
+            let connector = TlsConnector::from(Arc::new(tls::config(target)?));
+            let stream = connector.connect(tls::server_name(target)?, stream).await.map_err(away)?;
+            Ok(Box::new(stream))
+        }
+        (b'N', TlsMode::Prefer) => Ok(Box::new(stream)),
+        _ => {
+            let cause = format!("the server has no TLS, and sslmode={} asks for it", target.tls.name());
+            Err(Error::Connection { server: server.to_owned(), cause })
+        }
+    }
+}
+
+/// The password, from the target or its password file.
+fn password(target: &Target) -> Result<String, Error> {
+    if let Some(password) = &target.password {
+        return Ok(password.reveal().to_owned());
+    }
+    let none = |cause: String| Error::Password { server: target.to_string(), cause };
+    let Some(file) = target.password_file() else { return Err(none("it asks for a password".to_owned())) };
+    let text = match read_private(file) {
+        Ok(text) => text,
+        Err(cause) => return Err(none(format!("it asks for a password, and {}: {cause}", file.display()))),
+    };
+    let host = match &target.host {
+        Host::Socket(_) => "localhost",
+        Host::Tcp(name) => name,
+    };
+    let wanted = [host, &target.port.to_string(), &target.database, &target.user];
+    find_password(&text, wanted)
+        .ok_or_else(|| none(format!("it asks for a password, and {} has none for it", file.display())))
+}
+
+/// The text of a file that nobody else can read.
+fn read_private(file: &Path) -> Result<String, String> {
+    let mode = std::fs::metadata(file).map_err(|error| error.to_string())?.permissions().mode();
+    if mode & 0o077 != 0 {
+        return Err("others can read it: chmod 600".to_owned());
+    }
+    std::fs::read_to_string(file).map_err(|error| error.to_string())
+}
+
+/// The password of the first line that fits: `host:port:database:user:password`, `*` fits anything, a backslash takes
+/// the next character as it is.
+pub(crate) fn find_password(text: &str, wanted: [&str; 4]) -> Option<String> {
+    text.lines().filter(|line| !line.starts_with('#')).find_map(|line| {
+        let mut fields = vec![String::new()];
+        let mut characters = line.chars();
+        while let Some(c) = characters.next() {
+            // What follows the fourth colon is the password, colons and all.
+            if c == ':' && fields.len() < 5 {
+                fields.push(String::new());
+                continue;
+            }
+            let c = if c == '\\' { characters.next() } else { Some(c) };
+            fields.last_mut()?.extend(c);
+        }
+        let fits =
+            fields.len() == 5 && fields.iter().zip(wanted).all(|(field, wanted)| field == "*" || field == wanted);
+        fits.then(|| fields.swap_remove(4))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_of_a_file() {
+        let text = "# comment\nlocalhost:5432:shop:app:one\n*:*:*:app:two:with:colons\na\\:b:1:*:u\\\\x:th\\:ree\nshort:line\n";
+        for (wanted, password) in [
+            (["localhost", "5432", "shop", "app"], Some("one")),
+            (["localhost", "5433", "shop", "app"], Some("two:with:colons")),
+            (["a:b", "1", "any", "u\\x"], Some("th:ree")),
+            (["localhost", "5432", "shop", "other"], None),
+        ] {
+            assert_eq!(find_password(text, wanted).as_deref(), password, "{wanted:?}");
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! What PostgreSQL sets say in the manifest and in items, in words of this engine. What comes from a vault is checked by
+//! the types; names are quoted wherever they are used.
+
+use serde::{Deserialize, Serialize};
+
+use crate::properties::Properties;
+
+/// The `detail` of a manifest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SetDetail {
+    /// The database's name.
+    pub database: String,
+    /// The server's version as a number: 150018.
+    pub server_version: u32,
+    /// The cluster's own identifier.
+    pub system_identifier: String,
+    /// Where the snapshot is in the WAL.
+    pub lsn: String,
+    /// Whether the server was a standby.
+    pub standby: bool,
+    /// The encoding that rows are in: the client's when they were read.
+    pub encoding: String,
+    /// The major version of the `pg_dump` that wrote the schema.
+    pub pg_dump: u32,
+    /// How the database was created.
+    pub locale: Locale,
+    /// Bytes of its tables and indexes on the server.
+    pub size: u64,
+    /// Extensions that it needs, by name.
+    pub extensions: Vec<String>,
+}
+
+/// What can't be changed after a database was created.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Locale {
+    /// The encoding.
+    pub encoding: String,
+    /// `LC_COLLATE`.
+    pub collate: String,
+    /// `LC_CTYPE`.
+    pub ctype: String,
+    /// `c` (libc), `i` (ICU) or `b` (builtin).
+    pub provider: String,
+    /// The locale of ICU or of the builtin provider.
+    pub locale: Option<String>,
+}
+
+/// The `detail` of an item.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum ItemDetail {
+    /// What `pg_dump --schema-only --format=custom` wrote.
+    Schema,
+    /// [`After`], as JSON.
+    After,
+    /// A table's rows, as COPY writes text.
+    Table {
+        /// Its schema.
+        schema: String,
+        /// Its name.
+        name: String,
+        /// The columns that the rows have, in order.
+        columns: Vec<String>,
+    },
+    /// Large objects, as rows of `oid`, `page number`, `page`, in that order.
+    LargeObjects,
+}
+
+/// What comes behind the rows.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct After {
+    /// Where sequences stand.
+    pub sequences: Vec<Sequence>,
+    /// Materialized views that hold rows, in the order in which they can be refreshed.
+    pub refresh: Vec<Name>,
+    /// Large objects, without their content.
+    pub large_objects: Vec<LargeObject>,
+    /// What belongs to the database itself.
+    pub properties: Properties,
+}
+
+/// A name in a schema.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Name {
+    /// The schema.
+    pub schema: String,
+    /// The name.
+    pub name: String,
+}
+
+/// Where a sequence stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sequence {
+    /// Its schema.
+    pub schema: String,
+    /// Its name.
+    pub name: String,
+    /// Its last value, or the next one when it wasn't called.
+    pub last: i64,
+    /// Whether that value was given out.
+    pub called: bool,
+}
+
+/// A large object, without its content.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LargeObject {
+    /// Its number.
+    pub oid: u32,
+    /// Its owner.
+    pub owner: String,
+    /// Who may do what: `(grantee, privilege, grantable)`; `None` when nothing was ever granted. An empty grantee is
+    /// PUBLIC.
+    pub grants: Option<Vec<(String, String, bool)>>,
+    /// Its comment.
+    pub comment: Option<String>,
+}

@@ -1,0 +1,302 @@
+//! Everything that can go wrong with a server, and how it is told: from SQLSTATE and errno, never from words.
+
+use std::fmt;
+use std::io;
+
+use seawall_core::{Failure, Kind};
+
+/// What a server said no with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerError {
+    /// The five letters of SQLSTATE.
+    pub code: String,
+    /// The primary message.
+    pub message: String,
+    /// More of it.
+    pub detail: Option<String>,
+    /// What the server advises.
+    pub hint: Option<String>,
+}
+
+impl fmt::Display for ServerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.message)?;
+        if let Some(detail) = &self.detail {
+            write!(f, " ({detail})")?;
+        }
+        write!(f, " [SQLSTATE {}]", self.code)
+    }
+}
+
+/// What went wrong.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The backup set, or the vault below it.
+    #[error("{0}")]
+    Archive(#[from] seawall_archive::Error),
+    /// A URL or a setting is wrong. Nothing was tried.
+    #[error("{object}: {cause}")]
+    Url {
+        /// Which part.
+        object: String,
+        /// What is wrong with it.
+        cause: String,
+        /// What to write instead.
+        next: String,
+    },
+    /// The server can't be reached, or the connection broke.
+    #[error("{server}: {cause}")]
+    Connection {
+        /// The server.
+        server: String,
+        /// What happened.
+        cause: String,
+    },
+    /// The server wants a password and there is none, or none that may be sent.
+    #[error("{server}: {cause}")]
+    Password {
+        /// The server.
+        server: String,
+        /// Why.
+        cause: String,
+    },
+    /// The server said no.
+    #[error("{object}: {error}")]
+    Server {
+        /// What it was asked about.
+        object: String,
+        /// What it said.
+        error: ServerError,
+    },
+    /// The server's answers make no sense.
+    #[error("{object}: {cause}")]
+    Protocol {
+        /// The server.
+        object: String,
+        /// What is wrong with them.
+        cause: String,
+    },
+    /// A tool of PostgreSQL's ended with an error.
+    #[error("{tool}: {cause}")]
+    ToolFailed {
+        /// The program.
+        tool: String,
+        /// How it ended, and what it said.
+        cause: String,
+    },
+    /// A tool of PostgreSQL's is missing, of the wrong version, or can't be run.
+    #[error("{tool}: {cause}")]
+    Tool {
+        /// The program.
+        tool: String,
+        /// What happened.
+        cause: String,
+        /// What to do.
+        next: String,
+    },
+    /// The request would destroy or contradict something.
+    #[error("{object}: {cause}")]
+    Refused {
+        /// A code of [`Kind::Refused`].
+        code: &'static str,
+        /// What it is about.
+        object: String,
+        /// Why.
+        cause: String,
+        /// What to do.
+        next: String,
+    },
+    /// What was restored is not what the set says.
+    #[error("{object}: {cause}")]
+    Different {
+        /// The table or the object.
+        object: String,
+        /// What differs.
+        cause: String,
+    },
+    /// A local file.
+    #[error("{path}: {cause}")]
+    Io {
+        /// The file.
+        path: String,
+        /// What happened.
+        cause: String,
+    },
+    /// A defect.
+    #[error("{0}")]
+    Internal(String),
+}
+
+impl Error {
+    /// A broken connection.
+    pub(crate) fn connection(server: impl Into<String>, error: &io::Error) -> Self {
+        Self::Connection { server: server.into(), cause: error.to_string() }
+    }
+
+    /// What SQLSTATE says, when it was the server that said no.
+    pub(crate) fn sqlstate(&self) -> Option<&str> {
+        match self {
+            Self::Server { error, .. } => Some(&error.code),
+            _ => None,
+        }
+    }
+
+    /// The same, said about `object`.
+    #[must_use]
+    pub(crate) fn about(self, object: impl Into<String>) -> Self {
+        match self {
+            Self::Server { error, .. } => Self::Server { object: object.into(), error },
+            other => other,
+        }
+    }
+}
+
+/// What a SQLSTATE means for who reads it: kind, code, and the next thing to do. The most exact row counts.
+fn of_sqlstate(code: &str) -> (Kind, &'static str, &'static str) {
+    match code {
+        "28P01" | "28000" => (
+            Kind::Denied,
+            "postgres.login",
+            "check role and password (PGPASSWORD, .pgpass), and the server's pg_hba.conf",
+        ),
+        "3D000" => (Kind::NotFound, "postgres.no-database", "check the name; list what there is with `psql -l`"),
+        "42501" => (
+            Kind::Denied,
+            "postgres.permission",
+            "for a backup: GRANT pg_read_all_data TO the role, and ALTER ROLE … BYPASSRLS where tables have row security; \
+             for a restore: use the owner of the database or a superuser",
+        ),
+        "55P03" => (
+            Kind::Unavailable,
+            "postgres.locked",
+            "another session holds or waits for a lock on it: let that end, then start again",
+        ),
+        "55006" => (
+            Kind::Refused,
+            "postgres.in-use",
+            "let every other session leave the database, then start the same again: it goes on from here",
+        ),
+        "53200" => (
+            Kind::Unavailable,
+            "postgres.locks",
+            "raise max_locks_per_transaction on the server (it needs a restart), then start again",
+        ),
+        "53100" => (Kind::Unavailable, "postgres.disk-full", "make space for the server, then start the same again"),
+        "53300" => {
+            (Kind::Unavailable, "postgres.connections", "give fewer --jobs, or raise max_connections on the server")
+        }
+        "40001" | "40P01" => (Kind::Unavailable, "postgres.conflict", "start the same again"),
+        "57014" => (
+            Kind::Unavailable,
+            "postgres.cancelled",
+            "the server, or somebody on it, ended the statement: look into its log, then start again",
+        ),
+        "0A000" => (Kind::Refused, "postgres.unsupported", "the server can't do this: see what it says"),
+        _ => match code.get(..2) {
+            Some("08" | "57") => (Kind::Unavailable, "postgres.away", "check that the server is up, then start again"),
+            Some("53") => {
+                (Kind::Unavailable, "postgres.resources", "see what the server is short of, then start again")
+            }
+            Some("23") => (
+                Kind::Refused,
+                "postgres.constraint",
+                "the rows contradict what is in the target: restore into an empty database",
+            ),
+            Some("XX") => (
+                Kind::Corrupt,
+                "postgres.damaged",
+                "the server's own data is damaged: look into its log, and check it with pg_amcheck",
+            ),
+            _ => (Kind::Refused, "postgres.refused", "see what the server says"),
+        },
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Archive(error) => error.into(),
+            Error::Url { object, cause, next } => Failure::new(Kind::Usage, "postgres.url", object, cause, next),
+            Error::Connection { server, cause } => Failure::new(
+                Kind::Unavailable,
+                "postgres.connection",
+                server,
+                cause,
+                "check that the server is up and can be reached, then start again",
+            ),
+            Error::Password { server, cause } => Failure::new(
+                Kind::Denied,
+                "postgres.password",
+                server,
+                cause,
+                "set PGPASSWORD, or put the password into ~/.pgpass (mode 0600)",
+            ),
+            Error::Server { object, error } => {
+                let (kind, code, next) = of_sqlstate(&error.code);
+                let next =
+                    error.hint.as_ref().map_or(next.to_owned(), |hint| format!("{next}; the server says: {hint}"));
+                Failure::new(kind, code, object, error.to_string(), next)
+            }
+            Error::Protocol { object, cause } => Failure::new(
+                Kind::Internal,
+                "postgres.protocol",
+                object,
+                cause,
+                "check that this is a PostgreSQL server and not a pooler, then report this",
+            ),
+            Error::Tool { tool, cause, next } => Failure::new(Kind::Unavailable, "postgres.tool", tool, cause, next),
+            Error::ToolFailed { tool, cause } => Failure::new(
+                Kind::Unavailable,
+                "postgres.tool-failed",
+                tool,
+                cause,
+                "mend what it complains about, then start again",
+            ),
+            Error::Refused { code, object, cause, next } => Failure::new(Kind::Refused, code, object, cause, next),
+            Error::Different { object, cause } => Failure::new(
+                Kind::Corrupt,
+                "postgres.different",
+                object,
+                cause,
+                "don't use the target; run `seawall verify` on the vault, then restore again",
+            ),
+            Error::Io { path, cause } => Failure::new(
+                Kind::Unavailable,
+                "postgres.io",
+                path,
+                cause,
+                "check the file, its permissions and the space",
+            ),
+            Error::Internal(cause) => {
+                Failure::new(Kind::Internal, "postgres.internal", "seawall", cause, "report this: it is a defect")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_server_says_becomes_a_decision() {
+        for (code, kind, expected) in [
+            ("28P01", Kind::Denied, "postgres.login"),
+            ("3D000", Kind::NotFound, "postgres.no-database"),
+            ("42501", Kind::Denied, "postgres.permission"),
+            ("53200", Kind::Unavailable, "postgres.locks"),
+            ("53100", Kind::Unavailable, "postgres.disk-full"),
+            ("53400", Kind::Unavailable, "postgres.resources"),
+            ("57P01", Kind::Unavailable, "postgres.away"),
+            ("23505", Kind::Refused, "postgres.constraint"),
+            ("42P07", Kind::Refused, "postgres.refused"),
+            ("XX001", Kind::Corrupt, "postgres.damaged"),
+            ("", Kind::Refused, "postgres.refused"),
+        ] {
+            let error = ServerError { code: code.into(), message: "no".into(), detail: None, hint: None };
+            let failure = Failure::from(Error::Server { object: "o".into(), error });
+            assert_eq!((failure.kind, failure.code), (kind, expected), "{code}");
+        }
+    }
+}

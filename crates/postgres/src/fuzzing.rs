@@ -1,0 +1,23 @@
+//! What the fuzz target calls: everything here that reads bytes which somebody else wrote.
+
+use seawall_vault::Environment;
+
+use crate::client::{Target, find_password};
+use crate::{After, ItemDetail, SetDetail, toc};
+
+/// Reads `bytes` as an archive, as the details of a set, as a URL and as a password file. Nothing may panic.
+pub fn parse(bytes: &[u8]) {
+    if let Ok(entries) = toc::parse(bytes) {
+        let _ = (toc::heavy(&entries).len(), toc::owners(&entries).len());
+    }
+    let _ = serde_json::from_slice::<SetDetail>(bytes);
+    let _ = serde_json::from_slice::<ItemDetail>(bytes);
+    let _ = serde_json::from_slice::<After>(bytes);
+    let text = String::from_utf8_lossy(bytes);
+    if let Ok(target) = Target::parse(&text, &Environment::empty()) {
+        let shown = target.to_string();
+        let again = Target::parse(&shown, &Environment::empty()).map(|target| target.to_string());
+        assert!(again.is_ok_and(|again| again == shown), "{shown}");
+    }
+    let _ = find_password(&text, ["host", "5432", "database", "user"]);
+}

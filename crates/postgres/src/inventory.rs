@@ -1,0 +1,192 @@
+//! What a database holds, from its catalogs as one snapshot sees them.
+
+use crate::client::quote::{literal, qualified};
+use crate::client::{Connection, Row};
+use crate::detail::{After, LargeObject, Locale, Name, Sequence};
+use crate::{Error, properties};
+
+/// A table whose rows are to be read.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Table {
+    pub(crate) oid: u64,
+    pub(crate) schema: String,
+    pub(crate) name: String,
+    /// Columns with values of their own, in order: generated ones have none.
+    pub(crate) columns: Vec<String>,
+    /// Bytes of rows, on the server.
+    pub(crate) bytes: u64,
+    /// Pages of the table itself.
+    pub(crate) pages: u64,
+    /// Whether it is stored as PostgreSQL's own heap.
+    pub(crate) heap: bool,
+    /// For an extension's configuration: which rows are the user's.
+    pub(crate) condition: Option<String>,
+    /// Whether it is one of a partitioned table's leaves or a table by itself; a parent has no rows.
+    pub(crate) parent: bool,
+    /// Its file as the snapshot sees it, and as it is: they differ after a TRUNCATE in between.
+    pub(crate) files: (String, String),
+}
+
+impl Table {
+    /// Its name as SQL.
+    pub(crate) fn sql(&self) -> String {
+        qualified(&self.schema, &self.name)
+    }
+
+    /// Its name for people.
+    pub(crate) fn shown(&self) -> String {
+        format!("{}.{}", self.schema, self.name)
+    }
+}
+
+/// Tables and partitioned tables of users, and the configuration of extensions.
+const TABLES: &str = "
+SELECT c.oid, n.nspname, c.relname, c.relkind = 'p',
+       (SELECT coalesce(json_agg(a.attname ORDER BY a.attnum), '[]') FROM pg_attribute a
+        WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''),
+       coalesce(pg_table_size(c.oid), 0),
+       coalesce(pg_relation_size(c.oid), 0) / current_setting('block_size')::bigint,
+       coalesce(am.amname = 'heap', false), c.relfilenode, coalesce(pg_relation_filenode(c.oid), 0), x.condition
+FROM pg_class c
+JOIN pg_namespace n ON n.oid = c.relnamespace
+LEFT JOIN pg_am am ON am.oid = c.relam
+LEFT JOIN (SELECT unnest(extconfig) AS oid, unnest(extcondition) AS condition FROM pg_extension) x ON x.oid = c.oid
+WHERE c.relkind IN ('r', 'p') AND c.relpersistence <> 't'
+  AND n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspname !~ '^pg_(toast|temp)'
+  AND (x.oid IS NOT NULL OR NOT EXISTS (
+       SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e'))
+ORDER BY c.oid";
+
+/// The names alone: what has to be locked before a snapshot is taken.
+pub(crate) async fn names(connection: &mut Connection) -> Result<Vec<(u64, String)>, Error> {
+    Ok(tables(connection).await?.into_iter().map(|table| (table.oid, table.sql())).collect())
+}
+
+/// Every table.
+pub(crate) async fn tables(connection: &mut Connection) -> Result<Vec<Table>, Error> {
+    let rows = connection.query(TABLES).await?;
+    rows.iter().map(table).collect()
+}
+
+fn table(row: &Row) -> Result<Table, Error> {
+    let columns = serde_json::from_str(row.text(4));
+    Ok(Table {
+        oid: row.number(0),
+        schema: row.text(1).to_owned(),
+        name: row.text(2).to_owned(),
+        parent: row.flag(3),
+        columns: columns.map_err(|error| Error::Internal(format!("a list of columns: {error}")))?,
+        bytes: row.number(5),
+        pages: row.number(6),
+        heap: row.flag(7),
+        files: (row.text(8).to_owned(), row.text(9).to_owned()),
+        condition: row.optional(10).filter(|condition| !condition.is_empty()).map(str::to_owned),
+    })
+}
+
+/// How the database was created, the size of what is in it, and its extensions.
+pub(crate) async fn database(connection: &mut Connection) -> Result<(String, Locale, u64, Vec<String>), Error> {
+    let locale = match connection.version {
+        170_000.. => "datlocale",
+        150_000.. => "daticulocale",
+        _ => "NULL::text",
+    };
+    let provider = if connection.version >= 150_000 { "datlocprovider" } else { "'c'" };
+    let sql = format!(
+        "SELECT datname, pg_encoding_to_char(encoding), datcollate, datctype, {provider}, {locale}, \
+         pg_database_size(oid) FROM pg_database WHERE datname = current_database()"
+    );
+    let row = connection.one(&sql).await?;
+    let locale = Locale {
+        encoding: row.text(1).to_owned(),
+        collate: row.text(2).to_owned(),
+        ctype: row.text(3).to_owned(),
+        provider: row.text(4).to_owned(),
+        locale: row.optional(5).map(str::to_owned),
+    };
+    let extensions = connection.query("SELECT extname FROM pg_extension WHERE extname <> 'plpgsql' ORDER BY 1").await?;
+    let extensions = extensions.iter().map(|row| row.text(0).to_owned()).collect();
+    Ok((row.text(0).to_owned(), locale, row.number(6), extensions))
+}
+
+/// Everything that is no table's rows and not in the schema either.
+pub(crate) async fn after(connection: &mut Connection) -> Result<After, Error> {
+    Ok(After {
+        sequences: sequences(connection).await?,
+        refresh: materialized_views(connection).await?,
+        large_objects: large_objects(connection).await?,
+        properties: properties::read(connection).await?,
+    })
+}
+
+/// How many sequences are asked about with one statement.
+const SEQUENCES: usize = 200;
+
+async fn sequences(connection: &mut Connection) -> Result<Vec<Sequence>, Error> {
+    let sql = "
+SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind = 'S' AND c.relpersistence <> 't' AND n.nspname NOT IN ('pg_catalog', 'information_schema')
+  AND n.nspname !~ '^pg_(toast|temp)'
+  AND (c.oid IN (SELECT unnest(extconfig) FROM pg_extension) OR NOT EXISTS (
+       SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e'))
+ORDER BY 1, 2";
+    let names = connection.query(sql).await?;
+    let mut sequences = Vec::with_capacity(names.len());
+    for some in names.chunks(SEQUENCES) {
+        let select = |row: &Row| {
+            let (schema, name) = (row.text(0), row.text(1));
+            let from = qualified(schema, name);
+            format!("SELECT {}, {}, last_value, is_called FROM {from}", literal(schema), literal(name))
+        };
+        let sql = some.iter().map(select).collect::<Vec<_>>().join(" UNION ALL ");
+        for row in connection.query(&sql).await? {
+            let last = row.text(2).parse();
+            let last = last.map_err(|_| Error::Internal(format!("the sequence {} has no value", row.text(1))))?;
+            let (schema, name) = (row.text(0).to_owned(), row.text(1).to_owned());
+            sequences.push(Sequence { schema, name, last, called: row.flag(3) });
+        }
+    }
+    Ok(sequences)
+}
+
+/// Materialized views with rows, each behind those that it reads from, through views as well.
+async fn materialized_views(connection: &mut Connection) -> Result<Vec<Name>, Error> {
+    let sql = "
+WITH RECURSIVE uses AS (
+  SELECT DISTINCT r.ev_class AS reader, d.refobjid AS source
+  FROM pg_rewrite r JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid
+  WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid <> r.ev_class
+), depth AS (
+  SELECT c.oid, 0 AS level FROM pg_class c WHERE c.relkind IN ('m', 'v')
+  UNION
+  SELECT u.reader, depth.level + 1 FROM depth JOIN uses u ON u.source = depth.oid WHERE depth.level < 1000
+)
+SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+JOIN depth ON depth.oid = c.oid
+WHERE c.relkind = 'm' AND c.relispopulated
+GROUP BY c.oid, n.nspname, c.relname ORDER BY max(depth.level), c.oid";
+    let rows = connection.query(sql).await?;
+    Ok(rows.iter().map(|row| Name { schema: row.text(0).to_owned(), name: row.text(1).to_owned() }).collect())
+}
+
+async fn large_objects(connection: &mut Connection) -> Result<Vec<LargeObject>, Error> {
+    let sql = "
+SELECT m.oid, pg_get_userbyid(m.lomowner), m.lomacl IS NOT NULL,
+       (SELECT coalesce(json_agg(json_build_array(
+            CASE WHEN a.grantee = 0 THEN '' ELSE pg_get_userbyid(a.grantee) END, a.privilege_type, a.is_grantable)), '[]')
+        FROM aclexplode(m.lomacl) a),
+       obj_description(m.oid, 'pg_largeobject')
+FROM pg_largeobject_metadata m ORDER BY m.oid";
+    let mut objects = Vec::new();
+    for row in connection.query(sql).await? {
+        let grants: Vec<(String, String, bool)> = serde_json::from_str(row.text(3))
+            .map_err(|error| Error::Internal(format!("the grants of a large object: {error}")))?;
+        objects.push(LargeObject {
+            oid: u32::try_from(row.number(0)).unwrap_or_default(),
+            owner: row.text(1).to_owned(),
+            grants: row.flag(2).then_some(grants),
+            comment: row.optional(4).map(str::to_owned),
+        });
+    }
+    Ok(objects)
+}

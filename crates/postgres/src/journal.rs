@@ -1,0 +1,52 @@
+//! Which steps of a restore are done: a table in the target, written in the transaction of each step, so that a restore
+//! that was interrupted anywhere goes on, and does each step exactly once.
+
+use std::collections::BTreeSet;
+
+use crate::Error;
+use crate::client::Connection;
+use crate::client::quote::literal;
+
+/// The schema that holds the journal while a restore is under way.
+pub(crate) const SCHEMA: &str = "seawall_restore";
+
+/// The steps that are done.
+#[derive(Debug, Default)]
+pub(crate) struct Journal {
+    done: BTreeSet<String>,
+}
+
+impl Journal {
+    /// The journal of a restore of `set`: begun, or found. `None` when there is another set's.
+    pub(crate) async fn open(connection: &mut Connection, set: &str) -> Result<Option<Self>, Error> {
+        let there = format!("SELECT 1 FROM pg_namespace WHERE nspname = {}", literal(SCHEMA));
+        if connection.query(&there).await?.is_empty() {
+            connection
+                .execute(&format!(
+                    "BEGIN; CREATE SCHEMA {SCHEMA}; CREATE TABLE {SCHEMA}.journal (step text PRIMARY KEY); \
+                     INSERT INTO {SCHEMA}.journal VALUES ({}); COMMIT",
+                    literal(&format!("set {set}"))
+                ))
+                .await?;
+            return Ok(Some(Self::default()));
+        }
+        let steps = connection.query(&format!("SELECT step FROM {SCHEMA}.journal")).await?;
+        let done: BTreeSet<String> = steps.iter().map(|row| row.text(0).to_owned()).collect();
+        Ok(done.contains(&format!("set {set}")).then_some(Self { done }))
+    }
+
+    /// Whether a step is done.
+    pub(crate) fn has(&self, step: &str) -> bool {
+        self.done.contains(step)
+    }
+
+    /// The statement that notes a step, to be run in its transaction.
+    pub(crate) fn note(step: &str) -> String {
+        format!("INSERT INTO {SCHEMA}.journal VALUES ({})", literal(step))
+    }
+
+    /// Removes the journal: the restore is done.
+    pub(crate) async fn remove(connection: &mut Connection) -> Result<(), Error> {
+        connection.execute(&format!("DROP SCHEMA {SCHEMA} CASCADE")).await
+    }
+}

@@ -1,0 +1,112 @@
+//! What a target must have before a restore begins, and the commands that mend what it lacks.
+
+use std::collections::BTreeSet;
+
+use crate::Error;
+use crate::client::Connection;
+use crate::client::quote::{ident, literal};
+use crate::detail::{After, SetDetail};
+use crate::toc::{self, Entry};
+
+/// What a target lacks: what, and the command that mends it.
+pub(crate) type Lack = (String, String);
+
+/// Everything that the target lacks. `owners` says whether owners and grants are to be restored.
+pub(crate) async fn lacks(
+    connection: &mut Connection,
+    detail: &SetDetail,
+    entries: &[Entry],
+    after: &After,
+    owners: bool,
+) -> Result<Vec<Lack>, Error> {
+    let mut lacks = Vec::new();
+    if connection.version / 10_000 < detail.server_version / 10_000 {
+        let cause = format!(
+            "the server is version {}, older than the {} of the set",
+            connection.version / 10_000,
+            detail.server_version / 10_000
+        );
+        lacks.push((cause, format!("restore into version {} or later", detail.server_version / 10_000)));
+    }
+    if owners {
+        let mut wanted: BTreeSet<&str> = toc::owners(entries);
+        wanted.extend(after.large_objects.iter().map(|object| object.owner.as_str()));
+        wanted.insert(&after.properties.owner);
+        for role in missing(connection, "SELECT rolname FROM pg_roles", &wanted).await? {
+            lacks.push((format!("the role {role} is missing"), format!("CREATE ROLE {};", ident(&role))));
+        }
+    }
+    let extensions: BTreeSet<&str> = detail.extensions.iter().map(String::as_str).collect();
+    for name in missing(connection, "SELECT name FROM pg_available_extensions", &extensions).await? {
+        lacks.push((format!("the extension {name} is not installed"), format!("install the package that has {name}")));
+    }
+    let spaces: BTreeSet<&str> =
+        entries.iter().map(|entry| entry.tablespace.as_str()).filter(|s| !s.is_empty()).collect();
+    for name in missing(connection, "SELECT spcname FROM pg_tablespace", &spaces).await? {
+        let mend = format!("CREATE TABLESPACE {} LOCATION '/a/folder/of/the/server';", ident(&name));
+        lacks.push((format!("the tablespace {name} is missing"), mend));
+    }
+    lacks.extend(locks(connection, entries).await?);
+    Ok(lacks)
+}
+
+/// The schema is made in one transaction, which holds a lock on each table, index and sequence.
+async fn locks(connection: &mut Connection, entries: &[Entry]) -> Result<Option<Lack>, Error> {
+    let kinds = ["TABLE", "SEQUENCE", "VIEW", "MATERIALIZED VIEW", "FOREIGN TABLE", "TYPE", "FUNCTION"];
+    let needed = entries.iter().filter(|entry| kinds.contains(&entry.kind.as_str())).count() as u64 * 2;
+    let sql = "SELECT current_setting('max_locks_per_transaction')::bigint, \
+               current_setting('max_connections')::bigint + current_setting('max_prepared_transactions')::bigint";
+    let row = connection.one(sql).await?;
+    let (each, sessions) = (row.number(0), row.number(1).max(1));
+    if needed <= each * sessions {
+        return Ok(None);
+    }
+    let cause = format!("the schema needs about {needed} locks, and the server has room for {}", each * sessions);
+    let mend =
+        format!("max_locks_per_transaction = {} in postgresql.conf, and a restart", needed.div_ceil(sessions) + 64);
+    Ok(Some((cause, mend)))
+}
+
+async fn missing(connection: &mut Connection, sql: &str, wanted: &BTreeSet<&str>) -> Result<Vec<String>, Error> {
+    if wanted.is_empty() {
+        return Ok(Vec::new());
+    }
+    let rows = connection.query(sql).await?;
+    let there: BTreeSet<&str> = rows.iter().map(|row| row.text(0)).collect();
+    Ok(wanted.iter().filter(|name| !there.contains(**name)).map(|name| (*name).to_owned()).collect())
+}
+
+/// Refuses when there is anything.
+pub(crate) fn refuse(target: &str, lacks: &[Lack]) -> Result<(), Error> {
+    if lacks.is_empty() {
+        return Ok(());
+    }
+    let causes: Vec<&str> = lacks.iter().map(|(cause, _)| cause.as_str()).collect();
+    let mends: Vec<&str> = lacks.iter().map(|(_, mend)| mend.as_str()).collect();
+    Err(Error::Refused {
+        code: "postgres.not-ready",
+        object: target.to_owned(),
+        cause: causes.join("; "),
+        next: mends.join(" "),
+    })
+}
+
+/// The statement that makes a database as the source's was.
+pub(crate) fn create_database(name: &str, detail: &SetDetail, version: u32) -> String {
+    let locale = &detail.locale;
+    let mut sql = format!(
+        "CREATE DATABASE {} TEMPLATE template0 ENCODING {} LC_COLLATE {} LC_CTYPE {}",
+        ident(name),
+        literal(&locale.encoding),
+        literal(&locale.collate),
+        literal(&locale.ctype)
+    );
+    match (locale.provider.as_str(), &locale.locale) {
+        ("i", Some(name)) => sql.push_str(&format!(" LOCALE_PROVIDER icu ICU_LOCALE {}", literal(name))),
+        ("b", Some(name)) => sql.push_str(&format!(" LOCALE_PROVIDER builtin BUILTIN_LOCALE {}", literal(name))),
+        // The target's own template may have another provider.
+        _ if version >= 150_000 => sql.push_str(" LOCALE_PROVIDER libc"),
+        _ => {}
+    }
+    sql
+}

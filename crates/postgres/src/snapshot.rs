@@ -1,0 +1,96 @@
+//! One state of a database, seen by many connections.
+//!
+//! Every table is locked first and the snapshot is taken behind the locks, so nothing can be altered, dropped or
+//! truncated between what the snapshot sees and what is read. What came in before the lock is noticed: each table's file
+//! as the snapshot sees it is compared with the one that it has. A TRUNCATE in between would otherwise read as no rows.
+
+use seawall_core::Moment;
+
+use crate::client::{Connection, Target};
+use crate::inventory::{self, Table};
+use crate::{Error, World};
+
+/// Tables that are locked with one statement.
+const AT_ONCE: usize = 500;
+
+/// What every connection that reads is set to: values as text that reads the same everywhere.
+const SETTINGS: &str = "
+SET datestyle = ISO; SET intervalstyle = postgres; SET extra_float_digits = 3; SET bytea_output = hex;
+SET synchronize_seqscans = off; SET row_security = off; SET quote_all_identifiers = off;
+SELECT pg_catalog.set_config('search_path', '', false)";
+
+/// A state that is held: it lives as long as its connection's transaction.
+pub(crate) struct Snapshot {
+    pub(crate) connection: Connection,
+    pub(crate) name: String,
+    pub(crate) lsn: String,
+    pub(crate) standby: bool,
+    pub(crate) moment: Moment,
+    pub(crate) system_identifier: String,
+    /// The encoding that texts are sent in.
+    pub(crate) encoding: String,
+    pub(crate) tables: Vec<Table>,
+}
+
+/// Takes one. Fails with `postgres.changing` when a table changed meanwhile: then it is worth another try.
+pub(crate) async fn take(target: &Target, world: &World) -> Result<Snapshot, Error> {
+    let mut scout = Connection::open(target).await?;
+    let mut connection = Connection::open(target).await?;
+    let encoding = prepare(&mut connection).await?;
+    let names = inventory::names(&mut scout).await?;
+    scout.close().await;
+    connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY").await?;
+    for some in names.chunks(AT_ONCE) {
+        let list: Vec<String> = some.iter().map(|(_, name)| format!("ONLY {name}")).collect();
+        let lock = format!("LOCK TABLE {} IN ACCESS SHARE MODE", list.join(", "));
+        let of = if some.len() == 1 { some[0].1.clone() } else { format!("{} tables from {}", some.len(), some[0].1) };
+        connection.execute(&lock).await.map_err(|error| error.about(of))?;
+    }
+    let moment = world.clock.now();
+    // The first statement that looks at anything: the snapshot is behind the locks.
+    let sql = "SELECT pg_export_snapshot(), pg_is_in_recovery(), \
+               CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END, \
+               (SELECT system_identifier FROM pg_control_system())";
+    let row = connection.one(sql).await?;
+    let tables = inventory::tables(&mut connection).await?;
+    for table in &tables {
+        let known = names.iter().any(|(oid, _)| *oid == table.oid);
+        if !known || table.files.0 != table.files.1 {
+            return Err(Error::Refused {
+                code: "postgres.changing",
+                object: table.shown(),
+                cause: "it was created, truncated or rewritten while the snapshot was taken".to_owned(),
+                next: "start again when no table is being rewritten".to_owned(),
+            });
+        }
+    }
+    Ok(Snapshot {
+        connection,
+        name: row.text(0).to_owned(),
+        standby: row.flag(1),
+        lsn: row.text(2).to_owned(),
+        system_identifier: row.text(3).to_owned(),
+        moment,
+        encoding,
+        tables: tables.into_iter().filter(|table| !table.parent).collect(),
+    })
+}
+
+/// Begins a transaction that sees the snapshot.
+pub(crate) async fn join(connection: &mut Connection, snapshot: &str) -> Result<(), Error> {
+    let name = crate::client::quote::literal(snapshot);
+    connection
+        .execute(&format!(
+            "ROLLBACK; BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET TRANSACTION SNAPSHOT {name}"
+        ))
+        .await
+}
+
+/// Sets a connection to read, and returns the encoding of what it reads. A database without an encoding is read as it is.
+pub(crate) async fn prepare(connection: &mut Connection) -> Result<String, Error> {
+    connection.execute(SETTINGS).await?;
+    let encoding = connection.one("SHOW server_encoding").await?;
+    let encoding = if encoding.text(0) == "SQL_ASCII" { "SQL_ASCII" } else { "UTF8" };
+    connection.execute(&format!("SET client_encoding = '{encoding}'")).await?;
+    Ok(encoding.to_owned())
+}

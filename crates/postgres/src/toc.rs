@@ -1,0 +1,266 @@
+//! The table of contents of what `pg_dump --format=custom` wrote: which objects there are, and the statement that makes
+//! each. Pure: bytes in, entries out.
+//!
+//! Read for what is worth doing in parallel (indexes and constraints) and for what a target must have (owners). All other
+//! objects are left to `pg_restore`. The format is that of archive versions 1.14 to 1.16, PostgreSQL 14 to 18.
+
+use std::collections::BTreeSet;
+
+/// The archive versions that are understood.
+const VERSIONS: std::ops::RangeInclusive<(u8, u8)> = (1, 14)..=(1, 16);
+
+/// In which part of a restore an entry belongs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Section {
+    /// Before the rows, or with them.
+    Before,
+    /// After the rows.
+    After,
+}
+
+/// One object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Entry {
+    /// Its number in the archive.
+    pub(crate) id: u32,
+    /// Its kind, in `pg_dump`'s words: `INDEX`, `FK CONSTRAINT`.
+    pub(crate) kind: String,
+    /// What people call it.
+    pub(crate) tag: String,
+    /// The statements that make it.
+    pub(crate) statement: String,
+    /// Its schema.
+    pub(crate) schema: String,
+    /// Its tablespace; empty for the default one.
+    pub(crate) tablespace: String,
+    /// Its owner.
+    pub(crate) owner: String,
+    pub(crate) section: Section,
+    /// The entries that must be made before it.
+    pub(crate) needs: Vec<u32>,
+}
+
+/// Reads the entries of an archive, in their order.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) fn parse(bytes: &[u8]) -> Result<Vec<Entry>, String> {
+    let mut reader = Reader { rest: bytes, int: 4, offset: 8 };
+    if reader.take(5)? != b"PGDMP" {
+        return Err("it is no archive of pg_dump".to_owned());
+    }
+    let (major, minor, _revision) = (reader.byte()?, reader.byte()?, reader.byte()?);
+    if !VERSIONS.contains(&(major, minor)) {
+        return Err(format!("it has archive version {major}.{minor}, and 1.14 to 1.16 are known"));
+    }
+    (reader.int, reader.offset) = (usize::from(reader.byte()?), usize::from(reader.byte()?));
+    if !(1..=8).contains(&reader.int) || reader.offset > 8 {
+        return Err("its numbers have an impossible size".to_owned());
+    }
+    let _format = reader.byte()?;
+    match minor {
+        14 => drop(reader.int()?),
+        _ => drop(reader.byte()?),
+    }
+    // When it was made, in seven numbers; then the database and the two versions.
+    for _ in 0..7 {
+        reader.int()?;
+    }
+    for _ in 0..3 {
+        reader.text()?;
+    }
+    let count = reader.int()?;
+    let mut entries = Vec::new();
+    let mut section = Section::Before;
+    for _ in 0..count {
+        entries.push(entry(&mut reader, minor, &mut section)?);
+    }
+    Ok(entries)
+}
+
+fn entry(reader: &mut Reader<'_>, minor: u8, section: &mut Section) -> Result<Entry, String> {
+    let id = u32::try_from(reader.int()?).map_err(|_| "an entry has an impossible number")?;
+    let _has_data = reader.int()?;
+    let (_table_oid, _oid) = (reader.text()?, reader.text()?);
+    let (tag, kind) = (reader.text()?.unwrap_or_default(), reader.text()?.unwrap_or_default());
+    // Comments and grants (1) belong to what they follow.
+    match reader.int()? {
+        2 | 3 => *section = Section::Before,
+        4 => *section = Section::After,
+        _ => {}
+    }
+    let statement = reader.text()?.unwrap_or_default();
+    let (_drop, _copy) = (reader.text()?, reader.text()?);
+    let (schema, tablespace) = (reader.text()?.unwrap_or_default(), reader.text()?.unwrap_or_default());
+    let _access_method = reader.text()?;
+    if minor >= 16 {
+        reader.int()?;
+    }
+    let owner = reader.text()?.unwrap_or_default();
+    let _with_oids = reader.text()?;
+    let mut needs = Vec::new();
+    while let Some(need) = reader.text()? {
+        needs.push(need.parse().map_err(|_| "an entry needs an impossible number".to_owned())?);
+    }
+    reader.take(1 + reader.offset)?;
+    Ok(Entry { id, kind, tag, statement, schema, tablespace, owner, section: *section, needs })
+}
+
+struct Reader<'a> {
+    rest: &'a [u8],
+    int: usize,
+    offset: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, size: usize) -> Result<&'a [u8], String> {
+        let (taken, rest) = self.rest.split_at_checked(size).ok_or("it is cut off")?;
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    fn byte(&mut self) -> Result<u8, String> {
+        Ok(self.take(1)?[0])
+    }
+
+    /// A number: its sign, then its bytes from the lowest.
+    fn int(&mut self) -> Result<i64, String> {
+        let negative = self.byte()? != 0;
+        let bytes = self.take(self.int)?;
+        let value = bytes.iter().rev().fold(0_u64, |value, byte| value << 8 | u64::from(*byte));
+        let value = i64::try_from(value).map_err(|_| "it holds an impossible number")?;
+        Ok(if negative { -value } else { value })
+    }
+
+    /// A text, or none where its length is negative.
+    fn text(&mut self) -> Result<Option<String>, String> {
+        let Ok(size) = usize::try_from(self.int()?) else { return Ok(None) };
+        Ok(Some(String::from_utf8_lossy(self.take(size)?).into_owned()))
+    }
+}
+
+/// The roles that own something, in order.
+pub(crate) fn owners(entries: &[Entry]) -> BTreeSet<&str> {
+    entries.iter().map(|entry| entry.owner.as_str()).filter(|owner| !owner.is_empty()).collect()
+}
+
+/// What an entry is, for who makes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Heavy {
+    /// An index; several can be made on one table at once.
+    Index,
+    /// A primary key, unique or exclusion constraint: it has the table for itself.
+    Key,
+    /// An index becomes part of a partitioned one.
+    Attach,
+    /// A foreign key.
+    ForeignKey,
+}
+
+/// The entries that are worth making in parallel, those left out that need something that is made after them: a
+/// materialized view that had to wait for a key, say. Their order is the archive's.
+pub(crate) fn heavy(entries: &[Entry]) -> Vec<(&Entry, Heavy)> {
+    let mut others: BTreeSet<u32> = BTreeSet::new();
+    let mut heavy = Vec::new();
+    for entry in entries.iter().filter(|entry| entry.section == Section::After) {
+        let kind = match entry.kind.as_str() {
+            // One that also changes its table (CLUSTER ON, REPLICA IDENTITY) must have it for itself.
+            "INDEX" if entry.statement.contains("ALTER TABLE ") => Some(Heavy::Key),
+            "INDEX" => Some(Heavy::Index),
+            "CONSTRAINT" => Some(Heavy::Key),
+            "INDEX ATTACH" => Some(Heavy::Attach),
+            "FK CONSTRAINT" => Some(Heavy::ForeignKey),
+            _ => None,
+        };
+        match kind.filter(|_| !entry.needs.iter().any(|need| others.contains(need))) {
+            Some(kind) => heavy.push((entry, kind)),
+            None => {
+                others.insert(entry.id);
+            }
+        }
+    }
+    heavy
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(id: u32, kind: &str, section: Section, needs: &[u32]) -> Entry {
+        Entry {
+            id,
+            kind: kind.into(),
+            tag: String::new(),
+            statement: String::new(),
+            schema: String::new(),
+            tablespace: String::new(),
+            owner: "app".into(),
+            section,
+            needs: needs.to_vec(),
+        }
+    }
+
+    #[test]
+    fn what_waits_for_something_else_is_left_out() {
+        let entries = [
+            entry(1, "TABLE", Section::Before, &[]),
+            entry(2, "CONSTRAINT", Section::After, &[1]),
+            entry(3, "MATERIALIZED VIEW", Section::After, &[2]),
+            entry(4, "INDEX", Section::After, &[3]),
+            entry(5, "INDEX", Section::After, &[1]),
+            entry(6, "FK CONSTRAINT", Section::After, &[2]),
+        ];
+        let ids: Vec<(u32, Heavy)> = heavy(&entries).iter().map(|(entry, kind)| (entry.id, *kind)).collect();
+        assert_eq!(ids, [(2, Heavy::Key), (5, Heavy::Index), (6, Heavy::ForeignKey)]);
+        assert_eq!(owners(&entries).into_iter().collect::<Vec<_>>(), ["app"]);
+    }
+
+    /// An archive of version 1.14 with one index.
+    fn archive() -> Vec<u8> {
+        let mut bytes = b"PGDMP\x01\x0e\x00\x04\x08\x01".to_vec();
+        let int = |bytes: &mut Vec<u8>, value: i32| {
+            bytes.push(u8::from(value < 0));
+            bytes.extend_from_slice(&value.unsigned_abs().to_le_bytes());
+        };
+        let text = |bytes: &mut Vec<u8>, value: &str| {
+            int(bytes, value.len() as i32);
+            bytes.extend_from_slice(value.as_bytes());
+        };
+        (0..8).for_each(|_| int(&mut bytes, 0));
+        ["shop", "15.18", "15.18"].iter().for_each(|value| text(&mut bytes, value));
+        int(&mut bytes, 1);
+        int(&mut bytes, 4711);
+        int(&mut bytes, 0);
+        ["1259", "16400", "orders_at", "INDEX"].iter().for_each(|value| text(&mut bytes, value));
+        int(&mut bytes, 4);
+        ["CREATE INDEX;\n", "DROP INDEX;\n"].iter().for_each(|value| text(&mut bytes, value));
+        int(&mut bytes, -1);
+        ["public", "", "", "app", "false", "12"].iter().for_each(|value| text(&mut bytes, value));
+        int(&mut bytes, -1);
+        bytes.extend_from_slice(&[3; 9]);
+        bytes
+    }
+
+    #[test]
+    fn an_archive_is_read() {
+        let entries = parse(&archive()).expect("an archive");
+        assert_eq!(entries.len(), 1);
+        let Entry { id, kind, tag, statement, schema, owner, section, needs, .. } = &entries[0];
+        assert_eq!((*id, kind.as_str(), tag.as_str(), *section), (4711, "INDEX", "orders_at", Section::After));
+        assert_eq!((statement.as_str(), schema.as_str(), owner.as_str()), ("CREATE INDEX;\n", "public", "app"));
+        assert_eq!(*needs, [12]);
+    }
+
+    #[test]
+    fn what_is_no_archive_is_refused() {
+        let whole = archive();
+        for size in 0..whole.len() {
+            assert!(parse(&whole[..size]).is_err(), "cut at {size}");
+        }
+        for (at, byte) in [(0, b'p'), (5, 2), (6, 13), (6, 17), (8, 0), (8, 9), (9, 9)] {
+            let mut wrong = whole.clone();
+            wrong[at] = byte;
+            assert!(parse(&wrong).is_err(), "byte {at}");
+        }
+    }
+}

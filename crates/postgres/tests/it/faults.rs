@@ -1,0 +1,154 @@
+//! What goes wrong between a server and a vault: nothing counts that isn't whole, and what is repeated converges.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::TryStreamExt as _;
+use seawall_archive::Catalog;
+use seawall_core::{Kind, Moment, NoProgress};
+use seawall_vault::memory::MemoryStore;
+use seawall_vault::{ObjectKey, Prefix, Store as _};
+
+use crate::server::Server;
+use crate::support::{backup, content, limits, options, recover, vault};
+
+/// A server whose database has many chunks, keys and a foreign key.
+fn filled() -> Server {
+    let server = Server::start(15);
+    server.sql("postgres", "CREATE DATABASE shop");
+    server.sql(
+        "shop",
+        "CREATE TABLE big (id int PRIMARY KEY, filler text); \
+         INSERT INTO big SELECT i, repeat(md5(i::text), 8) FROM generate_series(1, 150000) i; \
+         CREATE TABLE small (id serial PRIMARY KEY, big int REFERENCES big); INSERT INTO small (big) SELECT id FROM big LIMIT 100; \
+         CREATE INDEX big_filler ON big (md5(filler)); SELECT lo_from_bytea(0, 'x') FROM generate_series(1, 2500)",
+    );
+    server
+}
+
+async fn sets(vault: &seawall_vault::Vault) -> usize {
+    Catalog::read(vault).await.expect("read").sets().len()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restore_that_was_interrupted_anywhere_goes_on_and_does_each_step_once() {
+    let server = filled();
+    let vault = vault(&MemoryStore::new());
+    backup(&server, &server.url("shop"), &vault).await.expect("backed up");
+    let mut interrupted = 0;
+    let mut milliseconds = 20;
+    loop {
+        let url = server.url("copy");
+        let options = options(&server);
+        let run = recover(&vault, &url, &options);
+        match tokio::time::timeout(Duration::from_millis(milliseconds), run).await {
+            Err(_) => {
+                interrupted += 1;
+                milliseconds += 60;
+                // The server may need a moment to see that the connections are gone.
+                let left = "SELECT count(*) FROM pg_stat_activity WHERE datname LIKE 'seawall-%'";
+                let deadline = std::time::Instant::now() + Duration::from_secs(30);
+                while server.sql("postgres", left) != "0" {
+                    assert!(std::time::Instant::now() < deadline, "a connection stays");
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
+            }
+            Ok(restored) => {
+                assert!(restored.expect("restored").resumed, "it was interrupted before");
+                break;
+            }
+        }
+        assert!(interrupted < 200, "it never ends");
+    }
+    assert!(interrupted > 2, "{interrupted}");
+    assert_eq!(content(&server, "copy"), content(&server, "shop"));
+    assert_eq!(
+        server.sql("copy", "SELECT count(*), bool_and(convalidated) FROM pg_constraint WHERE contype IN ('p', 'f') AND connamespace = 'public'::regnamespace"),
+        "3|t"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_dies_while_it_is_read_leaves_nothing_that_counts() {
+    let mut server = filled();
+    let store = MemoryStore::new();
+    let vault = vault(&store);
+    let run = {
+        let (vault, url, limits) = (vault.clone(), server.url("shop"), limits(&server));
+        tokio::spawn(async move {
+            let options = seawall_postgres::DumpOptions { limits, ..Default::default() };
+            let world = seawall_postgres::World::real(crate::support::environment());
+            seawall_postgres::dump(&crate::support::target(&url), &vault, &options, &world, Arc::new(NoProgress)).await
+        })
+    };
+    let deadline = std::time::Instant::now() + Duration::from_secs(30);
+    while store.list(&Prefix::all(), None, 10).await.expect("memory").entries.is_empty() && !run.is_finished() {
+        assert!(std::time::Instant::now() < deadline, "nothing is written");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    server.kill();
+    if let Err(error) = run.await.expect("no panic") {
+        let failure = seawall_core::Failure::from(error);
+        assert!(matches!(failure.kind, Kind::Unavailable), "{failure:?}");
+        assert_eq!(sets(&vault).await, 0);
+    }
+}
+
+#[tokio::test]
+async fn a_damaged_chunk_is_refused_by_name_and_nothing_gets_the_wanted_name() {
+    let server = filled();
+    let store = MemoryStore::new();
+    let vault = vault(&store);
+    backup(&server, &server.url("shop"), &vault).await.expect("backed up");
+    let page = store.list(&Prefix::all(), None, 1000).await.expect("memory");
+    let key: ObjectKey = page
+        .entries
+        .iter()
+        .map(|entry| &entry.key)
+        .filter(|key| key.as_str().ends_with(".zst"))
+        .max()
+        .expect("chunks")
+        .clone();
+    let body = store.get(&key, None).await.expect("memory");
+    let mut bytes = body.stream.try_collect::<Vec<_>>().await.expect("memory").concat();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    vault.put(&key, bytes.into(), None).await.expect("put");
+    let failure = recover(&vault, &server.url("copy"), &options(&server)).await.expect_err("damaged");
+    assert_eq!((failure.kind, failure.code), (Kind::Corrupt, "archive.corrupt"));
+    assert!(failure.object.ends_with(key.as_str()), "{}", failure.object);
+    assert_eq!(server.sql("postgres", "SELECT count(*) FROM pg_database WHERE datname = 'copy'"), "0");
+    let found = seawall_archive::verify(&vault, Moment::default(), Arc::new(NoProgress), 2).await.expect("verified");
+    assert_eq!((found.findings.len(), found.newest), (1, None));
+}
+
+#[tokio::test]
+async fn the_least_privileged_role_is_enough_and_less_is_refused_with_the_grant() {
+    let server = filled();
+    server.sql("postgres", "CREATE ROLE backup LOGIN; CREATE ROLE nobody LOGIN");
+    server.sql("shop", "CREATE TABLE secret AS SELECT 1 AS a; ALTER TABLE secret ENABLE ROW LEVEL SECURITY");
+    let vault = vault(&MemoryStore::new());
+    let failure = backup(&server, &server.url_as("nobody", "shop"), &vault).await.expect_err("no rights");
+    assert_eq!((failure.kind, failure.code), (Kind::Denied, "postgres.permission"));
+    assert!(failure.next.contains("GRANT pg_read_all_data"), "{}", failure.next);
+    server.sql("postgres", "GRANT pg_read_all_data TO backup");
+    let failure = backup(&server, &server.url_as("backup", "shop"), &vault).await.expect_err("row security");
+    assert_eq!((failure.kind, failure.code), (Kind::Denied, "postgres.permission"));
+    assert!(failure.next.contains("BYPASSRLS") && sets(&vault).await == 0, "{failure:?}");
+    server.sql("postgres", "ALTER ROLE backup BYPASSRLS");
+    backup(&server, &server.url_as("backup", "shop"), &vault).await.expect("backed up");
+    recover(&vault, &server.url("copy"), &options(&server)).await.expect("restored");
+    assert_eq!(content(&server, "copy"), content(&server, "shop"));
+}
+
+#[tokio::test]
+async fn what_doesnt_exist_or_doesnt_answer_is_named() {
+    let server = Server::start(15);
+    let vault = vault(&MemoryStore::new());
+    let failure = backup(&server, &server.url("nothing"), &vault).await.expect_err("no database");
+    assert_eq!((failure.kind, failure.code), (Kind::NotFound, "postgres.no-database"));
+    let failure = backup(&server, "postgresql://postgres@%2Fnowhere/shop", &vault).await.expect_err("no server");
+    assert_eq!((failure.kind, failure.code), (Kind::Unavailable, "postgres.connection"));
+    let failure = recover(&vault, &server.url("copy"), &options(&server)).await.expect_err("no set");
+    assert_eq!((failure.kind, failure.code), (Kind::NotFound, "archive.no-set"));
+}

@@ -1,0 +1,11 @@
+//! The engine against real servers: every test ends in a restored database compared with its source.
+
+#![allow(clippy::disallowed_methods, reason = "tests and benches are an edge")]
+#![allow(missing_docs, reason = "tests speak by their names")]
+#![expect(clippy::panic, reason = "these are tests")]
+
+mod content;
+mod faults;
+mod load;
+mod server;
+mod support;

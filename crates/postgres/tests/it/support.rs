@@ -1,0 +1,92 @@
+//! Dump, restore, compare.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use seawall_core::{Failure, NoProgress, When};
+use seawall_postgres::{DumpOptions, Dumped, Limits, RestoreOptions, Restored, Target, World, dump, restore};
+use seawall_vault::memory::MemoryStore;
+use seawall_vault::{Environment, Policy, Vault};
+
+use crate::server::Server;
+
+pub(crate) fn vault(store: &MemoryStore) -> Vault {
+    Vault::new(Arc::new(store.clone()), Policy { seed: 1, ..Policy::default() })
+}
+
+pub(crate) fn environment() -> Environment {
+    [("PATH".to_owned(), std::env::var("PATH").expect("a PATH"))].into_iter().collect()
+}
+
+pub(crate) fn target(url: &str) -> Target {
+    Target::parse(url, &environment()).expect("a target")
+}
+
+/// Little memory, so that little content makes many frames and chunks.
+pub(crate) fn limits(server: &Server) -> Limits {
+    Limits { jobs: 3, memory: 32 << 20, bindir: Some(PathBuf::from(server.bin())) }
+}
+
+pub(crate) async fn backup(server: &Server, url: &str, vault: &Vault) -> Result<Dumped, Failure> {
+    let options = DumpOptions { limits: limits(server), ..DumpOptions::default() };
+    let world = World::real(environment());
+    Ok(dump(&target(url), vault, &options, &world, Arc::new(NoProgress)).await?)
+}
+
+pub(crate) fn options(server: &Server) -> RestoreOptions {
+    RestoreOptions { when: When::Latest, clean: false, owners: true, dry_run: false, limits: limits(server) }
+}
+
+pub(crate) async fn recover(vault: &Vault, url: &str, options: &RestoreOptions) -> Result<Restored, Failure> {
+    Ok(restore(vault, &target(url), options, &World::real(environment()), Arc::new(NoProgress)).await?)
+}
+
+/// Everything about a database's objects, by the `pg_dump` of `tools`, so that two versions are asked alike.
+pub(crate) fn schema(tools: &Server, server: &Server, database: &str) -> String {
+    let mut dump = server.tool("pg_dump");
+    let program = tools.bin().join("pg_dump");
+    let arguments = ["--schema-only", "--quote-all-identifiers", "-d", database];
+    let mut other = std::process::Command::new(program);
+    for (name, value) in dump.get_envs() {
+        if let Some(value) = value {
+            other.env(name, value);
+        }
+    }
+    dump = other;
+    dump.args(arguments);
+    let text = crate::server::output(dump);
+    let says = |line: &&str| !line.starts_with("--") && !line.starts_with('\\') && !line.is_empty();
+    text.lines().filter(says).map(|line| format!("{line}\n")).collect()
+}
+
+/// The content of everything with rows: number and a hash that doesn't depend on their order; sequences; large objects.
+pub(crate) fn content(server: &Server, database: &str) -> Vec<String> {
+    let list = "SELECT format('SELECT %L, count(*), coalesce(sum(hashtextextended(t::text, 0)), 0) FROM ONLY %s t', \
+                c.oid::regclass, c.oid::regclass) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
+                WHERE c.relkind = 'r' AND n.nspname NOT IN ('pg_catalog', 'information_schema') ORDER BY c.oid::regclass::text";
+    let mut found = vec![server.generated(database, list)];
+    let views = "SELECT format('SELECT %L, count(*), coalesce(sum(hashtextextended(t::text, 0)), 0) FROM %s t', \
+                 oid::regclass, oid::regclass) FROM pg_class WHERE relkind = 'm' AND relispopulated ORDER BY oid::regclass::text";
+    found.push(server.generated(database, views));
+    let unfilled = "SELECT oid::regclass FROM pg_class WHERE relkind = 'm' AND NOT relispopulated ORDER BY 1";
+    found.push(server.sql(database, unfilled));
+    let sequences = "SELECT format('SELECT %L, last_value, is_called FROM %s', oid::regclass, oid::regclass) \
+                     FROM pg_class WHERE relkind = 'S' ORDER BY oid::regclass::text";
+    found.push(server.generated(database, sequences));
+    let objects = "SELECT oid, pg_get_userbyid(lomowner), \
+                   (SELECT string_agg(a::text, ' ' ORDER BY a::text) FROM unnest(lomacl) a), \
+                   md5(lo_get(oid)), obj_description(oid, 'pg_largeobject') FROM pg_largeobject_metadata ORDER BY oid";
+    found.push(server.sql(database, objects));
+    let database_itself = "SELECT pg_get_userbyid(datdba), shobj_description(oid, 'pg_database'), \
+                   (SELECT string_agg(s.setrole::regrole || array_to_string(s.setconfig, ','), ' ' ORDER BY 1) \
+                    FROM pg_db_role_setting s WHERE s.setdatabase = d.oid), \
+                   (SELECT string_agg(a::text, ' ' ORDER BY a::text) FROM unnest(datacl) a) \
+                   FROM pg_database d WHERE datname = current_database()";
+    found.push(server.sql(database, database_itself));
+    found
+}
+
+/// Roles that the fixtures use; they are the cluster's, not the database's.
+pub(crate) fn roles(server: &Server) {
+    server.sql("postgres", "CREATE ROLE alice; CREATE ROLE \"Bob's \"\"role\"\"\"; CREATE ROLE reader");
+}

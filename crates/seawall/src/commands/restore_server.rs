@@ -1,0 +1,76 @@
+//! `seawall restore --to`: get a server's database back.
+
+use seawall_core::{Failure, When};
+use seawall_postgres::{RestoreOptions, Restored, World};
+use serde_json::json;
+
+use super::backup::limits;
+use crate::arguments::RestoreArguments;
+use crate::edge::{Edge, usage};
+use crate::output::{Output, to_json};
+use crate::progress::progress;
+use crate::source::Source;
+use crate::{runtime, server, table};
+
+/// Runs the command.
+pub(crate) fn run(
+    arguments: &RestoreArguments,
+    to: &str,
+    edge: &Edge,
+    when: When,
+    json: bool,
+) -> Result<Output, Failure> {
+    let target = server::target(to, edge)?;
+    let source = arguments.source.as_deref().unwrap_or_default();
+    let Source::Vault(place) = Source::find(source, &arguments.config, edge)? else {
+        let next = "name the vault that holds the backups of a server";
+        return Err(usage("usage.server", source, "this is a database file of the configuration", next));
+    };
+    let options = RestoreOptions {
+        when,
+        clean: arguments.clean,
+        owners: !arguments.no_owner,
+        dry_run: arguments.dry_run,
+        limits: limits(&arguments.server)?,
+    };
+    let progress = progress(edge, json);
+    let world = World::real(edge.environment.clone());
+    let restored = runtime::run(async {
+        let vault = server::open(&place, edge, None).await?;
+        Ok(seawall_postgres::restore(&vault, &target, &options, &world, progress).await?)
+    })?;
+    let lacks: Vec<_> = restored.lacks.iter().map(|(cause, mend)| json!({ "cause": cause, "mend": mend })).collect();
+    let document = json!({
+        "set": to_json(&restored.manifest),
+        "target": restored.target,
+        "resumed": restored.resumed,
+        "dry_run": restored.dry_run,
+        "lacks": lacks,
+        "duration_ms": restored.duration_ms,
+    });
+    Ok(Output::done(render(&restored), &document))
+}
+
+fn render(restored: &Restored) -> String {
+    let Restored { manifest, target, resumed, dry_run, lacks, duration_ms } = restored;
+    let totals = manifest.totals;
+    let what = format!(
+        "{} rows of {} items, {} from {}",
+        totals.rows,
+        totals.items,
+        table::bytes(totals.raw),
+        table::bytes(totals.stored)
+    );
+    if *dry_run {
+        let mut text = format!(
+            "{target}: would be restored to {} ({}); nothing was written\n{what}\n",
+            manifest.point, manifest.id
+        );
+        for (cause, mend) in lacks {
+            text.push_str(&format!("missing: {cause}\nnext: {mend}\n"));
+        }
+        return text;
+    }
+    let how = if *resumed { "restored, continuing an earlier restore," } else { "restored" };
+    format!("{target}: {how} to {} ({})\n{what} in {}\n", manifest.point, manifest.id, table::span(*duration_ms))
+}

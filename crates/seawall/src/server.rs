@@ -1,0 +1,53 @@
+//! What commands about database servers share: URLs, sizes, vaults.
+
+use seawall_agent::config::{parse_size, read_place};
+use seawall_archive::Catalog;
+use seawall_core::Failure;
+use seawall_postgres::Target;
+use seawall_vault::{Policy, Throttle, Vault, VaultUrl};
+
+use crate::edge::{Edge, usage};
+use crate::output::complain;
+use crate::source::Source;
+
+/// The server and database that a URL names.
+pub(crate) fn target(text: &str, edge: &Edge) -> Result<Target, Failure> {
+    if !Target::is_url(text) {
+        let next = "name it as postgresql://ROLE@HOST:PORT/DATABASE; files are protected by `seawall replicate`";
+        return Err(usage("usage.server", text, "this is no database server", next));
+    }
+    let target = Target::parse(text, &edge.environment)?;
+    if target.password_in_url {
+        complain(
+            "warning: the URL holds a password, which process lists and shell histories show; use PGPASSWORD or ~/.pgpass\n",
+        );
+    }
+    Ok(target)
+}
+
+/// A number of bytes.
+pub(crate) fn size(flag: &str, text: &str) -> Result<u64, Failure> {
+    parse_size(text).ok_or_else(|| usage("usage.arguments", flag, "this is no size", "give one such as 64MB or 1GiB"))
+}
+
+/// The place that `text` names.
+pub(crate) fn place(text: &str, edge: &Edge) -> Result<VaultUrl, Failure> {
+    read_place(text, &edge.directory)
+}
+
+/// Opens a vault, writing at most `limit` bytes a second to it.
+pub(crate) async fn open(url: &VaultUrl, edge: &Edge, limit: Option<u64>) -> Result<Vault, Failure> {
+    let policy = Policy { upload: limit.map(Throttle::new), ..Policy::default() };
+    let vault = Vault::open(url, &edge.environment, policy).await?;
+    if vault.needs_probe() {
+        vault.probe().await?;
+    }
+    Ok(vault)
+}
+
+/// The vault that `source` names, if it holds sets of a server.
+pub(crate) async fn sets(source: &Source, edge: &Edge) -> Result<Option<Vault>, Failure> {
+    let Source::Vault(url) = source else { return Ok(None) };
+    let vault = Vault::open(url, &edge.environment, Policy::default()).await?;
+    Ok(Catalog::is_here(&vault).await?.then_some(vault))
+}

@@ -1,0 +1,203 @@
+//! `seawall backup`, `timeline`, `verify` and `restore --to` on a real PostgreSQL server, by the command line alone.
+
+use std::time::Duration;
+
+use seawall_tests::{Output, Place, Process, Random, Stand, wait};
+use serde_json::Value;
+
+#[path = "../../crates/postgres/tests/it/server.rs"]
+#[expect(dead_code, reason = "the engine's own tests use all of it")]
+mod server;
+use server::Server;
+
+/// Debian's, for which `pg_dump` is found without being told where.
+const MAJOR: u32 = 15;
+
+/// A number and a hash of all rows, whatever their order.
+const CONTENT: &str = "SELECT (SELECT count(*) || ' ' || sum(hashtextextended(b::text, 0)) FROM big b), \
+                       (SELECT count(*) || ' ' || sum(hashtextextended(s::text, 0)) FROM small s), \
+                       (SELECT string_agg(conname || pg_get_constraintdef(oid) || convalidated, ';' ORDER BY conname) \
+                        FROM pg_constraint WHERE connamespace = 'public'::regnamespace), \
+                       (SELECT string_agg(indexdef, ';' ORDER BY indexdef) FROM pg_indexes WHERE schemaname = 'public'), \
+                       (SELECT last_value FROM small_id_seq), (SELECT count(*) FROM pg_largeobject_metadata)";
+
+/// A server whose database `shop` has about `rows` rows of 600 bytes, a key, an index and a foreign key.
+fn shop(rows: u32) -> Server {
+    let server = Server::start(MAJOR);
+    server.sql("postgres", "CREATE DATABASE shop");
+    let fill = format!(
+        "CREATE TABLE big (id int PRIMARY KEY, filler text); \
+         INSERT INTO big SELECT i, string_agg(md5(i * 20.5 + j || 'x'), ' ') FROM generate_series(1, {rows}) i, \
+         generate_series(1, 16) j GROUP BY i; CREATE INDEX big_filler ON big (md5(filler)); \
+         CREATE TABLE small (id serial PRIMARY KEY, big int REFERENCES big); \
+         INSERT INTO small (big) SELECT id FROM big LIMIT 100; SELECT lo_from_bytea(0, 'x') FROM generate_series(1, 50)"
+    );
+    server.sql("shop", &fill);
+    server
+}
+
+/// One job and little memory: many small chunks, so that there is much to interrupt.
+const SLOWLY: [&str; 4] = ["--jobs", "1", "--memory", "24MB"];
+
+fn backup(stand: &Stand, server: &Server) -> Process {
+    let (from, to) = (server.url("shop"), stand.place.url());
+    Process::spawn("seawall", stand.command().args(["backup", &from, &to]).args(SLOWLY))
+}
+
+fn restore(stand: &Stand, server: &Server, database: &str) -> Process {
+    let (from, to) = (stand.place.url(), server.url(database));
+    Process::spawn("seawall", stand.command().args(["restore", &from, "--to", &to]).args(SLOWLY))
+}
+
+fn end(mut process: Process) -> Output {
+    process.wait(Duration::from_secs(120))
+}
+
+#[test]
+fn postgres_there_and_back_by_the_command_line() {
+    let (stand, server) = (Stand::folder(1), shop(5_000));
+    let (source, vault) = (server.url("shop"), stand.place.url());
+    stand.seawall(&["timeline", &vault]).exits(4);
+
+    let made = stand.seawall(&["backup", &source, &vault, "--json"]).ok().json();
+    assert_eq!((made["engine"].as_str(), made["totals"]["rows"].as_u64()), (Some("postgres"), Some(5_150)), "{made}");
+    for stage in ["server", "codec", "vault"] {
+        assert!(made["stages"][stage]["waited_ms"].is_u64(), "{made}");
+    }
+    let said = stand.seawall(&["backup", &source, &vault, "--compression", "lz4"]).ok();
+    assert!(said.stdout.contains("5150 rows") && said.stdout.contains("waited for: "), "{said}");
+
+    let timeline = stand.seawall(&["timeline", &vault, "--json"]).ok().json();
+    assert_eq!(timeline["spans"].as_array().map(Vec::len), Some(2), "{timeline}");
+    assert_eq!(timeline["spans"][0]["from"]["position"], made["id"], "{timeline}");
+    let verified = stand.seawall(&["verify", &vault, "--json"]).ok().json();
+    assert_eq!(verified["findings"], Value::Array(vec![]), "{verified}");
+
+    let target = server.url("copy");
+    let plan = stand.seawall(&["restore", &vault, "--to", &target, "--dry-run", "--json"]).ok().json();
+    assert_eq!((&plan["dry_run"], &plan["lacks"]), (&Value::Bool(true), &Value::Array(vec![])), "{plan}");
+    let there = "SELECT count(*) FROM pg_database WHERE datname = 'copy'";
+    assert_eq!(server.sql("postgres", there), "0", "a dry run makes nothing");
+    let id = made["id"].as_str().unwrap();
+    let back = stand.seawall(&["restore", &vault, "--to", &target, "--at", id, "--json"]).ok().json();
+    assert_eq!((back["set"]["id"].as_str(), &back["resumed"]), (Some(id), &Value::Bool(false)), "{back}");
+    assert_eq!(server.sql("copy", CONTENT), server.sql("shop", CONTENT));
+
+    let refused = stand.seawall(&["restore", &vault, "--to", &target]).exits(1);
+    assert!(refused.stderr.contains("error[postgres.not-empty]"), "{refused}");
+    server.sql("copy", "DROP TABLE small; CREATE TABLE another (a int)");
+    stand.seawall(&["restore", &vault, "--to", &target, "--clean"]).ok();
+    assert_eq!(server.sql("copy", CONTENT), server.sql("shop", CONTENT));
+    assert_eq!(server.sql("copy", "SELECT to_regclass('another') IS NULL"), "t");
+}
+
+#[test]
+fn postgres_whatever_is_wrong_has_its_exit_code_and_names_the_next_step() {
+    let (stand, server) = (Stand::folder(2), shop(10));
+    let (source, vault, other) = (server.url("shop"), stand.place.url(), server.url("postgres"));
+    stand.seawall(&["backup", &source, &vault]).ok();
+    for (arguments, exit, code) in [
+        (vec!["backup", &server.url("nothing"), &vault], 4, "postgres.no-database"),
+        (vec!["backup", "postgresql://x@%2Fnowhere/shop", &vault], 1, "postgres.connection"),
+        (vec!["backup", "mysql://x@h/shop", &vault], 2, "usage.server"),
+        (vec!["backup", &source, &vault, "--memory", "1MB"], 2, "archive.memory"),
+        (vec!["backup", &source, &vault, "--compression", "rar"], 2, "usage.arguments"),
+        (vec!["backup", &source, &vault, "--pg-bindir", "/nowhere"], 1, "postgres.tool"),
+        (vec!["backup", &other, &vault], 1, "archive.other-database"),
+        (vec!["restore", &vault, "--to", &server.url("copy"), "--at", "2020-01-01T00:00:00Z"], 4, "archive.no-set"),
+        (vec!["restore", &vault, "--to", "postgresql://x@%2Fnowhere/shop"], 1, "postgres.connection"),
+    ] {
+        let failed = stand.seawall(&arguments).exits(exit);
+        assert!(failed.stderr.contains(&format!("error[{code}]")), "{failed}");
+        assert!(failed.stderr.contains("\nnext: "), "{failed}");
+    }
+    // A wrong password isn't tried on a server that trusts; a role that isn't there is refused, and nothing is shown.
+    let secret = server.url_as("nobody:hunter2", "shop");
+    let failed = stand.seawall(&["backup", &secret, &vault]).exits(1);
+    assert!(failed.stderr.contains("error[postgres.login]") && !failed.stderr.contains("hunter2"), "{failed}");
+    assert!(failed.stderr.contains("warning: the URL holds a password"), "{failed}");
+}
+
+#[test]
+fn postgres_backups_that_were_killed_leave_nothing_that_counts() {
+    killed_backups(&Stand::folder(Random::from_env().seed()));
+}
+
+#[test]
+fn postgres_backups_into_s3_that_were_killed_leave_nothing_that_counts() {
+    killed_backups(&Stand::bucket(Random::from_env().seed()));
+}
+
+fn killed_backups(stand: &Stand) {
+    let server = shop(40_000);
+    let started = std::time::Instant::now();
+    end(backup(stand, &server)).ok();
+    let whole = started.elapsed();
+    let mut random = Random::from_env();
+    let mut killed = 0;
+    for _ in 0..6 {
+        let mut process = backup(stand, &server);
+        std::thread::sleep(random.between(Duration::ZERO, whole));
+        process.kill_9();
+        killed += 1;
+        let idle = "SELECT count(*) FROM pg_stat_activity WHERE datname = 'shop' AND pid <> pg_backend_pid() \
+                    AND backend_type = 'client backend'";
+        wait::until("the server to be left", wait::SOON, || (server.sql("shop", idle) == "0").then_some(()));
+    }
+    let vault = stand.place.url();
+    let verified = stand.seawall(&["verify", &vault, "--json"]).ok().json();
+    assert_eq!(verified["findings"], Value::Array(vec![]), "{verified}");
+    let timeline = stand.seawall(&["timeline", &vault, "--json"]).ok().json();
+    let sets = timeline["spans"].as_array().map_or(0, Vec::len);
+    assert!((1..=1 + killed).contains(&sets), "{timeline}");
+    server.sql("shop", "DELETE FROM big WHERE id > 39000 AND id NOT IN (SELECT big FROM small)");
+    end(backup(stand, &server)).ok();
+    end(restore(stand, &server, "copy")).ok();
+    assert_eq!(server.sql("copy", CONTENT), server.sql("shop", CONTENT));
+}
+
+#[test]
+fn postgres_restores_that_were_killed_go_on() {
+    let (stand, server) = (Stand::folder(Random::from_env().seed()), shop(40_000));
+    let mut random = Random::from_env();
+    end(backup(&stand, &server)).ok();
+    let started = std::time::Instant::now();
+    end(restore(&stand, &server, "first")).ok();
+    let whole = started.elapsed();
+    for _ in 0..6 {
+        let mut process = restore(&stand, &server, "copy");
+        std::thread::sleep(random.between(Duration::ZERO, whole / 2));
+        process.kill_9();
+        if server.sql("postgres", "SELECT count(*) FROM pg_database WHERE datname = 'copy'") == "1" {
+            break;
+        }
+    }
+    let last = end(restore(&stand, &server, "copy"));
+    // What the last kill came too late for is whole, and refused as what it is: a database with something in it.
+    assert!(last.code() == 0 || last.stderr.contains("error[postgres.not-empty]"), "{last}");
+    assert_eq!(server.sql("copy", CONTENT), server.sql("shop", CONTENT));
+    assert_eq!(server.sql("postgres", "SELECT count(*) FROM pg_database WHERE datname LIKE 'seawall%'"), "0");
+}
+
+#[test]
+fn postgres_what_a_store_has_lost_or_changed_is_found_and_refused() {
+    let (stand, server) = (Stand::folder(3), shop(5_000));
+    stand.seawall(&["backup", &server.url("shop"), &stand.place.url()]).ok();
+    let Place::Folder(folder) = &stand.place else { unreachable!("it is a folder") };
+    let set = std::fs::read_dir(folder.join("sets")).unwrap().next().unwrap().unwrap().path();
+    let chunk = set.join("00000000.zst");
+    let whole = std::fs::read(&chunk).unwrap();
+    let mut flipped = whole.clone();
+    flipped[whole.len() / 2] ^= 1;
+    for damage in [Some(flipped), Some(whole[..whole.len() - 1].to_vec()), None] {
+        match damage {
+            Some(bytes) => std::fs::write(&chunk, bytes).unwrap(),
+            None => std::fs::remove_file(&chunk).unwrap(),
+        }
+        let found = stand.seawall(&["verify", &stand.place.url()]).exits(1);
+        assert!(found.stdout.contains("00000000.zst"), "{found}");
+        let refused = end(restore(&stand, &server, "copy"));
+        assert!(refused.code() != 0 && refused.stderr.contains("00000000.zst"), "{refused}");
+        assert_eq!(server.sql("postgres", "SELECT count(*) FROM pg_database WHERE datname = 'copy'"), "0");
+    }
+}
