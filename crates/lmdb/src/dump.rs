@@ -1,12 +1,12 @@
 //! An environment as a snapshot: one read transaction, two passes, and pieces of the last snapshot used again.
 //!
 //! The first pass adds up: how long each DBI is, which the format wants to know ahead, and which pieces are the same as
-//! last time. The second one reads, encodes and compresses what is new. The result is a file without a name, from which it
-//! is uploaded after the transaction is over, however slow the vault is, and from which the next one takes its pieces.
+//! last time. The second one reads, encodes and compresses what is new. The result is in a file without a name, from which it
+//! is uploaded after the transaction is over, however slow the vault is. The next one leaves the pieces that it takes where
+//! they are and puts the others behind them, until more of the file is past use than in use.
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::Write as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
@@ -18,15 +18,21 @@ use crate::error::Error;
 use crate::header::Stored;
 use crate::order::compare;
 use crate::schema::{Schema, Tables};
-use crate::shape::{Cutter, Piece, Place};
+use crate::shape::{Content, Cutter, Piece, Place};
 use crate::snapshot::encode::{entry_size, put_database, put_entry, put_preamble};
+use crate::snapshot::index::{self, Index, Section, Span};
 use crate::snapshot::{Compressor, Entry, Meta};
+
+/// Bytes past use that a file may have in any case.
+const SLACK: u64 = 64 << 20;
 
 /// A snapshot in a file.
 #[derive(Debug)]
 pub struct Dumped {
-    /// The snapshot. It has no name, and is gone with the last handle.
+    /// The file that it is in. It has no name, and is gone with the last handle.
     pub file: Arc<File>,
+    /// Where in the file: one after the other these are the snapshot.
+    pub stretches: Vec<Stretch>,
     /// Its bytes.
     pub bytes: u64,
     /// Entries in it.
@@ -37,8 +43,21 @@ pub struct Dumped {
     pub transaction: u64,
     /// Bytes that were taken from the last one.
     pub kept: u64,
+    /// What is in it.
+    pub(crate) index: Index,
+    /// Where the file ends, as far as this snapshot knows.
+    end: u64,
     /// Its pieces, by DBI.
     shapes: BTreeMap<Vec<u8>, Vec<(Piece, Place)>>,
+}
+
+/// Bytes of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stretch {
+    /// Where they begin.
+    pub at: u64,
+    /// How many.
+    pub length: u64,
 }
 
 /// Who dumps what.
@@ -92,14 +111,35 @@ pub(crate) fn dump(
         from_transaction: 0,
     };
     put_preamble(&meta, shapes.len() as u64, &mut preamble);
-    let file = tempfile::tempfile_in(writer.folder).map_err(Error::io(writer.folder))?;
-    let output = Output { file, at: 0, folder: writer.folder, last, kept: 0 };
-    let (output, places) = write(&txn, &shapes, preamble, output, writer.jobs.max(1))?;
-    let mut places = places.into_iter();
+    let output = Output::new(writer.folder, last, &shapes)?;
+    let (mut output, places) = write(&txn, &shapes, preamble.clone(), output, writer.jobs.max(1))?;
+    drop(txn);
     let entries = shapes.iter().flat_map(|shape| &shape.pieces).map(|piece| piece.sum.entries).sum();
+    let index = index_of(preamble, &shapes, &places);
+    let mut end = Vec::new();
+    index::put(&index, output.bytes, &mut Compressor::new(), &mut end);
+    output.write(&end)?;
+    let mut places = places.into_iter().map(|(_, place)| place);
     let shapes =
         shapes.into_iter().map(|shape| (shape.name, shape.pieces.into_iter().zip(places.by_ref()).collect())).collect();
-    Ok(Dumped { file: Arc::new(output.file), bytes: output.at, entries, stamp, transaction, kept: output.kept, shapes })
+    let Output { file, stretches, bytes, kept, end, .. } = output;
+    Ok(Dumped { file, stretches, bytes, entries, stamp, transaction, kept, index, end, shapes })
+}
+
+/// What is where. `places` are those of all pieces, each with where it begins in the snapshot.
+fn index_of(preamble: Vec<u8>, shapes: &[Shape], places: &[(u64, Place)]) -> Index {
+    let mut places = places.iter();
+    let mut span = |piece: &Piece| {
+        let (at, Place { length, content, .. }) = *places.next()?;
+        Some(Span { first: piece.first.clone(), at, length, raw: piece.sum.bytes, content })
+    };
+    let mut section = |shape: &Shape| Section {
+        name: shape.name.clone(),
+        flags: shape.main.flags(),
+        transform: Schema::transform(shape.main.flags()).to_owned(),
+        pieces: shape.pieces.iter().map_while(&mut span).collect(),
+    };
+    Index { preamble, sections: shapes.iter().map(&mut section).collect() }
 }
 
 /// The first pass over a DBI.
@@ -132,14 +172,18 @@ enum Part {
     Kept(Place),
 }
 
-/// The second pass: compresses on `jobs` threads, and writes in order. Gives the places of all pieces.
+/// A piece of work that is done: its number, the gzip member, and what it holds.
+type Done = (usize, Vec<u8>, Content);
+
+/// The second pass: compresses on `jobs` threads, and writes in order. Gives the places of all pieces, each with where it
+/// begins in the snapshot.
 fn write<'a>(
     txn: &ReadTxn<'_>,
     shapes: &[Shape],
     preamble: Vec<u8>,
     output: Output<'a>,
     jobs: usize,
-) -> Result<(Output<'a>, Vec<Place>), Error> {
+) -> Result<(Output<'a>, Vec<(u64, Place)>), Error> {
     std::thread::scope(|scope| {
         // As many wait as are worked on: enough that nobody idles, and a bound on the memory.
         let (work, queue) = sync_channel::<(usize, Vec<u8>)>(jobs);
@@ -147,7 +191,7 @@ fn write<'a>(
         let queue = Arc::new(Mutex::new(queue));
         for _ in 0..jobs {
             let (queue, done) = (Arc::clone(&queue), done.clone());
-            scope.spawn(move || compress(&queue, |number, member| done.send((number, member)).is_ok()));
+            scope.spawn(move || compress(&queue, |made| done.send(made).is_ok()));
         }
         // Only the threads have it then, so that their end is noticed.
         drop(done);
@@ -204,38 +248,46 @@ fn encode(
 }
 
 /// A thread that compresses until there is nothing more to do.
-fn compress(queue: &Mutex<Receiver<(usize, Vec<u8>)>>, done: impl Fn(usize, Vec<u8>) -> bool) {
-    let mut compressor = Compressor::new();
+fn compress(queue: &Mutex<Receiver<(usize, Vec<u8>)>>, done: impl Fn(Done) -> bool) {
+    let (mut compressor, mut member) = (Compressor::new(), Vec::new());
     loop {
         let next = match queue.lock() {
             Ok(queue) => queue.recv(),
             Err(_) => return,
         };
         let Ok((number, raw)) = next else { return };
-        let mut member = Vec::new();
+        member.clear();
         compressor.member(&raw, &mut member);
-        if !done(number, member) {
+        // A copy, because what was made room for is several times as long.
+        if !done((number, member.clone(), content(&raw))) {
             return;
         }
     }
 }
 
+/// What entries are by their content.
+fn content(raw: &[u8]) -> Content {
+    let mut content = Content::default();
+    blake3::Hasher::new().update(raw).finalize_xof().fill(&mut content);
+    content
+}
+
 /// Parts on their way into the file, in order.
 struct Row<'a> {
     work: SyncSender<(usize, Vec<u8>)>,
-    finished: Receiver<(usize, Vec<u8>)>,
+    finished: Receiver<Done>,
     output: Output<'a>,
     /// What isn't written yet: `None` where it isn't finished either. With whether its place is asked for.
     waiting: BTreeMap<usize, (Option<Ready>, bool)>,
     sent: usize,
     written: usize,
     most: usize,
-    places: Vec<Place>,
+    places: Vec<(u64, Place)>,
 }
 
 /// A part that can be written.
 enum Ready {
-    Member(Vec<u8>),
+    Member(Vec<u8>, Content),
     Kept(Place),
 }
 
@@ -260,9 +312,9 @@ impl<'a> Row<'a> {
 
     /// Waits for one part to be finished, and writes what can be.
     fn wait(&mut self) -> Result<(), Error> {
-        let (number, member) = self.finished.recv().map_err(|_| gone())?;
+        let (number, member, content) = self.finished.recv().map_err(|_| gone())?;
         if let Some((ready, _)) = self.waiting.get_mut(&number) {
-            *ready = Some(Ready::Member(member));
+            *ready = Some(Ready::Member(member, content));
         }
         self.drain()
     }
@@ -273,20 +325,24 @@ impl<'a> Row<'a> {
                 return Ok(());
             }
             let (ready, piece) = first.remove();
+            let from = self.output.bytes;
             let place = match ready {
-                Some(Ready::Member(member)) => self.output.write(&member)?,
-                Some(Ready::Kept(place)) => self.output.copy(place)?,
+                Some(Ready::Member(member, content)) => {
+                    let Stretch { at, length } = self.output.write(&member)?;
+                    Place { at, length, content }
+                }
+                Some(Ready::Kept(place)) => self.output.keep(place)?,
                 None => return Ok(()),
             };
             self.written += 1;
             if piece {
-                self.places.push(place);
+                self.places.push((from, place));
             }
         }
         Ok(())
     }
 
-    fn finish(mut self) -> Result<(Output<'a>, Vec<Place>), Error> {
+    fn finish(mut self) -> Result<(Output<'a>, Vec<(u64, Place)>), Error> {
         while self.written < self.sent {
             self.wait()?;
         }
@@ -300,27 +356,58 @@ fn gone() -> Error {
 
 /// The file that is being written.
 struct Output<'a> {
-    file: File,
-    at: u64,
+    file: Arc<File>,
+    /// Where the next bytes go.
+    end: u64,
     folder: &'a Path,
-    last: Option<&'a Dumped>,
+    /// The file of the last snapshot, if this is another one.
+    last: Option<&'a File>,
+    stretches: Vec<Stretch>,
+    bytes: u64,
     kept: u64,
 }
 
-impl Output<'_> {
-    fn write(&mut self, bytes: &[u8]) -> Result<Place, Error> {
-        self.file.write_all(bytes).map_err(Error::io(self.folder))?;
-        let place = Place { at: self.at, length: bytes.len() as u64 };
-        self.at += place.length;
-        Ok(place)
+impl<'a> Output<'a> {
+    /// Goes on behind the last snapshot, or begins a file where too much of that one is past use.
+    fn new(folder: &'a Path, last: Option<&'a Dumped>, shapes: &[Shape]) -> Result<Self, Error> {
+        let used = shapes.iter().flat_map(|shape| &shape.pieces).filter_map(|piece| piece.kept);
+        let used: u64 = used.map(|place| place.length).sum();
+        let (file, end, last) = match last {
+            Some(last) if last.end - used.min(last.end) <= used.max(SLACK) => (Arc::clone(&last.file), last.end, None),
+            last => {
+                let file = tempfile::tempfile_in(folder).map_err(Error::io(folder))?;
+                (Arc::new(file), 0, last.map(|last| &*last.file))
+            }
+        };
+        Ok(Self { file, end, folder, last, stretches: Vec::new(), bytes: 0, kept: 0 })
     }
 
-    /// Takes bytes from the last snapshot.
-    fn copy(&mut self, from: Place) -> Result<Place, Error> {
-        let last = self.last.ok_or_else(|| Error::Internal("a piece is kept from nothing".to_owned()))?;
-        let mut bytes = vec![0; usize::try_from(from.length).unwrap_or_default()];
-        last.file.read_exact_at(&mut bytes, from.at).map_err(Error::io(self.folder))?;
-        self.kept += from.length;
-        self.write(&bytes)
+    fn write(&mut self, bytes: &[u8]) -> Result<Stretch, Error> {
+        self.file.write_all_at(bytes, self.end).map_err(Error::io(self.folder))?;
+        let stretch = Stretch { at: self.end, length: bytes.len() as u64 };
+        self.end += stretch.length;
+        self.take(stretch);
+        Ok(stretch)
+    }
+
+    /// Makes bytes of the file the next ones of the snapshot.
+    fn take(&mut self, stretch: Stretch) {
+        self.bytes += stretch.length;
+        match self.stretches.last_mut() {
+            Some(before) if before.at + before.length == stretch.at => before.length += stretch.length,
+            _ => self.stretches.push(stretch),
+        }
+    }
+
+    /// Takes a piece of the last snapshot.
+    fn keep(&mut self, place: Place) -> Result<Place, Error> {
+        self.kept += place.length;
+        let Some(last) = self.last else {
+            self.take(Stretch { at: place.at, length: place.length });
+            return Ok(place);
+        };
+        let mut bytes = vec![0; usize::try_from(place.length).unwrap_or_default()];
+        last.read_exact_at(&mut bytes, place.at).map_err(Error::io(self.folder))?;
+        Ok(Place { at: self.write(&bytes)?.at, ..place })
     }
 }

@@ -3,7 +3,7 @@
 use crate::Flags;
 use crate::dupsort;
 use crate::header::Stored;
-use crate::snapshot::{Limits, SnapshotName, SnapshotReader, encode};
+use crate::snapshot::{Limits, SnapshotName, SnapshotReader, encode, index};
 
 /// Reads `bytes` as everything that comes from vault or environment; none of it may panic, whatever they are.
 pub fn parse(bytes: &[u8]) {
@@ -14,6 +14,10 @@ pub fn parse(bytes: &[u8]) {
     let _flags = Flags::from_text(&text);
     let _stored = Stored::parse(bytes).map(|stored| stored.value.len());
     let _key = dupsort::split(bytes).map(|key| dupsort::fits(bytes, key));
+    if let Some(range) = index::find(bytes, bytes.len() as u64) {
+        let _index = usize::try_from(range.start).ok().and_then(|at| index::parse(bytes.get(at..)?, range.start));
+    }
+    let _index = index::parse(&wrapped(bytes), bytes.len() as u64);
     read(bytes);
     // Behind the checksums of gzip nearly nothing would be reached.
     read(&wrapped(bytes));

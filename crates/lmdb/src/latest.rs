@@ -14,15 +14,17 @@ pub(crate) struct Listed {
     pub(crate) key: String,
     /// What the name says.
     pub(crate) name: SnapshotName,
+    /// Bytes of the object.
+    pub(crate) bytes: u64,
 }
 
-/// The snapshots of `database` among the names of a listing; others aren't ours to look at.
-pub(crate) fn snapshots<'a>(database: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<Listed> {
-    let parse = |key: &str| {
+/// The snapshots of `database` among the names and sizes of a listing; others aren't ours to look at.
+pub(crate) fn snapshots<'a>(database: &str, objects: impl IntoIterator<Item = (&'a str, u64)>) -> Vec<Listed> {
+    let parse = |(key, bytes): (&str, u64)| {
         let name = SnapshotName::parse(key).filter(|name| name.database == database)?;
-        Some(Listed { key: key.to_owned(), name })
+        Some(Listed { key: key.to_owned(), name, bytes })
     };
-    names.into_iter().filter_map(parse).collect()
+    objects.into_iter().filter_map(parse).collect()
 }
 
 /// The newest snapshot of each instance that isn't known to be damaged.
@@ -57,7 +59,7 @@ mod tests {
             if reversed {
                 names.reverse();
             }
-            let listed = snapshots("main", names.iter().copied());
+            let listed = snapshots("main", names.iter().map(|name| (*name, 1)));
             let keys = |damaged: &[&str]| -> Vec<String> {
                 let damaged = damaged.iter().map(|&key| key.to_owned()).collect();
                 newest(&listed, &damaged).into_values().map(|snapshot| snapshot.key).collect()

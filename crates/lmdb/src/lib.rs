@@ -5,7 +5,8 @@
 //!
 //! The rooms: `snapshot` (the format as bytes), `environment` (liblmdb, safely), `header`, `flags`, `order`, `dupsort` (what
 //! keys and values look like), `merge` (whose value wins?), `dump` (an environment as a snapshot), `load` (a snapshot into
-//! an environment), `latest` (which snapshots are to be merged?), `session` (the whole of keeping in step). Decisions are pure and have table tests; the bytes are in `docs/formats.md`.
+//! an environment), `latest` (which snapshots are to be merged?), `known` (which pieces of them?), `session` (the whole of keeping in
+//! step). Decisions are pure and have table tests; the bytes are in `docs/formats.md`.
 
 #[doc(hidden)]
 pub mod fuzzing;
@@ -18,6 +19,7 @@ mod environment;
 mod error;
 mod flags;
 mod header;
+mod known;
 mod latest;
 mod load;
 mod local;
@@ -33,7 +35,7 @@ mod sweep;
 mod transfer;
 
 pub use apply::{Applied, Pace};
-pub use dump::Dumped;
+pub use dump::{Dumped, Stretch};
 pub use environment::{Cursor, Dbi, DbiStat, Env, EnvInfo, EnvOptions, LmdbError, Meaning, Pair, ReadTxn, WriteTxn};
 pub use error::Error;
 pub use flags::Flags;

@@ -90,6 +90,8 @@ pub struct Local {
     synced: Tide,
     /// Up to which transaction every change is in the shadows.
     captured: Tide,
+    /// Up to which transaction nobody but us wrote since [`Local::is_undisturbed`] was asked.
+    quiet: Tide,
     /// The last snapshot, whose pieces the next one takes.
     last: Option<Dumped>,
 }
@@ -102,7 +104,7 @@ impl Local {
         let env = Env::open(path, options)?;
         let beside = data.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let folder = settings.folder.clone().unwrap_or_else(|| beside.to_owned());
-        Ok(Self { env, settings, folder, written, synced: Tide(0), captured: Tide(0), last: None })
+        Ok(Self { env, settings, folder, written, synced: Tide(0), captured: Tide(0), quiet: Tide(0), last: None })
     }
 
     /// The environment.
@@ -131,6 +133,12 @@ impl Local {
         Ok(self.env.info()?.last_transaction > self.synced.0)
     }
 
+    /// Whether nobody but us wrote since this was asked last; not the first time.
+    pub fn is_undisturbed(&mut self) -> Result<bool, Error> {
+        let last = Tide(self.env.info()?.last_transaction);
+        Ok(std::mem::replace(&mut self.quiet, last) == last)
+    }
+
     /// Records what the application changed while nobody watched. What has no shadow yet is older than anything that
     /// others have; the rest happened, as far as anybody knows, when the file was last written.
     pub fn begin(&mut self, now: Stamp) -> Result<Applied, Error> {
@@ -145,13 +153,17 @@ impl Local {
         }
         let schema = &self.settings.schema;
         let found = changes(&self.env, schema, moments, &self.folder, self.settings.spool)?;
-        let mut captured = Tide(found.transaction);
-        let mut count = |transaction| captured.own(transaction);
+        let (mut captured, quiet) = (Tide(found.transaction), &mut self.quiet);
+        let mut count = |transaction| {
+            captured.own(transaction);
+            quiet.own(transaction);
+        };
         let waiting = found.spool.read()?;
         let applied =
             apply(&self.env, schema, &found.tables, waiting, Purpose::Capture, self.settings.pace, &mut count)?;
         // It isn't sent yet, so that `synced` stays behind.
         self.captured = captured;
+        self.env.let_go();
         Ok(applied)
     }
 
@@ -167,14 +179,16 @@ impl Local {
         };
         let schema = &self.settings.schema;
         let found = survey(&self.env, schema, source, &how)?;
-        let (synced, captured) = (&mut self.synced, &mut self.captured);
+        let (synced, captured, quiet) = (&mut self.synced, &mut self.captured, &mut self.quiet);
         let mut count = |transaction| {
             synced.own(transaction);
             captured.own(transaction);
+            quiet.own(transaction);
         };
         let purpose = Purpose::Merge { cutoff, now };
         let waiting = found.spool.read()?;
         let applied = apply(&self.env, schema, &found.tables, waiting, purpose, self.settings.pace, &mut count)?;
+        self.env.let_go();
         Ok(Loaded { meta: found.preamble.meta, entries: found.entries, applied })
     }
 
@@ -192,6 +206,7 @@ impl Local {
         let dumped = dump(&self.env, &self.settings.schema, &writer, now, self.last.as_ref())?;
         let seen = Tide(dumped.transaction);
         self.synced = if self.settings.schema.native { seen } else { seen.min(self.captured) };
+        self.env.let_go();
         Ok(self.last.insert(dumped))
     }
 
@@ -199,13 +214,15 @@ impl Local {
     pub fn sweep(&mut self, cutoff: Stamp) -> Result<Swept, Error> {
         let schema = &self.settings.schema;
         let found = sweep::old(&self.env, schema, cutoff, &self.folder, self.settings.spool)?;
-        let (synced, captured) = (&mut self.synced, &mut self.captured);
+        let (synced, captured, quiet) = (&mut self.synced, &mut self.captured, &mut self.quiet);
         let mut count = |transaction| {
             synced.own(transaction);
             captured.own(transaction);
+            quiet.own(transaction);
         };
         let (waiting, purpose) = (found.spool.read()?, Purpose::Sweep { cutoff });
         let applied = apply(&self.env, schema, &found.tables, waiting, purpose, self.settings.pace, &mut count)?;
+        self.env.let_go();
         Ok(Swept { entries: found.entries, deleted: found.deleted, applied })
     }
 }

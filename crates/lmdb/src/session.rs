@@ -17,10 +17,11 @@ use tokio::time::{Instant, sleep};
 
 use crate::Stamp;
 use crate::error::Error;
+use crate::known::Known;
 use crate::latest::{Listed, newest, snapshots};
-use crate::local::{Author, Local};
+use crate::local::{Author, Loaded, Local};
 use crate::snapshot::{GENERATION, SnapshotName};
-use crate::transfer;
+use crate::transfer::{self, Part};
 
 /// How an environment is kept in step.
 #[derive(Debug, Clone)]
@@ -110,6 +111,8 @@ pub struct Session {
     /// The last snapshot of each instance that was merged.
     merged: BTreeMap<String, String>,
     damaged: BTreeSet<String>,
+    /// What needn't be read again.
+    known: Known,
     /// Instances whose snapshots must be merged before the start is over.
     awaited: BTreeSet<String>,
     /// Whether a snapshot was taken that isn't in the vault.
@@ -127,6 +130,7 @@ impl Session {
             report: Report::default(),
             merged: BTreeMap::new(),
             damaged: BTreeSet::new(),
+            known: Known::default(),
             awaited: BTreeSet::new(),
             unsent: false,
         }
@@ -243,13 +247,14 @@ impl Session {
         while let Some(entry) = entries.try_next().await? {
             let name = entry.key.as_str();
             if name.starts_with(&prefix) {
-                names.push(name.to_owned());
+                names.push((name.to_owned(), entry.size));
             } else if name > prefix.as_str() {
                 break;
             }
         }
-        let listed = snapshots(&self.options.author.database, names.iter().map(String::as_str));
-        self.damaged.retain(|key| names.contains(key));
+        let objects = names.iter().map(|(name, bytes)| (name.as_str(), *bytes));
+        let listed = snapshots(&self.options.author.database, objects);
+        self.damaged.retain(|key| names.iter().any(|(name, _)| name == key));
         Ok(listed)
     }
 
@@ -288,20 +293,43 @@ impl Session {
         }
     }
 
+    /// Merges a snapshot: only the pieces of it that aren't merged yet, where it says what they are.
     async fn load(&mut self, snapshot: &Listed) -> Result<(), Error> {
         let key = ObjectKey::new(&snapshot.key)?;
-        let (object, now) = (self.vault.object(&key), (self.clock)());
+        if self.options.receive_only && !self.blocking(|local| local.is_undisturbed()).await? {
+            // Who sends learns from that what changed here.
+            self.known.clear();
+        }
+        let index = transfer::index(&self.vault, &key, snapshot.bytes).await?;
+        let parts = index.as_ref().and_then(|index| self.known.needed(index));
+        let loaded = match parts {
+            None => self.load_parts(&key, vec![Part::Whole]).await?,
+            Some(parts) => match self.load_parts(&key, parts).await {
+                Err(error) if error.is_bad_snapshot() => {
+                    tracing::warn!(object = snapshot.key, %error, "its index doesn't fit it; all of it is read");
+                    self.load_parts(&key, vec![Part::Whole]).await?
+                }
+                loaded => loaded?,
+            },
+        };
+        if let Some(index) = index {
+            self.known.merged(&snapshot.name.instance, index);
+        }
+        tracing::debug!(object = snapshot.key, read = loaded.entries, changed = loaded.applied.entries, "merged");
+        Ok(())
+    }
+
+    async fn load_parts(&mut self, key: &ObjectKey, parts: Vec<Part>) -> Result<Loaded, Error> {
+        let (object, now) = (self.vault.object(key), (self.clock)());
         let cutoff = self.options.sweep.map_or(Stamp(0), |sweep| before(now, sweep.taken));
         let mut local = self.take()?;
-        let read = transfer::read(&self.vault, &key, move |source| {
+        let read = transfer::read(&self.vault, key, parts, move |source| {
             let loaded = local.load(&object, source, cutoff, now);
             (local, loaded)
         });
         let (local, loaded) = read.await?;
         self.local = Some(local);
-        let loaded = loaded?;
-        tracing::debug!(object = snapshot.key, changed = loaded.applied.entries, "merged");
-        Ok(())
+        loaded
     }
 
     /// Forgets old deletions.
@@ -330,13 +358,14 @@ impl Session {
         // Until it is there, what it holds counts as not sent.
         self.unsent = true;
         let (author, clock) = (self.options.author.clone(), Arc::clone(&self.clock));
-        let (file, bytes, stamp, folder) = self
-            .blocking(move |local| {
-                let folder = local.folder().to_owned();
-                let dumped = local.snapshot(&author, &*clock)?;
-                Ok((Arc::clone(&dumped.file), dumped.bytes, dumped.stamp, folder))
-            })
-            .await?;
+        let taken = self.blocking(move |local| {
+            let folder = local.folder().to_owned();
+            let dumped = local.snapshot(&author, &*clock)?;
+            let (file, stretches) = (Arc::clone(&dumped.file), dumped.stretches.clone());
+            Ok((dumped.stamp, dumped.bytes, file, stretches, dumped.index.clone(), folder))
+        });
+        let (stamp, bytes, file, stretches, index, folder) = taken.await?;
+        self.known.taken(index);
         let name = SnapshotName {
             database: self.options.author.database.clone(),
             instance: self.options.author.instance.clone(),
@@ -345,7 +374,7 @@ impl Session {
             extra: Vec::new(),
         };
         let key = ObjectKey::new(name.to_string())?;
-        transfer::upload(&self.vault, &key, &file, bytes, &folder).await?;
+        transfer::upload(&self.vault, &key, &file, &stretches, &folder).await?;
         self.unsent = false;
         self.report.sent += 1;
         tracing::info!(object = key.as_str(), bytes, "sent a snapshot");

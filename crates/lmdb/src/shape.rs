@@ -1,13 +1,23 @@
 //! Into which pieces is a DBI cut, and which of them are the same as last time?
 //!
-//! A piece is a run of entries that becomes one gzip member. It is cut where the last snapshot had cut, so that a change
-//! makes one piece new and leaves the others as they are. That a piece is unchanged follows from its entries: as many,
-//! as long, with the same times, and none written after the last snapshot was read.
+//! A piece is a run of entries that becomes one gzip member. Where it is cut follows from the keys alone, so that
+//! instances that hold the same data cut it alike, whatever they held before, and a change makes one piece new and
+//! leaves the others as they are. That a piece is unchanged since the last snapshot follows from its entries: as many, as
+//! long, with the same times, and none written after that snapshot was read.
 
 use crate::header::Stored;
 
-/// Bytes of entries at which a piece is full.
-pub(crate) const FULL: u64 = 1 << 20;
+/// The fewest bytes of entries in a piece, but for the last one of a DBI.
+const LEAST: u64 = 256 << 10;
+
+/// What comes on top of that until a key is met that begins a piece, on average.
+const STRETCH: u64 = 384 << 10;
+
+/// Bytes of entries at which a piece ends in any case.
+const MOST: u64 = 2 << 20;
+
+/// What entries are by their content: a digest of their bytes in a snapshot, before compression.
+pub(crate) type Content = [u8; 16];
 
 /// A run of entries.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,11 +30,15 @@ pub(crate) struct Piece {
     pub(crate) kept: Option<Place>,
 }
 
-/// Bytes of a file.
+/// A piece that was compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
+    /// Where it begins in the file.
     pub(crate) at: u64,
+    /// Its bytes there.
     pub(crate) length: u64,
+    /// What it holds.
+    pub(crate) content: Content,
 }
 
 /// What the entries of a piece add up to.
@@ -55,36 +69,33 @@ pub(crate) struct Cutter<'b> {
     before: &'b [(Piece, Place)],
     /// The pieces so far.
     pieces: Vec<Piece>,
-    /// The one that is being filled, and whether it began where one of last time did.
+    /// The one that is being filled, and the one of last time that began with the same key.
     open: Option<(Piece, Option<usize>)>,
     /// The next piece of last time that hasn't begun.
     next: usize,
 }
 
 impl<'b> Cutter<'b> {
-    /// Cuts where `before` was cut.
+    /// Compares with the pieces of last time.
     pub(crate) fn new(before: &'b [(Piece, Place)]) -> Self {
         Self { before, pieces: Vec::new(), open: None, next: 0 }
     }
 
     /// Takes the next entry. `reached` tells whether the DBI's order has `key` at or behind another key.
     pub(crate) fn take(&mut self, key: &[u8], stored: &Stored<'_>, bytes: u64, reached: impl Fn(&[u8]) -> bool) {
-        let mut begun = None;
-        while let Some((piece, _)) = self.before.get(self.next)
-            && reached(&piece.first)
-        {
-            begun = Some(self.next);
-            self.next += 1;
-        }
-        // Inside of a piece of last time there is room for what was added; a new one is cut when it is full.
-        let full = match &self.open {
-            Some((piece, Some(_))) => piece.sum.bytes >= 2 * FULL,
-            Some((piece, None)) => piece.sum.bytes >= FULL,
+        let begins = match &self.open {
+            Some((piece, _)) => begins(key, bytes, piece.sum.bytes),
             None => true,
         };
-        if begun.is_some() || full {
+        if begins {
             self.close();
-            let same = begun.filter(|at| self.before.get(*at).is_some_and(|(piece, _)| piece.first == key));
+            let mut same = None;
+            while let Some((piece, _)) = self.before.get(self.next)
+                && reached(&piece.first)
+            {
+                same = (piece.first == key).then_some(self.next);
+                self.next += 1;
+            }
             self.open = Some((Piece { first: key.to_vec(), sum: Sum::default(), kept: None }, same));
         }
         if let Some((piece, _)) = &mut self.open {
@@ -106,12 +117,29 @@ impl<'b> Cutter<'b> {
     }
 }
 
+/// Whether an entry of `bytes` begins a piece, where the one before it has `filled` bytes.
+fn begins(key: &[u8], bytes: u64, filled: u64) -> bool {
+    // The longer an entry, the likelier: pieces of large values aren't longer than those of small ones.
+    filled >= MOST || filled >= LEAST && mark(key) < (u64::MAX / STRETCH).saturating_mul(bytes)
+}
+
+/// A number that a key always has, evenly spread.
+fn mark(key: &[u8]) -> u64 {
+    const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mix = |mark: u64, word: u64| (mark ^ word).wrapping_mul(ODD).rotate_left(29);
+    let (words, rest) = key.as_chunks::<8>();
+    let mark = words.iter().fold(key.len() as u64, |mark, word| mix(mark, u64::from_le_bytes(*word)));
+    let last = rest.iter().fold(0, |last, byte| last << 8 | u64::from(*byte));
+    let mark = mix(mix(mark, last), ODD);
+    mark ^ mark >> 32
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::Stamp;
 
-    const ENTRY: u64 = FULL / 4;
+    const ENTRY: u64 = 16 << 10;
 
     /// Keys with their times.
     type Keys = Vec<(u32, u64)>;
@@ -126,42 +154,49 @@ mod tests {
         cutter.finish()
     }
 
-    fn kept(pieces: &[Piece]) -> Vec<bool> {
-        pieces.iter().map(|piece| piece.kept.is_some()).collect()
-    }
-
     fn placed(pieces: Vec<Piece>) -> Vec<(Piece, Place)> {
-        pieces.into_iter().enumerate().map(|(at, piece)| (piece, Place { at: at as u64, length: 1 })).collect()
+        let place = |at: usize| Place { at: at as u64, length: 1, content: [0; 16] };
+        pieces.into_iter().enumerate().map(|(at, piece)| (piece, place(at))).collect()
     }
 
     #[test]
-    fn a_change_makes_one_piece_new() {
-        let keys: Keys = (0..16).map(|n| (n * 10, 7)).collect();
-        let first = cut(&keys, &[]);
-        assert_eq!(first.iter().map(|piece| piece.sum.entries).collect::<Vec<_>>(), [4, 4, 4, 4]);
-        let before = placed(first);
-        assert_eq!(kept(&cut(&keys, &before)), [true; 4]);
+    fn pieces_have_their_size() {
+        let keys: Keys = (0..20_000).map(|n| (n * 10, 7)).collect();
+        let pieces = cut(&keys, &[]);
+        let (last, others) = pieces.split_last().unwrap();
+        assert!(others.iter().all(|piece| (LEAST..MOST + ENTRY).contains(&piece.sum.bytes)), "{pieces:?}");
+        assert!(last.sum.bytes < MOST + ENTRY);
+        let mean = 20_000 * ENTRY / pieces.len() as u64;
+        assert!((512 << 10..768 << 10).contains(&mean), "{mean}");
+        assert_eq!(pieces.iter().map(|piece| piece.sum.entries).sum::<u64>(), 20_000);
+    }
 
-        let with = |change: &dyn Fn(&mut Keys)| {
-            let mut keys = keys.clone();
-            change(&mut keys);
-            let pieces = cut(&keys, &before);
-            assert_eq!(pieces.iter().map(|piece| piece.sum.entries).sum::<u64>(), keys.len() as u64);
-            kept(&pieces)
-        };
-        assert_eq!(with(&|keys| keys[5].1 = 8), [true, false, true, true], "changed");
-        assert_eq!(with(&|keys| keys.insert(6, (55, 7))), [true, false, true, true], "added");
-        assert_eq!(with(&|keys| keys.retain(|key| key.0 != 50)), [true, false, true, true], "removed");
-        assert_eq!(
-            with(&|keys| keys.retain(|key| key.0 != 40)),
-            [true, false, true, true],
-            "the first of a piece removed"
-        );
-        assert_eq!(with(&|keys| drop(keys.drain(4..8))), [true, true, true], "a whole piece removed");
-        assert_eq!(with(&|keys| drop(keys.drain(3..9))), [false, false, true], "across pieces");
-        assert_eq!(with(&|keys| keys.push((900, 7))), [true, true, true, false], "behind the end");
-        assert_eq!(with(&|keys| keys.insert(0, (0, 7))), [false, true, true, true], "the same key first");
-        let many = |keys: &mut Keys| (0..9).for_each(|n| keys.insert(6, (59 - n, 7)));
-        assert_eq!(with(&many), [true, false, false, false, true, true], "so many that the piece is cut");
+    #[test]
+    fn a_change_makes_few_pieces_new() {
+        let keys: Keys = (0..4_000).map(|n| (n * 10, 7)).collect();
+        let before = placed(cut(&keys, &[]));
+        assert!(cut(&keys, &before).iter().all(|piece| piece.kept.is_some()));
+        // A piece that grew or shrank may end elsewhere, and the next ones until both meet a key that begins one.
+        let few = 0..=6;
+        for at in (5..3_900).step_by(97) {
+            let with = |change: &dyn Fn(&mut Keys)| {
+                let mut keys = keys.clone();
+                change(&mut keys);
+                let pieces = cut(&keys, &before);
+                assert_eq!(pieces.iter().map(|piece| piece.sum.entries).sum::<u64>(), keys.len() as u64);
+                let fresh = pieces.iter().filter(|piece| piece.kept.is_none()).count();
+                // Whoever holds the same comes to the same pieces without the ones before.
+                let alone = cut(&keys, &[]);
+                let sums = |pieces: &[Piece]| -> Vec<_> { pieces.iter().map(|p| (p.first.clone(), p.sum)).collect() };
+                assert_eq!(sums(&pieces), sums(&alone));
+                fresh
+            };
+            assert_eq!(with(&|keys| keys[at].1 = 8), 1, "changed {at}");
+            assert!(few.contains(&with(&|keys| keys.insert(at + 1, (keys[at].0 + 5, 7)))), "added behind {at}");
+            assert!(few.contains(&with(&|keys| keys.retain(|key| key.0 != at as u32 * 10))), "removed {at}");
+            assert!(few.contains(&with(&|keys| drop(keys.drain(at..at + 90)))), "many removed at {at}");
+        }
+        let end: Keys = keys.iter().copied().chain([(50_000, 7)]).collect();
+        assert_eq!(cut(&end, &before).iter().filter(|piece| piece.kept.is_none()).count(), 1, "behind the end");
     }
 }

@@ -2,23 +2,41 @@
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures::StreamExt as _;
+use futures::{StreamExt as _, stream};
 use seawall_vault::{ObjectKey, Vault};
 use tokio::sync::mpsc::{Receiver, channel};
 use tokio::task::spawn_blocking;
 
+use crate::dump::Stretch;
 use crate::error::Error;
+use crate::snapshot::Compressor;
+use crate::snapshot::index::{self, Index};
 
 /// Chunks on their way to the thread.
 const AHEAD: usize = 4;
 
 /// Bytes that are read from a file at once.
 const CHUNK: u64 = 1 << 20;
+
+/// Bytes at the end of an object that are read to find its index: nearly always all of it.
+const TAIL: u64 = 64 << 10;
+
+/// A part of what is read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// All of the object.
+    Whole,
+    /// Bytes of it.
+    Range(Range<u64>),
+    /// Bytes that aren't in it, to be compressed.
+    Raw(Vec<u8>),
+}
 
 /// What arrives, for a thread that waits for it.
 pub(crate) struct Arriving {
@@ -42,15 +60,24 @@ impl Read for Arriving {
     }
 }
 
-/// Lets a thread read an object as it arrives.
+/// Lets a thread read parts of an object as they arrive.
 pub(crate) async fn read<T: Send + 'static>(
     vault: &Vault,
     key: &ObjectKey,
+    parts: Vec<Part>,
     work: impl FnOnce(Arriving) -> T + Send + 'static,
 ) -> Result<T, Error> {
     let (sender, chunks) = channel(AHEAD);
     let working = spawn_blocking(move || work(Arriving { chunks, chunk: Bytes::new() }));
-    let mut stream = Box::pin(vault.stream(key, None));
+    let mut stream = stream::iter(parts).flat_map(|part| match part {
+        Part::Whole => vault.stream(key, None).boxed(),
+        Part::Range(range) => vault.stream(key, Some(range)).boxed(),
+        Part::Raw(raw) => {
+            let mut member = Vec::new();
+            Compressor::new().member(&raw, &mut member);
+            stream::iter([Ok(member.into())]).boxed()
+        }
+    });
     let pump = async move {
         while let Some(chunk) = stream.next().await {
             // A thread that found what it needs, or what is wrong, has gone away.
@@ -64,25 +91,51 @@ pub(crate) async fn read<T: Send + 'static>(
     done.map_err(|error| Error::Internal(format!("a job ended in a panic: {error}")))
 }
 
-/// Uploads a file, which appears whole or not at all.
+/// The index of an object of `size` bytes, if it has one that can be read: without it all of the object is.
+pub(crate) async fn index(vault: &Vault, key: &ObjectKey, size: u64) -> Result<Option<Index>, Error> {
+    if size < index::FOOTER as u64 {
+        return Ok(None);
+    }
+    let from = size.saturating_sub(TAIL);
+    let tail = vault.read(key, Some(from..size), TAIL).await?;
+    let Some(range) = index::find(&tail, size) else { return Ok(None) };
+    let within = range.start.checked_sub(from).and_then(|start| {
+        let start = usize::try_from(start).ok()?;
+        tail.get(start..tail.len() - index::FOOTER)
+    });
+    let member = match within {
+        Some(member) => Bytes::copy_from_slice(member),
+        None => vault.read(key, Some(range.clone()), index::MOST).await?,
+    };
+    let index = index::parse(&member, range.start);
+    if index.is_none() {
+        tracing::warn!(object = key.as_str(), "its index is damaged; all of it is read");
+    }
+    Ok(index)
+}
+
+/// Uploads a snapshot, which appears whole or not at all.
 pub(crate) async fn upload(
     vault: &Vault,
     key: &ObjectKey,
     file: &Arc<File>,
-    bytes: u64,
+    stretches: &[Stretch],
     folder: &Path,
 ) -> Result<(), Error> {
+    let bytes = stretches.iter().map(|stretch| stretch.length).sum();
     let mut upload = vault.upload(key, None).expecting(bytes);
-    let mut at = 0;
-    while at < bytes {
-        let (file, length) = (Arc::clone(file), usize::try_from((bytes - at).min(CHUNK)).unwrap_or_default());
-        let read = spawn_blocking(move || {
-            let mut chunk = vec![0; length];
-            file.read_exact_at(&mut chunk, at).map(|()| chunk)
-        });
-        let chunk = read.await.map_err(|error| Error::Internal(format!("a job ended in a panic: {error}")))?;
-        upload.write(chunk.map_err(Error::io(folder))?.into()).await?;
-        at += length as u64;
+    for Stretch { at, length } in stretches {
+        let (mut at, end) = (*at, at + length);
+        while at < end {
+            let (file, length) = (Arc::clone(file), usize::try_from((end - at).min(CHUNK)).unwrap_or_default());
+            let read = spawn_blocking(move || {
+                let mut chunk = vec![0; length];
+                file.read_exact_at(&mut chunk, at).map(|()| chunk)
+            });
+            let chunk = read.await.map_err(|error| Error::Internal(format!("a job ended in a panic: {error}")))?;
+            upload.write(chunk.map_err(Error::io(folder))?.into()).await?;
+            at += length as u64;
+        }
     }
     upload.finish().await?;
     Ok(())

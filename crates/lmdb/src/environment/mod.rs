@@ -12,6 +12,7 @@
 
 mod cursor;
 mod error;
+mod resident;
 mod txn;
 
 use std::ffi::{CString, c_int, c_uint};
@@ -193,6 +194,15 @@ impl Env {
         self.clear_dead_readers().map_err(Error::lmdb(&self.path))?;
         let raw = self.begin(0).map_err(Error::lmdb(&self.path))?;
         Ok(WriteTxn::new(self, guard, raw))
+    }
+
+    /// Lets go of what this process has of the map in memory. It stays in the system's cache, which it is shared with, for as long
+    /// as there is room.
+    pub(crate) fn let_go(&self) {
+        let _guard = self.lock();
+        if let Some(identity) = self.identity {
+            resident::let_go(identity);
+        }
     }
 
     /// Makes the map at least `size` bytes large.

@@ -3,44 +3,28 @@
 //! Every reader of gzip takes members in a row for one stream. Pieces that are compressed apart can be compressed by
 //! several threads, and a piece whose content hasn't changed can be used again as it is.
 
-use flate2::{Compress, Compression, Crc, FlushCompress, Status};
-
-/// What a member begins with: deflate, no name, no time, fastest, unknown system.
-const HEAD: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 255];
+use libdeflater::{CompressionLvl, Compressor as Deflater};
 
 /// Compresses one member after the other, with the same memory.
-#[derive(Debug)]
 pub(crate) struct Compressor {
-    deflate: Compress,
+    deflater: Deflater,
 }
 
 impl Compressor {
     pub(crate) fn new() -> Self {
-        Self { deflate: Compress::new(Compression::new(1), false) }
+        // The library's fastest level that compresses at all; the default one stands for a library that has none.
+        Self { deflater: Deflater::new(CompressionLvl::new(1).unwrap_or_default()) }
     }
 
     /// Appends `raw` as one member to `out`.
     pub(crate) fn member(&mut self, raw: &[u8], out: &mut Vec<u8>) {
-        let mut crc = Crc::new();
-        crc.update(raw);
-        out.extend_from_slice(&HEAD);
-        self.deflate.reset();
-        let mut rest = raw;
-        loop {
-            // Room for what can't be compressed, so that one round is nearly always enough.
-            out.reserve(rest.len() + rest.len() / 64 + 64);
-            let before = self.deflate.total_in();
-            let status = self.deflate.compress_vec(rest, out, FlushCompress::Finish);
-            let taken = usize::try_from(self.deflate.total_in() - before).unwrap_or(usize::MAX);
-            rest = rest.get(taken..).unwrap_or_default();
-            match status {
-                Ok(Status::StreamEnd) => break,
-                Ok(Status::Ok | Status::BufError) => {}
-                Err(error) => unreachable!("deflate takes any bytes: {error}"),
-            }
-        }
-        out.extend_from_slice(&crc.sum().to_le_bytes());
-        out.extend_from_slice(&crc.amount().to_le_bytes());
+        let start = out.len();
+        out.resize(start + self.deflater.gzip_compress_bound(raw.len()), 0);
+        let length = match self.deflater.gzip_compress(raw, out.get_mut(start..).unwrap_or_default()) {
+            Ok(length) => length,
+            Err(error) => unreachable!("the library says itself how much room it needs: {error:?}"),
+        };
+        out.truncate(start + length);
     }
 }
 

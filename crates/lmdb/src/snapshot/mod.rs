@@ -6,6 +6,7 @@
 pub(crate) mod encode;
 pub(crate) mod fault;
 mod gzip;
+pub(crate) mod index;
 mod name;
 mod read;
 pub(crate) mod wire;
@@ -28,6 +29,9 @@ pub(crate) const READABLE: u32 = 3;
 
 /// The field of the snapshot that holds the number of its DBIs.
 pub(crate) const DATABASES: u64 = 100;
+
+/// The field of the snapshot that holds its [`index`].
+pub(crate) const INDEX: u64 = 101;
 
 /// The transform of DBIs with duplicates.
 pub(crate) const DUPSORT_HACK: &str = "dupsort_hack_v1";

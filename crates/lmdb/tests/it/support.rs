@@ -67,8 +67,13 @@ pub(crate) fn delete(env: &Env, dbi: &str, key: &[u8]) {
 pub(crate) fn snapshot(local: &mut Local, instance: &str, now: Stamp) -> Vec<u8> {
     use std::os::unix::fs::FileExt as _;
     let dumped = local.snapshot(&author(instance), &|| now).unwrap();
-    let mut bytes = vec![0; usize::try_from(dumped.bytes).unwrap()];
-    dumped.file.read_exact_at(&mut bytes, 0).unwrap();
+    let mut bytes = Vec::new();
+    for stretch in &dumped.stretches {
+        let start = bytes.len();
+        bytes.resize(start + usize::try_from(stretch.length).unwrap(), 0);
+        dumped.file.read_exact_at(&mut bytes[start..], stretch.at).unwrap();
+    }
+    assert_eq!(bytes.len() as u64, dumped.bytes);
     bytes
 }
 
