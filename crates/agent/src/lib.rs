@@ -11,7 +11,7 @@ mod fleet;
 mod folders;
 mod heartbeat;
 mod http;
-mod keep_in_step;
+mod in_step;
 mod late;
 mod logging;
 mod mcp;
@@ -27,7 +27,7 @@ mod testing;
 
 pub use child::ExecCommand;
 pub use control::{Control, Info, Listed, Registered, Stopped, Synced};
-pub use keep_in_step::{InStep, keep_in_step};
+pub use in_step::{HealthRules, InStep, Patience, keep_in_step};
 pub use logging::{Level, LogFormat, start as start_logging};
 pub use open::{Opener, read_state_dir, read_status};
 pub use process::Outcome;

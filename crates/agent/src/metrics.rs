@@ -16,7 +16,7 @@ use crate::http::{Answer, Handler, Request};
 use crate::resources::Resources;
 
 /// What every answer says it is.
-const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Serves `GET /metrics`, and nothing else.
 pub(crate) struct Metrics {
@@ -64,7 +64,7 @@ pub(crate) fn render(samples: &[Sample], resources: &Resources, version: &str, s
     page.family("seawall_databases", "gauge", "Databases that this process knows.");
     page.line("seawall_databases", &[], samples.len());
     of_process(&mut page, resources, started);
-    page.0
+    page.into_text()
 }
 
 /// What Litestream has, under its names.
@@ -284,15 +284,20 @@ fn seconds(work: &Work) -> Option<f64> {
 
 /// Text in Prometheus' format.
 #[derive(Debug, Default)]
-struct Page(String);
+pub(crate) struct Page(String);
 
 impl Page {
-    fn family(&mut self, name: &str, kind: &str, help: &str) {
+    /// All of it.
+    pub(crate) fn into_text(self) -> String {
+        self.0
+    }
+
+    pub(crate) fn family(&mut self, name: &str, kind: &str, help: &str) {
         // Writing to a text can't fail.
         let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
     }
 
-    fn line(&mut self, name: &str, labels: &[(&str, &str)], value: impl std::fmt::Display) {
+    pub(crate) fn line(&mut self, name: &str, labels: &[(&str, &str)], value: impl std::fmt::Display) {
         self.0.push_str(name);
         for (index, (label, text)) in labels.iter().enumerate() {
             let open = if index == 0 { '{' } else { ',' };

@@ -83,6 +83,14 @@ pub enum Error {
         /// The bound in bytes.
         limit: u64,
     },
+    /// The environment may have what all others deleted and forgot.
+    #[error("{path}: it was away for longer than deletions are kept, and may bring back what was deleted meanwhile")]
+    TooLongAway {
+        /// The environment.
+        path: PathBuf,
+        /// Where it is written down when it was last in step.
+        file: PathBuf,
+    },
     /// A defect.
     #[error("{0}")]
     Internal(String),
@@ -176,6 +184,13 @@ impl From<Error> for Failure {
                 &path.display(),
                 "raise the bound of the spool, if the snapshot is meant to be this large",
             ),
+            Error::TooLongAway { path, file } => {
+                let next = format!(
+                    "move the environment away, so that it is filled from the vault; or delete {} to have it take part as it is",
+                    file.display()
+                );
+                fail(Kind::Refused, "lmdb.too-long-away", &path.display(), &next)
+            }
             Error::Internal(_) => {
                 fail(Kind::Internal, "lmdb.internal", &"seawall", "report this with the log: it is a defect")
             }

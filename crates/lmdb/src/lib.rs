@@ -23,14 +23,18 @@ mod known;
 mod latest;
 mod load;
 mod local;
+mod marker;
 mod merge;
 mod order;
+mod rejoin;
+mod retention;
 mod schema;
 mod seek;
 mod session;
 mod shape;
 pub mod snapshot;
 mod spool;
+mod status;
 mod sweep;
 mod transfer;
 
@@ -40,8 +44,11 @@ pub use environment::{Cursor, Dbi, DbiStat, Env, EnvInfo, EnvOptions, LmdbError,
 pub use error::Error;
 pub use flags::Flags;
 pub use local::{Author, Loaded, Local, Settings, Swept};
+pub use marker::Marker;
+pub use retention::Retention;
 pub use schema::Schema;
 pub use session::{NanoClock, Report, Session, Sweep, SyncOptions, system_clock};
+pub use status::{Cleaning, EnvStatus, SessionStatus, Start, Sweeping, Tried};
 
 /// A moment in nanoseconds since the Unix epoch: what versions of a key are compared by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]

@@ -8,17 +8,19 @@
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, UNIX_EPOCH};
 
 use crate::Stamp;
 use crate::apply::{Applied, Pace, Purpose, Tide, apply};
 use crate::capture::{Moments, changes};
 use crate::dump::{Dumped, Writer, dump};
 use crate::environment::{Env, EnvInfo, EnvOptions};
-use crate::error::Error;
+use crate::error::{Error, shown};
 use crate::load::{Survey, survey};
+use crate::rejoin;
 use crate::schema::Schema;
 use crate::snapshot::{Limits, Meta};
+use crate::status::EnvStatus;
 use crate::sweep;
 
 /// How an environment takes part.
@@ -84,6 +86,8 @@ pub struct Local {
     env: Env,
     settings: Settings,
     folder: PathBuf,
+    /// The data.
+    data: PathBuf,
     /// When the data was last written, by the file's own time, before this process did anything.
     written: Stamp,
     /// Up to which transaction every change is in a snapshot of ours, or came from others.
@@ -104,7 +108,17 @@ impl Local {
         let env = Env::open(path, options)?;
         let beside = data.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let folder = settings.folder.clone().unwrap_or_else(|| beside.to_owned());
-        Ok(Self { env, settings, folder, written, synced: Tide(0), captured: Tide(0), quiet: Tide(0), last: None })
+        Ok(Self {
+            env,
+            settings,
+            folder,
+            data,
+            written,
+            synced: Tide(0),
+            captured: Tide(0),
+            quiet: Tide(0),
+            last: None,
+        })
     }
 
     /// The environment.
@@ -137,6 +151,34 @@ impl Local {
     pub fn is_undisturbed(&mut self) -> Result<bool, Error> {
         let last = Tide(self.env.info()?.last_transaction);
         Ok(std::mem::replace(&mut self.quiet, last) == last)
+    }
+
+    /// Refuses an environment that was away for longer than deletions are kept.
+    pub fn may_rejoin(&self, now: Stamp, retention: Duration) -> Result<(), Error> {
+        let file = rejoin::file(&self.data);
+        if rejoin::may(rejoin::read(&file)?, now, retention) {
+            return Ok(());
+        }
+        Err(Error::TooLongAway { path: self.env.path().to_owned(), file })
+    }
+
+    /// Writes down that the environment is in step now.
+    pub fn note_in_step(&self, now: Stamp) -> Result<(), Error> {
+        rejoin::write(&rejoin::file(&self.data), now)
+    }
+
+    /// What can be told of the environment without reading its data.
+    pub fn status(&self) -> Result<EnvStatus, Error> {
+        let info = self.env.info()?;
+        let file_bytes = fs::metadata(&self.data).map_err(Error::io(&self.data))?.len();
+        let mut txn = self.env.read()?;
+        let mut dbis = Vec::new();
+        for name in txn.names()? {
+            if let Some(dbi) = txn.open(&name)? {
+                dbis.push((shown(&name), dbi.flags(), txn.stat(dbi)?));
+            }
+        }
+        Ok(EnvStatus { info, file_bytes, dbis })
     }
 
     /// Records what the application changed while nobody watched. What has no shadow yet is older than anything that

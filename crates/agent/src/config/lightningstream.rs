@@ -4,17 +4,20 @@
 //! version doesn't do it (docs/configuration.md). Environment variables are expanded before the text is read.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use seawall_lmdb::snapshot::SnapshotName;
-use seawall_lmdb::{EnvOptions, Flags, Schema, Sweep};
+use seawall_lmdb::{EnvOptions, Flags, Marker, Retention, Schema, Sweep};
 use seawall_vault::{S3Settings, VaultUrl};
 
 use super::document::{self, Node, Value};
 use super::error::{Location, Problem};
 use super::fields::{At, Fields};
+use super::services::{Unnamed, address};
 use super::{ConfigError, Surroundings, absolute, expand, place};
+use crate::in_step::{HealthRules, Patience};
 use crate::logging::{Level, LogFormat};
 
 /// The days that deletions are kept for, where the sweeper is on and nothing else is said.
@@ -41,6 +44,14 @@ pub struct LightningConfig {
     pub force: Option<Duration>,
     /// Forgetting old deletions, if that is on.
     pub sweep: Option<Sweep>,
+    /// Deleting snapshots that nobody needs, if that is on.
+    pub clean: Option<Retention>,
+    /// The update marker, if it is used.
+    pub marker: Option<Marker>,
+    /// Where the status page, the health check and the metrics are served.
+    pub http: Option<SocketAddr>,
+    /// How health is judged.
+    pub health: HealthRules,
     /// The level of the log; `None` leaves it to the command.
     pub log_level: Option<Level>,
     /// The shape of the log; `None` leaves it to the command.
@@ -88,8 +99,11 @@ fn read(tree: Node, surroundings: &Surroundings<'_>) -> Result<LightningConfig, 
     let sweep = sweeper(top.section("sweeper")?)?;
     let (log_level, log_format) = logging(top.section("log")?)?;
     let missing = top.missing("storage");
-    let vault = storage(top.section("storage")?.ok_or(missing)?, surroundings)?;
-    refuse_services(&mut top)?;
+    let Storage { vault, clean, marker } = storage(top.section("storage")?.ok_or(missing)?, surroundings)?;
+    let (http, health) = (page(&mut top)?, health(top.section("health")?)?);
+    // What these would log is in the metrics.
+    span(&mut top, "lmdb_log_stats_interval")?;
+    top.flag("lmdb_scrape_smaps")?;
     let missing = top.missing("lmdbs");
     let lmdbs = top.take("lmdbs").ok_or(missing)?;
     top.finish()?;
@@ -105,6 +119,10 @@ fn read(tree: Node, surroundings: &Surroundings<'_>) -> Result<LightningConfig, 
         retry,
         force,
         sweep,
+        clean,
+        marker,
+        http,
+        health,
         log_level,
         log_format,
     })
@@ -126,22 +144,39 @@ fn not_done(key: impl Into<String>, reason: &str, line: usize) -> Location {
     Problem::NotDone { key: key.into(), reason: reason.to_owned() }.at(line)
 }
 
-/// Refuses what isn't done yet, where it is asked for.
-fn refuse_services(top: &mut Fields) -> Result<(), Location> {
-    if let Some(mut http) = top.section("http")? {
-        if let Some(At { line, value }) = http.text("address")?
-            && !value.is_empty()
-        {
-            return Err(not_done("http.address", "there is no status page and there are no metrics yet", line));
+/// Where the status page is served.
+fn page(top: &mut Fields) -> Result<Option<SocketAddr>, Location> {
+    let Some(mut http) = top.section("http")? else { return Ok(None) };
+    let at = address(&mut http, "address", Unnamed::Everyone)?;
+    http.finish()?;
+    Ok(at.map(|at| at.value))
+}
+
+fn health(fields: Option<Fields>) -> Result<HealthRules, Location> {
+    let mut rules = HealthRules::default();
+    let Some(mut fields) = fields else { return Ok(rules) };
+    for (key, slot) in [
+        ("storage_list", &mut rules.list),
+        ("storage_load", &mut rules.load),
+        ("storage_store", &mut rules.store),
+        ("start", &mut rules.start),
+    ] {
+        let Some(mut section) = fields.section(key)? else { continue };
+        // Judged whenever someone asks.
+        span(&mut section, "interval")?;
+        let usual = Patience::default();
+        *slot = Patience {
+            warn: span(&mut section, "warn_duration")?.unwrap_or(usual.warn),
+            error: span(&mut section, "error_duration")?.unwrap_or(usual.error),
+        };
+        if key == "start" {
+            rules.report_start = section.flag("report_healthz")?.is_some_and(|at| at.value);
+            rules.start_in_metadata = section.flag("report_metadata")?.is_none_or(|at| at.value);
         }
-        http.finish()?;
+        section.finish()?;
     }
-    for key in ["health", "lmdb_log_stats_interval", "lmdb_scrape_smaps"] {
-        if let Some(node) = top.take(key) {
-            return Err(not_done(key, "there is no status page and there are no metrics yet", node.line));
-        }
-    }
-    Ok(())
+    fields.finish()?;
+    Ok(rules)
 }
 
 fn sweeper(fields: Option<Fields>) -> Result<Option<Sweep>, Location> {
@@ -181,16 +216,27 @@ fn logging(fields: Option<Fields>) -> Result<(Option<Level>, Option<LogFormat>),
     Ok((level.map(|at| at.value), format.map(|at| at.value)))
 }
 
-fn storage(mut fields: Fields, surroundings: &Surroundings<'_>) -> Result<VaultUrl, Location> {
-    if let Some(mut cleanup) = fields.section("cleanup")? {
-        if let Some(At { line, value: true }) = cleanup.flag("enabled")? {
-            return Err(not_done("storage.cleanup", "snapshots are not deleted yet", line));
-        }
-        for key in ["interval", "must_keep_interval", "remove_old_instances_interval"] {
-            span(&mut cleanup, key)?;
-        }
-        cleanup.finish()?;
-    }
+/// Where snapshots are, and what is done about them there.
+struct Storage {
+    vault: VaultUrl,
+    clean: Option<Retention>,
+    marker: Option<Marker>,
+}
+
+fn cleanup(fields: Option<Fields>) -> Result<Option<Retention>, Location> {
+    let Some(mut fields) = fields else { return Ok(None) };
+    let enabled = fields.flag("enabled")?.is_some_and(|at| at.value);
+    let rules = Retention {
+        interval: interval(&mut fields, "interval", Duration::from_secs(300))?,
+        keep: span(&mut fields, "must_keep_interval")?.unwrap_or(Duration::from_secs(600)),
+        gone: span(&mut fields, "remove_old_instances_interval")?.unwrap_or(Duration::from_secs(168 * 3600)),
+    };
+    fields.finish()?;
+    Ok(enabled.then_some(rules))
+}
+
+fn storage(mut fields: Fields, surroundings: &Surroundings<'_>) -> Result<Storage, Location> {
+    let clean = cleanup(fields.section("cleanup")?)?;
     let (missing, line) = (fields.missing("type"), fields.line);
     let kind = fields.text("type")?.ok_or(missing)?;
     let old_root = fields.text("root_path")?;
@@ -208,11 +254,13 @@ fn storage(mut fields: Fields, surroundings: &Surroundings<'_>) -> Result<VaultU
             };
             let root = root
                 .ok_or_else(|| Problem::Missing { key: "root_path", section: "storage.options".to_owned() }.at(line))?;
-            Ok(VaultUrl::File(absolute(Path::new(&root.value), surroundings.directory)))
+            let vault = VaultUrl::File(absolute(Path::new(&root.value), surroundings.directory));
+            Ok(Storage { vault, clean, marker: None })
         }
         "s3" => {
             let missing = || Problem::Missing { key: "options", section: "storage".to_owned() }.at(line);
-            s3(options.ok_or_else(missing)?, surroundings)
+            let (vault, marker) = s3(options.ok_or_else(missing)?, surroundings)?;
+            Ok(Storage { vault, clean, marker })
         }
         other => Err(not_done(format!("storage.type: {other}"), "storage is fs or s3 so far", kind.line)),
     }
@@ -240,9 +288,10 @@ const CHECKED: [&str; 7] = [
     "client_timeout",
 ];
 
-fn s3(mut fields: Fields, surroundings: &Surroundings<'_>) -> Result<VaultUrl, Location> {
+fn s3(mut fields: Fields, surroundings: &Surroundings<'_>) -> Result<(VaultUrl, Option<Marker>), Location> {
     let line = fields.line;
     let mut settings = S3Settings::default();
+    let mut prefix = String::new();
     let missing = fields.missing("bucket");
     settings.bucket = fields.text("bucket")?.ok_or(missing)?.value;
     if let Some(At { line, value }) = fields.text("global_prefix")?
@@ -252,6 +301,7 @@ fn s3(mut fields: Fields, surroundings: &Surroundings<'_>) -> Result<VaultUrl, L
             return Err(not_done("global_prefix", "a prefix must end in a slash", line));
         };
         settings.path = path.trim_matches('/').to_owned();
+        prefix.clone_from(&value);
     }
     for (theirs, ours) in S3 {
         let Some(At { line, value }) = fields.text(theirs)? else { continue };
@@ -277,12 +327,13 @@ fn s3(mut fields: Fields, surroundings: &Surroundings<'_>) -> Result<VaultUrl, L
     }
     fields.flag("disable_send_content_md5")?;
     fields.flag("hide_folders")?;
-    for key in ["create_bucket", "use_update_marker", "prefix_folders"] {
+    for key in ["create_bucket", "prefix_folders"] {
         if let Some(At { line, value: true }) = fields.flag(key)? {
             return Err(not_done(key, "this isn't done yet", line));
         }
     }
-    span(&mut fields, "update_marker_force_list_interval")?;
+    let marked = fields.flag("use_update_marker")?.is_some_and(|at| at.value);
+    let force = span(&mut fields, "update_marker_force_list_interval")?.unwrap_or(Duration::from_secs(300));
     if let Some(node) = fields.take("tls") {
         return Err(not_done(
             "tls",
@@ -292,7 +343,7 @@ fn s3(mut fields: Fields, surroundings: &Surroundings<'_>) -> Result<VaultUrl, L
     }
     fields.finish()?;
     settings.check().map_err(|error| place::problem(error.into()).at(line))?;
-    Ok(VaultUrl::S3(Box::new(settings)))
+    Ok((VaultUrl::S3(Box::new(settings)), marked.then_some(Marker { prefix, force })))
 }
 
 fn databases(node: Node, surroundings: &Surroundings<'_>) -> Result<Vec<LmdbConfig>, Location> {
@@ -423,7 +474,9 @@ mod tests {
         let text = "instance: ns1\nlmdb_poll_interval: 100ms\nstorage_poll_interval: 2s\nstorage_force_snapshot_interval: 0\n\
             sweeper:\n  enabled: true\n  retention_days: 10\nlog:\n  level: warning\n  format: json\n\
             storage:\n  type: s3\n  options:\n    access_key: a\n    secret_key: s\n    bucket: b\n    global_prefix: x/\n    \
-            endpoint_url: http://127.0.0.1:9000\nlmdbs:\n  shard:\n    path: /d/x.mdb\n    dupsort_hack: true\n    options:\n      \
+            endpoint_url: http://127.0.0.1:9000\n    use_update_marker: true\n  \
+            cleanup:\n    enabled: true\n    must_keep_interval: 1h\nhttp:\n  address: ':8500'\nhealth:\n  \
+            storage_list:\n    warn_duration: 10s\n  start:\n    report_healthz: true\nlmdbs:\n  shard:\n    path: /d/x.mdb\n    dupsort_hack: true\n    options:\n      \
             no_subdir: true\n      create: true\n      map_size: 8GB\n      max_dbs: 9\n      file_mask: 0600\n    \
             dbi_options:\n      d:\n        override_create_flags: MDB_DUPSORT|MDB_INTEGERKEY\n";
         let config = parse(text).expect("a configuration");
@@ -437,6 +490,13 @@ mod tests {
         let VaultUrl::S3(s3) = &config.vault else { panic!("{:?}", config.vault) };
         assert_eq!((s3.bucket.as_str(), s3.path.as_str(), s3.force_path_style), ("b", "x", Some(true)));
         assert_eq!(s3.endpoint.as_deref(), Some("http://127.0.0.1:9000"));
+        let marker = config.marker.expect("a marker");
+        assert_eq!((marker.prefix.as_str(), marker.force), ("x/", Duration::from_secs(300)));
+        let clean = config.clean.expect("a cleaner");
+        assert_eq!((clean.interval, clean.keep), (Duration::from_secs(300), Duration::from_secs(3600)));
+        assert_eq!(config.http.map(|address| address.port()), Some(8500));
+        let ten = Patience { warn: Duration::from_secs(10), ..Patience::default() };
+        assert_eq!(config.health, HealthRules { list: ten, report_start: true, ..HealthRules::default() });
         let database = &config.databases[0];
         assert_eq!((database.options.map_size, database.options.max_dbs), (Some(8 << 30), 9));
         assert_eq!((database.options.file_mask, database.options.no_subdir), (0o600, true));
@@ -450,11 +510,11 @@ mod tests {
             (format!("{LEAST}  a.b:\n    path: y\n"), "config.value", 8),
             (format!("{LEAST}  other:\n    path: ./data\n"), "config.duplicate", 8),
             (format!("{LEAST}    schema_tracks_changes: true\n    dupsort_hack: true\n"), "config.contradiction", 9),
-            (format!("{LEAST}http:\n  address: ':8500'\n"), "config.unsupported", 9),
+            (format!("{LEAST}http:\n  address: ':x'\n"), "config.value", 9),
+            (format!("{LEAST}health:\n  start:\n    wait: 1s\n"), "config.unknown-key", 10),
             (format!("{LEAST}lmdb_poll_interval: 1ms\n"), "config.value", 8),
             ("lmdbs:\n  main:\n    path: data\n".to_owned(), "config.missing-key", 1),
             (LEAST.replace("type: fs", "type: azure"), "config.unsupported", 2),
-            (LEAST.replace("  options", "  cleanup:\n    enabled: true\n  options"), "config.unsupported", 4),
         ] {
             let error = parse(&text).expect_err(&text);
             let failure = seawall_core::Failure::from(error.clone());

@@ -94,7 +94,7 @@ impl fmt::Debug for Hidden {
 
 /// Who an address without a host means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Unnamed {
+pub(super) enum Unnamed {
     /// This machine alone.
     Loopback,
     /// Everyone, as in Litestream.
@@ -209,7 +209,11 @@ fn token(top: &mut Fields, here: &Path) -> Result<Option<Hidden>, Location> {
     Ok(Some(Hidden(token.value)))
 }
 
-fn address(top: &mut Fields, key: &'static str, unnamed: Unnamed) -> Result<Option<At<SocketAddr>>, Location> {
+pub(super) fn address(
+    top: &mut Fields,
+    key: &'static str,
+    unnamed: Unnamed,
+) -> Result<Option<At<SocketAddr>>, Location> {
     // An empty text turns a service off, in Litestream as here.
     let Some(At { line, value }) = top.text(key)?.filter(|at| !at.value.trim().is_empty()) else { return Ok(None) };
     match parse_address(value.trim(), unnamed) {

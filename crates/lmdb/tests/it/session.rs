@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use seawall_core::Shutdown;
 use seawall_lmdb::snapshot::SnapshotName;
-use seawall_lmdb::{Flags, NanoClock, Report, Session, Stamp, SyncOptions};
+use seawall_lmdb::{Flags, Marker, NanoClock, Report, Retention, Session, Stamp, Sweep, SyncOptions};
 use seawall_vault::memory::MemoryStore;
 use seawall_vault::{ObjectKey, Policy, Prefix, Vault};
 use tempfile::TempDir;
@@ -225,4 +225,93 @@ async fn a_snapshot_whose_index_is_elsewhere_is_read_whole() {
     let (report, pairs) = once(b.path(), false, &vault, &clock, options("b", false)).await;
     assert_eq!((report.loaded, report.damaged.len()), (1, 0));
     assert_eq!(pairs, [(b"k".to_vec(), b"1".to_vec())]);
+}
+
+/// Waits for a condition, with a deadline.
+async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
+    while !condition().await {
+        assert!(tokio::time::Instant::now() < deadline, "{what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+fn quick(instance: &str) -> SyncOptions {
+    let often = Duration::from_millis(20);
+    SyncOptions { poll: often, list: often, retry: often, ..SyncOptions::new(author(instance)) }
+}
+
+#[tokio::test]
+async fn with_the_update_marker_nobody_lists_while_nothing_changes() {
+    let ([a, b], clock, store) = (folders(), clock(), Arc::new(MemoryStore::new()));
+    let (ours, theirs) = (Vault::new(store.clone(), Policy::default()), Vault::new(store.clone(), Policy::default()));
+    let marker = Some(Marker { prefix: String::new(), force: Duration::from_secs(3600) });
+    let with_marker = |how: SyncOptions| SyncOptions { marker: marker.clone(), ..how };
+    between(a.path(), |env| put(env, "d", Flags::default(), b"k", b"1"));
+    once(a.path(), false, &theirs, &clock, with_marker(options("a", false))).await;
+    let local = open(b.path(), &schema(false, false));
+    let mut session = Session::new(local, ours.clone(), with_marker(quick("b")), Arc::clone(&clock));
+    let status = session.watch();
+    let stop = Shutdown::new();
+    let drive = async {
+        until("it goes on looking", async || ours.counts().get > 20).await;
+        assert!(ours.counts().list <= 2, "{:?}", ours.counts());
+        between(a.path(), |env| put(env, "d", Flags::default(), b"k", b"2"));
+        once(a.path(), false, &theirs, &clock, with_marker(options("a", false))).await;
+        until("the change comes", async || status.borrow().loading.calls >= 2).await;
+        stop.begin();
+    };
+    let (result, ()) = tokio::join!(session.run(&stop), drive);
+    result.unwrap();
+    let pairs = dump(session.local().unwrap().env());
+    assert_eq!(pairs[b"d".as_slice()].1, [(b"k".to_vec(), b"2".to_vec())]);
+}
+
+#[tokio::test]
+async fn snapshots_that_nobody_needs_are_deleted_and_the_last_one_stays() {
+    let ([a, b], vault, clock) = (folders(), vault(), clock());
+    for value in [b"1", b"2", b"3"] {
+        between(a.path(), |env| put(env, "d", Flags::default(), b"k", value));
+        once(a.path(), false, &vault, &clock, options("a", false)).await;
+    }
+    let before = names(&vault).await;
+    assert_eq!(before.len(), 3);
+    let rules =
+        Retention { interval: Duration::from_millis(20), keep: Duration::ZERO, gone: Duration::from_secs(86_400) };
+    let how = SyncOptions { clean: Some(rules), ..quick("b") };
+    let mut session = Session::new(open(b.path(), &schema(false, false)), vault.clone(), how, Arc::clone(&clock));
+    let status = session.watch();
+    let stop = Shutdown::new();
+    let drive = async {
+        until("the older ones go", async || status.borrow().cleaning.newer == 2).await;
+        stop.begin();
+    };
+    let (result, ()) = tokio::join!(session.run(&stop), drive);
+    result.unwrap();
+    assert_eq!(names(&vault).await, before[2..]);
+    assert!(status.borrow().start.is_over());
+}
+
+#[tokio::test]
+async fn who_was_away_for_longer_than_deletions_are_kept_is_refused() {
+    let ([a, _], vault) = (folders(), vault());
+    let days = |days: u64| Duration::from_secs(days * 86_400);
+    let sweep = Sweep { retention: days(10), interval: days(1), first: days(1), taken: days(9) };
+    let run = async |day: u64| {
+        let clock: NanoClock = Arc::new(move || Stamp(NOW.0 + day * 86_400_000_000_000));
+        let how = SyncOptions { sweep: Some(sweep), ..options("a", false) };
+        let mut session = Session::new(open(a.path(), &schema(false, false)), vault.clone(), how, clock);
+        let result = session.run(&Shutdown::new()).await;
+        (result.map_err(|failure| failure.code), session.watch().borrow().ended.is_some())
+    };
+    between(a.path(), |env| put(env, "d", Flags::default(), b"k", b"1"));
+    assert_eq!(run(0).await, (Ok(()), false));
+    assert_eq!(run(9).await, (Ok(()), false));
+    let before = names(&vault).await;
+    assert_eq!(run(20).await, (Err("lmdb.too-long-away"), true));
+    assert_eq!(names(&vault).await, before, "nothing of it got out");
+    // What the message says.
+    std::fs::remove_file(a.path().join("data.mdb-in-step")).unwrap();
+    assert_eq!(run(20).await, (Ok(()), false));
+    assert!(names(&vault).await.len() > before.len());
 }

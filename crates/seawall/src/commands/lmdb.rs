@@ -45,6 +45,9 @@ pub(crate) struct SyncArguments {
     /// Only this environment of the configuration; may be given several times
     #[arg(long, value_name = "NAME")]
     only_db: Vec<String>,
+    /// Begin once the storage has an object of this name
+    #[arg(long, value_name = "NAME")]
+    wait_for_marker_file: Option<String>,
 }
 
 /// Runs one of the commands.
@@ -66,6 +69,8 @@ fn sync(arguments: &SyncArguments, receive_only: bool, common: &Common, edge: &E
         hostname: edge.hostname.clone(),
         receive_only,
         only_once: arguments.only_once || config.only_once,
+        marker_file: arguments.wait_for_marker_file.clone(),
+        version: env!("CARGO_PKG_VERSION"),
     };
     if how.instance.is_empty() {
         return Err(usage("usage.arguments", "--instance", "it is empty", "give this instance a name"));

@@ -92,10 +92,8 @@ impl Connection {
             Operator::new(builder).map_err(|error| wrong(&self.url, error.message(), "check the settings"))?;
         // Told of the smallest part, OpenDAL collects a smaller one itself, and loses it when the request that it makes
         // before fails: closed again, the object ends without it. Our parts have their sizes already.
-        let unbuffered = CapabilityOverrideLayer::new(|capability| Capability {
-            write_multi_min_size: None,
-            ..capability
-        });
+        let unbuffered =
+            CapabilityOverrideLayer::new(|capability| Capability { write_multi_min_size: None, ..capability });
         let context = OperationContext::default().with_http_transport(self.transport.clone());
         Ok(operator.layer(unbuffered).with_context(context))
     }

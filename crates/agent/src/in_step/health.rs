@@ -1,0 +1,205 @@
+//! Is everything in step? The checks of Lightning Stream, under its names, and its document.
+//!
+//! Something that fails becomes a warning, and later a failure, once it has failed without a break for long enough. What
+//! a session goes on without (a damaged snapshot) is a warning for as long as it is so.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use seawall_core::Moment;
+use seawall_lmdb::{SessionStatus, Stamp, Tried};
+use serde_json::{Value, json};
+
+/// When something that fails is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Patience {
+    /// As a warning.
+    pub warn: Duration,
+    /// As a failure.
+    pub error: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self { warn: Duration::from_secs(60), error: Duration::from_secs(300) }
+    }
+}
+
+/// How health is judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HealthRules {
+    /// Listing the storage.
+    pub list: Patience,
+    /// Reading snapshots.
+    pub load: Patience,
+    /// Writing snapshots.
+    pub store: Patience,
+    /// The start.
+    pub start: Patience,
+    /// Whether a start that takes long counts.
+    pub report_start: bool,
+    /// Whether it is told in the document's metadata that a start is over.
+    pub start_in_metadata: bool,
+}
+
+impl Default for HealthRules {
+    fn default() -> Self {
+        let usual = Patience::default();
+        Self { list: usual, load: usual, store: usual, start: usual, report_start: false, start_in_metadata: true }
+    }
+}
+
+/// What is wrong, by the name of the check.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Health {
+    pub(crate) failures: BTreeMap<String, String>,
+    pub(crate) warnings: BTreeMap<String, String>,
+}
+
+impl Health {
+    fn add(&mut self, check: String, lasts: Duration, patience: Patience, text: String) {
+        if lasts >= patience.error {
+            self.failures.insert(check, text);
+        } else if lasts >= patience.warn {
+            self.warnings.insert(check, text);
+        }
+    }
+
+    /// The word for it.
+    pub(crate) fn status(&self) -> &'static str {
+        match (self.failures.is_empty(), self.warnings.is_empty()) {
+            (false, _) => "Unavailable",
+            (true, false) => "Warning",
+            (true, true) => "OK",
+        }
+    }
+}
+
+/// Judges how environments are doing.
+pub(crate) fn judge(statuses: &[SessionStatus], rules: &HealthRules, now: Stamp) -> Health {
+    let mut health = Health::default();
+    let lasted = |since: Stamp| Duration::from_nanos(now.0.saturating_sub(since.0));
+    for status in statuses {
+        let name = &status.database;
+        let mut tried = |what: &str, tried: &Tried, patience: Patience| {
+            if let (Some(since), Some(error)) = (tried.since, &tried.error) {
+                let text = format!("failing for {}s: {error}", lasted(since).as_secs());
+                health.add(format!("{name}_{what}_failed_duration"), lasted(since), patience, text);
+            }
+        };
+        tried("storage_list", &status.listing, rules.list);
+        tried("storage_load", &status.loading, rules.load);
+        tried("storage_store", &status.storing, rules.store);
+        // Ours: the environment itself can't be read or written, for example because its map is full.
+        tried("lmdb", &status.local, Patience { warn: Duration::ZERO, ..Patience::default() });
+        if !status.start.is_over() && rules.report_start {
+            let text = format!("the start takes {}s so far", lasted(status.began).as_secs());
+            health.add(format!("{name}_startup_in_progress"), lasted(status.began), rules.start, text);
+        }
+        if let Some((key, cause)) = status.damaged.first_key_value() {
+            let text = format!("{} snapshots are left out: {key}: {cause}", status.damaged.len());
+            health.warnings.insert(format!("{name}_snapshots_damaged"), text);
+        }
+        if let Some(cause) = &status.ended {
+            health.failures.insert(format!("{name}_ended"), cause.clone());
+        }
+    }
+    health
+}
+
+/// The document of `/healthz`. `since` is when the status became what it is.
+pub(crate) fn document(
+    health: &Health,
+    statuses: &[SessionStatus],
+    rules: &HealthRules,
+    (now, since): (Stamp, Stamp),
+    hostname: &str,
+    version: &str,
+) -> Value {
+    let time = |stamp: Stamp| Moment::from_millis(i64::try_from(stamp.0 / 1_000_000).unwrap_or(i64::MAX)).to_string();
+    let mut metadata = serde_json::Map::new();
+    metadata.insert("hostname".to_owned(), hostname.into());
+    metadata.insert("version".to_owned(), version.into());
+    if rules.start_in_metadata {
+        metadata.extend(statuses.iter().map(|s| (format!("startup_{}", s.database), s.start.is_over().into())));
+    }
+    json!({
+        "ok": health.failures.is_empty(),
+        "has_warnings": !health.warnings.is_empty(),
+        "status": health.status(),
+        "time": time(now),
+        "since": time(since),
+        "runtime": { "arch": std::env::consts::ARCH, "os": std::env::consts::OS, "version": version },
+        "failures": health.failures,
+        "warnings": health.warnings,
+        "metadata": metadata,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use seawall_lmdb::Start;
+
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn failing(seconds: u64) -> Tried {
+        Tried { since: Some(Stamp((1000 - seconds) * SECOND)), error: Some("gone".to_owned()), ..Tried::default() }
+    }
+
+    fn status() -> SessionStatus {
+        let start = Start { listed: true, merged: true, stored: true };
+        SessionStatus { database: "main".to_owned(), start, ..SessionStatus::default() }
+    }
+
+    #[test]
+    fn what_is_told_when() {
+        let rules = HealthRules { report_start: true, ..HealthRules::default() };
+        let starting = |began: u64| SessionStatus {
+            start: Start { merged: false, ..status().start },
+            began: Stamp((1000 - began) * SECOND),
+            ..status()
+        };
+        let damaged = BTreeMap::from([("x.pb.gz".to_owned(), "cut".to_owned())]);
+        for (status, word, check) in [
+            (status(), "OK", None),
+            (SessionStatus { listing: failing(59), ..status() }, "OK", None),
+            (SessionStatus { listing: failing(60), ..status() }, "Warning", Some("main_storage_list_failed_duration")),
+            (
+                SessionStatus { loading: failing(300), ..status() },
+                "Unavailable",
+                Some("main_storage_load_failed_duration"),
+            ),
+            (SessionStatus { storing: failing(61), ..status() }, "Warning", Some("main_storage_store_failed_duration")),
+            (SessionStatus { local: failing(0), ..status() }, "Warning", Some("main_lmdb_failed_duration")),
+            (SessionStatus { local: failing(300), ..status() }, "Unavailable", Some("main_lmdb_failed_duration")),
+            (SessionStatus { damaged, ..status() }, "Warning", Some("main_snapshots_damaged")),
+            (SessionStatus { ended: Some("refused".to_owned()), ..status() }, "Unavailable", Some("main_ended")),
+            (starting(59), "OK", None),
+            (starting(60), "Warning", Some("main_startup_in_progress")),
+            (starting(300), "Unavailable", Some("main_startup_in_progress")),
+        ] {
+            let statuses = [status];
+            let health = judge(&statuses, &rules, Stamp(1000 * SECOND));
+            assert_eq!(health.status(), word, "{statuses:?}");
+            let found = health.failures.keys().chain(health.warnings.keys()).next().map(String::as_str);
+            assert_eq!(found, check);
+        }
+        let silent = judge(&[starting(900)], &HealthRules::default(), Stamp(1000 * SECOND));
+        assert_eq!(silent.status(), "OK");
+    }
+
+    #[test]
+    fn the_document() {
+        let statuses = [SessionStatus { storing: failing(61), ..status() }];
+        let rules = HealthRules::default();
+        let health = judge(&statuses, &rules, Stamp(1000 * SECOND));
+        let found = document(&health, &statuses, &rules, (Stamp(1000 * SECOND), Stamp(0)), "vm", "1.0");
+        assert_eq!(found["ok"], true);
+        assert_eq!(found["status"], "Warning");
+        assert_eq!(found["since"], "1970-01-01T00:00:00.000Z");
+        assert_eq!(found["warnings"]["main_storage_store_failed_duration"], "failing for 61s: gone");
+        assert_eq!(found["metadata"]["startup_main"], true);
+    }
+}

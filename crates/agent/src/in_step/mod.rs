@@ -1,0 +1,166 @@
+//! Keeping LMDB environments in step: one session for each, all at once, until a stop or once.
+//!
+//! One environment's trouble is its own: the others go on. What a session tells of itself is shown by [`board`].
+
+mod board;
+mod health;
+mod page;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::join_all;
+use seawall_core::{Failure, Shutdown};
+use seawall_lmdb::{Author, Local, NanoClock, Report, Session, Settings, SyncOptions};
+use seawall_vault::{Environment, ObjectKey, Policy, Vault};
+use tokio::task::{JoinSet, spawn_blocking};
+use tokio::time::sleep;
+
+use self::board::Board;
+pub use self::health::{HealthRules, Patience};
+use crate::config::{LightningConfig, LmdbConfig};
+use crate::http::{Listener, serve};
+use crate::process::Outcome;
+
+/// What to do with the environments of a configuration.
+#[derive(Debug, Clone)]
+pub struct InStep {
+    /// The instance, as in names of snapshots.
+    pub instance: String,
+    /// The host's name.
+    pub hostname: String,
+    /// Merge only, and send nothing.
+    pub receive_only: bool,
+    /// End after one round.
+    pub only_once: bool,
+    /// Begin once the vault has an object of this name.
+    pub marker_file: Option<String>,
+    /// The version of this program.
+    pub version: &'static str,
+}
+
+/// Keeps all environments in step. A session occupies a thread for blocking work while a snapshot arrives, and the vault
+/// needs another: the runtime must have two for each environment.
+pub async fn keep_in_step(
+    config: &LightningConfig,
+    how: &InStep,
+    environment: &Environment,
+    clock: NanoClock,
+    shutdown: &Shutdown,
+) -> Vec<Outcome<Report>> {
+    let names = config.databases.iter().map(|database| database.name.as_str());
+    let board = Board::new(names, config.health, clock.clone(), &how.hostname, how.version);
+    let _served = show(config, how, &board).await;
+    let process = Process { config, how, environment, clock, shutdown, board: &board };
+    join_all(config.databases.iter().map(|database| process.outcome(database))).await
+}
+
+/// Serves the status page, if one is asked for, until what is returned is dropped. Nothing depends on it.
+async fn show(config: &LightningConfig, how: &InStep, board: &Arc<Board>) -> JoinSet<()> {
+    let mut tasks = JoinSet::new();
+    if let Some(address) = config.http.filter(|_| !how.only_once) {
+        match Listener::tcp(address).await {
+            Ok(listener) => {
+                tracing::info!(address = listener.address(), "status page: listening");
+                tasks.spawn(serve(listener, Arc::clone(board)));
+            }
+            Err(failure) => tracing::error!(code = failure.code, next = failure.next, "status page: {failure}"),
+        }
+    }
+    tasks
+}
+
+/// What all sessions of a process share.
+struct Process<'a> {
+    config: &'a LightningConfig,
+    how: &'a InStep,
+    environment: &'a Environment,
+    clock: NanoClock,
+    shutdown: &'a Shutdown,
+    board: &'a Board,
+}
+
+impl Process<'_> {
+    /// One environment, and how that ended.
+    async fn outcome(&self, database: &LmdbConfig) -> Outcome<Report> {
+        let result = self.session(database).await;
+        if let Err(failure) = &result {
+            tracing::error!(
+                database = database.name,
+                code = failure.code,
+                object = failure.object,
+                next = failure.next,
+                "not kept in step: {}",
+                failure.cause
+            );
+            self.board.ended(&database.name, &failure.cause);
+        }
+        Outcome { name: database.name.clone(), result }
+    }
+
+    async fn session(&self, database: &LmdbConfig) -> Result<Report, Failure> {
+        let Self { config, how, shutdown, .. } = *self;
+        let vault = Vault::open(&config.vault, self.environment, Policy::default()).await?;
+        if vault.needs_probe()
+            && let Err(error) = vault.probe().await
+        {
+            // Names hold nanoseconds and the instance, so that nothing depends on what the server does with conditions.
+            tracing::warn!(%error, "the vault can't be reached yet");
+        }
+        if let Some(name) = &how.marker_file
+            && !appears(&vault, name, config.list, shutdown).await?
+        {
+            return Err(crate::process::interrupted(&database.name));
+        }
+        let (path, options) = (database.path.clone(), database.options.clone());
+        let settings = Settings::new(database.schema.clone());
+        let opened = spawn_blocking(move || Local::open(&path, &options, settings)).await;
+        let opened =
+            opened.map_err(|error| seawall_lmdb::Error::Internal(format!("a job ended in a panic: {error}")))?;
+        let mut session = Session::new(opened?, vault.clone(), self.options(database), self.clock.clone());
+        if config.http.is_some() && !how.only_once {
+            self.board.begins(&database.name, session.watch(), &vault);
+        }
+        tokio::select! {
+            result = session.run(shutdown) => result?,
+            // Dropped in the middle: what a crash would leave.
+            () = shutdown.immediate() => return Err(crate::process::interrupted(&database.name)),
+        }
+        Ok(session.report().clone())
+    }
+
+    fn options(&self, database: &LmdbConfig) -> SyncOptions {
+        let Self { config, how, .. } = *self;
+        let (instance, hostname) = (how.instance.clone(), how.hostname.clone());
+        SyncOptions {
+            receive_only: how.receive_only,
+            only_once: how.only_once,
+            poll: config.poll,
+            list: config.list,
+            retry: config.retry,
+            force: config.force,
+            sweep: config.sweep,
+            // Who only receives leaves the vault as it is.
+            clean: config.clean.filter(|_| !how.receive_only),
+            marker: config.marker.clone(),
+            ..SyncOptions::new(Author { instance, hostname, database: database.name.clone() })
+        }
+    }
+}
+
+/// Waits until the vault has an object; whether it has, when a stop came first.
+async fn appears(vault: &Vault, name: &str, every: Duration, shutdown: &Shutdown) -> Result<bool, Failure> {
+    let key = ObjectKey::new(name)?;
+    tracing::info!(object = name, "waiting for the marker file");
+    loop {
+        match vault.head(&key).await {
+            Ok(Some(_)) => return Ok(true),
+            Ok(None) => {}
+            Err(error) => tracing::warn!(%error, "the marker file can't be looked for yet"),
+        }
+        tokio::select! {
+            () = sleep(every) => {}
+            () = shutdown.graceful() => return Ok(false),
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! What a session does: look at the vault, merge, send, sweep, clean.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::TryStreamExt as _;
+use seawall_vault::{ObjectKey, Prefix};
+use tokio::time::Instant;
+
+use super::{Listing, Session, before};
+use crate::Stamp;
+use crate::error::Error;
+use crate::latest::{Listed, newest, snapshots};
+use crate::local::Loaded;
+use crate::marker;
+use crate::retention::{Reason, Retention, due};
+use crate::snapshot::{GENERATION, SnapshotName};
+use crate::transfer::{self, Part};
+
+impl Session {
+    /// Looks at everything once: the vault, and what the application did while nobody watched.
+    pub(super) async fn start(&mut self) -> Result<(), Error> {
+        self.look().await?;
+        let listed = &self.listing.snapshots;
+        self.awaited = listed.iter().map(|snapshot| snapshot.name.instance.clone()).collect();
+        let (first, now, sweep) = (listed.is_empty(), (self.clock)(), self.options.sweep);
+        let begin = self.blocking(move |local| {
+            let empty = local.is_empty()?;
+            if !empty {
+                if let Some(sweep) = sweep {
+                    local.may_rejoin(now, sweep.retention)?;
+                }
+                local.begin(now)?;
+            }
+            Ok(empty)
+        });
+        let empty = begin.await?;
+        let nothing_to_send = empty || self.options.receive_only;
+        if !nothing_to_send && first {
+            self.send().await?;
+        }
+        self.status.send_modify(|status| status.start.stored |= nothing_to_send);
+        Ok(())
+    }
+
+    /// Lists the snapshots of this database, unless the update marker says that nothing changed.
+    pub(super) async fn look(&mut self) -> Result<(), Error> {
+        let looked = self.list().await;
+        self.record(|status| &mut status.listing, 0, &looked);
+        if looked.is_ok() {
+            let listed = &self.listing.snapshots;
+            let in_vault = (listed.len() as u64, listed.iter().map(|snapshot| snapshot.bytes).sum());
+            let damaged = &self.damaged;
+            self.status.send_modify(|status| {
+                status.start.listed = true;
+                status.in_vault = in_vault;
+                status.damaged.retain(|key, _| damaged.contains(key));
+            });
+        }
+        looked
+    }
+
+    async fn list(&mut self) -> Result<(), Error> {
+        let mut marker = None;
+        if let Some(how) = &self.options.marker {
+            marker = match self.vault.read(&ObjectKey::new(marker::NAME)?, None, marker::MOST).await {
+                Ok(text) => Some(text.to_vec()),
+                Err(error) if error.is_not_found() => None,
+                Err(error) => return Err(error.into()),
+            };
+            let since = self.listing.at.map_or(how.force, |at| at.elapsed());
+            if how.holds(marker.as_deref(), self.listing.marker.as_deref(), since) {
+                return Ok(());
+            }
+        }
+        let prefix = SnapshotName::prefix(&self.options.author.database);
+        // Everything that begins so comes behind this, and stands together.
+        let after = ObjectKey::new(prefix.get(..prefix.len() - 1).unwrap_or_default())?;
+        let mut entries = Box::pin(self.vault.entries(&Prefix::all(), Some(&after)));
+        let mut names = Vec::new();
+        while let Some(entry) = entries.try_next().await? {
+            let name = entry.key.as_str();
+            if name.starts_with(&prefix) {
+                names.push((name.to_owned(), entry.size));
+            } else if name > prefix.as_str() {
+                break;
+            }
+        }
+        let objects = names.iter().map(|(name, bytes)| (name.as_str(), *bytes));
+        let snapshots = snapshots(&self.options.author.database, objects);
+        self.damaged.retain(|key| names.iter().any(|(name, _)| name == key));
+        self.listing = Listing { snapshots, marker, at: Some(Instant::now()) };
+        Ok(())
+    }
+
+    /// Merges what is newer than what was merged. Our own snapshots only at the start: a copy of the environment from
+    /// before them may have been put back.
+    pub(super) async fn merge(&mut self) -> Result<(), Error> {
+        loop {
+            let newest = newest(&self.listing.snapshots, &self.damaged);
+            self.awaited.retain(|instance| newest.contains_key(instance));
+            let own = self.options.author.instance.clone();
+            let awaited = &self.awaited;
+            let mut due = newest.into_values().filter(|snapshot| {
+                let instance = &snapshot.name.instance;
+                self.merged.get(instance).is_none_or(|merged| merged.key != snapshot.key)
+                    && (*instance != own || awaited.contains(&own))
+            });
+            let Some(next) = due.next() else {
+                drop(due);
+                let all = self.awaited.is_empty();
+                self.status.send_modify(|status| status.start.merged |= all);
+                return Ok(());
+            };
+            drop(due);
+            let loaded = self.load(&next).await;
+            self.record(|status| &mut status.loading, 0, &loaded);
+            if loaded.is_err() {
+                let instance = next.name.instance.clone();
+                self.status.send_modify(|status| *status.loading_failed.entry(instance).or_default() += 1);
+            }
+            match loaded {
+                Err(Error::Vault(error)) if error.is_not_found() => {
+                    // Cleaned in between: the next listing won't have it.
+                    self.awaited.remove(&next.name.instance);
+                    return Ok(());
+                }
+                Err(error) if error.is_bad_snapshot() => {
+                    tracing::warn!(object = next.key, %error, "the snapshot is left out; the one before it serves");
+                    let (key, cause) = (next.key.clone(), error.to_string());
+                    self.status.send_modify(|status| drop(status.damaged.insert(key, cause)));
+                    self.report.damaged.insert(next.key.clone(), error.to_string());
+                    self.damaged.insert(next.key);
+                }
+                Err(error) => return Err(error),
+                Ok(()) => {
+                    self.awaited.remove(&next.name.instance);
+                    let (instance, stamp) = (next.name.instance.clone(), next.name.stamp);
+                    self.status.send_modify(|status| {
+                        status.received.insert(instance, stamp);
+                    });
+                    self.merged.insert(next.name.instance.clone(), next);
+                    self.report.loaded += 1;
+                }
+            }
+        }
+    }
+
+    /// Merges a snapshot: only the pieces of it that aren't merged yet, where it says what they are.
+    async fn load(&mut self, snapshot: &Listed) -> Result<(), Error> {
+        let key = ObjectKey::new(&snapshot.key)?;
+        if self.options.receive_only && !self.blocking(|local| local.is_undisturbed()).await? {
+            // Who sends learns from that what changed here.
+            self.known.clear();
+        }
+        let index = transfer::index(&self.vault, &key, snapshot.bytes).await?;
+        let parts = index.as_ref().and_then(|index| self.known.needed(index));
+        let loaded = match parts {
+            None => self.load_parts(&key, vec![Part::Whole]).await?,
+            Some(parts) => match self.load_parts(&key, parts).await {
+                Err(error) if error.is_bad_snapshot() => {
+                    tracing::warn!(object = snapshot.key, %error, "its index doesn't fit it; all of it is read");
+                    self.load_parts(&key, vec![Part::Whole]).await?
+                }
+                loaded => loaded?,
+            },
+        };
+        if let Some(index) = index {
+            self.known.merged(&snapshot.name.instance, index);
+        }
+        tracing::debug!(object = snapshot.key, read = loaded.entries, changed = loaded.applied.entries, "merged");
+        Ok(())
+    }
+
+    async fn load_parts(&mut self, key: &ObjectKey, parts: Vec<Part>) -> Result<Loaded, Error> {
+        let (object, now) = (self.vault.object(key), (self.clock)());
+        let cutoff = self.options.sweep.map_or(Stamp(0), |sweep| before(now, sweep.taken));
+        let mut local = self.take()?;
+        let down = self.vault.counts().bytes_down;
+        let read = transfer::read(&self.vault, key, parts, move |source| {
+            let loaded = local.load(&object, source, cutoff, now);
+            (local, loaded)
+        });
+        let (local, loaded) = read.await?;
+        self.local = Some(local);
+        let bytes = self.vault.counts().bytes_down.saturating_sub(down);
+        self.status.send_modify(|status| status.loading.bytes += bytes);
+        loaded
+    }
+
+    /// Forgets old deletions.
+    pub(super) async fn sweep(&mut self, retention: Duration) -> Result<(), Error> {
+        let (cutoff, begun) = (before((self.clock)(), retention), Instant::now());
+        let swept = self.blocking(move |local| local.sweep(cutoff)).await?;
+        self.report.swept += swept.applied.entries;
+        let nanos = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.status.send_modify(|status| {
+            let sweeping = &mut status.sweeping;
+            sweeping.forgotten += swept.applied.entries;
+            sweeping.last = Some((swept.entries, swept.deleted));
+            sweeping.sweeps = (sweeping.sweeps.0 + 1, sweeping.sweeps.1.saturating_add(nanos));
+        });
+        tracing::debug!(entries = swept.entries, deleted = swept.deleted, forgotten = swept.applied.entries, "swept");
+        Ok(())
+    }
+
+    /// Deletes snapshots that nobody needs.
+    pub(super) async fn clean(&mut self, rules: Retention) -> Result<(), Error> {
+        self.status.send_modify(|status| status.cleaning.looks += 1);
+        let now = (self.clock)();
+        for (key, reason) in due(&self.listing.snapshots, &mut self.seen, &self.incorporated, rules, now) {
+            let object = ObjectKey::new(&key)?;
+            if let Err(error) = self.vault.delete(std::slice::from_ref(&object)).await {
+                self.status.send_modify(|status| status.cleaning.failures += 1);
+                return Err(error.into());
+            }
+            tracing::info!(object = key, ?reason, "deleted a snapshot");
+            self.status.send_modify(|status| match reason {
+                Reason::Newer => status.cleaning.newer += 1,
+                Reason::Gone => status.cleaning.gone += 1,
+            });
+            self.mark(&key, true).await;
+        }
+        Ok(())
+    }
+
+    /// Writes down that the environment is in step now.
+    pub(super) async fn note(&mut self) -> Result<(), Error> {
+        let now = (self.clock)();
+        // Only those who forget deletions need to know how long they were away.
+        if self.options.sweep.is_some() { self.blocking(move |local| local.note_in_step(now)).await } else { Ok(()) }
+    }
+
+    /// Tells whoever watches how the environment is doing.
+    pub(super) async fn tell(&mut self, done: bool) {
+        if done {
+            self.status.send_modify(|status| status.local.worked(0));
+        }
+        if self.status.receiver_count() > 0
+            && let Ok(environment) = self.blocking(|local| local.status()).await
+        {
+            self.status.send_modify(|status| status.environment = Some(environment));
+        }
+    }
+
+    /// Tells the other instances that something changed in the vault. Without it they find out when they list anyway.
+    async fn mark(&self, key: &str, deleted: bool) {
+        let Some(marker) = &self.options.marker else { return };
+        let text = marker.text(key, (self.clock)(), deleted);
+        let written = match ObjectKey::new(marker::NAME) {
+            Ok(name) => self.vault.put(&name, text.into(), None).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = written {
+            tracing::warn!(%error, "the update marker could not be written; others will notice later");
+        }
+    }
+
+    pub(super) async fn send_if_needed(&mut self, forced: bool) -> Result<(), Error> {
+        let pending = self.unsent || forced || self.blocking(|local| local.is_pending()).await?;
+        let own = &self.options.author.instance;
+        if !pending {
+            self.status.send_modify(|status| status.start.stored = true);
+        }
+        if !pending || self.options.receive_only || self.awaited.contains(own) {
+            return Ok(());
+        }
+        if self.blocking(|local| local.is_empty()).await? {
+            return Ok(());
+        }
+        self.send().await
+    }
+
+    async fn send(&mut self) -> Result<(), Error> {
+        let stored = self.store().await;
+        self.record(|status| &mut status.storing, 0, &stored);
+        stored
+    }
+
+    /// Takes a snapshot and puts it into the vault.
+    async fn store(&mut self) -> Result<(), Error> {
+        // Until it is there, what it holds counts as not sent.
+        self.unsent = true;
+        let held: BTreeMap<_, _> = self.merged.iter().map(|(name, last)| (name.clone(), last.name.stamp)).collect();
+        let (author, clock) = (self.options.author.clone(), Arc::clone(&self.clock));
+        let taken = self.blocking(move |local| {
+            let folder = local.folder().to_owned();
+            let dumped = local.snapshot(&author, &*clock)?;
+            let (file, stretches) = (Arc::clone(&dumped.file), dumped.stretches.clone());
+            Ok((dumped.stamp, dumped.bytes, file, stretches, dumped.index.clone(), folder))
+        });
+        let (stamp, bytes, file, stretches, index, folder) = taken.await?;
+        self.known.taken(index);
+        let name = SnapshotName {
+            database: self.options.author.database.clone(),
+            instance: self.options.author.instance.clone(),
+            stamp,
+            generation: GENERATION.to_owned(),
+            extra: Vec::new(),
+        };
+        let key = ObjectKey::new(name.to_string())?;
+        transfer::upload(&self.vault, &key, &file, &stretches, &folder).await?;
+        self.unsent = false;
+        self.report.sent += 1;
+        self.incorporated = held;
+        self.mark(key.as_str(), false).await;
+        self.status.send_modify(|status| {
+            status.storing.bytes += bytes;
+            status.sent = Some((stamp, bytes));
+            status.start.stored = true;
+        });
+        tracing::info!(object = key.as_str(), bytes, "sent a snapshot");
+        Ok(())
+    }
+}
