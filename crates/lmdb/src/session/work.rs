@@ -99,13 +99,15 @@ impl Session {
     pub(super) async fn merge(&mut self) -> Result<(), Error> {
         loop {
             let newest = newest(&self.listing.snapshots, &self.damaged);
-            self.awaited.retain(|instance| newest.contains_key(instance));
+            let merged = &self.merged;
+            let is_due =
+                |snapshot: &Listed| merged.get(&snapshot.name.instance).is_none_or(|merged| merged.key != snapshot.key);
+            self.awaited.retain(|instance| newest.get(instance).is_some_and(is_due));
             let own = self.options.author.instance.clone();
             let awaited = &self.awaited;
             let mut due = newest.into_values().filter(|snapshot| {
                 let instance = &snapshot.name.instance;
-                self.merged.get(instance).is_none_or(|merged| merged.key != snapshot.key)
-                    && (*instance != own || awaited.contains(&own))
+                is_due(snapshot) && (*instance != own || awaited.contains(&own))
             });
             let Some(next) = due.next() else {
                 drop(due);

@@ -3,8 +3,10 @@
 #![allow(clippy::disallowed_methods, reason = "tests are an edge")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests report by panicking")]
 
+mod fleet;
 mod golden;
 mod model;
+mod neighbours;
 mod session;
 mod shared;
 mod support;

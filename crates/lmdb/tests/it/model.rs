@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use crate::support::{dump, open, put, schema, snapshot};
 
 /// What the application sees of an environment: live keys with their values.
-fn live(local: &Local, schema: &Schema) -> BTreeMap<Vec<u8>, Vec<u8>> {
+pub(crate) fn live(local: &Local, schema: &Schema) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let all = dump(local.env());
     let Some((_, pairs)) = all.get(b"d".as_slice()) else { return BTreeMap::new() };
     let pairs = pairs.iter().filter(|(_, value)| !schema.native || value[17] & 1 == 0);
@@ -23,7 +23,7 @@ fn stored(stamp: u64, transaction: u64, deleted: bool, value: &[u8]) -> Vec<u8> 
 }
 
 /// One write or removal of the application.
-fn act(local: &Local, schema: &Schema, random: &mut Rng, clock: u64) {
+pub(crate) fn act(local: &Local, schema: &Schema, random: &mut Rng, clock: u64) {
     let (key, value) = (vec![b'k', random.u8(..40)], vec![b'v'; random.usize(..4)]);
     let deleted = random.u8(..4) == 0;
     if schema.native {

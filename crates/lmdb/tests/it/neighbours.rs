@@ -1,0 +1,146 @@
+//! Other programs that have the same environment open while it is kept in step.
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use seawall_core::Shutdown;
+use seawall_lmdb::{Env, EnvOptions, Flags, Session, SyncOptions, system_clock};
+use seawall_vault::memory::MemoryStore;
+use seawall_vault::{Policy, Vault};
+
+use crate::support::{author, dump, open, put, schema};
+
+/// Tells the other process of these tests what to do, and where.
+const TASK: &str = "SEAWALL_TEST_NEIGHBOUR";
+
+/// How long an application may wait for the write lock: a slice, and a loaded machine.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Begins another process, which goes on until a file `stop` is in the folder.
+fn neighbour(task: &str, folder: &Path) -> Child {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "neighbours::in_another_process", "--ignored", "--quiet"]);
+    command.env(TASK, format!("{task} {}", folder.display())).stdout(Stdio::null());
+    let child = command.spawn().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !folder.join("ready").exists() {
+        assert!(Instant::now() < deadline, "the neighbour doesn't begin");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child
+}
+
+fn stop(mut child: Child, folder: &Path) {
+    std::fs::write(folder.join("stop"), "").unwrap();
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+#[ignore = "the other process of the tests below"]
+fn in_another_process() {
+    let task = std::env::var(TASK).unwrap();
+    let (task, folder) = task.split_once(' ').unwrap();
+    let folder = Path::new(folder);
+    let env = Env::open(folder, &EnvOptions::default()).unwrap();
+    let ready = || std::fs::write(folder.join("ready"), "").unwrap();
+    let stopped = || folder.join("stop").exists();
+    match task {
+        "reader" => {
+            let txn = env.read().unwrap();
+            ready();
+            while !stopped() {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            drop(txn);
+        }
+        writer => {
+            let mut longest = Duration::ZERO;
+            let mut random = fastrand::Rng::with_seed(7);
+            for round in 0_u64.. {
+                let key = format!("{writer}-{}", random.u8(..));
+                let begun = Instant::now();
+                put(&env, "d", Flags::default(), key.as_bytes(), &round.to_be_bytes());
+                longest = longest.max(begun.elapsed());
+                ready();
+                if stopped() {
+                    break;
+                }
+            }
+            assert!(longest < PATIENCE, "the application waited for {longest:?}");
+        }
+    }
+}
+
+/// A session over the environment of a folder.
+fn session(folder: &Path, instance: &str, store: &Arc<MemoryStore>) -> Session {
+    let often = Duration::from_millis(10);
+    let how = SyncOptions { poll: often, list: often, retry: often, ..SyncOptions::new(author(instance)) };
+    let vault = Vault::new(store.clone(), Policy::default());
+    Session::new(open(folder, &schema(false, false)), vault, how, system_clock())
+}
+
+async fn until(what: &str, condition: impl Fn() -> bool) {
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(120);
+    while !condition() {
+        assert!(tokio::time::Instant::now() < deadline, "{what}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// One last round of each, after which both hold everything.
+async fn settle(first: &mut Session, second: &mut Session) {
+    for _ in 0..2 {
+        for session in [&mut *first, &mut *second] {
+            let stop = Shutdown::new();
+            stop.begin();
+            session.run(&stop).await.unwrap();
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_applications_write_in_tight_loops_and_come_to_the_same() {
+    let (a, b, store) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), Arc::new(MemoryStore::new()));
+    let (mut first, mut second) = (session(a.path(), "a", &store), session(b.path(), "b", &store));
+    let writers = [neighbour("left", a.path()), neighbour("right", b.path())];
+    let (left, right) = (first.watch(), second.watch());
+    let end = Shutdown::new();
+    let drive = async {
+        let often = |status: &tokio::sync::watch::Receiver<seawall_lmdb::SessionStatus>| {
+            status.borrow().storing.calls >= 5 && status.borrow().loading.calls >= 5
+        };
+        until("both send and merge", || often(&left) && often(&right)).await;
+        for (writer, folder) in writers.into_iter().zip([a.path(), b.path()]) {
+            stop(writer, folder);
+        }
+        end.begin();
+    };
+    let (one, other, ()) = tokio::join!(first.run(&end), second.run(&end), drive);
+    one.unwrap();
+    other.unwrap();
+    settle(&mut first, &mut second).await;
+    let [ours, theirs] = [&first, &second].map(|session| dump(session.local().unwrap().env()));
+    let (ours, theirs) = (&ours[b"d".as_slice()].1, &theirs[b"d".as_slice()].1);
+    assert!(ours == theirs, "{} and {} keys", ours.len(), theirs.len());
+    for writer in ["left-", "right-"] {
+        assert!(ours.iter().any(|(key, _)| key.starts_with(writer.as_bytes())), "{writer}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_that_never_ends_keeps_nobody_from_merging() {
+    let (a, b, store) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), Arc::new(MemoryStore::new()));
+    let (mut first, mut second) = (session(a.path(), "a", &store), session(b.path(), "b", &store));
+    put(second.local().unwrap().env(), "d", Flags::default(), b"k", b"0");
+    let reader = neighbour("reader", b.path());
+    for round in 0..50_u32 {
+        put(first.local().unwrap().env(), "d", Flags::default(), &round.to_be_bytes(), &[7; 1000]);
+        settle(&mut first, &mut second).await;
+    }
+    let [ours, theirs] = [&first, &second].map(|session| dump(session.local().unwrap().env()));
+    assert!(ours[b"d".as_slice()] == theirs[b"d".as_slice()]);
+    assert_eq!(ours[b"d".as_slice()].1.len(), 51);
+    stop(reader, b.path());
+}
