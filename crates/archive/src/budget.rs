@@ -5,8 +5,8 @@ use crate::Error;
 /// What the process needs beside buffers: its code, connections, the runtime, and an encoder's tables.
 const OVERHEAD: u64 = 20 << 20;
 
-/// The largest frame: larger ones gain nothing, neither ratio nor rate.
-const LARGEST: usize = 4 << 20;
+/// The largest frame: larger ones gain nothing, neither ratio nor rate, and smaller ones stay in a core's cache.
+const LARGEST: usize = 1 << 20;
 
 /// The smallest frame that is worth the work of making one.
 const SMALLEST: usize = 64 << 10;
@@ -14,11 +14,11 @@ const SMALLEST: usize = 64 << 10;
 /// Raw buffers of a lane: one is being filled, others are being compressed.
 pub(crate) const RAW_BUFFERS: usize = 3;
 
-/// Chunks of a lane: one is being collected, one is on its way to the vault.
-pub(crate) const PACKS: usize = 2;
+/// Chunks of a lane: one is being collected, others are on their way to the vault, which waits for its disk.
+pub(crate) const PACKS: usize = 3;
 
-/// How many frames a chunk has room for.
-pub(crate) const FRAMES_IN_A_PACK: usize = 2;
+/// How many frames a chunk has room for, if they don't shrink.
+pub(crate) const FRAMES_IN_A_PACK: usize = 6;
 
 /// The sizes of one run's buffers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +38,7 @@ impl Budget {
     /// [`Error::TooLittleMemory`] when it isn't enough for the smallest buffers.
     pub fn new(memory: u64, jobs: usize) -> Result<Self, Error> {
         let jobs = jobs.max(1);
-        // In frames, for each lane: raw buffers, as many compressed ones, and chunks of twice a frame.
+        // In frames, for each lane: raw buffers, as many compressed ones, and chunks.
         let parts = (jobs * (2 * RAW_BUFFERS + PACKS * FRAMES_IN_A_PACK)) as u64;
         let share = memory.saturating_sub(OVERHEAD) / parts;
         let frame = usize::try_from(share).unwrap_or(LARGEST).min(LARGEST);
@@ -59,10 +59,10 @@ mod tests {
     fn buffers_fit_the_limit() {
         const MIB: u64 = 1 << 20;
         for (memory, jobs, frame) in [
-            (128 * MIB, 2, Some(4 << 20)),
-            (64_000_000, 2, Some(32 * 65_536)),
-            (128 * MIB, 16, Some(10 * 65_536)),
-            (u64::MAX, 1, Some(4 << 20)),
+            (128 * MIB, 2, Some(1 << 20)),
+            (64_000_000, 2, Some(13 * 65_536)),
+            (128 * MIB, 16, Some(4 * 65_536)),
+            (u64::MAX, 1, Some(1 << 20)),
             (21 * MIB, 2, None),
             (20 * MIB, 1, None),
             (0, 1, None),

@@ -67,7 +67,10 @@ impl SetReader {
         if bytes.len() as u64 != size {
             return Err(Error::corrupt(object(), format!("it has {} bytes instead of {size}", bytes.len())));
         }
-        if Digest::of(&bytes) != chunk.blake3 {
+        let digest = tokio::task::spawn_blocking(move || (Digest::of(&bytes), bytes));
+        let (blake3, bytes) =
+            digest.await.map_err(|error| Error::Internal(format!("a job ended in a panic: {error}")))?;
+        if blake3 != chunk.blake3 {
             return Err(Error::corrupt(object(), "its digest is wrong: it was changed, damaged or exchanged"));
         }
         Ok((chunk, bytes))

@@ -175,7 +175,8 @@ impl Shared {
     /// Puts one chunk into the vault and notes it.
     async fn put(self: Arc<Self>, number: u32, frames: Vec<Frame>, bytes: Bytes) -> Result<(), Error> {
         let started = Instant::now();
-        let blake3 = Digest::of(&bytes);
+        let digest = tokio::task::spawn_blocking(move || (Digest::of(&bytes), bytes));
+        let (blake3, bytes) = digest.await.map_err(panicked)?;
         self.vault.create(&layout::chunk(self.id, number, self.codec)?, bytes, None).await?;
         self.meter.busy(Stage::Vault, started.elapsed());
         let mut written = self.content();

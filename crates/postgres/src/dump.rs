@@ -260,11 +260,11 @@ impl<'a> Readers<'a> {
             let mut connection = Connection::open(self.target).await?;
             snapshot::prepare(&mut connection).await?;
             snapshot::join(&mut connection, self.snapshot).await?;
-            let mut lane = self.writer.lane();
+            let (mut lane, mut last) = (self.writer.lane(), None);
             loop {
                 let Some(job) = self.queue().jobs.pop_front() else { break };
                 if self.lock(&mut connection, job).await? {
-                    self.read(&mut connection, &mut lane, job).await?;
+                    self.read(&mut connection, &mut lane, &mut last, job).await?;
                 } else {
                     self.queue().refused.push_back(job);
                     self.changed.notify_one();
@@ -282,7 +282,7 @@ impl<'a> Readers<'a> {
 
     /// The connection that holds the snapshot: it reads as the others do, and then what they couldn't.
     async fn hold(&self, connection: &mut Connection) -> Result<(), Error> {
-        let mut lane = self.writer.lane();
+        let (mut lane, mut last) = (self.writer.lane(), None);
         loop {
             let (job, waiting) = {
                 let mut queue = self.queue();
@@ -290,7 +290,7 @@ impl<'a> Readers<'a> {
                 (job, queue.others > 0)
             };
             match job {
-                Some(job) => self.read(connection, &mut lane, job).await?,
+                Some(job) => self.read(connection, &mut lane, &mut last, job).await?,
                 None if waiting => self.changed.notified().await,
                 None => return Ok(lane.finish().await?),
             }
@@ -309,7 +309,14 @@ impl<'a> Readers<'a> {
         }
     }
 
-    async fn read(&self, connection: &mut Connection, lane: &mut Lane, job: Job) -> Result<(), Error> {
+    /// Reads one job into a lane, whose last item and whether that has chunks of its own are in `last`.
+    async fn read(
+        &self,
+        connection: &mut Connection,
+        lane: &mut Lane,
+        last: &mut Option<(u32, bool)>,
+        job: Job,
+    ) -> Result<(), Error> {
         let (item, sql, about, alone) = match (job, self.large_objects) {
             (Job::Rows(work), _) => {
                 let table = &self.tables[work.table];
@@ -321,8 +328,8 @@ impl<'a> Readers<'a> {
             }
             (Job::LargeObjects, None) => return Ok(()),
         };
-        if alone && lane.pending() > 0 {
-            // A large table's chunks hold nothing else.
+        // A large table's chunks hold nothing else.
+        if last.replace((item, alone)).is_some_and(|(other, was_alone)| other != item && (alone || was_alone)) {
             lane.cut().await?;
         }
         let mut rows = connection.copy_out(&sql).await.map_err(|error| error.about(&*about))?;
@@ -340,7 +347,7 @@ impl<'a> Readers<'a> {
                 break;
             }
         }
-        if alone { Ok(lane.cut().await?) } else { Ok(()) }
+        Ok(())
     }
 }
 

@@ -17,22 +17,27 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// The journal of a restore of `set`: begun, or found. `None` when there is another set's.
-    pub(crate) async fn open(connection: &mut Connection, set: &str) -> Result<Option<Self>, Error> {
+    /// The journal of a restore of this title: begun, or found. `None` when there is another one's.
+    pub(crate) async fn open(connection: &mut Connection, title: &str) -> Result<Option<Self>, Error> {
         let there = format!("SELECT 1 FROM pg_namespace WHERE nspname = {}", literal(SCHEMA));
         if connection.query(&there).await?.is_empty() {
             connection
                 .execute(&format!(
                     "BEGIN; CREATE SCHEMA {SCHEMA}; CREATE TABLE {SCHEMA}.journal (step text PRIMARY KEY); \
                      INSERT INTO {SCHEMA}.journal VALUES ({}); COMMIT",
-                    literal(&format!("set {set}"))
+                    literal(title)
                 ))
                 .await?;
             return Ok(Some(Self::default()));
         }
         let steps = connection.query(&format!("SELECT step FROM {SCHEMA}.journal")).await?;
         let done: BTreeSet<String> = steps.iter().map(|row| row.text(0).to_owned()).collect();
-        Ok(done.contains(&format!("set {set}")).then_some(Self { done }))
+        Ok(done.contains(title).then_some(Self { done }))
+    }
+
+    /// Whether an earlier run has done anything.
+    pub(crate) fn is_resumed(&self) -> bool {
+        self.done.len() > 1
     }
 
     /// Whether a step is done.

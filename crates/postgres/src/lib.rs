@@ -6,8 +6,9 @@
 //! The rooms: `client` (the protocol), `tools` (`pg_dump` and `pg_restore`), `snapshot` (one state for all connections),
 //! `inventory` (what is in the database), `plan` (in which pieces is it read?), `properties` (of the
 //! database itself), `dump`, `detail` (what a set says); `toc`
-//! (which objects are in a schema), `preflight` (what does the target lack?), `restore` with `load` (rows), `build` (indexes
-//! and constraints) and `journal` (what is done already).
+//! (which objects are in a schema), `select` (which of them belong to some tables?), `preflight` (what does the target
+//! lack?), `restore` with `schema`, `large_objects`, `load` (rows), `build` (indexes and constraints), `orphans` (which rows
+//! contradict a foreign key?) and `journal` (what is done already).
 
 #[doc(hidden)]
 pub mod fuzzing;
@@ -19,12 +20,16 @@ mod dump;
 mod error;
 mod inventory;
 mod journal;
+mod large_objects;
 mod load;
 mod options;
+mod orphans;
 mod plan;
 mod preflight;
 mod properties;
 mod restore;
+mod schema;
+mod select;
 mod snapshot;
 mod toc;
 mod tools;

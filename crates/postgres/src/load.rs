@@ -21,6 +21,10 @@ pub(crate) struct Load<'a> {
     pub(crate) reader: &'a Arc<SetReader>,
     /// What each item is.
     pub(crate) items: &'a [ItemDetail],
+    /// Whether the rows of each are loaded.
+    pub(crate) wanted: Vec<bool>,
+    /// Whether triggers fire: where there are none yet, it makes no difference.
+    pub(crate) triggers: bool,
     pub(crate) progress: &'a dyn Progress,
 }
 
@@ -43,9 +47,12 @@ impl Load<'_> {
     }
 
     fn has_rows(&self, chunk: &Chunk) -> bool {
-        let rows =
-            |frame: &Frame| matches!(self.item(frame), Some(ItemDetail::Table { .. } | ItemDetail::LargeObjects));
+        let rows = |frame: &Frame| self.is_wanted(frame);
         chunk.frames.iter().any(rows)
+    }
+
+    fn is_wanted(&self, frame: &Frame) -> bool {
+        self.wanted.get(frame.item as usize).copied().unwrap_or(false)
     }
 
     fn item(&self, frame: &Frame) -> Option<&ItemDetail> {
@@ -54,20 +61,46 @@ impl Load<'_> {
 
     async fn worker(&self, left: &Mutex<VecDeque<u32>>) -> Result<(), Error> {
         let mut connection = restore::connect(self.target, self.encoding).await?;
-        let mut buffer = Vec::new();
-        loop {
-            let next = left.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-            let Some(number) = next else { break };
-            let (chunk, bytes) = self.reader.chunk(number).await.map_err(Error::from)?;
-            let frames: Vec<(&Frame, Bytes)> = SetReader::frames(chunk, &bytes).collect();
-            connection.execute("BEGIN").await?;
-            for of_item in frames.chunk_by(|(one, _), (two, _)| one.item == two.item) {
-                self.copy(&mut connection, number, of_item, &mut buffer).await?;
-            }
-            connection.execute(&format!("{}; COMMIT", Journal::note(&step(number)))).await?;
+        if !self.triggers {
+            // They fired when the rows were written the first time. It turns foreign keys off as well: see `orphans`.
+            connection.execute("SET session_replication_role = replica").await?;
+        }
+        let mut spare = Vec::new();
+        let mut fetched = self.fetch(left).await?;
+        while let Some((number, bytes)) = fetched {
+            // While this one is loaded, the next one is read.
+            let load = self.load(&mut connection, number, &bytes, &mut spare);
+            fetched = tokio::try_join!(self.fetch(left), load)?.0;
         }
         connection.close().await;
         Ok(())
+    }
+
+    /// Reads the next chunk.
+    async fn fetch(&self, left: &Mutex<VecDeque<u32>>) -> Result<Option<(u32, Bytes)>, Error> {
+        let next = left.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        let Some(number) = next else { return Ok(None) };
+        let (_, bytes) = self.reader.chunk(number).await?;
+        Ok(Some((number, bytes)))
+    }
+
+    /// Loads a chunk, in one transaction.
+    async fn load(
+        &self,
+        connection: &mut Connection,
+        number: u32,
+        bytes: &Bytes,
+        spare: &mut Vec<Vec<u8>>,
+    ) -> Result<(), Error> {
+        let Some(chunk) = self.reader.index().chunks.get(number as usize) else { return Ok(()) };
+        let frames: Vec<(&Frame, Bytes)> = SetReader::frames(chunk, bytes).collect();
+        connection.execute("BEGIN").await?;
+        for of_item in frames.chunk_by(|(one, _), (two, _)| one.item == two.item) {
+            if of_item.first().is_some_and(|(frame, _)| self.is_wanted(frame)) {
+                self.copy(connection, number, of_item, spare).await?;
+            }
+        }
+        connection.execute(&format!("{}; COMMIT", Journal::note(&step(number)))).await
     }
 
     /// Loads frames of one item, one behind another.
@@ -76,7 +109,7 @@ impl Load<'_> {
         connection: &mut Connection,
         number: u32,
         frames: &[(&Frame, Bytes)],
-        buffer: &mut Vec<u8>,
+        spare: &mut Vec<Vec<u8>>,
     ) -> Result<(), Error> {
         let Some(item) = frames.first().and_then(|(frame, _)| self.item(frame)) else { return Ok(()) };
         let (sql, about) = match item {
@@ -93,11 +126,29 @@ impl Load<'_> {
         };
         let mut copying = connection.copy_in(&sql).await.map_err(|error| error.about(&*about))?;
         let mut expected = 0;
-        for (frame, stored) in frames {
-            let raw = self.decode(number, **frame, stored.clone(), std::mem::take(buffer)).await?;
-            *buffer = copying.send(raw).await.map_err(|error| error.about(&*about))?;
-            expected += frame.rows;
-            self.progress.advance(frame.raw);
+        let mut ready: Option<Vec<u8>> = None;
+        let mut rest = frames.iter();
+        loop {
+            // One frame is decompressed while the one before it is sent.
+            let decode = async {
+                let Some((frame, stored)) = rest.next() else { return Ok(None) };
+                expected += frame.rows;
+                let raw = spare.pop().unwrap_or_default();
+                self.decode(number, **frame, stored.clone(), raw).await.map(Some)
+            };
+            let send = async {
+                let Some(raw) = ready.take() else { return Ok(None) };
+                let size = raw.len() as u64;
+                let raw = copying.send(raw).await.map_err(|error| error.about(&*about))?;
+                self.progress.advance(size);
+                Ok(Some(raw))
+            };
+            let (decoded, sent) = tokio::try_join!(decode, send)?;
+            spare.extend(sent);
+            ready = decoded;
+            if ready.is_none() {
+                break;
+            }
         }
         let loaded = copying.finish().await.map_err(|error| error.about(&*about))?;
         if loaded != expected {
@@ -113,8 +164,7 @@ impl Load<'_> {
     async fn decode(&self, number: u32, frame: Frame, stored: Bytes, mut raw: Vec<u8>) -> Result<Vec<u8>, Error> {
         let reader = Arc::clone(self.reader);
         let job = tokio::task::spawn_blocking(move || reader.decode(number, &frame, &stored, &mut raw).map(|()| raw));
-        let decoded = job.await.map_err(|error| Error::Internal(format!("a job ended in a panic: {error}")))?;
-        Ok(decoded?)
+        Ok(job.await.map_err(|error| Error::Internal(format!("a job ended in a panic: {error}")))??)
     }
 }
 

@@ -11,13 +11,15 @@ use crate::toc::{self, Entry};
 /// What a target lacks: what, and the command that mends it.
 pub(crate) type Lack = (String, String);
 
-/// Everything that the target lacks. `owners` says whether owners and grants are to be restored.
+/// Everything that the target lacks to make `entries`. `owners` says whether owners and grants are to be restored,
+/// `whole` whether the whole database is: large objects, extensions and its own properties.
 pub(crate) async fn lacks(
     connection: &mut Connection,
     detail: &SetDetail,
     entries: &[Entry],
     after: &After,
     owners: bool,
+    whole: bool,
 ) -> Result<Vec<Lack>, Error> {
     let mut lacks = Vec::new();
     if connection.version / 10_000 < detail.server_version / 10_000 {
@@ -30,13 +32,18 @@ pub(crate) async fn lacks(
     }
     if owners {
         let mut wanted: BTreeSet<&str> = toc::owners(entries);
-        wanted.extend(after.large_objects.iter().map(|object| object.owner.as_str()));
-        wanted.insert(&after.properties.owner);
+        if whole {
+            wanted.extend(after.large_objects.iter().map(|object| object.owner.as_str()));
+            wanted.insert(&after.properties.owner);
+        }
         for role in missing(connection, "SELECT rolname FROM pg_roles", &wanted).await? {
             lacks.push((format!("the role {role} is missing"), format!("CREATE ROLE {};", ident(&role))));
         }
     }
-    let extensions: BTreeSet<&str> = detail.extensions.iter().map(String::as_str).collect();
+    let extensions: BTreeSet<&str> = match whole {
+        true => detail.extensions.iter().map(String::as_str).collect(),
+        false => entries.iter().filter(|entry| entry.kind == "EXTENSION").map(|entry| entry.tag.as_str()).collect(),
+    };
     for name in missing(connection, "SELECT name FROM pg_available_extensions", &extensions).await? {
         lacks.push((format!("the extension {name} is not installed"), format!("install the package that has {name}")));
     }
@@ -65,6 +72,23 @@ async fn locks(connection: &mut Connection, entries: &[Entry]) -> Result<Option<
     let mend =
         format!("max_locks_per_transaction = {} in postgresql.conf, and a restart", needed.div_ceil(sessions) + 64);
     Ok(Some((cause, mend)))
+}
+
+/// Rows alone are loaded without firing triggers, which not every role may ask for.
+pub(crate) async fn may_turn_triggers_off(connection: &mut Connection) -> Result<Option<Lack>, Error> {
+    let role = connection.one("SELECT current_user").await?;
+    match connection.execute("SET session_replication_role = replica").await {
+        Ok(()) => Ok(None),
+        Err(error) if error.sqlstate() == Some("42501") => {
+            let cause = "the role may not load rows without firing triggers".to_owned();
+            let role = ident(role.text(0));
+            Ok(Some((
+                cause,
+                format!("GRANT SET ON PARAMETER session_replication_role TO {role}; (or use a superuser)"),
+            )))
+        }
+        Err(error) => Err(error),
+    }
 }
 
 async fn missing(connection: &mut Connection, sql: &str, wanted: &BTreeSet<&str>) -> Result<Vec<String>, Error> {

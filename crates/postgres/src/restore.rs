@@ -6,7 +6,6 @@
 //! interrupted. Only settings of our own sessions are ever changed.
 
 use std::collections::BTreeSet;
-use std::io::Write as _;
 use std::sync::Arc;
 
 use seawall_archive::{Catalog, Digest, Manifest, SetReader};
@@ -21,14 +20,19 @@ use crate::client::{Connection, Target};
 use crate::detail::{After, ItemDetail, SetDetail};
 use crate::journal::{Journal, SCHEMA};
 use crate::load::Load;
+use crate::schema::Schema;
+use crate::select::{Selection, select};
 use crate::toc::{self, Entry, Section};
-use crate::{Error, Limits, World, preflight, properties, tools};
+use crate::{Error, Limits, World, large_objects, orphans, preflight, properties};
 
 /// The most bytes of a schema, which is taken into memory.
 const LARGEST_SCHEMA: u64 = 1 << 30;
 
-/// Large objects that are made in one transaction: each may hold a lock.
-const LARGE_OBJECTS: usize = 1000;
+/// Tables that are looked into with one statement.
+const TABLES: usize = 200;
+
+/// Sequences that are set with one statement.
+const SEQUENCES: usize = 1000;
 
 /// The advisory lock that every session of a restore shares.
 const UNDER_WAY: u32 = 0x5ea_a11;
@@ -40,6 +44,10 @@ pub struct RestoreOptions {
     pub when: When,
     /// Replace a database that is there already.
     pub clean: bool,
+    /// Only these tables, as `schema.table` or `table`; none are all.
+    pub tables: Vec<String>,
+    /// Only rows, sequences' values and large objects, into tables that are there and empty.
+    pub data_only: bool,
     /// Restore owners and grants; without, everything belongs to who restores.
     pub owners: bool,
     /// Only say what would be done.
@@ -57,6 +65,8 @@ pub struct Restored {
     pub target: String,
     /// Whether an earlier restore was continued.
     pub resumed: bool,
+    /// What belongs to the chosen tables and was left out: what, and what it needs that isn't restored.
+    pub left_out: Vec<(String, String)>,
     /// Whether nothing was done because only the plan was asked for.
     pub dry_run: bool,
     /// What a dry run found that the target lacks: what, and the command that mends it.
@@ -87,6 +97,36 @@ struct Place {
     rename: Option<String>,
 }
 
+/// How to restore, and what of the set.
+struct What<'a> {
+    options: &'a RestoreOptions,
+    /// The chosen tables; without, everything.
+    chosen: Option<Selection>,
+}
+
+impl What<'_> {
+    fn has(&self, entry: &Entry) -> bool {
+        self.chosen.as_ref().is_none_or(|chosen| chosen.entries.contains(&entry.id))
+    }
+
+    fn has_table(&self, schema: &str, name: &str) -> bool {
+        let name = (schema.to_owned(), name.to_owned());
+        self.chosen.as_ref().is_none_or(|chosen| chosen.tables.contains(&name))
+    }
+
+    /// What a journal is called, so that nothing else goes on with it.
+    fn title(&self, set: &str) -> String {
+        let rows = if self.options.data_only { ", rows only" } else { "" };
+        let name = |(schema, name): &(String, String)| qualified(schema, name);
+        match &self.chosen {
+            None => format!("set {set}{rows}"),
+            Some(chosen) => {
+                format!("set {set}{rows}: {}", chosen.tables.iter().map(name).collect::<Vec<_>>().join(" "))
+            }
+        }
+    }
+}
+
 /// Restores a set into the database that `target` names.
 pub async fn restore(
     vault: &Vault,
@@ -107,34 +147,37 @@ pub async fn restore(
         manifest,
         target: target.to_string(),
         resumed: false,
+        left_out: Vec::new(),
         dry_run: options.dry_run,
         lacks: Vec::new(),
         duration_ms: 0,
     };
-    let exists = match Connection::open(target).await {
-        Ok(mut connection) => {
-            let lacks = set.lacks(&mut connection, options).await?;
-            restored.lacks = lacks;
-            connection.close().await;
-            true
-        }
-        Err(error) if error.sqlstate() == Some("3D000") => {
-            let mut connection = Connection::open(&target.with_database("postgres")).await?;
-            restored.lacks = set.lacks(&mut connection, options).await?;
-            connection.close().await;
-            false
+    let (mut connection, exists) = match Connection::open(target).await {
+        Ok(connection) => (connection, true),
+        // Rows alone need tables that are there.
+        Err(error) if error.sqlstate() == Some("3D000") && !options.data_only => {
+            (Connection::open(&target.with_database("postgres")).await?, false)
         }
         Err(error) => return Err(error),
     };
+    let new = !exists || options.clean;
+    let chosen = match &options.tables[..] {
+        [] => None,
+        names => Some(select(&set.schema.entries, names, new)?),
+    };
+    restored.lacks = set.lacks(&mut connection, options, chosen.as_ref()).await?;
+    connection.close().await;
+    restored.left_out = chosen.as_ref().map(|chosen| chosen.left_out.clone()).unwrap_or_default();
     if options.dry_run {
         return Ok(restored);
     }
     preflight::refuse(&restored.target, &restored.lacks)?;
-    let place = set.place(target, exists, options).await?;
+    let what = What { options, chosen };
+    let place = set.place(target, new, &what).await?;
     let mut connection = connect(&place.target, &set.detail.encoding).await?;
-    if let Some(journal) = begin(&mut connection, &set, &place).await? {
-        restored.resumed = journal.has("schema");
-        set.fill(&mut connection, &place.target, &journal, options, world, progress).await?;
+    if let Some(journal) = begin(&mut connection, &set, &place, &what).await? {
+        restored.resumed = journal.is_resumed();
+        set.fill(&mut connection, &place.target, &journal, &what, world, progress).await?;
         if place.rename.is_some() {
             let statements = properties::statements(&set.after.properties, &place.target.database, options.owners);
             connection.execute(&statements).await?;
@@ -155,20 +198,30 @@ pub async fn restore(
 
 /// The journal of this restore; an empty database gets one, any other is refused. `None` for a database of ours that is
 /// whole and has not got its name yet.
-async fn begin(connection: &mut Connection, set: &Set, place: &Place) -> Result<Option<Journal>, Error> {
+async fn begin(
+    connection: &mut Connection,
+    set: &Set,
+    place: &Place,
+    what: &What<'_>,
+) -> Result<Option<Journal>, Error> {
     // What an interrupted restore left running on the server holds this until it ends, and so does another restore.
     let alone = format!(
         "SET lock_timeout = '60s'; SELECT pg_advisory_unlock_shared({UNDER_WAY}); SELECT pg_advisory_lock({UNDER_WAY}); \
          SET lock_timeout = 0"
     );
     connection.execute(&alone).await.map_err(|error| error.about("another restore into this database"))?;
-    let journal = find_journal(connection, set, place).await?;
+    let journal = find_journal(connection, set, place, what).await?;
     let shared = format!("SELECT pg_advisory_lock_shared({UNDER_WAY}); SELECT pg_advisory_unlock({UNDER_WAY})");
     connection.execute(&shared).await?;
     Ok(journal)
 }
 
-async fn find_journal(connection: &mut Connection, set: &Set, place: &Place) -> Result<Option<Journal>, Error> {
+async fn find_journal(
+    connection: &mut Connection,
+    set: &Set,
+    place: &Place,
+    what: &What<'_>,
+) -> Result<Option<Journal>, Error> {
     let target = &place.target;
     let refused = |code, cause: String, next: &str| Error::Refused {
         code,
@@ -176,22 +229,21 @@ async fn find_journal(connection: &mut Connection, set: &Set, place: &Place) -> 
         cause,
         next: next.to_owned(),
     };
-    let sql = "SELECT c.oid::regclass FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
-               WHERE n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspname !~ '^pg_(toast|temp)' LIMIT 1";
-    let in_use = connection.query(sql).await?;
     let journal = format!("SELECT 1 FROM pg_namespace WHERE nspname = {}", literal(SCHEMA));
-    if !in_use.is_empty() && connection.query(&journal).await?.is_empty() {
+    if connection.query(&journal).await?.is_empty()
+        && let Some((relation, how)) = set.in_the_way(connection, what).await?
+    {
         if place.rename.is_some() {
             return Ok(None);
         }
-        let cause = format!("the database is not empty: it has {}", in_use[0].text(0));
-        return Err(refused("postgres.not-empty", cause, "name another database, or replace this one with --clean"));
+        let next = "name another database, or replace this one with --clean";
+        return Err(refused("postgres.not-empty", format!("{relation} {how}"), next));
     }
-    match Journal::open(connection, &set.reader.manifest().id.to_string()).await? {
+    match Journal::open(connection, &what.title(&set.reader.manifest().id.to_string())).await? {
         Some(journal) => Ok(Some(journal)),
         None => {
-            let cause = "a restore of another set was begun in it".to_owned();
-            let next = "finish that with the same --at, or drop the database and start again";
+            let cause = "another restore was begun in it".to_owned();
+            let next = "finish that with the same arguments, or drop the database and start again";
             Err(refused("postgres.other-restore", cause, next))
         }
     }
@@ -215,8 +267,7 @@ struct Set {
     reader: Arc<SetReader>,
     detail: SetDetail,
     items: Vec<ItemDetail>,
-    schema: Vec<u8>,
-    entries: Vec<Entry>,
+    schema: Schema,
     after: After,
 }
 
@@ -243,27 +294,88 @@ impl Set {
             return Err(corrupt("it has no schema".to_owned()));
         };
         let schema = reader.file(schema, LARGEST_SCHEMA).await?;
-        let entries = toc::parse(&schema).map_err(|cause| corrupt(format!("its schema: {cause}")))?;
+        let schema = Schema::parse(schema, detail.pg_dump).map_err(|cause| corrupt(format!("its schema: {cause}")))?;
         let after = reader.file(after, LARGEST_SCHEMA).await?;
         let after = serde_json::from_slice(&after).map_err(|error| corrupt(error.to_string()))?;
-        Ok(Self { reader, detail, items, schema, entries, after })
+        Ok(Self { reader, detail, items, schema, after })
     }
 
     async fn lacks(
         &self,
         connection: &mut Connection,
         options: &RestoreOptions,
+        chosen: Option<&Selection>,
     ) -> Result<Vec<preflight::Lack>, Error> {
-        preflight::lacks(connection, &self.detail, &self.entries, &self.after, options.owners).await
+        let made =
+            |entry: &&Entry| !options.data_only && chosen.is_none_or(|chosen| chosen.entries.contains(&entry.id));
+        let entries: Vec<Entry> = self.schema.entries.iter().filter(made).cloned().collect();
+        let whole = chosen.is_none() && !options.data_only;
+        let mut lacks =
+            preflight::lacks(connection, &self.detail, &entries, &self.after, options.owners, whole).await?;
+        if options.data_only {
+            lacks.extend(preflight::may_turn_triggers_off(connection).await?);
+        }
+        Ok(lacks)
+    }
+
+    /// Tables with rows, and whether they are restored.
+    fn tables<'a>(&'a self, what: &'a What<'_>) -> impl Iterator<Item = (&'a str, &'a str)> {
+        self.items.iter().filter_map(|item| match item {
+            ItemDetail::Table { schema, name, .. } if what.has_table(schema, name) => {
+                Some((schema.as_str(), name.as_str()))
+            }
+            _ => None,
+        })
+    }
+
+    /// A relation that is in a new restore's way, and how.
+    async fn in_the_way(
+        &self,
+        connection: &mut Connection,
+        what: &What<'_>,
+    ) -> Result<Option<(String, &'static str)>, Error> {
+        let (sql, how) = match (&what.chosen, what.options.data_only) {
+            (_, true) => {
+                let name = |(schema, name): (&str, &str)| {
+                    let name = qualified(schema, name);
+                    format!("(SELECT {} FROM ONLY {name} LIMIT 1)", literal(&name))
+                };
+                let all: Vec<String> = self.tables(what).map(name).collect();
+                for some in all.chunks(TABLES) {
+                    let sql = format!("SELECT * FROM ({}) AS found LIMIT 1", some.join(" UNION ALL "));
+                    if let Some(row) = connection.query(&sql).await?.first() {
+                        return Ok(Some((row.text(0).to_owned(), "has rows already")));
+                    }
+                }
+                return Ok(None);
+            }
+            (Some(chosen), false) => {
+                let name = |(schema, name): &(String, String)| literal(&qualified(schema, name));
+                let names: Vec<String> = chosen.tables.iter().map(name).collect();
+                let sql = format!(
+                    "SELECT name FROM unnest(ARRAY[{}]) name WHERE to_regclass(name) IS NOT NULL",
+                    names.join(", ")
+                );
+                (sql, "is there already")
+            }
+            (None, false) => {
+                let sql = "SELECT c.oid::regclass FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
+                           WHERE n.nspname NOT IN ('pg_catalog', 'information_schema') \
+                           AND n.nspname !~ '^pg_(toast|temp)' LIMIT 1";
+                (sql.to_owned(), "is in the database, which should be empty")
+            }
+        };
+        Ok(connection.query(&sql).await?.first().map(|row| (row.text(0).to_owned(), how)))
     }
 
     /// Where to restore, made if it isn't there.
-    async fn place(&self, target: &Target, exists: bool, options: &RestoreOptions) -> Result<Place, Error> {
-        if exists && !options.clean {
+    async fn place(&self, target: &Target, new: bool, what: &What<'_>) -> Result<Place, Error> {
+        if !new {
             return Ok(Place { target: target.clone(), rename: None });
         }
         // The same restore finds the same name again, and goes on in it.
-        let digest = Digest::of(format!("{}\0{}", self.reader.manifest().id, target.database).as_bytes()).to_string();
+        let title = what.title(&self.reader.manifest().id.to_string());
+        let digest = Digest::of(format!("{title}\0{}", target.database).as_bytes()).to_string();
         let name = format!("seawall-{}", &digest[..16]);
         let mut connection = Connection::open(&target.with_database("postgres")).await?;
         let there = format!("SELECT 1 FROM pg_database WHERE datname = {}", literal(&name));
@@ -285,150 +397,114 @@ impl Set {
         connection: &mut Connection,
         target: &Target,
         journal: &Journal,
-        options: &RestoreOptions,
+        what: &What<'_>,
         world: &World,
         progress: Arc<dyn Progress>,
     ) -> Result<(), Error> {
-        let jobs = options.limits.jobs.max(1);
-        let heavy = toc::heavy(&self.entries);
-        if !journal.has("schema") {
-            let first = |entry: &Entry| entry.section == Section::Before && !is_grant(entry);
-            let script = self.script(first, options, world).await?;
-            self.run_script(connection, "schema", &script).await?;
+        let (options, jobs) = (what.options, what.options.limits.jobs.max(1));
+        let made = !options.data_only;
+        if made && !journal.has("schema") {
+            let first = |entry: &Entry| entry.section == Section::Before && !is_grant(entry) && what.has(entry);
+            let script = self.schema.script(first, options, world).await?;
+            Schema::run(connection, "schema", &script).await?;
         }
-        self.make_large_objects(connection, journal, options.owners).await?;
+        if what.chosen.is_none() {
+            large_objects::make(&self.after.large_objects, connection, journal, options.owners).await?;
+        }
         progress.begin("load", Some(self.reader.manifest().totals.raw));
         let load = Load {
             target,
             encoding: &self.detail.encoding,
             reader: &self.reader,
             items: &self.items,
+            wanted: self.items.iter().map(|item| self.is_loaded(item, what)).collect(),
+            triggers: made,
             progress: &*progress,
         };
         load.run(journal, jobs).await?;
         progress.finish();
-        for some in self.after.sequences.chunks(LARGE_OBJECTS) {
-            let set = |sequence: &crate::Sequence| {
+        self.set_sequences(connection, what).await?;
+        progress.begin("indexes", None);
+        if made {
+            self.build(connection, target, journal, what, jobs, world).await?;
+        } else {
+            orphans::check(connection, self.tables(what)).await?;
+        }
+        let views = if what.chosen.is_none() { &self.after.refresh[..] } else { &[] };
+        for view in views {
+            let name = qualified(&view.schema, &view.name);
+            let refresh = format!("REFRESH MATERIALIZED VIEW {name}");
+            connection.execute(&refresh).await.map_err(|error| error.about(name))?;
+        }
+        let chosen: Vec<String> =
+            what.chosen.iter().flat_map(|chosen| &chosen.tables).map(|(s, n)| qualified(s, n)).collect();
+        connection.execute(&format!("ANALYZE {}", chosen.join(", "))).await?;
+        progress.finish();
+        Ok(())
+    }
+
+    /// Whether an item's rows are loaded.
+    fn is_loaded(&self, item: &ItemDetail, what: &What<'_>) -> bool {
+        match item {
+            ItemDetail::Table { schema, name, .. } => what.has_table(schema, name),
+            ItemDetail::LargeObjects => what.chosen.is_none(),
+            ItemDetail::Schema | ItemDetail::After => false,
+        }
+    }
+
+    async fn set_sequences(&self, connection: &mut Connection, what: &What<'_>) -> Result<(), Error> {
+        let is_sequence = |entry: &&Entry| entry.kind == "SEQUENCE" && what.has(entry);
+        let made: BTreeSet<(&str, &str)> = self
+            .schema
+            .entries
+            .iter()
+            .filter(is_sequence)
+            .map(|entry| (entry.schema.as_str(), entry.tag.as_str()))
+            .collect();
+        // Those of extensions have no entry, and come with everything.
+        let wanted = |sequence: &&crate::Sequence| {
+            what.chosen.is_none() || made.contains(&(sequence.schema.as_str(), sequence.name.as_str()))
+        };
+        let wanted: Vec<&crate::Sequence> = self.after.sequences.iter().filter(wanted).collect();
+        for some in wanted.chunks(SEQUENCES) {
+            let set = |sequence: &&crate::Sequence| {
                 let name = literal(&qualified(&sequence.schema, &sequence.name));
                 format!("SELECT setval({name}, {}, {});", sequence.last, sequence.called)
             };
             connection.execute(&some.iter().map(set).collect::<String>()).await?;
         }
-        progress.begin("indexes", None);
-        let build = Build::new(connection, target, &self.detail.encoding, heavy.clone(), journal).await?;
-        build.run(connection, jobs).await?;
-        if !journal.has("rest") {
-            // Grants come last: an index on an expression is made with the rights of its table's owner.
-            let made: BTreeSet<u32> = heavy.iter().map(|(entry, _)| entry.id).collect();
-            let last =
-                |entry: &Entry| is_grant(entry) || (entry.section == Section::After && !made.contains(&entry.id));
-            let script = self.script(last, options, world).await?;
-            self.run_script(connection, "rest", &script).await?;
-        }
-        for view in &self.after.refresh {
-            let name = qualified(&view.schema, &view.name);
-            let refresh = format!("REFRESH MATERIALIZED VIEW {name}");
-            connection.execute(&refresh).await.map_err(|error| error.about(name))?;
-        }
-        connection.execute("ANALYZE").await?;
-        progress.finish();
         Ok(())
     }
 
-    /// What `pg_restore` makes of some entries of the schema: SQL.
-    async fn script(
-        &self,
-        wanted: impl Fn(&Entry) -> bool,
-        options: &RestoreOptions,
-        world: &World,
-    ) -> Result<String, Error> {
-        let io = |error: std::io::Error| Error::Io { path: "a temporary file".to_owned(), cause: error.to_string() };
-        let tool = tools::find("pg_restore", self.detail.pg_dump, &options.limits, &world.environment).await?;
-        // Made for this user alone, and gone with its handle.
-        let mut archive = tempfile::NamedTempFile::new().map_err(io)?;
-        archive.write_all(&self.schema).map_err(io)?;
-        let mut list = tempfile::NamedTempFile::new().map_err(io)?;
-        for entry in self.entries.iter().filter(|entry| wanted(entry)) {
-            writeln!(list, "{};", entry.id).map_err(io)?;
-        }
-        let mut all = vec!["--file=-".to_owned(), format!("--use-list={}", list.path().display())];
-        if !options.owners {
-            all.extend(["--no-owner".to_owned(), "--no-privileges".to_owned()]);
-        }
-        all.push(archive.path().display().to_string());
-        let mut running = tool.run(&all)?;
-        let mut text = Vec::new();
-        loop {
-            text.reserve(1 << 20);
-            if !running.read(&mut text).await? {
-                break;
-            }
-        }
-        running.finish().await?;
-        String::from_utf8(text).map_err(|_| Error::Different {
-            object: "the schema".to_owned(),
-            cause: "its text is not UTF-8".to_owned(),
-        })
-    }
-
-    /// Runs a script of `pg_restore` in one transaction with its note.
-    async fn run_script(&self, connection: &mut Connection, step: &str, script: &str) -> Result<(), Error> {
-        // Words for psql, which isn't used: they stand alone on the first line and the last.
-        let plain: String = script
-            .split_inclusive('\n')
-            .filter(|line| !line.starts_with("\\restrict ") && !line.starts_with("\\unrestrict "))
-            .collect();
-        let note = Journal::note(step);
-        let all = format!("BEGIN;\n{plain}\n;\n{note};\nCOMMIT");
-        connection.execute(&all).await.map_err(|error| error.about("the schema"))?;
-        // The script sets a few things of its own.
-        connection.execute("SET row_security = off; SET lock_timeout = 0; SET synchronous_commit = off").await
-    }
-
-    /// Makes large objects, empty, with owner, grants and comment.
-    async fn make_large_objects(
+    /// Indexes and constraints, then everything else that comes after the rows.
+    async fn build(
         &self,
         connection: &mut Connection,
+        target: &Target,
         journal: &Journal,
-        owners: bool,
+        what: &What<'_>,
+        jobs: usize,
+        world: &World,
     ) -> Result<(), Error> {
-        for (number, some) in self.after.large_objects.chunks(LARGE_OBJECTS).enumerate() {
-            let step = format!("large objects {number}");
-            if journal.has(&step) {
-                continue;
-            }
-            let made: String = some.iter().map(|object| large_object(object, owners)).collect();
-            let sql = format!("BEGIN; {made} {}; COMMIT", Journal::note(&step));
-            connection.execute(&sql).await.map_err(|error| error.about("large objects"))?;
+        let mut heavy = toc::heavy(&self.schema.entries);
+        heavy.retain(|(entry, _)| what.has(entry));
+        let build = Build::new(connection, target, &self.detail.encoding, heavy.clone(), journal).await?;
+        build.run(connection, jobs).await?;
+        if journal.has("rest") {
+            return Ok(());
         }
-        Ok(())
+        // Grants come last: an index on an expression is made with the rights of its table's owner.
+        let made: BTreeSet<u32> = heavy.iter().map(|(entry, _)| entry.id).collect();
+        let last = |entry: &Entry| {
+            let is_last = is_grant(entry) || (entry.section == Section::After && !made.contains(&entry.id));
+            is_last && what.has(entry)
+        };
+        let script = self.schema.script(last, what.options, world).await?;
+        Schema::run(connection, "rest", &script).await
     }
 }
 
 /// Whether an entry says who may do what.
 fn is_grant(entry: &Entry) -> bool {
     matches!(entry.kind.as_str(), "ACL" | "DEFAULT ACL")
-}
-
-/// The statements that make one large object.
-fn large_object(object: &crate::LargeObject, owners: bool) -> String {
-    let oid = object.oid;
-    let mut sql = format!("SELECT lo_create({oid});\n");
-    if let Some(comment) = &object.comment {
-        sql.push_str(&format!("COMMENT ON LARGE OBJECT {oid} IS {};\n", literal(comment)));
-    }
-    if !owners {
-        return sql;
-    }
-    if let Some(grants) = &object.grants {
-        sql.push_str(&format!("REVOKE ALL ON LARGE OBJECT {oid} FROM CURRENT_USER;\n"));
-        for (grantee, privilege, grantable) in grants {
-            let privilege = if privilege == "UPDATE" { "UPDATE" } else { "SELECT" };
-            let grantee = if grantee.is_empty() { "PUBLIC".to_owned() } else { ident(grantee) };
-            let option = if *grantable { " WITH GRANT OPTION" } else { "" };
-            sql.push_str(&format!("GRANT {privilege} ON LARGE OBJECT {oid} TO {grantee}{option};\n"));
-        }
-    }
-    sql.push_str(&format!("ALTER LARGE OBJECT {oid} OWNER TO {};\n", ident(&object.owner)));
-    sql
 }

@@ -39,6 +39,9 @@ pub(crate) async fn find(name: &str, least: u32, limits: &Limits, environment: &
             && let Some(major) = major_of(&path).await
         {
             found.push(Tool { path, major });
+            if major == least {
+                break;
+            }
         }
     }
     if let Some(tool) = choose(&found, least) {

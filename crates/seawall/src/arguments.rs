@@ -216,6 +216,12 @@ pub(crate) struct RestoreArguments {
     /// With --to: replace the database when the restored one is whole
     #[arg(long, requires = "to", conflicts_with = "output", help_heading = "Servers")]
     pub(crate) clean: bool,
+    /// With --to: only this table with its keys and indexes, as schema.table; may be given more than once
+    #[arg(long, requires = "to", conflicts_with_all = ["output", "clean"], value_name = "TABLE", help_heading = "Servers")]
+    pub(crate) table: Vec<String>,
+    /// With --to: only rows, into tables that are there and empty
+    #[arg(long, requires = "to", conflicts_with_all = ["output", "clean"], help_heading = "Servers")]
+    pub(crate) data_only: bool,
     /// With --to: leave owners and grants out; everything belongs to the role that restores
     #[arg(long, requires = "to", conflicts_with = "output", help_heading = "Servers")]
     pub(crate) no_owner: bool,
@@ -536,6 +542,10 @@ mod tests {
             ("seawall restore v -o b --follow --follow-interval 5", false),
             ("seawall restore v --to postgresql://h/d --clean --jobs 2", true),
             ("seawall restore v --to postgresql://h/d -o b", false),
+            ("seawall restore v --to postgresql://h/d --table a --table b.c --data-only", true),
+            ("seawall restore v --to postgresql://h/d --table a --clean", false),
+            ("seawall restore v --to postgresql://h/d --data-only --clean", false),
+            ("seawall restore v -o b --table a", false),
             ("seawall restore v -o b --clean", false),
             ("seawall backup postgresql://h/d ./vault --memory 64MB", true),
             ("seawall backup postgresql://h/d", false),

@@ -32,7 +32,17 @@ pub(crate) fn cores() -> usize {
 /// Runs one command's future to its end, or until SIGINT or SIGTERM, which drop it: that leaves what a crash would
 /// leave, and a target that isn't whole never appears (I8).
 pub(crate) fn run<T>(future: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-    let runtime = runtime(working())?;
+    run_with(working(), future)
+}
+
+/// Threads for `jobs` connections of a server: while some wait for the disk of a vault, others compress.
+pub(crate) fn serving(jobs: usize) -> usize {
+    working() + 4 * jobs
+}
+
+/// The same, with at most `threads` for blocking work.
+pub(crate) fn run_with<T>(threads: usize, future: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let runtime = runtime(threads)?;
     let result = runtime.block_on(async {
         let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| no_runtime(&error))?;
         let mut terminate = signal(SignalKind::terminate()).map_err(|error| no_runtime(&error))?;

@@ -4,8 +4,10 @@
 #![allow(missing_docs, reason = "tests speak by their names")]
 #![expect(clippy::panic, reason = "these are tests")]
 
+mod changes;
 mod content;
 mod faults;
 mod load;
+mod parts;
 mod server;
 mod support;

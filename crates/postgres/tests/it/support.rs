@@ -34,7 +34,15 @@ pub(crate) async fn backup(server: &Server, url: &str, vault: &Vault) -> Result<
 }
 
 pub(crate) fn options(server: &Server) -> RestoreOptions {
-    RestoreOptions { when: When::Latest, clean: false, owners: true, dry_run: false, limits: limits(server) }
+    RestoreOptions {
+        when: When::Latest,
+        clean: false,
+        tables: Vec::new(),
+        data_only: false,
+        owners: true,
+        dry_run: false,
+        limits: limits(server),
+    }
 }
 
 pub(crate) async fn recover(vault: &Vault, url: &str, options: &RestoreOptions) -> Result<Restored, Failure> {

@@ -19,7 +19,7 @@ pub(crate) fn run(arguments: &BackupArguments, edge: &Edge, json: bool) -> Resul
     let vault = server::place(&arguments.vault, edge)?;
     let progress = progress(edge, json);
     let world = World::real(edge.environment.clone());
-    let (place, dumped) = runtime::run(async {
+    let (place, dumped) = runtime::run_with(runtime::serving(options.limits.jobs), async {
         let vault = server::open(&vault, edge, limit).await?;
         let dumped = seawall_postgres::dump(&target, &vault, &options, &world, progress).await?;
         Ok((vault.url().to_owned(), dumped))

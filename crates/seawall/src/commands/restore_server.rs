@@ -7,6 +7,7 @@ use serde_json::json;
 use super::backup::limits;
 use crate::arguments::RestoreArguments;
 use crate::edge::{Edge, usage};
+use crate::exit::Exit;
 use crate::output::{Output, to_json};
 use crate::progress::progress;
 use crate::source::Source;
@@ -29,30 +30,39 @@ pub(crate) fn run(
     let options = RestoreOptions {
         when,
         clean: arguments.clean,
+        tables: arguments.table.clone(),
+        data_only: arguments.data_only,
         owners: !arguments.no_owner,
         dry_run: arguments.dry_run,
         limits: limits(&arguments.server)?,
     };
     let progress = progress(edge, json);
     let world = World::real(edge.environment.clone());
-    let restored = runtime::run(async {
+    let restored = runtime::run_with(runtime::serving(options.limits.jobs), async {
         let vault = server::open(&place, edge, None).await?;
         Ok(seawall_postgres::restore(&vault, &target, &options, &world, progress).await?)
     })?;
+    let left_out = restored.left_out.iter().map(|(what, needs)| json!({ "what": what, "needs": needs }));
+    let left_out: Vec<_> = left_out.collect();
     let lacks: Vec<_> = restored.lacks.iter().map(|(cause, mend)| json!({ "cause": cause, "mend": mend })).collect();
     let document = json!({
         "set": to_json(&restored.manifest),
         "target": restored.target,
         "resumed": restored.resumed,
+        "left_out": left_out,
         "dry_run": restored.dry_run,
         "lacks": lacks,
         "duration_ms": restored.duration_ms,
     });
-    Ok(Output::done(render(&restored), &document))
+    let mut output = Output::done(render(&restored), &document);
+    if !restored.left_out.is_empty() && !restored.dry_run {
+        output.exit = Exit::Partly;
+    }
+    Ok(output)
 }
 
 fn render(restored: &Restored) -> String {
-    let Restored { manifest, target, resumed, dry_run, lacks, duration_ms } = restored;
+    let Restored { manifest, target, resumed, left_out, dry_run, lacks, duration_ms } = restored;
     let totals = manifest.totals;
     let what = format!(
         "{} rows of {} items, {} from {}",
@@ -61,6 +71,10 @@ fn render(restored: &Restored) -> String {
         table::bytes(totals.raw),
         table::bytes(totals.stored)
     );
+    let left_out: String = left_out
+        .iter()
+        .map(|(what, needs)| format!("left out: {what}: it needs the {needs}, which isn't restored\n"))
+        .collect();
     if *dry_run {
         let mut text = format!(
             "{target}: would be restored to {} ({}); nothing was written\n{what}\n",
@@ -69,8 +83,13 @@ fn render(restored: &Restored) -> String {
         for (cause, mend) in lacks {
             text.push_str(&format!("missing: {cause}\nnext: {mend}\n"));
         }
-        return text;
+        return text + &left_out;
     }
     let how = if *resumed { "restored, continuing an earlier restore," } else { "restored" };
-    format!("{target}: {how} to {} ({})\n{what} in {}\n", manifest.point, manifest.id, table::span(*duration_ms))
+    format!(
+        "{target}: {how} to {} ({})\n{what} in {}\n{left_out}",
+        manifest.point,
+        manifest.id,
+        table::span(*duration_ms)
+    )
 }

@@ -1,0 +1,48 @@
+//! Which rows contradict a foreign key? Asked after rows were loaded into tables that had their keys already, with
+//! triggers off: a foreign key is a trigger too.
+
+use std::collections::BTreeSet;
+
+use crate::Error;
+use crate::client::Connection;
+use crate::client::quote::qualified;
+use crate::error::ServerError;
+
+/// Each checked foreign key as its name, its table and the query that finds a row without the one that it refers to.
+const KEYS: &str = "
+SELECT c.conname, n.nspname, t.relname, format(
+    'SELECT 1 FROM ONLY %s f WHERE %s AND NOT EXISTS (SELECT FROM %s p WHERE %s) LIMIT 1', c.conrelid::regclass,
+    (SELECT string_agg(format('f.%I IS NOT NULL', a.attname), CASE c.confmatchtype WHEN 'f' THEN ' OR ' ELSE ' AND ' END)
+     FROM unnest(c.conkey) k JOIN pg_attribute a ON a.attrelid = c.conrelid AND a.attnum = k),
+    c.confrelid::regclass,
+    (SELECT string_agg(format('p.%I OPERATOR(%s.%s) f.%I', pa.attname, quote_ident(o.nspname), o.oprname, fa.attname), ' AND ')
+     FROM generate_subscripts(c.conkey, 1) i
+     JOIN pg_attribute fa ON fa.attrelid = c.conrelid AND fa.attnum = c.conkey[i]
+     JOIN pg_attribute pa ON pa.attrelid = c.confrelid AND pa.attnum = c.confkey[i]
+     JOIN (SELECT op.oid, op.oprname, ns.nspname FROM pg_operator op JOIN pg_namespace ns ON ns.oid = op.oprnamespace) o
+       ON o.oid = c.conpfeqop[i]))
+FROM pg_constraint c JOIN pg_class t ON t.oid = c.conrelid JOIN pg_namespace n ON n.oid = t.relnamespace
+WHERE c.contype = 'f' AND c.convalidated ORDER BY c.oid";
+
+/// Refuses when a row of `tables` contradicts a foreign key, by the key's name.
+pub(crate) async fn check<'a>(
+    connection: &mut Connection,
+    tables: impl Iterator<Item = (&'a str, &'a str)>,
+) -> Result<(), Error> {
+    let loaded: BTreeSet<(&str, &str)> = tables.collect();
+    for key in connection.query(KEYS).await? {
+        let (name, schema, table) = (key.text(0), key.text(1), key.text(2));
+        if !loaded.contains(&(schema, table)) {
+            continue;
+        }
+        let about = format!("foreign key {name} of {}", qualified(schema, table));
+        let found = connection.query(key.text(3)).await.map_err(|error| error.about(&*about))?;
+        if !found.is_empty() {
+            // What the server itself would have said, had it been asked.
+            let message = "a row refers to one that isn't there".to_owned();
+            let error = ServerError { code: "23503".to_owned(), message, detail: None, hint: None };
+            return Err(Error::Server { object: about, error });
+        }
+    }
+    Ok(())
+}

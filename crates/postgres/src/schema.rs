@@ -1,0 +1,101 @@
+//! The schema of a set: what `pg_dump` wrote, as an archive, made into SQL by `pg_restore` and run by us.
+
+use std::io::Write as _;
+
+use crate::client::Connection;
+use crate::journal::Journal;
+use crate::toc::{self, Entry};
+use crate::{Error, RestoreOptions, World, tools};
+
+/// An archive and its table of contents.
+pub(crate) struct Schema {
+    archive: Vec<u8>,
+    /// What it holds.
+    pub(crate) entries: Vec<Entry>,
+    /// The major version of the `pg_dump` that wrote it.
+    pg_dump: u32,
+}
+
+impl Schema {
+    /// Reads what `pg_dump` of a major version wrote.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn parse(archive: Vec<u8>, pg_dump: u32) -> Result<Self, String> {
+        let entries = toc::parse(&archive)?;
+        Ok(Self { archive, entries, pg_dump })
+    }
+
+    /// What `pg_restore` makes of some entries of the schema: SQL.
+    pub(crate) async fn script(
+        &self,
+        wanted: impl Fn(&Entry) -> bool,
+        options: &RestoreOptions,
+        world: &World,
+    ) -> Result<String, Error> {
+        let io = |error: std::io::Error| Error::Io { path: "a temporary file".to_owned(), cause: error.to_string() };
+        let tool = tools::find("pg_restore", self.pg_dump, &options.limits, &world.environment).await?;
+        // Made for this user alone, and gone with its handle.
+        let mut archive = tempfile::NamedTempFile::new().map_err(io)?;
+        archive.write_all(&self.archive).map_err(io)?;
+        let mut list = tempfile::NamedTempFile::new().map_err(io)?;
+        for entry in self.entries.iter().filter(|entry| wanted(entry)) {
+            writeln!(list, "{};", entry.id).map_err(io)?;
+        }
+        let mut all = vec!["--file=-".to_owned(), format!("--use-list={}", list.path().display())];
+        if !options.owners {
+            all.extend(["--no-owner".to_owned(), "--no-privileges".to_owned()]);
+        }
+        all.push(archive.path().display().to_string());
+        let mut running = tool.run(&all)?;
+        let mut text = Vec::new();
+        loop {
+            text.reserve(1 << 20);
+            if !running.read(&mut text).await? {
+                break;
+            }
+        }
+        running.finish().await?;
+        String::from_utf8(text).map_err(|_| Error::Different {
+            object: "the schema".to_owned(),
+            cause: "its text is not UTF-8".to_owned(),
+        })
+    }
+
+    /// Runs a script of `pg_restore` in one transaction with its note.
+    pub(crate) async fn run(connection: &mut Connection, step: &str, script: &str) -> Result<(), Error> {
+        let plain = without_words_for_psql(script);
+        let note = Journal::note(step);
+        let all = format!("BEGIN;\n{plain}\n;\n{note};\nCOMMIT");
+        connection.execute(&all).await.map_err(|error| error.about("the schema"))?;
+        // The script sets a few things of its own.
+        connection.execute("SET row_security = off; SET lock_timeout = 0; SET synchronous_commit = off").await
+    }
+}
+
+/// A script without `\restrict` and `\unrestrict`, which are for psql alone. They stand before the first statement and
+/// behind the last, with a key that `pg_restore` has just made up; a line of a function that looks like them stays.
+fn without_words_for_psql(script: &str) -> String {
+    let first = script.lines().find(|line| !line.is_empty() && !line.starts_with("--"));
+    let Some(key) = first.and_then(|line| line.strip_prefix("\\restrict ")) else { return script.to_owned() };
+    let words = [format!("\\restrict {key}"), format!("\\unrestrict {key}")];
+    let is_word = |line: &str| words.iter().any(|word| line.trim_end_matches('\n') == word);
+    script.split_inclusive('\n').filter(|line| !is_word(line)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_for_psql_go_and_what_looks_like_them_stays() {
+        for (script, plain) in [
+            ("--\n\n\\restrict k1\n\nSELECT 1;\n\\unrestrict k1\n\n", "--\n\n\nSELECT 1;\n\n"),
+            ("SELECT '\n\\restrict k1\n';\n", "SELECT '\n\\restrict k1\n';\n"),
+            ("\\restrict k1\nSELECT '\n\\unrestrict k2\n';\n\\unrestrict k1\n", "SELECT '\n\\unrestrict k2\n';\n"),
+            ("", ""),
+        ] {
+            assert_eq!(without_words_for_psql(script), plain);
+        }
+    }
+}

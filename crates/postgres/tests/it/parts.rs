@@ -1,0 +1,108 @@
+//! Parts of a set: single tables, and rows alone.
+
+use seawall_core::Kind;
+use seawall_vault::memory::MemoryStore;
+
+use crate::server::Server;
+use crate::support::{backup, options, recover, vault};
+
+/// A server whose database has tables that refer to each other.
+fn shop() -> Server {
+    let server = Server::start(15);
+    server.sql("postgres", "CREATE DATABASE shop");
+    server.sql(
+        "shop",
+        "CREATE TYPE state AS ENUM ('new', 'paid'); CREATE SCHEMA \"Ein Schema\"; \
+         CREATE TABLE orders (id serial PRIMARY KEY, st state DEFAULT 'new', note text); \
+         INSERT INTO orders (st, note) SELECT 'paid', repeat(md5(i::text), 8) FROM generate_series(1, 60000) i; \
+         CREATE INDEX orders_st ON orders (st); COMMENT ON INDEX orders_st IS 'by state'; \
+         CREATE TABLE \"Ein Schema\".lines (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, \"order\" int REFERENCES orders); \
+         INSERT INTO \"Ein Schema\".lines (\"order\") SELECT id FROM orders WHERE id % 100 = 0; \
+         CREATE TABLE seen (at timestamptz DEFAULT now(), n int); \
+         CREATE FUNCTION count_it() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO public.seen (n) VALUES (1); RETURN NEW; END $$; \
+         CREATE TRIGGER counting BEFORE INSERT ON \"Ein Schema\".lines FOR EACH ROW EXECUTE FUNCTION count_it(); \
+         CREATE TABLE parts (id int, at date) PARTITION BY RANGE (at); \
+         CREATE TABLE parts_1 PARTITION OF parts FOR VALUES FROM ('2024-01-01') TO ('2025-01-01'); \
+         INSERT INTO parts SELECT i, '2024-01-01'::date + i FROM generate_series(1, 300) i; \
+         CREATE MATERIALIZED VIEW totals AS SELECT st, count(*) FROM orders GROUP BY st; SELECT lo_from_bytea(77, 'x')",
+    );
+    server
+}
+
+const ORDERS: &str =
+    "SELECT count(*), sum(hashtextextended(o::text, 0)), (SELECT last_value FROM orders_id_seq) FROM orders o";
+
+#[tokio::test]
+async fn a_table_comes_into_a_new_database_with_what_it_needs() {
+    let server = shop();
+    let vault = vault(&MemoryStore::new());
+    backup(&server, &server.url("shop"), &vault).await.expect("backed up");
+    let mut only = options(&server);
+    only.tables = vec!["orders".into(), "parts".into()];
+    let restored = recover(&vault, &server.url("copy"), &only).await.expect("restored");
+    assert_eq!(restored.left_out, Vec::new());
+    assert_eq!(server.sql("copy", ORDERS), server.sql("shop", ORDERS));
+    assert_eq!(server.sql("copy", "SELECT count(*) FROM parts"), "300");
+    let there =
+        "SELECT string_agg(relname, ' ' ORDER BY relname) FROM pg_class WHERE relnamespace = 'public'::regnamespace";
+    assert_eq!(server.sql("copy", there), "orders orders_id_seq orders_pkey orders_st parts parts_1");
+    assert_eq!(
+        server.sql("copy", "SELECT obj_description('orders_st'::regclass), count(*) FROM pg_largeobject_metadata"),
+        "by state|0"
+    );
+    server.sql("copy", "INSERT INTO orders DEFAULT VALUES");
+}
+
+#[tokio::test]
+async fn a_dropped_table_comes_back_beside_the_others() {
+    let server = shop();
+    let vault = vault(&MemoryStore::new());
+    backup(&server, &server.url("shop"), &vault).await.expect("backed up");
+    server.sql("shop", "INSERT INTO orders (note) VALUES ('since then'); DROP TABLE \"Ein Schema\".lines");
+    let mut only = options(&server);
+    only.tables = vec!["Ein Schema.lines".into()];
+    let restored = recover(&vault, &server.url("shop"), &only).await.expect("restored");
+    let [(what, needs)] = &restored.left_out[..] else { panic!("{:?}", restored.left_out) };
+    assert!(what.contains("lines_order_fkey") && needs.contains("orders"), "{what} {needs}");
+    assert_eq!(server.sql("shop", "SELECT count(*), sum(\"order\") FROM \"Ein Schema\".lines"), "600|18030000");
+    assert_eq!(server.sql("shop", "SELECT count(*) FROM orders"), "60001", "the others are as they were");
+    assert_eq!(server.sql("shop", "SELECT count(*) FROM seen"), "0", "no trigger fired");
+    assert_eq!(server.sql("shop", "INSERT INTO \"Ein Schema\".lines DEFAULT VALUES RETURNING id"), "601");
+    let left = "SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'seawall%'";
+    assert_eq!(server.sql("shop", left), "0");
+    // What is there isn't touched, and what isn't in the set is named.
+    let failure = recover(&vault, &server.url("shop"), &only).await.expect_err("it is there");
+    assert_eq!(failure.code, "postgres.not-empty");
+    assert!(failure.cause.contains("\"Ein Schema\".\"lines\" is there already"), "{}", failure.cause);
+    only.tables = vec!["nothing".into()];
+    let failure = recover(&vault, &server.url("shop"), &only).await.expect_err("no such table");
+    assert_eq!((failure.kind, failure.code), (Kind::Refused, "postgres.no-table"));
+}
+
+#[tokio::test]
+async fn rows_come_back_into_tables_that_are_there_and_contradict_nothing() {
+    let server = shop();
+    let vault = vault(&MemoryStore::new());
+    backup(&server, &server.url("shop"), &vault).await.expect("backed up");
+    let mut rows = options(&server);
+    rows.data_only = true;
+    let failure = recover(&vault, &server.url("copy"), &rows).await.expect_err("no database");
+    assert_eq!(failure.code, "postgres.no-database");
+    let failure = recover(&vault, &server.url("shop"), &rows).await.expect_err("it has rows");
+    assert_eq!(failure.code, "postgres.not-empty");
+    assert!(failure.cause.ends_with("has rows already"), "{}", failure.cause);
+    let all = "SELECT (SELECT count(*) || ' ' || sum(hashtextextended(o::text, 0)) FROM orders o), \
+               (SELECT count(*) || ' ' || sum(hashtextextended(l::text, 0)) FROM \"Ein Schema\".lines l), \
+               (SELECT count(*) FROM parts), (SELECT count(*) FROM seen), (SELECT last_value FROM orders_id_seq), \
+               (SELECT string_agg(t::text, ' ') FROM totals t), (SELECT string_agg(lo_get(oid)::text, ' ') FROM pg_largeobject_metadata)";
+    let before = server.sql("shop", all);
+    server.sql("shop", "TRUNCATE orders, \"Ein Schema\".lines, parts, seen RESTART IDENTITY; REFRESH MATERIALIZED VIEW totals; SELECT lo_unlink(77)");
+    recover(&vault, &server.url("shop"), &rows).await.expect("restored");
+    assert_eq!(server.sql("shop", all), before, "no trigger fired, and everything is there");
+    // Lines alone would refer to nothing: with triggers off nobody but us looks.
+    server.sql("shop", "TRUNCATE orders, \"Ein Schema\".lines");
+    rows.tables = vec!["lines".into()];
+    let failure = recover(&vault, &server.url("shop"), &rows).await.expect_err("orphans");
+    assert_eq!((failure.kind, failure.code), (Kind::Refused, "postgres.constraint"));
+    assert!(failure.object.contains("foreign key lines_order_fkey"), "{}", failure.object);
+}
