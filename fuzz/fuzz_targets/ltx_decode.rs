@@ -28,7 +28,7 @@ fuzz_target!(|file: &[u8]| {
     let (pieces, pages_of_pieces) = read(file, 7, 1);
     assert_eq!((&whole, pages), (&pieces, pages_of_pieces));
     let (batches, _) = read(file, 1000, 1 << 20);
-    assert_eq!(whole.is_ok(), batches.is_ok());
+    assert_eq!(whole, batches);
     if let Ok(summary) = whole {
         assert_eq!(summary.pages, pages);
     }

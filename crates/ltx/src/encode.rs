@@ -9,7 +9,7 @@ use crate::checksum::{Checksum, Crc64, Rolling};
 use crate::error::{Error, Result};
 use crate::frame::END_MARKER;
 use crate::header::{Header, Trailer};
-use crate::ledger::{Cursor, Ledger};
+use crate::ledger::{Cursor, Frame, Ledger};
 use crate::sequence::Sequence;
 use crate::types::PageNo;
 use crate::varint;
@@ -140,6 +140,12 @@ impl Encoder {
         Ok(())
     }
 
+    /// What the index will be made from.
+    #[cfg(feature = "file")]
+    pub(crate) fn ledger(&mut self) -> &mut Ledger {
+        &mut self.ledger
+    }
+
     /// Ends the file: appends the end marker, the index and the trailer. `post_apply` is the database
     /// checksum after the file, [`Checksum::NONE`] without checksums.
     ///
@@ -207,10 +213,7 @@ impl Tail {
             return self.trailer;
         }
         let start = out.len();
-        let mut index_size = self.index_size.unwrap_or_else(|| {
-            out.extend_from_slice(&END_MARKER);
-            0
-        });
+        let mut index_size = self.begin(out);
         while out.len() - start < INDEX_CHUNK {
             let Some(frame) = self.cursor.next(&self.ledger) else {
                 index_size += varint::put(0, out);
@@ -218,13 +221,31 @@ impl Tail {
                 self.trailer = Some(self.trailer(start, out));
                 return self.trailer;
             };
-            index_size += varint::put(frame.page.0.into(), out);
-            index_size += varint::put(frame.offset, out);
-            index_size += varint::put(frame.size, out);
+            index_size += entry(frame, out);
         }
         self.crc.update(&out[start..]);
         self.index_size = Some(index_size);
         None
+    }
+
+    /// Appends the entries of steps that the ledger forgot, which come before all others: as many as are whole.
+    #[cfg(feature = "file")]
+    pub(crate) fn replay(&mut self, steps: &mut &[u8], out: &mut Vec<u8>) {
+        let start = out.len();
+        let mut index_size = self.begin(out);
+        while let Some(frame) = self.cursor.step(steps) {
+            index_size += entry(frame, out);
+        }
+        self.crc.update(&out[start..]);
+        self.index_size = Some(index_size);
+    }
+
+    /// The bytes of the index so far; before the first of them comes the end marker.
+    fn begin(&self, out: &mut Vec<u8>) -> u64 {
+        self.index_size.unwrap_or_else(|| {
+            out.extend_from_slice(&END_MARKER);
+            0
+        })
     }
 
     fn trailer(&mut self, start: usize, out: &mut Vec<u8>) -> Trailer {
@@ -234,4 +255,9 @@ impl Tail {
         out.extend_from_slice(&trailer.encode());
         trailer
     }
+}
+
+/// Appends an entry of the index; its bytes.
+fn entry(frame: Frame, out: &mut Vec<u8>) -> u64 {
+    varint::put(frame.page.0.into(), out) + varint::put(frame.offset, out) + varint::put(frame.size, out)
 }

@@ -32,6 +32,18 @@ impl Ledger {
         Ok(())
     }
 
+    /// The steps that are in memory.
+    #[cfg(feature = "file")]
+    pub(crate) fn steps(&self) -> &[u8] {
+        &self.steps
+    }
+
+    /// Leaves the steps so far to the caller, who gives them to [`Cursor::step`] before those that come.
+    #[cfg(feature = "file")]
+    pub(crate) fn forget(&mut self) {
+        self.steps.clear();
+    }
+
     /// The offset behind the last frame.
     pub(crate) fn end(&self) -> u64 {
         self.end
@@ -63,10 +75,18 @@ impl Cursor {
     /// The next frame of `ledger`.
     pub(crate) fn next(&mut self, ledger: &Ledger) -> Option<Frame> {
         let mut rest = ledger.steps.get(self.at..)?;
+        let frame = self.step(&mut rest)?;
+        self.at = ledger.steps.len() - rest.len();
+        Some(frame)
+    }
+
+    /// The next frame, of steps that are elsewhere. `None`, and nothing taken, where the steps end in one.
+    pub(crate) fn step(&mut self, steps: &mut &[u8]) -> Option<Frame> {
+        let mut rest = *steps;
         let step = u32::try_from(varint::take(&mut rest)?).ok()?;
         let size = varint::take(&mut rest)?;
         let frame = Frame { page: PageNo(self.page.0.wrapping_add(step)), offset: self.offset, size };
-        self.at = ledger.steps.len() - rest.len();
+        *steps = rest;
         self.page = frame.page;
         self.offset = self.offset.wrapping_add(size);
         Some(frame)

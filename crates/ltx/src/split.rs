@@ -80,6 +80,8 @@ enum State {
     Index(Pages, IndexReader),
     Tail(Pages, u64),
     Done(Pages, Trailer),
+    /// What is wrong behind the frames that were handed out.
+    Defect(Pages, Error),
     Failed(Error),
 }
 
@@ -93,6 +95,58 @@ struct Pages {
     frames: usize,
     /// How many bytes behind `whole` are needed to go on.
     need: usize,
+}
+
+/// What stands behind the whole frames.
+enum Look {
+    /// Something that isn't all there.
+    Need,
+    /// A frame, which is whole now.
+    Frame,
+    /// The end marker.
+    End,
+}
+
+impl Pages {
+    /// Looks at the bytes behind the whole frames.
+    fn look(&mut self, here: &[u8]) -> Result<Look> {
+        match frame::measure(here, self.ledger.end(), self.header.page_size)? {
+            Measure::Need(len) => self.need = len,
+            Measure::Frame { len, .. } if here.len() < len => self.need = len,
+            Measure::Frame { page, len, .. } => {
+                self.sequence.admit(page)?;
+                self.ledger.push(page, u32::try_from(len).map_err(|_| Error::TooLarge)?)?;
+                self.whole += len;
+                self.frames += 1;
+                self.need = PAGE_HEADER_SIZE;
+                return Ok(Look::Frame);
+            }
+            Measure::End => {
+                self.sequence.finish()?;
+                return Ok(Look::End);
+            }
+        }
+        Ok(Look::Need)
+    }
+
+    /// Takes the whole frames out of `held`, with what is behind them.
+    fn take_batch(&mut self, held: &mut Vec<u8>) -> Option<RawBatch> {
+        held.truncate(self.whole);
+        if self.frames == 0 {
+            return None;
+        }
+        let next = Vec::with_capacity(held.len());
+        let bytes = std::mem::replace(held, next);
+        let batch = RawBatch {
+            offset: self.ledger.end().saturating_sub(bytes.len() as u64),
+            page_size: self.header.page_size,
+            rolling: self.header.is_snapshot() && !self.header.no_checksum,
+            frames: self.frames,
+            bytes,
+        };
+        (self.whole, self.frames) = (0, 0);
+        Some(batch)
+    }
 }
 
 impl Splitter {
@@ -120,9 +174,11 @@ impl Splitter {
     pub fn header(&self) -> Option<&Header> {
         match &self.state {
             State::Header | State::Failed(_) => None,
-            State::Pages(pages) | State::Index(pages, _) | State::Tail(pages, _) | State::Done(pages, _) => {
-                Some(&pages.header)
-            }
+            State::Pages(pages)
+            | State::Index(pages, _)
+            | State::Tail(pages, _)
+            | State::Done(pages, _)
+            | State::Defect(pages, _) => Some(&pages.header),
         }
     }
 
@@ -131,7 +187,8 @@ impl Splitter {
     ///
     /// # Errors
     ///
-    /// The first defect of the file; every later call gives the same one.
+    /// The first defect of the file behind the batches that were handed out; every later call gives the same one. What
+    /// is wrong with those shows when they are decoded.
     pub fn feed(&mut self, piece: &mut &[u8]) -> Result<Option<RawBatch>> {
         let result = self.step(piece);
         if let Err(error) = result {
@@ -148,7 +205,7 @@ impl Splitter {
                 State::Index(pages, index) => self.step_index(pages, index, piece)?,
                 State::Tail(pages, index_size) => self.step_tail(pages, index_size, piece)?,
                 State::Done(..) => return Err(Error::Trailing { offset: self.position }),
-                State::Failed(error) => return Err(error),
+                State::Defect(_, error) | State::Failed(error) => return Err(error),
             };
             if batch.is_some() {
                 return Ok(batch);
@@ -180,56 +237,34 @@ impl Splitter {
     }
 
     fn step_pages(&mut self, mut pages: Pages, piece: &mut &[u8]) -> Result<Option<RawBatch>> {
-        let page_size = pages.header.page_size;
-        let mut batch = None;
-        while batch.is_none() && self.hold(pages.whole.saturating_add(pages.need), piece) {
-            let offset = pages.ledger.end();
+        while self.hold(pages.whole.saturating_add(pages.need), piece) {
             let here = self.held.get(pages.whole..).unwrap_or_default();
-            match frame::measure(here, offset, page_size)? {
-                Measure::Need(len) => pages.need = len,
-                Measure::Frame { len, .. } if here.len() < len => pages.need = len,
-                Measure::Frame { page, len, .. } => {
-                    pages.sequence.admit(page)?;
-                    pages.ledger.push(page, u32::try_from(len).map_err(|_| Error::TooLarge)?)?;
-                    pages.whole += len;
-                    pages.frames += 1;
-                    pages.need = PAGE_HEADER_SIZE;
-                    if pages.frames.saturating_mul(page_size.bytes()) >= self.batch_size {
-                        batch = self.take_batch(&mut pages);
+            match pages.look(here) {
+                Ok(Look::Need) => {}
+                Ok(Look::Frame) => {
+                    if pages.frames.saturating_mul(pages.header.page_size.bytes()) >= self.batch_size {
+                        let batch = pages.take_batch(&mut self.held);
+                        self.state = State::Pages(pages);
+                        return Ok(batch);
                     }
                 }
-                Measure::End => {
-                    pages.sequence.finish()?;
+                Ok(Look::End) => {
                     self.tail_crc.update(&END_MARKER);
-                    self.held.truncate(pages.whole);
-                    let batch = self.take_batch(&mut pages);
+                    let batch = pages.take_batch(&mut self.held);
                     let index = IndexReader::new(&pages.ledger);
                     self.state = State::Index(pages, index);
                     return Ok(batch);
                 }
+                // The frames before the defect come first.
+                Err(error) => {
+                    let batch = pages.take_batch(&mut self.held);
+                    self.state = State::Defect(pages, error);
+                    return if batch.is_some() { Ok(batch) } else { Err(error) };
+                }
             }
         }
         self.state = State::Pages(pages);
-        Ok(batch)
-    }
-
-    /// The whole frames that are held, which are all of `held` when this is called.
-    fn take_batch(&mut self, pages: &mut Pages) -> Option<RawBatch> {
-        if pages.frames == 0 {
-            self.held.clear();
-            return None;
-        }
-        let next = Vec::with_capacity(self.held.len());
-        let bytes = std::mem::replace(&mut self.held, next);
-        let batch = RawBatch {
-            offset: pages.ledger.end().saturating_sub(bytes.len() as u64),
-            page_size: pages.header.page_size,
-            rolling: pages.header.is_snapshot() && !pages.header.no_checksum,
-            frames: pages.frames,
-            bytes,
-        };
-        (pages.whole, pages.frames) = (0, 0);
-        Some(batch)
+        Ok(None)
     }
 
     fn step_index(&mut self, pages: Pages, mut index: IndexReader, piece: &mut &[u8]) -> Result<Option<RawBatch>> {
@@ -286,18 +321,21 @@ impl Splitter {
     ///
     /// # Errors
     ///
-    /// [`Error::Truncated`] if the file isn't complete, [`Error::FileChecksum`], [`Error::PostApply`],
-    /// [`Error::DatabaseChecksum`] if a checksum is wrong, [`Error::BatchOrder`] if a batch was not joined,
-    /// and the defect that [`Splitter::feed`] has found before.
+    /// [`Error::Truncated`] if the file isn't complete, or what is wrong with the pages of it that were not handed out;
+    /// [`Error::FileChecksum`], [`Error::PostApply`], [`Error::DatabaseChecksum`] if a checksum is wrong,
+    /// [`Error::BatchOrder`] if a batch was not joined, and the defect that [`Splitter::feed`] has found before.
     pub fn finish(mut self) -> Result<Summary> {
         let truncated = |part| Err(Error::Truncated { offset: self.position, part });
         let (pages, trailer) = match self.state {
             State::Header => return truncated(Part::Header),
-            State::Pages(_) => return truncated(Part::Pages),
+            State::Pages(mut pages) => {
+                let last = pages.take_batch(&mut self.held);
+                return last.map_or(Ok(()), |batch| batch.decode().map(drop)).and_then(|()| truncated(Part::Pages));
+            }
             State::Index(..) => return truncated(Part::Index),
             State::Tail(..) if self.held.len() < 8 => return truncated(Part::Index),
             State::Tail(..) => return truncated(Part::Trailer),
-            State::Failed(error) => return Err(error),
+            State::Defect(_, error) | State::Failed(error) => return Err(error),
             State::Done(pages, trailer) => (pages, trailer),
         };
         if self.joined != pages.ledger.end() {

@@ -14,6 +14,7 @@ use crate::file::error::{FileError, Result};
 use crate::file::flush::{self, Flusher};
 use crate::file::index::{Entries, LtxFile};
 use crate::file::replace::{Replacement, check_distinct};
+use crate::file::spill::Spill;
 use crate::file::verify::Verified;
 use crate::file::{Work, modern, ordered, tail, verify};
 use crate::{
@@ -69,7 +70,7 @@ fn open(path: &Path, output: &Path, work: Work<'_>) -> Result<LtxFile> {
     let file = File::open(path).map_err(FileError::io(path))?;
     match verify::verify_file(&file, path, quiet)?.generation {
         None => LtxFile::of(file, path),
-        Some(_) => modern::rewrite(&file, path, output),
+        Some(_) => modern::rewrite(&file, path, output, work),
     }
 }
 
@@ -112,6 +113,7 @@ fn write(inputs: &[LtxFile], merge: Merge, made: &Replacement, flusher: &Flusher
     let mut start = Vec::new();
     let mut encoder = Encoder::new(header, &mut start).map_err(format())?;
     put(&start, 0)?;
+    let mut spill = Spill::new(made.partial(), work.index);
     let used = Mutex::new(Vec::<Batch>::new());
     let mut parts = Parts::new(inputs, merge)?;
     ordered::run(
@@ -125,6 +127,7 @@ fn write(inputs: &[LtxFile], merge: Merge, made: &Replacement, flusher: &Flusher
         |batch: Batch| {
             let at = encoder.len();
             encoder.count(&batch).map_err(format())?;
+            spill.relieve(&mut encoder)?;
             put(batch.frames(), at)?;
             flusher.wrote(batch.frames().len());
             used.lock().unwrap_or_else(PoisonError::into_inner).push(batch);
@@ -133,7 +136,7 @@ fn write(inputs: &[LtxFile], merge: Merge, made: &Replacement, flusher: &Flusher
     )?;
     let last = inputs.last().map_or(Checksum::NONE, |input| input.trailer.post_apply);
     let post_apply = if header.no_checksum { Checksum::NONE } else { last };
-    tail::write(header, encoder, post_apply, &made.file, made.partial())
+    tail::write(header, encoder, spill, post_apply, &made.file, made.partial())
 }
 
 /// Reads frames, neighbours at once, and puts them into a batch.

@@ -96,7 +96,7 @@ impl Side {
         }
         let opened = match verify::verify_file(&file, path, work)?.generation {
             None => LtxFile::of(file, path),
-            Some(_) => modern::rewrite(&file, path, &std::env::temp_dir().join("seawall-ltx")),
+            Some(_) => modern::rewrite(&file, path, &std::env::temp_dir().join("seawall-ltx"), work),
         };
         opened.map(Side::Ltx)
     }

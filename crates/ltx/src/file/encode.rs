@@ -13,6 +13,7 @@ use crate::file::database::{Database, PIECE, Pieces, sidecar};
 use crate::file::error::{FileError, Result};
 use crate::file::flush::{self, Flusher};
 use crate::file::replace::{Replacement, check_distinct};
+use crate::file::spill::Spill;
 use crate::file::verify::Verified;
 use crate::file::wal::Wal;
 use crate::file::{Work, ordered, tail};
@@ -113,6 +114,7 @@ fn write(
     let mut start = Vec::new();
     let mut encoder = Encoder::new(header, &mut start).map_err(format())?;
     put(&start, 0)?;
+    let mut spill = Spill::new(made.partial(), work.index);
     let (used, mut sum) = (Mutex::new(Vec::<Batch>::new()), Rolling::new());
     let mut pieces = Pieces::new(size, header.commit, PIECE).iter();
     ordered::run(
@@ -133,6 +135,7 @@ fn write(
         |batch: Batch| {
             let at = encoder.len();
             encoder.count(&batch).map_err(format())?;
+            spill.relieve(&mut encoder)?;
             sum.join(batch.rolling());
             put(batch.frames(), at)?;
             flusher.wrote(batch.frames().len());
@@ -141,5 +144,5 @@ fn write(
         },
     )?;
     let post_apply = if header.no_checksum { Checksum::NONE } else { sum.checksum() };
-    tail::write(header, encoder, post_apply, &made.file, made.partial())
+    tail::write(header, encoder, spill, post_apply, &made.file, made.partial())
 }

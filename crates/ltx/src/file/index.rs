@@ -111,7 +111,7 @@ impl Entries<'_> {
             self.refill()?;
         }
         let mut rest = self.buffer.get(self.taken..).unwrap_or_default();
-        let entry = entry(&mut rest, self.last);
+        let entry = entry(&mut rest, self.last, self.frames_end());
         self.taken = self.buffer.len() - rest.len();
         let entry = match entry {
             Ok(entry) => entry,
@@ -123,10 +123,9 @@ impl Entries<'_> {
                 self.last = entry;
             }
             None => {
-                let frames_end = self.ltx.index - PAGE_HEADER_SIZE as u64;
                 let end = self.last.offset + u64::from(self.last.size);
                 let whole = self.taken == self.buffer.len() && self.at == self.end();
-                if !whole || end != frames_end {
+                if !whole || end != self.frames_end() {
                     return Err(self.fault(IndexFault::Entry));
                 }
                 self.sequence.finish().map_err(FileError::format(&self.ltx.path))?;
@@ -145,6 +144,11 @@ impl Entries<'_> {
         crc.update(&(self.end() - self.ltx.index).to_be_bytes());
         crc.update(&self.ltx.trailer.post_apply.0.to_be_bytes());
         (crc, self.sequence.pages())
+    }
+
+    /// The offset behind the last frame.
+    fn frames_end(&self) -> u64 {
+        self.ltx.index - PAGE_HEADER_SIZE as u64
     }
 
     /// The offset behind the index.
@@ -171,8 +175,8 @@ impl Entries<'_> {
     }
 }
 
-/// Takes the entry at the front of `bytes`; `None` for the mark of the end.
-fn entry(bytes: &mut &[u8], last: IndexEntry) -> std::result::Result<Option<IndexEntry>, IndexFault> {
+/// Takes the entry at the front of `bytes`; `None` for the mark of the end. No frame goes beyond `frames_end`.
+fn entry(bytes: &mut &[u8], last: IndexEntry, frames_end: u64) -> std::result::Result<Option<IndexEntry>, IndexFault> {
     let mut number = || varint::take(bytes).ok_or(IndexFault::Varint);
     let page = number()?;
     if page == 0 {
@@ -181,7 +185,8 @@ fn entry(bytes: &mut &[u8], last: IndexEntry) -> std::result::Result<Option<Inde
     let (offset, size) = (number()?, number()?);
     let page = u32::try_from(page).map(PageNo).ok().filter(|page| *page > last.page);
     let follows = offset == last.offset.saturating_add(last.size.into());
-    let fits = follows && (MIN_FRAME_SIZE..=MAX_FRAME_SIZE).contains(&size);
+    let ends = offset.checked_add(size).is_some_and(|end| end <= frames_end);
+    let fits = follows && ends && (MIN_FRAME_SIZE..=MAX_FRAME_SIZE).contains(&size);
     match (page, u32::try_from(size)) {
         (Some(page), Ok(size)) if fits => Ok(Some(IndexEntry { page, size, offset })),
         _ => Err(IndexFault::Entry),

@@ -1,9 +1,9 @@
-//! Whole files: databases and LTX files by their paths, on several threads. Feature `file`, std alone.
+//! Whole files: databases and LTX files by their paths, on several threads. Feature `file`.
 //!
 //! The rest of this crate takes bytes and gives bytes; here it meets the file system. Everything reads with
-//! positioned reads in large pieces (a memory map would be somewhat faster, and kill the process when
-//! somebody cuts the file), works on scoped threads that end with the call, and writes under a temporary
-//! name, syncs and renames. An existing database is changed in place only by [`apply()`], behind a rollback
+//! positioned reads in large pieces ([`checksum()`] maps a database that nobody has open for writing, under a lease),
+//! works on scoped threads that end with the call, and writes under a temporary name, syncs and renames. Memory: some
+//! pieces for each thread, and [`Work::index`]. An existing database is changed in place only by [`apply()`], behind a rollback
 //! journal that SQLite itself would play back after a crash.
 //!
 //! * [`checksum()`], [`page_checksums`]: of a database
@@ -29,11 +29,14 @@ mod error;
 mod flush;
 mod index;
 mod journal;
+#[cfg_attr(not(target_os = "linux"), path = "unmapped.rs")]
+mod mapped;
 mod modern;
 mod ordered;
 mod replace;
 mod sequential;
 mod share;
+mod spill;
 mod tail;
 mod touched;
 mod verify;
@@ -70,13 +73,16 @@ pub struct Work<'a> {
     pub jobs: NonZeroUsize,
     /// Is told of bytes that are done, from any thread. Their sum is the size of what is read.
     pub progress: &'a (dyn Fn(u64) + Sync),
+    /// How many bytes of the index of a file that is being made stay in memory, at some 3 for each page. More goes into
+    /// a file without a name beside the output.
+    pub index: usize,
 }
 
 impl Work<'static> {
     /// As many threads as the machine has processors, at most [`Work::MOST`].
     pub fn new() -> Work<'static> {
         let jobs = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-        Work { jobs: jobs.min(Work::MOST), progress: &|_| () }
+        Work { jobs: jobs.min(Work::MOST), progress: &|_| (), index: Work::INDEX }
     }
 }
 
@@ -84,6 +90,10 @@ impl Work<'_> {
     /// More threads than this are not used by themselves: memory bandwidth and the disk end first
     /// (docs/performance.md).
     pub const MOST: NonZeroUsize = NonZeroUsize::new(16).expect("it is not 0");
+
+    /// More of an index isn't kept in memory, if nothing else is said: that of a database of about 40 GB in pages of 4096
+    /// bytes.
+    pub const INDEX: usize = 32 << 20;
 
     /// The same with so many threads.
     pub fn with_jobs(self, jobs: NonZeroUsize) -> Self {

@@ -11,11 +11,12 @@ use std::path::Path;
 use crate::file::database::PIECE;
 use crate::file::error::{FileError, Result};
 use crate::file::index::LtxFile;
-use crate::file::{replace, sequential, tail};
+use crate::file::spill::Spill;
+use crate::file::{Work, replace, sequential, tail};
 use crate::{Batch, Batcher, Encoder};
 
 /// Rewrites a file, which is verified on the way, into a file without a name beside `near`. Errors name the old one.
-pub(super) fn rewrite(file: &File, path: &Path, near: &Path) -> Result<LtxFile> {
+pub(super) fn rewrite(file: &File, path: &Path, near: &Path, work: Work<'_>) -> Result<LtxFile> {
     let header = sequential::header(file, path)?;
     let scratch = replace::nameless(near)?;
     let format = || FileError::format(path);
@@ -23,11 +24,13 @@ pub(super) fn rewrite(file: &File, path: &Path, near: &Path) -> Result<LtxFile> 
     let mut start = Vec::new();
     let mut encoder = Encoder::new(header, &mut start).map_err(format())?;
     put(&start, 0)?;
+    let mut spill = Spill::new(near, work.index);
     let most = (PIECE / header.page_size.bytes()).max(1);
     let (mut batcher, mut used, mut count) = (Batcher::new(header.page_size), None, 0);
     let mut append = |batch: Batch| {
         let at = encoder.len();
         encoder.count(&batch).map_err(format())?;
+        spill.relieve(&mut encoder)?;
         put(batch.frames(), at)?;
         Ok(batch)
     };
@@ -43,6 +46,6 @@ pub(super) fn rewrite(file: &File, path: &Path, near: &Path) -> Result<LtxFile> 
     if count > 0 {
         append(batcher.take(used))?;
     }
-    tail::write(header, encoder, read.summary.trailer.post_apply, &scratch, near)?;
+    tail::write(header, encoder, spill, read.summary.trailer.post_apply, &scratch, near)?;
     LtxFile::of(scratch, path)
 }

@@ -10,6 +10,7 @@ mod file_model;
 mod file_read;
 mod golden;
 mod merge;
+mod mutations;
 mod roundtrip;
 mod rules;
 mod support;
