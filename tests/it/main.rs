@@ -26,6 +26,7 @@ mod litestream_yml_is_used_as_it_is;
 mod local_disk;
 mod ltx_tool_and_ours;
 mod postgres;
+mod ltx_tool_by_command;
 mod replicas_before_0_5;
 mod restore_all;
 mod shapes;

@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{ArgAction, Args, Subcommand};
 
 /// `seawall ltx`
 #[derive(Debug, Subcommand)]
@@ -159,7 +159,9 @@ pub(crate) struct EncodeArguments {
 #[command(after_help = "Examples:\n  seawall ltx list *.ltx\n  seawall ltx list -tsv s3://bucket/app/ltx/0/")]
 pub(crate) struct ListArguments {
     /// Tab-separated values instead of a table
-    #[arg(long)]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, action = ArgAction::Set)]
+    #[arg(default_value_t = false, default_missing_value = "true", hide_default_value = true)]
+    #[arg(hide_possible_values = true)]
     pub(crate) tsv: bool,
     #[command(flatten)]
     pub(crate) files: FilesArguments,

@@ -1,8 +1,8 @@
-//! Long options with one dash, as the tool that this one stands in for has them: `-db PATH`, `-tsv`.
+//! Options with one dash or two, as the tool that this one stands in for takes them: `-db PATH`, `-tsv`, `--o FILE`.
 
 use std::ffi::OsString;
 
-/// Gives options of `seawall ltx` that are longer than a letter their second dash. Other commands are left alone.
+/// Gives options of `seawall ltx` one dash if they are a letter, and two if they are longer. Other commands are left alone.
 pub(crate) fn doubled(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = arguments.collect();
     // Options in front of the command are ours, and have two dashes; one of them takes a value.
@@ -21,8 +21,11 @@ pub(crate) fn doubled(arguments: impl Iterator<Item = OsString>) -> Vec<OsString
         return arguments;
     };
     for argument in arguments.iter_mut().skip(command + 1).take_while(|argument| *argument != "--") {
-        if let Some(text) = argument.to_str().filter(|text| is_single(text)) {
+        let Some(text) = argument.to_str() else { continue };
+        if is_single(text) {
             *argument = format!("-{text}").into();
+        } else if text == "--o" || text.starts_with("--o=") {
+            *argument = text.get(1..).unwrap_or_default().into();
         }
     }
     arguments
@@ -48,6 +51,8 @@ mod tests {
             ("seawall --json ltx list -tsv x", "seawall --json ltx list --tsv x"),
             ("seawall --log-level warn ltx list -tsv x", "seawall --log-level warn ltx list --tsv x"),
             ("seawall ltx encode-db -o x a.db", "seawall ltx encode-db -o x a.db"),
+            ("seawall ltx encode-db --o x a.db", "seawall ltx encode-db -o x a.db"),
+            ("seawall ltx encode-db --o=x a.db", "seawall ltx encode-db -o=x a.db"),
             ("seawall ltx list -- -tsv", "seawall ltx list -- -tsv"),
             ("seawall restore ltx -db", "seawall restore ltx -db"),
             ("seawall", "seawall"),

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, FileControl, OpenFlags};
+use rusqlite::{Connection, ErrorCode, FileControl, OpenFlags};
 use seawall_core::{Failure, Kind};
 use seawall_ltx::file::FileError;
 
@@ -31,9 +31,13 @@ impl Hold {
         // Where nothing can be written, a reader may still be let in.
         let held = opened.or_else(|first| begin(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(|_| first));
         held.map(|connection| Some(Self(connection))).map_err(|error| {
-            if error.sqlite_error_code() == Some(rusqlite::ErrorCode::NotADatabase) {
-                let error = FileError::Database { path: path.to_owned(), what: "SQLite says that it is no database" };
-                return failure::plain(&error);
+            let what = match error.sqlite_error_code() {
+                Some(ErrorCode::NotADatabase) => Some("SQLite says that it is no database"),
+                Some(ErrorCode::DatabaseCorrupt) => Some("SQLite says that it is damaged"),
+                _ => None,
+            };
+            if let Some(what) = what {
+                return failure::plain(&FileError::Database { path: path.to_owned(), what });
             }
             Failure::new(
                 Kind::Unavailable,
