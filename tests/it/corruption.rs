@@ -154,6 +154,8 @@ fn a_sound_object_that_is_not_what_was_written() {
     fs::write(&path, &written).unwrap();
     let output = stand.seawall(&["verify", "--strong", &stand.place.url()]).exits(3);
     assert!(output.stdout.contains("none was kept"), "{output}");
+    let output = stand.seawall(&["ltx", "verify", "--strong", path.to_str().unwrap()]).exits(3);
+    assert!(output.stdout.starts_with("ok\n") && output.stdout.contains("no BLAKE3 was kept"), "{output}");
 }
 
 #[test]
@@ -182,5 +184,12 @@ fn forge(stand: &Stand) -> (PathBuf, Vec<u8>) {
     let finding = &found["findings"][0];
     assert_eq!(finding["code"], "sqlite.digest", "{found}");
     assert!(finding["object"].as_str().unwrap().ends_with(&file_name(1, 1)), "{found}");
+    // The same of one object alone.
+    let object = stand.place.object_url(9, 1, 1);
+    stand.seawall(&["ltx", "verify", &object]).ok();
+    let failed = stand.seawall(&["ltx", "verify", "-strong", "--json", &object]).exits(1).json();
+    assert_eq!(failed["failures"][0]["code"], "ltx.digest", "{failed}");
+    let sound = stand.seawall(&["ltx", "verify", "--strong", &stand.place.object_url(0, 2, 2)]).ok();
+    assert_eq!(sound.stdout, "ok\n");
     (path, written)
 }

@@ -100,6 +100,14 @@ impl Place {
         (first.0, last.1)
     }
 
+    /// How `seawall ltx` is told of an object.
+    pub fn object_url(&self, level: u8, min: Txid, max: Txid) -> String {
+        match self {
+            Place::Folder(_) => self.object(level, min, max).to_str().unwrap().to_owned(),
+            Place::Bucket(..) => self.url().replacen('?', &format!("/{level:04x}/{}?", file_name(min, max)), 1),
+        }
+    }
+
     /// The file behind an object.
     pub fn object(&self, level: u8, min: Txid, max: Txid) -> PathBuf {
         self.level(level).join(file_name(min, max))

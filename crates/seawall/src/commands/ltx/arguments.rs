@@ -27,7 +27,7 @@ pub(crate) enum LtxCommand {
     /// List what files hold, a line each
     List(ListArguments),
     /// Read files to their end and check everything
-    Verify(FilesArguments),
+    Verify(VerifyArguments),
     /// Print the version
     Version(VersionArguments),
 }
@@ -167,9 +167,23 @@ pub(crate) struct ListArguments {
     pub(crate) files: FilesArguments,
 }
 
-/// `seawall ltx verify` and `seawall ltx info`
+/// `seawall ltx verify`
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  seawall ltx verify *.ltx\n  seawall ltx info --json s3://bucket/app/ltx/9/")]
+#[command(
+    after_help = "Examples:\n  seawall ltx verify *.ltx\n  seawall ltx verify --strong s3://bucket/app/ltx/9/\n\n\
+    With --strong the exit code is 3 if files are right, and beside some of them nothing is kept."
+)]
+pub(crate) struct VerifyArguments {
+    /// Compare files also with the BLAKE3 that Seawall keeps beside the objects of its vaults
+    #[arg(long)]
+    pub(crate) strong: bool,
+    #[command(flatten)]
+    pub(crate) files: FilesArguments,
+}
+
+/// `seawall ltx info`
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  seawall ltx info --json s3://bucket/app/ltx/9/")]
 pub(crate) struct FilesArguments {
     /// The files: paths, URLs, or folders of them (a URL that doesn't end in .ltx is one)
     #[arg(value_name = "FILE", required = true)]

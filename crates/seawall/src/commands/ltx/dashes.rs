@@ -34,7 +34,7 @@ pub(crate) fn doubled(arguments: impl Iterator<Item = OsString>) -> Vec<OsString
 /// `-db`, `-db=PATH`, `-tsv`; not `-o`, `-oFILE` (nor `-o=FILE`), `-h`, `--db`, `-`, `-1`.
 fn is_single(text: &str) -> bool {
     let name = text.strip_prefix('-').unwrap_or_default().split('=').next().unwrap_or_default();
-    ["db", "tsv", "json", "help", "jobs", "pages", "wal", "force", "no-checksum", "no-lock", "touched-only"]
+    ["db", "tsv", "json", "help", "jobs", "pages", "wal", "force", "no-checksum", "no-lock", "touched-only", "strong"]
         .contains(&name)
 }
 

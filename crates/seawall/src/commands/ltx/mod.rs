@@ -17,6 +17,7 @@ mod info;
 mod input;
 mod list;
 mod remote;
+mod strong;
 mod verify;
 
 use std::sync::Arc;

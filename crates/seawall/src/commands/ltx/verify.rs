@@ -4,28 +4,45 @@ use seawall_core::{Failure, Kind};
 use seawall_ltx::file::{Verified, verify};
 use serde_json::json;
 
-use super::arguments::FilesArguments;
+use super::arguments::VerifyArguments;
+use super::strong::{self, Compared};
 use super::{Meter, WorkArguments, failure, info, input, remote, total};
 use crate::edge::Edge;
 use crate::exit::Exit;
 use crate::output::Output;
 
 /// Runs the command: `ok`, or how many are and are not, with each bad one on standard error.
-pub(super) fn run(arguments: &FilesArguments, edge: &Edge, json: bool) -> Result<Output, Failure> {
-    let (mut documents, mut failures) = (Vec::new(), Vec::new());
-    for name in input::expanded(&arguments.files, edge)? {
-        match check(&name, arguments.work, edge, json) {
-            Ok((shown, found)) => documents.push(info::document(&shown, &found)),
+pub(super) fn run(arguments: &VerifyArguments, edge: &Edge, json: bool) -> Result<Output, Failure> {
+    let (mut documents, mut failures, mut without) = (Vec::new(), Vec::new(), Vec::new());
+    for name in input::expanded(&arguments.files.files, edge)? {
+        let checked = check(&name, arguments.files.work, edge, json).and_then(|(shown, found)| {
+            let compared = if arguments.strong { strong::compare(&name, edge)? } else { Compared::AsWritten };
+            if compared == Compared::WithoutDigest {
+                without.push(shown.clone());
+            }
+            Ok(info::document(&shown, &found))
+        });
+        match checked {
+            Ok(document) => documents.push(document),
             Err(failure) => failures.push(failure),
         }
     }
-    let text = match (documents.len(), failures.len()) {
+    let mut text = match (documents.len(), failures.len()) {
         (0, 0) => String::new(),
         (_, 0) => "ok\n".to_owned(),
         (ok, bad) => format!("{ok} ok, {bad} invalid\n"),
     };
-    let exit = if documents.is_empty() && failures.is_empty() { Exit::NotFound } else { exit(&failures) };
-    Ok(Output { text, json: json!({ "files": documents, "failures": failures }), failures, exit })
+    text.extend(without.iter().map(|shown| format!("{shown}: no BLAKE3 was kept beside it\n")));
+    let exit = match exit(&failures) {
+        Exit::Done if documents.is_empty() => Exit::NotFound,
+        Exit::Done if !without.is_empty() => Exit::Partly,
+        exit => exit,
+    };
+    let mut json = json!({ "files": documents, "failures": failures });
+    if let Some(fields) = json.as_object_mut().filter(|_| arguments.strong) {
+        fields.insert("without_digest".into(), json!(without));
+    }
+    Ok(Output { text, json, failures, exit })
 }
 
 /// Reads a file to its end: its name as it is shown, and what it holds.

@@ -1,0 +1,59 @@
+//! `seawall ltx verify --strong`: what a file is, beside what it was when it was written.
+//!
+//! The checksums in a file say that it is sound, not that it is the one that was written. That says the BLAKE3 which
+//! Seawall keeps beside the objects of its vaults, where it kept one.
+
+use std::path::{Path, PathBuf};
+
+use futures::StreamExt as _;
+use seawall_core::{Failure, Kind};
+use seawall_vault::{Digest, Digester, ObjectKey, Policy, Vault, VaultUrl};
+
+use super::input::{Name, object};
+use super::{failure, input};
+use crate::edge::Edge;
+use crate::runtime;
+
+/// What came of a comparison.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Compared {
+    AsWritten,
+    /// Nothing is kept beside it.
+    WithoutDigest,
+}
+
+/// Compares a file that was found sound. It is read once more for it.
+pub(super) fn compare(name: &Name, edge: &Edge) -> Result<Compared, Failure> {
+    let (url, key) = match object(&name.0)? {
+        Some((url, key)) => (url, ObjectKey::new(key)?),
+        None => in_folder(Path::new(&name.0))?,
+    };
+    runtime::run(async {
+        let vault = Vault::open(&url, &edge.environment, Policy::default()).await?;
+        let Some(meta) = vault.head(&key).await? else { return Err(input::missing(vault.object(&key))) };
+        let Some(kept) = meta.digest else { return Ok(Compared::WithoutDigest) };
+        let mut digester = Digester::default();
+        let mut pieces = std::pin::pin!(vault.stream(&key, None));
+        while let Some(piece) = pieces.next().await {
+            digester.update(&piece?);
+        }
+        decide(&vault.object(&key), kept, digester.digest())
+    })
+}
+
+/// A path as a key in the folder that it is in. Links lead to what they stand for.
+fn in_folder(path: &Path) -> Result<(VaultUrl, ObjectKey), Failure> {
+    let path = std::fs::canonicalize(path).map_err(|error| failure::io(path, error))?;
+    let folder = path.parent().map(PathBuf::from).unwrap_or_default();
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    Ok((VaultUrl::File(folder), ObjectKey::new(name)?))
+}
+
+fn decide(object: &str, kept: Digest, found: Digest) -> Result<Compared, Failure> {
+    if kept == found {
+        return Ok(Compared::AsWritten);
+    }
+    let cause = format!("its checksums are right, but its BLAKE3 is {found} and was {kept} when it was written");
+    let next = "take another copy of the file, and find out who changes files there";
+    Err(Failure::new(Kind::Corrupt, "ltx.digest", object, cause, next))
+}
