@@ -23,6 +23,15 @@ const XOR_OUT: u64 = u64::MAX;
 /// A stored checksum: bit 63 is set in every checksum, and 0 means "none".
 ///
 /// Its text form is 16 lowercase hexadecimal digits.
+///
+/// ```
+/// use seawall_ltx::Checksum;
+///
+/// let sum: Checksum = "f46b8fcc0740e654".parse().unwrap();
+/// assert!(sum.is_valid() && !sum.is_none());
+/// assert_eq!(sum.to_string(), "f46b8fcc0740e654");
+/// assert_eq!(Checksum::from_crc(5).0, 1 << 63 | 5);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Checksum(pub u64);
 
@@ -132,11 +141,22 @@ impl Default for Crc64 {
 }
 
 /// The CRC-64/GO-ISO of `bytes`.
+///
+/// ```
+/// assert_eq!(seawall_ltx::crc64(b"123456789"), 0xb909_56c7_75a4_1001);
+/// ```
 pub fn crc64(bytes: &[u8]) -> u64 {
     crc_fast::checksum(CrcAlgorithm::Crc64GoIso, bytes)
 }
 
 /// The checksum of one page: over its number (4 bytes, big-endian) and its content.
+///
+/// ```
+/// use seawall_ltx::{PageNo, page_checksum};
+///
+/// // The same content is another checksum on another page.
+/// assert_ne!(page_checksum(PageNo(1), &[7; 512]), page_checksum(PageNo(2), &[7; 512]));
+/// ```
 pub fn page_checksum(page: PageNo, data: &[u8]) -> Checksum {
     let mut crc = Crc64::new();
     crc.update(&page.0.to_be_bytes());

@@ -180,6 +180,23 @@ pub(crate) fn split_frame<'a>(bytes: &mut &'a [u8], offset: u64, page_size: Page
 
 /// Frames one behind the other, as they are, each with its page. Offsets in errors are relative.
 ///
+/// ```
+/// # use seawall_ltx::{Checksum, Encoder, Header, PageNo, PageSize, Txid};
+/// # let size = PageSize::new(512).unwrap();
+/// # let mut file = Vec::new();
+/// # let mut encoder = Encoder::new(Header::new(size, 3, Txid(2), Txid(2)), &mut file)?;
+/// # encoder.push(PageNo(3), &[3; 512], &mut file)?;
+/// # encoder.finish(Checksum::NONE, &mut file)?;
+/// use seawall_ltx::{Index, frames};
+///
+/// let index = Index::parse(&file, file.len() as u64)?;
+/// let last = index.entries().last().unwrap();
+/// let all = &file[100..(last.offset + u64::from(last.size)) as usize];
+/// let pages: Vec<PageNo> = frames(size, all).map(|frame| frame.map(|(page, _)| page)).collect::<Result<_, _>>()?;
+/// assert_eq!(pages, [PageNo(3)]);
+/// # Ok::<(), seawall_ltx::Error>(())
+/// ```
+///
 /// # Errors
 ///
 /// An item says what is wrong with a frame, and is the last one then.
@@ -206,6 +223,24 @@ fn split_frames(page_size: PageSize, start: u64, bytes: &[u8]) -> impl Iterator<
 ///
 /// Nothing but LZ4 itself protects the content of a single frame: checksums are over whole files.
 ///
+/// ```
+/// # use seawall_ltx::{Checksum, Encoder, Header, PageNo, PageSize, Txid};
+/// # let size = PageSize::new(512).unwrap();
+/// # let mut file = Vec::new();
+/// # let mut encoder = Encoder::new(Header::new(size, 3, Txid(2), Txid(2)), &mut file)?;
+/// # encoder.push(PageNo(3), &[3; 512], &mut file)?;
+/// # encoder.finish(Checksum::NONE, &mut file)?;
+/// use seawall_ltx::{Index, decode_frame_into};
+///
+/// let index = Index::parse(&file, file.len() as u64)?;
+/// let entry = index.find(PageNo(3)).unwrap();
+/// let frame = &file[entry.offset as usize..][..entry.size as usize];
+/// let mut page = [0; 512];
+/// assert_eq!(decode_frame_into(size, frame, &mut page)?, PageNo(3));
+/// assert_eq!(page, [3; 512]);
+/// # Ok::<(), seawall_ltx::Error>(())
+/// ```
+///
 /// # Errors
 ///
 /// [`Error::PageLength`] if `page` is not one page long; [`Error::Truncated`] or [`Error::Trailing`] if
@@ -222,6 +257,22 @@ pub fn decode_frame_into(page_size: PageSize, bytes: &[u8], page: &mut [u8]) -> 
 }
 
 /// Decompresses one frame, as [`decode_frame_into`], into a new page.
+///
+/// ```
+/// # use seawall_ltx::{Checksum, Encoder, Header, PageNo, PageSize, Txid};
+/// # let size = PageSize::new(512).unwrap();
+/// # let mut file = Vec::new();
+/// # let mut encoder = Encoder::new(Header::new(size, 3, Txid(2), Txid(2)), &mut file)?;
+/// # encoder.push(PageNo(3), &[3; 512], &mut file)?;
+/// # encoder.finish(Checksum::NONE, &mut file)?;
+/// use seawall_ltx::{Index, decode_frame};
+///
+/// let index = Index::parse(&file, file.len() as u64)?;
+/// let entry = index.find(PageNo(3)).unwrap();
+/// let frame = &file[entry.offset as usize..][..entry.size as usize];
+/// assert_eq!(decode_frame(size, frame)?, (PageNo(3), vec![3; 512]));
+/// # Ok::<(), seawall_ltx::Error>(())
+/// ```
 ///
 /// # Errors
 ///

@@ -194,6 +194,25 @@ impl Encoder {
 }
 
 /// The end of a file, made in pieces.
+///
+/// ```
+/// use seawall_ltx::{Checksum, Encoder, Header, PageNo, PageSize, Txid, decode_all};
+///
+/// let mut file = Vec::new();
+/// let mut encoder = Encoder::new(Header::new(PageSize::new(512).unwrap(), 3, Txid(2), Txid(2)), &mut file)?;
+/// encoder.push(PageNo(3), &[3; 512], &mut file)?;
+/// let mut tail = encoder.close(Checksum::NONE)?;
+/// let mut piece = Vec::new();
+/// loop {
+///     let trailer = tail.write(&mut piece);
+///     file.append(&mut piece); // or send it off
+///     if trailer.is_some() {
+///         break;
+///     }
+/// }
+/// assert_eq!(decode_all(&file, |_, _| ())?.pages, 1);
+/// # Ok::<(), seawall_ltx::Error>(())
+/// ```
 pub struct Tail {
     ledger: Ledger,
     cursor: Cursor,

@@ -11,6 +11,14 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 /// Why a file can't be read, or can't be written like this. Section numbers are those of the format's
 /// description in the repository's `docs/formats.md`.
+///
+/// ```
+/// use seawall_ltx::{Error, Part, decode_all};
+///
+/// let error = decode_all(b"LTX1", |_, _| ()).unwrap_err();
+/// assert_eq!(error, Error::Truncated { offset: 4, part: Part::Header });
+/// println!("{error}");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -375,6 +383,19 @@ impl std::fmt::Display for Part {
 
 /// A generation of the format before the current one. The files don't carry a version; it is told from
 /// their bytes.
+///
+/// ```
+/// # use seawall_ltx::{Checksum, Encoder, Header, PageNo, PageSize, Txid};
+/// # let size = PageSize::new(512).unwrap();
+/// # let mut file = Vec::new();
+/// # let mut encoder = Encoder::new(Header::new(size, 3, Txid(2), Txid(2)), &mut file)?;
+/// # encoder.push(PageNo(3), &[3; 512], &mut file)?;
+/// # encoder.finish(Checksum::NONE, &mut file)?;
+/// use seawall_ltx::Generation;
+///
+/// assert_eq!(Generation::detect(&file)?, None, "the current one");
+/// # Ok::<(), seawall_ltx::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Generation {

@@ -207,6 +207,13 @@ impl Header {
 }
 
 /// The end of a file.
+///
+/// ```
+/// use seawall_ltx::{Checksum, Trailer};
+///
+/// let trailer = Trailer { post_apply: Checksum::NONE, file: Checksum::from_crc(9) };
+/// assert_eq!(Trailer::parse(&trailer.encode()), trailer);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trailer {
     /// The database checksum after the file. 0 in files without checksums.

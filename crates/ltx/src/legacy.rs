@@ -82,6 +82,20 @@ impl Generation {
 /// thrown away after an error. Memory for older generations: one page, one block of 64 KiB, a few bytes for
 /// each page.
 ///
+/// ```
+/// # use seawall_ltx::{Checksum, Encoder, Header, PageNo, PageSize, Txid};
+/// # let size = PageSize::new(512).unwrap();
+/// # let mut file = Vec::new();
+/// # let mut encoder = Encoder::new(Header::new(size, 3, Txid(2), Txid(2)), &mut file)?;
+/// # encoder.push(PageNo(3), &[3; 512], &mut file)?;
+/// # encoder.finish(Checksum::NONE, &mut file)?;
+/// use seawall_ltx::decode_any;
+///
+/// let summary = decode_any(&file, |page, data| println!("page {page}: {} bytes", data.len()))?;
+/// assert_eq!(summary.header.commit, 3);
+/// # Ok::<(), seawall_ltx::Error>(())
+/// ```
+///
 /// # Errors
 ///
 /// The first defect of the file.

@@ -139,6 +139,28 @@ impl Merge {
 ///
 /// Every input is verified to its end. After an error, what was appended to `out` is no file.
 ///
+/// ```
+/// # use seawall_ltx::{Checksum, Encoder, Header, PageNo, PageSize, Txid};
+/// # let change = |txid: u64, page: u32| -> Result<Vec<u8>, seawall_ltx::Error> {
+/// #     let mut file = Vec::new();
+/// #     let header = Header::new(PageSize::new(512).unwrap(), 3, Txid(txid), Txid(txid));
+/// #     let mut encoder = Encoder::new(header, &mut file)?;
+/// #     encoder.push(PageNo(page), &[txid as u8; 512], &mut file)?;
+/// #     encoder.finish(Checksum::NONE, &mut file)?;
+/// #     Ok(file)
+/// # };
+/// use seawall_ltx::{decode_all, merge_all};
+///
+/// // Transaction 2 wrote page 3, transaction 3 page 1, transaction 4 page 3 again.
+/// let files = [change(2, 3)?, change(3, 1)?, change(4, 3)?];
+/// let mut merged = Vec::new();
+/// merge_all(&[&files[0], &files[1], &files[2]], &mut merged)?;
+/// let mut pages = Vec::new();
+/// decode_all(&merged, |page, data| pages.push((page.0, data[0])))?;
+/// assert_eq!(pages, [(1, 3), (3, 4)]);
+/// # Ok::<(), seawall_ltx::Error>(())
+/// ```
+///
 /// # Errors
 ///
 /// Those of [`Merge::new`]; the first defect of an input; [`MergeError::Chain`] if an input was made for

@@ -51,6 +51,13 @@ impl FromStr for Txid {
 }
 
 /// A page number, counted from 1 as SQLite does. 0 is no page.
+///
+/// ```
+/// use seawall_ltx::PageNo;
+///
+/// assert!(PageNo(2) > PageNo(1));
+/// assert_eq!(PageNo(17).to_string(), "17");
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PageNo(pub u32);
 

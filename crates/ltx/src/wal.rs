@@ -192,6 +192,25 @@ pub struct PageVersion {
 /// A scan of the WAL. What it finds is committed: frames of an open transaction don't count.
 ///
 /// Memory: eight bytes for each frame.
+///
+/// ```
+/// use seawall_ltx::wal::{HEADER_SIZE, Scan, WalHeader};
+///
+/// /// The pages that a WAL has, and where.
+/// fn pages(wal: &[u8]) -> Vec<u32> {
+///     let Some(header) = WalHeader::parse(wal) else { return Vec::new() };
+///     let mut scan = Scan::new(HEADER_SIZE, header.chain);
+///     scan.take(&header, &wal[HEADER_SIZE as usize..], u64::MAX);
+///     scan.newest().iter().map(|version| version.page.0).collect()
+/// }
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("app.db");
+/// # let db = rusqlite::Connection::open(&path)?;
+/// db.execute_batch("PRAGMA journal_mode=wal; CREATE TABLE t(x)")?;
+/// assert_eq!(pages(&std::fs::read(folder.path().join("app.db-wal"))?), [1, 2]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scan {
     /// File offset of the first frame.

@@ -26,6 +26,24 @@ const SECTOR: usize = 512;
 const NONCE: u32 = 0x5ea3_a11d;
 
 /// A journal: armed it stands, and its database may be changed.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("app.db");
+/// # rusqlite::Connection::open(&path)?.execute_batch("CREATE TABLE t(x)")?;
+/// use std::os::unix::fs::FileExt;
+/// use seawall_ltx::file::Journal;
+/// use seawall_ltx::{PageNo, PageSize};
+///
+/// let before = std::fs::read(&path)?;
+/// let database = std::fs::OpenOptions::new().read(true).write(true).open(&path)?;
+/// let size = PageSize::new(4096).unwrap();
+/// let journal = Journal::begin(&database, &path, size, 2, [PageNo(2)].into_iter())?;
+/// database.write_all_at(&[7; 4096], 4096)?; // whatever happens now, SQLite finds page 2 in the journal
+/// journal.roll_back(&database, &path)?; // or commit
+/// assert!(std::fs::read(&path)? == before);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Journal {
     /// Where it is now.
