@@ -5,11 +5,11 @@
 //! [`Encoder::append`](crate::Encoder::append), in order.
 
 use crate::checksum::{Crc64, Rolling};
-use crate::decode::split_frame;
+use crate::decode::{CheckedFrame, split_frame};
 use crate::error::{Error, Result};
 use crate::frame;
 use crate::lz4::Compressor;
-use crate::pagehash::{FileHash, PageHasher};
+use crate::pagehash::{FileHash, PageHash, PageHasher};
 use crate::types::{PageNo, PageSize};
 
 /// Compressed pages, ready to be appended to a file.
@@ -124,7 +124,10 @@ impl Batcher {
         page.resize(page_size.bytes(), 0);
         let opened = frame::open(found.bytes, found.page, found.hashed, 0, &mut page);
         let done = match opened {
-            Ok(head) if frame::is_block(found.hashed) => self.copy_block(found.page, head, bytes, &page),
+            Ok(head) if frame::is_block(found.hashed) => {
+                let hash = self.hasher.hash(&page);
+                self.copy_block(found.page, head, bytes, hash)
+            }
             Ok(_) => self.push(found.page, &page),
             Err(error) => Err(error),
         };
@@ -132,12 +135,49 @@ impl Batcher {
         done.map(|()| found.page)
     }
 
-    fn copy_block(&mut self, number: PageNo, head: &[u8], bytes: &[u8], page: &[u8]) -> Result<()> {
+    /// Takes a frame of another file, whose page was hashed when it was checked: nothing is decompressed. (A frame of
+    /// the older form becomes one of the newer, which costs both.)
+    ///
+    /// ```
+    /// # use seawall_ltx::{Batcher, Checksum, Encoder, Header, PageNo, PageSize, Splitter, Txid, decode_all};
+    /// # let page_size = PageSize::new(512).unwrap();
+    /// # let header = Header { no_checksum: true, ..Header::new(page_size, 2, Txid(2), Txid(2)) };
+    /// # let mut file = Vec::new();
+    /// # let mut encoder = Encoder::new(header, &mut file)?;
+    /// # encoder.push(PageNo(2), &[7; 512], &mut file)?;
+    /// # encoder.finish(Checksum::NONE, &mut file)?;
+    /// let mut again = Vec::new();
+    /// let mut encoder = Encoder::new(header, &mut again)?;
+    /// let (mut splitter, mut batcher, mut rest) = (Splitter::new(), Batcher::new(page_size), &file[..]);
+    /// while let Some(batch) = splitter.feed(&mut rest)? {
+    ///     let batch = batch.check()?;
+    ///     splitter.join_checked(&batch)?;
+    ///     for at in 0..batch.len() {
+    ///         batcher.copy_checked(&batch.get(at).unwrap())?;
+    ///     }
+    ///     encoder.append(&batcher.take(None), &mut again)?;
+    /// }
+    /// splitter.finish()?; // Only now it is known that the frames are right.
+    /// encoder.finish(Checksum::NONE, &mut again)?;
+    /// assert_eq!(again, file);
+    /// # Ok::<(), seawall_ltx::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Batcher::copy`], for a frame of the older form.
+    pub fn copy_checked(&mut self, frame: &CheckedFrame<'_>) -> Result<()> {
+        match frame.bytes.get(..frame.hashed) {
+            Some(head) if frame::is_block(frame.hashed) => self.copy_block(frame.page, head, frame.bytes, frame.hash),
+            _ => self.copy(frame.bytes).map(|_| ()),
+        }
+    }
+
+    fn copy_block(&mut self, number: PageNo, head: &[u8], bytes: &[u8], hash: PageHash) -> Result<()> {
         self.reserve(bytes.len());
         if let Some(out) = self.buffer.get_mut(self.len..).and_then(|out| out.get_mut(..bytes.len())) {
             out.copy_from_slice(bytes);
         }
-        let hash = self.hasher.hash(page);
         self.file.add(&self.hasher, head, hash);
         self.admit(number, bytes.len())?;
         self.rolling.toggle(self.hasher.checksum(number, hash));
@@ -157,6 +197,11 @@ impl Batcher {
         if self.buffer.len() < needed {
             self.buffer.resize(needed.max(self.buffer.len().saturating_mul(2)), 0);
         }
+    }
+
+    /// Bytes of frames so far.
+    pub fn size(&self) -> usize {
+        self.len
     }
 
     /// The pages so far as a batch; the next page begins another. The memory of a batch that is no longer needed

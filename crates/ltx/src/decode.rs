@@ -4,7 +4,7 @@ use crate::batch::check_length;
 use crate::checksum::{Crc64, Rolling};
 use crate::error::{Error, Part, Result};
 use crate::frame::{self, Measure};
-use crate::pagehash::{FileHash, PageHasher};
+use crate::pagehash::{FileHash, PageHash, PageHasher};
 use crate::split::{Splitter, Summary};
 use crate::types::{PageNo, PageSize};
 
@@ -61,8 +61,29 @@ impl RawBatch {
         for page in data.chunks_exact_mut(page_size) {
             numbers.push(frames.next(page)?.page);
         }
-        let Share { end, crc, rolling, .. } = frames.finish()?;
-        Ok(DecodedBatch { offset: self.offset, end, page_size: self.page_size, numbers, data, crc, rolling })
+        let share = frames.finish()?;
+        Ok(DecodedBatch { offset: self.offset, page_size: self.page_size, numbers, data, share })
+    }
+
+    /// Decompresses and hashes the pages, and keeps the frames: for a file that is made of others. Pure.
+    ///
+    /// Memory: one page, and 32 bytes for each.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Lz4`] if a frame is not exactly one page.
+    pub fn check(self) -> Result<CheckedBatch> {
+        let mut page = vec![0; self.page_size.bytes()];
+        let mut found = Vec::with_capacity(self.frames);
+        let mut frames = Frames::new(self.page_size, self.offset, &self.bytes, self.rolling);
+        let mut start = 0;
+        for _ in 0..self.frames {
+            let opened = frames.next(&mut page)?;
+            found.push(Found { start, opened });
+            start += opened.size;
+        }
+        let share = frames.finish()?;
+        Ok(CheckedBatch { offset: self.offset, bytes: self.bytes, found, share })
     }
 }
 
@@ -86,11 +107,15 @@ pub(crate) struct Frames<'a> {
 }
 
 /// A frame that was opened.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Opened {
     pub(crate) page: PageNo,
     /// The bytes of the frame.
-    #[cfg_attr(not(feature = "file"), expect(dead_code, reason = "read by the file module"))]
     pub(crate) size: usize,
+    /// How many of them are in the file checksum as they stand.
+    hashed: usize,
+    /// The hash of the page.
+    hash: PageHash,
 }
 
 impl<'a> Frames<'a> {
@@ -115,7 +140,7 @@ impl<'a> Frames<'a> {
             rolling.toggle(self.hasher.checksum(frame.page, hash));
         }
         self.end = self.end.checked_add(frame.bytes.len() as u64).ok_or(Error::TooLarge)?;
-        Ok(Opened { page: frame.page, size: frame.bytes.len() })
+        Ok(Opened { page: frame.page, size: frame.bytes.len(), hashed: frame.hashed, hash })
     }
 
     /// What the frames add up to, all of which must have been opened.
@@ -131,15 +156,12 @@ impl<'a> Frames<'a> {
 /// Decompressed pages, to be joined to the [`Splitter`] they came from, in order.
 #[derive(Clone, Debug)]
 pub struct DecodedBatch {
-    /// The part of the file that it was.
+    /// Where it was in the file.
     pub(crate) offset: u64,
-    pub(crate) end: u64,
     page_size: PageSize,
     numbers: Vec<PageNo>,
     data: Vec<u8>,
-    /// The share of the file checksum.
-    pub(crate) crc: Crc64,
-    pub(crate) rolling: Rolling,
+    pub(crate) share: Share,
 }
 
 impl DecodedBatch {
@@ -156,6 +178,64 @@ impl DecodedBatch {
     /// The pages with their numbers, ascending.
     pub fn pages(&self) -> impl ExactSizeIterator<Item = (PageNo, &[u8])> {
         self.numbers.iter().copied().zip(self.data.chunks_exact(self.page_size.bytes()))
+    }
+}
+
+/// Frames whose pages were decompressed and hashed, and are here as they are in the file. To be joined to the
+/// [`Splitter`] they came from, in order.
+#[derive(Clone, Debug)]
+pub struct CheckedBatch {
+    /// Where it was in the file.
+    pub(crate) offset: u64,
+    bytes: Vec<u8>,
+    found: Vec<Found>,
+    pub(crate) share: Share,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Found {
+    start: usize,
+    opened: Opened,
+}
+
+impl CheckedBatch {
+    /// How many pages are in it.
+    pub fn len(&self) -> usize {
+        self.found.len()
+    }
+
+    /// Whether there is no page in it.
+    pub fn is_empty(&self) -> bool {
+        self.found.is_empty()
+    }
+
+    /// The frame at this place, from 0.
+    pub fn get(&self, at: usize) -> Option<CheckedFrame<'_>> {
+        let Found { start, opened } = *self.found.get(at)?;
+        let bytes = self.bytes.get(start..)?.get(..opened.size)?;
+        Some(CheckedFrame { page: opened.page, bytes, hashed: opened.hashed, hash: opened.hash })
+    }
+}
+
+/// A frame whose page was decompressed and hashed: what
+/// [`Batcher::copy_checked`](crate::Batcher::copy_checked) takes.
+#[derive(Clone, Copy, Debug)]
+pub struct CheckedFrame<'a> {
+    pub(crate) page: PageNo,
+    pub(crate) bytes: &'a [u8],
+    pub(crate) hashed: usize,
+    pub(crate) hash: PageHash,
+}
+
+impl CheckedFrame<'_> {
+    /// The page's number.
+    pub fn page(&self) -> PageNo {
+        self.page
+    }
+
+    /// The frame as it is in the file.
+    pub fn bytes(&self) -> &[u8] {
+        self.bytes
     }
 }
 

@@ -41,7 +41,9 @@ pub mod wal;
 
 pub use batch::{Batch, Batcher, compress_batch};
 pub use checksum::{Checksum, Crc64, Rolling, crc64, page_checksum};
-pub use decode::{DecodedBatch, RawBatch, decode_all, decode_frame, decode_frame_into, frames};
+pub use decode::{
+    CheckedBatch, CheckedFrame, DecodedBatch, RawBatch, decode_all, decode_frame, decode_frame_into, frames,
+};
 pub use encode::{Encoder, Tail};
 pub use error::{
     Error, Generation, HeaderError, IndexFault, Lz4Fault, MergeError, PageRule, Part, PostApplyRule, Result,

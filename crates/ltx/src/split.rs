@@ -8,7 +8,7 @@
 //! Memory: one batch, and typically 3 (at most 8) bytes for each page to compare the index with.
 
 use crate::checksum::{Crc64, Rolling};
-use crate::decode::{DecodedBatch, RawBatch};
+use crate::decode::{CheckedBatch, DecodedBatch, RawBatch, Share};
 use crate::error::{Error, IndexFault, Part, Result};
 use crate::frame::{self, END_MARKER, Measure, PAGE_HEADER_SIZE};
 use crate::header::{HEADER_SIZE, Header, TRAILER_SIZE, Trailer};
@@ -308,12 +308,25 @@ impl Splitter {
     ///
     /// [`Error::BatchOrder`] if it is another's turn.
     pub fn join(&mut self, batch: &DecodedBatch) -> Result<()> {
-        if batch.offset != self.joined {
-            return Err(Error::BatchOrder { expected: self.joined, found: batch.offset });
+        self.add(batch.offset, &batch.share)
+    }
+
+    /// Adds a checked batch to the checksums, as [`Splitter::join`] does a decoded one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::BatchOrder`] if it is another's turn.
+    pub fn join_checked(&mut self, batch: &CheckedBatch) -> Result<()> {
+        self.add(batch.offset, &batch.share)
+    }
+
+    fn add(&mut self, offset: u64, share: &Share) -> Result<()> {
+        if offset != self.joined {
+            return Err(Error::BatchOrder { expected: self.joined, found: offset });
         }
-        self.joined = batch.end;
-        self.crc.join(&batch.crc);
-        self.rolling.join(batch.rolling);
+        self.joined = share.end;
+        self.crc.join(&share.crc);
+        self.rolling.join(share.rolling);
         Ok(())
     }
 

@@ -17,7 +17,7 @@ use crate::options::LevelPolicy;
 use crate::plan::plan;
 
 /// The most objects that are merged into one: bounds memory and open streams.
-pub(crate) const FAN_IN: usize = 256;
+pub(crate) const FAN_IN: usize = 128;
 
 /// The intervals of one database.
 #[derive(Debug, Clone, Copy)]

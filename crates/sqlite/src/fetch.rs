@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use bytes::{Buf, Bytes};
 use futures::stream::{self, BoxStream, StreamExt};
-use seawall_ltx::{DecodedBatch, Header, RawBatch, Splitter, Summary, Txid};
+use seawall_ltx::{CheckedBatch, DecodedBatch, Header, RawBatch, Splitter, Summary, Txid};
 use seawall_vault::{Digest, Digester, Vault};
 use tokio::task::JoinHandle;
 
@@ -71,7 +71,7 @@ pub(crate) fn ahead(vault: &Vault, files: Vec<Stored>) -> BoxStream<'static, Res
 /// An object being read from its first byte to its last.
 ///
 /// Batches of pages come in order, before it is known whether the object is whole; only the summary says that it is.
-pub(crate) struct Reading {
+pub(crate) struct Reading<B = DecodedBatch> {
     file: Stored,
     object: String,
     jobs: usize,
@@ -82,7 +82,38 @@ pub(crate) struct Reading {
     splitter: Splitter,
     /// Of the bytes so far, where somebody asks for it.
     digester: Option<Digester>,
-    decoding: VecDeque<JoinHandle<seawall_ltx::Result<(RawBatch, DecodedBatch)>>>,
+    working: VecDeque<JoinHandle<seawall_ltx::Result<B>>>,
+}
+
+/// What becomes of batches as they are read.
+pub(crate) trait Read: Send + Sized + 'static {
+    /// Does the expensive part. Blocks.
+    fn work(raw: RawBatch) -> seawall_ltx::Result<Self>;
+
+    /// Adds it to what is known of the object.
+    fn join(&self, splitter: &mut Splitter) -> seawall_ltx::Result<()>;
+}
+
+/// For those who want the pages.
+impl Read for DecodedBatch {
+    fn work(raw: RawBatch) -> seawall_ltx::Result<Self> {
+        raw.decode()
+    }
+
+    fn join(&self, splitter: &mut Splitter) -> seawall_ltx::Result<()> {
+        splitter.join(self)
+    }
+}
+
+/// For those who want the pages as they are in the object, verified.
+impl Read for CheckedBatch {
+    fn work(raw: RawBatch) -> seawall_ltx::Result<Self> {
+        raw.check()
+    }
+
+    fn join(&self, splitter: &mut Splitter) -> seawall_ltx::Result<()> {
+        splitter.join_checked(self)
+    }
 }
 
 impl Reading {
@@ -91,6 +122,18 @@ impl Reading {
         Self::with_splitter(vault, fetched, jobs, Splitter::new())
     }
 
+    /// Has the digest of the bytes computed too.
+    pub(crate) fn digesting(self) -> Self {
+        Self { digester: Some(Digester::default()), ..self }
+    }
+
+    /// The digest of the bytes so far: behind the last pages, of all of them.
+    pub(crate) fn digest(&self) -> Option<Digest> {
+        self.digester.as_ref().map(Digester::digest)
+    }
+}
+
+impl<B: Read> Reading<B> {
     /// Begins to read batches of `bytes` bytes of pages: for many objects that are read side by side.
     pub(crate) fn in_pieces(vault: &Vault, fetched: Fetched, jobs: usize, bytes: usize) -> Self {
         Self::with_splitter(vault, fetched, jobs, Splitter::with_batch_size(bytes))
@@ -112,38 +155,19 @@ impl Reading {
             named: false,
             splitter,
             digester: None,
-            decoding: VecDeque::new(),
+            working: VecDeque::new(),
         }
     }
 
-    /// Has the digest of the bytes computed too.
-    pub(crate) fn digesting(self) -> Self {
-        Self { digester: Some(Digester::default()), ..self }
-    }
-
-    /// The digest of the bytes so far: behind the last pages, of all of them.
-    pub(crate) fn digest(&self) -> Option<Digest> {
-        self.digester.as_ref().map(Digester::digest)
-    }
-
-    /// The next pages; `None` behind the last ones.
-    pub(crate) async fn next(&mut self) -> Result<Option<DecodedBatch>, Error> {
-        Ok(self.step().await?.map(|(_, pages)| pages))
-    }
-
-    /// The next pages as they are in the object, already checked; `None` behind the last ones.
-    pub(crate) async fn next_frames(&mut self) -> Result<Option<RawBatch>, Error> {
-        Ok(self.step().await?.map(|(frames, _)| frames))
-    }
-
-    async fn step(&mut self) -> Result<Option<(RawBatch, DecodedBatch)>, Error> {
+    /// The next batch; `None` behind the last one.
+    pub(crate) async fn next(&mut self) -> Result<Option<B>, Error> {
         loop {
-            if self.decoding.len() >= self.jobs || self.ended {
-                let Some(next) = self.decoding.pop_front() else { return Ok(None) };
+            if self.working.len() >= self.jobs || self.ended {
+                let Some(next) = self.working.pop_front() else { return Ok(None) };
                 let batch = next.await.map_err(|e| Error::Internal(format!("a job ended in a panic: {e}")))?;
-                let (frames, pages) = batch.map_err(Error::ltx(&self.object))?;
-                self.splitter.join(&pages).map_err(Error::ltx(&self.object))?;
-                return Ok(Some((frames, pages)));
+                let batch = batch.map_err(Error::ltx(&self.object))?;
+                batch.join(&mut self.splitter).map_err(Error::ltx(&self.object))?;
+                return Ok(Some(batch));
             }
             if self.piece.is_empty() {
                 match self.pieces.next().await.transpose()? {
@@ -158,17 +182,14 @@ impl Reading {
         }
     }
 
-    /// Takes from the piece until a batch is complete, and has it decompressed.
+    /// Takes from the piece until a batch is complete, and has it worked on.
     fn take_piece(&mut self) -> Result<(), Error> {
         let mut rest = &self.piece[..];
         let raw = self.splitter.feed(&mut rest).map_err(Error::ltx(&self.object))?;
         let taken = self.piece.len() - rest.len();
         self.piece.advance(taken);
         if let Some(raw) = raw {
-            self.decoding.push_back(tokio::task::spawn_blocking(move || {
-                let pages = raw.decode()?;
-                Ok((raw, pages))
-            }));
+            self.working.push_back(tokio::task::spawn_blocking(move || B::work(raw)));
         }
         if !self.named
             && let Some(header) = self.splitter.header()

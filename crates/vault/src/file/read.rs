@@ -15,9 +15,9 @@ use rustix::fs::OFlags;
 use super::{blocking, failed, place};
 use crate::{Body, Error};
 
-/// One read: large enough that the hand-over between threads hardly counts, and small enough that dozens of objects can be
-/// read at once.
-const CHUNK: u64 = 256 << 10;
+/// One read: large enough that the hand-over between threads hardly counts, and small enough that a hundred objects can
+/// be read at once.
+const CHUNK: u64 = 128 << 10;
 
 /// A path that leads to no file: a missing object, also where a folder on the way is a file.
 pub(super) fn absent(path: &Path, error: &io::Error) -> Error {
