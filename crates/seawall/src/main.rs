@@ -4,6 +4,7 @@
 //! which is printed here, once, as text or as JSON. Everything the process takes from outside (environment, folder,
 //! terminals, signals) enters through [`edge::Edge`].
 
+mod allocator;
 mod arguments;
 mod commands;
 mod configuration;
@@ -28,6 +29,7 @@ use crate::edge::Edge;
 use crate::exit::Exit;
 
 fn main() -> ExitCode {
+    allocator::be_frugal();
     let edge = Edge::of_process();
     let mut words = std::env::args_os();
     if litestream::is_called(words.next().as_deref()) {
