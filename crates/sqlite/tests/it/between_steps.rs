@@ -1,8 +1,10 @@
 //! What an application does while the engine is between two of its steps: each action at each step, and no commit is lost.
 
 use std::collections::BTreeSet;
+use std::io;
+use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rusqlite::Connection;
@@ -147,5 +149,94 @@ async fn act_at(steps: &'static [Step], actions: &'static [&'static str], times:
     for txid in txids {
         let restored = scene.restore(When::Position(txid.clone())).await.expect("restored");
         assert!(states.contains(&restored), "{what}: {txid} is no state that there was");
+    }
+}
+
+/// A local disk that stands still while the WAL is being emptied, at the copying or at the last write to the spool.
+struct StuckDisk {
+    copying: bool,
+    state: Mutex<Stuck>,
+    released: Condvar,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stuck {
+    Not,
+    Now,
+    NoLonger,
+}
+
+impl StuckDisk {
+    fn state(&self) -> MutexGuard<'_, Stuck> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn stand_still(&self) {
+        let mut state = self.state();
+        if *state == Stuck::Not {
+            *state = Stuck::Now;
+            drop(self.released.wait_while(state, |state| *state == Stuck::Now));
+        }
+    }
+
+    fn release(&self) {
+        *self.state() = Stuck::NoLonger;
+        self.released.notify_all();
+    }
+}
+
+impl Intruder for StuckDisk {
+    fn at(&self, step: Step) {
+        if self.copying && step == Step::LetGo {
+            self.stand_still();
+        }
+    }
+
+    fn write(&self, path: &Path) -> io::Result<()> {
+        let is_kept = path.extension().is_some_and(|end| end == "ltx");
+        if !self.copying && is_kept && path.parent().is_some_and(|parent| parent.ends_with("spool")) {
+            self.stand_still();
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn writers_do_not_wait_for_a_disk_that_stands_still() {
+    for copying in [true, false] {
+        let scene = Scene::new();
+        let mut app = app(&scene.database());
+        app.execute_batch(SCHEMA).expect("made");
+        let disk = Arc::new(StuckDisk { copying, state: Mutex::new(Stuck::Not), released: Condvar::new() });
+        let engine = Arc::new(scene.engine().with_intruder(disk.clone()));
+        let shutdown = Shutdown::new();
+        let running = tokio::spawn({
+            let (engine, shutdown) = (engine.clone(), shutdown.clone());
+            async move { engine.run(&shutdown).await }
+        });
+        let mut commit = || {
+            app.busy_timeout(Duration::from_secs(60)).expect("set");
+            let transaction = app.transaction().expect("begun");
+            transaction.execute("INSERT INTO t(v) VALUES(randomblob(9000))", []).expect("inserted");
+            transaction.commit().expect("committed");
+        };
+        let until_it_is_stuck = async {
+            while *disk.state() == Stuck::Not {
+                commit();
+                sleep(Duration::from_millis(2)).await;
+            }
+        };
+        timeout(Duration::from_secs(60), until_it_is_stuck).await.expect("the WAL is emptied");
+        // Nothing but the end of the barrier lets these through: the disk goes on standing still.
+        (0..20).for_each(|_| commit());
+        assert!(*disk.state() == Stuck::Now, "copying {copying}: the disk went on");
+        disk.release();
+        shutdown.begin();
+        running.await.expect("no panic").expect("a graceful stop");
+        let expected = content_of(&app);
+        assert!(
+            scene.restore(When::Latest).await.expect("restored") == expected,
+            "copying {copying}: a commit is missing"
+        );
     }
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use rusqlite::config::DbConfig;
+use rusqlite::ffi::SQLITE_IOERR_DELETE_NOENT;
 use rusqlite::{Connection, FileControl};
 
 use super::history::{Records, State};
@@ -72,12 +73,23 @@ impl Application {
 
     /// Makes a database file with tables in it.
     fn create(&mut self, path: &Path) {
-        let connection = Connection::open(path).expect("opened");
+        let mut connection = Connection::open(path).expect("opened");
         let page_size = 512 << self.rng.u32(0..8);
         let auto_vacuum = self.rng.u8(0..3);
-        connection
-            .execute_batch(&format!("PRAGMA page_size={page_size}; PRAGMA auto_vacuum={auto_vacuum}; {SCHEMA}"))
-            .expect("made");
+        let schema = format!("PRAGMA page_size={page_size}; PRAGMA auto_vacuum={auto_vacuum}; {SCHEMA}");
+        while let Err(error) = connection.execute_batch(&schema) {
+            // The engine is in the same process: when it closes the file, POSIX takes our locks away too, and its
+            // connection may clear our journal. Without a journal the transaction is committed.
+            assert_eq!(
+                error.sqlite_error().map(|error| error.extended_code),
+                Some(SQLITE_IOERR_DELETE_NOENT),
+                "{error}"
+            );
+            connection = Connection::open(path).expect("opened");
+            if connection.query_row("SELECT 1 FROM state", [], |_| Ok(())).is_ok() {
+                break;
+            }
+        }
         if self.rng.bool() {
             connection.execute_batch("PRAGMA journal_mode=wal").expect("WAL mode");
         }
