@@ -296,11 +296,6 @@ impl Lane {
         self.put()
     }
 
-    /// The bytes that the present chunk holds, those that are being compressed left out.
-    pub fn pending(&self) -> usize {
-        self.open.as_ref().map_or(0, |pack| pack.bytes.len())
-    }
-
     /// Ends the lane: everything that was pushed is in the vault.
     pub async fn finish(mut self) -> Result<(), Error> {
         self.cut().await?;

@@ -100,14 +100,19 @@ impl<'a> Build<'a> {
 
     async fn all_of(&self, wanted: impl Fn(Heavy) -> bool, jobs: usize) -> Result<(), Error> {
         let waiting: Vec<usize> = (0..self.entries.len()).filter(|place| wanted(self.entries[*place].1)).collect();
+        let alone = waiting.len() < jobs || jobs == 1;
         let jobs = jobs.min(waiting.len());
         let open = waiting.iter().map(|place| self.entries[*place].0.id).collect();
         *self.state() = State { waiting, open, tables: BTreeMap::new() };
-        try_join_all((0..jobs).map(|_| self.worker())).await.map(drop)
+        try_join_all((0..jobs).map(|_| self.worker(alone))).await.map(drop)
     }
 
-    async fn worker(&self) -> Result<(), Error> {
+    async fn worker(&self, alone: bool) -> Result<(), Error> {
         let mut connection = restore::connect(self.target, self.encoding).await?;
+        if !alone {
+            // As many are made at once as there are jobs: helpers inside each would only be in each other's way.
+            connection.execute("SET max_parallel_maintenance_workers = 0").await?;
+        }
         loop {
             let changed = self.changed.notified();
             let next = {
