@@ -23,6 +23,7 @@ mod harness;
 mod levels_beside_litestream;
 mod litestream_restores_what_we_wrote;
 mod litestream_yml_is_used_as_it_is;
+mod lmdb;
 mod local_disk;
 mod ltx_tool_and_ours;
 mod ltx_tool_by_command;

@@ -91,6 +91,18 @@ pub enum Error {
         /// Where it is written down when it was last in step.
         file: PathBuf,
     },
+    /// A file that would be written is there already.
+    #[error("{path}: the file exists already")]
+    Exists {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A name that no instance would look at.
+    #[error("{name}: this is no name of a snapshot")]
+    BadName {
+        /// The name.
+        name: String,
+    },
     /// A defect.
     #[error("{0}")]
     Internal(String),
@@ -191,6 +203,15 @@ impl From<Error> for Failure {
                 );
                 fail(Kind::Refused, "lmdb.too-long-away", &path.display(), &next)
             }
+            Error::Exists { path } => {
+                fail(Kind::Refused, "lmdb.exists", &path.display(), "name another file, or move this one away")
+            }
+            Error::BadName { name } => fail(
+                Kind::Usage,
+                "lmdb.bad-name",
+                name,
+                "name it database__instance__time__GX.pb.gz, or use --force if no instance is to read it",
+            ),
             Error::Internal(_) => {
                 fail(Kind::Internal, "lmdb.internal", &"seawall", "report this with the log: it is a defect")
             }

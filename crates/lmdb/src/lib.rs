@@ -33,6 +33,7 @@ mod seek;
 mod session;
 mod shape;
 pub mod snapshot;
+pub mod snapshots;
 mod spool;
 mod status;
 mod sweep;

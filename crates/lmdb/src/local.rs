@@ -18,7 +18,7 @@ use crate::environment::{Env, EnvInfo, EnvOptions};
 use crate::error::{Error, shown};
 use crate::load::{Survey, survey};
 use crate::rejoin;
-use crate::schema::Schema;
+use crate::schema::{Schema, is_private};
 use crate::snapshot::{Limits, Meta};
 use crate::status::EnvStatus;
 use crate::sweep;
@@ -165,6 +165,17 @@ impl Local {
     /// Writes down that the environment is in step now.
     pub fn note_in_step(&self, now: Stamp) -> Result<(), Error> {
         rejoin::write(&rejoin::file(&self.data), now)
+    }
+
+    /// Removes the shadows, and with them every deletion and every time that is known. Gives their names.
+    pub fn drop_shadows(&self) -> Result<Vec<String>, Error> {
+        let mut txn = self.env.write()?;
+        let shadows: Vec<_> = txn.names()?.into_iter().filter(|name| is_private(name)).collect();
+        for name in &shadows {
+            txn.drop_dbi(name)?;
+        }
+        txn.commit()?;
+        Ok(shadows.iter().map(|name| shown(name)).collect())
     }
 
     /// What can be told of the environment without reading its data.

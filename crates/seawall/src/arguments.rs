@@ -508,7 +508,7 @@ mod tests {
         }
         let mut commands = Vec::new();
         leaves(Arguments::command(), &mut commands);
-        assert_eq!(commands.len(), 30);
+        assert_eq!(commands.len(), 36);
         for mut command in commands {
             let help = command.render_long_help().to_string();
             assert!(help.contains("Example"), "{} has no example", command.get_name());
@@ -573,6 +573,7 @@ mod tests {
             ("seawall stop app", true),
             ("seawall lmdb sync --config f.yaml -i ns1 --only-once --only-db a --only-db b", true),
             ("seawall lmdb receive", true),
+            ("seawall lmdb snapshots get", false),
             ("seawall lmdb", false),
             ("seawall config check --config f.yml --no-expand-env", true),
             ("seawall config", false),

@@ -35,7 +35,11 @@ fn main() -> ExitCode {
     if litestream::is_called(words.next().as_deref()) {
         return litestream::main(words, &edge);
     }
-    let arguments = match Arguments::try_parse_from(commands::ltx::doubled(std::env::args_os())) {
+    let words = match commands::lmdb::original::is_called(std::env::args_os().next().as_deref()) {
+        true => commands::lmdb::original::as_ours(words),
+        false => commands::ltx::doubled(std::env::args_os()),
+    };
+    let arguments = match Arguments::try_parse_from(words) {
         Ok(arguments) => arguments,
         Err(error) => return refuse(&error).into(),
     };

@@ -7,6 +7,7 @@ mod fleet;
 mod golden;
 mod model;
 mod neighbours;
+mod objects;
 mod session;
 mod shared;
 mod support;

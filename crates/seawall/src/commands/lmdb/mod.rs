@@ -1,5 +1,8 @@
 //! `seawall lmdb`: LMDB environments kept in step through a vault, beside Lightning Stream, with its configuration.
 
+pub(crate) mod original;
+mod tools;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -11,6 +14,7 @@ use seawall_lmdb::snapshot::SnapshotName;
 use seawall_lmdb::{Report, system_clock};
 use serde_json::json;
 
+use self::tools::SnapshotsCommand;
 use crate::arguments::Common;
 use crate::configuration;
 use crate::edge::{Edge, usage};
@@ -28,6 +32,18 @@ pub(crate) enum LmdbCommand {
     /// Merge what others sent, and send nothing
     #[command(after_help = "Example:\n  seawall lmdb receive --config lightningstream.yaml --instance ns2")]
     Receive(SyncArguments),
+    /// List, fetch, put and remove snapshots
+    #[command(subcommand)]
+    Snapshots(SnapshotsCommand),
+    /// What environments are like: map, readers, DBIs
+    #[command(after_help = "Example:\n  seawall lmdb stats --config lightningstream.yaml")]
+    Stats(tools::EnvironmentArguments),
+    /// Remove all shadows, and with them every deletion and every time that is known
+    #[command(
+        after_help = "What was deleted comes back from instances that still have it, and all data counts as older than \
+        theirs.\n\nExample:\n  seawall lmdb drop-shadow --config lightningstream.yaml --only-db shard"
+    )]
+    DropShadow(tools::EnvironmentArguments),
 }
 
 /// `seawall lmdb sync`, `seawall lmdb receive`
@@ -55,6 +71,12 @@ pub(crate) fn run(command: &LmdbCommand, common: &Common, edge: &Edge) -> Result
     match command {
         LmdbCommand::Sync(arguments) => sync(arguments, false, common, edge),
         LmdbCommand::Receive(arguments) => sync(arguments, true, common, edge),
+        LmdbCommand::Snapshots(command) => {
+            super::log(common, Level::Warn, LogFormat::Text);
+            tools::snapshots(command, edge)
+        }
+        LmdbCommand::Stats(arguments) => tools::stats(arguments, edge),
+        LmdbCommand::DropShadow(arguments) => tools::drop_shadow(arguments, edge),
     }
 }
 

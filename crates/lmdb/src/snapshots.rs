@@ -1,0 +1,107 @@
+//! Snapshots in a vault as objects: looked at, fetched, put there and removed by hand.
+
+#![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
+
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::sync::Arc;
+
+use futures::TryStreamExt as _;
+use seawall_vault::{ObjectKey, Prefix, Vault};
+use tokio::task::spawn_blocking;
+
+use crate::Stamp;
+use crate::dump::Stretch;
+use crate::error::{Error, snapshot_problem};
+use crate::snapshot::{Limits, SnapshotName, SnapshotReader};
+use crate::transfer;
+
+/// An object of a vault.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Object {
+    /// Its name.
+    pub name: String,
+    /// Its bytes.
+    pub bytes: u64,
+    /// The time that its name says; `None` where it isn't named as a snapshot.
+    pub stamp: Option<Stamp>,
+}
+
+/// Lists what begins with `prefix`, by name or by the time that names say; those that say none come first then.
+pub async fn list(vault: &Vault, prefix: &str, by_time: bool) -> Result<Vec<Object>, Error> {
+    let mut entries = Box::pin(vault.entries(&Prefix::all(), None));
+    let mut objects = Vec::new();
+    while let Some(entry) = entries.try_next().await? {
+        let name = entry.key.as_str();
+        if name.starts_with(prefix) {
+            let stamp = SnapshotName::parse(name).map(|name| name.stamp);
+            objects.push(Object { name: name.to_owned(), bytes: entry.size, stamp });
+        }
+    }
+    if by_time {
+        objects.sort_by(|a, b| (a.stamp, &a.name).cmp(&(b.stamp, &b.name)));
+    }
+    Ok(objects)
+}
+
+/// Fetches an object into a file, which appears when it is whole. An existing one is refused.
+pub async fn get(vault: &Vault, name: &str, output: &Path) -> Result<u64, Error> {
+    let key = ObjectKey::new(name)?;
+    let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_owned();
+    if output.exists() {
+        return Err(Error::Exists { path: output.to_owned() });
+    }
+    let mut draft = tempfile::NamedTempFile::new_in(&folder).map_err(Error::io(&folder))?;
+    let mut stream = Box::pin(vault.stream(&key, None));
+    let mut bytes = 0;
+    while let Some(chunk) = stream.try_next().await? {
+        bytes += chunk.len() as u64;
+        draft.write_all(&chunk).map_err(Error::io(output))?;
+    }
+    draft.as_file().sync_all().map_err(Error::io(output))?;
+    draft.persist_noclobber(output).map_err(|error| match error.error.kind() {
+        io::ErrorKind::AlreadyExists => Error::Exists { path: output.to_owned() },
+        _ => Error::io(output)(error.error),
+    })?;
+    Ok(bytes)
+}
+
+/// Puts a file into the vault. It must be a whole snapshot, and named as one, unless `force`; an object of the same name
+/// that isn't the same is never replaced.
+pub async fn put(vault: &Vault, file: &Path, name: &str, force: bool) -> Result<u64, Error> {
+    if !force && SnapshotName::parse(name).is_none() {
+        return Err(Error::BadName { name: name.to_owned() });
+    }
+    let key = ObjectKey::new(name)?;
+    let path = file.to_owned();
+    let opened = spawn_blocking(move || {
+        let file = File::open(&path).map_err(Error::io(&path))?;
+        let bytes = file.metadata().map_err(Error::io(&path))?.len();
+        if !force {
+            check(&path.display().to_string(), &file)?;
+        }
+        Ok::<_, Error>((file, bytes))
+    });
+    let (opened, bytes) =
+        opened.await.map_err(|error| Error::Internal(format!("a job ended in a panic: {error}")))??;
+    let all = [Stretch { at: 0, length: bytes }];
+    transfer::upload(vault, &key, &Arc::new(opened), &all, file).await?;
+    Ok(bytes)
+}
+
+/// Removes an object, which must be there.
+pub async fn remove(vault: &Vault, name: &str) -> Result<(), Error> {
+    let key = ObjectKey::new(name)?;
+    if vault.head(&key).await?.is_none() {
+        return Err(seawall_vault::Error::NotFound { object: vault.object(&key) }.into());
+    }
+    Ok(vault.delete(&[key]).await?)
+}
+
+/// Reads all of a snapshot.
+fn check(object: &str, source: impl io::Read) -> Result<(), Error> {
+    let mut reader = SnapshotReader::new(source, Limits::default());
+    while reader.next().map_err(|problem| snapshot_problem(object, problem))?.is_some() {}
+    Ok(())
+}

@@ -1,0 +1,216 @@
+//! Snapshots as objects, and environments as they are.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use seawall_core::{Failure, Moment};
+use seawall_lmdb::{EnvOptions, EnvStatus, Local, Settings, Stamp, snapshots};
+use seawall_vault::{Policy, Vault};
+use serde_json::{Value, json};
+
+use super::{load, select};
+use crate::edge::{Edge, usage};
+use crate::output::Output;
+use crate::runtime;
+use crate::table::table;
+
+/// `seawall lmdb snapshots`
+#[derive(Debug, Subcommand)]
+pub(crate) enum SnapshotsCommand {
+    /// List objects
+    #[command(after_help = "Example:\n  seawall lmdb snapshots list --long --time --prefix shard__")]
+    List {
+        #[command(flatten)]
+        config: ConfigArgument,
+        /// With their bytes
+        #[arg(long, short)]
+        long: bool,
+        /// Only those whose names begin so
+        #[arg(long, short, value_name = "TEXT", default_value = "")]
+        prefix: String,
+        /// By the time that names say, those that say none first
+        #[arg(long, short)]
+        time: bool,
+    },
+    /// Fetch an object
+    #[command(after_help = "Example:\n  seawall lmdb snapshots get shard__ns1__20260801-100000-000000000__GX.pb.gz")]
+    Get {
+        #[command(flatten)]
+        config: ConfigArgument,
+        /// The object
+        name: String,
+        /// The file to make; without it one of the same name here
+        #[arg(long, short, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+    /// Put a file there
+    #[command(
+        after_help = "Example:\n  seawall lmdb snapshots put back/shard__ns1__20260801-100000-000000000__GX.pb.gz"
+    )]
+    Put {
+        #[command(flatten)]
+        config: ConfigArgument,
+        /// The file: a whole snapshot
+        file: PathBuf,
+        /// The name to give it; without it the file's
+        #[arg(long, short, value_name = "NAME")]
+        name: Option<String>,
+        /// Whatever its name and its content are
+        #[arg(long)]
+        force: bool,
+    },
+    /// Remove an object
+    #[command(after_help = "Example:\n  seawall lmdb snapshots remove shard__ns1__20260801-100000-000000000__GX.pb.gz")]
+    Remove {
+        #[command(flatten)]
+        config: ConfigArgument,
+        /// The object
+        name: String,
+    },
+}
+
+/// Which configuration says where things are.
+#[derive(Debug, Args)]
+pub(crate) struct ConfigArgument {
+    /// A lightningstream.yaml
+    #[arg(long, short, value_name = "FILE", default_value = "lightningstream.yaml")]
+    config: PathBuf,
+}
+
+/// Which environments are meant.
+#[derive(Debug, Args)]
+pub(crate) struct EnvironmentArguments {
+    #[command(flatten)]
+    config: ConfigArgument,
+    /// Only this environment of the configuration; may be given several times
+    #[arg(long, value_name = "NAME")]
+    only_db: Vec<String>,
+}
+
+/// Runs one of the commands about snapshots.
+pub(crate) fn snapshots(command: &SnapshotsCommand, edge: &Edge) -> Result<Output, Failure> {
+    match command {
+        SnapshotsCommand::List { config, long, prefix, time } => {
+            let objects = within(config, edge, async |vault| snapshots::list(vault, prefix, *time).await)?;
+            let line = |object: &snapshots::Object| {
+                if *long { format!("{:>12} {}\n", object.bytes, object.name) } else { format!("{}\n", object.name) }
+            };
+            let document = |object: &snapshots::Object| json!({ "name": object.name, "bytes": object.bytes, "time": object.stamp.map(moment) });
+            let documents: Vec<_> = objects.iter().map(document).collect();
+            Ok(Output::done(objects.iter().map(line).collect::<String>(), &json!({ "snapshots": documents })))
+        }
+        SnapshotsCommand::Get { config, name, output } => {
+            let output = edge.absolute(output.as_deref().unwrap_or(Path::new(name)));
+            let bytes = within(config, edge, async |vault| snapshots::get(vault, name, &output).await)?;
+            let text = format!("{}: {bytes} bytes\n", output.display());
+            Ok(Output::done(text, &json!({ "name": name, "output": output, "bytes": bytes })))
+        }
+        SnapshotsCommand::Put { config, file, name, force } => {
+            let own = file.file_name().and_then(|name| name.to_str());
+            let Some(name) = name.as_deref().or(own) else {
+                return Err(usage("usage.arguments", &file.display().to_string(), "it has no name", "use --name"));
+            };
+            let file = edge.absolute(file);
+            let bytes = within(config, edge, async |vault| snapshots::put(vault, &file, name, *force).await)?;
+            Ok(Output::done(format!("{name}: {bytes} bytes\n"), &json!({ "name": name, "bytes": bytes })))
+        }
+        SnapshotsCommand::Remove { config, name } => {
+            within(config, edge, async |vault| snapshots::remove(vault, name).await)?;
+            Ok(Output::done(format!("{name}: removed\n"), &json!({ "name": name })))
+        }
+    }
+}
+
+fn moment(stamp: Stamp) -> Moment {
+    Moment::from_millis(i64::try_from(stamp.0 / 1_000_000).unwrap_or(i64::MAX))
+}
+
+/// Does something with the storage of a configuration.
+fn within<T>(
+    config: &ConfigArgument,
+    edge: &Edge,
+    work: impl AsyncFnOnce(&Vault) -> Result<T, seawall_lmdb::Error>,
+) -> Result<T, Failure> {
+    let config = load(&config.config, edge)?;
+    runtime::run(async {
+        let vault = Vault::open(&config.vault, &edge.environment, Policy::default()).await?;
+        Ok(work(&vault).await?)
+    })
+}
+
+/// Does something with each environment that is meant. None is made.
+fn each<T>(
+    arguments: &EnvironmentArguments,
+    edge: &Edge,
+    work: impl Fn(&Local) -> Result<T, seawall_lmdb::Error>,
+) -> Result<Vec<(String, T)>, Failure> {
+    let mut config = load(&arguments.config.config, edge)?;
+    select(&mut config, &arguments.only_db)?;
+    let open = |database: &seawall_agent::config::LmdbConfig| {
+        let options = EnvOptions { create: false, ..database.options.clone() };
+        let local = Local::open(&database.path, &options, Settings::new(database.schema.clone()))?;
+        Ok((database.name.clone(), work(&local)?))
+    };
+    config.databases.iter().map(open).collect()
+}
+
+/// `seawall lmdb stats`
+pub(crate) fn stats(arguments: &EnvironmentArguments, edge: &Edge) -> Result<Output, Failure> {
+    let all = each(arguments, edge, Local::status)?;
+    let text: String = all.iter().map(|(name, status)| stats_text(name, status)).collect();
+    let documents: Vec<Value> = all.iter().map(|(name, status)| stats_json(name, status)).collect();
+    Ok(Output::done(text, &json!({ "databases": documents })))
+}
+
+fn stats_text(name: &str, status: &EnvStatus) -> String {
+    let info = status.info;
+    let rows = status.dbis.iter().map(|(dbi, flags, stat)| {
+        let (branch, leaf, overflow) = stat.pages;
+        let numbers = [stat.bytes, stat.entries, stat.depth.into(), branch, leaf, overflow];
+        let mut row = vec![dbi.clone()];
+        row.extend(numbers.iter().map(u64::to_string));
+        row.push(flags.to_string());
+        row
+    });
+    let heading = ["dbi", "bytes", "entries", "depth", "branch", "leaf", "overflow", "flags"];
+    format!(
+        "{name}: map {} bytes, used {}, file {}, last transaction {}, readers {} of {}\n{}",
+        info.map_size,
+        info.used,
+        status.file_bytes,
+        info.last_transaction,
+        info.readers.0,
+        info.readers.1,
+        table(&heading, rows.collect(), &[1, 2, 3, 4, 5, 6])
+    )
+}
+
+fn stats_json(name: &str, status: &EnvStatus) -> Value {
+    let info = status.info;
+    let dbi = |(dbi, flags, stat): &(String, seawall_lmdb::Flags, seawall_lmdb::DbiStat)| {
+        let (branch, leaf, overflow) = stat.pages;
+        json!({
+            "name": dbi, "flags": flags.to_string(), "bytes": stat.bytes, "entries": stat.entries, "depth": stat.depth,
+            "branch_pages": branch, "leaf_pages": leaf, "overflow_pages": overflow,
+        })
+    };
+    json!({
+        "name": name,
+        "map_bytes": info.map_size,
+        "used_bytes": info.used,
+        "file_bytes": status.file_bytes,
+        "last_transaction": info.last_transaction,
+        "readers": info.readers.0,
+        "max_readers": info.readers.1,
+        "dbis": status.dbis.iter().map(dbi).collect::<Vec<_>>(),
+    })
+}
+
+/// `seawall lmdb drop-shadow`
+pub(crate) fn drop_shadow(arguments: &EnvironmentArguments, edge: &Edge) -> Result<Output, Failure> {
+    let all = each(arguments, edge, Local::drop_shadows)?;
+    let line = |(name, shadows): &(String, Vec<String>)| format!("{name}: dropped {} shadows\n", shadows.len());
+    let document = |(name, shadows): &(String, Vec<String>)| json!({ "name": name, "dropped": shadows });
+    let documents: Vec<_> = all.iter().map(document).collect();
+    Ok(Output::done(all.iter().map(line).collect::<String>(), &json!({ "databases": documents })))
+}

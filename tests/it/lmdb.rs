@@ -1,0 +1,199 @@
+//! LMDB environments of two processes, kept in step through a folder or a real S3 server.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use seawall_lmdb::{Env, EnvOptions, Flags};
+use seawall_tests::{Process, Random, S3Server, ask_address, run, seawall, wait};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// What the application sees.
+type Pairs = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// Two environments and their configurations.
+struct Fleet {
+    dir: TempDir,
+}
+
+impl Fleet {
+    /// `storage` is the section of the configuration, indented.
+    fn new(storage: &str, more: &str) -> Self {
+        let dir = TempDir::with_prefix("seawall-lmdb-").unwrap();
+        for instance in ["a", "b"] {
+            let text = format!(
+                "instance: {instance}\nlmdb_poll_interval: 100ms\nstorage_poll_interval: 100ms\n\
+                 storage_retry_interval: 100ms\nlog:\n  format: json\n{more}\nstorage:\n{storage}\nlmdbs:\n  shard:\n    \
+                 path: {instance}\n    options:\n      create: true\n      map_size: 64MB\n"
+            );
+            std::fs::write(dir.path().join(format!("{instance}.yaml")), text).unwrap();
+        }
+        Self { dir }
+    }
+
+    fn in_folder() -> Self {
+        Self::new("  type: fs\n  options:\n    root_path: store", "")
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn program(&self, program: &Path, args: &[&str]) -> Command {
+        let mut command = Command::new(program);
+        command.current_dir(self.dir.path()).env_clear().env("HOME", self.dir.path()).args(args);
+        command
+    }
+
+    fn sync(&self, instance: &str, more: &[&str]) -> Command {
+        let config = format!("{instance}.yaml");
+        let args: Vec<&str> = ["lmdb", "sync", "--config", &config].iter().chain(more).copied().collect();
+        self.program(&seawall(), &args)
+    }
+
+    fn start(&self, instance: &str) -> Process {
+        Process::spawn("seawall", &mut self.sync(instance, &[]))
+    }
+
+    /// Opens an environment as an application does, for as long as it takes.
+    fn with<T>(&self, instance: &str, act: impl FnOnce(&Env) -> T) -> T {
+        let options = EnvOptions { create: true, map_size: Some(64 << 20), ..EnvOptions::default() };
+        act(&Env::open(&self.path(instance), &options).unwrap())
+    }
+
+    fn put(&self, instance: &str, key: &str, value: &str) {
+        self.with(instance, |env| {
+            let mut txn = env.write().unwrap();
+            let dbi = txn.create(b"d", Flags::default()).unwrap();
+            txn.put(dbi, key.as_bytes(), value.as_bytes()).unwrap();
+            txn.commit().unwrap();
+        });
+    }
+
+    fn pairs(&self, instance: &str) -> Pairs {
+        self.with(instance, |env| {
+            let mut txn = env.read().unwrap();
+            let Some(dbi) = txn.open(b"d").unwrap() else { return Pairs::new() };
+            let (mut cursor, mut pairs) = (txn.cursor(dbi).unwrap(), Pairs::new());
+            while let Some((key, value)) = cursor.next().unwrap() {
+                pairs.insert(key.to_vec(), value.to_vec());
+            }
+            pairs
+        })
+    }
+
+    fn until_equal(&self, count: usize) {
+        wait::until("both to hold the same", wait::SOON, || {
+            let (a, b) = (self.pairs("a"), self.pairs("b"));
+            (a == b && a.len() == count).then_some(())
+        });
+    }
+}
+
+fn in_step_on_a_server(marker: bool) {
+    let server = S3Server::start();
+    let storage = format!(
+        "  type: s3\n  options:\n    bucket: {}\n    access_key: {}\n    secret_key: {}\n    endpoint_url: {}\n    \
+         global_prefix: lmdb/\n    use_update_marker: {marker}",
+        S3Server::BUCKET,
+        S3Server::ACCESS_KEY,
+        S3Server::SECRET_KEY,
+        server.endpoint()
+    );
+    let fleet = Fleet::new(&storage, "http:\n  address: 127.0.0.1:0");
+    fleet.put("a", "first", "1");
+    let (mut a, mut b) = (fleet.start("a"), fleet.start("b"));
+    fleet.until_equal(1);
+    for n in 0..20 {
+        fleet.put(if n % 2 == 0 { "a" } else { "b" }, &format!("key-{n}"), "value");
+    }
+    fleet.until_equal(21);
+    assert_eq!(server.objects().join("lmdb/update-marker").exists(), marker);
+    let address = wait::until("the status page", wait::SOON, || {
+        let log = b.stderr();
+        let line = log.lines().find(|line| line.contains("status page: listening"))?;
+        Some(serde_json::from_str::<Value>(line).ok()?["address"].as_str()?.to_owned())
+    });
+    let health = wait::until("the start to be over", wait::SOON, || {
+        let (status, body) = ask_address(&address, "GET", "/healthz", "", "");
+        let health: Value = serde_json::from_str(&body).unwrap();
+        (status == 200 && health["metadata"]["startup_shard"] == true).then_some(health)
+    });
+    assert_eq!(health["status"], "OK", "{health}");
+    let (status, metrics) = ask_address(&address, "GET", "/metrics", "", "");
+    assert_eq!(status, 200);
+    assert!(metrics.contains("lmdb_stat_entries{lmdb=\"shard\",db=\"d\"} 21\n"), "{metrics}");
+    let (status, objects) = ask_address(&address, "GET", "/storage", "", "");
+    assert!(status == 200 && objects.contains("shard__a__"), "{objects}");
+    assert_eq!(ask_address(&address, "GET", "/debug/pprof/", "", "").0, 404);
+    for process in [&mut a, &mut b] {
+        process.terminate();
+        process.wait(wait::SOON).ok();
+    }
+    assert_eq!(fleet.pairs("a"), fleet.pairs("b"));
+}
+
+#[test]
+fn two_processes_stay_in_step_on_s3() {
+    in_step_on_a_server(false);
+}
+
+#[test]
+fn two_processes_stay_in_step_on_s3_with_the_update_marker() {
+    in_step_on_a_server(true);
+}
+
+#[test]
+fn killed_at_any_moment_they_come_to_the_same() {
+    let mut random = Random::from_env();
+    let fleet = Fleet::in_folder();
+    let mut written = Pairs::new();
+    for round in 0..12 {
+        let (mut a, mut b) = (fleet.start("a"), fleet.start("b"));
+        for n in 0..5 {
+            let (key, instance) = (format!("{round}-{n}"), if n % 2 == 0 { "a" } else { "b" });
+            fleet.put(instance, &key, "value");
+            written.insert(key.into_bytes(), b"value".to_vec());
+            wait::pass(random.between(Duration::ZERO, Duration::from_millis(60)));
+        }
+        a.kill_9();
+        wait::pass(random.between(Duration::ZERO, Duration::from_millis(60)));
+        b.kill_9();
+    }
+    for instance in ["a", "b", "a"] {
+        run("seawall", &mut fleet.sync(instance, &["--only-once"])).ok();
+    }
+    assert_eq!(fleet.pairs("a"), written);
+    assert_eq!(fleet.pairs("b"), written);
+    let left = std::fs::read_dir(fleet.path("store")).unwrap();
+    let names: Vec<_> = left.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    assert!(names.iter().filter(|name| !name.starts_with('.')).all(|name| name.ends_with("__GX.pb.gz")), "{names:?}");
+}
+
+#[test]
+fn called_lightningstream_it_takes_that_command_line() {
+    let fleet = Fleet::in_folder();
+    let program = fleet.path("lightningstream");
+    std::os::unix::fs::symlink(seawall(), &program).unwrap();
+    let call = |args: &[&str]| run("lightningstream", &mut fleet.program(&program, args)).ok().stdout;
+    fleet.put("a", "k", "v");
+    call(&["-c", "a.yaml", "-i", "ns1", "sync", "--only-once"]);
+    call(&["-c", "b.yaml", "receive", "--only-once"]);
+    assert_eq!(fleet.pairs("b"), fleet.pairs("a"));
+    let name = call(&["-c", "a.yaml", "snapshots", "list"]).trim().to_owned();
+    assert!(name.starts_with("shard__ns1__") && name.ends_with("__GX.pb.gz"), "{name}");
+    call(&["-c", "a.yaml", "snapshots", "get", &name, "-o", "back.pb.gz"]);
+    let object = std::fs::read(fleet.path("store").join(&name)).unwrap();
+    assert_eq!(std::fs::read(fleet.path("back.pb.gz")).unwrap(), object);
+    call(&["-c", "a.yaml", "snapshots", "remove", &name]);
+    assert_eq!(call(&["-c", "a.yaml", "snapshots", "list"]), "");
+    call(&["-c", "a.yaml", "snapshots", "put", "back.pb.gz", "--name", &name]);
+    assert!(call(&["-c", "a.yaml", "snapshots", "list", "--long"]).contains(&name));
+    let stats = call(&["-c", "a.yaml", "stats"]);
+    assert!(stats.contains("_sync_shadow_d") && stats.contains("last transaction"), "{stats}");
+    call(&["-c", "a.yaml", "drop-shadow"]);
+    assert!(!call(&["-c", "a.yaml", "stats"]).contains("_sync_shadow_d"));
+    assert_eq!(fleet.pairs("a").len(), 1);
+}
