@@ -29,7 +29,6 @@ use crate::edge::Edge;
 use crate::exit::Exit;
 
 fn main() -> ExitCode {
-    allocator::be_frugal();
     let edge = Edge::of_process();
     let mut words = std::env::args_os();
     if litestream::is_called(words.next().as_deref()) {

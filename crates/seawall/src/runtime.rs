@@ -6,6 +6,8 @@ use seawall_core::{Failure, Kind};
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::allocator;
+
 /// Threads for blocking work in a process that protects: small, whatever the number of databases.
 pub(crate) const PROTECTING: usize = 4;
 
@@ -17,6 +19,12 @@ pub(crate) fn runtime(threads: usize) -> Result<Runtime, Failure> {
         .thread_keep_alive(Duration::from_secs(2))
         .build()
         .map_err(|error| no_runtime(&error))
+}
+
+/// A runtime for a process that stays, in little memory.
+pub(crate) fn lasting(threads: usize) -> Result<Runtime, Failure> {
+    allocator::be_frugal();
+    runtime(threads)
 }
 
 /// Threads for a command that has the machine's attention: a restore decodes on all cores.

@@ -24,7 +24,7 @@ pub(crate) fn run(
     super::log(common, Level::Info, if common.json { LogFormat::Json } else { LogFormat::Text });
     let RestoreRequest { output, force, integrity, .. } = request;
     let request = FollowRequest { output, force, integrity, interval, position_file: false };
-    let runtime = runtime::runtime(runtime::PROTECTING)?;
+    let runtime = runtime::lasting(runtime::PROTECTING)?;
     let followed = runtime.block_on(follow(source, &request, common, edge));
     runtime.shutdown_timeout(Duration::from_millis(200));
     let followed = followed?;

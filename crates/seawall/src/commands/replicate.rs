@@ -27,7 +27,7 @@ pub(crate) fn run(arguments: &ReplicateArguments, common: &Common, edge: &Edge) 
         tracing::warn!("{warning}");
     }
 
-    let runtime = runtime::runtime(runtime::PROTECTING)?;
+    let runtime = runtime::lasting(runtime::PROTECTING)?;
     let summary = runtime.block_on(carry_out(&plan, edge));
     runtime.shutdown_timeout(Duration::from_millis(200));
     Ok(render(&summary?, plan.job.once))

@@ -147,7 +147,7 @@ fn follow(asked: &Asked, named: &Named, output: &Path, interval: Duration, edge:
         interval,
         position_file: true,
     };
-    let runtime = runtime::runtime(runtime::PROTECTING)?;
+    let runtime = runtime::lasting(runtime::PROTECTING)?;
     let followed = runtime.block_on(async {
         let shutdown = Shutdown::new();
         let signals = Signals::listen().map_err(|error| runtime::no_runtime(&error))?;

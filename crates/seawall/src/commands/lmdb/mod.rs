@@ -98,7 +98,7 @@ fn sync(arguments: &SyncArguments, receive_only: bool, common: &Common, edge: &E
         return Err(usage("usage.arguments", "--instance", "it is empty", "give this instance a name"));
     }
     // A session occupies one thread while a snapshot arrives, and a folder as vault wants another.
-    let runtime = runtime::runtime(2 * config.databases.len() + runtime::PROTECTING)?;
+    let runtime = runtime::lasting(2 * config.databases.len() + runtime::PROTECTING)?;
     let outcomes = runtime.block_on(carry_out(&config, &how, edge))?;
     runtime.shutdown_timeout(Duration::from_millis(200));
     Ok(render(&outcomes))
