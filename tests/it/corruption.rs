@@ -163,6 +163,35 @@ fn a_sound_object_that_is_not_what_was_written_in_s3() {
     forge(&Stand::bucket(Random::from_env().seed()));
 }
 
+/// One that was uploaded in parts: its digest is an object of its own, which Litestream doesn't mind.
+#[test]
+fn a_large_object_that_is_not_what_was_written_in_s3() {
+    let stand = Stand::bucket(Random::from_env().seed());
+    stand.app().sql(
+        "CREATE TABLE ballast AS WITH RECURSIVE n(i) AS (VALUES(1) UNION ALL SELECT i + 1 FROM n WHERE i < 12) \
+         SELECT randomblob(1000000) AS noise FROM n",
+    );
+    let (path, written) = forge(&stand);
+    assert!(written.len() > 9 << 20, "{} bytes are one part", written.len());
+    fs::write(&path, &written).unwrap();
+    stand.seawall(&["verify", "--strong", &stand.place.url()]).ok();
+    let digest = path.ancestors().nth(2).unwrap().join(format!("seawall/digests/9/{:016x}-{:016x}.json", 1, 1));
+    let kept: serde_json::Value = serde_json::from_slice(&fs::read(&digest).unwrap()).unwrap();
+    assert_eq!(kept["format"], 1, "{kept}");
+    // Litestream restores, takes the vault over, and we go on behind it.
+    assert_eq!(digest::of_file(&stand.litestream_restore(&[])), digest::of_file(&stand.restore()));
+    stand.app().commit(20);
+    stand.litestream_once();
+    assert_eq!(digest::of_file(&stand.litestream_restore(&[])), digest::of_file(&stand.restore()));
+    stand.replicate_once();
+    let url = stand.place.url();
+    assert_eq!(stand.seawall(&["verify", &url]).ok().stderr, "");
+    // Without its digest an object is named.
+    fs::remove_file(&digest).unwrap();
+    let output = stand.seawall(&["verify", "--strong", &url]).exits(3);
+    assert!(output.stdout.contains(&format!("{}: none was kept", file_name(1, 1))), "{output}");
+}
+
 /// Where the object is, and its bytes before.
 fn forge(stand: &Stand) -> (PathBuf, Vec<u8>) {
     let mut app = stand.app();

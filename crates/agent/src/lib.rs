@@ -32,6 +32,6 @@ pub use logging::{Level, LogFormat, start as start_logging};
 pub use open::{Opener, read_state_dir, read_status};
 pub use process::Outcome;
 pub use protect::{Job, Summary, protect};
-pub use seawall_sqlite::{LtxObject, Upkeep, default_state_dir, is_protected};
+pub use seawall_sqlite::{LtxObject, Upkeep, default_state_dir, digest_of_object, is_protected};
 pub use seawall_vault::{Environment, VaultUrl};
 pub use signals::{Signals, Stop};

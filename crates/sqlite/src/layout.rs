@@ -98,6 +98,14 @@ pub(crate) const PINS: &str = "seawall/pins/";
 /// The prefix of the mark up to which history was thinned out.
 pub(crate) const FLOORS: &str = "seawall/floors/";
 
+/// The prefix of digests that found no room beside their objects.
+const DIGESTS: &str = "seawall/digests/";
+
+/// Key of the digest of a file. The file's own extension would make it one to whoever looks for databases by names.
+pub(crate) fn digest_key(file: &Stored) -> ObjectKey {
+    key(format!("{DIGESTS}{}/{}-{}.json", file.level.number(), file.min, file.max))
+}
+
 /// Key of the mark at `txid` below `prefix`.
 pub(crate) fn mark_key(prefix: &str, txid: Txid) -> ObjectKey {
     key(format!("{prefix}{txid}.json"))

@@ -22,6 +22,7 @@ mod capture;
 mod catalog;
 mod compaction;
 mod continuity;
+mod digests;
 mod discover;
 mod engine;
 mod error;
@@ -64,6 +65,7 @@ mod wal;
 mod watch;
 
 pub use admission::Admission;
+pub use digests::digest_of_object;
 pub use discover::databases_below;
 pub use engine::Sqlite;
 pub use listing::{LtxObject, ltx_objects};

@@ -19,6 +19,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::catalog::{Catalog, Dated};
 use crate::compaction::{self, Job, Schedule};
+use crate::digests;
 use crate::error::Error;
 use crate::layout::{Level, Stored};
 use crate::marks;
@@ -308,7 +309,7 @@ impl Maintenance {
         for batch in removals.chunks(BATCH) {
             let _turn = self.turns.0.acquire().await;
             let began = Instant::now();
-            let keys: Vec<ObjectKey> = batch.iter().map(|removal| removal.file.key(self.vault.layout())).collect();
+            let keys: Vec<ObjectKey> = batch.iter().flat_map(|removal| self.keys(&removal.file)).collect();
             match self.vault.delete(&keys).await {
                 Ok(()) => {}
                 Err(error @ seawall_vault::Error::Denied { .. }) => {
@@ -329,6 +330,11 @@ impl Maintenance {
             done.removed.extend(batch.iter().map(|removal| self.removed(removal)));
         }
         Ok(())
+    }
+
+    /// What is deleted with a file. Its digest first: without the file nobody would know of it.
+    fn keys(&self, file: &Stored) -> impl Iterator<Item = ObjectKey> {
+        digests::companion(&self.vault, file).into_iter().chain([file.key(self.vault.layout())])
     }
 
     /// Finds out the moments of bases where the listing told only when they were written: the calendar goes by moments.

@@ -14,6 +14,7 @@ use seawall_ltx::{Batch, Batcher, CheckedBatch, CheckedFrame, Checksum, Encoder,
 use seawall_vault::{Upload, Vault};
 
 use crate::compaction::Job;
+use crate::digests;
 use crate::error::Error;
 use crate::fetch::{Fetched, Reading};
 use crate::layout::{Stored, file_key};
@@ -56,14 +57,14 @@ pub(crate) async fn merge(vault: &Vault, job: &Job, jobs: usize) -> Result<Merge
     let key = file_key(vault.layout(), job.level, header.min_txid, header.max_txid);
     let moment = Moment::from_millis(header.timestamp_ms);
     let size = inputs.iter().map(|input| input.file.size).sum();
-    let mut upload = vault.upload(&key, Some(moment)).expecting(size);
+    let mut upload = vault.upload(&key, Some(moment)).expecting(size).digesting();
     let written = write(&mut upload, inputs, merge, header, &vault.object(&key)).await;
     if let Err(error) = written {
         abandon(upload).await;
         return Err(error);
     }
     let size = upload.written();
-    upload.finish().await?;
+    digests::finish(upload, vault, &key).await?;
     Ok(Merged { file: Stored { level: job.level, min: header.min_txid, max: header.max_txid, size }, moment })
 }
 

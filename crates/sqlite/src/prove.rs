@@ -8,6 +8,7 @@ use seawall_core::{Finding, Moment, Point, Progress, StrongVerification, Verific
 use seawall_ltx::Txid;
 use seawall_vault::{Digest, Vault};
 
+use crate::digests;
 use crate::error::Error;
 use crate::fetch::{self, Fetched, Reading};
 use crate::layout::Stored;
@@ -92,14 +93,14 @@ enum Seen {
 
 /// Reads an object to its end, and compares its bytes with the digest beside it.
 async fn examine(vault: &Vault, fetched: Fetched, jobs: usize, strength: Strength) -> Result<Seen, Error> {
-    let key = fetched.file.key(vault.layout());
+    let file = fetched.file;
     let reading = Reading::new(vault, fetched, jobs);
     let mut reading = if strength == Strength::Digests { reading.digesting() } else { reading };
     while reading.next().await?.is_some() {}
     let digest = reading.digest();
     reading.finish()?;
     let Some(found) = digest else { return Ok(Seen::Sound) };
-    Ok(match vault.head(&key).await?.and_then(|meta| meta.digest) {
+    Ok(match digests::kept(vault, &file).await? {
         None => Seen::WithoutDigest,
         Some(kept) if kept == found => Seen::AsWritten,
         Some(kept) => Seen::Other { found, kept },

@@ -14,6 +14,7 @@ use seawall_ltx::{Batch, Checksum, Encoder, HEADER_SIZE, Header, compress_batch}
 use seawall_vault::{ObjectKey, Upload, Vault};
 use tokio::task::spawn_blocking;
 
+use crate::digests;
 use crate::error::Error;
 use crate::fetch::{Fetched, Reading};
 use crate::identity::Stamp;
@@ -93,7 +94,7 @@ pub(crate) async fn ship_spooled(vault: &Vault, key: &ObjectKey, spool: &Spool, 
     let (spool, txid) = (spool.clone(), header.max_txid);
     let kept = blocking(move || spool.open(txid)).await?;
     let size = kept.size;
-    let upload = vault.upload(key, Some(Moment::from_millis(header.timestamp_ms))).expecting(size);
+    let upload = vault.upload(key, Some(Moment::from_millis(header.timestamp_ms))).expecting(size).digesting();
     complete(upload, vault, key, Stamp::read(header), async |upload| write_kept(upload, kept).await).await
 }
 
@@ -120,7 +121,7 @@ async fn put(vault: &Vault, key: &ObjectKey, bytes: Vec<u8>, stamp: Moment) -> R
 }
 
 async fn stream_out(vault: &Vault, key: &ObjectKey, shipment: &Shipment, jobs: usize) -> Result<u64, Error> {
-    let upload = vault.upload(key, Some(shipment.stamp())).expecting(shipment.pages.bytes());
+    let upload = vault.upload(key, Some(shipment.stamp())).expecting(shipment.pages.bytes()).digesting();
     let object = vault.object(key);
     let write = async |upload: &mut Upload| write_pages(upload, shipment, jobs, &object).await;
     complete(upload, vault, key, Stamp::read(&shipment.header), write).await
@@ -139,7 +140,7 @@ async fn complete(
         return Err(error);
     }
     let size = upload.written();
-    match upload.finish().await {
+    match digests::finish(upload, vault, key).await {
         Ok(_fresh_or_our_own) => Ok(size),
         Err(error) => Err(refused(vault, key, error, writer).await),
     }
@@ -174,7 +175,8 @@ pub(crate) async fn pair_up(vault: &Vault, copy: Stored, jobs: usize) -> Result<
     let header = Header { min_txid: copy.max, ..read_header(vault, &copy).await? };
     let key = file_key(vault.layout(), Level::LOG, copy.max, copy.max);
     let object = vault.object(&key);
-    let mut upload = vault.upload(&key, Some(Moment::from_millis(header.timestamp_ms))).expecting(copy.size);
+    let upload = vault.upload(&key, Some(Moment::from_millis(header.timestamp_ms))).expecting(copy.size);
+    let mut upload = upload.digesting();
     let mut reading = Reading::new(vault, Fetched::streamed(copy), jobs);
     let mut buffer = Vec::with_capacity(2 * CHUNK);
     let mut encoder = Encoder::new(header, &mut buffer).map_err(Error::ltx(&object))?;
@@ -188,7 +190,7 @@ pub(crate) async fn pair_up(vault: &Vault, copy: Stored, jobs: usize) -> Result<
     }
     reading.finish()?;
     write_tail(&mut upload, encoder, buffer, &object).await?;
-    match upload.finish().await {
+    match digests::finish(upload, vault, &key).await {
         Ok(_fresh_or_our_own) => Ok(()),
         Err(error) => Err(refused(vault, &key, error, None).await),
     }

@@ -2,8 +2,9 @@
 //!
 //! Formats have checksums of their own, which find accidents. A digest is of the bytes as a whole, whatever they are, and
 //! nobody makes other bytes that fit it. It is kept where a store has room for it: in a folder as an extended attribute
-//! of the file, in a bucket as user metadata. Whoever may write to the store may change both; against that only the
-//! store's own means help (versions, locks).
+//! of the file, in a bucket as user metadata, which an object that is written in parts can't have: whoever writes one is
+//! told its digest ([`crate::Upload::finish_digested`]). Whoever may write to the store may change both; against that only
+//! the store's own means help (versions, locks).
 
 use std::fmt;
 use std::str::FromStr;

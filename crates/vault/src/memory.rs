@@ -34,7 +34,7 @@ struct Object {
     modified: Moment,
     version: u64,
     stamp: Option<Moment>,
-    digest: Digest,
+    digest: Option<Digest>,
 }
 
 impl Default for MemoryStore {
@@ -69,7 +69,13 @@ impl MemoryStore {
         format!("memory:/{key}")
     }
 
-    fn write(&self, key: &ObjectKey, bytes: Bytes, options: &PutOptions) -> Result<Option<Tag>, Error> {
+    fn write(
+        &self,
+        key: &ObjectKey,
+        bytes: Bytes,
+        digest: Option<Digest>,
+        options: &PutOptions,
+    ) -> Result<Option<Tag>, Error> {
         let mut objects = self.lock();
         let present = objects.map.get(key).map(|object| tag(object.version));
         match (&options.condition, present) {
@@ -81,7 +87,6 @@ impl MemoryStore {
         }
         objects.version += 1;
         let version = objects.version;
-        let digest = Digest::of(&bytes);
         let object = Object { digest, bytes, modified: self.clock.now(), version, stamp: options.stamp };
         objects.map.insert(key.clone(), object);
         Ok(Some(tag(version)))
@@ -116,11 +121,13 @@ impl Store for MemoryStore {
             most_parts: usize::MAX,
             part_size: None,
             parts_in_flight: None,
+            digests_of_parts: false,
         }
     }
 
     async fn put(&self, key: &ObjectKey, body: Bytes, options: &PutOptions) -> Result<Option<Tag>, Error> {
-        self.write(key, body, options)
+        let digest = Digest::of(&body);
+        self.write(key, body, Some(digest), options)
     }
 
     async fn begin(
@@ -157,7 +164,7 @@ impl Store for MemoryStore {
             modified: object.modified,
             tag: Some(tag(object.version)),
             stamp: object.stamp,
-            digest: Some(object.digest),
+            digest: object.digest,
         })
     }
 
@@ -207,7 +214,7 @@ impl Multipart for MemoryUpload {
     }
 
     async fn complete(&mut self) -> Result<Option<Tag>, Error> {
-        self.store.write(&self.key, self.bytes.clone().freeze(), &self.options)
+        self.store.write(&self.key, self.bytes.clone().freeze(), None, &self.options)
     }
 
     async fn abort(&mut self) -> Result<(), Error> {

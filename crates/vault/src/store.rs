@@ -143,6 +143,8 @@ pub struct Abilities {
     pub part_size: Option<usize>,
     /// The parts in flight that the place is set to, instead of the policy's.
     pub parts_in_flight: Option<usize>,
+    /// There is room for a digest beside objects that are written in parts, too.
+    pub digests_of_parts: bool,
 }
 
 /// A backend: one kind of place.

@@ -13,7 +13,7 @@ use seawall_core::Moment;
 use crate::counts::Operation;
 use crate::reading;
 use crate::settle::{self, Owner, SAMPLE, Sample, Settled};
-use crate::{Condition, Created, Error, Multipart, ObjectKey, PutOptions, Vault};
+use crate::{Condition, Created, Digest, Digester, Error, Multipart, ObjectKey, PutOptions, Vault};
 
 /// How long a dropped upload is given to tidy up.
 const FAREWELL: Duration = Duration::from_secs(10);
@@ -32,6 +32,7 @@ pub struct Upload {
     part_size: usize,
     sink: Option<Box<dyn Multipart>>,
     sample: Sample,
+    digester: Option<Digester>,
     failed: bool,
 }
 
@@ -56,6 +57,7 @@ impl Upload {
             part_size,
             sink: None,
             sample: Sample::default(),
+            digester: None,
             failed: false,
         }
     }
@@ -66,6 +68,13 @@ impl Upload {
     pub fn expecting(mut self, bytes: u64) -> Self {
         let abilities = self.vault.abilities();
         self.part_size = part_size(self.part_size, abilities.smallest_part, bytes, abilities.most_parts);
+        self
+    }
+
+    /// Has the digest of the bytes computed where the store has no room for it beside an object in parts.
+    #[must_use]
+    pub fn digesting(mut self) -> Self {
+        self.digester = (!self.vault.abilities().digests_of_parts).then(Digester::default);
         self
     }
 
@@ -97,23 +106,33 @@ impl Upload {
     ///
     /// # Errors
     /// [`Error::AlreadyExists`] when another object has the name.
-    pub async fn finish(mut self) -> Result<Created, Error> {
+    pub async fn finish(self) -> Result<Created, Error> {
+        self.finish_digested().await.map(|(created, _)| created)
+    }
+
+    /// As [`Upload::finish`]; and, with [`Upload::digesting`], the digest of an object beside which there is none, for
+    /// the caller to keep elsewhere.
+    ///
+    /// # Errors
+    /// As [`Upload::finish`].
+    pub async fn finish_digested(mut self) -> Result<(Created, Option<Digest>), Error> {
         self.check()?;
         if self.sink.is_none() {
             let bytes = join(std::mem::take(&mut self.pending));
-            return self.vault.clone().create(&self.key.clone(), bytes, self.stamp).await;
+            return Ok((self.vault.clone().create(&self.key.clone(), bytes, self.stamp).await?, None));
         }
         if !self.pending.is_empty() {
             self.flush().await?;
         }
         let outcome = self.complete().await;
-        match outcome {
+        let created = match outcome {
             Ok(()) => {
                 self.sink = None;
                 self.confirm().await
             }
             Err(error) => self.settle(error).await,
-        }
+        };
+        Ok((created?, self.digester.as_ref().map(Digester::digest)))
     }
 
     /// Asks whether all parts are in the object: what joins them is not ours, and a short object would be found too late.
@@ -145,6 +164,11 @@ impl Upload {
         Ok(())
     }
 
+    fn stopped(&self) -> Error {
+        let cause = "the process is shutting down".to_owned();
+        Error::Unavailable { object: self.vault.object(&self.key), cause, retryable: false }
+    }
+
     /// Hands the pending bytes over as one part.
     async fn flush(&mut self) -> Result<(), Error> {
         // A future that is dropped half way leaves an unknown number of parts: no more then.
@@ -159,6 +183,7 @@ impl Upload {
             throttle.take(size).await;
         }
         let object = self.vault.object(&self.key);
+        let hashing = self.digester.take().map(|digester| hash(digester, part.clone()));
         let mut waits = retrier.waits(size);
         loop {
             retrier.counters.sent(size);
@@ -168,6 +193,9 @@ impl Upload {
                 Err(error @ Error::Timeout { .. }) => return Err(error),
                 Err(error) => waits.after(error).await?,
             }
+        }
+        if let Some(hashing) = hashing {
+            self.digester = Some(hashing.await.map_err(|_| self.stopped())?);
         }
         self.parts += 1;
         self.pending_bytes = 0;
@@ -257,6 +285,14 @@ impl Drop for Upload {
             });
         }
     }
+}
+
+/// Takes a part into a digest, while it is on its way.
+fn hash(mut digester: Digester, part: Vec<Bytes>) -> tokio::task::JoinHandle<Digester> {
+    tokio::task::spawn_blocking(move || {
+        part.iter().for_each(|chunk| digester.update(chunk));
+        digester
+    })
 }
 
 fn join(mut chunks: Vec<Bytes>) -> Bytes {

@@ -6,6 +6,7 @@
 
 #[cfg(debug_assertions)]
 mod between_steps;
+mod digests;
 mod faults;
 mod follow;
 mod histories_go_on;

@@ -81,6 +81,7 @@ impl Store for FileStore {
             most_parts: usize::MAX,
             part_size: None,
             parts_in_flight: None,
+            digests_of_parts: true,
         }
     }
 

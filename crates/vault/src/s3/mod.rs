@@ -5,7 +5,7 @@
 //! is invisible; the bucket's lifecycle rule for incomplete uploads removes it.
 //!
 //! Stamps are the user metadata `litestream-timestamp`, as Litestream writes it. Metadata go before the bytes, so an
-//! object in one piece has a digest, and one in parts has none.
+//! object in one piece has a digest, and one in parts has none: whoever wants it kept asks the upload for it.
 //!
 //! What OpenDAL can't do and Litestream can: sign the hash of payloads (TLS covers them; providers that demand it for
 //! plain HTTP are out), keys that begin with `/` (a vault without a path is refused), and a batch delete without an MD5.
@@ -98,6 +98,7 @@ impl Store for S3Store {
             most_parts: 10_000,
             part_size: self.part_size,
             parts_in_flight: self.in_flight,
+            digests_of_parts: false,
         }
     }
 

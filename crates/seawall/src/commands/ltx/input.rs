@@ -146,6 +146,15 @@ pub(super) fn object(name: &str) -> Result<Option<(VaultUrl, &str)>, Failure> {
     Ok(Some((format!("{folder}{query}").parse::<VaultUrl>()?, key)))
 }
 
+/// The replica that an object named by a URL belongs to, as a URL, and the object's key below it, which begins with its
+/// level.
+pub(super) fn in_replica(name: &str) -> Option<(String, &str)> {
+    let (base, query) = split_query(name);
+    let (at, _) = base.rmatch_indices('/').nth(1)?;
+    let (replica, key) = base.split_at_checked(at)?;
+    Some((format!("{replica}{query}"), key.strip_prefix('/')?))
+}
+
 pub(super) fn missing(object: String) -> Failure {
     Failure::new(Kind::NotFound, "ltx.not-found", object, "there is no such object", "check the name")
 }
@@ -178,6 +187,9 @@ mod tests {
             let found = found.as_ref().map(|(url, key)| (url.to_string(), *key));
             assert_eq!(found, expected.map(|(url, key)| (url.to_owned(), key)), "{name}");
         }
+        let replica = in_replica("s3://bucket/app/0009/x.ltx?endpoint=h").expect("a replica");
+        assert_eq!(replica, ("s3://bucket/app?endpoint=h".to_owned(), "0009/x.ltx"));
+        assert_eq!(in_replica("x.ltx"), None);
         assert!(object("s3://bucket/app/").is_err());
         assert!(is_object("s3://b/x.ltx?endpoint=http://h") && !is_object("s3://b/ltx/0?x=a.ltx"));
     }

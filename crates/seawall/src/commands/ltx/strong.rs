@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use futures::StreamExt as _;
+use seawall_agent::digest_of_object;
 use seawall_core::{Failure, Kind};
 use seawall_vault::{Digest, Digester, ObjectKey, Policy, Vault, VaultUrl};
 
@@ -31,7 +32,11 @@ pub(super) fn compare(name: &Name, edge: &Edge) -> Result<Compared, Failure> {
     runtime::run(async {
         let vault = Vault::open(&url, &edge.environment, Policy::default()).await?;
         let Some(meta) = vault.head(&key).await? else { return Err(input::missing(vault.object(&key))) };
-        let Some(kept) = meta.digest else { return Ok(Compared::WithoutDigest) };
+        let kept = match meta.digest {
+            Some(kept) => Some(kept),
+            None => apart(&name.0, meta.size, edge).await?,
+        };
+        let Some(kept) = kept else { return Ok(Compared::WithoutDigest) };
         let mut digester = Digester::default();
         let mut pieces = std::pin::pin!(vault.stream(&key, None));
         while let Some(piece) = pieces.next().await {
@@ -39,6 +44,15 @@ pub(super) fn compare(name: &Name, edge: &Edge) -> Result<Compared, Failure> {
         }
         decide(&vault.object(&key), kept, digester.digest())
     })
+}
+
+/// The digest that a replica keeps of an object that has no room for it beside it.
+async fn apart(name: &str, size: u64, edge: &Edge) -> Result<Option<Digest>, Failure> {
+    let Some((url, key)) = input::in_replica(name) else { return Ok(None) };
+    // Not every place that has objects can have replicas, as a bucket without a prefix can't.
+    let Ok(url) = url.parse::<VaultUrl>() else { return Ok(None) };
+    let vault = Vault::open(&url, &edge.environment, Policy::default()).await?;
+    digest_of_object(&vault, &ObjectKey::new(key)?, size).await
 }
 
 /// A path as a key in the folder that it is in. Links lead to what they stand for.
