@@ -15,6 +15,19 @@ use crate::types::{PageNo, PageSize};
 /// Compressed pages, ready to be appended to a file.
 ///
 /// Memory: the frames, and 8 bytes for each page.
+///
+/// ```
+/// use seawall_ltx::{Batcher, PageNo, PageSize, page_checksum};
+///
+/// let mut batcher = Batcher::new(PageSize::new(512).unwrap());
+/// batcher.push(PageNo(5), &[7; 512])?;
+/// assert!(batcher.size() > 0);
+/// let batch = batcher.take(None);
+/// assert_eq!((batch.pages(), batcher.size()), (1, 0));
+/// assert!(batch.frames().len() < 512, "it is compressed");
+/// assert_eq!(batch.rolling().checksum(), page_checksum(PageNo(5), &[7; 512]));
+/// # Ok::<(), seawall_ltx::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Batch {
     pub(crate) page_size: PageSize,
@@ -109,6 +122,24 @@ impl Batcher {
 
     /// Takes a frame of another file as it is: its page is decompressed for the checksums, and not compressed
     /// again. (A frame of the older form becomes one of the newer, which costs a compression.)
+    ///
+    /// ```
+    /// # use seawall_ltx::{Checksum, Encoder, Header, PageSize, Txid};
+    /// # let page_size = PageSize::new(512).unwrap();
+    /// # let mut file = Vec::new();
+    /// # let mut encoder = Encoder::new(Header::new(page_size, 3, Txid(2), Txid(2)), &mut file)?;
+    /// # encoder.push(PageNo(3), &[3; 512], &mut file)?;
+    /// # encoder.finish(Checksum::NONE, &mut file)?;
+    /// use seawall_ltx::{Batcher, Index, PageNo};
+    ///
+    /// let index = Index::parse(&file, file.len() as u64)?;
+    /// let entry = index.find(PageNo(3)).unwrap();
+    /// let frame = &file[entry.offset as usize..][..entry.size as usize];
+    /// let mut batcher = Batcher::new(page_size);
+    /// assert_eq!(batcher.copy(frame)?, PageNo(3));
+    /// assert_eq!(batcher.take(None).frames(), frame);
+    /// # Ok::<(), seawall_ltx::Error>(())
+    /// ```
     ///
     /// # Errors
     ///

@@ -37,6 +37,12 @@ pub struct Checksum(pub u64);
 
 impl Checksum {
     /// The bit that every checksum has.
+    ///
+    /// ```
+    /// use seawall_ltx::Checksum;
+    ///
+    /// assert_eq!(Checksum::EMPTY.0, Checksum::FLAG);
+    /// ```
     pub const FLAG: u64 = 1 << 63;
     /// No checksum.
     pub const NONE: Checksum = Checksum(0);
@@ -124,6 +130,12 @@ impl Crc64 {
     }
 
     /// How many bytes it has seen.
+    ///
+    /// ```
+    /// let mut crc = seawall_ltx::Crc64::new();
+    /// crc.update(b"123");
+    /// assert_eq!(crc.hashed(), 3);
+    /// ```
     pub fn hashed(&self) -> u64 {
         self.hashed
     }

@@ -9,6 +9,23 @@ use crate::split::{Splitter, Summary};
 use crate::types::{PageNo, PageSize};
 
 /// Whole frames of a file, still compressed. An owned value, to be sent to any thread.
+///
+/// ```
+/// # use seawall_ltx::{Checksum, Encoder, Header, PageSize, Txid};
+/// # let page_size = PageSize::new(512).unwrap();
+/// # let mut file = Vec::new();
+/// # let mut encoder = Encoder::new(Header::new(page_size, 3, Txid(2), Txid(2)), &mut file)?;
+/// # encoder.push(PageNo(3), &[3; 512], &mut file)?;
+/// # encoder.finish(Checksum::NONE, &mut file)?;
+/// use seawall_ltx::{PageNo, Splitter};
+///
+/// let mut splitter = Splitter::with_batch_size(512); // a page at a time
+/// let batch = splitter.feed(&mut &file[..])?.unwrap();
+/// assert_eq!((batch.len(), batch.is_empty()), (1, false));
+/// let decoded = std::thread::spawn(move || batch.decode()).join().unwrap()?;
+/// assert_eq!(decoded.numbers(), [PageNo(3)]);
+/// # Ok::<(), seawall_ltx::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct RawBatch {
     /// The offset of the first frame in the file.
@@ -140,6 +157,24 @@ impl<'a> Frames<'a> {
 }
 
 /// Decompressed pages, to be joined to the [`Splitter`] they came from, in order.
+///
+/// ```
+/// # use seawall_ltx::{Checksum, Encoder, Header, PageSize, Txid};
+/// # let page_size = PageSize::new(512).unwrap();
+/// # let mut file = Vec::new();
+/// # let mut encoder = Encoder::new(Header::new(page_size, 3, Txid(2), Txid(2)), &mut file)?;
+/// # encoder.push(PageNo(3), &[3; 512], &mut file)?;
+/// # encoder.finish(Checksum::NONE, &mut file)?;
+/// use seawall_ltx::{PageNo, Splitter};
+///
+/// let mut splitter = Splitter::new();
+/// let batch = splitter.feed(&mut &file[..])?.unwrap().decode()?;
+/// assert_eq!((batch.numbers(), batch.data()), (&[PageNo(3)][..], &[3; 512][..]));
+/// for (page, data) in batch.pages() {
+///     println!("page {page}: {} bytes", data.len());
+/// }
+/// # Ok::<(), seawall_ltx::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct DecodedBatch {
     /// Where it was in the file.
@@ -169,6 +204,22 @@ impl DecodedBatch {
 
 /// Frames whose pages were decompressed and hashed, and are here as they are in the file. To be joined to the
 /// [`Splitter`] they came from, in order.
+///
+/// ```
+/// # use seawall_ltx::{Checksum, Encoder, Header, PageSize, Txid};
+/// # let page_size = PageSize::new(512).unwrap();
+/// # let mut file = Vec::new();
+/// # let mut encoder = Encoder::new(Header::new(page_size, 3, Txid(2), Txid(2)), &mut file)?;
+/// # encoder.push(PageNo(3), &[3; 512], &mut file)?;
+/// # encoder.finish(Checksum::NONE, &mut file)?;
+/// use seawall_ltx::{PageNo, Splitter};
+///
+/// let mut splitter = Splitter::new();
+/// let batch = splitter.feed(&mut &file[..])?.unwrap().check()?;
+/// assert_eq!((batch.len(), batch.is_empty()), (1, false));
+/// assert!(batch.get(0).is_some_and(|frame| frame.page() == PageNo(3)) && batch.get(1).is_none());
+/// # Ok::<(), seawall_ltx::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct CheckedBatch {
     /// Where it was in the file.
@@ -205,6 +256,22 @@ impl CheckedBatch {
 
 /// A frame whose page was decompressed and hashed: what
 /// [`Batcher::copy_checked`](crate::Batcher::copy_checked) takes.
+///
+/// ```
+/// # use seawall_ltx::{Checksum, Encoder, Header, PageSize, Txid};
+/// # let page_size = PageSize::new(512).unwrap();
+/// # let mut file = Vec::new();
+/// # let mut encoder = Encoder::new(Header::new(page_size, 3, Txid(2), Txid(2)), &mut file)?;
+/// # encoder.push(PageNo(3), &[3; 512], &mut file)?;
+/// # encoder.finish(Checksum::NONE, &mut file)?;
+/// use seawall_ltx::{PageNo, Splitter, decode_frame};
+///
+/// let mut splitter = Splitter::new();
+/// let batch = splitter.feed(&mut &file[..])?.unwrap().check()?;
+/// let frame = batch.get(0).unwrap();
+/// assert_eq!(decode_frame(page_size, frame.bytes())?.0, frame.page());
+/// # Ok::<(), seawall_ltx::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct CheckedFrame<'a> {
     pub(crate) page: PageNo,

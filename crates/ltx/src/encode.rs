@@ -75,6 +75,15 @@ impl Encoder {
     }
 
     /// Whether the file has no pages so far.
+    ///
+    /// ```
+    /// use seawall_ltx::{Encoder, Header, PageSize, Txid};
+    ///
+    /// let mut file = Vec::new();
+    /// let encoder = Encoder::new(Header::new(PageSize::new(512).unwrap(), 3, Txid(2), Txid(2)), &mut file)?;
+    /// assert_eq!((encoder.is_empty(), encoder.pages(), encoder.len()), (true, 0, 100));
+    /// # Ok::<(), seawall_ltx::Error>(())
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.pages() == 0
     }
@@ -119,6 +128,19 @@ impl Encoder {
 
     /// Takes the pages of a batch as appended, and leaves it to the caller to write its
     /// [`frames`](Batch::frames) at the place that [`Encoder::len`] had before: a copy less.
+    ///
+    /// ```
+    /// use seawall_ltx::{Encoder, Header, PageNo, PageSize, Txid, compress_batch};
+    ///
+    /// let page_size = PageSize::new(512).unwrap();
+    /// let (mut file, mut header) = (vec![0; 1000], Vec::new());
+    /// let mut encoder = Encoder::new(Header::new(page_size, 3, Txid(2), Txid(2)), &mut header)?;
+    /// let batch = compress_batch(page_size, [(PageNo(2), &[7; 512][..])])?;
+    /// let at = encoder.len() as usize;
+    /// encoder.count(&batch)?;
+    /// file[at..encoder.len() as usize].copy_from_slice(batch.frames());
+    /// # Ok::<(), seawall_ltx::Error>(())
+    /// ```
     ///
     /// # Errors
     ///

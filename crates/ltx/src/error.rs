@@ -7,6 +7,14 @@ use crate::checksum::Checksum;
 use crate::types::{PageNo, PageSize, Txid};
 
 /// The result of this crate's functions.
+///
+/// ```
+/// /// The newest transaction in a file.
+/// fn newest(file: &[u8]) -> seawall_ltx::Result<seawall_ltx::Txid> {
+///     Ok(seawall_ltx::Header::parse(file)?.max_txid)
+/// }
+/// assert!(newest(b"LTX1").is_err());
+/// ```
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// Why a file can't be read, or can't be written like this. Section numbers are those of the format's
@@ -175,6 +183,12 @@ pub enum Error {
 }
 
 /// The rule that a header breaks.
+///
+/// ```
+/// use seawall_ltx::{Error, Header, HeaderError};
+///
+/// assert_eq!(Header::parse(&[b'x'; 100]), Err(Error::Header(HeaderError::Magic)));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HeaderError {
@@ -223,6 +237,14 @@ pub enum HeaderError {
 }
 
 /// Why files can't be merged.
+///
+/// ```
+/// use seawall_ltx::{Error, Header, Merge, MergeError, PageSize, Txid};
+///
+/// let [a, b] = [2, 4].map(|txid| Header::new(PageSize::new(512).unwrap(), 9, Txid(txid), Txid(txid)));
+/// let gap = MergeError::Gap { after: Txid(2), min: Txid(4), max: Txid(4) };
+/// assert_eq!(Merge::new(&[a, b]).unwrap_err(), Error::Merge(gap));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MergeError {
@@ -258,6 +280,16 @@ pub enum MergeError {
 }
 
 /// The rule that a page number breaks.
+///
+/// ```
+/// use seawall_ltx::{Encoder, Error, Header, PageNo, PageRule, PageSize, Txid};
+///
+/// let mut file = Vec::new();
+/// let mut encoder = Encoder::new(Header::new(PageSize::new(512).unwrap(), 3, Txid(2), Txid(2)), &mut file)?;
+/// let error = encoder.push(PageNo(4), &[0; 512], &mut file).unwrap_err();
+/// assert_eq!(error, Error::Page { page: PageNo(4), rule: PageRule::BeyondCommit { commit: 3 } });
+/// # Ok::<(), seawall_ltx::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PageRule {
@@ -282,6 +314,15 @@ pub enum PageRule {
 }
 
 /// Why a frame is not one page.
+///
+/// ```
+/// use seawall_ltx::{Error, Lz4Fault, PageSize, decode_frame};
+///
+/// // Page 1, its size of 2 bytes, and an LZ4 block of one literal.
+/// let frame = [0, 0, 0, 1, 0, 1, 0, 0, 0, 2, 0x10, 7];
+/// let error = decode_frame(PageSize::new(512).unwrap(), &frame).unwrap_err();
+/// assert!(matches!(error, Error::Lz4 { fault: Lz4Fault::Short { len: 1 }, .. }));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Lz4Fault {
@@ -303,6 +344,22 @@ pub enum Lz4Fault {
 }
 
 /// What is wrong with an index.
+///
+/// ```
+/// # use seawall_ltx::{Checksum, Encoder, Header, PageSize, Txid};
+/// # let page_size = PageSize::new(512).unwrap();
+/// # let mut file = Vec::new();
+/// # let mut encoder = Encoder::new(Header::new(page_size, 3, Txid(2), Txid(2)), &mut file)?;
+/// # encoder.push(PageNo(3), &[3; 512], &mut file)?;
+/// # encoder.finish(Checksum::NONE, &mut file)?;
+/// use seawall_ltx::{Error, IndexFault, PageNo, decode_all};
+///
+/// let at = file.len() - 28; // the page's number in the index
+/// file[at] = 2;
+/// let error = decode_all(&file, |_, _| ()).unwrap_err();
+/// assert!(matches!(error, Error::Index { fault: IndexFault::Mismatch { page: PageNo(3) }, .. }), "{error:?}");
+/// # Ok::<(), seawall_ltx::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum IndexFault {
@@ -339,6 +396,16 @@ pub enum IndexFault {
 }
 
 /// The rule that a post-apply checksum breaks.
+///
+/// ```
+/// use seawall_ltx::{Checksum, Encoder, Error, Header, PageSize, PostApplyRule, Txid};
+///
+/// let mut file = Vec::new();
+/// let encoder = Encoder::new(Header::new(PageSize::new(512).unwrap(), 3, Txid(2), Txid(2)), &mut file)?;
+/// let error = encoder.finish(Checksum::EMPTY, &mut file).unwrap_err();
+/// assert!(matches!(error, Error::PostApply { rule: PostApplyRule::NotAllowed, .. }));
+/// # Ok::<(), seawall_ltx::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PostApplyRule {
@@ -357,6 +424,12 @@ pub enum PostApplyRule {
 }
 
 /// A part of a file.
+///
+/// ```
+/// use seawall_ltx::{Error, Header, Part};
+///
+/// assert_eq!(Header::parse(b"LTX1"), Err(Error::Truncated { offset: 4, part: Part::Header }));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Part {

@@ -9,8 +9,30 @@ use crate::error::{Error, Generation, HeaderError, Part, PostApplyRule, Result};
 use crate::types::{PageSize, Txid};
 
 /// The bytes of a header.
+///
+/// ```
+/// use seawall_ltx::{HEADER_SIZE, Header};
+///
+/// /// A file's header alone.
+/// fn peek(mut file: impl std::io::Read) -> Result<Header, Box<dyn std::error::Error>> {
+///     let mut bytes = [0; HEADER_SIZE];
+///     file.read_exact(&mut bytes)?;
+///     Ok(Header::parse(&bytes)?)
+/// }
+/// assert!(peek(&b"LTX1"[..]).is_err());
+/// ```
 pub const HEADER_SIZE: usize = 100;
 /// The bytes of a trailer.
+///
+/// ```
+/// use seawall_ltx::{TRAILER_SIZE, Trailer};
+///
+/// /// The trailer of a file, if it is one.
+/// fn trailer(file: &[u8]) -> Option<Trailer> {
+///     file.last_chunk::<TRAILER_SIZE>().map(Trailer::parse)
+/// }
+/// assert_eq!(trailer(b"LTX1"), None);
+/// ```
 pub const TRAILER_SIZE: usize = 16;
 
 const MAGIC: [u8; 4] = *b"LTX1";
@@ -155,6 +177,13 @@ impl Header {
     }
 
     /// Whether the fields keep the format's rules.
+    ///
+    /// ```
+    /// use seawall_ltx::{Header, HeaderError, PageSize, Txid};
+    ///
+    /// let header = Header::new(PageSize::new(512).unwrap(), 3, Txid(0), Txid(2));
+    /// assert_eq!(header.validate(), Err(HeaderError::TxidZero));
+    /// ```
     ///
     /// # Errors
     ///

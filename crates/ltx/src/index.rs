@@ -18,6 +18,22 @@ use crate::varint;
 const MIN_ENTRY_SIZE: usize = 3;
 
 /// Where a page is in a file.
+///
+/// ```
+/// # use seawall_ltx::{Checksum, Encoder, Header, PageSize, Txid};
+/// # let page_size = PageSize::new(512).unwrap();
+/// # let mut file = Vec::new();
+/// # let mut encoder = Encoder::new(Header::new(page_size, 3, Txid(2), Txid(2)), &mut file)?;
+/// # encoder.push(PageNo(3), &[3; 512], &mut file)?;
+/// # encoder.finish(Checksum::NONE, &mut file)?;
+/// use seawall_ltx::{Index, IndexEntry, PageNo, TRAILER_SIZE, Trailer};
+///
+/// let index = Index::parse(&file, file.len() as u64)?;
+/// let [IndexEntry { page, offset, .. }] = index.entries() else { panic!() };
+/// assert_eq!((*page, *offset), (PageNo(3), 100));
+/// assert_eq!(Some(index.trailer()), file.last_chunk::<TRAILER_SIZE>().map(Trailer::parse));
+/// # Ok::<(), seawall_ltx::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IndexEntry {
     /// The page.

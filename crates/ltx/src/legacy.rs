@@ -46,6 +46,19 @@ impl Generation {
 
     /// As [`Generation::detect`], from the first 132 bytes (more may be there) of a file of `len` bytes.
     ///
+    /// ```
+    /// # use seawall_ltx::{Checksum, Encoder, Header, PageSize, Txid};
+    /// # let page_size = PageSize::new(512).unwrap();
+    /// # let mut file = Vec::new();
+    /// # let mut encoder = Encoder::new(Header::new(page_size, 3, Txid(2), Txid(2)), &mut file)?;
+    /// # encoder.push(PageNo(3), &[3; 512], &mut file)?;
+    /// # encoder.finish(Checksum::NONE, &mut file)?;
+    /// use seawall_ltx::{Generation, PageNo};
+    ///
+    /// assert_eq!(Generation::detect_start(&file[..132], file.len() as u64)?, None, "the current one");
+    /// # Ok::<(), seawall_ltx::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// Those of [`Generation::detect`].

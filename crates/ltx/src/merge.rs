@@ -44,6 +44,18 @@ pub struct Merge {
 }
 
 /// Where the content of a page of the merged file comes from.
+///
+/// ```
+/// use seawall_ltx::{Header, Merge, PageNo, PageSize, Source, Txid};
+///
+/// // The database shrank to 1 page and grew to 3 again: page 2 of the first file was cut off, and nobody wrote it since.
+/// let sizes = [(2, 2), (3, 1), (4, 3)];
+/// let inputs = sizes.map(|(txid, pages)| Header::new(PageSize::new(512).unwrap(), pages, Txid(txid), Txid(txid)));
+/// let mut merge = Merge::new(&inputs)?;
+/// assert_eq!(merge.next([Some(PageNo(2)), None, Some(PageNo(3))]), Some((PageNo(2), Source::Zeros)));
+/// assert_eq!(merge.next([None, None, Some(PageNo(3))]), Some((PageNo(3), Source::Input(2))));
+/// # Ok::<(), seawall_ltx::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// From this input, counted from 0.

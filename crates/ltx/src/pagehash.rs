@@ -51,6 +51,14 @@ struct Tables {
 /// The hash of a page's content alone, without its number.
 ///
 /// Hashes of pages of one size add up: the hash of pages XORed is the XOR of their hashes.
+///
+/// ```
+/// use seawall_ltx::{PageHash, PageHasher, PageSize};
+///
+/// let hasher = PageHasher::new(PageSize::new(512).unwrap());
+/// assert_eq!(hasher.page_size().get(), 512);
+/// assert_eq!(hasher.hash(&[0; 512]), PageHash::ZEROS);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PageHash(u64);
 
@@ -94,6 +102,18 @@ impl PageHasher {
 
     /// The sum of the checksums of the pages from `first` to `last` whose contents, XORed, hash to `folded`:
     /// the database checksum without a look at each page's own.
+    ///
+    /// ```
+    /// use seawall_ltx::{PageHasher, PageNo, PageSize, Rolling};
+    ///
+    /// let hasher = PageHasher::new(PageSize::new(512).unwrap());
+    /// let mut one_by_one = Rolling::new();
+    /// for (number, page) in [(1, [3; 512]), (2, [5; 512])] {
+    ///     one_by_one.toggle(hasher.checksum(PageNo(number), hasher.hash(&page)));
+    /// }
+    /// let folded = hasher.hash(&[3 ^ 5; 512]);
+    /// assert_eq!(hasher.fold(PageNo(1), PageNo(2), folded), one_by_one);
+    /// ```
     pub fn fold(&self, first: PageNo, last: PageNo, folded: PageHash) -> crate::Rolling {
         let mut sum = folded.0;
         for number in first.0..=last.0 {

@@ -23,6 +23,21 @@ const BATCH_SIZE: usize = 1 << 20;
 const TAIL_SIZE: usize = 8 + TRAILER_SIZE;
 
 /// What a file held, once all of it was read and verified.
+///
+/// ```
+/// # use seawall_ltx::{Checksum, Encoder, Header, PageSize, Txid};
+/// # let page_size = PageSize::new(512).unwrap();
+/// # let mut file = Vec::new();
+/// # let mut encoder = Encoder::new(Header::new(page_size, 3, Txid(2), Txid(2)), &mut file)?;
+/// # encoder.push(PageNo(3), &[3; 512], &mut file)?;
+/// # encoder.finish(Checksum::NONE, &mut file)?;
+/// use seawall_ltx::{PageNo, decode_all};
+///
+/// let summary = decode_all(&file, |_, _| ())?;
+/// assert_eq!((summary.pages, summary.header.max_txid), (1, Txid(2)));
+/// assert_eq!(summary.trailer.post_apply, Checksum::NONE);
+/// # Ok::<(), seawall_ltx::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Summary {
     /// The header.

@@ -13,6 +13,13 @@ use crate::types::Txid;
 const NAME_LEN: usize = 16 + 1 + 16 + 4;
 
 /// Text that is not what it should be.
+///
+/// ```
+/// use seawall_ltx::{FileName, TextError, Txid};
+///
+/// assert_eq!("1f".parse::<Txid>(), Err(TextError::Txid));
+/// assert_eq!("app.ltx".parse::<FileName>(), Err(TextError::FileName));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TextError {

@@ -110,12 +110,29 @@ impl PageSize {
     /// The page that follows `page` in a complete copy of a database, which leaves out the lock page.
     ///
     /// `None` after the largest page number.
+    ///
+    /// ```
+    /// use seawall_ltx::{PageNo, PageSize};
+    ///
+    /// let size = PageSize::new(PageSize::MAX).unwrap();
+    /// assert_eq!((size.bytes(), size.lock_page()), (65536, PageNo(16385)));
+    /// assert_eq!(size.page_after(PageNo(16384)), Some(PageNo(16386)));
+    /// assert_eq!(size.page_after(PageNo(u32::MAX)), None);
+    /// ```
     pub fn page_after(self, page: PageNo) -> Option<PageNo> {
         let next = page.0.checked_add(1)?;
         if PageNo(next) == self.lock_page() { next.checked_add(1).map(PageNo) } else { Some(PageNo(next)) }
     }
 
     /// How many pages a complete copy of a database of `commit` pages has: all but the lock page.
+    ///
+    /// ```
+    /// use seawall_ltx::PageSize;
+    ///
+    /// let size = PageSize::new(PageSize::MIN).unwrap();
+    /// assert_eq!(size.pages_in_snapshot(100), 100);
+    /// assert_eq!(size.pages_in_snapshot(size.lock_page().0), size.lock_page().0 - 1);
+    /// ```
     pub fn pages_in_snapshot(self, commit: u32) -> u32 {
         if commit >= self.lock_page().0 { commit - 1 } else { commit }
     }

@@ -23,9 +23,29 @@
 use crate::types::{PageNo, PageSize};
 
 /// Size of the header at the start of the file, in bytes.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("app.db");
+/// # let db = rusqlite::Connection::open(&path)?;
+/// # db.execute_batch("PRAGMA page_size=4096; PRAGMA journal_mode=wal; CREATE TABLE t(x)")?;
+/// # let wal = std::fs::read(folder.path().join("app.db-wal"))?;
+/// use seawall_ltx::wal::{FRAME_HEADER_SIZE, FrameHeader, HEADER_SIZE};
+///
+/// let (_header, frames) = wal.split_at(HEADER_SIZE as usize);
+/// let first = FrameHeader::parse(frames).unwrap();
+/// assert_eq!((first.page.0, frames.len() % (FRAME_HEADER_SIZE + 4096)), (1, 0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub const HEADER_SIZE: u64 = 32;
 
 /// Size of the header before each page, in bytes.
+///
+/// ```
+/// use seawall_ltx::{PageSize, wal};
+///
+/// assert_eq!(wal::frame_size(PageSize::new(512).unwrap()), wal::FRAME_HEADER_SIZE as u64 + 512);
+/// ```
 pub const FRAME_HEADER_SIZE: usize = 24;
 
 /// The salts of a WAL generation: the first grows by one with every restart, the second is random.
@@ -38,10 +58,26 @@ pub const FRAME_HEADER_SIZE: usize = 24;
 pub struct Salts(pub u32, pub u32);
 
 /// The running checksum of the chain.
+///
+/// ```
+/// use seawall_ltx::wal::{Chain, WordOrder};
+///
+/// let (first, rest) = ([1; 8], [2; 16]);
+/// let at_once = Chain::default().over(WordOrder::Big, &[&first[..], &rest].concat());
+/// assert_eq!(Chain::default().over(WordOrder::Big, &first).over(WordOrder::Big, &rest), at_once);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Chain(pub u32, pub u32);
 
 /// The order in which checksummed words are read; the header's magic number says which.
+///
+/// ```
+/// use seawall_ltx::wal::{Chain, WordOrder};
+///
+/// let words = [0, 0, 0, 1, 0, 0, 0, 0];
+/// assert_eq!(Chain::default().over(WordOrder::Big, &words), Chain(1, 1));
+/// assert_eq!(Chain::default().over(WordOrder::Little, &words), Chain(1 << 24, 1 << 24));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WordOrder {
     /// The lowest byte first.
@@ -51,6 +87,19 @@ pub enum WordOrder {
 }
 
 /// A valid WAL header.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("app.db");
+/// # let db = rusqlite::Connection::open(&path)?;
+/// # db.execute_batch("PRAGMA page_size=4096; PRAGMA journal_mode=wal; CREATE TABLE t(x)")?;
+/// # let wal = std::fs::read(folder.path().join("app.db-wal"))?;
+/// use seawall_ltx::wal::WalHeader;
+///
+/// let header = WalHeader::parse(&wal).unwrap();
+/// assert_eq!((header.page_size.get(), header.frame_size()), (4096, 4120));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WalHeader {
     /// The order of checksummed words.
@@ -133,6 +182,20 @@ impl Chain {
 }
 
 /// The header of a frame.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("app.db");
+/// # let db = rusqlite::Connection::open(&path)?;
+/// # db.execute_batch("PRAGMA page_size=4096; PRAGMA journal_mode=wal; CREATE TABLE t(x)")?;
+/// # let wal = std::fs::read(folder.path().join("app.db-wal"))?;
+/// use seawall_ltx::wal::{FrameHeader, WalHeader};
+///
+/// let header = WalHeader::parse(&wal).unwrap();
+/// let last = FrameHeader::parse(&wal[wal.len() - header.frame_size() as usize..]).unwrap();
+/// assert_eq!((last.salts, last.commit), (header.salts, 2), "it ends a transaction, which left 2 pages");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FrameHeader {
     /// The page in the frame.
@@ -181,6 +244,25 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
 }
 
 /// A page's newest version in a stretch of the WAL: eight bytes a frame.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("app.db");
+/// # let db = rusqlite::Connection::open(&path)?;
+/// # db.execute_batch("PRAGMA page_size=4096; PRAGMA journal_mode=wal; CREATE TABLE t(x)")?;
+/// # let wal = std::fs::read(folder.path().join("app.db-wal"))?;
+/// use seawall_ltx::wal::{HEADER_SIZE, Scan, WalHeader};
+///
+/// let header = WalHeader::parse(&wal).unwrap();
+/// let mut scan = Scan::new(HEADER_SIZE, header.chain);
+/// assert_eq!((scan.is_empty(), scan.wants()), (true, HEADER_SIZE));
+/// scan.take(&header, &wal[HEADER_SIZE as usize..], u64::MAX);
+/// assert_eq!((scan.is_empty(), scan.bytes()), (false, wal.len() as u64 - HEADER_SIZE));
+/// for version in scan.newest() {
+///     println!("page {} is in frame {}", version.page, version.frame);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PageVersion {
     /// The page.

@@ -24,6 +24,20 @@ use crate::file::{Work, decode, sequential, touched, verify};
 use crate::{Checksum, FileName, Header, PageSize, Rolling, Txid};
 
 /// How [`apply`] works.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let database = folder.path().join("app.db");
+/// # rusqlite::Connection::open(&database)?.execute_batch("CREATE TABLE t(x)")?;
+/// # let snapshot = folder.path().join("snapshot.ltx");
+/// # let options = seawall_ltx::file::EncodeOptions { timestamp_ms: 0, no_checksum: false };
+/// # seawall_ltx::file::encode(&database, &snapshot, options, seawall_ltx::file::Work::new())?;
+/// use seawall_ltx::file::{ApplyOptions, Work, apply};
+///
+/// let options = ApplyOptions { touched_only: true };
+/// assert_eq!(apply(&database, &[snapshot], options, Work::new())?.pages, 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ApplyOptions {
     /// Believe that the database is the one that the first file was made for, instead of reading all of it to see.
@@ -32,6 +46,21 @@ pub struct ApplyOptions {
 }
 
 /// What [`apply`] did.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let database = folder.path().join("app.db");
+/// # rusqlite::Connection::open(&database)?.execute_batch("CREATE TABLE t(x)")?;
+/// # let snapshot = folder.path().join("snapshot.ltx");
+/// # let options = seawall_ltx::file::EncodeOptions { timestamp_ms: 0, no_checksum: false };
+/// # seawall_ltx::file::encode(&database, &snapshot, options, seawall_ltx::file::Work::new())?;
+/// use seawall_ltx::Txid;
+/// use seawall_ltx::file::{Applied, ApplyOptions, Work, apply};
+///
+/// let Applied { txid, checksum, .. } = apply(&database, &[snapshot], ApplyOptions::default(), Work::new())?;
+/// assert!(txid == Txid(1) && checksum.is_some_and(|checksum| checksum.is_valid()));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Applied {
     /// The last transaction.

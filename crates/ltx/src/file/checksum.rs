@@ -19,6 +19,17 @@ const PIECE: usize = 2 << 20;
 const READ: usize = 256 << 10;
 
 /// The checksum of a database, and what it is of: what [`checksum`] gives back.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let database = folder.path().join("app.db");
+/// # rusqlite::Connection::open(&database)?.execute_batch("CREATE TABLE t(x)")?;
+/// use seawall_ltx::file::{Work, checksum};
+///
+/// let sum = checksum(&database, false, Work::new())?;
+/// println!("{} of {} pages", sum.checksum, sum.pages);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DatabaseSum {
     /// The checksum; [`Checksum::EMPTY`] of an empty file.

@@ -16,6 +16,25 @@ use crate::file::{Work, modern, verify};
 use crate::{IndexEntry, PageNo, PageSize};
 
 /// How a page differs, as [`diff`] tells it.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let database = folder.path().join("app.db");
+/// # rusqlite::Connection::open(&database)?.execute_batch("CREATE TABLE t(x)")?;
+/// # let snapshot = folder.path().join("snapshot.ltx");
+/// # let options = seawall_ltx::file::EncodeOptions { timestamp_ms: 0, no_checksum: false };
+/// # seawall_ltx::file::encode(&database, &snapshot, options, seawall_ltx::file::Work::new())?;
+/// use seawall_ltx::PageNo;
+/// use seawall_ltx::file::{Difference, Work, diff};
+///
+/// let mut bytes = std::fs::read(&database)?;
+/// bytes[5000] ^= 1;
+/// std::fs::write(&database, bytes)?;
+/// let mut found = Vec::new();
+/// diff(&snapshot, &database, Work::new(), |page, difference| found.push((page, difference)))?;
+/// assert_eq!(found, [(PageNo(2), Difference::Content)]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Difference {
     /// Only the first one has the page.

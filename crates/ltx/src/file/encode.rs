@@ -20,6 +20,20 @@ use crate::file::{Work, ordered, tail};
 use crate::{Batch, Batcher, Checksum, Encoder, Header, PageNo, Rolling, Txid};
 
 /// What the header of the file says that [`encode`] makes.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let database = folder.path().join("app.db");
+/// # rusqlite::Connection::open(&database)?.execute_batch("CREATE TABLE t(x)")?;
+/// # let snapshot = folder.path().join("snapshot.ltx");
+/// use seawall_ltx::file::{EncodeOptions, Work, encode};
+///
+/// // As Litestream's files are.
+/// let options = EncodeOptions { timestamp_ms: 1_700_000_000_000, no_checksum: true };
+/// let made = encode(&database, &snapshot, options, Work::new())?;
+/// assert!(made.summary.trailer.post_apply.is_none());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct EncodeOptions {
     /// The time in it, in milliseconds since 1970-01-01 UTC.

@@ -6,6 +6,16 @@ use std::path::{Path, PathBuf};
 use crate::{Checksum, Error, PageSize, Txid};
 
 /// The result of this module's functions.
+///
+/// ```
+/// use std::path::Path;
+///
+/// /// The pages of a database.
+/// fn pages(database: &Path) -> seawall_ltx::file::Result<u32> {
+///     Ok(seawall_ltx::file::checksum(database, false, seawall_ltx::file::Work::new())?.pages)
+/// }
+/// assert!(pages(Path::new("not-there.db")).is_err());
+/// ```
 pub type Result<T> = std::result::Result<T, FileError>;
 
 /// Why files can't be read, written or applied. Each says which file.

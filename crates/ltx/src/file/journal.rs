@@ -83,6 +83,26 @@ impl Journal {
 
     /// Saves pages of the database at `path`, which has `pages` pages, durably. Nothing stands before [`Journal::arm`].
     ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let database = folder.path().join("app.db");
+    /// # rusqlite::Connection::open(&database)?.execute_batch("CREATE TABLE t(x)")?;
+    /// use std::os::unix::fs::FileExt;
+    /// use seawall_ltx::file::Journal;
+    /// use seawall_ltx::{PageNo, PageSize};
+    ///
+    /// let file = std::fs::OpenOptions::new().read(true).write(true).open(&database)?;
+    /// let (size, page) = (PageSize::new(4096).unwrap(), [PageNo(2)]);
+    /// let mut journal = Journal::prepare(&file, &database, size, 2, page.into_iter())?; // while others still read
+    /// journal.arm()?;
+    /// file.write_all_at(&[0; 4096], 4096)?;
+    /// journal.commit(&file, &database)?;
+    ///
+    /// let journal = Journal::prepare(&file, &database, size, 2, page.into_iter())?;
+    /// journal.discard(); // nothing was changed
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`FileError::Io`]; nothing is left then.

@@ -72,8 +72,8 @@ impl<'f> Mapped<'f> {
         None
     }
 
-    /// Whether a byte is in the page cache. What is read ahead comes in pieces smaller than those asked for here, so the
-    /// first and the last byte tell of those between.
+    /// Whether a byte is in the page cache. What is read ahead comes in order, so the first and the last byte tell of
+    /// those between; where they don't, populating reads them.
     fn is_cached(&self, offset: usize) -> bool {
         let mut byte = 0_u8;
         let into = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };

@@ -89,6 +89,13 @@ impl Work<'static> {
 impl Work<'_> {
     /// More threads than this are not used by themselves: memory bandwidth and the disk end first
     /// (docs/performance.md).
+    ///
+    /// ```
+    /// use seawall_ltx::file::Work;
+    ///
+    /// assert!(Work::new().jobs <= Work::MOST);
+    /// assert_eq!(Work::new().index, Work::INDEX);
+    /// ```
     pub const MOST: NonZeroUsize = NonZeroUsize::new(16).expect("it is not 0");
 
     /// More of an index isn't kept in memory, if nothing else is said: that of a database of about 40 GB in pages of 4096

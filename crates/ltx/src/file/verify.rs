@@ -15,6 +15,21 @@ use crate::file::{Work, ordered, sequential};
 use crate::{Checksum, Crc64, Error, Generation, Header, PageNo, Rolling, Summary};
 
 /// A file that was read to its end and found right.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let database = folder.path().join("app.db");
+/// # rusqlite::Connection::open(&database)?.execute_batch("CREATE TABLE t(x)")?;
+/// # let snapshot = folder.path().join("snapshot.ltx");
+/// # let options = seawall_ltx::file::EncodeOptions { timestamp_ms: 0, no_checksum: false };
+/// # seawall_ltx::file::encode(&database, &snapshot, options, seawall_ltx::file::Work::new())?;
+/// use seawall_ltx::file::{Work, verify};
+///
+/// let found = verify(&snapshot, Work::new())?;
+/// assert_eq!((found.len, found.generation), (std::fs::metadata(&snapshot)?.len(), None));
+/// assert!(found.summary.header.is_snapshot());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verified {
     /// Header, trailer and number of pages.

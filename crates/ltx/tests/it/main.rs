@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod damage;
+mod examples;
 mod file_apply;
 mod file_database;
 mod file_model;
