@@ -10,7 +10,9 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use seawall_ltx::file::{EncodeOptions, Work, checksum, compact, decode, encode, page_checksums, verify};
+use seawall_ltx::file::{
+    ApplyOptions, EncodeOptions, Work, apply, checksum, compact, decode, encode, page_checksums, verify,
+};
 use seawall_ltx::{Batcher, PageHasher, PageNo, PageSize};
 
 const OPTIONS: EncodeOptions = EncodeOptions { timestamp_ms: 0, no_checksum: false };
@@ -45,7 +47,7 @@ fn files(c: &mut Criterion) {
             });
         }
         let work = Work::new();
-        let out = folder.path().join("out");
+        let (out, back) = (folder.path().join("out"), folder.path().join("back.db"));
         group.bench_function("page_checksums", |b| {
             b.iter(|| {
                 page_checksums(&db, work, |page, sum| {
@@ -57,6 +59,9 @@ fn files(c: &mut Criterion) {
         group.bench_function("encode", |b| b.iter(|| encode(&db, &out, OPTIONS, work).unwrap()));
         group.bench_function("verify", |b| b.iter(|| verify(&ltx, work).unwrap()));
         group.bench_function("decode", |b| b.iter(|| decode(&ltx, &out, work).unwrap()));
+        group.bench_function("apply", |b| {
+            b.iter(|| apply(&back, std::slice::from_ref(&ltx), ApplyOptions::default(), work).unwrap());
+        });
         group.bench_function("compact", |b| {
             b.iter(|| compact(std::slice::from_ref(&ltx), &out, work).unwrap());
         });
