@@ -35,7 +35,7 @@ pub(crate) enum LtxCommand {
 /// How a command works.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct WorkArguments {
-    /// Threads to work on; without it, one for each processor
+    /// Threads to work on; without it, one for each processor, at most 16
     #[arg(long, value_name = "N")]
     pub(crate) jobs: Option<NonZeroUsize>,
 }
@@ -43,7 +43,7 @@ pub(crate) struct WorkArguments {
 /// `seawall ltx apply`
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  seawall ltx apply -db app.db 0000000000000001-0000000000000009.ltx\n  \
-    seawall ltx apply --db app.db s3://bucket/app/ltx/0/0000000000000002-0000000000000002.ltx\n\n\
+    seawall ltx apply --db app.db s3://bucket/app/0000/0000000000000002-0000000000000002.ltx\n\n\
     Nobody else may have the database open. After an error it is as it was before.")]
 pub(crate) struct ApplyArguments {
     /// The database; made if it isn't there and the files hold all of it
@@ -156,7 +156,7 @@ pub(crate) struct EncodeArguments {
 
 /// `seawall ltx list`
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  seawall ltx list *.ltx\n  seawall ltx list -tsv s3://bucket/app/ltx/0/")]
+#[command(after_help = "Examples:\n  seawall ltx list *.ltx\n  seawall ltx list -tsv s3://bucket/app/0000/")]
 pub(crate) struct ListArguments {
     /// Tab-separated values instead of a table
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, action = ArgAction::Set)]
@@ -170,7 +170,7 @@ pub(crate) struct ListArguments {
 /// `seawall ltx verify`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  seawall ltx verify *.ltx\n  seawall ltx verify --strong s3://bucket/app/ltx/9/\n\n\
+    after_help = "Examples:\n  seawall ltx verify *.ltx\n  seawall ltx verify --strong s3://bucket/app/0009/\n\n\
     With --strong the exit code is 3 if files are right, and beside some of them nothing is kept."
 )]
 pub(crate) struct VerifyArguments {
@@ -183,7 +183,7 @@ pub(crate) struct VerifyArguments {
 
 /// `seawall ltx info`
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  seawall ltx info --json s3://bucket/app/ltx/9/")]
+#[command(after_help = "Example:\n  seawall ltx info --json s3://bucket/app/0009/")]
 pub(crate) struct FilesArguments {
     /// The files: paths, URLs, or folders of them (a URL that doesn't end in .ltx is one)
     #[arg(value_name = "FILE", required = true)]
