@@ -193,7 +193,70 @@ fn called_lightningstream_it_takes_that_command_line() {
     assert!(call(&["-c", "a.yaml", "snapshots", "list", "--long"]).contains(&name));
     let stats = call(&["-c", "a.yaml", "stats"]);
     assert!(stats.contains("_sync_shadow_d") && stats.contains("last transaction"), "{stats}");
+    let (shadow, main) = ("## _sync_shadow_d", "## d\nk = v\n");
+    let all = call(&["-c", "a.yaml", "dump", "-n", "shard"]);
+    assert!(all.contains(main) && all.contains(shadow) && all.contains(", transaction "), "{all}");
+    let own = call(&["-c", "a.yaml", "dump", "-H"]);
+    assert!(own.contains(main) && !own.contains(shadow), "{own}");
+    for local in
+        [&["-c", "a.yaml", "snapshots", "dump", &name][..], &["snapshots", "dump", "-l", "back.pb.gz", "-d", "d"]]
+    {
+        let shown = call(local);
+        assert!(shown.contains("\"instance\": \"ns1\"") && shown.contains("\n## d\nk = v ("), "{shown}");
+    }
+    assert_eq!(call(&["snapshots", "dump", "-l", "back.pb.gz", "-d", "other"]).matches("##").count(), 0);
     call(&["-c", "a.yaml", "drop-shadow"]);
     assert!(!call(&["-c", "a.yaml", "stats"]).contains("_sync_shadow_d"));
     assert_eq!(fleet.pairs("a").len(), 1);
+}
+
+#[test]
+fn what_is_dumped_for_programs_is_one_document() {
+    let fleet = Fleet::in_folder();
+    fleet.put("a", "k\u{e9}", "v");
+    run("seawall", &mut fleet.sync("a", &["--only-once"])).ok();
+    let json = |args: &[&str]| -> Value {
+        let printed = run("seawall", &mut fleet.program(&seawall(), args)).ok().stdout;
+        serde_json::from_str(&printed).unwrap_or_else(|error| panic!("{error}: {printed}"))
+    };
+    let dumped = json(&["lmdb", "dump", "--config", "a.yaml", "--json"]);
+    let dbis = &dumped["databases"][0]["dbis"];
+    assert_eq!((&dbis[0]["name"], &dbis[1]["name"]), (&"_sync_shadow_d".into(), &"d".into()), "{dumped}");
+    assert_eq!(dbis[0]["entries"][0]["deleted"], false);
+    assert_eq!(dbis[1]["entries"][0]["key"], "k\\xc3\\xa9");
+    let listed = json(&["lmdb", "snapshots", "list", "--config", "a.yaml", "--json"]);
+    let name = listed["snapshots"][0]["name"].as_str().unwrap();
+    let dumped = json(&["lmdb", "snapshots", "dump", name, "--config", "a.yaml", "--json"]);
+    assert_eq!(dumped["meta"]["database"], "shard");
+    assert_eq!(dumped["dbis"][0]["entries"][0]["value"], "v");
+    let migrated = json(&[
+        "lmdb",
+        "migrate-timestamps",
+        "--config",
+        "a.yaml",
+        "--src-dbi",
+        "none",
+        "--dst-dbi",
+        "_sync_shadow_d",
+        "--ignore-src-dbi-not-present",
+        "--json",
+    ]);
+    assert_eq!(migrated["raised"], 0);
+}
+
+#[test]
+fn a_process_with_a_time_and_a_number() {
+    let fleet = Fleet::in_folder();
+    let program = fleet.path("lightningstream");
+    std::os::unix::fs::symlink(seawall(), &program).unwrap();
+    let call = |args: &[&str]| run("lightningstream", &mut fleet.program(&program, args));
+    let ended = call(&["--timeout", "200ms", "sync", "-c", "a.yaml", "--wait-for-marker-file", "never"]);
+    assert!(ended.stderr.contains("command.timeout"), "{ended}");
+    ended.exits(75);
+    // Numbers here are far above that, so that it is the process itself that goes on.
+    fleet.put("a", "k", "v");
+    call(&["--minimum-pid", "200", "-c", "a.yaml", "sync", "--only-once"]).ok();
+    assert!(
+        call(&["-c", "a.yaml", "--log-timestamp", "disable", "snapshots", "list"]).ok().stdout.contains("shard__a__")
+    );
 }

@@ -28,7 +28,7 @@ mod testing;
 pub use child::ExecCommand;
 pub use control::{Control, Info, Listed, Registered, Stopped, Synced};
 pub use in_step::{HealthRules, InStep, Patience, keep_in_step};
-pub use logging::{Level, LogFormat, start as start_logging};
+pub use logging::{Level, LogFormat, Times, start as start_logging};
 pub use open::{Opener, read_state_dir, read_status};
 pub use process::Outcome;
 pub use protect::{Job, Summary, protect};

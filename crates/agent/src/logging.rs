@@ -65,11 +65,20 @@ impl FromStr for LogFormat {
     }
 }
 
+/// Whether log lines begin with the time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Times {
+    /// They do.
+    Told,
+    /// Whoever keeps the log adds it.
+    Left,
+}
+
 /// Begins logging to standard error. A second call in one process changes nothing.
 ///
 /// Libraries of others stay at warnings and errors whatever the level: their details can hold what must not be
 /// logged (I13).
-pub fn start(level: Level, format: LogFormat) {
+pub fn start(level: Level, format: LogFormat, times: Times) {
     let ours = match level {
         Level::Trace => LevelFilter::TRACE,
         Level::Debug => LevelFilter::DEBUG,
@@ -82,6 +91,10 @@ pub fn start(level: Level, format: LogFormat) {
     let registry = tracing_subscriber::registry().with(filter);
     let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(false);
     let started = match format {
+        LogFormat::Text if times == Times::Left => registry.with(layer.without_time()).try_init(),
+        LogFormat::Json if times == Times::Left => {
+            registry.with(layer.without_time().json().flatten_event(true)).try_init()
+        }
         LogFormat::Text => registry.with(layer).try_init(),
         LogFormat::Json => registry.with(layer.json().flatten_event(true)).try_init(),
         LogFormat::Pretty => {

@@ -16,6 +16,7 @@ use crate::dump::Stretch;
 use crate::error::{Error, snapshot_problem};
 use crate::snapshot::{Limits, SnapshotName, SnapshotReader};
 use crate::transfer;
+use crate::view::{self, Viewer};
 
 /// An object of a vault.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,6 +89,27 @@ pub async fn put(vault: &Vault, file: &Path, name: &str, force: bool) -> Result<
     let all = [Stretch { at: 0, length: bytes }];
     transfer::upload(vault, &key, &Arc::new(opened), &all, file).await?;
     Ok(bytes)
+}
+
+/// Shows a snapshot of the vault, as [`view::snapshot`] does. Gives the viewer back.
+pub async fn show<V: Viewer + Send + 'static>(
+    vault: &Vault,
+    name: &str,
+    only: Option<Vec<u8>>,
+    mut viewer: V,
+) -> Result<V, Error> {
+    let key = ObjectKey::new(name)?;
+    let object = vault.object(&key);
+    transfer::read(vault, &key, vec![transfer::Part::Whole], move |source| {
+        view::snapshot(&object, source, only.as_deref(), &mut viewer).map(|()| viewer)
+    })
+    .await?
+}
+
+/// Shows a snapshot that is a file.
+pub fn show_file(file: &Path, only: Option<&[u8]>, viewer: &mut impl Viewer) -> Result<(), Error> {
+    let source = File::open(file).map_err(Error::io(file))?;
+    view::snapshot(&file.display().to_string(), source, only, viewer)
 }
 
 /// Removes an object, which must be there.

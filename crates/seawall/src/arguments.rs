@@ -49,6 +49,9 @@ pub(crate) struct Common {
     /// The shape of the log: text, json or pretty
     #[arg(long, global = true, help_heading = "Global options", value_name = "TYPE")]
     pub(crate) log_type: Option<LogFormat>,
+    /// Log lines have no time. Only Lightning Stream's command line asks for it.
+    #[arg(skip)]
+    pub(crate) log_timeless: bool,
 }
 
 /// The configuration to use.
@@ -508,7 +511,7 @@ mod tests {
         }
         let mut commands = Vec::new();
         leaves(Arguments::command(), &mut commands);
-        assert_eq!(commands.len(), 36);
+        assert_eq!(commands.len(), 41);
         for mut command in commands {
             let help = command.render_long_help().to_string();
             assert!(help.contains("Example"), "{} has no example", command.get_name());

@@ -25,6 +25,7 @@ use clap::error::ErrorKind;
 use seawall_core::{Failure, Kind};
 
 use crate::arguments::Arguments;
+use crate::commands::lmdb::{itself, original};
 use crate::edge::Edge;
 use crate::exit::Exit;
 
@@ -34,14 +35,26 @@ fn main() -> ExitCode {
     if litestream::is_called(words.next().as_deref()) {
         return litestream::main(words, &edge);
     }
-    let words = match commands::lmdb::original::is_called(std::env::args_os().next().as_deref()) {
-        true => commands::lmdb::original::as_ours(words),
+    let mut timeless = false;
+    let words = match original::is_called(std::env::args_os().next().as_deref()) {
         false => commands::ltx::doubled(std::env::args_os()),
+        true => match as_original(words, &edge) {
+            Ok(Ok(original)) => {
+                timeless = original.timeless;
+                original.words
+            }
+            Ok(Err(code)) => return code,
+            Err(failure) => {
+                output::print_failure(&failure, false);
+                return Exit::of(failure.kind).into();
+            }
+        },
     };
-    let arguments = match Arguments::try_parse_from(words) {
+    let mut arguments = match Arguments::try_parse_from(words) {
         Ok(arguments) => arguments,
         Err(error) => return refuse(&error).into(),
     };
+    arguments.common.log_timeless |= timeless;
     let json = arguments.common.json;
     match commands::run(arguments, &edge) {
         Ok(output) => output.print(json).into(),
@@ -50,6 +63,15 @@ fn main() -> ExitCode {
             Exit::of(failure.kind).into()
         }
     }
+}
+
+/// Lightning Stream's command line; an exit code where another process did what it says.
+fn as_original(
+    words: impl Iterator<Item = std::ffi::OsString>,
+    edge: &Edge,
+) -> Result<Result<original::Original, ExitCode>, Failure> {
+    let original = original::Original::understand(words)?;
+    Ok(itself::prepare(&original, edge)?.map_or(Ok(original), Err))
 }
 
 /// Help and version are answers; anything else that the parser says is wrong usage.

@@ -27,12 +27,21 @@ impl Output {
         Self { text: text.into(), failures: Vec::new(), json: to_json(json), exit: Exit::Done }
     }
 
+    /// A result that was printed while it was made.
+    pub(crate) fn printed() -> Self {
+        Self { text: String::new(), failures: Vec::new(), json: Value::Null, exit: Exit::Done }
+    }
+
     /// Prints it to standard output. A reader that went away (`| head`) is no failure.
     pub(crate) fn print(self, json: bool) -> Exit {
         if !json {
             self.failures.iter().for_each(|failure| print_failure(failure, false));
         }
-        let text = if json { format!("{:#}\n", self.json) } else { self.text };
+        let text = match json {
+            true if self.json.is_null() => String::new(),
+            true => format!("{:#}\n", self.json),
+            false => self.text,
+        };
         let mut out = std::io::stdout().lock();
         let printed = out.write_all(text.as_bytes()).and_then(|()| out.flush());
         match printed {

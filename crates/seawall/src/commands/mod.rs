@@ -17,7 +17,7 @@ mod status;
 mod timeline;
 mod verify;
 
-use seawall_agent::{Level, LogFormat, start_logging};
+use seawall_agent::{Level, LogFormat, Times, start_logging};
 use seawall_core::Failure;
 
 use self::agent::Change;
@@ -62,5 +62,6 @@ pub(crate) fn run(arguments: Arguments, edge: &Edge) -> Result<Output, Failure> 
 
 /// Begins logging; flags win over what the command or the configuration would have.
 fn log(common: &Common, level: Level, format: LogFormat) {
-    start_logging(common.log_level.unwrap_or(level), common.log_type.unwrap_or(format));
+    let times = if common.log_timeless { Times::Left } else { Times::Told };
+    start_logging(common.log_level.unwrap_or(level), common.log_type.unwrap_or(format), times);
 }

@@ -19,7 +19,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-use seawall_agent::{Level, LogFormat, start_logging};
+use seawall_agent::{Level, LogFormat, Times, start_logging};
 use seawall_core::Failure;
 
 use crate::edge::Edge;
@@ -74,7 +74,7 @@ pub(crate) fn main(arguments: impl Iterator<Item = OsString>, edge: &Edge) -> Ex
         None => ("help", &[][..]),
     };
     if command != "replicate" {
-        start_logging(Level::Warn, LogFormat::Text);
+        start_logging(Level::Warn, LogFormat::Text, Times::Told);
     }
     match run(command, rest, edge) {
         Ok(text) => say(&text, ExitCode::SUCCESS),

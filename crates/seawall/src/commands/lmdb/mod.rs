@@ -1,7 +1,10 @@
 //! `seawall lmdb`: LMDB environments kept in step through a vault, beside Lightning Stream, with its configuration.
 
+pub(crate) mod itself;
 pub(crate) mod original;
+mod show;
 mod tools;
+mod words;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -35,6 +38,9 @@ pub(crate) enum LmdbCommand {
     /// List, fetch, put and remove snapshots
     #[command(subcommand)]
     Snapshots(SnapshotsCommand),
+    /// Show what is in environments
+    #[command(after_help = "Example:\n  seawall lmdb dump --config lightningstream.yaml --only-db shard --hide")]
+    Dump(tools::DumpArguments),
     /// What environments are like: map, readers, DBIs
     #[command(after_help = "Example:\n  seawall lmdb stats --config lightningstream.yaml")]
     Stats(tools::EnvironmentArguments),
@@ -44,6 +50,22 @@ pub(crate) enum LmdbCommand {
         theirs.\n\nExample:\n  seawall lmdb drop-shadow --config lightningstream.yaml --only-db shard"
     )]
     DropShadow(tools::EnvironmentArguments),
+    /// Copy times from one DBI to another, by key, where they are newer
+    #[command(
+        after_help = "For an application whose new version keeps its data in new DBIs: without it all entries there would \
+        count as new.\n\nExample:\n  seawall lmdb migrate-timestamps -d main --src-dbi _sync_shadow_domains_v4 \
+        --dst-dbi domains_v5"
+    )]
+    MigrateTimestamps(tools::MigrateArguments),
+    /// Print the completions of a shell for the name `lightningstream`
+    #[command(hide = true, after_help = "Example:\n  lightningstream completion bash")]
+    Completion {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Print all commands and options as Markdown
+    #[command(hide = true, after_help = "Example:\n  lightningstream docs")]
+    Docs,
 }
 
 /// `seawall lmdb sync`, `seawall lmdb receive`
@@ -64,6 +86,9 @@ pub(crate) struct SyncArguments {
     /// Begin once the storage has an object of this name
     #[arg(long, value_name = "NAME")]
     wait_for_marker_file: Option<String>,
+    /// Log the configuration as it was understood, without secrets
+    #[arg(long)]
+    log_config: bool,
 }
 
 /// Runs one of the commands.
@@ -73,8 +98,12 @@ pub(crate) fn run(command: &LmdbCommand, common: &Common, edge: &Edge) -> Result
         LmdbCommand::Receive(arguments) => sync(arguments, true, common, edge),
         LmdbCommand::Snapshots(command) => {
             super::log(common, Level::Warn, LogFormat::Text);
-            tools::snapshots(command, edge)
+            tools::snapshots(command, edge, common.json)
         }
+        LmdbCommand::Dump(arguments) => tools::dump(arguments, edge, common.json),
+        LmdbCommand::MigrateTimestamps(arguments) => tools::migrate_timestamps(arguments, edge),
+        LmdbCommand::Completion { shell } => Ok(words::completion(*shell)),
+        LmdbCommand::Docs => Ok(words::docs()),
         LmdbCommand::Stats(arguments) => tools::stats(arguments, edge),
         LmdbCommand::DropShadow(arguments) => tools::drop_shadow(arguments, edge),
     }
@@ -85,6 +114,9 @@ fn sync(arguments: &SyncArguments, receive_only: bool, common: &Common, edge: &E
     let default_format = if common.json { LogFormat::Json } else { LogFormat::Text };
     super::log(common, config.log_level.unwrap_or(Level::Info), config.log_format.unwrap_or(default_format));
     select(&mut config, &arguments.only_db)?;
+    if arguments.log_config {
+        tracing::info!(?config, "the configuration as it was understood");
+    }
     let instance = arguments.instance.clone().or(config.instance.clone()).unwrap_or_else(|| edge.hostname.clone());
     let how = InStep {
         instance: SnapshotName::clean_instance(&instance),

@@ -3,11 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use seawall_agent::config::LmdbConfig;
 use seawall_core::{Failure, Moment};
-use seawall_lmdb::{EnvOptions, EnvStatus, Local, Settings, Stamp, snapshots};
+use seawall_lmdb::{EnvOptions, EnvStatus, Local, Migration, Settings, Stamp, migrate, snapshots, view};
 use seawall_vault::{Policy, Vault};
 use serde_json::{Value, json};
 
+use super::show::Printer;
 use super::{load, select};
 use crate::edge::{Edge, usage};
 use crate::output::Output;
@@ -31,6 +33,26 @@ pub(crate) enum SnapshotsCommand {
         /// By the time that names say, those that say none first
         #[arg(long, short)]
         time: bool,
+    },
+    /// Show what is in an object
+    #[command(
+        after_help = "Examples:\n  seawall lmdb snapshots dump shard__ns1__20260801-100000-000000000__GX.pb.gz\n  \
+        seawall lmdb snapshots dump --local ./shard__ns1__20260801-100000-000000000__GX.pb.gz --dbi records"
+    )]
+    Dump {
+        #[command(flatten)]
+        config: ConfigArgument,
+        /// The object
+        name: PathBuf,
+        /// Only this DBI
+        #[arg(long, short, value_name = "DBI")]
+        dbi: Option<String>,
+        /// The name is that of a file here
+        #[arg(long, short)]
+        local: bool,
+        /// How: debug or text, which are the same
+        #[arg(long, short, value_name = "FORMAT", value_parser = ["debug", "text"], hide = true)]
+        format: Option<String>,
     },
     /// Fetch an object
     #[command(after_help = "Example:\n  seawall lmdb snapshots get shard__ns1__20260801-100000-000000000__GX.pb.gz")]
@@ -87,9 +109,54 @@ pub(crate) struct EnvironmentArguments {
     only_db: Vec<String>,
 }
 
+/// `seawall lmdb dump`
+#[derive(Debug, Args)]
+pub(crate) struct DumpArguments {
+    #[command(flatten)]
+    config: ConfigArgument,
+    /// Only this environment of the configuration; may be given several times
+    #[arg(long, short = 'n', alias = "name", value_name = "NAME")]
+    only_db: Vec<String>,
+    /// Without the DBIs that belong to the sync itself
+    #[arg(long, short = 'H')]
+    hide: bool,
+}
+
+/// `seawall lmdb migrate-timestamps`
+#[derive(Debug, Args)]
+pub(crate) struct MigrateArguments {
+    #[command(flatten)]
+    config: ConfigArgument,
+    /// The environment of the configuration; without it the only one
+    #[arg(long, short, value_name = "NAME")]
+    database: Option<String>,
+    /// The DBI that has the times: values with a header, or with 8 bytes of time
+    #[arg(long, value_name = "DBI")]
+    src_dbi: String,
+    /// The DBI that gets them
+    #[arg(long, value_name = "DBI")]
+    dst_dbi: String,
+    /// Also add a deletion for each key that the first knows as deleted and the second doesn't know
+    #[arg(long)]
+    add_delete_entries: bool,
+    /// Where the first isn't there, there is nothing to do
+    #[arg(long)]
+    ignore_src_dbi_not_present: bool,
+}
+
 /// Runs one of the commands about snapshots.
-pub(crate) fn snapshots(command: &SnapshotsCommand, edge: &Edge) -> Result<Output, Failure> {
+pub(crate) fn snapshots(command: &SnapshotsCommand, edge: &Edge, json: bool) -> Result<Output, Failure> {
     match command {
+        SnapshotsCommand::Dump { name, dbi, local: true, .. } => {
+            let only = dbi.as_ref().map(|dbi| dbi.as_bytes());
+            let shown = snapshots::show_file(&edge.absolute(name), only, &mut Printer::new(json));
+            Printer::finished(shown)
+        }
+        SnapshotsCommand::Dump { config, name, dbi, .. } => {
+            let (name, only) = (name.display().to_string(), dbi.clone().map(String::into_bytes));
+            let show = async |vault: &Vault| Ok(snapshots::show(vault, &name, only, Printer::new(json)).await);
+            Printer::finished(within(config, edge, show)?.map(drop))
+        }
         SnapshotsCommand::List { config, long, prefix, time } => {
             let objects = within(config, edge, async |vault| snapshots::list(vault, prefix, *time).await)?;
             let line = |object: &snapshots::Object| {
@@ -121,7 +188,7 @@ pub(crate) fn snapshots(command: &SnapshotsCommand, edge: &Edge) -> Result<Outpu
     }
 }
 
-fn moment(stamp: Stamp) -> Moment {
+pub(super) fn moment(stamp: Stamp) -> Moment {
     Moment::from_millis(i64::try_from(stamp.0 / 1_000_000).unwrap_or(i64::MAX))
 }
 
@@ -146,12 +213,55 @@ fn each<T>(
 ) -> Result<Vec<(String, T)>, Failure> {
     let mut config = load(&arguments.config.config, edge)?;
     select(&mut config, &arguments.only_db)?;
-    let open = |database: &seawall_agent::config::LmdbConfig| {
-        let options = EnvOptions { create: false, ..database.options.clone() };
-        let local = Local::open(&database.path, &options, Settings::new(database.schema.clone()))?;
-        Ok((database.name.clone(), work(&local)?))
+    let one = |database: &LmdbConfig| Ok((database.name.clone(), work(&open(database)?)?));
+    config.databases.iter().map(one).collect()
+}
+
+fn open(database: &LmdbConfig) -> Result<Local, seawall_lmdb::Error> {
+    let options = EnvOptions { create: false, ..database.options.clone() };
+    Local::open(&database.path, &options, Settings::new(database.schema.clone()))
+}
+
+/// `seawall lmdb dump`
+pub(crate) fn dump(arguments: &DumpArguments, edge: &Edge, json: bool) -> Result<Output, Failure> {
+    let mut config = load(&arguments.config.config, edge)?;
+    select(&mut config, &arguments.only_db)?;
+    let mut printer = Printer::new(json);
+    let output = |source| seawall_lmdb::Error::Io { path: "standard output".into(), source };
+    let mut show = || {
+        for database in &config.databases {
+            let local = open(database)?;
+            printer.environment(&database.name).map_err(output)?;
+            view::environment(local.env(), &database.schema, arguments.hide, &mut printer)?;
+        }
+        printer.close().map_err(output)
     };
-    config.databases.iter().map(open).collect()
+    Printer::finished(show())
+}
+
+/// `seawall lmdb migrate-timestamps`
+pub(crate) fn migrate_timestamps(arguments: &MigrateArguments, edge: &Edge) -> Result<Output, Failure> {
+    let mut config = load(&arguments.config.config, edge)?;
+    select(&mut config, arguments.database.as_slice())?;
+    let [database] = config.databases.as_slice() else {
+        let cause = "the configuration has several environments";
+        return Err(usage("usage.arguments", "--database", cause, "name one of those under lmdbs"));
+    };
+    let migration = Migration {
+        from: arguments.src_dbi.clone().into_bytes(),
+        to: arguments.dst_dbi.clone().into_bytes(),
+        add_deletions: arguments.add_delete_entries,
+        may_be_missing: arguments.ignore_src_dbi_not_present,
+    };
+    let done = migrate(open(database)?.env(), &migration)?;
+    let text = format!(
+        "{}: {} entries, {} times raised, {} deletions added\n",
+        database.name, done.entries, done.raised, done.deletions
+    );
+    let document = json!({
+        "name": database.name, "entries": done.entries, "raised": done.raised, "deletions": done.deletions,
+    });
+    Ok(Output::done(text, &document))
 }
 
 /// `seawall lmdb stats`
