@@ -24,6 +24,7 @@ mod levels_beside_litestream;
 mod litestream_restores_what_we_wrote;
 mod litestream_yml_is_used_as_it_is;
 mod lmdb;
+mod lmdb_in_configuration;
 mod local_disk;
 mod ltx_tool_and_ours;
 mod ltx_tool_by_command;

@@ -363,13 +363,13 @@ impl Entry {
 
 /// What a new database would share with one that is there.
 fn clash(entries: &Entries, new: &DatabaseConfig) -> Option<Failure> {
-    let place = new.vault.to_string();
+    let place = new.place();
     let shared = entries.by_path.values().find_map(|entry| {
         let old = &entry.member.config;
         let what = match () {
             () if old.path == new.path => "the file",
             () if old.name == new.name => "the name",
-            () if old.vault.to_string() == place => "the place in a vault",
+            () if old.place() == place => "the place in a vault",
             () => return None,
         };
         Some((what, old.name.clone()))

@@ -29,7 +29,7 @@ pub use child::ExecCommand;
 pub use control::{Control, Info, Listed, Registered, Stopped, Synced};
 pub use in_step::{HealthRules, InStep, Patience, keep_in_step};
 pub use logging::{Level, LogFormat, Times, start as start_logging};
-pub use open::{Opener, read_state_dir, read_status};
+pub use open::{Opener, read_recorded, read_state_dir, read_status};
 pub use process::Outcome;
 pub use protect::{Job, Summary, protect};
 pub use seawall_sqlite::{LtxObject, Upkeep, default_state_dir, digest_of_object, is_protected};

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use seawall_core::{Clock as _, Description, Engine, Failure, Kind, Status, SystemClock};
+use seawall_lmdb::{Lmdb, LmdbOptions, Marker, Settings, SyncOptions, author, system_clock};
 use seawall_sqlite::{
     Admission, LtxObject, Options, Sqlite, Turns, Upkeep, Watcher, World, databases_below, default_state_dir,
     ltx_objects, read_state,
@@ -14,9 +15,12 @@ use seawall_sqlite::{
 pub(crate) use seawall_vault::HttpClient as Client;
 use seawall_vault::{Environment, Policy, Throttle, Vault, VaultUrl};
 
-use crate::config::DatabaseConfig;
+use crate::config::{DatabaseConfig, EnvironmentConfig};
 use crate::fleet::Databases;
 use crate::late::{Late, Open};
+
+/// The vault of environments is listed after this time, also if the update marker says that nothing changed.
+const MARKER_FORCE: Duration = Duration::from_secs(300);
 
 /// Opens engines for one process.
 #[derive(Debug)]
@@ -31,6 +35,8 @@ pub struct Opener {
     /// Merging and deleting takes turns among all databases.
     turns: Turns,
     jobs: usize,
+    /// The host's name.
+    hostname: String,
 }
 
 impl Opener {
@@ -44,7 +50,13 @@ impl Opener {
             admission: Admission::default(),
             turns: Turns::default(),
             jobs,
+            hostname: String::new(),
         }
+    }
+
+    /// Has environments call themselves after the host, where nothing else is said.
+    pub fn be_on(&mut self, hostname: &str) {
+        hostname.clone_into(&mut self.hostname);
     }
 
     /// Watches for changes with events from now on, and looks at every database each `sweep` as well. Must be called
@@ -69,6 +81,9 @@ impl Opener {
 
     /// A database with its vault, to protect and to restore.
     pub async fn database(&self, database: &DatabaseConfig) -> Result<Arc<dyn Engine>, Failure> {
+        if let Some(lmdb) = &database.lmdb {
+            return self.environment(database, lmdb).await;
+        }
         let defaults = Options::default();
         let options = Options {
             name: database.name.clone(),
@@ -85,13 +100,43 @@ impl Opener {
         self.engine(&database.vault, options).await
     }
 
+    /// An LMDB environment with its vault.
+    async fn environment(
+        &self,
+        database: &DatabaseConfig,
+        lmdb: &EnvironmentConfig,
+    ) -> Result<Arc<dyn Engine>, Failure> {
+        let instance = lmdb.instance.as_deref().unwrap_or(&self.hostname);
+        let usual = SyncOptions::new(author(instance, &self.hostname, &database.name));
+        let prefix = match &database.vault {
+            VaultUrl::S3(s3) if !s3.path.is_empty() => format!("{}/", s3.path),
+            _ => String::new(),
+        };
+        let marker = Marker { prefix, force: MARKER_FORCE };
+        let sync = SyncOptions {
+            receive_only: lmdb.receive_only,
+            poll: lmdb.poll.unwrap_or(usual.poll),
+            list: lmdb.list.unwrap_or(usual.list),
+            retry: lmdb.retry.unwrap_or(usual.retry),
+            force: lmdb.force.map_or(usual.force, |force| Some(force).filter(|force| !force.is_zero())),
+            sweep: lmdb.sweep,
+            // Who only receives leaves the vault as it is.
+            clean: lmdb.clean.filter(|_| !lmdb.receive_only),
+            marker: lmdb.marker.then_some(marker),
+            ..usual
+        };
+        let settings = Settings { pace: lmdb.pace, jobs: self.jobs, ..Settings::new(lmdb.schema.clone()) };
+        let options = LmdbOptions { path: database.path.clone(), env: lmdb.options.clone(), settings, sync };
+        Ok(Arc::new(Lmdb::new(self.open(&database.vault).await?, options, system_clock())))
+    }
+
     /// A database to protect for long: one whose vault is away is opened when it can be.
     pub async fn lasting(self: &Arc<Self>, database: &DatabaseConfig) -> Result<Arc<dyn Engine>, Failure> {
         match self.database(database).await {
             Err(failure) if failure.kind == Kind::Unavailable => {
                 let description = Description {
                     name: database.name.clone(),
-                    engine: "sqlite",
+                    engine: database.engine(),
                     source: Some(database.path.display().to_string()),
                     vault: database.vault.to_string(),
                 };
@@ -109,6 +154,10 @@ impl Opener {
 
     /// A vault alone, to restore from.
     pub async fn vault(&self, url: &VaultUrl) -> Result<Arc<dyn Engine>, Failure> {
+        let vault = self.open(url).await?;
+        if let Some(name) = Lmdb::alone_in(&vault).await? {
+            return Ok(Arc::new(Lmdb::of_vault(vault, name, system_clock())));
+        }
         self.engine(url, Options { jobs: self.jobs, ..Options::default() }).await
     }
 
@@ -136,11 +185,15 @@ impl Opener {
         ltx_objects(&vault).await
     }
 
-    async fn engine(&self, url: &VaultUrl, options: Options) -> Result<Arc<dyn Engine>, Failure> {
+    async fn open(&self, url: &VaultUrl) -> Result<Vault, Failure> {
         // Retries of many vaults must not come in step.
         let nth = self.opened.fetch_add(1, Ordering::Relaxed);
         let seed = self.policy.seed.wrapping_add(nth.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        let vault = Vault::open(url, &self.environment, Policy { seed, ..self.policy.clone() }).await?;
+        Ok(Vault::open(url, &self.environment, Policy { seed, ..self.policy.clone() }).await?)
+    }
+
+    async fn engine(&self, url: &VaultUrl, options: Options) -> Result<Arc<dyn Engine>, Failure> {
+        let vault = self.open(url).await?;
         let world = World::real(self.watcher.clone(), self.admission.clone());
         let world = World { turns: self.turns.clone(), ..world };
         Ok(Arc::new(Sqlite::new(vault, options, world)))
@@ -168,6 +221,17 @@ struct Again {
 impl Open for Again {
     async fn open(&self) -> Result<Arc<dyn Engine>, Failure> {
         self.opener.database(&self.database).await
+    }
+}
+
+/// The state of the protection of a database of the configuration, from its record on this machine. Blocks.
+///
+/// # Errors
+/// When nothing was recorded, or the record can't be read.
+pub fn read_recorded(database: &DatabaseConfig) -> Result<Status, Failure> {
+    match &database.lmdb {
+        Some(_) => seawall_lmdb::read_status(&database.data_file(), SystemClock.now()),
+        None => read_status(&database.path, database.state_dir.as_deref()),
     }
 }
 

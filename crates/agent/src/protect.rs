@@ -93,7 +93,7 @@ async fn carry_out(
     if !restored {
         return Summary { outcomes: members.into_iter().map(interrupted).collect(), child: None };
     }
-    let lost = members.iter().filter(|member| member.config.restore_if_missing && !exists(&member.config.path));
+    let lost = members.iter().filter(|member| member.config.restore_if_missing && !exists(&member.config.data_file()));
     let unrestored = lost.filter_map(|member| member.engine.as_ref().err()).next();
     if let (Some(_), Some(failure)) = (&job.exec, unrestored) {
         // The application would make a new database in place of the one that could not be restored.
@@ -197,7 +197,7 @@ async fn run(fleet: &Fleet, job: &Job, shutdown: &Shutdown, mut first: watch::Re
 async fn restore_missing(members: &mut [Member]) {
     for member in members {
         let Ok(engine) = &member.engine else { continue };
-        if !member.config.restore_if_missing || exists(&member.config.path) {
+        if !member.config.restore_if_missing || exists(&member.config.data_file()) {
             continue;
         }
         let request = RestoreRequest {

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use crate::Stamp;
 use crate::dupsort;
-use crate::environment::{Dbi, Env, WriteTxn};
+use crate::environment::{Dbi, Env, Meaning, WriteTxn};
 use crate::error::Error;
 use crate::flags::Flags;
 use crate::header::Stored;
@@ -21,7 +21,7 @@ use crate::merge::{Verdict, Version, decide};
 use crate::order::compare;
 use crate::schema::Schema;
 use crate::snapshot::Entry;
-use crate::spool::{Batch, Waiting};
+use crate::spool::{Batch, Spool, Waiting};
 
 /// Bytes of entries that are taken out of the spool at once, outside of the lock.
 const BATCH: usize = 4 << 20;
@@ -82,6 +82,17 @@ pub struct Applied {
     pub longest: Duration,
 }
 
+impl Applied {
+    /// Both together.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self {
+            entries: self.entries + other.entries,
+            transactions: self.transactions + other.transactions,
+            longest: self.longest.max(other.longest),
+        }
+    }
+}
+
 /// Up to which transaction everything is accounted for: sent, or received from others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) struct Tide(pub(crate) u64);
@@ -100,20 +111,40 @@ pub(crate) fn apply(
     env: &Env,
     schema: &Schema,
     tables: &[Table],
-    mut waiting: Waiting,
+    mut spool: Spool,
     purpose: Purpose,
     pace: Pace,
     count: &mut dyn FnMut(u64),
 ) -> Result<Applied, Error> {
+    let mut applied = Applied::default();
+    loop {
+        match write(env, schema, tables, spool.read()?, (purpose, pace), count, &mut applied) {
+            // Begun anew: what is written already wins against itself no more.
+            Err(error) if error.meaning() == Some(Meaning::MapFull) && env.make_room()? => {}
+            done => return done.map(|()| applied),
+        }
+    }
+}
+
+/// The same, until the map is full.
+fn write(
+    env: &Env,
+    schema: &Schema,
+    tables: &[Table],
+    mut waiting: Waiting,
+    (purpose, pace): (Purpose, Pace),
+    count: &mut dyn FnMut(u64),
+    applied: &mut Applied,
+) -> Result<(), Error> {
     let (mut batch, mut from) = (Batch::default(), 0);
-    let (mut applied, mut commit) = (Applied::default(), Duration::ZERO);
+    let mut commit = Duration::ZERO;
     let mut first = tables.iter().any(|table| table.missing);
     loop {
         if from == batch.len() {
             waiting.fill(&mut batch, BATCH)?;
             from = 0;
             if batch.len() == 0 && !first {
-                return Ok(applied);
+                return Ok(());
             }
         }
         let mut slice = Slice::begin(env, schema, tables, purpose)?;
@@ -132,8 +163,9 @@ pub(crate) fn apply(
         }
         first = false;
         let committing = Instant::now();
-        applied.entries += slice.entries;
+        let entries = slice.entries;
         if slice.commit(count)? {
+            applied.entries += entries;
             applied.transactions += 1;
             // What the last commit took is what the next one is expected to take.
             commit = committing.elapsed().min(pace.slice / 2);

@@ -1,8 +1,9 @@
 //! Finding what the application changed in an environment whose versions are kept in shadows.
 //!
-//! The application's DBIs are compared with their shadows, both in their own order; what differs waits in a [`Spool`],
-//! and is recorded by [`crate::apply`]. Nothing is written here.
+//! The application's DBIs are compared with their shadows, side by side where both have one order, else each with lookups
+//! in the other; what differs waits in a [`Spool`], and is recorded by [`crate::apply`]. Nothing is written here.
 
+use std::cmp::Ordering;
 use std::path::Path;
 
 use crate::Stamp;
@@ -12,6 +13,7 @@ use crate::environment::{Dbi, Env, ReadTxn};
 use crate::error::Error;
 use crate::flags::Flags;
 use crate::header::Stored;
+use crate::order::compare;
 use crate::schema::{Schema, Tables};
 use crate::seek::Seeker;
 use crate::snapshot::Entry;
@@ -53,8 +55,7 @@ pub(crate) fn changes(
             .map_err(|_| Error::schema(env.path(), &name, "there are too many DBIs"))?;
         let stamp = if versions.is_some() { moments.known } else { moments.fresh };
         let pair = Pair { txn: &txn, name: &name, main, versions, number, stamp };
-        pair.added(&mut found.spool)?;
-        pair.removed(&mut found.spool)?;
+        pair.compare(&mut found.spool)?;
         found.tables.push(Table { name, flags: main.flags(), missing: versions.is_none() });
     }
     Ok(found)
@@ -77,6 +78,52 @@ impl Pair<'_> {
 
     fn wrong(&self, what: &'static str) -> Error {
         Error::schema(self.txn.env().path(), self.name, what)
+    }
+
+    fn compare(&self, spool: &mut Spool) -> Result<(), Error> {
+        match self.versions {
+            Some(versions) if !self.dups() && !self.main.flags().contains(Flags::REVERSE_KEY) => {
+                self.side_by_side(versions, spool)
+            }
+            _ => {
+                self.added(spool)?;
+                self.removed(spool)
+            }
+        }
+    }
+
+    /// Both at once, which have the same order.
+    fn side_by_side(&self, versions: Dbi, spool: &mut Spool) -> Result<(), Error> {
+        let (mut main, mut shadow) = (self.txn.cursor(self.main)?, self.txn.cursor(versions)?);
+        let (mut ours, mut known) = (main.first()?, shadow.first()?);
+        let live = |key, value| Entry { key, value, stamp: self.stamp, deleted: false };
+        loop {
+            let side = match (ours, known) {
+                (None, None) => return Ok(()),
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (Some((key, _)), Some((shadow, _))) => compare(self.main.flags(), key, shadow),
+            };
+            if let Some((key, value)) = ours.filter(|_| side != Ordering::Greater) {
+                let same = match known.filter(|_| side == Ordering::Equal) {
+                    Some((_, bytes)) => {
+                        let shadow = self.parse(bytes)?;
+                        !shadow.deleted && shadow.value == value
+                    }
+                    None => false,
+                };
+                if !same {
+                    spool.push(self.number, &live(key, value))?;
+                }
+                ours = main.next()?;
+            }
+            if let Some((key, bytes)) = known.filter(|_| side != Ordering::Less) {
+                if side == Ordering::Greater && !self.parse(bytes)?.deleted {
+                    spool.push(self.number, &Entry { key, value: &[], stamp: self.stamp, deleted: true })?;
+                }
+                known = shadow.next()?;
+            }
+        }
     }
 
     /// What the application has and the shadow hasn't.

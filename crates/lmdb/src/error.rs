@@ -103,6 +103,51 @@ pub enum Error {
         /// The name.
         name: String,
     },
+    /// Another process keeps the environment in step.
+    #[error("{path}: another process keeps it in step")]
+    Locked {
+        /// The data.
+        path: PathBuf,
+    },
+    /// The environment holds nothing, and nothing was received.
+    #[error("{path}: it is empty, and nothing was received, so that there is no point")]
+    Empty {
+        /// The environment.
+        path: PathBuf,
+    },
+    /// No snapshot is there, or none so old.
+    #[error("{vault}: there is no such snapshot of {database}")]
+    NothingThere {
+        /// The vault.
+        vault: String,
+        /// The database.
+        database: String,
+    },
+    /// All snapshots that could be used are damaged.
+    #[error("{object}: {cause}")]
+    AllDamaged {
+        /// The first of them.
+        object: String,
+        /// What is wrong with it.
+        cause: String,
+    },
+    /// A vault alone was named, and it holds several databases.
+    #[error("{vault}: it holds snapshots of several databases: {names}")]
+    SeveralDatabases {
+        /// The vault.
+        vault: String,
+        /// Their names.
+        names: String,
+    },
+    /// A vault alone was named, and snapshots don't say what an environment looks like.
+    #[error("{vault}: its snapshots don't say how the application keeps its data")]
+    UnknownSchema {
+        /// The vault.
+        vault: String,
+    },
+    /// Stopped at once.
+    #[error("stopped at once, before everything was sent")]
+    Interrupted,
     /// A defect.
     #[error("{0}")]
     Internal(String),
@@ -212,6 +257,36 @@ impl From<Error> for Failure {
                 name,
                 "name it database__instance__time__GX.pb.gz, or use --force if no instance is to read it",
             ),
+            Error::Locked { path } => {
+                fail(Kind::Conflict, "lmdb.locked", &path.display(), "end the other process, or ask it: `seawall sync`")
+            }
+            Error::Empty { path } => fail(
+                Kind::NotFound,
+                "lmdb.empty",
+                &path.display(),
+                "nothing: it is sent once the application wrote to it",
+            ),
+            Error::NothingThere { vault, .. } => {
+                fail(Kind::NotFound, "lmdb.nothing-there", vault, "see `seawall timeline` for what there is")
+            }
+            Error::AllDamaged { object, .. } => {
+                fail(Kind::Corrupt, "lmdb.bad-snapshot", object, "restore another one; `seawall timeline` lists them")
+            }
+            Error::SeveralDatabases { vault, .. } => fail(
+                Kind::Usage,
+                "lmdb.several-databases",
+                vault,
+                "list the database in a seawall.yml with this vault, and give its name",
+            ),
+            Error::UnknownSchema { vault } => fail(
+                Kind::Usage,
+                "lmdb.unknown-schema",
+                vault,
+                "list it in a seawall.yml with this vault and an lmdb section, and give its name",
+            ),
+            Error::Interrupted => {
+                fail(Kind::Interrupted, "lmdb.interrupted", &"seawall", "start it again; it goes on from where it was")
+            }
             Error::Internal(_) => {
                 fail(Kind::Internal, "lmdb.internal", &"seawall", "report this with the log: it is a defect")
             }

@@ -16,9 +16,11 @@ use crate::capture::{Moments, changes};
 use crate::dump::{Dumped, Writer, dump};
 use crate::environment::{Env, EnvInfo, EnvOptions};
 use crate::error::{Error, shown};
+use crate::fill;
+use crate::header::Stored;
 use crate::load::{Survey, survey};
 use crate::rejoin;
-use crate::schema::{Schema, is_private};
+use crate::schema::{Schema, Tables, is_private};
 use crate::snapshot::{Limits, Meta};
 use crate::status::EnvStatus;
 use crate::sweep;
@@ -103,7 +105,7 @@ pub struct Local {
 impl Local {
     /// Opens an environment.
     pub fn open(path: &Path, options: &EnvOptions, settings: Settings) -> Result<Self, Error> {
-        let data = if options.no_subdir { path.to_owned() } else { path.join("data.mdb") };
+        let data = data_file(path, options.no_subdir);
         let written = written(&data);
         let env = Env::open(path, options)?;
         let beside = data.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -205,19 +207,30 @@ impl Local {
             return Ok(Applied::default());
         }
         let schema = &self.settings.schema;
+        let quiet = &mut self.quiet;
+        let mut tide = Tide(self.env.info()?.last_transaction);
+        let mut count = |transaction| {
+            tide.own(transaction);
+            quiet.own(transaction);
+        };
+        let filled = fill::shadows(&self.env, schema, moments.fresh, self.settings.pace, &mut count)?;
+        if filled.all && self.env.info()?.last_transaction == tide.0 {
+            self.captured = tide;
+            self.env.let_go();
+            return Ok(filled.applied);
+        }
         let found = changes(&self.env, schema, moments, &self.folder, self.settings.spool)?;
         let (mut captured, quiet) = (Tide(found.transaction), &mut self.quiet);
         let mut count = |transaction| {
             captured.own(transaction);
             quiet.own(transaction);
         };
-        let waiting = found.spool.read()?;
         let applied =
-            apply(&self.env, schema, &found.tables, waiting, Purpose::Capture, self.settings.pace, &mut count)?;
+            apply(&self.env, schema, &found.tables, found.spool, Purpose::Capture, self.settings.pace, &mut count)?;
         // It isn't sent yet, so that `synced` stays behind.
         self.captured = captured;
         self.env.let_go();
-        Ok(applied)
+        Ok(applied.and(filled.applied))
     }
 
     /// Merges a snapshot. A damaged one changes nothing.
@@ -239,8 +252,7 @@ impl Local {
             quiet.own(transaction);
         };
         let purpose = Purpose::Merge { cutoff, now };
-        let waiting = found.spool.read()?;
-        let applied = apply(&self.env, schema, &found.tables, waiting, purpose, self.settings.pace, &mut count)?;
+        let applied = apply(&self.env, schema, &found.tables, found.spool, purpose, self.settings.pace, &mut count)?;
         self.env.let_go();
         Ok(Loaded { meta: found.preamble.meta, entries: found.entries, applied })
     }
@@ -263,6 +275,27 @@ impl Local {
         Ok(self.last.insert(dumped))
     }
 
+    /// Reads all of it: whether every version can be read, and the application's DBIs hold what their shadows say.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let schema = &self.settings.schema;
+        if !schema.native {
+            let moments = Moments { known: Stamp(1), fresh: Stamp(1) };
+            let found = changes(&self.env, schema, moments, &self.folder, self.settings.spool)?;
+            if !found.spool.is_empty() {
+                return Err(Error::Internal("an environment that was made isn't what its snapshots say".to_owned()));
+            }
+        }
+        let mut txn = self.env.read()?;
+        for name in schema.names(txn.names()?) {
+            let Some(dbi) = Tables::open(schema, &mut txn, &name)?.versions else { continue };
+            let mut cursor = txn.cursor(dbi)?;
+            while let Some((_, bytes)) = cursor.next()? {
+                Stored::parse(bytes).map_err(|what| Error::schema(self.env.path(), &name, what))?;
+            }
+        }
+        Ok(())
+    }
+
     /// Forgets deletions from before `cutoff`.
     pub fn sweep(&mut self, cutoff: Stamp) -> Result<Swept, Error> {
         let schema = &self.settings.schema;
@@ -273,11 +306,16 @@ impl Local {
             captured.own(transaction);
             quiet.own(transaction);
         };
-        let (waiting, purpose) = (found.spool.read()?, Purpose::Sweep { cutoff });
-        let applied = apply(&self.env, schema, &found.tables, waiting, purpose, self.settings.pace, &mut count)?;
+        let purpose = Purpose::Sweep { cutoff };
+        let applied = apply(&self.env, schema, &found.tables, found.spool, purpose, self.settings.pace, &mut count)?;
         self.env.let_go();
         Ok(Swept { entries: found.entries, deleted: found.deleted, applied })
     }
+}
+
+/// The file with the data of an environment.
+pub(crate) fn data_file(path: &Path, no_subdir: bool) -> PathBuf {
+    if no_subdir { path.to_owned() } else { path.join("data.mdb") }
 }
 
 /// When a file was last written; 0 where nobody knows.

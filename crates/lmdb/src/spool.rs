@@ -7,6 +7,8 @@ use std::fs::File;
 use std::io::{self, Read, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
+use bytes::Bytes;
+
 use crate::Stamp;
 use crate::error::Error;
 use crate::snapshot::Entry;
@@ -26,12 +28,22 @@ pub(crate) struct Spool {
     file: Option<File>,
     bytes: u64,
     entries: u64,
+    /// What was in the buffer when it was read.
+    rest: Bytes,
 }
 
 impl Spool {
     /// A spool whose file, if one is needed, is made in `folder`, and holds at most `limit` bytes.
     pub(crate) fn new(folder: &Path, limit: u64) -> Self {
-        Self { folder: folder.to_owned(), limit, buffer: Vec::new(), file: None, bytes: 0, entries: 0 }
+        Self {
+            folder: folder.to_owned(),
+            limit,
+            buffer: Vec::new(),
+            file: None,
+            bytes: 0,
+            entries: 0,
+            rest: Bytes::new(),
+        }
     }
 
     /// Adds an entry of `table`.
@@ -66,18 +78,28 @@ impl Spool {
         Ok(())
     }
 
-    /// Reads the entries back, from the first.
-    pub(crate) fn read(mut self) -> Result<Waiting, Error> {
-        if let Some(file) = &mut self.file {
-            file.seek(SeekFrom::Start(0)).map_err(Error::io(&self.folder))?;
+    /// Whether nothing waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries == 0
+    }
+
+    /// Reads the entries back, from the first. Nothing can be added any more; reading can begin anew, once whoever reads
+    /// now is gone.
+    pub(crate) fn read(&mut self) -> Result<Waiting, Error> {
+        if !self.buffer.is_empty() {
+            self.rest = std::mem::take(&mut self.buffer).into();
         }
-        // What is in the buffer comes behind what is in the file.
-        let source: Box<dyn Read + Send> = match self.file {
-            Some(file) => Box::new(file.chain(io::Cursor::new(self.buffer))),
-            None => Box::new(io::Cursor::new(self.buffer)),
+        // What was in the buffer comes behind what is in the file.
+        let rest = io::Cursor::new(self.rest.clone());
+        let source: Box<dyn Read + Send> = match &mut self.file {
+            Some(file) => {
+                file.seek(SeekFrom::Start(0)).map_err(Error::io(&self.folder))?;
+                Box::new(file.try_clone().map_err(Error::io(&self.folder))?.chain(rest))
+            }
+            None => Box::new(rest),
         };
         let source = io::BufReader::with_capacity(256 << 10, source);
-        Ok(Waiting { folder: self.folder, source, left: self.entries })
+        Ok(Waiting { folder: self.folder.clone(), source, left: self.entries })
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use seawall_core::Failure;
+
 use crate::Stamp;
 use crate::environment::{DbiStat, EnvInfo};
 use crate::flags::Flags;
@@ -39,6 +41,10 @@ pub struct SessionStatus {
     pub sweeping: Sweeping,
     /// The environment, as it was last looked at.
     pub environment: Option<EnvStatus>,
+    /// Looks at everything that began, and the last of them that was done wholly.
+    pub rounds: (u64, u64),
+    /// What went wrong last, when, and how often, until all goes well again.
+    pub failure: Option<(Failure, Stamp, u64)>,
     /// Why the session is over, if it is.
     pub ended: Option<String>,
 }

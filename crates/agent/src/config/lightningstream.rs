@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use seawall_lmdb::snapshot::SnapshotName;
-use seawall_lmdb::{EnvOptions, Flags, Marker, Retention, Schema, Sweep};
+use seawall_lmdb::{EnvOptions, Flags, Marker, Pace, Retention, Schema, Sweep};
 use seawall_vault::{S3Settings, VaultUrl};
 
 use super::document::{self, Node, Value};
@@ -69,6 +69,8 @@ pub struct LmdbConfig {
     pub options: EnvOptions,
     /// What its DBIs look like.
     pub schema: Schema,
+    /// How long the write lock is held.
+    pub pace: Pace,
 }
 
 impl LightningConfig {
@@ -386,6 +388,8 @@ fn database(name: String, node: Node, surroundings: &Surroundings<'_>) -> Result
         let cause = "dupsort_hack needs shadows, and schema_tracks_changes does without them".to_owned();
         return Err(Problem::Contradiction(cause).at(line));
     }
+    // Ours alone.
+    let whole = fields.flag("one_transaction")?.is_some_and(|at| at.value);
     let options = match fields.section("options")? {
         Some(options) => env_options(options)?,
         None => EnvOptions::default(),
@@ -394,7 +398,8 @@ fn database(name: String, node: Node, surroundings: &Surroundings<'_>) -> Result
     fields.finish()?;
     let dupsort_hack = dupsort_hack.is_some_and(|at| at.value);
     let schema = Schema { native, dupsort_hack, padding, create_flags };
-    Ok(LmdbConfig { name, path: absolute(Path::new(&path), surroundings.directory), options, schema })
+    let pace = Pace { whole, ..Pace::default() };
+    Ok(LmdbConfig { name, path: absolute(Path::new(&path), surroundings.directory), options, schema, pace })
 }
 
 fn env_options(mut fields: Fields) -> Result<EnvOptions, Location> {
@@ -408,6 +413,8 @@ fn env_options(mut fields: Fields) -> Result<EnvOptions, Location> {
         file_mask: fields.parsed("file_mask", expected, mask)?.map_or(default.file_mask, |at| at.value),
         map_size: fields.parsed("map_size", "a size such as 1GB", size)?.map(|at| at.value),
         max_dbs: fields.count("max_dbs")?.map_or(default.max_dbs, |at| at.value),
+        // Ours alone.
+        largest_map: fields.parsed("max_map_size", "a size such as 8GB", size)?.map(|at| at.value),
     };
     fields.finish()?;
     Ok(options)
@@ -476,8 +483,8 @@ mod tests {
             storage:\n  type: s3\n  options:\n    access_key: a\n    secret_key: s\n    bucket: b\n    global_prefix: x/\n    \
             endpoint_url: http://127.0.0.1:9000\n    use_update_marker: true\n  \
             cleanup:\n    enabled: true\n    must_keep_interval: 1h\nhttp:\n  address: ':8500'\nhealth:\n  \
-            storage_list:\n    warn_duration: 10s\n  start:\n    report_healthz: true\nlmdbs:\n  shard:\n    path: /d/x.mdb\n    dupsort_hack: true\n    options:\n      \
-            no_subdir: true\n      create: true\n      map_size: 8GB\n      max_dbs: 9\n      file_mask: 0600\n    \
+            storage_list:\n    warn_duration: 10s\n  start:\n    report_healthz: true\nlmdbs:\n  shard:\n    path: /d/x.mdb\n    dupsort_hack: true\n    one_transaction: true\n    options:\n      \
+            no_subdir: true\n      create: true\n      map_size: 8GB\n      max_map_size: 16GB\n      max_dbs: 9\n      file_mask: 0600\n    \
             dbi_options:\n      d:\n        override_create_flags: MDB_DUPSORT|MDB_INTEGERKEY\n";
         let config = parse(text).expect("a configuration");
         assert_eq!(
@@ -499,6 +506,7 @@ mod tests {
         assert_eq!(config.health, HealthRules { list: ten, report_start: true, ..HealthRules::default() });
         let database = &config.databases[0];
         assert_eq!((database.options.map_size, database.options.max_dbs), (Some(8 << 30), 9));
+        assert_eq!((database.options.largest_map, database.pace.whole), (Some(16 << 30), true));
         assert_eq!((database.options.file_mask, database.options.no_subdir), (0o600, true));
         assert_eq!(database.schema.create_flags["d"], Flags::from_text("12").expect("flags"));
     }

@@ -126,6 +126,7 @@ fn read_item(node: Node, context: &Context<'_>, warnings: &mut Vec<Warning>) -> 
     warn_unknown(fields, warnings);
     let replica = replica::read(replica, context.defaults, &context.surroundings, warnings)?;
     let database = DatabaseConfig {
+        lmdb: None,
         name: path.display().to_string(),
         path: absolute(&path, context.surroundings.directory),
         vault: replica.vault,

@@ -12,6 +12,7 @@ mod fields;
 mod lightningstream;
 mod litestream;
 mod litestream_replica;
+mod lmdb;
 mod native;
 mod pattern;
 mod place;
@@ -34,6 +35,7 @@ use serde::Serialize;
 pub use directory::{DirectoryConfig, StateRoot};
 pub use error::{ConfigError, Problem};
 pub use lightningstream::{LightningConfig, LmdbConfig};
+pub use lmdb::EnvironmentConfig;
 pub use pattern::Pattern;
 pub use place::read_place;
 pub use registering::Registering;
@@ -125,6 +127,8 @@ pub struct DatabaseConfig {
     pub shutdown_timeout: Option<Duration>,
     /// Restore it when its file is missing.
     pub restore_if_missing: bool,
+    /// For an LMDB environment, how it is kept in step; a SQLite database has none.
+    pub lmdb: Option<Arc<EnvironmentConfig>>,
     /// What becomes of objects that are in the vault. Databases with the same settings share one.
     pub upkeep: Arc<Upkeep>,
     /// The line it begins on.
@@ -157,7 +161,29 @@ impl DatabaseConfig {
             wal_limit: None,
             shutdown_timeout: None,
             restore_if_missing: false,
+            lmdb: None,
             upkeep: Arc::default(),
+        }
+    }
+
+    /// The name of its engine.
+    pub fn engine(&self) -> &'static str {
+        if self.lmdb.is_some() { "lmdb" } else { "sqlite" }
+    }
+
+    /// The file that is there if the database is.
+    pub fn data_file(&self) -> PathBuf {
+        match &self.lmdb {
+            Some(lmdb) if !lmdb.options.no_subdir => self.path.join("data.mdb"),
+            _ => self.path.clone(),
+        }
+    }
+
+    /// What no other database may have: its place, or for an environment, whose vault others share, its names there.
+    pub fn place(&self) -> String {
+        match &self.lmdb {
+            Some(_) => format!("{} {}__", self.vault, self.name),
+            None => self.vault.to_string(),
         }
     }
 }
@@ -214,7 +240,7 @@ fn check_distinct(databases: &[DatabaseConfig], directories: &[DirectoryConfig])
         let claims = [
             Some(format!("the name \"{}\"", database.name)),
             Some(format!("the database {}", database.path.display())),
-            Some(format!("the place {}", database.vault)),
+            Some(format!("the place {}", database.place())),
             database.state_dir.as_ref().map(|dir| format!("the state folder {}", dir.display())),
         ];
         for what in claims.into_iter().flatten() {

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use seawall_lmdb::snapshot::SnapshotName;
 use seawall_sqlite::Upkeep;
 use seawall_vault::VaultUrl;
 
@@ -13,7 +14,7 @@ use super::fields::{At, Fields};
 use super::place::{self, Precedence};
 use super::{
     Config, DatabaseConfig, DirectoryConfig, Format, Pattern, Registering, SHUTDOWN_TIMEOUT, StateRoot, absolute,
-    is_name, s3, services, upkeep,
+    is_name, lmdb, s3, services, upkeep,
 };
 use crate::child::ExecCommand;
 
@@ -102,7 +103,14 @@ fn read_database(
         (None, None) => return Err(fields.missing("vault")),
     };
     let own = upkeep::read_native(&mut fields, common)?;
+    let lmdb = fields.section("lmdb")?.map(lmdb::read).transpose()?;
+    if lmdb.is_some() && !SnapshotName::is_word(&name) {
+        let expected =
+            "is a name without dots or two underscores in a row, because snapshots are named by it".to_owned();
+        return Err(Problem::Value { key: "name".into(), expected, found: format!("\"{name}\"") }.at(line));
+    }
     let database = DatabaseConfig {
+        lmdb: lmdb.map(Arc::new),
         name,
         path,
         vault: read_vault(&vault, own_s3, s3, here)?,
@@ -117,7 +125,30 @@ fn read_database(
         line,
     };
     fields.finish()?;
+    if database.lmdb.is_some() {
+        check_environment(&database, folder.is_some(), common)?;
+    }
     Ok((folder, database))
+}
+
+/// Refuses what an environment can't have: an option that does nothing would be worse than none.
+fn check_environment(database: &DatabaseConfig, is_folder: bool, common: &Arc<Upkeep>) -> Result<(), Location> {
+    let sqlites = [
+        ("dir", is_folder),
+        ("state-dir", database.state_dir.is_some()),
+        ("sync-interval", database.sync_interval.is_some()),
+        ("busy-timeout", database.busy_timeout.is_some()),
+        ("checkpoint-pages", database.checkpoint_pages.is_some()),
+        ("wal-limit", database.wal_limit.is_some()),
+        ("settings of levels, snapshots and retention", database.upkeep != *common),
+    ];
+    match sqlites.iter().find(|(_, is_set)| *is_set) {
+        Some((key, _)) => {
+            let cause = format!("{key}: of no use for an LMDB environment; what is stands in its lmdb section");
+            Err(Problem::Contradiction(cause).at(database.line))
+        }
+        None => Ok(()),
+    }
 }
 
 /// A folder of databases from what an item says of all of them.

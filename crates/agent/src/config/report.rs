@@ -32,6 +32,8 @@ pub struct Report {
 pub struct DatabaseReport {
     /// Its name.
     pub name: String,
+    /// Its engine: `sqlite` or `lmdb`.
+    pub engine: &'static str,
     /// Its file.
     pub path: String,
     /// Its vault, without secrets.
@@ -64,6 +66,7 @@ impl Report {
     pub fn new(config: &Config) -> Self {
         let databases = config.databases.iter().map(|database| DatabaseReport {
             name: database.name.clone(),
+            engine: database.engine(),
             path: database.path.display().to_string(),
             vault: database.vault.to_string(),
             restore_if_missing: database.restore_if_missing,

@@ -113,7 +113,7 @@ impl Process<'_> {
             return Err(crate::process::interrupted(&database.name));
         }
         let (path, options) = (database.path.clone(), database.options.clone());
-        let settings = Settings::new(database.schema.clone());
+        let settings = Settings { pace: database.pace, ..Settings::new(database.schema.clone()) };
         let opened = spawn_blocking(move || Local::open(&path, &options, settings)).await;
         let opened =
             opened.map_err(|error| seawall_lmdb::Error::Internal(format!("a job ended in a panic: {error}")))?;

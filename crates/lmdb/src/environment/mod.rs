@@ -47,11 +47,21 @@ pub struct EnvOptions {
     pub map_size: Option<u64>,
     /// The most DBIs.
     pub max_dbs: u32,
+    /// How large a map that is full may be made; `None` leaves it as it is.
+    pub largest_map: Option<u64>,
 }
 
 impl Default for EnvOptions {
     fn default() -> Self {
-        Self { no_subdir: false, create: false, dir_mask: 0o775, file_mask: 0o664, map_size: None, max_dbs: 64 }
+        Self {
+            no_subdir: false,
+            create: false,
+            dir_mask: 0o775,
+            file_mask: 0o664,
+            map_size: None,
+            max_dbs: 64,
+            largest_map: None,
+        }
     }
 }
 
@@ -81,6 +91,7 @@ pub struct Env {
     /// Of the data file, once it is listed in [`OPEN`].
     identity: Option<(u64, u64)>,
     max_dbs: u32,
+    largest_map: Option<u64>,
     /// Whoever holds it may have a transaction.
     handles: Mutex<Handles>,
 }
@@ -135,8 +146,8 @@ impl Env {
         // SAFETY: `raw` is a place for the environment.
         error::check(unsafe { sys::mdb_env_create(&mut raw) }, "mdb_env_create")?;
         // From here on the environment is closed by whoever drops it, also after a failure.
-        let env =
-            Self { raw, path: path.to_owned(), identity: None, max_dbs: options.max_dbs, handles: Mutex::default() };
+        let (max_dbs, largest_map) = (options.max_dbs, options.largest_map);
+        let env = Self { raw, path: path.to_owned(), identity: None, max_dbs, largest_map, handles: Mutex::default() };
         // A shadow for each DBI, so that `max_dbs` counts what the application has.
         let handles = options.max_dbs.saturating_mul(2).saturating_add(8);
         // SAFETY: the environment was made above and isn't open yet, as these calls want it.
@@ -205,11 +216,31 @@ impl Env {
         }
     }
 
-    /// Makes the map at least `size` bytes large.
+    /// Makes the map `size` bytes large; 0 takes what the file says.
     pub fn grow(&self, size: u64) -> Result<(), Error> {
         let _guard = self.lock();
         let size = usize::try_from(size).unwrap_or(usize::MAX);
         self.remap(size).map_err(Error::lmdb(&self.path))
+    }
+
+    /// Makes room in a map that is full: another process may have made it larger, or the options allow it to grow.
+    /// Whether there is more now.
+    pub(crate) fn make_room(&self) -> Result<bool, Error> {
+        let before = self.info()?.map_size;
+        self.grow(0)?;
+        let elsewhere = self.info()?.map_size;
+        if elsewhere > before {
+            tracing::info!(path = %self.path.display(), bytes = elsewhere, "the map was made larger by another process");
+            return Ok(true);
+        }
+        let wanted = self.largest_map.map_or(before, |largest| before.saturating_mul(2).min(largest)).max(before);
+        // Also where it may not grow: what the file says may be less than what was asked for here.
+        self.grow(wanted)?;
+        let grown = wanted > before;
+        if grown {
+            tracing::info!(path = %self.path.display(), bytes = wanted, "the map was full and is larger now");
+        }
+        Ok(grown)
     }
 
     fn lock(&self) -> MutexGuard<'_, Handles> {

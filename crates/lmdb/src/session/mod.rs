@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use seawall_core::{Failure, Shutdown};
 use seawall_vault::Vault;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 
@@ -133,6 +133,8 @@ pub struct Session {
     /// For each instance the time of the last snapshot whose content is in one that we sent.
     incorporated: BTreeMap<String, Stamp>,
     status: watch::Sender<SessionStatus>,
+    /// Rung to have it look at once.
+    hurry: Arc<Notify>,
 }
 
 /// What the vault was like.
@@ -182,12 +184,18 @@ impl Session {
             seen: BTreeMap::new(),
             incorporated: BTreeMap::new(),
             status: watch::Sender::new(status),
+            hurry: Arc::default(),
         }
     }
 
     /// How it is doing, as it goes on.
     pub fn watch(&self) -> watch::Receiver<SessionStatus> {
         self.status.subscribe()
+    }
+
+    /// Rung by whoever doesn't want to wait for the next look.
+    pub(crate) fn hurry(&self) -> Arc<Notify> {
+        Arc::clone(&self.hurry)
     }
 
     /// What was done so far.
@@ -224,6 +232,7 @@ impl Session {
         let mut sweep = self.options.sweep.map(|sweep| (sweep, due(sweep.first, sweep.interval)));
         let mut clean = self.options.clean.map(|rules| (rules, due(rules.interval, rules.interval)));
         loop {
+            self.status.send_modify(|status| status.rounds.0 += 1);
             if self.listing.at.is_none_or(|at| at.elapsed() >= self.options.list) {
                 self.attempt(shutdown, Self::look).await?;
             }
@@ -253,11 +262,18 @@ impl Session {
                 self.attempt(shutdown, Self::note).await?;
             }
             self.tell(done).await;
+            if done {
+                self.status.send_modify(|status| {
+                    status.rounds.1 = status.rounds.0;
+                    status.failure = None;
+                });
+            }
             if last {
                 return Ok(());
             }
             tokio::select! {
                 () = sleep(self.options.poll) => {}
+                () = self.hurry.notified() => {}
                 // Once more round, so that what is committed is sent.
                 () = shutdown.graceful() => {}
             }
@@ -280,6 +296,11 @@ impl Session {
             self.status.send_modify(|status| status.local.failed(now, failure.to_string()));
         }
         let failure = Failure::from(failure);
+        let now = (self.clock)();
+        self.status.send_modify(|status| {
+            let count = status.failure.as_ref().map_or(0, |(_, _, count)| *count);
+            status.failure = Some((failure.clone(), now, count + 1));
+        });
         if self.options.only_once {
             return Err(failure);
         }

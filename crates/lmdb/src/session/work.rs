@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::TryStreamExt as _;
-use seawall_vault::{ObjectKey, Prefix};
+use seawall_vault::ObjectKey;
 use tokio::time::Instant;
 
 use super::{Listing, Session, before};
 use crate::Stamp;
 use crate::error::Error;
 use crate::latest::{Listed, newest, snapshots};
+use crate::listing;
 use crate::local::Loaded;
 use crate::marker;
 use crate::retention::{Reason, Retention, due};
@@ -74,19 +74,7 @@ impl Session {
                 return Ok(());
             }
         }
-        let prefix = SnapshotName::prefix(&self.options.author.database);
-        // Everything that begins so comes behind this, and stands together.
-        let after = ObjectKey::new(prefix.get(..prefix.len() - 1).unwrap_or_default())?;
-        let mut entries = Box::pin(self.vault.entries(&Prefix::all(), Some(&after)));
-        let mut names = Vec::new();
-        while let Some(entry) = entries.try_next().await? {
-            let name = entry.key.as_str();
-            if name.starts_with(&prefix) {
-                names.push((name.to_owned(), entry.size));
-            } else if name > prefix.as_str() {
-                break;
-            }
-        }
+        let names = listing::names(&self.vault, &self.options.author.database).await?;
         let objects = names.iter().map(|(name, bytes)| (name.as_str(), *bytes));
         let snapshots = snapshots(&self.options.author.database, objects);
         self.damaged.retain(|key| names.iter().any(|(name, _)| name == key));
@@ -147,6 +135,30 @@ impl Session {
                 }
             }
         }
+    }
+
+    /// Merges the newest of these snapshots of each instance, for an environment that is made of them. Which ones they
+    /// were: one that is damaged is left out, and the one before it serves.
+    pub(crate) async fn fill(&mut self, snapshots: Vec<Listed>) -> Result<Vec<Listed>, Error> {
+        self.listing.snapshots = snapshots;
+        self.merge().await?;
+        let newest = newest(&self.listing.snapshots, &self.damaged);
+        let is_merged = |snapshot: &&Listed| self.merged.get(&snapshot.name.instance) == Some(*snapshot);
+        if let Some(gone) = newest.values().find(|snapshot| !is_merged(snapshot)) {
+            let object = self.vault.object(&ObjectKey::new(&gone.key)?);
+            return Err(seawall_vault::Error::NotFound { object }.into());
+        }
+        match self.report.damaged.first_key_value() {
+            Some((object, cause)) if newest.is_empty() => {
+                Err(Error::AllDamaged { object: object.clone(), cause: cause.clone() })
+            }
+            _ => Ok(newest.into_values().collect()),
+        }
+    }
+
+    /// Reads the environment, to be sure of it.
+    pub(crate) async fn check(&mut self) -> Result<(), Error> {
+        self.blocking(|local| local.check()).await
     }
 
     /// Merges a snapshot: only the pieces of it that aren't merged yet, where it says what they are.

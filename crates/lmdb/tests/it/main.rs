@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests are an edge")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests report by panicking")]
 
+mod engine;
 mod fleet;
 mod golden;
 mod model;

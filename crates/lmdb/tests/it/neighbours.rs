@@ -6,17 +6,20 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use seawall_core::Shutdown;
-use seawall_lmdb::{Env, EnvOptions, Flags, Session, SyncOptions, system_clock};
+use seawall_lmdb::{Env, EnvOptions, Flags, Session, Stamp, SyncOptions, system_clock};
 use seawall_vault::memory::MemoryStore;
 use seawall_vault::{Policy, Vault};
 
-use crate::support::{author, dump, open, put, schema};
+use crate::support::{NOW, author, dump, open, options, put, schema, snapshot};
 
 /// Tells the other process of these tests what to do, and where.
 const TASK: &str = "SEAWALL_TEST_NEIGHBOUR";
 
 /// How long an application may wait for the write lock: a slice, and a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Entries of a snapshot that is merged at once: more than a slice writes.
+const ALL: u32 = 60_000;
 
 /// Begins another process, which goes on until a file `stop` is in the folder.
 fn neighbour(task: &str, folder: &Path) -> Child {
@@ -54,6 +57,16 @@ fn in_another_process() {
                 std::thread::sleep(Duration::from_millis(5));
             }
             drop(txn);
+        }
+        // Looks again and again, and insists on seeing nothing or everything.
+        "watcher" => {
+            ready();
+            while !stopped() {
+                let mut txn = env.read().unwrap();
+                let count = txn.open(b"d").unwrap().map_or(0, |dbi| txn.stat(dbi).unwrap().entries);
+                assert!(count == 0 || count == u64::from(ALL), "{count} of {ALL} are seen");
+                drop(txn);
+            }
         }
         writer => {
             let mut longest = Duration::ZERO;
@@ -143,4 +156,32 @@ async fn a_reader_that_never_ends_keeps_nobody_from_merging() {
     assert!(ours[b"d".as_slice()] == theirs[b"d".as_slice()]);
     assert_eq!(ours[b"d".as_slice()].1.len(), 51);
     stop(reader, b.path());
+}
+
+#[test]
+fn with_one_transaction_nobody_sees_a_part_of_a_snapshot() {
+    let (a, b) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut writer = open(a.path(), &schema(false, false));
+    {
+        let mut txn = writer.env().write().unwrap();
+        let dbi = txn.create(b"d", Flags::default()).unwrap();
+        (0..ALL).for_each(|n| txn.append(dbi, &n.to_be_bytes(), &[7; 100]).unwrap());
+        txn.commit().unwrap();
+    }
+    writer.begin(NOW).unwrap();
+    let bytes = snapshot(&mut writer, "a", NOW);
+    for whole in [false, true] {
+        let folder = b.path().join(if whole { "whole" } else { "slices" });
+        let mut settings = seawall_lmdb::Settings::new(schema(false, false));
+        settings.pace = seawall_lmdb::Pace { whole, slice: Duration::from_millis(5) };
+        let mut local = seawall_lmdb::Local::open(&folder, &options(), settings).unwrap();
+        let watcher = whole.then(|| neighbour("watcher", &folder));
+        let loaded = local.load("x", &bytes[..], Stamp(0), NOW).unwrap();
+        assert_eq!(loaded.applied.entries, u64::from(ALL));
+        assert_eq!(loaded.applied.transactions == 1, whole, "{:?}", loaded.applied);
+        if let Some(watcher) = watcher {
+            stop(watcher, &folder);
+        }
+        assert_eq!(dump(local.env())[b"d".as_slice()].1.len() as u32, ALL);
+    }
 }

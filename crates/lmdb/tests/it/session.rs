@@ -315,3 +315,28 @@ async fn who_was_away_for_longer_than_deletions_are_kept_is_refused() {
     assert_eq!(run(20).await, (Ok(()), false));
     assert!(names(&vault).await.len() > before.len());
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_map_ends_nothing_and_is_told_until_there_is_room() {
+    let ([a, b], vault, clock) = (folders(), vault(), clock());
+    between(a.path(), |env| (0..200_u32).for_each(|n| put(env, "d", Flags::default(), &n.to_be_bytes(), &[1; 10_000])));
+    once(a.path(), false, &vault, &clock, options("a", false)).await;
+    let small = seawall_lmdb::EnvOptions { create: true, map_size: Some(1 << 20), ..Default::default() };
+    let settings = seawall_lmdb::Settings::new(schema(false, false));
+    let local = seawall_lmdb::Local::open(b.path(), &small, settings).unwrap();
+    let mut session = Session::new(local, vault.clone(), quick("b"), Arc::clone(&clock));
+    let (status, stop) = (session.watch(), Shutdown::new());
+    let drive = async {
+        until("it is tried more than once", async || status.borrow().local.failures >= 3).await;
+        let failure = status.borrow().failure.clone();
+        assert_eq!(failure.map(|(failure, _, _)| failure.code), Some("lmdb.map-full"));
+        assert!(status.borrow().local.since.is_some() && status.borrow().ended.is_none());
+        let folder = b.path().to_owned();
+        tokio::task::spawn_blocking(move || crate::shared::elsewhere("room", &folder)).await.unwrap();
+        until("it goes on", async || status.borrow().local.since.is_none() && status.borrow().start.is_over()).await;
+        stop.begin();
+    };
+    let (result, ()) = tokio::join!(session.run(&stop), drive);
+    result.unwrap();
+    assert_eq!(dump(session.local().unwrap().env())[b"d".as_slice()].1.len(), 201);
+}

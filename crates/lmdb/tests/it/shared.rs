@@ -115,6 +115,61 @@ fn a_full_map_is_told_and_changes_nothing_halfway() {
     assert_eq!(dump(local.env())[&b"d".to_vec()].1.len(), 201);
 }
 
+/// A snapshot of 2 MB, and an environment with a map of 1 MiB.
+fn too_much(whole: bool, largest_map: Option<u64>) -> ([tempfile::TempDir; 2], Vec<u8>, seawall_lmdb::Local) {
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let mut writer = open(folders[0].path(), &schema(false, false));
+    for n in 0..200_u32 {
+        put(writer.env(), "d", Flags::default(), &n.to_be_bytes(), &vec![1; 10_000]);
+    }
+    writer.begin(NOW).unwrap();
+    let bytes = snapshot(&mut writer, "a", NOW);
+    let small = EnvOptions { create: true, map_size: Some(1 << 20), largest_map, ..EnvOptions::default() };
+    let mut settings = seawall_lmdb::Settings::new(schema(false, false));
+    settings.pace.whole = whole;
+    let local = seawall_lmdb::Local::open(folders[1].path(), &small, settings).unwrap();
+    (folders, bytes, local)
+}
+
+#[test]
+fn a_full_map_grows_where_the_options_allow() {
+    for whole in [false, true] {
+        let (_folders, bytes, mut local) = too_much(whole, Some(16 << 20));
+        let loaded = local.load("x", &bytes[..], Stamp(0), NOW).unwrap();
+        assert_eq!(loaded.applied.entries, 200);
+        assert_eq!(dump(local.env())[&b"d".to_vec()].1.len(), 200);
+        let size = local.info().unwrap().map_size;
+        assert!((4 << 20..=16 << 20).contains(&size), "{size}");
+        let (_folders, bytes, mut local) = too_much(whole, Some(2 << 20));
+        let error = local.load("x", &bytes[..], Stamp(0), NOW).expect_err("not that far");
+        assert_eq!((error.meaning(), local.info().unwrap().map_size), (Some(Meaning::MapFull), 2 << 20));
+    }
+    // The application's own data may fill the map before its shadow does.
+    let folder = tempfile::tempdir().unwrap();
+    let small = EnvOptions { create: true, map_size: Some(2 << 20), ..EnvOptions::default() };
+    {
+        let env = Env::open(folder.path(), &small).unwrap();
+        (0..100_u32).for_each(|n| put(&env, "d", Flags::default(), &n.to_be_bytes(), &vec![1; 10_000]));
+    }
+    let grows = EnvOptions { largest_map: Some(64 << 20), ..small };
+    let settings = seawall_lmdb::Settings::new(schema(false, false));
+    let mut local = seawall_lmdb::Local::open(folder.path(), &grows, settings).unwrap();
+    assert_eq!(local.begin(NOW).unwrap().entries, 100);
+    assert_eq!(dump(local.env())[&b"_sync_shadow_d".to_vec()].1.len(), 100);
+}
+
+#[test]
+fn a_full_map_that_another_process_made_larger_is_followed() {
+    for whole in [false, true] {
+        let (folders, bytes, mut local) = too_much(whole, None);
+        let error = local.load("x", &bytes[..], Stamp(0), NOW).expect_err("a full map");
+        assert_eq!(error.meaning(), Some(Meaning::MapFull));
+        elsewhere("room", folders[1].path());
+        local.load("x", &bytes[..], Stamp(0), NOW).unwrap();
+        assert_eq!(dump(local.env())[&b"d".to_vec()].1.len(), 201);
+    }
+}
+
 #[test]
 fn changes_of_the_application_are_recorded_once() {
     let folder = tempfile::tempdir().unwrap();
@@ -140,7 +195,7 @@ fn changes_of_the_application_are_recorded_once() {
 const TASK: &str = "SEAWALL_TEST_TASK";
 
 /// Does something in another process.
-fn elsewhere(task: &str, folder: &Path) {
+pub(crate) fn elsewhere(task: &str, folder: &Path) {
     let me = std::env::current_exe().unwrap();
     let mut command = Command::new(me);
     command.args(["--exact", "shared::in_another_process", "--ignored", "--quiet"]);
@@ -153,7 +208,7 @@ fn elsewhere(task: &str, folder: &Path) {
 fn in_another_process() {
     let task = std::env::var(TASK).unwrap();
     let (task, folder) = task.split_once(' ').unwrap();
-    let map_size = (task == "grow").then_some(64 << 20);
+    let map_size = matches!(task, "grow" | "room").then_some(64 << 20);
     let env = Env::open(Path::new(folder), &EnvOptions { map_size, ..EnvOptions::default() }).unwrap();
     match task {
         "drop" => {
@@ -168,6 +223,9 @@ fn in_another_process() {
             (0..9000_u32).for_each(|n| txn.put(dbi, &n.to_be_bytes(), &[1; 1000]).unwrap());
             txn.commit().unwrap();
         }
+        "put" => put(&env, "d", Flags::default(), b"k", b"v"),
+        // A larger map, and nothing much in it.
+        "room" => put(&env, "d", Flags::default(), b"room", b"v"),
         // Ends without a word, with a reader's slot taken.
         "die" => {
             let _reader = env.read().unwrap();

@@ -27,7 +27,9 @@ pub(crate) fn run(arguments: &ReplicateArguments, common: &Common, edge: &Edge) 
         tracing::warn!("{warning}");
     }
 
-    let runtime = runtime::lasting(runtime::PROTECTING)?;
+    // An environment occupies one thread while a snapshot arrives, and a folder as vault wants another.
+    let environments = plan.job.databases.iter().filter(|database| database.lmdb.is_some()).count();
+    let runtime = runtime::lasting(runtime::PROTECTING + 2 * environments)?;
     let summary = runtime.block_on(carry_out(&plan, edge));
     runtime.shutdown_timeout(Duration::from_millis(200));
     Ok(render(&summary?, plan.job.once))
@@ -176,6 +178,7 @@ async fn carry_out(plan: &Plan, edge: &Edge) -> Result<Summary, Failure> {
     let forwarding = tokio::spawn(signals.forward(shutdown.clone(), plan.job.exec.is_some()));
 
     let mut opener = Opener::new(edge.environment.clone(), runtime::PROTECTING / 2);
+    opener.be_on(&edge.hostname);
     if !plan.job.once {
         opener.watch(plan.job.sweep);
     }

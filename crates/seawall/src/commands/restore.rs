@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use seawall_agent::Opener;
 use seawall_archive::SetId;
 use seawall_core::{Clock as _, Failure, Kind, RestoreRequest, Restored, SystemClock, When};
+use seawall_lmdb::snapshot::SnapshotName;
 use serde_json::json;
 
 use crate::arguments::{Common, RestoreArguments};
@@ -19,6 +20,7 @@ pub(crate) fn run(arguments: &RestoreArguments, common: &Common, edge: &Edge) ->
     let now = SystemClock.now();
     let when = match (&arguments.to, arguments.at.parse::<SetId>()) {
         (Some(_), Ok(id)) => When::Position(id.to_string()),
+        (None, _) if SnapshotName::parse(&arguments.at).is_some() => When::Position(arguments.at.clone()),
         _ => When::parse(&arguments.at, now)
             .map_err(|error| usage("usage.when", "--at", &error.to_string(), "correct the moment"))?,
     };

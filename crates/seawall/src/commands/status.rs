@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use seawall_agent::config::DatabaseConfig;
-use seawall_agent::{read_state_dir, read_status};
+use seawall_agent::{read_recorded, read_state_dir, read_status};
 use seawall_core::{Clock as _, Failure, Kind, LastError, Moment, Phase, Status, SystemClock};
 
 use crate::arguments::StatusArguments;
@@ -51,7 +51,7 @@ fn gather(arguments: &StatusArguments, edge: &Edge) -> Result<Vec<Asked>, Failur
     }
     if let Some(config) = configuration::load(&arguments.socket.config, edge)? {
         let of = |database: DatabaseConfig| {
-            let status = read_status(&database.path, database.state_dir.as_deref());
+            let status = read_recorded(&database);
             let named = status.map(|status| Status { name: database.name, ..status });
             (database.path, named)
         };

@@ -1,0 +1,384 @@
+//! LMDB as an engine: what the agent and the commands know of an environment that is kept in step.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use seawall_core::{
+    Description, Engine, Failure, Figures, Kind, LastError, Moment, Phase, Point, Progress, Requests, RestoreRequest,
+    Restored, Shutdown, Status, StrongVerification, Timeline, Verification, When, Work,
+};
+use seawall_vault::Vault;
+use tokio::sync::{Notify, watch};
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, sleep};
+
+use crate::environment::EnvOptions;
+use crate::error::Error;
+use crate::local::{Author, Local, Settings, data_file};
+use crate::session::{NanoClock, Session, SyncOptions};
+use crate::snapshot::{GENERATION, SnapshotName};
+use crate::state::{self, Lock};
+use crate::status::SessionStatus;
+use crate::{listing, plan, prove, restore};
+
+/// An environment as a configuration has it.
+#[derive(Debug, Clone)]
+pub struct LmdbOptions {
+    /// Its folder, or with `no_subdir` its file.
+    pub path: PathBuf,
+    /// How it is opened.
+    pub env: EnvOptions,
+    /// How it takes part.
+    pub settings: Settings,
+    /// How it is kept in step, and under which name.
+    pub sync: SyncOptions,
+}
+
+/// An environment with its vault, or a vault's snapshots of one alone.
+pub struct Lmdb {
+    vault: Vault,
+    /// The database, as in names.
+    name: String,
+    options: Option<LmdbOptions>,
+    clock: NanoClock,
+    running: Mutex<Option<Running>>,
+}
+
+/// A session that runs.
+#[derive(Clone)]
+struct Running {
+    status: watch::Receiver<SessionStatus>,
+    hurry: Arc<Notify>,
+}
+
+impl Lmdb {
+    /// An environment to keep in step and to restore.
+    pub fn new(vault: Vault, options: LmdbOptions, clock: NanoClock) -> Self {
+        let name = options.sync.author.database.clone();
+        Self { vault, name, options: Some(options), clock, running: Mutex::default() }
+    }
+
+    /// The snapshots of a database, to look at.
+    pub fn of_vault(vault: Vault, name: String, clock: NanoClock) -> Self {
+        Self { vault, name, options: None, clock, running: Mutex::default() }
+    }
+
+    /// The database whose snapshots a vault holds; `None` where it holds none.
+    ///
+    /// # Errors
+    /// When the vault can't be listed, or holds several.
+    pub async fn alone_in(vault: &Vault) -> Result<Option<String>, Failure> {
+        if !listing::is_here(vault).await.map_err(Failure::from)? {
+            return Ok(None);
+        }
+        let mut found = listing::databases(vault).await.map_err(Failure::from)?;
+        match found.len() {
+            0 | 1 => Ok(found.pop()),
+            _ => Err(Error::SeveralDatabases { vault: vault.url().to_owned(), names: found.join(", ") }.into()),
+        }
+    }
+
+    fn options(&self) -> Result<&LmdbOptions, Error> {
+        self.options.as_ref().ok_or_else(|| Error::UnknownSchema { vault: self.vault.url().to_owned() })
+    }
+
+    fn data(options: &LmdbOptions) -> PathBuf {
+        data_file(&options.path, options.env.no_subdir)
+    }
+
+    fn now(&self) -> Moment {
+        plan::moment((self.clock)())
+    }
+
+    fn running(&self) -> Option<Running> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set_running(&self, running: Option<Running>) {
+        *self.running.lock().unwrap_or_else(PoisonError::into_inner) = running;
+    }
+
+    /// Opens the environment, once it is there.
+    async fn open(&self, options: &LmdbOptions, shutdown: &Shutdown) -> Result<Option<(Lock, Local)>, Failure> {
+        let mut told = false;
+        loop {
+            let failure = match open(options.clone()).await.map_err(Failure::from) {
+                Ok(opened) => return Ok(Some(opened)),
+                Err(failure) if matches!(failure.kind, Kind::NotFound | Kind::Unavailable) => failure,
+                Err(failure) => return Err(failure),
+            };
+            if !std::mem::replace(&mut told, true) {
+                tracing::warn!(database = self.name, code = failure.code, "waiting for the environment: {failure}");
+            }
+            let status = self.status_from(options, &SessionStatus::default(), Some(failure));
+            record(options, status).await;
+            tokio::select! {
+                () = sleep(options.sync.retry) => {}
+                () = shutdown.graceful() => return Ok(None),
+            }
+        }
+    }
+
+    async fn keep(&self, shutdown: &Shutdown) -> Result<(), Failure> {
+        let options = self.options()?;
+        let Some((_lock, local)) = self.open(options, shutdown).await? else { return Ok(()) };
+        let mut session = Session::new(local, self.vault.clone(), options.sync.clone(), Arc::clone(&self.clock));
+        self.set_running(Some(Running { status: session.watch(), hurry: session.hurry() }));
+        let _stopped = Stopped(self);
+        let status = session.watch();
+        tokio::select! {
+            ended = session.run(shutdown) => ended?,
+            () = self.keep_record(options, status) => {}
+        }
+        let last = session.watch().borrow().clone();
+        record(options, Status { phase: Phase::Stopped, ..self.status_from(options, &last, None) }).await;
+        Ok(())
+    }
+
+    /// Writes the record whenever something changed in it that lasts. Never returns while the session lives.
+    async fn keep_record(&self, options: &LmdbOptions, mut status: watch::Receiver<SessionStatus>) {
+        let mut last = None;
+        loop {
+            let now = self.status_from(options, &status.borrow_and_update().clone(), None);
+            let lasting = (now.phase, now.protected.clone(), now.error.as_ref().map(|error| error.code.clone()));
+            if last.as_ref() != Some(&lasting) {
+                record(options, now).await;
+                last = Some(lasting);
+            }
+            if status.changed().await.is_err() {
+                return std::future::pending().await;
+            }
+        }
+    }
+
+    /// The status of a session, or of one that can't begin yet for `waiting`.
+    fn status_from(&self, options: &LmdbOptions, session: &SessionStatus, waiting: Option<Failure>) -> Status {
+        let error = session.failure.as_ref().map(|(failure, at, count)| told(failure, plan::moment(*at), *count));
+        let phase = match &waiting {
+            Some(failure) if failure.kind == Kind::NotFound => Phase::Waiting,
+            Some(_) => Phase::Failing,
+            None if session.ended.is_some() => Phase::Halted,
+            None if error.is_some() => Phase::Failing,
+            None if !session.start.is_over() => Phase::Starting,
+            None => Phase::Protecting,
+        };
+        let unsent = session.storing.since.map_or(0, |since| (self.clock)().0.saturating_sub(since.0) / 1_000_000);
+        Status {
+            name: self.name.clone(),
+            engine: ENGINE.to_owned(),
+            source: options.path.display().to_string(),
+            vault: self.vault.url().to_owned(),
+            phase,
+            protected: self.protected(options, session),
+            lag_bytes: 0,
+            lag_ms: unsent,
+            source_bytes: session.environment.as_ref().map(|environment| environment.file_bytes),
+            log_bytes: None,
+            error: error.or(waiting.map(|failure| told(&failure, self.now(), 1))),
+            at: self.now(),
+        }
+    }
+
+    /// The point up to which everything of this environment is in the vault.
+    fn protected(&self, options: &LmdbOptions, session: &SessionStatus) -> Option<Point> {
+        let author = &options.sync.author;
+        let own = session.sent.map(|(stamp, _)| (author.instance.clone(), stamp));
+        // One who has nothing of his own has what he got from others.
+        let others = || {
+            let received = session.received.iter().map(|(instance, stamp)| (instance.clone(), *stamp));
+            received.max_by_key(|(_, stamp)| *stamp)
+        };
+        let (instance, stamp) = own.or_else(others)?;
+        let (database, generation) = (self.name.clone(), GENERATION.to_owned());
+        let name = SnapshotName { database, instance, stamp, generation, extra: Vec::new() };
+        Some(Point { position: name.to_string(), moment: plan::moment(stamp) })
+    }
+
+    async fn take(&self, shutdown: &Shutdown) -> Result<Point, Failure> {
+        let options = self.options()?;
+        let (_lock, local) = open(options.clone()).await?;
+        let how = SyncOptions { only_once: true, ..options.sync.clone() };
+        let mut session = Session::new(local, self.vault.clone(), how, Arc::clone(&self.clock));
+        session.run(shutdown).await?;
+        let last = session.watch().borrow().clone();
+        let status = Status { phase: Phase::Stopped, ..self.status_from(options, &last, None) };
+        let point = status.protected.clone();
+        record(options, status).await;
+        let path = options.path.clone();
+        Ok(point.ok_or(Error::Empty { path })?)
+    }
+
+    async fn listed(&self) -> Result<Vec<crate::latest::Listed>, Failure> {
+        Ok(listing::of_database(&self.vault, &self.name).await?)
+    }
+
+    fn not_running(&self) -> Failure {
+        let next = "start it with `seawall replicate`, or `seawall start`";
+        Failure::new(Kind::Refused, "lmdb.not-running", self.name.clone(), "nobody keeps it in step now", next)
+    }
+}
+
+/// The engine's name.
+const ENGINE: &str = "lmdb";
+
+/// Nothing runs any more, however the session ended.
+struct Stopped<'a>(&'a Lmdb);
+
+impl Drop for Stopped<'_> {
+    fn drop(&mut self) {
+        self.0.set_running(None);
+    }
+}
+
+/// Opens an environment, with the lock that keeps other processes of ours from it.
+async fn open(options: LmdbOptions) -> Result<(Lock, Local), Error> {
+    blocking(move || {
+        // First, because it may have to make the folder that the lock is in.
+        let local = Local::open(&options.path, &options.env, options.settings.clone())?;
+        Ok((Lock::take(&Lmdb::data(&options))?, local))
+    })
+    .await
+}
+
+/// Writes the record. Nothing depends on it.
+async fn record(options: &LmdbOptions, status: Status) {
+    let data = Lmdb::data(options);
+    let written = blocking(move || state::write(&data, &status)).await;
+    if let Err(error) = written {
+        tracing::debug!(%error, "the status could not be written down");
+    }
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Error> + Send + 'static) -> Result<T, Error> {
+    let done = spawn_blocking(work).await;
+    done.map_err(|error| Error::Internal(format!("a job ended in a panic: {error}")))?
+}
+
+fn told(failure: &Failure, at: Moment, count: u64) -> LastError {
+    LastError {
+        code: failure.code.to_owned(),
+        message: format!("{}: {}", failure.object, failure.cause),
+        next: failure.next.clone(),
+        at,
+        count,
+    }
+}
+
+async fn unless_aborted<T>(shutdown: &Shutdown, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    tokio::select! {
+        done = work => done,
+        // Dropped in the middle: what a crash would leave.
+        () = shutdown.immediate() => Err(Error::Interrupted.into()),
+    }
+}
+
+#[async_trait]
+impl Engine for Lmdb {
+    fn describe(&self) -> Description {
+        Description {
+            name: self.name.clone(),
+            engine: ENGINE,
+            source: self.options.as_ref().map(|options| options.path.display().to_string()),
+            vault: self.vault.url().to_owned(),
+        }
+    }
+
+    async fn run(&self, shutdown: &Shutdown) -> Result<(), Failure> {
+        unless_aborted(shutdown, self.keep(shutdown)).await
+    }
+
+    async fn take_point(&self, shutdown: &Shutdown) -> Result<Point, Failure> {
+        unless_aborted(shutdown, self.take(shutdown)).await
+    }
+
+    async fn sync(&self) -> Result<Point, Failure> {
+        let options = self.options()?;
+        let Running { mut status, hurry } = self.running().ok_or_else(|| self.not_running())?;
+        let begun = status.borrow().rounds.0;
+        hurry.notify_one();
+        let over = status.wait_for(|status| status.rounds.1 > begun || status.ended.is_some()).await;
+        let session = over.map_err(|_| self.not_running())?.clone();
+        if session.ended.is_some() {
+            return Err(self.not_running());
+        }
+        let path = options.path.clone();
+        Ok(self.protected(options, &session).ok_or(Error::Empty { path })?)
+    }
+
+    fn figures(&self) -> Figures {
+        let counts = self.vault.counts();
+        let requests = Requests {
+            put: counts.put,
+            upload: counts.upload,
+            get: counts.get,
+            head: counts.head,
+            list: counts.list,
+            delete: counts.delete,
+            retries: counts.retries,
+            failures: counts.failures,
+            bytes_up: counts.bytes_up,
+            bytes_down: counts.bytes_down,
+        };
+        let storing = self.running().map(|running| running.status.borrow().storing.clone()).unwrap_or_default();
+        let done = storing.calls.saturating_sub(storing.failures);
+        let captures = Work { done, failed: storing.failures, bytes: storing.bytes, micros: 0 };
+        Figures { captures, requests, ..Figures::default() }
+    }
+
+    async fn status(&self) -> Result<Status, Failure> {
+        let options = self.options()?;
+        if let Some(running) = self.running() {
+            let session = running.status.borrow().clone();
+            return Ok(self.status_from(options, &session, None));
+        }
+        let (data, now) = (Self::data(options), self.now());
+        let read = spawn_blocking(move || state::read(&data, now)).await;
+        read.map_err(|error| Error::Internal(format!("a job ended in a panic: {error}")))?
+    }
+
+    async fn timeline(&self) -> Result<Timeline, Failure> {
+        Ok(plan::timeline(&self.listed().await?))
+    }
+
+    async fn restore(&self, request: &RestoreRequest, progress: Arc<dyn Progress>) -> Result<Restored, Failure> {
+        let started = Instant::now();
+        let options = self.options()?;
+        let order = restore::Order { database: &self.name, env: &options.env, settings: &options.settings, request };
+        let restored = restore::restore(&self.vault, &order, Arc::clone(&self.clock), progress).await?;
+        let duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        Ok(Restored { duration_ms, ..restored })
+    }
+
+    async fn pin(&self, when: &When, pinned: bool) -> Result<String, Failure> {
+        let (_, _) = (when, pinned);
+        let cause = "snapshots of an LMDB can't be pinned: every instance of the fleet may clean";
+        let next = "keep a copy of the snapshot, or set cleanup.must-keep to a longer time";
+        Err(Failure::new(Kind::Refused, "lmdb.no-pins", self.name.clone(), cause, next))
+    }
+
+    async fn verify(&self, progress: Arc<dyn Progress>) -> Result<Verification, Failure> {
+        Ok(prove::verify(&self.vault, &self.listed().await?, self.now(), &*progress).await?)
+    }
+
+    async fn verify_strong(&self, progress: Arc<dyn Progress>) -> Result<StrongVerification, Failure> {
+        Ok(prove::verify_strong(&self.vault, &self.listed().await?, self.now(), &*progress).await?)
+    }
+}
+
+/// The status of the environment whose data is in the file `data`, from its record on this machine. Blocks.
+///
+/// # Errors
+/// When nothing was recorded, or the record can't be read.
+pub fn read_status(data: &Path, now: Moment) -> Result<Status, Failure> {
+    state::read(data, now)
+}
+
+/// What others call an instance: names hold letters, digits and `-` alone.
+pub fn author(instance: &str, hostname: &str, database: &str) -> Author {
+    Author {
+        instance: SnapshotName::clean_instance(instance),
+        hostname: hostname.to_owned(),
+        database: database.to_owned(),
+    }
+}

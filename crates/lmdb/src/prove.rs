@@ -1,0 +1,137 @@
+//! Reading snapshots back: is every one of them whole, and does its index say what it holds?
+
+use std::io::{self, ErrorKind, Read as _};
+
+use flate2::read::GzDecoder;
+use seawall_core::{Failure, Finding, Moment, Progress, StrongVerification, Verification};
+use seawall_vault::{ObjectKey, Vault};
+
+use crate::error::{Error, snapshot_problem};
+use crate::latest::Listed;
+use crate::plan;
+use crate::shape::Content;
+use crate::snapshot::index::Span;
+use crate::snapshot::{Limits, SnapshotReader};
+use crate::transfer::{self, Part};
+
+/// Reads all snapshots of a database. What was deleted meanwhile isn't missed.
+pub(crate) async fn verify(
+    vault: &Vault,
+    listed: &[Listed],
+    now: Moment,
+    progress: &dyn Progress,
+) -> Result<Verification, Error> {
+    progress.begin("verify", Some(listed.iter().map(|snapshot| snapshot.bytes).sum()));
+    let mut found = Verification { at: now, newest: None, objects: 0, bytes: 0, findings: Vec::new() };
+    let mut whole = Vec::new();
+    for snapshot in listed {
+        let key = ObjectKey::new(&snapshot.key)?;
+        let object = snapshot.key.clone();
+        let limits = Limits::default();
+        let read = transfer::read(vault, &key, vec![Part::Whole], move |source| {
+            let mut reader = SnapshotReader::new(source, limits);
+            while reader.next().map_err(|problem| snapshot_problem(&object, problem))?.is_some() {}
+            Ok(())
+        });
+        match read.await? {
+            Err(Error::Vault(error)) if error.is_not_found() => continue,
+            Err(error) if error.is_bad_snapshot() => found.findings.push(finding(&snapshot.key, error)),
+            Err(error) => return Err(error),
+            Ok(()) => whole.push(snapshot),
+        }
+        found.objects += 1;
+        found.bytes = found.bytes.saturating_add(snapshot.bytes);
+        progress.advance(snapshot.bytes);
+    }
+    found.newest = plan::newest_point(whole);
+    progress.finish();
+    Ok(found)
+}
+
+fn finding(key: &str, error: Error) -> Finding {
+    let failure = Failure::from(error);
+    Finding { code: failure.code, object: key.to_owned(), cause: failure.cause }
+}
+
+/// The same, and compares every piece with the digest that the index has of it.
+pub(crate) async fn verify_strong(
+    vault: &Vault,
+    listed: &[Listed],
+    now: Moment,
+    progress: &dyn Progress,
+) -> Result<StrongVerification, Error> {
+    let verification = verify(vault, listed, now, progress).await?;
+    let mut strong = StrongVerification { verification, compared: 0, without_digest: Vec::new() };
+    for snapshot in listed {
+        if strong.verification.findings.iter().any(|finding| finding.object == snapshot.key) {
+            continue;
+        }
+        let key = ObjectKey::new(&snapshot.key)?;
+        let index = match transfer::index(vault, &key, snapshot.bytes).await {
+            Err(Error::Vault(error)) if error.is_not_found() => continue,
+            index => index?,
+        };
+        let Some(index) = index else {
+            strong.without_digest.push(snapshot.key.clone());
+            continue;
+        };
+        let spans: Vec<Span> = index.sections.into_iter().flat_map(|section| section.pieces).collect();
+        let parts = ranges(&spans);
+        let wrong = transfer::read(vault, &key, parts, move |source| compare(source, &spans)).await?;
+        match wrong.map_err(|source| Error::Io { path: snapshot.key.clone().into(), source })? {
+            None => strong.compared += 1,
+            Some(first) => strong.verification.findings.push(Finding {
+                code: "lmdb.index",
+                object: snapshot.key.clone(),
+                cause: format!("its index has another digest of the piece at byte {first} than what is there"),
+            }),
+        }
+    }
+    Ok(strong)
+}
+
+/// The bytes of all pieces; neighbours are read at once.
+fn ranges(spans: &[Span]) -> Vec<Part> {
+    let mut parts = Vec::new();
+    for span in spans {
+        let end = span.at.saturating_add(span.length);
+        match parts.last_mut() {
+            Some(Part::Range(before)) if before.end == span.at => before.end = end,
+            _ => parts.push(Part::Range(span.at..end)),
+        }
+    }
+    parts
+}
+
+/// Where the first piece begins that doesn't hold what its span says.
+fn compare(mut source: impl io::Read, spans: &[Span]) -> io::Result<Option<u64>> {
+    let mut buffer = vec![0; 64 << 10];
+    for span in spans {
+        let mut piece = GzDecoder::new((&mut source).take(span.length));
+        let (mut hasher, mut raw) = (blake3::Hasher::new(), 0_u64);
+        loop {
+            match piece.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(count) => {
+                    raw += count as u64;
+                    hasher.update(buffer.get(..count).unwrap_or_default());
+                }
+                // Anything else is the vault's.
+                Err(error) => match error.kind() {
+                    ErrorKind::InvalidInput | ErrorKind::InvalidData | ErrorKind::UnexpectedEof => {
+                        return Ok(Some(span.at));
+                    }
+                    _ => return Err(error),
+                },
+            }
+        }
+        // What the decoder left unread of it.
+        io::copy(&mut piece.into_inner(), &mut io::sink())?;
+        let mut content = Content::default();
+        hasher.finalize_xof().fill(&mut content);
+        if content != span.content || raw != span.raw {
+            return Ok(Some(span.at));
+        }
+    }
+    Ok(None)
+}
