@@ -260,3 +260,33 @@ fn a_process_with_a_time_and_a_number() {
         call(&["-c", "a.yaml", "--log-timestamp", "disable", "snapshots", "list"]).ok().stdout.contains("shard__a__")
     );
 }
+
+/// A file that may not grow is what a full disk is to a program, and needs no privilege: the system refuses the write.
+#[test]
+fn a_disk_without_room_holds_nothing_up_for_good_and_leaves_no_half() {
+    let fleet = Fleet::in_folder();
+    fleet.put("a", "small", "1");
+    let mut a = fleet.start("a");
+    let mut command = Command::new("sh");
+    let line = format!("trap '' XFSZ; ulimit -S -f 256; exec {} lmdb sync --config b.yaml", seawall().display());
+    command.current_dir(fleet.dir.path()).env_clear().env("HOME", fleet.dir.path()).args(["-c", &line]);
+    let mut b = Process::spawn("seawall without room", &mut command);
+    fleet.until_equal(1);
+    // More than may be in a file there: 256 blocks of 512 bytes, or of 1024.
+    for n in 0..100 {
+        fleet.put("a", &format!("large-{n:03}"), &"x".repeat(10_000));
+    }
+    wait::until("it to be told", wait::SOON, || {
+        b.stderr().lines().find(|line| line.contains("trying again") && line.contains("lmdb.")).map(str::to_owned)
+    });
+    assert!(b.running(), "it goes on");
+    assert_eq!(fleet.pairs("b").get(&b"small"[..]).map(Vec::as_slice), Some(&b"1"[..]));
+    let no_limit = rustix::process::Rlimit { current: None, maximum: None };
+    rustix::process::prlimit(Some(b.pid()), rustix::process::Resource::Fsize, no_limit).unwrap();
+    fleet.until_equal(101);
+    for process in [&mut a, &mut b] {
+        process.terminate();
+        process.wait(wait::SOON).ok();
+    }
+    assert_eq!(fleet.pairs("a"), fleet.pairs("b"));
+}

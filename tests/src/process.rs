@@ -36,7 +36,8 @@ impl Process {
         Self { name, child, out, err, status: None }
     }
 
-    fn pid(&self) -> Pid {
+    /// Its number.
+    pub fn pid(&self) -> Pid {
         Pid::from_child(&self.child)
     }
 

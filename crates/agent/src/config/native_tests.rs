@@ -196,3 +196,37 @@ fn levels_and_retention() {
     }
     assert!(upkeep("levels: []\nsnapshot: { interval: off }", "").is_ok());
 }
+
+#[test]
+fn an_lmdb_environment() {
+    let text = "vault: s3://bucket/all\ndatabases:\n  - path: /d/shard\n    vault: s3://bucket/lmdb\n    lmdb:\n      \
+        instance: ns1\n      schema-tracks-changes: true\n      no-subdir: true\n      map-size: 1GiB\n      max-map-size: 8GiB\n      \
+        one-transaction: true\n      snapshot-interval: 0\n      keep-deletions: 100d\n      cleanup: { must-keep: 7d }\n  \
+        - { path: /d/other, vault: s3://bucket/lmdb, lmdb: {} }\n  - { path: /d/third, lmdb: {} }\n";
+    let config = parse(text).expect("a configuration");
+    let [shard, other, third] = &config.databases[..] else { panic!("{config:?}") };
+    let lmdb = shard.lmdb.as_deref().expect("an environment");
+    assert_eq!((lmdb.instance.as_deref(), lmdb.schema.native, lmdb.pace.whole), (Some("ns1"), true, true));
+    assert_eq!((lmdb.options.map_size, lmdb.options.largest_map), (Some(1 << 30), Some(8 << 30)));
+    assert_eq!(lmdb.force, Some(std::time::Duration::ZERO));
+    assert_eq!(lmdb.sweep.map(|sweep| sweep.retention.as_secs()), Some(100 * 86_400));
+    assert_eq!(lmdb.clean.map(|rules| rules.keep.as_secs()), Some(7 * 86_400));
+    assert_eq!((shard.engine(), shard.data_file()), ("lmdb", "/d/shard".into()));
+    assert_eq!(other.data_file(), std::path::PathBuf::from("/d/other/data.mdb"));
+    assert_eq!(
+        (other.vault.to_string().as_str(), third.vault.to_string().as_str()),
+        ("s3://bucket/lmdb", "s3://bucket/all/third")
+    );
+    let item = |more: &str| format!("databases:\n  - path: /d/shard\n    vault: /v\n{more}");
+    for (text, code) in [
+        (item("    lmdb: {}\n    wal-limit: 1GiB\n"), "config.contradiction"),
+        (item("    lmdb: {}\n    retention: { keep: 3d }\n"), "config.contradiction"),
+        (item("    name: a.b\n    lmdb: {}\n"), "config.value"),
+        (item("    lmdb: { map_size: 1GiB }\n"), "config.unknown-key"),
+        (item("    lmdb: { schema-tracks-changes: true, dupsort-hack: true }\n"), "config.contradiction"),
+        (item("    lmdb: {}\n  - { path: /e/shard, vault: /v, lmdb: {} }\n"), "config.duplicate"),
+    ] {
+        let error = parse(&text).expect_err(&text);
+        assert_eq!(seawall_core::Failure::from(error.clone()).code, code, "{text}: {error}");
+    }
+}

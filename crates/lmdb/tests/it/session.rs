@@ -9,6 +9,7 @@ use seawall_core::Shutdown;
 use seawall_lmdb::snapshot::SnapshotName;
 use seawall_lmdb::{Flags, Marker, NanoClock, Report, Retention, Session, Stamp, Sweep, SyncOptions};
 use seawall_vault::memory::MemoryStore;
+use seawall_vault::simulated::SimulatedStore;
 use seawall_vault::{ObjectKey, Policy, Prefix, Vault};
 use tempfile::TempDir;
 
@@ -339,4 +340,76 @@ async fn a_full_map_ends_nothing_and_is_told_until_there_is_room() {
     let (result, ()) = tokio::join!(session.run(&stop), drive);
     result.unwrap();
     assert_eq!(dump(session.local().unwrap().env())[b"d".as_slice()].1.len(), 201);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_vault_that_is_away_for_long_holds_nothing_up_and_nothing_is_lost() {
+    let ([a, b], clock) = (folders(), clock());
+    let store = Arc::new(SimulatedStore::new(MemoryStore::new(), 3));
+    // A single attempt for each request: what is away stays so for as long as the test wants.
+    let policy = Policy { attempts: 1, seed: 1, ..Policy::default() };
+    let vault = Vault::new(store.clone(), policy);
+    between(a.path(), |env| put(env, "d", Flags::default(), b"before", b"1"));
+    let mut first = Session::new(open(a.path(), &schema(false, false)), vault.clone(), quick("a"), Arc::clone(&clock));
+    let mut second = Session::new(open(b.path(), &schema(false, false)), vault.clone(), quick("b"), Arc::clone(&clock));
+    let (left, right, stop) = (first.watch(), second.watch(), Shutdown::new());
+    let (folder_a, folder_b) = (a.path().to_owned(), b.path().to_owned());
+    let write = async |folder: &Path, task: &'static str| {
+        let folder = folder.to_owned();
+        tokio::task::spawn_blocking(move || crate::shared::elsewhere(task, &folder)).await.unwrap();
+    };
+    let drive = async {
+        until("both begin", async || left.borrow().start.is_over() && right.borrow().start.is_over()).await;
+        store.fail_from(store.call_count());
+        // The applications go on; the sessions try again and again, and say so.
+        write(&folder_a, "put").await;
+        write(&folder_b, "room").await;
+        let failing = |status: &tokio::sync::watch::Receiver<seawall_lmdb::SessionStatus>| {
+            let status = status.borrow();
+            status.listing.failures >= 20 && status.listing.since.is_some() && status.failure.is_some()
+        };
+        until("both try for long", async || failing(&left) && failing(&right)).await;
+        assert!(left.borrow().ended.is_none() && right.borrow().ended.is_none());
+        store.revive();
+        let well = |status: &tokio::sync::watch::Receiver<seawall_lmdb::SessionStatus>| {
+            let status = status.borrow();
+            status.failure.is_none() && status.listing.since.is_none() && status.storing.bytes > 0
+        };
+        until("both are well", async || well(&left) && well(&right)).await;
+        let received = |status: &tokio::sync::watch::Receiver<seawall_lmdb::SessionStatus>, from: &str| {
+            let sent = if from == "a" { left.borrow().sent } else { right.borrow().sent };
+            status.borrow().received.get(from).copied() == sent.map(|(stamp, _)| stamp)
+        };
+        until("each has what the other sent", async || received(&left, "b") && received(&right, "a")).await;
+        stop.begin();
+    };
+    let (one, other, ()) = tokio::join!(first.run(&stop), second.run(&stop), drive);
+    one.unwrap();
+    other.unwrap();
+    let [ours, theirs] = [&first, &second].map(|session| dump(session.local().unwrap().env()));
+    let keys: Vec<_> = ours[b"d".as_slice()].1.iter().map(|(key, _)| key.clone()).collect();
+    assert_eq!(keys, [b"before".to_vec(), b"k".to_vec(), b"room".to_vec()]);
+    assert_eq!(ours[b"d".as_slice()], theirs[b"d".as_slice()]);
+}
+
+#[tokio::test]
+async fn an_index_that_says_what_is_not_there_is_found_out() {
+    let ([a, b], vault, clock) = (folders(), vault(), clock());
+    between(a.path(), |env| put(env, "d", Flags::default(), b"k", b"1"));
+    once(a.path(), false, &vault, &clock, options("a", false)).await;
+    let name = names(&vault).await.remove(0);
+    let object = vault.read(&ObjectKey::new(&name).unwrap(), None, 1 << 20).await.unwrap();
+    let index = seawall_lmdb::fuzzing::reindexed(&object, b"e", 7);
+    let parsed = SnapshotName::parse(&name).unwrap();
+    let wrong = SnapshotName { stamp: Stamp(parsed.stamp.0 + 1), ..parsed }.to_string();
+    vault.put(&ObjectKey::new(&wrong).unwrap(), index.into(), None).await.unwrap();
+    // To merge, an index only says what may be left out: of what isn't known all is read.
+    let (report, pairs) = once(b.path(), false, &vault, &clock, options("b", false)).await;
+    assert_eq!((report.loaded, report.damaged.len()), (1, 0));
+    assert_eq!(pairs, [(b"k".to_vec(), b"1".to_vec())]);
+    let engine = seawall_lmdb::Lmdb::of_vault(vault, "main".to_owned(), clock);
+    let found = seawall_core::Engine::verify_strong(&engine, Arc::new(seawall_core::NoProgress)).await.unwrap();
+    assert_eq!(found.compared, 1, "{found:?}");
+    let [finding] = &found.verification.findings[..] else { panic!("{found:?}") };
+    assert_eq!((finding.code, &finding.object), ("lmdb.index", &wrong));
 }
