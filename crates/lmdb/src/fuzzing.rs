@@ -48,6 +48,23 @@ pub fn sample(entries: &[crate::snapshot::Entry<'_>]) -> Vec<u8> {
     out
 }
 
+/// A snapshot with an index that says something else of its pieces: that each begins with `first`, and holds `content`.
+pub fn reindexed(object: &[u8], first: &[u8], content: u8) -> Vec<u8> {
+    let Some(range) = index::find(object, object.len() as u64) else { return Vec::new() };
+    let within = |range: Range<u64>| {
+        let (start, end) = (usize::try_from(range.start).unwrap_or(0), usize::try_from(range.end).unwrap_or(0));
+        object.get(start..end).unwrap_or_default()
+    };
+    let mut index = index::parse(within(range.clone()), range.start).unwrap_or_default();
+    for piece in index.sections.iter_mut().flat_map(|section| &mut section.pieces) {
+        piece.first = first.to_vec();
+        piece.content = [content; 16];
+    }
+    let mut out = within(0..range.start).to_vec();
+    index::put(&index, range.start, &mut crate::snapshot::Compressor::new(), &mut out);
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -127,21 +144,4 @@ mod tests {
         };
         assert_eq!(fault, Rule::EntrySize);
     }
-}
-
-/// A snapshot with an index that says something else of its pieces: that each begins with `first`, and holds `content`.
-pub fn reindexed(object: &[u8], first: &[u8], content: u8) -> Vec<u8> {
-    let Some(range) = index::find(object, object.len() as u64) else { return Vec::new() };
-    let within = |range: Range<u64>| {
-        let (start, end) = (usize::try_from(range.start).unwrap_or(0), usize::try_from(range.end).unwrap_or(0));
-        object.get(start..end).unwrap_or_default()
-    };
-    let mut index = index::parse(within(range.clone()), range.start).unwrap_or_default();
-    for piece in index.sections.iter_mut().flat_map(|section| &mut section.pieces) {
-        piece.first = first.to_vec();
-        piece.content = [content; 16];
-    }
-    let mut out = within(0..range.start).to_vec();
-    index::put(&index, range.start, &mut crate::snapshot::Compressor::new(), &mut out);
-    out
 }
