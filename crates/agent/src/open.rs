@@ -123,6 +123,7 @@ impl Opener {
             // Who only receives leaves the vault as it is.
             clean: lmdb.clean.filter(|_| !lmdb.receive_only),
             marker: lmdb.marker.then_some(marker),
+            codec: lmdb.codec,
             ..usual
         };
         let settings = Settings { pace: lmdb.pace, jobs: self.jobs, ..Settings::new(lmdb.schema.clone()) };

@@ -21,7 +21,7 @@ use crate::schema::{Schema, Tables};
 use crate::shape::{Content, Cutter, Piece, Place};
 use crate::snapshot::encode::{entry_size, put_database, put_entry, put_preamble};
 use crate::snapshot::index::{self, Index, Section, Span};
-use crate::snapshot::{Compressor, Entry, Meta};
+use crate::snapshot::{Codec, Compressor, Entry, Meta};
 
 /// Bytes past use that a file may have in any case.
 const SLACK: u64 = 64 << 20;
@@ -45,6 +45,8 @@ pub struct Dumped {
     pub kept: u64,
     /// What is in it.
     pub(crate) index: Index,
+    /// How it is compressed.
+    codec: Codec,
     /// Where the file ends, as far as this snapshot knows.
     end: u64,
     /// Its pieces, by DBI.
@@ -73,6 +75,8 @@ pub(crate) struct Writer<'a> {
     pub(crate) folder: &'a Path,
     /// Threads that compress.
     pub(crate) jobs: usize,
+    /// What they make.
+    pub(crate) codec: Codec,
 }
 
 /// One DBI, planned.
@@ -91,6 +95,8 @@ pub(crate) fn dump(
     now: impl FnOnce() -> Stamp,
     last: Option<&Dumped>,
 ) -> Result<Dumped, Error> {
+    // Members of another compression can't be taken.
+    let last = last.filter(|last| last.codec == writer.codec);
     let mut txn = env.read()?;
     let (stamp, transaction) = (now(), txn.id());
     let mut shapes = Vec::new();
@@ -112,18 +118,18 @@ pub(crate) fn dump(
     };
     put_preamble(&meta, shapes.len() as u64, &mut preamble);
     let output = Output::new(writer.folder, last, &shapes)?;
-    let (mut output, places) = write(&txn, &shapes, preamble.clone(), output, writer.jobs.max(1))?;
+    let (mut output, places) = write(&txn, &shapes, preamble.clone(), output, (writer.jobs.max(1), writer.codec))?;
     drop(txn);
     let entries = shapes.iter().flat_map(|shape| &shape.pieces).map(|piece| piece.sum.entries).sum();
     let index = index_of(preamble, &shapes, &places);
     let mut end = Vec::new();
-    index::put(&index, output.bytes, &mut Compressor::new(), &mut end);
+    index::put(&index, output.bytes, writer.codec, &mut end);
     output.write(&end)?;
     let mut places = places.into_iter().map(|(_, place)| place);
     let shapes =
         shapes.into_iter().map(|shape| (shape.name, shape.pieces.into_iter().zip(places.by_ref()).collect())).collect();
     let Output { file, stretches, bytes, kept, end, .. } = output;
-    Ok(Dumped { file, stretches, bytes, entries, stamp, transaction, kept, index, end, shapes })
+    Ok(Dumped { file, stretches, bytes, entries, stamp, transaction, kept, index, codec: writer.codec, end, shapes })
 }
 
 /// What is where. `places` are those of all pieces, each with where it begins in the snapshot.
@@ -182,7 +188,7 @@ fn write<'a>(
     shapes: &[Shape],
     preamble: Vec<u8>,
     output: Output<'a>,
-    jobs: usize,
+    (jobs, codec): (usize, Codec),
 ) -> Result<(Output<'a>, Vec<(u64, Place)>), Error> {
     std::thread::scope(|scope| {
         // As many wait as are worked on: enough that nobody idles, and a bound on the memory.
@@ -191,7 +197,7 @@ fn write<'a>(
         let queue = Arc::new(Mutex::new(queue));
         for _ in 0..jobs {
             let (queue, done) = (Arc::clone(&queue), done.clone());
-            scope.spawn(move || compress(&queue, |made| done.send(made).is_ok()));
+            scope.spawn(move || compress(&queue, codec, |made| done.send(made).is_ok()));
         }
         // Only the threads have it then, so that their end is noticed.
         drop(done);
@@ -248,8 +254,8 @@ fn encode(
 }
 
 /// A thread that compresses until there is nothing more to do.
-fn compress(queue: &Mutex<Receiver<(usize, Vec<u8>)>>, done: impl Fn(Done) -> bool) {
-    let (mut compressor, mut member) = (Compressor::new(), Vec::new());
+fn compress(queue: &Mutex<Receiver<(usize, Vec<u8>)>>, codec: Codec, done: impl Fn(Done) -> bool) {
+    let (mut compressor, mut member) = (Compressor::new(codec), Vec::new());
     loop {
         let next = match queue.lock() {
             Ok(queue) => queue.recv(),

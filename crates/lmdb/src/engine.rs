@@ -183,15 +183,15 @@ impl Lmdb {
     /// The point up to which everything of this environment is in the vault.
     fn protected(&self, options: &LmdbOptions, session: &SessionStatus) -> Option<Point> {
         let author = &options.sync.author;
-        let own = session.sent.map(|(stamp, _)| (author.instance.clone(), stamp));
+        let own = session.sent.map(|(stamp, _)| (author.instance.clone(), stamp, session.sent_as));
         // One who has nothing of his own has what he got from others.
         let others = || {
-            let received = session.received.iter().map(|(instance, stamp)| (instance.clone(), *stamp));
-            received.max_by_key(|(_, stamp)| *stamp)
+            let received = session.received.iter().map(|(instance, (stamp, codec))| (instance.clone(), *stamp, *codec));
+            received.max_by_key(|(_, stamp, _)| *stamp)
         };
-        let (instance, stamp) = own.or_else(others)?;
+        let (instance, stamp, codec) = own.or_else(others)?;
         let (database, generation) = (self.name.clone(), GENERATION.to_owned());
-        let name = SnapshotName { database, instance, stamp, generation, extra: Vec::new() };
+        let name = SnapshotName { database, instance, stamp, generation, extra: Vec::new(), codec };
         Some(Point { position: name.to_string(), moment: plan::moment(stamp) })
     }
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::Flags;
 use crate::dupsort;
 use crate::header::Stored;
-use crate::snapshot::{Limits, SnapshotName, SnapshotReader, encode, index};
+use crate::snapshot::{Codec, Limits, SnapshotName, SnapshotReader, encode, index};
 
 /// Reads `bytes` as everything that comes from vault or environment; none of it may panic, whatever they are.
 pub fn parse(bytes: &[u8]) {
@@ -23,6 +23,9 @@ pub fn parse(bytes: &[u8]) {
     read(bytes);
     // Behind the checksums of gzip nearly nothing would be reached.
     read(&wrapped(bytes));
+    let mut frame = Vec::new();
+    crate::snapshot::Compressor::new(Codec::Zstd).member(bytes, &mut frame);
+    read(&frame);
 }
 
 /// Reads a snapshot to its end, or to what is wrong with it.
@@ -34,7 +37,7 @@ pub fn read(bytes: &[u8]) {
 /// A gzip stream of `raw`.
 pub fn wrapped(raw: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
-    crate::snapshot::Compressor::new().member(raw, &mut out);
+    crate::snapshot::Compressor::new(Codec::Gzip).member(raw, &mut out);
     out
 }
 
@@ -61,7 +64,7 @@ pub fn reindexed(object: &[u8], first: &[u8], content: u8) -> Vec<u8> {
         piece.content = [content; 16];
     }
     let mut out = within(0..range.start).to_vec();
-    index::put(&index, range.start, &mut crate::snapshot::Compressor::new(), &mut out);
+    index::put(&index, range.start, Codec::Gzip, &mut out);
     out
 }
 

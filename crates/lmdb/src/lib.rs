@@ -30,6 +30,7 @@ mod marker;
 mod merge;
 mod migrate;
 mod order;
+mod peers;
 mod plan;
 mod prove;
 mod rejoin;

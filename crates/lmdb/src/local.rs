@@ -21,7 +21,7 @@ use crate::header::Stored;
 use crate::load::{Survey, survey};
 use crate::rejoin;
 use crate::schema::{Schema, Tables, is_private};
-use crate::snapshot::{Limits, Meta};
+use crate::snapshot::{Codec, Limits, Meta};
 use crate::status::EnvStatus;
 use crate::sweep;
 
@@ -100,6 +100,8 @@ pub struct Local {
     quiet: Tide,
     /// The last snapshot, whose pieces the next one takes.
     last: Option<Dumped>,
+    /// How snapshots are compressed.
+    codec: Codec,
 }
 
 impl Local {
@@ -120,6 +122,7 @@ impl Local {
             captured: Tide(0),
             quiet: Tide(0),
             last: None,
+            codec: Codec::default(),
         })
     }
 
@@ -257,6 +260,11 @@ impl Local {
         Ok(Loaded { meta: found.preamble.meta, entries: found.entries, applied })
     }
 
+    /// Compresses snapshots in this way from now on.
+    pub fn compress(&mut self, codec: Codec) {
+        self.codec = codec;
+    }
+
     /// Takes a snapshot. What isn't in it because it was written meanwhile stays pending.
     pub fn snapshot(&mut self, author: &Author, now: &dyn Fn() -> Stamp) -> Result<&Dumped, Error> {
         let moment = now();
@@ -267,6 +275,7 @@ impl Local {
             database: &author.database,
             folder: &self.folder,
             jobs: self.settings.jobs,
+            codec: self.codec,
         };
         let dumped = dump(&self.env, &self.settings.schema, &writer, now, self.last.as_ref())?;
         let seen = Tide(dumped.transaction);

@@ -2,7 +2,6 @@
 
 use std::io::{self, ErrorKind, Read as _};
 
-use flate2::read::GzDecoder;
 use seawall_core::{Failure, Finding, Moment, Progress, StrongVerification, Verification};
 use seawall_vault::{ObjectKey, Vault};
 
@@ -11,7 +10,7 @@ use crate::latest::Listed;
 use crate::plan;
 use crate::shape::Content;
 use crate::snapshot::index::Span;
-use crate::snapshot::{Limits, SnapshotReader};
+use crate::snapshot::{Decompressor, Limits, SnapshotReader};
 use crate::transfer::{self, Part};
 
 /// Reads all snapshots of a database. What was deleted meanwhile isn't missed.
@@ -107,7 +106,8 @@ fn ranges(spans: &[Span]) -> Vec<Part> {
 fn compare(mut source: impl io::Read, spans: &[Span]) -> io::Result<Option<u64>> {
     let mut buffer = vec![0; 64 << 10];
     for span in spans {
-        let mut piece = GzDecoder::new((&mut source).take(span.length));
+        let mut part = (&mut source).take(span.length);
+        let mut piece = Decompressor::new(&mut part);
         let (mut hasher, mut raw) = (blake3::Hasher::new(), 0_u64);
         loop {
             match piece.read(&mut buffer) {
@@ -126,7 +126,8 @@ fn compare(mut source: impl io::Read, spans: &[Span]) -> io::Result<Option<u64>>
             }
         }
         // What the decoder left unread of it.
-        io::copy(&mut piece.into_inner(), &mut io::sink())?;
+        drop(piece);
+        io::copy(&mut part, &mut io::sink())?;
         let mut content = Content::default();
         hasher.finalize_xof().fill(&mut content);
         if content != span.content || raw != span.raw {

@@ -7,6 +7,7 @@ use seawall_core::Failure;
 use crate::Stamp;
 use crate::environment::{DbiStat, EnvInfo};
 use crate::flags::Flags;
+use crate::snapshot::Codec;
 
 /// How one environment is doing.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -29,10 +30,14 @@ pub struct SessionStatus {
     pub local: Tried,
     /// Snapshots in the vault, and their bytes.
     pub in_vault: (u64, u64),
-    /// The time of the last snapshot that was merged, by instance.
-    pub received: BTreeMap<String, Stamp>,
+    /// The time of the last snapshot that was merged, and how it was compressed, by instance.
+    pub received: BTreeMap<String, (Stamp, Codec)>,
     /// The last snapshot that was sent: when, and its bytes.
     pub sent: Option<(Stamp, u64)>,
+    /// How that was compressed.
+    pub sent_as: Codec,
+    /// Where zstd is asked for: instances that may not read it, so that it is gzip all the same.
+    pub old_peers: Vec<String>,
     /// Snapshots that were left out, with what is wrong with them.
     pub damaged: BTreeMap<String, String>,
     /// Deleting snapshots.

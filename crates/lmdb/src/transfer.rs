@@ -15,8 +15,8 @@ use tokio::task::spawn_blocking;
 
 use crate::dump::Stretch;
 use crate::error::Error;
-use crate::snapshot::Compressor;
 use crate::snapshot::index::{self, Index};
+use crate::snapshot::{Compressor, SnapshotName};
 
 /// Chunks on their way to the thread.
 const AHEAD: usize = 4;
@@ -67,6 +67,7 @@ pub(crate) async fn read<T: Send + 'static>(
     parts: Vec<Part>,
     work: impl FnOnce(Arriving) -> T + Send + 'static,
 ) -> Result<T, Error> {
+    let codec = SnapshotName::parse(key.as_str()).map(|name| name.codec).unwrap_or_default();
     let (sender, chunks) = channel(AHEAD);
     let working = spawn_blocking(move || work(Arriving { chunks, chunk: Bytes::new() }));
     let mut stream = stream::iter(parts).flat_map(|part| match part {
@@ -74,7 +75,7 @@ pub(crate) async fn read<T: Send + 'static>(
         Part::Range(range) => vault.stream(key, Some(range)).boxed(),
         Part::Raw(raw) => {
             let mut member = Vec::new();
-            Compressor::new().member(&raw, &mut member);
+            Compressor::new(codec).member(&raw, &mut member);
             stream::iter([Ok(member.into())]).boxed()
         }
     });
@@ -100,8 +101,8 @@ pub(crate) async fn index(vault: &Vault, key: &ObjectKey, size: u64) -> Result<O
     let tail = vault.read(key, Some(from..size), TAIL).await?;
     let Some(range) = index::find(&tail, size) else { return Ok(None) };
     let within = range.start.checked_sub(from).and_then(|start| {
-        let start = usize::try_from(start).ok()?;
-        tail.get(start..tail.len() - index::FOOTER)
+        let end = range.end.checked_sub(from)?;
+        tail.get(usize::try_from(start).ok()?..usize::try_from(end).ok()?)
     });
     let member = match within {
         Some(member) => Bytes::copy_from_slice(member),

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use seawall_lmdb::snapshot::SnapshotName;
+use seawall_lmdb::snapshot::{Codec, SnapshotName};
 use seawall_lmdb::{EnvOptions, Flags, Marker, Pace, Retention, Schema, Sweep};
 use seawall_vault::{S3Settings, VaultUrl};
 
@@ -48,6 +48,8 @@ pub struct LightningConfig {
     pub clean: Option<Retention>,
     /// The update marker, if it is used.
     pub marker: Option<Marker>,
+    /// How snapshots are compressed.
+    pub codec: Codec,
     /// Where the status page, the health check and the metrics are served.
     pub http: Option<SocketAddr>,
     /// How health is judged.
@@ -92,6 +94,8 @@ fn read(tree: Node, surroundings: &Surroundings<'_>) -> Result<LightningConfig, 
     let list = interval(&mut top, "storage_poll_interval", Duration::from_secs(1))?;
     let retry = interval(&mut top, "storage_retry_interval", Duration::from_secs(5))?;
     let force = span(&mut top, "storage_force_snapshot_interval")?.unwrap_or(Duration::from_secs(4 * 3600));
+    // Ours alone.
+    let codec = top.parsed("snapshot_compression", "gzip or zstd", Codec::from_text)?.map(|at| at.value);
     let only_once = top.flag("only_once")?.is_some_and(|at| at.value);
     // What these ask for holds anyway: memory is bounded, a vault that is away is asked again for ever.
     for key in ["storage_retry_count", "memory_downloaded_snapshots", "memory_decompressed_snapshots"] {
@@ -123,6 +127,7 @@ fn read(tree: Node, surroundings: &Surroundings<'_>) -> Result<LightningConfig, 
         sweep,
         clean,
         marker,
+        codec: codec.unwrap_or_default(),
         http,
         health,
         log_level,
@@ -478,7 +483,7 @@ mod tests {
 
     #[test]
     fn everything_that_is_set_is_kept() {
-        let text = "instance: ns1\nlmdb_poll_interval: 100ms\nstorage_poll_interval: 2s\nstorage_force_snapshot_interval: 0\n\
+        let text = "instance: ns1\nsnapshot_compression: zstd\nlmdb_poll_interval: 100ms\nstorage_poll_interval: 2s\nstorage_force_snapshot_interval: 0\n\
             sweeper:\n  enabled: true\n  retention_days: 10\nlog:\n  level: warning\n  format: json\n\
             storage:\n  type: s3\n  options:\n    access_key: a\n    secret_key: s\n    bucket: b\n    global_prefix: x/\n    \
             endpoint_url: http://127.0.0.1:9000\n    use_update_marker: true\n  \
@@ -491,6 +496,7 @@ mod tests {
             (config.instance.as_deref(), config.poll, config.force),
             (Some("ns1"), Duration::from_millis(100), None)
         );
+        assert_eq!(config.codec, Codec::Zstd);
         let sweep = config.sweep.expect("a sweeper");
         assert_eq!(sweep.retention, Duration::from_secs(864_000));
         assert_eq!(sweep.taken, Duration::from_secs(855_360));

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use seawall_lmdb::snapshot::Codec;
 use seawall_lmdb::{EnvOptions, Flags, Pace, Retention, Schema, Sweep};
 
 use super::document::{Node, Value};
@@ -36,6 +37,8 @@ pub struct EnvironmentConfig {
     pub clean: Option<Retention>,
     /// Whether the update marker is written and read.
     pub marker: bool,
+    /// How snapshots are compressed.
+    pub codec: Codec,
 }
 
 /// Deletions whose keys aren't known are taken up to this part of their retention, so that what was swept doesn't come back.
@@ -85,6 +88,7 @@ pub(crate) fn read(mut fields: Fields) -> Result<EnvironmentConfig, Location> {
         sweep: fields.positive_duration("keep-deletions")?.map(|at| sweep(at.value)),
         clean: fields.section("cleanup")?.map(cleanup).transpose()?,
         marker: fields.flag("update-marker")?.is_some_and(|at| at.value),
+        codec: fields.parsed("compression", "gzip or zstd", Codec::from_text)?.map(|at| at.value).unwrap_or_default(),
     };
     fields.finish()?;
     Ok(config)

@@ -100,6 +100,10 @@ pub(crate) fn judge(statuses: &[SessionStatus], rules: &HealthRules, now: Stamp)
             let text = format!("{} snapshots are left out: {key}: {cause}", status.damaged.len());
             health.warnings.insert(format!("{name}_snapshots_damaged"), text);
         }
+        if !status.old_peers.is_empty() {
+            let text = format!("snapshots are sent as gzip, because of {}", status.old_peers.join(", "));
+            health.warnings.insert(format!("{name}_zstd_refused"), text);
+        }
         if let Some(cause) = &status.ended {
             health.failures.insert(format!("{name}_ended"), cause.clone());
         }
@@ -175,6 +179,7 @@ mod tests {
             (SessionStatus { local: failing(0), ..status() }, "Warning", Some("main_lmdb_failed_duration")),
             (SessionStatus { local: failing(300), ..status() }, "Unavailable", Some("main_lmdb_failed_duration")),
             (SessionStatus { damaged, ..status() }, "Warning", Some("main_snapshots_damaged")),
+            (SessionStatus { old_peers: vec!["ns2".to_owned()], ..status() }, "Warning", Some("main_zstd_refused")),
             (SessionStatus { ended: Some("refused".to_owned()), ..status() }, "Unavailable", Some("main_ended")),
             (starting(59), "OK", None),
             (starting(60), "Warning", Some("main_startup_in_progress")),

@@ -143,6 +143,7 @@ impl Process<'_> {
             // Who only receives leaves the vault as it is.
             clean: config.clean.filter(|_| !how.receive_only),
             marker: config.marker.clone(),
+            codec: config.codec,
             ..SyncOptions::new(Author { instance, hostname, database: database.name.clone() })
         }
     }

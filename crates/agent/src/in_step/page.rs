@@ -73,7 +73,7 @@ fn receiver(page: &mut Page, statuses: &[SessionStatus]) {
     let received = "lightningstream_receiver_snapshots_last_received_seconds";
     page.family(received, "gauge", "The time of the last snapshot that was merged.");
     for status in statuses {
-        for (instance, stamp) in &status.received {
+        for (instance, (stamp, _)) in &status.received {
             page.line(received, &[("lmdb", &status.database), ("syncer_instance", instance)], seconds(*stamp));
         }
     }
@@ -223,7 +223,7 @@ mod tests {
         SessionStatus {
             database: "main".to_owned(),
             sent: Some((Stamp(2_500_000_000), 9)),
-            received: BTreeMap::from([("b".to_owned(), Stamp(1_500_000_000))]),
+            received: BTreeMap::from([("b".to_owned(), (Stamp(1_500_000_000), Default::default()))]),
             environment: Some(EnvStatus { info, file_bytes: 600, dbis }),
             ..SessionStatus::default()
         }

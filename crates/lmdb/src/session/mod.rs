@@ -24,6 +24,7 @@ use crate::latest::Listed;
 use crate::local::{Author, Local};
 use crate::marker::Marker;
 use crate::retention::Retention;
+use crate::snapshot::Codec;
 use crate::status::{SessionStatus, Tried};
 
 /// How an environment is kept in step.
@@ -49,6 +50,8 @@ pub struct SyncOptions {
     pub clean: Option<Retention>,
     /// Write and read the update marker.
     pub marker: Option<Marker>,
+    /// How snapshots are compressed. With zstd only while every other instance is known to be ours.
+    pub codec: Codec,
 }
 
 /// Forgetting old deletions.
@@ -79,6 +82,7 @@ impl SyncOptions {
             sweep: None,
             clean: None,
             marker: None,
+            codec: Codec::Gzip,
         }
     }
 }
@@ -120,6 +124,10 @@ pub struct Session {
     /// The last snapshot of each instance that was merged.
     merged: BTreeMap<String, Listed>,
     damaged: BTreeSet<String>,
+    /// Snapshots of others that have our index.
+    ours: BTreeSet<String>,
+    /// How the last snapshot was compressed.
+    sent_as: Codec,
     /// What needn't be read again.
     known: Known,
     /// Instances whose snapshots must be merged before the start is over.
@@ -177,6 +185,8 @@ impl Session {
             report: Report::default(),
             merged: BTreeMap::new(),
             damaged: BTreeSet::new(),
+            ours: BTreeSet::new(),
+            sent_as: Codec::Gzip,
             known: Known::default(),
             awaited: BTreeSet::new(),
             unsent: false,

@@ -14,8 +14,9 @@ use crate::latest::{Listed, newest, snapshots};
 use crate::listing;
 use crate::local::Loaded;
 use crate::marker;
+use crate::peers;
 use crate::retention::{Reason, Retention, due};
-use crate::snapshot::{GENERATION, SnapshotName};
+use crate::snapshot::{Codec, GENERATION, SnapshotName};
 use crate::transfer::{self, Part};
 
 impl Session {
@@ -78,6 +79,7 @@ impl Session {
         let objects = names.iter().map(|(name, bytes)| (name.as_str(), *bytes));
         let snapshots = snapshots(&self.options.author.database, objects);
         self.damaged.retain(|key| names.iter().any(|(name, _)| name == key));
+        self.ours.retain(|key| names.iter().any(|(name, _)| name == key));
         self.listing = Listing { snapshots, marker, at: Some(Instant::now()) };
         Ok(())
     }
@@ -126,9 +128,9 @@ impl Session {
                 Err(error) => return Err(error),
                 Ok(()) => {
                     self.awaited.remove(&next.name.instance);
-                    let (instance, stamp) = (next.name.instance.clone(), next.name.stamp);
+                    let (instance, received) = (next.name.instance.clone(), (next.name.stamp, next.name.codec));
                     self.status.send_modify(|status| {
-                        status.received.insert(instance, stamp);
+                        status.received.insert(instance, received);
                     });
                     self.merged.insert(next.name.instance.clone(), next);
                     self.report.loaded += 1;
@@ -181,6 +183,7 @@ impl Session {
             },
         };
         if let Some(index) = index {
+            self.ours.insert(snapshot.key.clone());
             self.known.merged(&snapshot.name.instance, index);
         }
         tracing::debug!(object = snapshot.key, read = loaded.entries, changed = loaded.applied.entries, "merged");
@@ -271,8 +274,28 @@ impl Session {
         }
     }
 
+    /// How the next snapshot is compressed.
+    fn codec(&mut self) -> Codec {
+        if self.options.codec == Codec::Gzip {
+            return Codec::Gzip;
+        }
+        let newest = newest(&self.listing.snapshots, &self.damaged);
+        let old = peers::old(&newest, &self.options.author.instance, &self.ours);
+        self.status.send_if_modified(|status| {
+            let changed = status.old_peers != old;
+            if changed && !old.is_empty() {
+                tracing::warn!(instances = old.join(", "), "these may not read zstd; snapshots are sent as gzip");
+            }
+            status.old_peers.clone_from(&old);
+            changed
+        });
+        if old.is_empty() { Codec::Zstd } else { Codec::Gzip }
+    }
+
     pub(super) async fn send_if_needed(&mut self, forced: bool) -> Result<(), Error> {
-        let pending = self.unsent || forced || self.blocking(|local| local.is_pending()).await?;
+        // An old peer that came later must be able to read what was sent before.
+        let unreadable = self.sent_as == Codec::Zstd && self.codec() == Codec::Gzip;
+        let pending = self.unsent || forced || unreadable || self.blocking(|local| local.is_pending()).await?;
         let own = &self.options.author.instance;
         if !pending {
             self.status.send_modify(|status| status.start.stored = true);
@@ -298,7 +321,9 @@ impl Session {
         self.unsent = true;
         let held: BTreeMap<_, _> = self.merged.iter().map(|(name, last)| (name.clone(), last.name.stamp)).collect();
         let (author, clock) = (self.options.author.clone(), Arc::clone(&self.clock));
+        let codec = self.codec();
         let taken = self.blocking(move |local| {
+            local.compress(codec);
             let folder = local.folder().to_owned();
             let dumped = local.snapshot(&author, &*clock)?;
             let (file, stretches) = (Arc::clone(&dumped.file), dumped.stretches.clone());
@@ -312,16 +337,19 @@ impl Session {
             stamp,
             generation: GENERATION.to_owned(),
             extra: Vec::new(),
+            codec,
         };
         let key = ObjectKey::new(name.to_string())?;
         transfer::upload(&self.vault, &key, &file, &stretches, &folder).await?;
         self.unsent = false;
+        self.sent_as = codec;
         self.report.sent += 1;
         self.incorporated = held;
         self.mark(key.as_str(), false).await;
         self.status.send_modify(|status| {
             status.storing.bytes += bytes;
             status.sent = Some((stamp, bytes));
+            status.sent_as = codec;
             status.start.stored = true;
         });
         tracing::info!(object = key.as_str(), bytes, "sent a snapshot");

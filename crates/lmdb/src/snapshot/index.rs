@@ -7,23 +7,27 @@
 use std::io::Read as _;
 use std::ops::Range;
 
-use flate2::read::GzDecoder;
-
 use super::fault::Rule;
 use super::read::MAX_KEY;
 use super::wire::{Fields, put_bytes, put_number, put_varint};
-use super::{Compressor, INDEX};
+use super::{Codec, Compressor, Decompressor, INDEX};
 use crate::flags::Flags;
 use crate::shape::Content;
 
-/// Bytes of the last member.
-pub(crate) const FOOTER: usize = HEAD.len() + 16 + TAIL.len();
+/// The fewest bytes of the last member.
+pub(crate) const FOOTER: usize = FRAME.len() + NUMBERS;
+
+/// Bytes of the two numbers in it.
+const NUMBERS: usize = 16;
 
 /// The last member up to its two numbers: gzip with an extra field, whose only part is ours.
 const HEAD: [u8; 16] = [0x1f, 0x8b, 8, 4, 0, 0, 0, 0, 0, 255, 20, 0, b'S', b'W', 16, 0];
 
 /// And behind them: nothing, compressed, with its checksum and its length.
 const TAIL: [u8; 10] = [3, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+
+/// The same in zstd: a frame that is skipped, and our mark.
+const FRAME: [u8; 10] = [0x50, 0x2a, 0x4d, 0x18, 18, 0, 0, 0, b'S', b'W'];
 
 /// The most bytes that an index may have, compressed or not: enough for a terabyte.
 pub(crate) const MOST: u64 = 64 << 20;
@@ -66,7 +70,7 @@ pub(crate) struct Span {
 }
 
 /// Appends the index of an object that has `at` bytes so far, and the last member.
-pub(crate) fn put(index: &Index, at: u64, compressor: &mut Compressor, out: &mut Vec<u8>) {
+pub(crate) fn put(index: &Index, at: u64, codec: Codec, out: &mut Vec<u8>) {
     let mut message = Vec::new();
     put_bytes(1, &index.preamble, &mut message);
     for section in &index.sections {
@@ -78,12 +82,16 @@ pub(crate) fn put(index: &Index, at: u64, compressor: &mut Compressor, out: &mut
     put_varint(message.len() as u64, &mut raw);
     raw.extend_from_slice(&message);
     let start = out.len();
-    compressor.member(&raw, out);
+    Compressor::new(codec).member(&raw, out);
     let length = (out.len() - start) as u64;
-    out.extend_from_slice(&HEAD);
+    let (head, tail): (&[u8], &[u8]) = match codec {
+        Codec::Gzip => (&HEAD, &TAIL),
+        Codec::Zstd => (&FRAME, &[]),
+    };
+    out.extend_from_slice(head);
     out.extend_from_slice(&at.to_le_bytes());
     out.extend_from_slice(&length.to_le_bytes());
-    out.extend_from_slice(&TAIL);
+    out.extend_from_slice(tail);
 }
 
 fn section_bytes(section: &Section) -> Vec<u8> {
@@ -105,18 +113,22 @@ fn section_bytes(section: &Section) -> Vec<u8> {
 
 /// Where the index is in an object of `size` bytes that ends with `tail`; `None` where there is none.
 pub(crate) fn find(tail: &[u8], size: u64) -> Option<Range<u64>> {
-    let footer = tail.last_chunk::<FOOTER>()?;
-    let numbers = footer.strip_prefix(HEAD.as_slice())?.strip_suffix(TAIL.as_slice())?;
+    let numbers = |head: &[u8], end: &[u8]| {
+        let numbers = tail.strip_suffix(end)?.last_chunk::<NUMBERS>()?;
+        let before = tail.len().checked_sub(end.len() + NUMBERS)?;
+        tail.get(..before)?.ends_with(head).then_some((*numbers, head.len() + NUMBERS + end.len()))
+    };
+    let (numbers, footer) = numbers(&HEAD, &TAIL).or_else(|| numbers(&FRAME, &[]))?;
     let (at, length) = numbers.split_first_chunk::<8>()?;
     let (at, length) = (u64::from_le_bytes(*at), u64::from_le_bytes(length.try_into().ok()?));
     let end = at.checked_add(length)?;
-    (length <= MOST && end.checked_add(FOOTER as u64)? == size).then_some(at..end)
+    (length <= MOST && end.checked_add(footer as u64)? == size).then_some(at..end)
 }
 
 /// Reads the member with the index, which begins at `at`; `None` where it is damaged, or says what can't be.
 pub(crate) fn parse(member: &[u8], at: u64) -> Option<Index> {
     let mut raw = Vec::new();
-    let read = GzDecoder::new(member).take(MOST + 1).read_to_end(&mut raw);
+    let read = Decompressor::new(member).take(MOST + 1).read_to_end(&mut raw);
     if read.is_err() || raw.len() as u64 > MOST {
         return None;
     }
@@ -216,12 +228,19 @@ pub(crate) mod tests {
         wanted.sections[0].flags = Flags::DUPSORT;
         wanted.sections[0].transform = "dupsort_hack_v1".to_owned();
         let mut object = vec![7; 300];
-        put(&wanted, 300, &mut Compressor::new(), &mut object);
-        let size = object.len() as u64;
-        for from in [0, 200, object.len() - FOOTER] {
-            assert_eq!(find(&object[from..], size), Some(300..size - FOOTER as u64), "{from}");
+        for codec in [Codec::Zstd, Codec::Gzip] {
+            object.truncate(300);
+            put(&wanted, 300, codec, &mut object);
+            let size = object.len() as u64;
+            let footer = if codec == Codec::Gzip { HEAD.len() + NUMBERS + TAIL.len() } else { FOOTER };
+            for from in [0, 200, object.len() - footer] {
+                assert_eq!(find(&object[from..], size), Some(300..size - footer as u64), "{from}");
+            }
+            assert_eq!(parse(&object[300..object.len() - footer], 300), Some(wanted.clone()));
+            let mut raw = Vec::new();
+            Decompressor::new(&object[300..]).read_to_end(&mut raw).expect("a stream");
+            assert_eq!(raw[..2], [0xaa, 6], "field 101, as bytes");
         }
-        assert_eq!(parse(&object[300..object.len() - FOOTER], 300), Some(wanted));
         // To any reader of gzip both are members like others, and the last one is empty.
         let mut raw = Vec::new();
         MultiGzDecoder::new(&object[300..]).read_to_end(&mut raw).expect("gzip");
@@ -231,12 +250,13 @@ pub(crate) mod tests {
     #[test]
     fn what_is_no_index_is_left_alone() {
         let mut object = vec![7; 300];
-        put(&index(&[("a", &[("k1", 1)])]), 300, &mut Compressor::new(), &mut object);
+        put(&index(&[("a", &[("k1", 1)])]), 300, Codec::Gzip, &mut object);
         let size = object.len() as u64;
         assert_eq!(find(&object, size + 1), None);
         assert_eq!(find(&object[..object.len() - 1], size - 1), None);
         assert_eq!(find(b"short", 5), None);
-        let member = &object[300..object.len() - FOOTER];
+        let footer = HEAD.len() + NUMBERS + TAIL.len();
+        let member = &object[300..object.len() - footer];
         // Pieces that would lie behind the index.
         assert_eq!(parse(member, 105), None);
         for length in 0..member.len() {

@@ -3,6 +3,7 @@
 //! Pure: bytes in, bytes out. Everything that is read is hostile (I11); memory is bounded by the largest entry, whatever
 //! the size of the snapshot (I5). The bytes are described in `docs/formats.md`.
 
+mod codec;
 pub(crate) mod encode;
 pub(crate) mod fault;
 mod gzip;
@@ -11,6 +12,8 @@ mod name;
 mod read;
 pub(crate) mod wire;
 
+pub use codec::Codec;
+pub(crate) use codec::Decompressor;
 pub use fault::{Fault, Rule};
 pub(crate) use gzip::Compressor;
 pub use name::{GENERATION, SnapshotName};

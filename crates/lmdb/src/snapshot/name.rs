@@ -1,6 +1,6 @@
 //! Names of snapshots: whose they are, of which database, of what moment.
 //!
-//! `<database>__<instance>__<YYYYMMDD-HHMMSS-nnnnnnnnn>__<generation>[__<extra>…].pb.gz`. For one instance the name that
+//! `<database>__<instance>__<YYYYMMDD-HHMMSS-nnnnnnnnn>__<generation>[__<extra>…].pb.gz`, or `.pb.zstd` where only Seawall reads it. For one instance the name that
 //! sorts last is the newest. Names that don't parse belong to someone else and are left alone.
 
 use std::fmt;
@@ -9,10 +9,8 @@ use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
+use super::Codec;
 use crate::Stamp;
-
-/// Behind the name proper. The first dot of a name begins it.
-const SUFFIX: &str = "pb.gz";
 
 /// What we write as generation, as every Lightning Stream does.
 pub const GENERATION: &str = "GX";
@@ -30,21 +28,21 @@ pub struct SnapshotName {
     pub generation: String,
     /// Parts behind the generation: a capital letter and a value each. Their meaning isn't ours.
     pub extra: Vec<String>,
+    /// How it is compressed.
+    pub codec: Codec,
 }
 
 impl SnapshotName {
     /// Reads a name; `None` where it is none.
     pub fn parse(name: &str) -> Option<Self> {
         let (stem, suffix) = name.split_once('.')?;
-        if suffix != SUFFIX || name.contains('/') {
-            return None;
-        }
+        let codec = Codec::of_suffix(suffix).filter(|_| !name.contains('/'))?;
         let mut parts = stem.split("__");
         let mut next = || parts.next().filter(|part| !part.is_empty()).map(str::to_owned);
         let (database, instance) = (next()?, next()?);
         let stamp = parse_stamp(&next()?)?;
         let generation = next()?;
-        Some(Self { database, instance, stamp, generation, extra: parts.map(str::to_owned).collect() })
+        Some(Self { database, instance, stamp, generation, extra: parts.map(str::to_owned).collect(), codec })
     }
 
     /// What every snapshot of a database begins with.
@@ -69,7 +67,7 @@ impl fmt::Display for SnapshotName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}__{}__{}__{}", self.database, self.instance, stamp_text(self.stamp), self.generation)?;
         self.extra.iter().try_for_each(|part| write!(f, "__{part}"))?;
-        write!(f, ".{SUFFIX}")
+        write!(f, ".{}", self.codec.suffix())
     }
 }
 
@@ -110,7 +108,10 @@ mod tests {
         assert_eq!((name.database.as_str(), name.instance.as_str()), ("main", "b"));
         assert_eq!(name.stamp, Stamp(1_750_000_000_000_000_001));
         assert_eq!(name.extra, ["X123", "Y456"]);
-        assert_eq!(name.to_string(), text);
+        assert_eq!((name.to_string().as_str(), name.codec), (text, Codec::Gzip));
+        let text = text.replace(".pb.gz", ".pb.zstd");
+        let name = SnapshotName::parse(&text).expect("a name");
+        assert_eq!((name.to_string(), name.codec), (text, Codec::Zstd));
     }
 
     #[test]
@@ -152,7 +153,7 @@ mod tests {
         #[test]
         fn what_we_print_we_read(stamp: u64, database in "[a-z][a-z0-9-]{0,8}", instance in "[A-Za-z0-9-]{1,9}") {
             let name = SnapshotName {
-                database, instance, stamp: Stamp(stamp), generation: GENERATION.into(), extra: vec![],
+                database, instance, stamp: Stamp(stamp), generation: GENERATION.into(), extra: vec![], codec: Codec::default(),
             };
             prop_assert_eq!(SnapshotName::parse(&name.to_string()), Some(name));
         }

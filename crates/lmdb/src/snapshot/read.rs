@@ -6,11 +6,9 @@
 
 use std::io::{self, Read};
 
-use flate2::read::MultiGzDecoder;
-
 use super::fault::{Fault, Rule};
 use super::wire::{Fields, MAX_VARINT, Tag, WireType, varint};
-use super::{DATABASES, DELETED, Entry, READABLE};
+use super::{DATABASES, DELETED, Decompressor, Entry, READABLE};
 use crate::Stamp;
 use crate::flags::Flags;
 
@@ -110,8 +108,8 @@ enum At {
 }
 
 /// A snapshot that is being read.
-pub struct SnapshotReader<R> {
-    source: MultiGzDecoder<R>,
+pub struct SnapshotReader<R: Read> {
+    source: Decompressor<R>,
     buffer: Vec<u8>,
     /// The unread part of the buffer.
     start: usize,
@@ -130,10 +128,10 @@ pub struct SnapshotReader<R> {
 }
 
 impl<R: Read> SnapshotReader<R> {
-    /// Reads the gzip stream `source`.
+    /// Reads the compressed stream `source`.
     pub fn new(source: R, limits: Limits) -> Self {
         Self {
-            source: MultiGzDecoder::new(source),
+            source: Decompressor::new(source),
             buffer: vec![0; CHUNK],
             start: 0,
             filled: 0,

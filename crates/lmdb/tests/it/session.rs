@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use seawall_core::Shutdown;
-use seawall_lmdb::snapshot::SnapshotName;
+use seawall_lmdb::snapshot::{Codec, SnapshotName};
 use seawall_lmdb::{Flags, Marker, NanoClock, Report, Retention, Session, Stamp, Sweep, SyncOptions};
 use seawall_vault::memory::MemoryStore;
 use seawall_vault::simulated::SimulatedStore;
@@ -378,7 +378,7 @@ async fn a_vault_that_is_away_for_long_holds_nothing_up_and_nothing_is_lost() {
         until("both are well", async || well(&left) && well(&right)).await;
         let received = |status: &tokio::sync::watch::Receiver<seawall_lmdb::SessionStatus>, from: &str| {
             let sent = if from == "a" { left.borrow().sent } else { right.borrow().sent };
-            status.borrow().received.get(from).copied() == sent.map(|(stamp, _)| stamp)
+            status.borrow().received.get(from).map(|(stamp, _)| *stamp) == sent.map(|(stamp, _)| stamp)
         };
         until("each has what the other sent", async || received(&left, "b") && received(&right, "a")).await;
         stop.begin();
@@ -412,4 +412,44 @@ async fn an_index_that_says_what_is_not_there_is_found_out() {
     assert_eq!(found.compared, 1, "{found:?}");
     let [finding] = &found.verification.findings[..] else { panic!("{found:?}") };
     assert_eq!((finding.code, &finding.object), ("lmdb.index", &wrong));
+}
+
+#[tokio::test]
+async fn zstd_is_sent_only_while_every_other_instance_is_ours() {
+    let ([a, b], vault, clock) = (folders(), vault(), clock());
+    let zstd = |how: SyncOptions| SyncOptions { codec: Codec::Zstd, ..how };
+    between(a.path(), |env| put(env, "d", Flags::default(), b"k", b"1"));
+    once(a.path(), false, &vault, &clock, zstd(options("a", false))).await;
+    let (report, pairs) = once(b.path(), false, &vault, &clock, zstd(options("b", false))).await;
+    assert_eq!((report.loaded, pairs), (1, vec![(b"k".to_vec(), b"1".to_vec())]));
+    between(b.path(), |env| put(env, "d", Flags::default(), b"k", b"2"));
+    once(b.path(), false, &vault, &clock, zstd(options("b", false))).await;
+    assert!(names(&vault).await.iter().all(|name| name.ends_with(".pb.zstd")), "{:?}", names(&vault).await);
+    // One of ours that writes gzip is known by its index.
+    let (_, pairs) = once(a.path(), false, &vault, &clock, options("a", false)).await;
+    assert_eq!(pairs, [(b"k".to_vec(), b"2".to_vec())]);
+    assert!(names(&vault).await.iter().any(|name| name.starts_with("main__a__") && name.ends_with(".pb.gz")));
+    let count = names(&vault).await.len();
+    once(b.path(), false, &vault, &clock, zstd(options("b", false))).await;
+    let last = names(&vault).await.pop().unwrap();
+    assert!(names(&vault).await.len() == count + 1 && last.ends_with(".pb.zstd"), "{last}");
+
+    // An old one comes while a session runs: what it could not read is sent again.
+    let mut session =
+        Session::new(open(b.path(), &schema(false, false)), vault.clone(), zstd(quick("b")), Arc::clone(&clock));
+    let (status, stop) = (session.watch(), Shutdown::new());
+    let old = seawall_lmdb::fuzzing::wrapped(&seawall_lmdb::fuzzing::sample(&[]));
+    let drive = async {
+        until("it has sent", async || status.borrow().start.is_over() && status.borrow().sent.is_some()).await;
+        assert_eq!((status.borrow().sent_as, status.borrow().old_peers.len()), (Codec::Zstd, 0));
+        let name = ObjectKey::new("main__old__20260101-000000-000000000__GX.pb.gz").unwrap();
+        vault.put(&name, old.into(), None).await.unwrap();
+        until("it is sent again", async || status.borrow().sent_as == Codec::Gzip).await;
+        assert_eq!(status.borrow().old_peers, ["old"]);
+        stop.begin();
+    };
+    let (result, ()) = tokio::join!(session.run(&stop), drive);
+    result.unwrap();
+    let name = names(&vault).await.into_iter().rfind(|name| name.starts_with("main__b__")).unwrap();
+    assert!(name.ends_with(".pb.gz"), "{name}");
 }
