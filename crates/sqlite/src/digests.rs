@@ -31,7 +31,7 @@ pub(crate) async fn finish(upload: Upload, vault: &Vault, key: &ObjectKey) -> Re
         && let Err(error) = keep(vault, &file, digest).await
     {
         let object = vault.object(key);
-        tracing::warn!(%object, %error, "its digest could not be kept: `verify --strong` will not compare it");
+        tracing::warn!(%object, %error, "its digest could not be kept: `verify --strong` can't compare it");
     }
     Ok(created)
 }
@@ -61,7 +61,8 @@ fn may_be_apart(vault: &Vault, size: u64) -> bool {
     !abilities.digests_of_parts && size >= abilities.smallest_part as u64
 }
 
-/// The digest that was kept of a file, wherever it is; `None` where there is none.
+/// The digest that was kept of a file, wherever it is; `None` where there is none. [`Error::BadDigest`] says nothing about
+/// the file.
 pub(crate) async fn kept(vault: &Vault, file: &Stored) -> Result<Option<Digest>, Error> {
     let key = file.key(vault.layout());
     match vault.head(&key).await?.and_then(|meta| meta.digest) {
@@ -80,8 +81,8 @@ async fn apart(vault: &Vault, file: &Stored) -> Result<Option<Digest>, Error> {
     };
     let record = serde_json::from_slice::<Record>(&bytes).ok().filter(|record| record.format == 1);
     let digest = record.and_then(|record| record.blake3.parse().ok());
-    let what = || format!("it can't be compared, because {key} is no digest");
-    digest.map(Some).ok_or_else(|| Error::Corrupt { object: vault.object(&file.key(vault.layout())), what: what() })
+    let bad = || Error::BadDigest { digest: vault.object(&key), file: file.key(vault.layout()).to_string() };
+    digest.map(Some).ok_or_else(bad)
 }
 
 /// The digest that was kept of an object of a replica, apart from it; `key` is below the replica's own prefix. `None`

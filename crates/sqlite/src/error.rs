@@ -41,6 +41,8 @@ pub(crate) enum Error {
     Unreachable { vault: String, target: String, why: String, next: String },
     #[error("{object}: {what}")]
     Corrupt { object: String, what: String },
+    #[error("{digest}: it is no digest, so {file} can't be compared")]
+    BadDigest { digest: String, file: String },
     #[error("{path}: somebody else wrote to it, and it follows a vault")]
     Diverged { path: PathBuf },
     #[error("{vault}: it ends at {newest}, and the database that follows it is at {at}")]
@@ -185,6 +187,12 @@ impl Error {
                 "sqlite.corrupt",
                 object,
                 "run `seawall verify` to see what else is damaged, and restore an earlier point with --at",
+            ),
+            Error::BadDigest { digest, .. } => fail(
+                Kind::Corrupt,
+                "sqlite.bad-digest",
+                digest,
+                "find out who writes there; nothing else reads this object, and without it the file counts as one that has none",
             ),
             Error::Diverged { path } => fail(
                 Kind::Refused,

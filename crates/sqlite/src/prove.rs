@@ -11,7 +11,7 @@ use seawall_vault::{Digest, Vault};
 use crate::digests;
 use crate::error::Error;
 use crate::fetch::{self, Fetched, Reading};
-use crate::layout::Stored;
+use crate::layout::{Stored, digest_key};
 use crate::legacy;
 use crate::plan::{plan, stretches};
 use crate::survey::list;
@@ -58,6 +58,13 @@ pub(crate) async fn verify(
                 None
             }
             Ok(Seen::Other { found, kept }) => Some(("sqlite.digest", differing(found, kept))),
+            // The file is sound, and still proves what it holds.
+            Ok(Seen::BadDigest(error)) => {
+                let failure = error.failure();
+                let object = digest_key(&file).to_string();
+                findings.push(Finding { code: failure.code, object, cause: failure.cause });
+                None
+            }
             Err(error) => {
                 let failure = error.failure();
                 Some((failure.code, failure.cause))
@@ -89,6 +96,8 @@ enum Seen {
         kept: Digest,
     },
     WithoutDigest,
+    /// What should be its digest isn't one.
+    BadDigest(Error),
 }
 
 /// Reads an object to its end, and compares its bytes with the digest beside it.
@@ -100,10 +109,12 @@ async fn examine(vault: &Vault, fetched: Fetched, jobs: usize, strength: Strengt
     let digest = reading.digest();
     reading.finish()?;
     let Some(found) = digest else { return Ok(Seen::Sound) };
-    Ok(match digests::kept(vault, &file).await? {
-        None => Seen::WithoutDigest,
-        Some(kept) if kept == found => Seen::AsWritten,
-        Some(kept) => Seen::Other { found, kept },
+    Ok(match digests::kept(vault, &file).await {
+        Ok(None) => Seen::WithoutDigest,
+        Ok(Some(kept)) if kept == found => Seen::AsWritten,
+        Ok(Some(kept)) => Seen::Other { found, kept },
+        Err(error @ Error::BadDigest { .. }) => Seen::BadDigest(error),
+        Err(error) => return Err(error),
     })
 }
 

@@ -44,6 +44,11 @@ fn key(text: &str) -> ObjectKey {
     ObjectKey::new(text).expect("a key")
 }
 
+fn record(format: u32, blake3: &str) -> String {
+    format!("{{\"format\":{format},\"blake3\":\"{blake3}\"}}")
+}
+
+const BASE: &str = "0009/0000000000000001-0000000000000001.ltx";
 const OF_THE_BASE: &str = "seawall/digests/9/0000000000000001-0000000000000001.json";
 
 #[tokio::test]
@@ -62,21 +67,25 @@ async fn an_object_in_parts_is_compared_by_a_digest_of_its_own() {
 
     let digest = key(OF_THE_BASE);
     let kept = vault.read(&digest, None, 1000).await.expect("read");
-    for (bytes, code) in [
-        (format!("{{\"format\":1,\"blake3\":\"{}\"}}", Digest::of(b"another")), "sqlite.digest"),
-        (format!("{{\"format\":2,\"blake3\":\"{}\"}}", Digest::of(b"another")), "sqlite.corrupt"),
-        ("{\"format\":1,\"blake3\":\"af13\"}".to_owned(), "sqlite.corrupt"),
-        (" ".repeat(2000), "sqlite.corrupt"),
+    for (bytes, object, code, proved) in [
+        (record(1, &Digest::of(b"another").to_string()), BASE, "sqlite.digest", false),
+        (record(2, &Digest::of(b"another").to_string()), OF_THE_BASE, "sqlite.bad-digest", true),
+        (record(1, "af13"), OF_THE_BASE, "sqlite.bad-digest", true),
+        ("[".repeat(1000), OF_THE_BASE, "sqlite.bad-digest", true),
+        (" ".repeat(2000), OF_THE_BASE, "sqlite.bad-digest", true),
+        (String::new(), OF_THE_BASE, "sqlite.bad-digest", true),
     ] {
         vault.delete(std::slice::from_ref(&digest)).await.expect("deleted");
         vault.create(&digest, Bytes::from(bytes.clone()), None).await.expect("created");
-        let found = strong(&scene, &vault).await.verification.findings;
-        assert_eq!(found.iter().map(|finding| finding.code).collect::<Vec<_>>(), [code], "{bytes} {found:?}");
+        let found = strong(&scene, &vault).await.verification;
+        let told: Vec<_> = found.findings.iter().map(|finding| (finding.object.as_str(), finding.code)).collect();
+        assert_eq!(told, [(object, code)], "{bytes} {found:?}");
+        assert_eq!(found.newest.is_some(), proved, "a damaged digest says nothing about its file: {bytes} {found:?}");
     }
     vault.delete(std::slice::from_ref(&digest)).await.expect("deleted");
     let found = strong(&scene, &vault).await;
     assert_eq!((found.compared, found.verification.findings), (2, vec![]));
-    assert_eq!(found.without_digest, ["0009/0000000000000001-0000000000000001.ltx"]);
+    assert_eq!(found.without_digest, [BASE]);
     vault.create(&digest, kept, None).await.expect("created");
     assert_eq!(strong(&scene, &vault).await.compared, 3);
     assert_eq!(scene.restore(When::Latest).await.expect("restored"), content_of(&app));
@@ -177,6 +186,6 @@ async fn a_digest_that_cannot_be_kept_costs_nothing_but_itself() {
     engine(&scene, &vault).take_point(&Shutdown::new()).await.expect("a point");
     let found = strong(&scene, &vault).await;
     assert_eq!((found.compared, found.verification.findings), (1, vec![]));
-    assert_eq!(found.without_digest, ["0009/0000000000000001-0000000000000001.ltx"]);
+    assert_eq!(found.without_digest, [BASE]);
     assert_eq!(scene.restore(When::Latest).await.expect("restored"), content_of(&app));
 }
