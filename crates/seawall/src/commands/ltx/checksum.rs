@@ -1,6 +1,6 @@
 //! `seawall ltx checksum`: of a database, or of each of its pages.
 
-use std::io::{BufWriter, Write as _};
+use std::io::{BufWriter, IsTerminal as _, Write as _};
 
 use seawall_core::Failure;
 use seawall_ltx::file::{checksum, page_checksums};
@@ -14,7 +14,9 @@ use crate::output::{Output, complain};
 /// Runs the command.
 pub(super) fn run(arguments: &ChecksumArguments, edge: &Edge, json: bool) -> Result<Output, Failure> {
     let path = &arguments.database;
-    let meter = Meter::begin("checksum", total([path.as_path()]), arguments.work, edge, json);
+    // Lines and a bar on one screen would wipe each other out; the lines tell how far it is.
+    let lines = arguments.pages && std::io::stdout().is_terminal();
+    let meter = Meter::begin("checksum", total([path.as_path()]), arguments.work, edge, json || lines);
     if arguments.pages {
         return pages(arguments, &meter, json);
     }

@@ -147,8 +147,11 @@ pub(super) fn object(name: &str) -> Result<Option<(VaultUrl, &str)>, Failure> {
 }
 
 /// The replica that an object named by a URL belongs to, as a URL, and the object's key below it, which begins with its
-/// level.
+/// level. `None` for a path: in a folder digests stand beside the files.
 pub(super) fn in_replica(name: &str) -> Option<(String, &str)> {
+    if !name.contains("://") {
+        return None;
+    }
     let (base, query) = split_query(name);
     let (at, _) = base.rmatch_indices('/').nth(1)?;
     let (replica, key) = base.split_at_checked(at)?;
@@ -189,7 +192,9 @@ mod tests {
         }
         let replica = in_replica("s3://bucket/app/0009/x.ltx?endpoint=h").expect("a replica");
         assert_eq!(replica, ("s3://bucket/app?endpoint=h".to_owned(), "0009/x.ltx"));
-        assert_eq!(in_replica("x.ltx"), None);
+        for path in ["x.ltx", "a/../x.ltx", "../../x.ltx"] {
+            assert_eq!(in_replica(path), None, "{path}");
+        }
         assert!(object("s3://bucket/app/").is_err());
         assert!(is_object("s3://b/x.ltx?endpoint=http://h") && !is_object("s3://b/ltx/0?x=a.ltx"));
     }

@@ -49,10 +49,10 @@ pub(super) fn compare(name: &Name, edge: &Edge) -> Result<Compared, Failure> {
 /// The digest that a replica keeps of an object that has no room for it beside it.
 async fn apart(name: &str, size: u64, edge: &Edge) -> Result<Option<Digest>, Failure> {
     let Some((url, key)) = input::in_replica(name) else { return Ok(None) };
-    // Not every place that has objects can have replicas, as a bucket without a prefix can't.
-    let Ok(url) = url.parse::<VaultUrl>() else { return Ok(None) };
+    // Not every place that has objects can have replicas, as a bucket without a prefix can't; nor has every path keys.
+    let (Ok(url), Ok(key)) = (url.parse::<VaultUrl>(), ObjectKey::new(key)) else { return Ok(None) };
     let vault = Vault::open(&url, &edge.environment, Policy::default()).await?;
-    digest_of_object(&vault, &ObjectKey::new(key)?, size).await
+    digest_of_object(&vault, &key, size).await
 }
 
 /// A path as a key in the folder that it is in. Links lead to what they stand for.
