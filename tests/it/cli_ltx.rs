@@ -2,8 +2,9 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
-use seawall_tests::{Output, Random, Stand, digest, golden, run};
+use seawall_tests::{Output, Random, Stand, digest, golden, run, seawall, terminal};
 
 fn ltx(stand: &Stand, args: &[&str]) -> Output {
     run("seawall", stand.command().arg("ltx").args(args))
@@ -105,6 +106,77 @@ fn what_stands_in_the_wal_of_a_live_database_is_encoded() {
     app.rest();
     let output = ltx(&stand, &["checksum", "app.db"]).ok();
     assert!(output.stderr.contains("--wal"), "{output}");
+}
+
+#[test]
+fn a_file_is_compared_however_its_path_is_written() {
+    let stand = Stand::folder(0);
+    fs::create_dir(stand.path("a")).unwrap();
+    fs::copy(file("snapshot/encode-db-512.ltx"), stand.path("x.ltx")).unwrap();
+    let absolute = format!("file://{}", text(&stand.path("a/../x.ltx")));
+    for path in ["x.ltx", "./x.ltx", "a/../x.ltx", "a/.././x.ltx", &absolute] {
+        let output = ltx(&stand, &["verify", "--strong", path]).exits(3);
+        assert_eq!((&*output.stderr, output.stdout.lines().next()), ("", Some("ok")), "{output}");
+        assert!(output.stdout.contains("no BLAKE3 was kept beside it"), "{output}");
+    }
+}
+
+/// How large the database of the next test may become.
+const MOST_MIB: u64 = 4096;
+
+#[test]
+fn progress_is_shown_on_a_terminal_and_nowhere_else() {
+    let stand = Stand::folder(0);
+    ltx(&stand, &["decode", "-o", "big.db", &file("snapshot/encode-db-4096.ltx")]).ok();
+    let checksum = |args: &[&str]| {
+        let mut command = stand.command();
+        command.args(["ltx", "checksum", "big.db"]).args(args);
+        command
+    };
+    // A bar is drawn ten times a second: the database grows until reading it takes that long.
+    let (mut mib, mut moved) = (64, false);
+    while !moved && mib <= MOST_MIB {
+        fs::File::options().write(true).open(stand.path("big.db")).unwrap().set_len(mib << 20).unwrap();
+        let plain = run("seawall", &mut checksum(&[])).ok();
+        assert_eq!(plain.stderr, "", "not to a file");
+        let shown = terminal::run("seawall", &mut checksum(&[])).ok();
+        assert_eq!(shown.stdout, plain.stdout);
+        let total = if mib < 1024 { format!("/{mib}.00 MiB") } else { format!("/{}.00 GiB", mib >> 10) };
+        let amounts = || shown.stderr.match_indices(&total).map(|(at, _)| &shown.stderr[..at]);
+        assert!(amounts().count() > 0 && shown.stderr.contains("checksum"), "no bar of {total}: {shown}");
+        moved = amounts().any(|before| !before.ends_with(" 0 B"));
+        let (_, last) = shown.stderr.rsplit_once(&total).unwrap();
+        assert!(last.contains("\x1b[2K"), "the bar is left on the screen: {:?}", shown.stderr);
+        mib *= 2;
+    }
+    assert!(moved, "the bar stood still");
+    assert_eq!(terminal::run("seawall", &mut checksum(&["--json"])).ok().stderr, "", "programs get none");
+}
+
+#[test]
+fn lines_and_a_bar_do_not_share_a_screen() {
+    let stand = Stand::folder(0);
+    ltx(&stand, &["decode", "-o", "a.db", &file("snapshot/encode-db-4096.ltx")]).ok();
+    let pages = ltx(&stand, &["checksum", "--pages", "a.db"]).ok().stdout;
+    let shown = terminal::run("seawall", stand.command().args(["ltx", "checksum", "--pages", "a.db"])).ok();
+    assert!(shown.stdout == pages && shown.stderr.contains("checksum"), "{shown}");
+    let mut both = Command::new("sh");
+    both.args(["-c", "exec \"$0\" ltx checksum --pages \"$1\" >&2"]).args([seawall(), stand.path("a.db")]);
+    assert_eq!(terminal::run("seawall", &mut both).ok().stderr.replace("\r\n", "\n"), pages);
+}
+
+#[test]
+fn a_terminal_that_went_away_changes_nothing() {
+    let stand = Stand::folder(0);
+    let (good, bad) = (file("snapshot/encode-db-512.ltx"), file("bad/literal-flip.ltx"));
+    for (args, code) in
+        [(&["verify", &good][..], 0), (&["verify", &good, &bad], 1), (&["decode", "-o", "x.db", &good], 0)]
+    {
+        let run = terminal::run_on_a_closed_one("seawall", stand.command().arg("ltx").args(args)).exits(code);
+        assert_eq!(run.stdout, ltx(&stand, &[args, &["--force"][..usize::from(args[0] == "decode")]].concat()).stdout);
+    }
+    let shown = terminal::run("seawall", stand.command().args(["ltx", "verify", &bad])).exits(1);
+    assert!(shown.stderr.contains("error[ltx.checksum]"), "{shown}");
 }
 
 #[test]

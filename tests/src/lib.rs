@@ -21,6 +21,7 @@ mod random;
 mod s3;
 mod socket;
 mod stand;
+pub mod terminal;
 pub mod wait;
 
 pub use app::App;

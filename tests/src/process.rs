@@ -25,13 +25,22 @@ pub struct Process {
 impl Process {
     /// Starts a program; what it prints is kept, and shown if the test fails.
     pub fn spawn(name: &str, command: &mut Command) -> Self {
-        let (out, err) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
+        let err = tempfile::tempfile().unwrap();
+        let stderr = err.try_clone().unwrap().into();
+        Self::spawn_with(name, command, err, stderr)
+    }
+
+    /// Starts a program whose error output goes to `stderr`, and from there to `err`.
+    pub(crate) fn spawn_with(name: &str, command: &mut Command, err: File, stderr: Stdio) -> Self {
+        let out = tempfile::tempfile().unwrap();
         let child = command
             .stdin(Stdio::null())
             .stdout(out.try_clone().unwrap())
-            .stderr(err.try_clone().unwrap())
+            .stderr(stderr)
             .spawn()
             .unwrap_or_else(|e| panic!("start {command:?}: {e}"));
+        // The command would keep its end open.
+        command.stderr(Stdio::null());
         let name = format!("{name} {:?}", command.get_args().collect::<Vec<_>>());
         Self { name, child, out, err, status: None }
     }
