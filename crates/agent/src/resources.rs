@@ -4,11 +4,12 @@
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-/// Descriptors that one database takes: its file twice, its WAL, its wal-index twice, and its two locks.
-const PER_DATABASE: u64 = 8;
+/// Descriptors that one database takes while nothing happens: its file, its wal-index, and its two locks.
+const PER_DATABASE: u64 = 4;
 
-/// Descriptors that the process takes besides: the runtime, events, sockets, connections.
-const BESIDES: u64 = 256;
+/// Descriptors that the process takes besides: the runtime, events, sockets, connections, and a few more for each database
+/// at which something happens just now.
+const BESIDES: u64 = 512;
 
 /// What the process uses. `None` where the system doesn't tell.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]

@@ -15,6 +15,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::error::Error;
+use crate::hold::KeptFiles;
 use crate::identity::Lineage;
 use crate::lock::{self, Locks};
 use crate::maintain::Maintenance;
@@ -23,7 +24,7 @@ use crate::prove::{self, Strength};
 use crate::seal;
 use crate::session::{Patience, Session};
 use crate::ship::blocking;
-use crate::source::{KeptFiles, is_there, resolved};
+use crate::source::{is_there, resolved};
 use crate::state::{Facts, Position, Record};
 use crate::watch::{Glance, Subscription};
 use crate::{Admission, Options, World, follow, marks, read_state, restore, target, timeline};
@@ -260,7 +261,8 @@ impl Sqlite {
         self.tell(Phase::Starting, None, last_word).await;
         loop {
             let since = Instant::now();
-            let session = self.session(shutdown, subscription.as_ref(), &mut last_word);
+            // Handed on by value a future takes its room twice.
+            let session = Box::pin(self.session(shutdown, subscription.as_ref(), &mut last_word));
             let ended = self.in_time(shutdown, session).await;
             let error = match ended {
                 Ok(()) => {
@@ -347,13 +349,14 @@ impl Sqlite {
         subscription: Option<&Subscription>,
         last_word: &mut Lineage,
     ) -> Result<(), Error> {
-        let mut session = Session::open(self, shutdown, Patience::Protecting).await?;
+        // What is large goes into boxes that are gone while nothing happens: thousands wait here.
+        let mut session = Box::pin(Session::open(self, shutdown, Patience::Protecting)).await?;
         *last_word = session.lineage();
-        session.drain().await?;
+        Box::pin(session.drain()).await?;
         let (mut seen, mut unpublished) = (None, 0);
         loop {
             if shutdown.requested() {
-                return session.drain().await;
+                return Box::pin(session.drain()).await;
             }
             let wait = self.wait(shutdown, subscription, Some(session.glance()));
             let (behind, written) = session.glimpse().await?;
@@ -366,7 +369,10 @@ impl Sqlite {
                     // In time or out of time: either way it is looked at now.
                     let _elapsed = timeout(soon, wait).await;
                 }
-                _ => wait.await,
+                _ => {
+                    session.rest();
+                    wait.await;
+                }
             }
             let behind = session.is_behind(0).await?;
             self.activity.set_behind(behind);
@@ -374,12 +380,12 @@ impl Sqlite {
                 self.wait_until_due(shutdown, &session).await?;
             } else if !behind && self.asked().is_empty() && !session.look_is_due() {
                 self.activity.skip();
-                session.keep_record().await;
+                Box::pin(session.keep_record()).await;
                 continue;
             }
             let asked = std::mem::take(&mut *self.asked());
-            session.drain().await?;
-            session.keep_record().await;
+            Box::pin(session.drain()).await?;
+            Box::pin(session.keep_record()).await;
             self.activity.set_behind(false);
             for (asked, point) in asked.into_iter().zip(std::iter::repeat(session.point())) {
                 // Whoever asked may not wait any more.
@@ -465,7 +471,7 @@ impl Engine for Sqlite {
     }
 
     async fn run(&self, shutdown: &Shutdown) -> Result<(), Failure> {
-        Self::unless_aborted(shutdown, self.protect(shutdown)).await
+        Self::unless_aborted(shutdown, Box::pin(self.protect(shutdown))).await
     }
 
     async fn take_point(&self, shutdown: &Shutdown) -> Result<Point, Failure> {
@@ -587,6 +593,17 @@ impl Sqlite {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Beside the files of a database and its configuration this is what it takes while nothing happens.
+    #[test]
+    fn a_protection_is_small() {
+        let vault = Vault::new(Arc::new(seawall_vault::memory::MemoryStore::default()), Default::default());
+        let engine = Sqlite::new(vault, Options::default(), World::real(None, Admission::default()));
+        let (shutdown, mut lineage) = (Shutdown::new(), Lineage::new(1));
+        let task = size_of_val(&engine.protect(&shutdown));
+        let session = size_of_val(&engine.session(&shutdown, None, &mut lineage));
+        assert!(task + session <= 3072 && size_of::<Sqlite>() <= 1024, "{task} {session} {}", size_of::<Sqlite>());
+    }
 
     #[test]
     fn unpublished_frames_are_looked_at_soon_and_not_for_ever() {

@@ -79,6 +79,10 @@ mod place {
             false
         }
 
+        pub(crate) fn has_grips(&self) -> bool {
+            true
+        }
+
         pub(crate) fn looks_unchanged(&self, _: Option<&File>) -> bool {
             false
         }
@@ -111,6 +115,11 @@ mod place {
         fn write(&self, path: &Path) -> io::Result<()> {
             let _always = path;
             Ok(())
+        }
+
+        /// Whether the system has the locks that hold a WAL without a connection.
+        fn has_grips(&self) -> bool {
+            true
         }
 
         /// What is wrong with the engine.
@@ -146,6 +155,10 @@ mod place {
 
         pub(crate) fn has(&self, defect: Defect) -> bool {
             self.0.as_ref().is_some_and(|entered| entered.intruder.defect() == Some(defect))
+        }
+
+        pub(crate) fn has_grips(&self) -> bool {
+            self.0.as_ref().is_none_or(|entered| entered.intruder.has_grips())
         }
 
         /// The defect [`Defect::TrustsSizeAndMtime`]: whether the WAL looks as it did at the last look.

@@ -9,9 +9,10 @@ use std::time::Duration;
 use seawall_ltx::Header;
 
 use crate::capture::{Author, Capture, Look, look};
+use crate::checkpoint::{Barrier, Copier};
 use crate::error::Error;
 use crate::probe::Step;
-use crate::source::{Barrier, Copier, Source};
+use crate::source::Source;
 use crate::spool::{Draft, Spool};
 use crate::state::Position;
 use crate::wal::HEADER_SIZE;

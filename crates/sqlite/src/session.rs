@@ -13,6 +13,7 @@ use seawall_ltx::{Header, Txid};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::capture::{self, Author, Capture, Look};
+use crate::checkpoint::Copied;
 use crate::continuity::{Break, Resume, resume};
 use crate::engine::Sqlite;
 use crate::error::Error;
@@ -23,7 +24,7 @@ use crate::probe::Defect;
 use crate::proof;
 use crate::seal::{self, Prepared};
 use crate::ship::{self, blocking};
-use crate::source::{Copied, Source};
+use crate::source::Source;
 use crate::spool::Spool;
 use crate::state::{Position, Record};
 use crate::survey::{self, Survey, next_txid};
@@ -190,6 +191,14 @@ impl<'a> Session<'a> {
         .await
     }
 
+    /// Lets go what isn't needed until something happens.
+    pub(crate) fn rest(&self) {
+        // Whoever has it works with it.
+        if let Ok(mut source) = self.source.try_lock() {
+            source.rest();
+        }
+    }
+
     /// Ships everything that is committed at this moment, and empties the WAL where it has grown.
     pub(crate) async fn drain(&mut self) -> Result<(), Error> {
         self.last_look = Instant::now();
@@ -220,9 +229,9 @@ impl<'a> Session<'a> {
         let (source, wal, look) = (Arc::downgrade(&self.source), self.position.and_then(|p| p.wal), self.next_look());
         Box::new(move || {
             let Some(source) = source.upgrade() else { return true };
-            let mut source = source.lock().unwrap_or_else(PoisonError::into_inner);
-            let behind = source.check_identity().and_then(|()| source.is_behind(wal.as_ref(), 0));
-            Instant::now() >= look || behind.unwrap_or(true)
+            let source = source.lock().unwrap_or_else(PoisonError::into_inner);
+            let quiet = source.check_identity().and_then(|()| source.is_quiet(wal.as_ref()));
+            Instant::now() >= look || !quiet.unwrap_or(false)
         })
     }
 

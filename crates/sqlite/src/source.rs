@@ -1,38 +1,33 @@
-//! A live database file: its connection, its read lock, its WAL.
+//! A live database file: what holds its WAL, and reading both.
 //!
-//! All calls block and belong on the runtime's blocking pool. One [`Source`] holds one connection with an open read
-//! transaction, which keeps other processes from restarting the WAL, and two plain file handles. The handle on
-//! the database file lives as long as the connection: closing any handle on it would drop this process's POSIX
-//! locks, SQLite's among them. Nothing of ours outlives the process: no table, no pragma but WAL mode (I10).
+//! All calls block and belong on the runtime's blocking pool. One [`Source`] has a [`Hold`], which keeps other processes
+//! from restarting the WAL, and plain handles on the database file, its wal-index and its WAL. The first two live as long as any connection:
+//! closing any handle on the database file would drop this process's POSIX locks, SQLite's among them.
 
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use rusqlite::config::DbConfig;
-use rusqlite::{Connection, FileControl, OpenFlags};
 use seawall_core::Moment;
 use seawall_ltx::PageSize;
 
+use crate::checkpoint::{Barrier, Copier};
+use crate::connection::{connect, enter_wal_mode, pin, unpin};
 use crate::continuity::{Next, Observed};
 use crate::error::Error;
+use crate::grip::Hands;
+use crate::hold::{Hold, KeptFiles};
 use crate::identity::{FileIdentity, FileState, WalPosition};
-use crate::probe::{Defect, Probe, Step};
+use crate::probe::{Probe, Step};
 use crate::wal::{FRAME_HEADER_SIZE, FrameHeader, HEADER_SIZE, IndexHeader, Salts, Scan, WalHeader, frame_size};
 
 /// Bytes of WAL read at once; a scan holds one such buffer.
 const READ_SIZE: u64 = 1 << 20;
-
-/// How long to wait between two attempts at a lock of SQLite's.
-const POLL: Duration = Duration::from_micros(100);
-
-/// How long to wait for another checkpoint while writers wait for us.
-const BRIEFLY: Duration = Duration::from_millis(50);
 
 /// How often to read the wal-index's header before taking it for damaged.
 const PUBLISHED_ATTEMPTS: usize = 1000;
@@ -42,16 +37,35 @@ pub(crate) struct Source {
     path: PathBuf,
     wal_path: PathBuf,
     busy_timeout: Duration,
-    /// Declared before `file`: the connection must go first.
-    reader: Connection,
-    file: Arc<File>,
-    wal: Option<Arc<File>>,
-    /// The wal-index, `-shm`, and which file it is.
-    index: Arc<File>,
+    /// Declared before `hands`: a connection must go first.
+    hold: Hold,
+    hands: Arc<Hands>,
+    wal: Wal,
     index_identity: FileIdentity,
     identity: FileIdentity,
     page_size: PageSize,
     probe: Probe,
+}
+
+/// The WAL: a handle while something is read, and what tells whether the file under its path still is the same.
+#[derive(Default)]
+struct Wal {
+    file: Option<Arc<File>>,
+    known: Option<Known>,
+}
+
+/// Which file it is. The system gives the number of a deleted file to another one, so without a handle on it the time of
+/// its birth is needed too; not all file systems tell that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Known {
+    identity: FileIdentity,
+    born: Option<SystemTime>,
+}
+
+impl Known {
+    fn of(metadata: &Metadata) -> Self {
+        Self { identity: FileIdentity::of(metadata), born: metadata.created().ok() }
+    }
 }
 
 /// Why a scan ended.
@@ -68,38 +82,6 @@ pub(crate) enum End {
     Unknown,
 }
 
-/// Handles on a database file and its wal-index, kept from one [`Source`] of it to the next. Closing a handle while
-/// another one is in use would drop the other's locks, so a handle is closed only once its file is another one.
-#[derive(Debug, Default)]
-pub(crate) struct KeptFiles {
-    database: KeptFile,
-    index: KeptFile,
-}
-
-#[derive(Debug, Default)]
-struct KeptFile(Option<(FileIdentity, Arc<File>)>);
-
-impl KeptFile {
-    /// The handle on the file under `path`: the kept one if it still is that file.
-    fn open(&mut self, path: &Path) -> Result<(FileIdentity, Arc<File>), Error> {
-        let missing = |e: io::Error| match e.kind() {
-            io::ErrorKind::NotFound => Error::Missing { path: path.to_owned() },
-            _ => Error::io(path)(e),
-        };
-        let now = std::fs::metadata(path).map_err(missing)?;
-        if let Some((identity, file)) = self.0.as_ref().filter(|(kept, _)| *kept == FileIdentity::of(&now)) {
-            return Ok((*identity, file.clone()));
-        }
-        if now.is_dir() {
-            return Err(Error::NotADatabase { path: path.to_owned(), what: "it is a directory" });
-        }
-        let file = Arc::new(File::open(path).map_err(missing)?);
-        let identity = FileIdentity::of(&file.metadata().map_err(Error::io(path))?);
-        self.0 = Some((identity, file.clone()));
-        Ok((identity, file))
-    }
-}
-
 impl Source {
     /// Opens a database, puts it into WAL mode if it isn't, and takes the read lock.
     pub(crate) fn open(path: &Path, busy_timeout: Duration, kept: &mut KeptFiles, probe: Probe) -> Result<Self, Error> {
@@ -111,16 +93,16 @@ impl Source {
         pin(path, &reader)?;
         probe.at(Step::Opening);
         let (index_identity, index) = kept.index.open(&sidecar(path, "-shm"))?;
+        let hands = kept.hands(file, index);
         let size = reader.query_row("PRAGMA page_size", [], |row| row.get::<_, u32>(0));
         let page_size = PageSize::new(size.map_err(Error::sqlite(path))?).unwrap_or(page_size);
         let mut source = Self {
             wal_path: sidecar(path, "-wal"),
             path: path.to_owned(),
             busy_timeout,
-            reader,
-            file,
-            wal: None,
-            index,
+            hold: Hold::of(reader, &hands, &probe, false),
+            hands,
+            wal: Wal::default(),
             index_identity,
             identity,
             page_size,
@@ -128,6 +110,8 @@ impl Source {
         };
         source.wal()?;
         source.check_identity()?;
+        // Thousands that begin together wait here for their turn.
+        source.rest();
         Ok(source)
     }
 
@@ -146,18 +130,19 @@ impl Source {
     pub(crate) fn check_identity(&self) -> Result<(), Error> {
         self.check_file(&self.path, self.identity)?;
         self.check_file(&sidecar(&self.path, "-shm"), self.index_identity)?;
-        match &self.wal {
-            Some(wal) => {
-                let identity = FileIdentity::of(&wal.metadata().map_err(Error::io(&self.wal_path))?);
-                self.check_file(&self.wal_path, identity)
-            }
+        match self.wal.known {
+            Some(known) => self.check(&self.wal_path, |metadata| Known::of(metadata) == known),
             None => Ok(()),
         }
     }
 
     fn check_file(&self, path: &Path, expected: FileIdentity) -> Result<(), Error> {
+        self.check(path, |metadata| FileIdentity::of(metadata) == expected)
+    }
+
+    fn check(&self, path: &Path, is_the_same: impl Fn(&Metadata) -> bool) -> Result<(), Error> {
         match std::fs::metadata(path) {
-            Ok(now) if FileIdentity::of(&now) == expected => Ok(()),
+            Ok(now) if is_the_same(&now) => Ok(()),
             Ok(_) => Err(Error::Vanished { path: path.to_owned() }),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Err(Error::Vanished { path: path.to_owned() }),
             Err(e) => Err(Error::io(path)(e)),
@@ -166,14 +151,29 @@ impl Source {
 
     /// The open WAL.
     fn wal(&mut self) -> Result<Option<&Arc<File>>, Error> {
-        if self.wal.is_none() {
-            self.wal = match File::open(&self.wal_path) {
-                Ok(file) => Some(Arc::new(file)),
-                Err(e) if e.kind() == io::ErrorKind::NotFound => None,
+        if self.wal.file.is_none() {
+            let vanished = || Error::Vanished { path: self.wal_path.clone() };
+            match File::open(&self.wal_path) {
+                Ok(file) => {
+                    let now = Known::of(&file.metadata().map_err(Error::io(&self.wal_path))?);
+                    if self.wal.known.is_some_and(|known| known != now) {
+                        return Err(vanished());
+                    }
+                    self.wal = Wal { file: Some(Arc::new(file)), known: Some(now) };
+                }
+                Err(e) if e.kind() == io::ErrorKind::NotFound && self.wal.known.is_some() => return Err(vanished()),
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {}
                 Err(e) => return Err(Error::io(&self.wal_path)(e)),
-            };
+            }
         }
-        Ok(self.wal.as_ref())
+        Ok(self.wal.file.as_ref())
+    }
+
+    /// Lets go what isn't needed until something happens: the handle on the WAL, where its file is known again without.
+    pub(crate) fn rest(&mut self) {
+        if self.wal.known.is_some_and(|known| known.born.is_some()) {
+            self.wal.file = None;
+        }
     }
 
     /// The way in for tests.
@@ -201,16 +201,21 @@ impl Source {
 
     fn index_header(&self) -> Result<Option<IndexHeader>, Error> {
         let mut bytes = [0; 2 * IndexHeader::SIZE];
-        let length = read_up_to(&self.index, &mut bytes, 0).map_err(Error::io(&self.path))?;
+        let length = read_up_to(self.hands.index(), &mut bytes, 0).map_err(Error::io(&self.path))?;
         Ok(IndexHeader::parse(&bytes[..length]))
     }
 
     /// Size of the WAL file in bytes: its high-water mark, not what is live in it.
     pub(crate) fn wal_size(&mut self) -> Result<u64, Error> {
-        let path = self.wal_path.clone();
-        match self.wal()? {
-            Some(file) => Ok(file.metadata().map_err(Error::io(&path))?.len()),
-            None => Ok(0),
+        let found = match &self.wal.file {
+            Some(file) => file.metadata(),
+            None => std::fs::metadata(&self.wal_path),
+        };
+        match found {
+            Ok(metadata) => Ok(metadata.len()),
+            Err(e) if e.kind() == io::ErrorKind::NotFound && self.wal.known.is_none() => Ok(0),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Err(Error::Vanished { path: self.wal_path.clone() }),
+            Err(e) => Err(Error::io(&self.wal_path)(e)),
         }
     }
 
@@ -247,7 +252,7 @@ impl Source {
         }
         Ok(Observed {
             file: self.identity,
-            state: FileState::of(&self.file.metadata().map_err(Error::io(&self.path))?),
+            state: FileState::of(&self.hands.database().metadata().map_err(Error::io(&self.path))?),
             page_size: self.page_size.get(),
             header,
             frame: frame.map(|frame| (frame.salts, frame.chain)),
@@ -258,13 +263,22 @@ impl Source {
     /// Whether at least one frame and `bytes` of WAL before it were written behind the captured place, as their salts
     /// tell: one read of 24 bytes where that frame would stand, and one of the header for a new generation.
     pub(crate) fn is_behind(&mut self, captured: Option<&WalPosition>, bytes: u64) -> Result<bool, Error> {
-        if self.probe.looks_unchanged(self.wal.as_deref()) {
+        let wal = self.wal()?.cloned();
+        if self.probe.looks_unchanged(wal.as_deref()) {
             return Ok(false);
         }
         let Some(header) = self.wal_header()? else { return Ok(false) };
         let start = captured.filter(|wal| wal.salts == header.salts).map_or(HEADER_SIZE, |wal| wal.offset);
         let offset = start + bytes / header.frame_size() * header.frame_size();
         Ok(self.frame_header(offset)?.is_some_and(|frame| frame.salts == header.salts))
+    }
+
+    /// Whether the wal-index counts no commit behind the captured place: one read, without the WAL.
+    pub(crate) fn is_quiet(&self, captured: Option<&WalPosition>) -> Result<bool, Error> {
+        let end = |index: &IndexHeader| HEADER_SIZE + u64::from(index.frames) * frame_size(self.page_size);
+        let known =
+            |index: &IndexHeader| captured.is_some_and(|wal| wal.salts == index.salts && wal.offset >= end(index));
+        Ok(self.index_header()?.is_some_and(|index| index.frames == 0 || known(&index)))
     }
 
     fn frame_header(&mut self, offset: u64) -> Result<Option<FrameHeader>, Error> {
@@ -337,7 +351,7 @@ impl Source {
         Ok(PageReader {
             path: self.path.clone(),
             wal_path: self.wal_path.clone(),
-            file: self.file.clone(),
+            file: self.hands.database().clone(),
             wal,
             page_size: self.page_size,
             probe: self.probe.clone(),
@@ -346,12 +360,12 @@ impl Source {
 
     /// The state of the database file, if it is at rest.
     pub(crate) fn file_at_rest(&self, now: Moment) -> Result<Option<FileState>, Error> {
-        Ok(FileState::at_rest(&self.file.metadata().map_err(Error::io(&self.path))?, now))
+        Ok(FileState::at_rest(&self.hands.database().metadata().map_err(Error::io(&self.path))?, now))
     }
 
     /// Number of pages in the database file.
     pub(crate) fn file_pages(&self) -> Result<u32, Error> {
-        let size = self.file.metadata().map_err(Error::io(&self.path))?.len();
+        let size = self.hands.database().metadata().map_err(Error::io(&self.path))?.len();
         u32::try_from(size / u64::from(self.page_size.get())).map_err(|_| Error::NotADatabase {
             path: self.path.clone(),
             what: "the file is larger than a SQLite database can be",
@@ -364,21 +378,25 @@ impl Source {
     /// everything just then, the new lock doesn't pin what was not captured yet: the position is not `held` after this.
     pub(crate) fn advance(&mut self) -> Result<Copier, Error> {
         let next = connect(&self.path, self.busy_timeout)?;
+        let copying = match &self.hold {
+            Hold::Grip(_) => Some(connect(&self.path, self.busy_timeout)?),
+            Hold::Reader(_) => None,
+        };
         self.probe.at(Step::Advancing);
         pin(&self.path, &next)?;
         self.probe.at(Step::Advancing);
-        let connection = std::mem::replace(&mut self.reader, next);
-        let (path, patience, probe) = (self.path.clone(), self.busy_timeout, self.probe.clone());
-        Ok(Copier { path, connection, patience, probe, _handles: self.handles() })
+        let next = Hold::of(next, &self.hands, &self.probe, false);
+        let (connection, grip) = match (std::mem::replace(&mut self.hold, next), copying) {
+            (Hold::Reader(connection), _) => (connection, None),
+            (Hold::Grip(grip), Some(connection)) => (connection, Some(grip)),
+            (Hold::Grip(_), None) => return Err(Error::Internal("a hold changed while it was looked at".to_owned())),
+        };
+        Ok(Copier::new(&self.path, connection, grip, self.busy_timeout, &self.probe, &self.hands))
     }
 
     /// A damaged frame in the WAL, behind `offset`.
     pub(crate) fn damaged(&self, offset: u64) -> Error {
         Error::DamagedWal { path: self.wal_path.clone(), offset }
-    }
-
-    fn handles(&self) -> Handles {
-        (self.file.clone(), self.index.clone())
     }
 
     /// Takes the write lock without writing: while the barrier stands, no transaction can commit.
@@ -387,96 +405,33 @@ impl Source {
     /// A writer that commits without a pause leaves the lock free for microseconds. SQLite's own waiting, up to 100 ms
     /// between attempts, would hardly ever meet one.
     pub(crate) fn barrier(&self) -> Result<Option<Barrier>, Error> {
-        let connection = connect(&self.path, Duration::ZERO)?;
-        let begin =
-            if self.probe.has(Defect::ForgetsTheBarrier) { "BEGIN; -- without a barrier" } else { "BEGIN IMMEDIATE" };
-        let attempts = self.busy_timeout.as_micros() / POLL.as_micros();
-        for _ in 0..=attempts {
-            match connection.execute_batch(begin) {
-                Ok(()) => return Ok(Some(Barrier { connection, _handles: self.handles() })),
-                Err(e) if is_busy(&e) => std::thread::sleep(POLL),
-                Err(e) => return Err(Error::sqlite(&self.path)(e)),
-            }
-        }
-        Ok(None)
+        Barrier::take(&self.path, self.busy_timeout, &self.probe, &self.hands)
     }
 
     /// Lets the WAL go after everything in it was copied: the next commit starts a new generation. The barrier keeps
     /// commits from slipping in.
     pub(crate) fn release(&mut self, _barrier: &Barrier) -> Result<(), Error> {
         self.probe.at(Step::Copied);
-        unpin(&self.path, &self.reader)?;
-        self.probe.at(Step::Released);
-        pin(&self.path, &self.reader)?;
+        match &self.hold {
+            // The new one is there before the old one goes; where it can't be had the WAL stays as it is.
+            Hold::Grip(_) => {
+                if let Some(grip) = self.hands.grip(true) {
+                    self.hold = Hold::Grip(grip);
+                }
+            }
+            Hold::Reader(reader) => {
+                unpin(&self.path, reader)?;
+                self.probe.at(Step::Released);
+                pin(&self.path, reader)?;
+            }
+        }
         self.probe.at(Step::Released);
         Ok(())
     }
 
     /// Cuts a WAL file that grew huge, if nothing was committed since the barrier; answers whether it did.
     pub(crate) fn cut(&mut self, barrier: Barrier) -> Result<bool, Error> {
-        let connection = barrier.lift(&self.path)?;
-        self.probe.at(Step::Cutting);
-        connection.busy_timeout(Duration::ZERO).map_err(Error::sqlite(&self.path))?;
-        match connection.query_row(&checkpoint("TRUNCATE"), [], Checkpointed::read) {
-            Ok(done) => Ok(!done.busy),
-            Err(e) if is_busy(&e) => Ok(false),
-            Err(e) => Err(Error::sqlite(&self.path)(e)),
-        }
-    }
-}
-
-/// Copies the WAL into the database file, up to where the next read lock stands. Needs nothing of the [`Source`] that
-/// made it.
-pub(crate) struct Copier {
-    path: PathBuf,
-    /// Its read transaction still stands at the old place.
-    connection: Connection,
-    patience: Duration,
-    probe: Probe,
-    _handles: Handles,
-}
-
-/// The plain handles beside a connection. Closing them drops the locks that the connection holds, so whoever owns a
-/// connection owns them too, and lets them go after it.
-type Handles = (Arc<File>, Arc<File>);
-
-/// What was copied.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Copied {
-    /// Everything that is in the WAL.
-    All,
-    /// Not everything, because of a reader.
-    Part,
-    /// Nothing by us: somebody else is copying.
-    Busy,
-}
-
-impl Copier {
-    /// Hardly waits for somebody else's checkpoint: that may itself be waiting for the barrier that stands.
-    pub(crate) fn briefly(self) -> Self {
-        Self { patience: BRIEFLY, ..self }
-    }
-
-    /// Copies and syncs without holding anybody up.
-    ///
-    /// An application with SQLite's defaults tries to copy at every commit, and would do at once, while its user waits, what
-    /// the old lock had kept it from. So the statement is ready before that goes.
-    pub(crate) fn copy(self) -> Result<Copied, Error> {
-        let copy = || {
-            let mut checkpoint = self.connection.prepare(&checkpoint("PASSIVE"))?;
-            self.connection.execute_batch("COMMIT")?;
-            self.probe.at(Step::LetGo);
-            let attempts = self.patience.as_micros() / POLL.as_micros();
-            for _ in 0..=attempts {
-                let done = checkpoint.query_row([], Checkpointed::read)?;
-                if !done.busy {
-                    return Ok(if done.frames == done.copied { Copied::All } else { Copied::Part });
-                }
-                std::thread::sleep(POLL);
-            }
-            Ok(Copied::Busy)
-        };
-        copy().map_err(Error::sqlite(&self.path))
+        barrier.cut()
     }
 }
 
@@ -526,50 +481,6 @@ impl PageReader {
     }
 }
 
-/// The write lock, held without writing. Dropping it lifts it.
-pub(crate) struct Barrier {
-    connection: Connection,
-    _handles: Handles,
-}
-
-impl Barrier {
-    /// Lifts the barrier and gives its connection.
-    fn lift(self, path: &Path) -> Result<Connection, Error> {
-        self.connection.execute_batch("ROLLBACK").map_err(Error::sqlite(path))?;
-        Ok(self.connection)
-    }
-}
-
-/// Puts a database into WAL mode whose header, at bytes 18 and 19, says that it is in another one. On a connection that
-/// goes again: asking for the mode reads the schema into memory.
-fn enter_wal_mode(path: &Path, file: &File, busy_timeout: Duration) -> Result<(), Error> {
-    let mut versions = [0; 2];
-    read_up_to(file, &mut versions, 18).map_err(Error::io(path))?;
-    if versions == [2, 2] {
-        return Ok(());
-    }
-    let connection = connect(path, busy_timeout)?;
-    let mode = connection.query_row("PRAGMA journal_mode=wal", [], |row| row.get::<_, String>(0));
-    if mode.map_err(Error::sqlite(path))?.eq_ignore_ascii_case("wal") {
-        return Ok(());
-    }
-    Err(Error::NotADatabase { path: path.to_owned(), what: "the database can't be put into WAL mode" })
-}
-
-/// Begins a read transaction that really reads: from now on no other process can restart or cut the WAL.
-fn pin(path: &Path, connection: &Connection) -> Result<(), Error> {
-    // A SELECT would read the whole schema into memory first, and hundreds of databases have one each.
-    let begin = || {
-        connection.execute_batch("BEGIN")?;
-        connection.query_row("PRAGMA schema_version", [], |_| Ok(()))
-    };
-    begin().map_err(Error::sqlite(path))
-}
-
-fn unpin(path: &Path, connection: &Connection) -> Result<(), Error> {
-    connection.execute_batch("COMMIT").map_err(Error::sqlite(path))
-}
-
 /// Whether a file with content stands there now.
 pub(crate) fn is_there(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|metadata| metadata.len() > 0)
@@ -617,45 +528,8 @@ fn check_is_database(path: &Path, file: &File) -> Result<PageSize, Error> {
     }
 }
 
-/// A connection that leaves no trace: it never checkpoints by itself (at commit, because it never commits), and keeps the
-/// WAL file at its last close. How little memory it needs is decided where SQLite is compiled (`.cargo/config.toml`).
-fn connect(path: &Path, busy_timeout: Duration) -> Result<Connection, Error> {
-    let open = || -> rusqlite::Result<Connection> {
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = Connection::open_with_flags(path, flags)?;
-        connection.busy_timeout(busy_timeout)?;
-        connection.set_prepared_statement_cache_capacity(0);
-        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-        connection.file_control(Some("main"), FileControl::PersistWal(&mut 1))?;
-        Ok(connection)
-    };
-    open().map_err(Error::sqlite(path))
-}
-
-/// What a checkpoint did.
-struct Checkpointed {
-    busy: bool,
-    frames: i64,
-    copied: i64,
-}
-
-impl Checkpointed {
-    fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<Self> {
-        Ok(Self { busy: row.get::<_, i64>(0)? != 0, frames: row.get(1)?, copied: row.get(2)? })
-    }
-}
-
-fn checkpoint(mode: &str) -> String {
-    format!("PRAGMA wal_checkpoint({mode})")
-}
-
-fn is_busy(error: &rusqlite::Error) -> bool {
-    use rusqlite::ErrorCode;
-    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
-}
-
 /// Reads until `buffer` is full or the file ends; answers how much there was.
-fn read_up_to(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+pub(crate) fn read_up_to(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut done = 0;
     while done < buffer.len() {
         match file.read_at(&mut buffer[done..], offset + done as u64) {

@@ -51,6 +51,7 @@ struct Meddler {
     busy: AtomicBool,
     disk_full: AtomicBool,
     defect: Option<Defect>,
+    grips: bool,
     log: Mutex<Vec<String>>,
 }
 
@@ -73,6 +74,10 @@ impl Intruder for Meddler {
 
     fn write(&self, _: &Path) -> io::Result<()> {
         if self.disk_full.load(Ordering::SeqCst) { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+    }
+
+    fn has_grips(&self) -> bool {
+        self.grips
     }
 
     fn defect(&self) -> Option<Defect> {
@@ -99,6 +104,7 @@ impl Host {
             busy: AtomicBool::new(rng.u8(0..4) > 0),
             disk_full: AtomicBool::new(false),
             defect,
+            grips: !seed.is_multiple_of(4),
             log: Mutex::default(),
         };
         let scene = Scene::on(directory, Arc::new(store.truth().clone()));

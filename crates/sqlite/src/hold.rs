@@ -1,0 +1,77 @@
+//! What keeps a WAL from being restarted, from the moment a database is opened: a [`Grip`], or a connection with an open read
+//! transaction where the system has no grips; and the plain handles beside it, which live from one opening to the next.
+
+#![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use rusqlite::Connection;
+
+use crate::error::Error;
+use crate::grip::{Grip, Hands};
+use crate::identity::FileIdentity;
+use crate::probe::Probe;
+
+/// What keeps other processes from restarting or cutting a WAL that holds frames.
+pub(crate) enum Hold {
+    /// The locks of a read transaction, without one.
+    Grip(Grip),
+    /// A read transaction.
+    Reader(Connection),
+}
+
+impl Hold {
+    /// Takes over from a read transaction that just began, and closes its connection where that is not needed.
+    /// `done` says that everything committed was captured, and that nobody can commit now.
+    pub(crate) fn of(reader: Connection, hands: &Arc<Hands>, probe: &Probe, done: bool) -> Self {
+        let grip = if probe.has_grips() { hands.grip(done) } else { None };
+        grip.map_or(Self::Reader(reader), Self::Grip)
+    }
+}
+
+/// Handles on a database file and its wal-index, kept from one [`Source`] of it to the next. Closing a handle while
+/// another one is in use would drop the other's locks, so a handle is closed only once its file is another one.
+#[derive(Debug, Default)]
+pub(crate) struct KeptFiles {
+    pub(crate) database: KeptFile,
+    pub(crate) index: KeptFile,
+    hands: Option<Arc<Hands>>,
+}
+
+impl KeptFiles {
+    /// The hands on two handles: the same ones for the same handles.
+    pub(crate) fn hands(&mut self, database: Arc<File>, index: Arc<File>) -> Arc<Hands> {
+        match self.hands.as_ref().filter(|hands| hands.are(&database, &index)) {
+            Some(hands) => hands.clone(),
+            None => self.hands.insert(Arc::new(Hands::new(database, index))).clone(),
+        }
+    }
+}
+
+/// One of them.
+#[derive(Debug, Default)]
+pub(crate) struct KeptFile(Option<(FileIdentity, Arc<File>)>);
+
+impl KeptFile {
+    /// The handle on the file under `path`: the kept one if it still is that file.
+    pub(crate) fn open(&mut self, path: &Path) -> Result<(FileIdentity, Arc<File>), Error> {
+        let missing = |e: io::Error| match e.kind() {
+            io::ErrorKind::NotFound => Error::Missing { path: path.to_owned() },
+            _ => Error::io(path)(e),
+        };
+        let now = std::fs::metadata(path).map_err(missing)?;
+        if let Some((identity, file)) = self.0.as_ref().filter(|(kept, _)| *kept == FileIdentity::of(&now)) {
+            return Ok((*identity, file.clone()));
+        }
+        if now.is_dir() {
+            return Err(Error::NotADatabase { path: path.to_owned(), what: "it is a directory" });
+        }
+        let file = Arc::new(File::open(path).map_err(missing)?);
+        let identity = FileIdentity::of(&file.metadata().map_err(Error::io(path))?);
+        self.0 = Some((identity, file.clone()));
+        Ok((identity, file))
+    }
+}
