@@ -4,6 +4,7 @@
 mod agent_folders;
 mod agent_services;
 mod agent_socket;
+mod at_rest;
 mod big;
 mod cli_demo;
 mod cli_errors;

@@ -4,7 +4,7 @@
 //! Each running database is one task. One database's end never ends another. Whoever changes the fleet goes through
 //! here, so that no two databases share a file, a name or a place.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -95,8 +95,20 @@ struct Entry {
 #[derive(Default)]
 struct Entries {
     by_path: BTreeMap<PathBuf, Entry>,
+    /// Whose names and places are taken: thousands come one after the other, and each is compared with all.
+    names: HashMap<String, PathBuf>,
+    places: HashMap<String, PathBuf>,
     next: u64,
     running: usize,
+}
+
+impl Entries {
+    fn forget(&mut self, path: &Path) -> Option<Entry> {
+        let entry = self.by_path.remove(path)?;
+        self.names.remove(&entry.member.config.name);
+        self.places.remove(&entry.member.config.place());
+        Some(entry)
+    }
 }
 
 struct Inner {
@@ -154,6 +166,8 @@ impl Fleet {
         }
         entries.next += 1;
         let (order, path) = (entries.next, member.config.path.clone());
+        entries.names.insert(member.config.name.clone(), path.clone());
+        entries.places.insert(member.config.place(), path.clone());
         entries.by_path.insert(path, Entry { order, member, state: State::Stopped });
         Ok(())
     }
@@ -267,7 +281,7 @@ impl Fleet {
         if stopped.as_ref().is_err_and(|failure| failure.code == UNKNOWN) {
             return stopped.map(|_| None);
         }
-        let engine = self.entries().by_path.remove(path).and_then(|entry| entry.member.engine.ok());
+        let engine = self.entries().forget(path).and_then(|entry| entry.member.engine.ok());
         stopped?;
         match engine {
             Some(engine) => Ok(engine.status().await.ok().and_then(|status| status.protected)),
@@ -363,18 +377,11 @@ impl Entry {
 
 /// What a new database would share with one that is there.
 fn clash(entries: &Entries, new: &DatabaseConfig) -> Option<Failure> {
-    let place = new.place();
-    let shared = entries.by_path.values().find_map(|entry| {
-        let old = &entry.member.config;
-        let what = match () {
-            () if old.path == new.path => "the file",
-            () if old.name == new.name => "the name",
-            () if old.place() == place => "the place in a vault",
-            () => return None,
-        };
-        Some((what, old.name.clone()))
-    });
-    shared.map(|(what, name)| {
+    let file = entries.by_path.get_key_value(&new.path).map(|(path, _)| ("the file", path));
+    let name = entries.names.get(&new.name).map(|path| ("the name", path));
+    let place = || entries.places.get(&new.place()).map(|path| ("the place in a vault", path));
+    file.or(name).or_else(place).map(|(what, path)| {
+        let name = entries.by_path.get(path).map_or("", |entry| &entry.member.config.name);
         Failure::new(
             Kind::Conflict,
             "agent.duplicate",

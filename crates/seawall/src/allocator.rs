@@ -16,3 +16,12 @@ pub(crate) fn be_frugal() {
         unsafe { libc::mallopt(parameter, value) };
     }
 }
+
+/// Gives back what is free between what is in use: when thousands of databases began together, that is as much again.
+pub(crate) fn give_back() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    // SAFETY: takes a number, and the allocator's own locks. It gives pages back in which nothing is allocated.
+    unsafe {
+        libc::malloc_trim(0)
+    };
+}

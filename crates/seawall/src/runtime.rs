@@ -11,6 +11,9 @@ use crate::allocator;
 /// Threads for blocking work in a process that protects: small, whatever the number of databases.
 pub(crate) const PROTECTING: usize = 4;
 
+/// How often memory that isn't in use is given back to the system.
+const GIVE_BACK: Duration = Duration::from_secs(60);
+
 /// A runtime with at most `threads` for blocking work, which end soon when there is none.
 pub(crate) fn runtime(threads: usize) -> Result<Runtime, Failure> {
     Builder::new_current_thread()
@@ -24,7 +27,14 @@ pub(crate) fn runtime(threads: usize) -> Result<Runtime, Failure> {
 /// A runtime for a process that stays, in little memory.
 pub(crate) fn lasting(threads: usize) -> Result<Runtime, Failure> {
     allocator::be_frugal();
-    runtime(threads)
+    let runtime = runtime(threads)?;
+    runtime.spawn(async {
+        loop {
+            tokio::time::sleep(GIVE_BACK).await;
+            allocator::give_back();
+        }
+    });
+    Ok(runtime)
 }
 
 /// Threads for a command that has the machine's attention: a restore decodes on all cores.
