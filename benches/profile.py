@@ -12,7 +12,10 @@ the databases are idle, but for --touch of them, which get a commit a second. Th
                    files, context switches and wake-ups a second, bytes read and written
     summary.json   the same over the whole window, the number of system calls by name (with --strace), start-up time
     perf.txt       where the CPU time went, by function (with --perf; needs `perf`)
-    memory.txt     the process's memory by mapping at the end, largest first
+    memory.json    the resident memory at the end in kB by what is mapped: heap, program, libraries, wal-indexes
+    heap.txt       where the heap comes from, by function, at its peak (with --heap; needs `heaptrack`, and a program that
+                   was built with `CARGO_PROFILE_RELEASE_STRIP=none CARGO_PROFILE_RELEASE_DEBUG=line-tables-only`). It slows
+                   the program down: take other figures from a run without it
 
 --compare prints the two summaries side by side, with their ratios.
 """
@@ -82,21 +85,44 @@ def between(a, b):
     }
 
 
-def replicated(root):
-    return sum(1 for place in glob.glob(f"{root}/replica/*") if glob.glob(f"{place}/**/*.ltx", recursive=True))
+def without_replica(places):
+    return [place for place in places if not glob.glob(f"{place}/**/*.ltx", recursive=True)]
 
 
 def memory(pid):
-    """The mappings of the process by their resident size."""
-    sizes, name = {}, "?"
+    """The resident memory of the process in kB, by what is mapped."""
+    program, sizes, name = os.readlink(f"/proc/{pid}/exe"), {}, "?"
     with open(f"/proc/{pid}/smaps") as f:
         for line in f:
             words = line.split()
             if "-" in words[0] and not words[0].endswith(":"):
                 name = words[5] if len(words) > 5 else "[anonymous]"
+                if name.endswith("-shm"):
+                    name = "wal-indexes"
+                elif name == program:
+                    name = "program, changed" if "w" in words[1] else "program"
+                elif ".so" in name:
+                    name = "libraries"
             elif words[0] == "Rss:":
                 sizes[name] = sizes.get(name, 0) + int(words[1])
-    return "".join(f"{size:10} kB  {name}\n" for name, size in sorted(sizes.items(), key=lambda item: -item[1]) if size)
+    return dict(sorted(((name, size) for name, size in sizes.items() if size), key=lambda item: -item[1]))
+
+
+def tracked(pid, program):
+    """The process of `program` among `pid` and those below it."""
+    waiting = [pid]
+    while waiting:
+        pid = waiting.pop()
+        if os.path.basename(os.readlink(f"/proc/{pid}/exe")) == os.path.basename(program):
+            return pid
+        waiting += [int(child) for child in open(f"/proc/{pid}/task/{pid}/children").read().split()]
+    sys.exit(f"{program} is not running")
+
+
+def heap(recorded):
+    """Where the heap came from at its peak."""
+    report = subprocess.run(["heaptrack_print", "-p", "1", "-a", "0", "-l", "0", "-T", "0", recorded], capture_output=True, text=True)
+    return report.stdout
 
 
 def system_calls(pid, seconds):
@@ -123,20 +149,28 @@ def measure(a):
         touched = [sqlite3.connect(f"{root}/db{i:05}.db", isolation_level=None, timeout=10) for i in range(a.touch)]
         log = open(f"{a.out}/log.txt", "wb")
         began = time.monotonic()
-        process = subprocess.Popen([word.replace("{config}", config) for word in a.command], stdout=log, stderr=log)
-        while replicated(root) < a.n:
+        argv = [word.replace("{config}", config) for word in a.command]
+        if a.heap:
+            argv = ["heaptrack", "-o", f"{root}/heap"] + argv
+        process = subprocess.Popen(argv, stdout=log, stderr=log)
+        pid = process.pid
+        pending = without_replica(f"{root}/replica/{i:05}" for i in range(a.n))
+        while pending := without_replica(pending):
             if process.poll() is not None:
                 sys.exit(f"the command ended with {process.returncode}, see {a.out}/log.txt")
             if time.monotonic() - began > 600:
-                sys.exit(f"after ten minutes {replicated(root)} of {a.n} databases have a base")
+                sys.exit(f"after ten minutes {len(pending)} of {a.n} databases have no base")
             time.sleep(0.1)
         started = time.monotonic() - began
         time.sleep(a.settle)
+        if a.heap:
+            # Heaptrack is a script; the program is below it.
+            pid = tracked(process.pid, a.command[0])
 
         perf = None
         if a.perf:
-            perf = subprocess.Popen(["perf", "record", "-q", "-F", "199", "-g", "-o", f"{root}/perf.data", "-p", str(process.pid)])
-        first = last = look(process.pid)
+            perf = subprocess.Popen(["perf", "record", "-q", "-F", "199", "-g", "-o", f"{root}/perf.data", "-p", str(pid)])
+        first = last = look(pid)
         samples, end = [], first["at"] + a.seconds
         next_sample, next_touch = first["at"] + SAMPLE, first["at"]
         while time.monotonic() < end:
@@ -145,12 +179,12 @@ def measure(a):
                     db.execute("INSERT INTO t(v) VALUES (hex(randomblob(50)))")
                 next_touch += 1
             if time.monotonic() >= next_sample:
-                now = look(process.pid)
+                now = look(pid)
                 samples.append(between(last, now))
                 last, next_sample = now, next_sample + SAMPLE
             time.sleep(0.05)
         summary = {"command": a.command, "databases": a.n, "touched": a.touch, "all_protected_after_s": round(started, 2),
-                   **between(first, look(process.pid))}
+                   **between(first, look(pid))}
         if perf:
             perf.send_signal(signal.SIGINT)
             perf.wait(60)
@@ -159,14 +193,17 @@ def measure(a):
             with open(f"{a.out}/perf.txt", "w") as f:
                 f.write(report.stdout)
         if a.strace:
-            calls = system_calls(process.pid, a.strace)
+            calls = system_calls(pid, a.strace)
             summary["system_calls_per_s"] = round(sum(calls.values()) / a.strace, 2)
             summary["system_calls"] = calls
-        with open(f"{a.out}/memory.txt", "w") as f:
-            f.write(memory(process.pid))
-        for name, content in (("samples", samples), ("summary", summary)):
+        for name, content in (("samples", samples), ("summary", summary), ("memory", memory(pid))):
             with open(f"{a.out}/{name}.json", "w") as f:
                 json.dump(content, f, indent=1)
+        if a.heap:
+            os.kill(pid, signal.SIGTERM)
+            process.wait(120)
+            with open(f"{a.out}/heap.txt", "w") as f:
+                f.write(heap(glob.glob(f"{root}/heap*")[0]))
         print(json.dumps(summary))
     finally:
         if process and process.poll() is None:
@@ -180,7 +217,7 @@ def measure(a):
 
 def compare(before, after):
     one, two = (json.load(open(f"{folder}/summary.json")) for folder in (before, after))
-    print(f"{'':24}{before:>14}{after:>14}{'ratio':>9}")
+    print(f"{'':24}{os.path.basename(before):>14}{os.path.basename(after):>14}{'ratio':>9}")
     for key, old in one.items():
         new = two.get(key)
         if isinstance(old, (int, float)) and isinstance(new, (int, float)):
@@ -195,6 +232,7 @@ def main():
     p.add_argument("--settle", type=float, default=10)
     p.add_argument("--touch", type=int, default=0)
     p.add_argument("--perf", action="store_true")
+    p.add_argument("--heap", action="store_true")
     p.add_argument("--strace", type=float, default=0, metavar="SECONDS")
     p.add_argument("--out", default="profile")
     p.add_argument("--compare", nargs=2, metavar=("BEFORE", "AFTER"))
