@@ -18,6 +18,9 @@ use crate::probe::{Defect, Probe, Step};
 /// How long to wait between two attempts at a lock of SQLite's.
 const POLL: Duration = Duration::from_micros(100);
 
+/// The longest wait between two looks at whether somebody else's copying is over. It takes as long as the disk likes.
+const LONGEST_POLL: Duration = Duration::from_millis(1);
+
 /// How long to wait for another checkpoint while writers wait for us.
 const BRIEFLY: Duration = Duration::from_millis(50);
 
@@ -78,15 +81,19 @@ impl Copier {
                 None => self.connection.execute_batch("COMMIT")?,
             }
             self.probe.at(Step::LetGo);
-            let attempts = self.patience.as_micros() / POLL.as_micros();
-            for _ in 0..=attempts {
+            let (mut wait, mut waited) = (POLL, Duration::ZERO);
+            loop {
                 let done = checkpoint.query_row([], Checkpointed::read)?;
                 if !done.busy {
                     return Ok(if done.frames == done.copied { Copied::All } else { Copied::Part });
                 }
-                std::thread::sleep(POLL);
+                if waited >= self.patience {
+                    return Ok(Copied::Busy);
+                }
+                std::thread::sleep(wait);
+                waited += wait;
+                wait = (wait * 2).min(LONGEST_POLL);
             }
-            Ok(Copied::Busy)
         };
         copy().map_err(Error::sqlite(&self.path))
     }

@@ -32,9 +32,6 @@ use crate::{Admission, Options, World, follow, marks, read_state, restore, targe
 /// How long to let a burst of writes settle before looking: a commit is several writes.
 const SETTLE: Duration = Duration::from_millis(2);
 
-/// This much WAL is shipped before an object is due: otherwise a fast writer would let the WAL grow without bound.
-const MUCH: u64 = seal::BUSY;
-
 /// How often to look whether there is that much, while something is waiting to be shipped.
 const GLANCE: Duration = Duration::from_millis(50);
 
@@ -398,13 +395,16 @@ impl Sqlite {
     async fn wait_until_due(&self, shutdown: &Shutdown, session: &Session<'_>) -> Result<(), Error> {
         let now = Instant::now();
         let due = session.next_due().unwrap_or(now).max(now + SETTLE);
+        // A fast writer would let the WAL grow without bound in a long interval.
+        let much = seal::busy(self.options.wal_limit);
         while Instant::now() < due && !shutdown.requested() {
             tokio::select! {
                 () = sleep_until(due.min(Instant::now() + GLANCE)) => {}
                 () = self.hurry.notified() => return Ok(()),
                 () = shutdown.graceful() => {}
             }
-            if session.is_behind(MUCH).await? {
+            session.step_inside().await?;
+            if session.is_behind(much).await? {
                 break;
             }
         }

@@ -15,7 +15,7 @@ use std::fs::File;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::wal::IndexHeader;
+use crate::wal::{COPIED_AT, IndexHeader, copied};
 
 /// The read slots of a wal-index.
 pub(crate) const SLOTS: usize = 5;
@@ -65,14 +65,13 @@ impl Facts {
         let length = crate::source::read_up_to(index, &mut bytes, 0)?;
         let word = |at: usize| bytes.get(at..at + 4).and_then(|word| word.try_into().ok()).map(u32::from_ne_bytes);
         let header = IndexHeader::parse(&bytes[..length]).filter(|_| length == bytes.len());
-        let (Some(header), Some(copied)) = (header, word(COPIED_AT)) else { return Ok(None) };
+        let (Some(header), Some(copied)) = (header, copied(&bytes)) else { return Ok(None) };
         let marks = std::array::from_fn(|slot| word(MARKS_AT + 4 * slot).unwrap_or(u32::MAX));
         Ok(Some(Self { frames: header.frames, copied, marks, free }))
     }
 }
 
-/// Where the wal-index says how many frames were copied, and the marks of the slots (walformat, section 2.2).
-const COPIED_AT: usize = 2 * IndexHeader::SIZE;
+/// Where the wal-index has the marks of the slots (walformat, section 2.2).
 const MARKS_AT: usize = COPIED_AT + 4;
 
 /// The handles on a database file and its wal-index, and who holds what through them. Grips on one pair of files share

@@ -18,21 +18,27 @@ use crate::state::Position;
 use crate::wal::HEADER_SIZE;
 
 /// If more than this is left to capture, a seal gives up and comes back: writers wait for it. The bound grows with every
-/// attempt, because a writer that is faster than the disk would never be caught otherwise.
-const LIMITS: [u64; ATTEMPTS] = [4 << 20, 4 << 20, 8 << 20, 16 << 20, 32 << 20, 64 << 20];
+/// attempt, because a writer that is faster than the disk would never be caught otherwise; and in few steps, because little
+/// is captured between two attempts, and hardly any page of it is written twice.
+const LIMITS: [u64; ATTEMPTS] = [32 << 20, 48 << 20, 64 << 20, 64 << 20];
 
 /// How often a seal is tried in a row.
-pub(crate) const ATTEMPTS: usize = 6;
+pub(crate) const ATTEMPTS: usize = 4;
 
 /// While writers write, the WAL is emptied at this size, not before: most pages of a busy database are written again and
 /// again, and what is captured and copied once costs the writers and us less than what is copied often.
-pub(crate) const BUSY: u64 = 48 << 20;
+const BUSY: u64 = 64 << 20;
+
+/// [`BUSY`], or less where the WAL may not grow by `limit`.
+pub(crate) fn busy(limit: u64) -> u64 {
+    BUSY.min(limit / 2)
+}
 
 /// How long writers may wait for the disk while the barrier stands.
 pub(crate) const BARRIER_LIMIT: Duration = Duration::from_secs(1);
 
 /// A WAL file larger than this is cut after a seal.
-const CUT_SIZE: u64 = 96 << 20;
+const CUT_SIZE: u64 = 120 << 20;
 
 /// What decides whether to empty a WAL.
 #[derive(Debug, Clone, Copy)]
@@ -49,7 +55,7 @@ pub(crate) struct Facts {
 
 /// Whether it is time to empty the WAL: at the threshold when nobody would have to wait, at [`BUSY`] in any case.
 pub(crate) fn due(facts: Facts) -> bool {
-    let busy = facts.threshold.max(BUSY.min(facts.limit / 2));
+    let busy = facts.threshold.max(busy(facts.limit));
     facts.captured >= if facts.behind { busy } else { facts.threshold }
 }
 
@@ -155,9 +161,10 @@ mod tests {
             (4 * MIB - 1, false, 4 * MIB, 1024 * MIB, false),
             (4 * MIB, false, 4 * MIB, 1024 * MIB, true),
             (4 * MIB, true, 4 * MIB, 1024 * MIB, false),
-            (48 * MIB, true, 4 * MIB, 1024 * MIB, true),
-            (48 * MIB, true, 64 * MIB, 1024 * MIB, false),
-            (64 * MIB, true, 64 * MIB, 1024 * MIB, true),
+            (64 * MIB - 1, true, 4 * MIB, 1024 * MIB, false),
+            (64 * MIB, true, 4 * MIB, 1024 * MIB, true),
+            (64 * MIB, true, 96 * MIB, 1024 * MIB, false),
+            (96 * MIB, true, 96 * MIB, 1024 * MIB, true),
             (8 * MIB, true, 4 * MIB, 16 * MIB, true),
         ];
         for (captured, behind, threshold, limit, expected) in table {

@@ -13,7 +13,7 @@ use seawall_ltx::{Header, Txid};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::capture::{self, Author, Capture, Look};
-use crate::checkpoint::Copied;
+use crate::checkpoint::{Copied, Copier};
 use crate::continuity::{Break, Resume, resume};
 use crate::engine::Sqlite;
 use crate::error::Error;
@@ -199,18 +199,46 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// Keeps what holds the WAL from costing its writers anything, see [`Source::step_inside`].
+    pub(crate) async fn step_inside(&self) -> Result<(), Error> {
+        self.on_source(Source::step_inside).await
+    }
+
     /// Ships everything that is committed at this moment, and empties the WAL where it has grown.
     pub(crate) async fn drain(&mut self) -> Result<(), Error> {
         self.last_look = Instant::now();
         let growth = self.wal_outgrown();
         let work = async {
-            self.ship_all().await?;
+            if let Some(copier) = self.copy_ahead().await? {
+                let (copied, shipped) = futures::join!(blocking(move || copier.copy()), self.ship_all());
+                copied?;
+                shipped?;
+            } else {
+                self.ship_all().await?;
+            }
             self.empty_wal().await
         };
         tokio::select! {
             done = work => done,
             outgrown = growth => Err(outgrown),
         }
+    }
+
+    /// What copies the WAL into the database file while it is shipped, where it will be emptied after that: a fast writer
+    /// adds the less meanwhile.
+    async fn copy_ahead(&self) -> Result<Option<Copier>, Error> {
+        let put_off = self.emptying_put_off.is_some_and(|until| Instant::now() < until);
+        if put_off || self.patience != Patience::Protecting {
+            return Ok(None);
+        }
+        let busy = seal::busy(self.engine.options().wal_limit);
+        // The generation that couldn't be let go the last time was copied then, as far as its readers allow.
+        let stuck = self.emptied.and_then(|position| position.wal).map(|wal| wal.salts);
+        self.on_source(move |source| {
+            let fresh = source.wal_header()?.is_some_and(|header| Some(header.salts) != stuck);
+            if fresh && source.is_behind(None, busy)? { source.copy_ahead() } else { Ok(None) }
+        })
+        .await
     }
 
     /// Whether it is time to prove the place again though nothing was noticed: hints can be wrong in ways that only the

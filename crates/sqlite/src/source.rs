@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use rusqlite::Connection;
 use seawall_core::Moment;
 use seawall_ltx::PageSize;
 
@@ -24,7 +25,9 @@ use crate::grip::Hands;
 use crate::hold::{Hold, KeptFiles};
 use crate::identity::{FileIdentity, FileState, WalPosition};
 use crate::probe::{Probe, Step};
-use crate::wal::{FRAME_HEADER_SIZE, FrameHeader, HEADER_SIZE, IndexHeader, Salts, Scan, WalHeader, frame_size};
+use crate::wal::{
+    COPIED_AT, FRAME_HEADER_SIZE, FrameHeader, HEADER_SIZE, IndexHeader, Salts, Scan, WalHeader, copied, frame_size,
+};
 
 /// Bytes of WAL read at once; a scan holds one such buffer.
 const READ_SIZE: u64 = 1 << 20;
@@ -39,6 +42,8 @@ pub(crate) struct Source {
     busy_timeout: Duration,
     /// Declared before `hands`: a connection must go first.
     hold: Hold,
+    /// Whether the hold surely stands behind a frame of the WAL.
+    inside: bool,
     hands: Arc<Hands>,
     wal: Wal,
     index_identity: FileIdentity,
@@ -101,6 +106,7 @@ impl Source {
             path: path.to_owned(),
             busy_timeout,
             hold: Hold::of(reader, &hands, &probe, false),
+            inside: false,
             hands,
             wal: Wal::default(),
             index_identity,
@@ -203,6 +209,18 @@ impl Source {
         let mut bytes = [0; 2 * IndexHeader::SIZE];
         let length = read_up_to(self.hands.index(), &mut bytes, 0).map_err(Error::io(&self.path))?;
         Ok(IndexHeader::parse(&bytes[..length]))
+    }
+
+    /// The generation, if it has committed frames that nobody had copied into the database file when this was asked.
+    ///
+    /// The number of frames is read before that of the copied ones, and both only grow.
+    fn uncopied(&self) -> Result<Option<Salts>, Error> {
+        let mut bytes = [0; COPIED_AT + 4];
+        let length = read_up_to(self.hands.index(), &mut bytes, 0).map_err(Error::io(&self.path))?;
+        let header = IndexHeader::parse(&bytes[..length]);
+        Ok(header
+            .filter(|header| copied(&bytes[..length]).is_some_and(|n| n < header.frames))
+            .map(|header| header.salts))
     }
 
     /// Size of the WAL file in bytes: its high-water mark, not what is live in it.
@@ -378,20 +396,71 @@ impl Source {
     /// everything just then, the new lock doesn't pin what was not captured yet: the position is not `held` after this.
     pub(crate) fn advance(&mut self) -> Result<Copier, Error> {
         let next = connect(&self.path, self.busy_timeout)?;
-        let copying = match &self.hold {
-            Hold::Grip(_) => Some(connect(&self.path, self.busy_timeout)?),
-            Hold::Reader(_) => None,
-        };
+        let copying = self.copying()?;
         self.probe.at(Step::Advancing);
         pin(&self.path, &next)?;
         self.probe.at(Step::Advancing);
         let next = Hold::of(next, &self.hands, &self.probe, false);
-        let (connection, grip) = match (std::mem::replace(&mut self.hold, next), copying) {
+        self.inside = false;
+        let former = std::mem::replace(&mut self.hold, next);
+        self.copier(former, copying)
+    }
+
+    /// A connection for a copier, where the hold is none itself.
+    fn copying(&self) -> Result<Option<Connection>, Error> {
+        match &self.hold {
+            Hold::Grip(_) => connect(&self.path, self.busy_timeout).map(Some),
+            Hold::Reader(_) => Ok(None),
+        }
+    }
+
+    fn copier(&self, former: Hold, copying: Option<Connection>) -> Result<Copier, Error> {
+        let (connection, grip) = match (former, copying) {
             (Hold::Reader(connection), _) => (connection, None),
             (Hold::Grip(grip), Some(connection)) => (connection, Some(grip)),
             (Hold::Grip(_), None) => return Err(Error::Internal("a hold changed while it was looked at".to_owned())),
         };
         Ok(Copier::new(&self.path, connection, grip, self.busy_timeout, &self.probe, &self.hands))
+    }
+
+    /// Moves a hold that stands before the WAL behind its first frames, once there are some.
+    ///
+    /// A hold that was taken when everything was copied stands before whatever is written next. Nobody can copy then, but
+    /// SQLite finds that out only after it has sorted all frames, and an application with SQLite's defaults tries it at each of
+    /// its commits. A hold that stands behind a frame says at once how far copying may go.
+    pub(crate) fn step_inside(&mut self) -> Result<(), Error> {
+        if !self.inside {
+            let _former = self.step_forward()?;
+        }
+        Ok(())
+    }
+
+    /// Moves the hold forward, and gives what copies everything before it, if there is something to copy. Other than
+    /// with [`Self::advance`] the WAL is held without a break.
+    pub(crate) fn copy_ahead(&mut self) -> Result<Option<Copier>, Error> {
+        let copying = self.copying()?;
+        match self.step_forward()? {
+            Some(former) => self.copier(former, copying).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Moves the hold to the present end if there are frames that nobody has copied; the former one.
+    ///
+    /// While the former hold stands and there are such frames, nobody can restart the WAL. If that is still so once the next
+    /// one stands, it stands behind a frame, or nobody can copy any more while it does: it holds the WAL from then on.
+    fn step_forward(&mut self) -> Result<Option<Hold>, Error> {
+        let Some(salts) = self.uncopied()? else { return Ok(None) };
+        let next = connect(&self.path, self.busy_timeout)?;
+        self.probe.at(Step::Advancing);
+        pin(&self.path, &next)?;
+        self.probe.at(Step::Advancing);
+        let next = Hold::of(next, &self.hands, &self.probe, false);
+        if self.uncopied()? != Some(salts) {
+            return Ok(None);
+        }
+        self.inside = true;
+        Ok(Some(std::mem::replace(&mut self.hold, next)))
     }
 
     /// A damaged frame in the WAL, behind `offset`.
@@ -412,6 +481,7 @@ impl Source {
     /// commits from slipping in.
     pub(crate) fn release(&mut self, _barrier: &Barrier) -> Result<(), Error> {
         self.probe.at(Step::Copied);
+        self.inside = false;
         match &self.hold {
             // The new one is there before the old one goes; where it can't be had the WAL stays as it is.
             Hold::Grip(_) => {

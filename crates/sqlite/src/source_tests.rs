@@ -210,3 +210,39 @@ fn the_wal_index_tells_of_commits_without_the_wal() {
     stage.commit();
     assert!(!stage.source.is_quiet(Some(&captured)).expect("read"), "a new generation");
 }
+
+/// How many frames an application's checkpoint finds in the WAL, and how many of them are copied after it.
+fn passive(app: &Connection) -> (i64, i64) {
+    app.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| Ok((row.get(1)?, row.get(2)?))).expect("an answer")
+}
+
+/// Where SQLite doesn't see at once how far it may copy, it sorts all frames at every commit of an application with its
+/// defaults, and a commit takes the longer the larger the WAL is.
+#[test]
+fn a_hold_before_the_wal_moves_behind_its_first_frames() {
+    for grips in [true, false] {
+        let mut stage = Stage::new(grips);
+        stage.commit();
+        stage.seal();
+        stage.source.step_inside().expect("nothing to do");
+        assert!(!stage.source.inside, "there is no frame, grips: {grips}");
+        assert!(stage.source.copy_ahead().expect("nothing to do").is_none(), "grips: {grips}");
+
+        stage.commit();
+        let (first, copied) = passive(&stage.app);
+        assert_eq!(copied, 0, "the hold stands before everything, grips: {grips}");
+        stage.source.step_inside().expect("stepped inside");
+        stage.commit();
+        let (frames, copied) = passive(&stage.app);
+        assert!(frames > first && copied == first, "{copied} of {frames}, not {first}, were copied, grips: {grips}");
+        assert!(another_process_is_busy(&stage.path), "grips: {grips}");
+
+        let copier = stage.source.copy_ahead().expect("moved on").expect("there are frames to copy");
+        assert_eq!(copier.copy().expect("copied"), crate::checkpoint::Copied::All, "grips: {grips}");
+        assert!(stage.source.copy_ahead().expect("nothing to do").is_none(), "grips: {grips}");
+        assert!(another_process_is_busy(&stage.path), "grips: {grips}");
+        let salts = stage.salts();
+        stage.commit();
+        assert_eq!(stage.salts(), salts, "the WAL was restarted, grips: {grips}");
+    }
+}

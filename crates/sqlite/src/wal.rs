@@ -15,6 +15,16 @@ pub(crate) struct IndexHeader {
     pub(crate) salts: Salts,
 }
 
+/// Where the wal-index says how many frames were copied: behind both copies of its header.
+pub(crate) const COPIED_AT: usize = 2 * IndexHeader::SIZE;
+
+/// How many frames were copied into the database file, by the bytes of a wal-index. It grows only, until the WAL is restarted.
+///
+/// Source: "WAL-Index Checkpoint Information" (`nBackfill`) in <https://www.sqlite.org/walformat.html>.
+pub(crate) fn copied(bytes: &[u8]) -> Option<u32> {
+    Some(u32::from_ne_bytes(bytes.get(COPIED_AT..COPIED_AT + 4)?.try_into().ok()?))
+}
+
 impl IndexHeader {
     /// Size of one copy, in bytes.
     pub(crate) const SIZE: usize = 48;
