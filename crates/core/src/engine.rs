@@ -203,6 +203,12 @@ pub trait Engine: Send + Sync {
     /// The state of the protection, from memory and the local state record; no request to the vault.
     async fn status(&self) -> Result<Status, Failure>;
 
+    /// The status as far as it is known without looking: for whoever asks again and again, for many databases. What is
+    /// known to wait may be looked at.
+    async fn known_status(&self) -> Result<Status, Failure> {
+        self.status().await
+    }
+
     /// All that can be restored.
     async fn timeline(&self) -> Result<Timeline, Failure>;
 
@@ -213,6 +219,12 @@ pub trait Engine: Send + Sync {
     /// engine whose objects stay as they are has nothing to do.
     async fn maintain(&self, dry_run: bool) -> Result<Maintained, Failure> {
         Ok(Maintained { dry_run, ..Maintained::default() })
+    }
+
+    /// Makes a complete copy of the newest point in the vault, from what is there, if there is none of it yet. An engine
+    /// whose every point is complete has nothing to do.
+    async fn complete(&self) -> Result<Maintained, Failure> {
+        Ok(Maintained::default())
     }
 
     /// Pins the point that `when` leads to, so that it is never deleted, or takes its pin away. Returns the point's

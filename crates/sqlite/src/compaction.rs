@@ -14,7 +14,7 @@ use seawall_ltx::Txid;
 use crate::catalog::{Catalog, Dated};
 use crate::layout::{Level, Stored};
 use crate::options::LevelPolicy;
-use crate::plan::plan;
+use crate::plan::{NoPlan, latest, plan};
 
 /// The most objects that are merged into one: bounds memory and open streams.
 pub(crate) const FAN_IN: usize = 128;
@@ -43,6 +43,21 @@ pub(crate) struct Job {
 pub(crate) fn due(catalog: &Catalog, schedule: &Schedule<'_>, now: Moment) -> Option<Job> {
     let mut levels = schedule.steps();
     levels.find_map(|step| merge_job(catalog, schedule, step, now)).or_else(|| base_job(catalog, schedule, now))
+}
+
+/// A base of everything that is there, however new; `None` when there is nothing behind the newest base.
+///
+/// # Errors
+/// When a gap lies before the newest object.
+pub(crate) fn complete(catalog: &Catalog) -> Result<Option<Job>, NoPlan> {
+    if first_change(catalog).is_none() {
+        return Ok(None);
+    }
+    let chain = latest(&catalog.files())?;
+    Ok(chain.map(|mut inputs| {
+        inputs.truncate(FAN_IN);
+        Job { level: Level::BASE, inputs }
+    }))
 }
 
 /// When the next job is due, if nothing changes; `None` when there is nothing to do, ever.
@@ -278,6 +293,23 @@ mod tests {
         assert_eq!((due(&catalog, &never, at(99_999)), next(&catalog, &never)), (None, None));
         files.remove(0);
         assert_eq!(due_at(&Catalog::new(files), 99_999), None, "nothing to begin with");
+    }
+
+    #[test]
+    fn a_base_of_everything_that_is_there() {
+        let complete = |files: &[Dated]| complete(&Catalog::new(files.iter().copied())).map(told);
+        let mut empty = dated(0, 2, 2, 1);
+        empty.file.size = 131;
+        let mut files = vec![dated(9, 1, 1, 1), empty];
+        assert_eq!(complete(&files), Ok(None), "nothing changed");
+        files.extend([dated(0, 3, 3, 2), dated(0, 4, 4, 3)]);
+        assert_eq!(complete(&files), Ok(Some((9, vec![(1, 1), (2, 2), (3, 3), (4, 4)]))));
+        files.push(dated(9, 1, 4, 3));
+        assert_eq!(complete(&files), Ok(None), "it is there");
+        files.push(dated(0, 6, 6, 4));
+        assert_eq!(complete(&files), Err(NoPlan::Gap { reached: Txid(4) }));
+        let many: Vec<Dated> = [dated(9, 1, 1, 1)].into_iter().chain((2..1000).map(|n| dated(0, n, n, 1))).collect();
+        assert_eq!(complete(&many).map(|job| job.map(|(_, inputs)| inputs.len())), Ok(Some(FAN_IN)));
     }
 
     #[test]

@@ -25,7 +25,7 @@ use crate::seal;
 use crate::session::{Patience, Session};
 use crate::ship::blocking;
 use crate::source::{is_there, resolved};
-use crate::state::{Facts, Position, Record};
+use crate::state::{Facts, Position, Record, sizes};
 use crate::watch::{Glance, Subscription};
 use crate::{Admission, Options, World, follow, marks, read_state, restore, target, timeline};
 
@@ -54,8 +54,8 @@ pub struct Sqlite {
     locks: Arc<Mutex<Option<Locks>>>,
     told: Mutex<Told>,
     asked: Arc<Mutex<Asked>>,
-    /// Someone asked to ship now.
-    hurry: Notify,
+    /// Someone asked to ship now, or the upkeep has something to tell.
+    hurry: Arc<Notify>,
     activity: Arc<Activity>,
     maintenance: Arc<Maintenance>,
     probe: Probe,
@@ -75,6 +75,23 @@ struct Known {
 struct Told {
     known: Known,
     error: Option<LastError>,
+    /// What went wrong in the vault's upkeep, as it was told.
+    upkeep: Option<LastError>,
+    /// What was told last, with the sizes of the database and its WAL then.
+    phase: Option<Phase>,
+    sizes: (Option<u64>, Option<u64>),
+}
+
+/// A failure counted with the last one, if that was of the same kind.
+pub(crate) fn once_more(last: Option<&LastError>, failure: &Failure, at: Moment) -> LastError {
+    let count = last.filter(|last| last.code == failure.code).map_or(0, |last| last.count);
+    LastError {
+        code: failure.code.to_owned(),
+        message: failure.to_string(),
+        next: failure.next.clone(),
+        at,
+        count: count + 1,
+    }
 }
 
 /// When to look again at frames that are in the WAL and not published, after `attempts` in vain.
@@ -88,9 +105,9 @@ fn look_again(attempts: u32) -> Option<Duration> {
 impl Sqlite {
     /// A database (`options.path`) and the vault prefix that is its own. Does no I/O.
     pub fn new(vault: Vault, options: Options, world: World) -> Self {
-        let activity = Arc::<Activity>::default();
+        let (activity, hurry) = (Arc::<Activity>::default(), Arc::<Notify>::default());
         Self {
-            maintenance: Arc::new(Maintenance::new(&vault, &options, &world, activity.clone())),
+            maintenance: Arc::new(Maintenance::new(&vault, &options, &world, activity.clone(), hurry.clone())),
             vault,
             options,
             world,
@@ -98,7 +115,7 @@ impl Sqlite {
             locks: Arc::default(),
             told: Mutex::default(),
             asked: Arc::default(),
-            hurry: Notify::new(),
+            hurry,
             activity,
             probe: Probe::default(),
         }
@@ -179,15 +196,18 @@ impl Sqlite {
             self.note(error);
         }
         let Ok((source, state_dir)) = self.place() else { return };
+        let upkeep = self.maintenance.failure();
         let record = {
-            let told = self.told();
+            let mut told = self.told();
+            told.phase = Some(phase);
+            told.upkeep = upkeep;
             Record::new(Facts {
                 name: &self.name(),
                 source: &source,
                 vault: self.vault.url(),
                 lineage: told.known.lineage.unwrap_or(lineage),
                 phase,
-                error: told.error.clone(),
+                error: told.error.clone().or_else(|| told.upkeep.clone()),
                 at: self.now(),
                 position: told.known.position,
             })
@@ -201,7 +221,12 @@ impl Sqlite {
                 None => Ok(()),
             }
         };
-        if let Err(error) = blocking(save).await {
+        let done = blocking(move || Ok((sizes(&source), save()))).await;
+        let saved = done.and_then(|(sizes, saved)| {
+            self.told().sizes = sizes;
+            saved
+        });
+        if let Err(error) = saved {
             tracing::warn!(database = %self.name(), %error, "the state record could not be written");
         }
     }
@@ -210,17 +235,39 @@ impl Sqlite {
         let failure = error.failure();
         let at = self.now();
         let mut told = self.told();
-        let count = told.error.as_ref().filter(|last| last.code == failure.code).map_or(0, |last| last.count);
-        if count == 0 {
+        let error = once_more(told.error.as_ref(), &failure, at);
+        if error.count == 1 {
             tracing::error!(database = %self.name(), code = failure.code, next = %failure.next, "{failure}");
         }
-        told.error = Some(LastError {
-            code: failure.code.to_owned(),
-            message: failure.to_string(),
-            next: failure.next,
-            at,
-            count: count + 1,
-        });
+        told.error = Some(error);
+    }
+
+    /// Whether the upkeep has failed, or goes well again, since the record was written.
+    pub(crate) fn upkeep_has_news(&self) -> bool {
+        self.maintenance.failure() != self.told().upkeep
+    }
+
+    /// The status of a protection for which nothing waits, from memory alone; `None` where it must be looked at.
+    fn resting(&self) -> Option<Status> {
+        if !self.figures().idle || self.locks.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
+            return None;
+        }
+        let told = self.told();
+        let phase = told.phase.filter(|phase| *phase == Phase::Protecting)?;
+        Some(Status {
+            name: self.name(),
+            engine: "sqlite".to_owned(),
+            source: self.place().ok()?.0.display().to_string(),
+            vault: self.vault.url().to_owned(),
+            phase,
+            protected: Some(told.known.position?.point()),
+            lag_bytes: 0,
+            lag_ms: 0,
+            source_bytes: told.sizes.0,
+            log_bytes: told.sizes.1,
+            error: told.error.clone().or_else(|| told.upkeep.clone()),
+            at: self.now(),
+        })
     }
 
     /// Takes up what an earlier run knew, so that the status is right before the first success.
@@ -427,9 +474,8 @@ impl Sqlite {
         session.drain().await?;
         self.tell(Phase::Stopped, None, session.lineage()).await;
         // The point is durable: what is due besides must not make it a failure.
-        if let Err(error) = self.maintenance.work().await {
-            let failure = error.failure();
-            tracing::warn!(database = %self.name(), code = failure.code, "upkeep of the vault: {failure}");
+        if self.maintenance.work_and_note().await.is_err() {
+            self.tell(Phase::Stopped, None, session.lineage()).await;
         }
         session.point().ok_or_else(|| Error::Internal("a point was shipped and not kept".to_owned()))
     }
@@ -517,6 +563,13 @@ impl Engine for Sqlite {
         })
     }
 
+    async fn known_status(&self) -> Result<Status, Failure> {
+        match self.resting() {
+            Some(status) => Ok(status),
+            None => self.status().await,
+        }
+    }
+
     async fn timeline(&self) -> Result<Timeline, Failure> {
         Ok(timeline::timeline(&self.vault).await?)
     }
@@ -537,7 +590,11 @@ impl Engine for Sqlite {
             return Ok(self.maintenance.rehearse().await?);
         }
         self.maintenance.list_anew().await?;
-        Ok(self.maintenance.work().await?)
+        Ok(self.maintenance.work_and_note().await?)
+    }
+
+    async fn complete(&self) -> Result<Maintained, Failure> {
+        Ok(self.maintenance.complete().await?)
     }
 
     async fn pin(&self, when: &When, pinned: bool) -> Result<String, Failure> {

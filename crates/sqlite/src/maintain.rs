@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
-use seawall_core::{Activity, Clock, MadeObject, Maintained, Moment, PlannedObject, RemovedObject};
+use seawall_core::{Activity, Clock, LastError, MadeObject, Maintained, Moment, PlannedObject, RemovedObject};
 use seawall_ltx::{Crc64, Header, Txid};
 use seawall_vault::{ObjectKey, Vault};
 use tokio::sync::{Notify, Semaphore};
@@ -20,6 +20,7 @@ use tokio::time::{Instant, sleep};
 use crate::catalog::{Catalog, Dated};
 use crate::compaction::{self, Job, Schedule};
 use crate::digests;
+use crate::engine::once_more;
 use crate::error::Error;
 use crate::layout::{Level, Stored};
 use crate::marks;
@@ -27,6 +28,7 @@ use crate::merge::{Merged, merge};
 use crate::options::{Options, Upkeep, World};
 use crate::retention::{self, Question, Removal, Why};
 use crate::survey::{list_dated, list_level, read_header};
+use crate::target;
 
 /// How many databases of a process merge and delete at a time.
 const AT_A_TIME: usize = 2;
@@ -67,6 +69,8 @@ pub(crate) struct Maintenance {
     activity: Arc<Activity>,
     state: Mutex<State>,
     sooner: Notify,
+    /// Told when a failure begins or is over.
+    news: Arc<Notify>,
 }
 
 #[derive(Default)]
@@ -88,6 +92,8 @@ struct State {
     /// Bases whose moments are known, not only when they were written.
     dated: BTreeSet<Txid>,
     validated: Option<Moment>,
+    /// What went wrong last, until it goes well again.
+    failure: Option<LastError>,
 }
 
 impl std::fmt::Debug for Maintenance {
@@ -98,7 +104,13 @@ impl std::fmt::Debug for Maintenance {
 
 impl Maintenance {
     /// The upkeep of `vault` by `options.upkeep`. Does no I/O.
-    pub(crate) fn new(vault: &Vault, options: &Options, world: &World, activity: Arc<Activity>) -> Self {
+    pub(crate) fn new(
+        vault: &Vault,
+        options: &Options,
+        world: &World,
+        activity: Arc<Activity>,
+        news: Arc<Notify>,
+    ) -> Self {
         Self {
             name: options.display_name(vault),
             vault: vault.clone(),
@@ -109,6 +121,7 @@ impl Maintenance {
             activity,
             state: Mutex::default(),
             sooner: Notify::new(),
+            news,
         }
     }
 
@@ -209,18 +222,42 @@ impl Maintenance {
                 }
                 continue;
             }
-            match self.work().await {
-                // Nothing was due after all: a pin was set, or the clock.
-                Ok(done) if done.made.is_empty() && done.removed.is_empty() => sleep(BACKOFF.0).await,
-                Ok(_) => backoff = BACKOFF.0,
-                Err(error) => {
-                    let failure = error.failure();
-                    tracing::warn!(database = %self.name, code = failure.code, "upkeep of the vault: {failure}");
+            let validated = self.state().validated;
+            match self.work_and_note().await {
+                Ok(done) => {
+                    backoff = BACKOFF.0;
+                    let idle = done.made.is_empty() && done.removed.is_empty() && self.state().validated == validated;
+                    if idle {
+                        // Nothing was due after all: a pin was set, or the clock.
+                        sleep(BACKOFF.0).await;
+                    }
+                }
+                Err(_is_noted) => {
                     sleep(backoff).await;
                     backoff = (backoff * 2).min(BACKOFF.1);
                 }
             }
         }
+    }
+
+    /// Does everything that is due, and keeps a failure for the status until it goes well again.
+    pub(crate) async fn work_and_note(&self) -> Result<Maintained, Error> {
+        let done = self.work().await;
+        let failure = done.as_ref().err().map(|error| {
+            let failure = error.failure();
+            tracing::warn!(database = %self.name, code = failure.code, "upkeep of the vault: {failure}");
+            once_more(self.failure().as_ref(), &failure, self.clock.now())
+        });
+        if failure.is_some() || self.failure().is_some() {
+            self.state().failure = failure;
+            self.news.notify_one();
+        }
+        done
+    }
+
+    /// What went wrong last, until it goes well again.
+    pub(crate) fn failure(&self) -> Option<LastError> {
+        self.state().failure.clone()
     }
 
     /// Does everything that is due.
@@ -250,15 +287,38 @@ impl Maintenance {
         loop {
             let job = compaction::due(&self.state().catalog, &self.schedule(), self.clock.now());
             let Some(job) = job else { return Ok(()) };
-            // Never closed: it lives as long as the process.
-            let _turn = self.turns.0.acquire().await;
-            let (began, level) = (Instant::now(), usize::from(job.level.number()));
-            let merged = merge(&self.vault, &job, self.jobs).await;
-            let merged = merged.inspect_err(|_| self.activity.compactions[level].failed())?;
-            self.activity.compactions[level].done(merged.file.size, began.elapsed());
-            self.note(&job, &merged, done);
-            if self.upkeep.verify_compaction {
-                self.verify(merged.file).await?;
+            self.make(&job, done).await?;
+        }
+    }
+
+    /// Makes one object of others.
+    async fn make(&self, job: &Job, done: &mut Maintained) -> Result<(), Error> {
+        // Never closed: it lives as long as the process.
+        let _turn = self.turns.0.acquire().await;
+        let (began, level) = (Instant::now(), usize::from(job.level.number()));
+        let merged = merge(&self.vault, job, self.jobs).await;
+        let merged = merged.inspect_err(|_| self.activity.compactions[level].failed())?;
+        self.activity.compactions[level].done(merged.file.size, began.elapsed());
+        self.note(job, &merged, done);
+        if self.upkeep.verify_compaction {
+            self.verify(merged.file).await?;
+        }
+        Ok(())
+    }
+
+    /// Makes a base of the newest point, if there is none: in several steps where more objects than one merge takes lie
+    /// behind the newest base.
+    pub(crate) async fn complete(&self) -> Result<Maintained, Error> {
+        self.list_anew().await?;
+        let mut done = Maintained::default();
+        loop {
+            let job = compaction::complete(&self.state().catalog);
+            let job = job.map_err(|why| target::unreachable(&self.vault, "the newest state", why))?;
+            let Some(job) = job else { return Ok(done) };
+            let before = self.state().catalog.reached(Level::BASE);
+            self.make(&job, &mut done).await?;
+            if self.state().catalog.reached(Level::BASE) <= before {
+                return Err(Error::Internal("a complete copy that reaches no farther than the one before".to_owned()));
             }
         }
     }

@@ -23,8 +23,29 @@ use crate::source::{resolved, sidecar};
 use crate::survey::read_header;
 use crate::{fetch, legacy, target};
 
-/// Restores what `request` asks for.
+/// How often a restore is planned anew because objects vanished that the plan before needed.
+const PLANS: u32 = 4;
+
+/// Restores what `request` asks for. What vanishes between the plan and the read, because somebody compacts or deletes
+/// meanwhile, is replaced by something else in the vault: the restore is planned anew.
 pub(crate) async fn restore(
+    vault: &Vault,
+    request: &RestoreRequest,
+    progress: Arc<dyn Progress>,
+    jobs: usize,
+) -> Result<Restored, Error> {
+    for _ in 1..PLANS {
+        match restore_as_planned(vault, request, progress.clone(), jobs).await {
+            Err(Error::Vault(seawall_vault::Error::NotFound { object, .. })) => {
+                tracing::info!(object, "it vanished while it was to be restored from: planning anew");
+            }
+            done => return done,
+        }
+    }
+    restore_as_planned(vault, request, progress, jobs).await
+}
+
+async fn restore_as_planned(
     vault: &Vault,
     request: &RestoreRequest,
     progress: Arc<dyn Progress>,

@@ -640,10 +640,12 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Writes the state record anew if somebody deleted it, and the lock beside it. Without a commit nothing else would.
+    /// Writes the state record anew if somebody deleted it, and the lock beside it, or if the upkeep has something to
+    /// tell. Without a commit nothing else would.
     pub(crate) async fn keep_record(&self) {
         let state_dir = self.state_dir.clone();
-        if blocking(move || Ok(Record::is_there(&state_dir))).await.is_ok_and(|there| !there) {
+        let gone = async || blocking(move || Ok(Record::is_there(&state_dir))).await.is_ok_and(|there| !there);
+        if self.engine.upkeep_has_news() || gone().await {
             self.tell(Phase::Protecting, None).await;
         }
     }

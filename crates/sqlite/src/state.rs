@@ -203,12 +203,17 @@ impl Record {
             protected: position.map(|position| position.point()),
             lag_bytes,
             lag_ms: if lag_bytes == 0 { 0 } else { u64::try_from(now.since(since).as_millis()).unwrap_or(u64::MAX) },
-            source_bytes: size(&self.source),
-            log_bytes: size(&sidecar(&self.source, "-wal")),
+            source_bytes: sizes(&self.source).0,
+            log_bytes: sizes(&self.source).1,
             error: self.error.clone(),
             at: now,
         }
     }
+}
+
+/// The sizes of a database and of its WAL file, where they can be told.
+pub(crate) fn sizes(database: &Path) -> (Option<u64>, Option<u64>) {
+    (size(database), size(&sidecar(database, "-wal")))
 }
 
 fn size(file: &Path) -> Option<u64> {

@@ -100,7 +100,8 @@ fn refuse(vault: &Vault, target: &str, why: String, next: impl Into<String>) -> 
     Error::Unreachable { vault: vault.url().to_owned(), target: target.to_owned(), why, next: next.into() }
 }
 
-fn unreachable(vault: &Vault, target: &str, why: NoPlan) -> Error {
+/// Why a target has no chain of objects, and what to ask for instead.
+pub(crate) fn unreachable(vault: &Vault, target: &str, why: NoPlan) -> Error {
     match why {
         NoPlan::NoBase => refuse(
             vault,

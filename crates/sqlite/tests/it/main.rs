@@ -5,6 +5,7 @@
 #![allow(missing_docs, reason = "tests speak by their names")]
 
 #[cfg(debug_assertions)]
+mod beside_a_restore;
 mod between_steps;
 mod digests;
 mod faults;

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use seawall_core::{Engine, Shutdown, When};
+use seawall_core::{Engine, Phase, Shutdown, When};
 use seawall_sqlite::{LevelPolicy, Retention, Upkeep};
 use seawall_vault::memory::MemoryStore;
 use seawall_vault::simulated::{Fault, SimulatedStore};
-use seawall_vault::{Error, Layout};
+use seawall_vault::{Error, Layout, ObjectKey, Policy, Vault};
 
 use crate::world::{SCHEMA, Scene, content_of, insert, until};
 
@@ -180,6 +180,130 @@ async fn credentials_that_may_not_delete() {
     insert(&app, 1, 10);
     let point = scene.point().await;
     assert_eq!(scene.restore(When::Position(point.position)).await.expect("restored"), content_of(&app));
+}
+
+/// What can't be merged holds no capture up, and the status says so until it goes well again. Whoever asks for the status
+/// often gets it from memory: the record on the disk isn't read.
+#[tokio::test]
+async fn what_goes_wrong_in_the_upkeep_is_in_the_status() {
+    let (mut scene, store) = scene_on_a_simulated_store();
+    let level = |millis| LevelPolicy { interval: Duration::from_millis(millis), keep: None };
+    scene.upkeep = Arc::new(Upkeep { levels: vec![level(100)], base_interval: None, ..upkeep() });
+    let app = scene.app();
+    app.execute_batch(SCHEMA).expect("schema");
+    let engine = scene.watching();
+    let shutdown = Shutdown::new();
+    let error = async || engine.status().await.ok().and_then(|status| status.error).map(|error| error.code);
+    let captures = || engine.figures().captures.done;
+    let script = async {
+        insert(&app, 1, 10);
+        until("the first base", async || {
+            engine.status().await.is_ok_and(|status| status.phase == Phase::Protecting && status.lag_bytes == 0)
+        })
+        .await;
+        store.forbid("get", Error::Denied { object: "s3://bucket".into(), cause: "AccessDenied".into() });
+        insert(&app, 1, 10);
+        until("the status says it", async || {
+            scene.tick(50);
+            error().await.as_deref() == Some("vault.denied")
+        })
+        .await;
+        let before = captures();
+        insert(&app, 1, 10);
+        until("a capture beside it", async || captures() > before && engine.figures().idle).await;
+        let known = engine.known_status().await.expect("a status");
+        assert_eq!((known.phase, known.lag_bytes), (Phase::Protecting, 0));
+        assert_eq!(known.error.map(|error| error.code).as_deref(), Some("vault.denied"));
+        assert_eq!(known.source_bytes, std::fs::metadata(scene.database()).ok().map(|found| found.len()));
+        store.revive();
+        engine.maintain(false).await.expect("it goes well again");
+        until("the status says that too", async || error().await.is_none()).await;
+        until("it is at rest", async || engine.figures().idle).await;
+        std::fs::write(scene.state_dir().join("state.json"), b"damage").expect("written");
+        assert!(engine.status().await.is_err(), "this one looks");
+        assert_eq!(engine.known_status().await.map(|status| status.error), Ok(None));
+        shutdown.begin();
+    };
+    let (ran, ()) = tokio::join!(engine.run(&shutdown), script);
+    ran.expect("a graceful end");
+    assert_eq!(scene.restore(When::Latest).await.expect("restored"), content_of(&app));
+}
+
+/// `validation.interval`: what somebody took away from the vault is noticed, told in the status, and costs listings alone.
+#[tokio::test]
+async fn validation_notices_what_is_missing_from_the_vault() {
+    let (mut scene, store) = scene_on_a_simulated_store();
+    let validation_interval = Some(Duration::from_millis(200));
+    scene.upkeep = Arc::new(Upkeep { levels: vec![], base_interval: None, validation_interval, ..upkeep() });
+    let app = scene.app();
+    app.execute_batch(SCHEMA).expect("schema");
+    let engine = scene.watching();
+    let shutdown = Shutdown::new();
+    let mut records = Vec::new();
+    let script = async {
+        until("it protects", async || engine.status().await.is_ok_and(|status| status.phase == Phase::Protecting))
+            .await;
+        for _ in 0..4 {
+            insert(&app, 1, 10);
+            let point = engine.sync().await.expect("a point");
+            records.push((point, content_of(&app)));
+            scene.tick(1000);
+        }
+        let error = async || engine.status().await.ok().and_then(|status| status.error).map(|error| error.code);
+        let lists = || engine.figures().requests.list;
+        let before = lists();
+        until("it is looked at twice", async || {
+            scene.tick(50);
+            lists() > before + 20
+        })
+        .await;
+        assert_eq!(error().await, None, "nothing is missing");
+        let gone = format!("0000/{0}-{0}.ltx", records[2].0.position);
+        let truth = Vault::new(Arc::new(store.truth().clone()), Policy::default());
+        truth.delete(&[ObjectKey::new(gone).expect("a key")]).await.expect("deleted");
+        let requests = engine.figures().requests;
+        // A listing that lacks what was written only just now is not believed.
+        scene.tick(600_000);
+        until("it is noticed", async || {
+            scene.tick(50);
+            error().await.as_deref() == Some("sqlite.corrupt")
+        })
+        .await;
+        let now = engine.figures().requests;
+        assert_eq!((now.get, now.head, now.put), (requests.get, requests.head, requests.put), "listings alone");
+        shutdown.begin();
+    };
+    let (ran, ()) = tokio::join!(engine.run(&shutdown), script);
+    ran.expect("a graceful end");
+    let (point, record) = &records[1];
+    assert_eq!(scene.restore(When::Position(point.position.clone())).await.as_ref(), Ok(record));
+    assert!(scene.restore(When::Latest).await.is_err(), "that was true");
+}
+
+/// `verify-compaction`: a merged object with a gap before it is told, and what was made stays.
+#[tokio::test]
+async fn a_gap_before_a_merged_object_is_told() {
+    for verify_compaction in [false, true] {
+        let (mut scene, _) = scene_on_a_simulated_store();
+        let active = Upkeep { verify_compaction, base_interval: None, ..upkeep() };
+        scene.upkeep = Arc::new(Upkeep { levels: vec![], base_interval: None, ..upkeep() });
+        let app = scene.app();
+        app.execute_batch(SCHEMA).expect("schema");
+        let mut points = Vec::new();
+        for _ in 0..5 {
+            insert(&app, 1, 10);
+            points.push((scene.point().await, content_of(&app)));
+            scene.tick(40_000);
+        }
+        let gone = format!("0000/{0}-{0}.ltx", points[2].0.position);
+        scene.vault().delete(&[ObjectKey::new(gone).expect("a key")]).await.expect("deleted");
+        scene.upkeep = Arc::new(active);
+        let done = scene.engine().maintain(false).await.map(drop).map_err(|failure| failure.code);
+        let expected = if verify_compaction { Err("sqlite.corrupt") } else { Ok(()) };
+        assert_eq!(done, expected, "verify-compaction: {verify_compaction}");
+        let (point, record) = &points[1];
+        assert_eq!(scene.restore(When::Position(point.position.clone())).await.as_ref(), Ok(record));
+    }
 }
 
 /// While it protects, it merges by itself when time has come, and asks nothing of the store when nothing changes.

@@ -5,6 +5,7 @@ use std::os::unix::fs::{FileExt, symlink};
 use std::sync::Arc;
 
 use seawall_core::{Engine, Kind, Moment, Phase, Shutdown, When};
+use seawall_ltx::{Checksum, Encoder, Header, PageNo, PageSize, Txid};
 use seawall_sqlite::{Options, Sqlite};
 
 use crate::world::{SCHEMA, Scene, app, content_of, insert, until};
@@ -203,6 +204,34 @@ async fn a_damaged_newest_capture_is_mended_by_a_base() {
     insert(&app, 3, 100);
     scene.point().await;
     assert_eq!(scene.restore(When::Latest).await.expect("restored"), content_of(&app));
+}
+
+/// Litestream's VFS writes captures that say nothing about a WAL. Whoever goes on from one takes a base, and doesn't stop.
+#[tokio::test]
+async fn a_newest_capture_that_says_nothing_of_the_wal() {
+    let scene = Scene::new();
+    let app = scene.app();
+    app.execute_batch(SCHEMA).expect("schema");
+    insert(&app, 3, 100);
+    let before = scene.point().await;
+    let newest = Txid(u64::from_str_radix(&before.position, 16).expect("a TXID") + 1);
+    app.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").expect("a checkpoint");
+    let file = fs::read(scene.database()).expect("read");
+    let size = PageSize::new(4096).expect("a page size");
+    let pages = u32::try_from(file.len() / 4096).expect("a few");
+    let mut header = Header::new(size, pages, newest, newest);
+    (header.no_checksum, header.timestamp_ms) = (true, before.moment.as_millis() + 1);
+    let mut object = Vec::new();
+    let mut encoder = Encoder::new(header, &mut object).expect("a header");
+    encoder.push(PageNo(1), &file[..4096], &mut object).expect("a page");
+    encoder.finish(Checksum::NONE, &mut object).expect("an end");
+    fs::write(scene.path(&format!("vault/ltx/0/{newest}-{newest}.ltx")), object).expect("written");
+    insert(&app, 3, 100);
+    let point = scene.point().await;
+    assert!(point.position > newest.to_string(), "{point:?}");
+    assert_eq!(scene.restore(When::Latest).await.expect("restored"), content_of(&app));
+    let bases = scene.level(9);
+    assert_eq!(bases.last().map(|name| name.contains(&point.position)), Some(true), "a base behind it: {bases:?}");
 }
 
 #[tokio::test]
