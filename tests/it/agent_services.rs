@@ -67,7 +67,8 @@ fn metrics_tell_what_is_so() {
     let protected = of(&before, "seawall_protected_timestamp_seconds", &ours);
     assert!((now - protected).abs() < 120.0, "{protected} {now}");
     let put = format!("{{database=\"app\",db=\"{path}\",operation=\"PUT\"}}");
-    assert!(of(&before, "seawall_requests_total", &put) >= 3.0);
+    // The base and the empty capture behind it; the commits may be in the base.
+    assert!(of(&before, "seawall_requests_total", &put) >= 2.0);
     app.commit(10);
     stand.seawall(&["sync", "app", "--wait"]).ok();
     let after = scrape();

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use seawall_tests::{Process, Random, Stand, model, wait};
+use seawall_tests::{NoDeletes, Place, Process, Random, Stand, model, wait};
 
 #[test]
 fn what_is_old_goes_and_what_is_left_is_whole() {
@@ -50,6 +50,46 @@ fn what_is_old_goes_and_what_is_left_is_whole() {
     assert_eq!(model::check(&stand.restore(), stand.seed), app.committed());
     stand.seawall(&["pin", "--config", config, "app", "--at", &position, "--remove"]).ok();
     stand.seawall(&["pin", "--config", config, "app", "--at", &position, "--remove"]).exits(4);
+}
+
+/// A store that refuses to delete: protection and merging go on, nothing fails, and each process asks and says so once.
+#[test]
+fn credentials_that_may_not_delete_on_s3() {
+    let stand = Stand::bucket(Random::from_env().seed());
+    let Place::Bucket(server, _) = &stand.place else { unreachable!() };
+    let proxy = NoDeletes::before(server);
+    let yml = |name: &str, more: &str| {
+        let url = proxy.url(&stand.place);
+        let file = stand.path(name);
+        fs::write(&file, format!("{more}databases:\n  - {{ path: app.db, vault: '{url}' }}\n")).unwrap();
+        file.to_str().unwrap().to_owned()
+    };
+    let all = yml("all.yml", "retention: { enabled: false }\nlevels: [{ interval: 1h }]\n");
+    let short = "levels: [{ interval: 1s }]\nl0-retention: 1s\nretention: { keep: 1s, grace: 0s }\n";
+    let few = yml("few.yml", short);
+    let mut app = stand.app();
+    for _ in 0..4 {
+        app.commit(5);
+        stand.seawall(&["replicate", "--once", "--config", &all]).ok();
+    }
+    let before = stand.place.files(0);
+    let said = |text: &str| text.matches("code=\"sqlite.may-not-delete\"").count();
+    let (output, asked) = wait::until("something to be old enough to be deleted", wait::SOON, || {
+        let before = proxy.refused();
+        let output = stand.seawall(&["maintain", "--json", "--config", &few, "app"]).ok();
+        let asked = proxy.refused() - before;
+        (asked > 0).then_some((output, asked))
+    });
+    assert_eq!((said(&output.stderr), asked), (1, 1), "{output}");
+    assert_eq!(output.json()["removed"], serde_json::json!([]), "{output}");
+    assert!(before.iter().all(|file| stand.place.files(0).contains(file)), "everything is still there");
+    let committed = app.commit(5);
+    let mut process = Process::spawn("seawall", stand.command().args(["replicate", "--config", &few]));
+    stand.until_protected(&mut process);
+    let output = process.stop().ok();
+    assert!(said(&output.stderr) <= 1, "{output}");
+    assert_eq!(model::check(&stand.restore(), stand.seed), committed);
+    assert_eq!(model::check(&stand.litestream_restore(&[]), stand.seed), committed);
 }
 
 #[test]

@@ -158,6 +158,37 @@ fn a_script_written_for_litestream_goes_on_working() {
 }
 
 #[test]
+fn a_snapshot_is_forced_and_retention_enforced_by_litestreams_flags() {
+    let stand = Stand::folder(Random::from_env().seed());
+    let mut app = stand.app();
+    let config = stand.litestream_yml("").to_str().unwrap().to_owned();
+    let once = |more: &[&str]| {
+        let mut line = vec!["replicate", "-once", "-config", &config];
+        line.extend(more);
+        run("the link", stand.drop_in_command().args(line)).ok();
+    };
+    once(&[]);
+    app.commit(5);
+    once(&[]);
+    let bases = stand.place.files(9);
+    assert!(bases.iter().all(|(_, max)| *max < stand.place.newest()), "none of the newest state: {bases:?}");
+    let committed = app.commit(5);
+    once(&["-force-snapshot"]);
+    assert_eq!(stand.place.files(9).last(), Some(&(1, stand.place.newest())));
+    // From the complete copy alone.
+    std::fs::remove_dir_all(stand.place.level(0)).unwrap();
+    stand.place.remove_merged();
+    assert_eq!(model::check(&stand.litestream_restore(&[]), stand.seed), committed);
+    assert_eq!(model::check(&stand.restore(), stand.seed), committed);
+    // Nothing new, nothing more.
+    let bases = stand.place.files(9);
+    once(&["-force-snapshot", "-enforce-retention"]);
+    assert_eq!(stand.place.files(9).last(), Some(&(1, stand.place.newest())));
+    assert!(stand.place.files(9).len() <= bases.len() + 1, "the vault lost its log, which is a reason for one base");
+    assert_eq!(model::check(&stand.litestream_restore(&[]), stand.seed), committed);
+}
+
+#[test]
 fn litestreams_follow_flag_keeps_the_position_where_litestream_has_it() {
     let stand = Stand::folder(Random::from_env().seed());
     let mut app = stand.app();

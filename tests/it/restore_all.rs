@@ -95,6 +95,36 @@ fn every_database_of_a_configuration_goes_to_its_own_path() {
     stand.seawall(&["restore", "--all", "--config", "nowhere.yml"]).exits(2);
 }
 
+/// A `dir` of the configuration is what its vault holds of it: the folder itself is lost.
+#[test]
+fn a_folder_of_the_configuration_comes_back_with_the_others() {
+    let stand = Stand::folder(Random::from_env().seed());
+    let made = tenants(&stand);
+    let native = "databases:\n  - { dir: data, recursive: true, name: tenants, vault: vault, pattern: '*.db' }\n  \
+                  - { name: first, path: data/a.db, vault: vault/a.db }\n";
+    fs::write(stand.path("seawall.yml"), native).unwrap();
+    let (data, vault) = (stand.path("data"), stand.path("vault"));
+    let theirs = format!(
+        "dbs:\n  - dir: {}\n    pattern: '*.db'\n    recursive: true\n    replica: {{ type: file, path: {} }}\n",
+        data.display(),
+        vault.display()
+    );
+    fs::write(stand.path("litestream.yml"), theirs).unwrap();
+    for config in ["seawall.yml", "litestream.yml"] {
+        fs::rename(&data, stand.path(&format!("lost-{config}"))).unwrap();
+        let line = ["restore", "--all", "--config", config, "--json"];
+        let output = stand.seawall(&line).ok().json();
+        assert_eq!(output["databases"].as_array().map(Vec::len), Some(made.len()), "each once: {output}");
+        for (name, commits) in &made {
+            assert_eq!(model::check(&data.join(name), stand.seed), *commits, "{config}");
+        }
+        let out = format!("out-{config}");
+        stand.seawall(&["restore", "--all", "--config", config, "-o", &out]).ok();
+        let inside = if config == "seawall.yml" { "tenants/eu/b.db" } else { "eu/b.db" };
+        assert_eq!(model::check(&stand.path(&format!("{out}/{inside}")), stand.seed), made[1].1, "{config}");
+    }
+}
+
 #[test]
 fn a_prefix_without_databases_is_told() {
     let stand = Stand::folder(Random::from_env().seed());

@@ -133,6 +133,39 @@ fn the_wal_stays_bounded_and_the_database_gets_nothing_of_ours() {
     assert_eq!(digest::of(&back), digest::of(&stand.db()));
 }
 
+/// The WAL can't be emptied while somebody reads an old state: it grows, everything is shipped, nobody waits, and no
+/// complete copy is made for it. Once the reader has gone it is emptied.
+#[test]
+fn a_reader_that_never_ends_holds_up_nobody_else() {
+    let stand = Stand::folder(Random::from_env().seed());
+    let mut app = stand.app();
+    app.commit(1);
+    let mut seawall = stand.replicate();
+    stand.until_protected(&mut seawall);
+    let mut reader = App::start(&stand.db(), stand.seed);
+    reader.sql("BEGIN");
+    let seen = reader.sql("SELECT commits FROM progress");
+    app.flood(Duration::from_micros(200));
+    app.until(10_000);
+    let committed = app.rest();
+    stand.until_protected(&mut seawall);
+    assert_eq!(model::check(&stand.restore(), stand.seed), committed);
+    assert_eq!(reader.sql("SELECT commits FROM progress"), seen, "its state is as it was");
+    assert_eq!(stand.place.files(9).len(), 1, "nothing but the first base");
+    reader.sql("COMMIT");
+    drop(reader);
+    let wal = || fs::metadata(stand.path("app.db-wal")).map_or(0, |found| found.len());
+    let before = wal();
+    assert!(before > 96 << 20, "{before} bytes of WAL are too few for this test");
+    wait::until("the WAL to be cut", wait::SOON * 2, || {
+        app.commit(1);
+        (wal() < before).then_some(())
+    });
+    seawall.stop().ok();
+    stand.place.unbroken();
+    assert_eq!(model::check(&stand.restore(), stand.seed), app.committed());
+}
+
 #[test]
 fn the_applications_checkpoints_lose_nothing() {
     let stand = Stand::folder(Random::from_env().seed());

@@ -56,6 +56,11 @@ impl S3Server {
         panic!("versitygw did not start on any of ten free ports");
     }
 
+    /// Its port.
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
     /// Its URL.
     pub fn endpoint(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)

@@ -393,7 +393,7 @@ fn clash(entries: &Entries, new: &DatabaseConfig) -> Option<Failure> {
 }
 
 /// The code of [`unknown`].
-const UNKNOWN: &str = "agent.unknown-database";
+pub(crate) const UNKNOWN: &str = "agent.unknown-database";
 
 /// There is no such member.
 pub(crate) fn unknown(what: &Path) -> Failure {

@@ -108,6 +108,13 @@ impl<O: Open> Engine for Late<O> {
         })
     }
 
+    async fn known_status(&self) -> Result<Status, Failure> {
+        match self.engine.get() {
+            Some(engine) => engine.known_status().await,
+            None => self.status().await,
+        }
+    }
+
     async fn sync(&self) -> Result<Point, Failure> {
         self.engine().await?.sync().await
     }
@@ -126,6 +133,10 @@ impl<O: Open> Engine for Late<O> {
 
     async fn maintain(&self, dry_run: bool) -> Result<Maintained, Failure> {
         self.engine().await?.maintain(dry_run).await
+    }
+
+    async fn complete(&self) -> Result<Maintained, Failure> {
+        self.engine().await?.complete().await
     }
 
     async fn pin(&self, when: &When, pinned: bool) -> Result<String, Failure> {

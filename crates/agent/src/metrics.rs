@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use hyper::{Method, StatusCode};
 use seawall_core::{Figures, Status, Work};
 
-use crate::control::{Actions, status_of, txid};
+use crate::control::{Actions, known_status_of, txid};
 use crate::http::{Answer, Handler, Request};
 use crate::resources::Resources;
 
@@ -38,7 +38,7 @@ impl Handler for Metrics {
         let mut samples = Vec::new();
         for member in self.actions.members() {
             let figures = member.engine.as_ref().map(|engine| engine.figures()).unwrap_or_default();
-            samples.push(Sample { status: status_of(&member).await, figures });
+            samples.push(Sample { status: known_status_of(&member).await, figures });
         }
         let resources = tokio::task::spawn_blocking(Resources::of_process).await.unwrap_or_default();
         let started = self.actions.started().as_millis();

@@ -18,6 +18,7 @@ use seawall_vault::{Environment, Policy, Throttle, Vault, VaultUrl};
 use crate::config::{DatabaseConfig, EnvironmentConfig};
 use crate::fleet::Databases;
 use crate::late::{Late, Open};
+use crate::lease::{Leased, Terms};
 
 /// The vault of environments is listed after this time, also if the update marker says that nothing changed.
 const MARKER_FORCE: Duration = Duration::from_secs(300);
@@ -34,6 +35,8 @@ pub struct Opener {
     admission: Admission,
     /// Merging and deleting takes turns among all databases.
     turns: Turns,
+    /// Who this process is, in leases.
+    owner: String,
     jobs: usize,
     /// The host's name.
     hostname: String,
@@ -49,14 +52,19 @@ impl Opener {
             watcher: None,
             admission: Admission::default(),
             turns: Turns::default(),
+            owner: format!("pid:{}", std::process::id()),
             jobs,
             hostname: String::new(),
         }
     }
 
-    /// Has environments call themselves after the host, where nothing else is said.
+    /// Names the host that this process runs on: environments call themselves after it where nothing else is said, and
+    /// those who wait for its leases see it.
     pub fn be_on(&mut self, hostname: &str) {
         hostname.clone_into(&mut self.hostname);
+        if !hostname.is_empty() {
+            self.owner = format!("{hostname}:{}", std::process::id());
+        }
     }
 
     /// Watches for changes with events from now on, and looks at every database each `sweep` as well. Must be called
@@ -79,8 +87,12 @@ impl Opener {
         client.inspect_err(|error| tracing::error!(%error, "no heartbeats")).ok()
     }
 
-    /// A database with its vault, to protect and to restore.
+    /// A database with its vault, to restore and to ask.
     pub async fn database(&self, database: &DatabaseConfig) -> Result<Arc<dyn Engine>, Failure> {
+        self.database_and_vault(database).await.map(|(_, engine)| engine)
+    }
+
+    async fn database_and_vault(&self, database: &DatabaseConfig) -> Result<(Vault, Arc<dyn Engine>), Failure> {
         if let Some(lmdb) = &database.lmdb {
             return self.environment(database, lmdb).await;
         }
@@ -97,7 +109,16 @@ impl Opener {
             jobs: self.jobs,
             upkeep: database.upkeep.clone(),
         };
-        self.engine(&database.vault, options).await
+        self.vault_and_engine(&database.vault, options).await
+    }
+
+    /// A database to protect: in its turn, where it takes turns with other processes.
+    async fn protected(&self, database: &DatabaseConfig) -> Result<Arc<dyn Engine>, Failure> {
+        let (vault, engine) = self.database_and_vault(database).await?;
+        Ok(match database.lease {
+            None => engine,
+            Some(ttl) => Arc::new(Leased::new(engine, vault, Terms { owner: self.owner.clone(), ttl })),
+        })
     }
 
     /// An LMDB environment with its vault.
@@ -105,7 +126,7 @@ impl Opener {
         &self,
         database: &DatabaseConfig,
         lmdb: &EnvironmentConfig,
-    ) -> Result<Arc<dyn Engine>, Failure> {
+    ) -> Result<(Vault, Arc<dyn Engine>), Failure> {
         let instance = lmdb.instance.as_deref().unwrap_or(&self.hostname);
         let usual = SyncOptions::new(author(instance, &self.hostname, &database.name));
         let prefix = match &database.vault {
@@ -128,12 +149,13 @@ impl Opener {
         };
         let settings = Settings { pace: lmdb.pace, jobs: self.jobs, ..Settings::new(lmdb.schema.clone()) };
         let options = LmdbOptions { path: database.path.clone(), env: lmdb.options.clone(), settings, sync };
-        Ok(Arc::new(Lmdb::new(self.open(&database.vault).await?, options, system_clock())))
+        let vault = self.open(&database.vault).await?;
+        Ok((vault.clone(), Arc::new(Lmdb::new(vault, options, system_clock()))))
     }
 
     /// A database to protect for long: one whose vault is away is opened when it can be.
     pub async fn lasting(self: &Arc<Self>, database: &DatabaseConfig) -> Result<Arc<dyn Engine>, Failure> {
-        match self.database(database).await {
+        match self.protected(database).await {
             Err(failure) if failure.kind == Kind::Unavailable => {
                 let description = Description {
                     name: database.name.clone(),
@@ -194,10 +216,14 @@ impl Opener {
     }
 
     async fn engine(&self, url: &VaultUrl, options: Options) -> Result<Arc<dyn Engine>, Failure> {
+        self.vault_and_engine(url, options).await.map(|(_, engine)| engine)
+    }
+
+    async fn vault_and_engine(&self, url: &VaultUrl, options: Options) -> Result<(Vault, Arc<dyn Engine>), Failure> {
         let vault = self.open(url).await?;
         let world = World::real(self.watcher.clone(), self.admission.clone());
         let world = World { turns: self.turns.clone(), ..world };
-        Ok(Arc::new(Sqlite::new(vault, options, world)))
+        Ok((vault.clone(), Arc::new(Sqlite::new(vault, options, world))))
     }
 }
 
@@ -208,7 +234,7 @@ impl Databases for Arc<Opener> {
     }
 
     async fn fleeting(&self, database: &DatabaseConfig) -> Result<Arc<dyn Engine>, Failure> {
-        self.database(database).await
+        self.protected(database).await
     }
 }
 
@@ -221,7 +247,7 @@ struct Again {
 #[async_trait]
 impl Open for Again {
     async fn open(&self) -> Result<Arc<dyn Engine>, Failure> {
-        self.opener.database(&self.database).await
+        self.opener.protected(&self.database).await
     }
 }
 

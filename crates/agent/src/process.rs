@@ -23,9 +23,19 @@ pub struct Outcome<T> {
     pub result: Result<T, Failure>,
 }
 
+/// What is done besides taking a point. It counts as the point does: if it fails, the database failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Also {
+    /// Make a complete copy of the point.
+    pub complete: bool,
+    /// Merge and delete what is due.
+    pub maintain: bool,
+}
+
 /// Takes one point of every database, a few at a time. A stop at once ends the rest.
 pub(crate) async fn take_points(
     engines: &[Arc<dyn Engine>],
+    also: Also,
     shutdown: &Shutdown,
     bound: Duration,
 ) -> Vec<Outcome<Point>> {
@@ -38,7 +48,14 @@ pub(crate) async fn take_points(
             if shutdown.requested() {
                 return Err(interrupted(&name));
             }
-            engine.take_point(&shutdown).await
+            let point = engine.take_point(&shutdown).await?;
+            if also.complete {
+                engine.complete().await?;
+            }
+            if also.maintain {
+                engine.maintain(false).await?;
+            }
+            Ok(point)
         }
     });
     collect(engines, jobs, shutdown, bound).await
@@ -140,7 +157,7 @@ mod tests {
         let acts = [Act::Work, Act::Fail, Act::Work, Act::Panic, Act::Work, Act::Work];
         let stub = |(index, act): (usize, &Act)| Arc::new(Stub::new(&format!("db{index}"), *act)) as Arc<dyn Engine>;
         let engines: Vec<_> = acts.iter().enumerate().map(stub).collect();
-        let outcomes = take_points(&engines, &Shutdown::new(), Duration::from_secs(5)).await;
+        let outcomes = take_points(&engines, Also::default(), &Shutdown::new(), Duration::from_secs(5)).await;
         let code = |outcome: &Outcome<Point>| outcome.result.as_ref().err().map_or("ok", |failure| failure.code);
         let codes: Vec<_> = outcomes.iter().map(code).collect();
         assert_eq!(codes, ["ok", "stub.failed", "ok", "agent.defect", "ok", "ok"]);

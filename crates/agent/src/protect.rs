@@ -15,7 +15,7 @@ use crate::config::{DatabaseConfig, DirectoryConfig, Registering, Services};
 use crate::control::{Actions, Registry};
 use crate::fleet::{Databases, Fleet, Member, Origin};
 use crate::folders::Follower;
-use crate::process::{self, Outcome};
+use crate::process::{self, Also, Outcome};
 use crate::resources;
 use crate::services;
 use crate::signals::Stop;
@@ -29,6 +29,8 @@ pub struct Job {
     pub directories: Vec<DirectoryConfig>,
     /// Take one point of each and end, instead of going on until a stop.
     pub once: bool,
+    /// What else a run that takes one point of each does.
+    pub also: Also,
     /// The program to run under protection.
     pub exec: Option<ExecCommand>,
     /// How long a graceful stop may take.
@@ -103,7 +105,7 @@ async fn carry_out(
     }
     if job.once {
         let engines: Vec<_> = members.iter().filter_map(|member| member.engine.as_ref().ok().cloned()).collect();
-        let points = process::take_points(&engines, shutdown, job.bound).await;
+        let points = process::take_points(&engines, job.also, shutdown, job.bound).await;
         let points = points.into_iter().map(|outcome| outcome.result.map(Some)).collect();
         return Summary { outcomes: merge(members, points), child: None };
     }
@@ -277,6 +279,7 @@ mod tests {
             databases: names.iter().map(|name| database(name)).collect(),
             directories: Vec::new(),
             once: false,
+            also: Also::default(),
             exec: exec.map(|line| ExecCommand::parse(line).expect("a command")),
             bound,
             sweep: Duration::from_secs(60),

@@ -145,6 +145,9 @@ pub(crate) struct ReplicateArguments {
     /// Restore a database whose file is missing, if the vault has it, before anything else
     #[arg(long)]
     pub(crate) restore_if_missing: bool,
+    /// Take turns with other processes that protect the same: wait until nobody else has the lease in the vault
+    #[arg(long)]
+    pub(crate) lease: bool,
     /// Of a folder: the file names that are meant, such as '*.db'. Without it, every SQLite database
     #[arg(long, value_name = "PATTERN", requires = "source")]
     pub(crate) pattern: Option<String>,
@@ -321,6 +324,9 @@ pub(crate) struct MaintainArguments {
     /// Only say what would be merged and deleted, and why
     #[arg(long)]
     pub(crate) dry_run: bool,
+    /// Make a complete copy of the newest point first, if there is none
+    #[arg(long, conflicts_with = "dry_run")]
+    pub(crate) base: bool,
     /// Every point of this long ago stays, or forever. Without it the configuration says so
     #[arg(long, value_name = "TIME")]
     pub(crate) keep: Option<String>,
@@ -526,6 +532,7 @@ mod tests {
             ("seawall replicate --config seawall.yml", true),
             ("seawall replicate ./data ./vault --pattern *.db --recursive --socket s.sock", true),
             ("seawall replicate --recursive", false),
+            ("seawall replicate app.db v --lease --exec x --restore-if-missing", true),
             ("seawall replicate app.db v --once --socket s", false),
             ("seawall replicate", true),
             ("seawall replicate app.db", false),
@@ -556,6 +563,8 @@ mod tests {
             ("seawall timeline s3://bucket/app --json", true),
             ("seawall verify ./vault", true),
             ("seawall maintain app --dry-run", true),
+            ("seawall maintain app --base", true),
+            ("seawall maintain app --base --dry-run", false),
             ("seawall maintain ./vault --keep 7d --minimum 2", true),
             ("seawall maintain ./vault --minimum 0", false),
             ("seawall pin ./vault --at -2h", true),

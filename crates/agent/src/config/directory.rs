@@ -74,6 +74,12 @@ impl DirectoryConfig {
         self.recursive && !(name.starts_with('.') && (name.ends_with("-seawall") || name.ends_with("-litestream")))
     }
 
+    /// Whether a path in the folder can be one of its databases.
+    pub fn holds(&self, relative: &str) -> bool {
+        let mut parts = relative.split('/').rev();
+        parts.next().is_some_and(|file| !file.is_empty() && self.is_meant(file)) && parts.all(|part| self.enters(part))
+    }
+
     /// The configuration of the database at `relative` in the folder.
     ///
     /// # Errors

@@ -137,6 +137,7 @@ fn read_item(node: Node, context: &Context<'_>, warnings: &mut Vec<Warning>) -> 
         wal_limit: None,
         shutdown_timeout: None,
         restore_if_missing,
+        lease: None,
         upkeep: if own == **context.upkeep { context.upkeep.clone() } else { Arc::new(own) },
         line,
     };

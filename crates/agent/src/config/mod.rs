@@ -36,6 +36,7 @@ pub use directory::{DirectoryConfig, StateRoot};
 pub use error::{ConfigError, Problem};
 pub use lightningstream::{LightningConfig, LmdbConfig};
 pub use lmdb::EnvironmentConfig;
+pub use native::LEASE;
 pub use pattern::Pattern;
 pub use place::read_place;
 pub use registering::Registering;
@@ -129,6 +130,8 @@ pub struct DatabaseConfig {
     pub restore_if_missing: bool,
     /// For an LMDB environment, how it is kept in step; a SQLite database has none.
     pub lmdb: Option<Arc<EnvironmentConfig>>,
+    /// Protect it in turns with other processes; for how long a turn lasts without a sign of life.
+    pub lease: Option<Duration>,
     /// What becomes of objects that are in the vault. Databases with the same settings share one.
     pub upkeep: Arc<Upkeep>,
     /// The line it begins on.
@@ -162,6 +165,7 @@ impl DatabaseConfig {
             shutdown_timeout: None,
             restore_if_missing: false,
             lmdb: None,
+            lease: None,
             upkeep: Arc::default(),
         }
     }

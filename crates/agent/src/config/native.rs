@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use seawall_lmdb::snapshot::SnapshotName;
 use seawall_sqlite::Upkeep;
@@ -34,6 +35,7 @@ pub(crate) fn read(tree: Node, file: &Path, here: &Path) -> Result<Config, Locat
         log_format = logging.parsed("type", "text, json or pretty", |text| text.parse().ok())?;
         logging.finish()?;
     }
+    let lease = read_lease(&mut top, None)?;
     let upkeep = Arc::new(upkeep::read_native(&mut top, &Upkeep::default())?);
     let list = top.list("databases")?;
     let missing = top.missing("databases");
@@ -41,7 +43,7 @@ pub(crate) fn read(tree: Node, file: &Path, here: &Path) -> Result<Config, Locat
 
     let (mut databases, mut directories) = (Vec::new(), Vec::new());
     for node in list.ok_or(missing)?.value {
-        let (folder, database) = read_database(node, here, vault.as_ref(), &s3, &upkeep)?;
+        let (folder, database) = read_database(node, here, vault.as_ref(), &s3, (&upkeep, lease))?;
         let database = DatabaseConfig { shutdown_timeout: Some(shutdown_timeout), ..database };
         match folder {
             None => databases.push(database),
@@ -52,6 +54,7 @@ pub(crate) fn read(tree: Node, file: &Path, here: &Path) -> Result<Config, Locat
         vault: vault.map(|at| at.value),
         settings: (s3, Precedence::Url),
         upkeep,
+        lease,
         ..Registering::plain(here, shutdown_timeout)
     };
     Ok(Config {
@@ -76,7 +79,7 @@ fn read_database(
     here: &Path,
     default: Option<&At<String>>,
     s3: &s3::Settings,
-    common: &Arc<Upkeep>,
+    (common, lease): (&Arc<Upkeep>, Option<Duration>),
 ) -> Result<(Option<FolderKeys>, DatabaseConfig), Location> {
     let mut fields = Fields::new("databases", node)?;
     let line = fields.line;
@@ -109,6 +112,8 @@ fn read_database(
             "is a name without dots or two underscores in a row, because snapshots are named by it".to_owned();
         return Err(Problem::Value { key: "name".into(), expected, found: format!("\"{name}\"") }.at(line));
     }
+    // Environments are kept in step by several at a time: they take no turns.
+    let lease = lease.filter(|_| lmdb.is_none());
     let database = DatabaseConfig {
         lmdb: lmdb.map(Arc::new),
         name,
@@ -121,6 +126,7 @@ fn read_database(
         wal_limit: fields.size("wal-limit")?.map(|at| at.value),
         shutdown_timeout: None,
         restore_if_missing: fields.flag("restore-if-missing")?.is_some_and(|at| at.value),
+        lease: read_lease(&mut fields, lease)?,
         upkeep: if own == **common { common.clone() } else { Arc::new(own) },
         line,
     };
@@ -140,6 +146,7 @@ fn check_environment(database: &DatabaseConfig, is_folder: bool, common: &Arc<Up
         ("busy-timeout", database.busy_timeout.is_some()),
         ("checkpoint-pages", database.checkpoint_pages.is_some()),
         ("wal-limit", database.wal_limit.is_some()),
+        ("lease", database.lease.is_some()),
         ("settings of levels, snapshots and retention", database.upkeep != *common),
     ];
     match sqlites.iter().find(|(_, is_set)| *is_set) {
@@ -149,6 +156,22 @@ fn check_environment(database: &DatabaseConfig, is_folder: bool, common: &Arc<Up
         }
         None => Ok(()),
     }
+}
+
+/// How long a lease lasts without being renewed unless something else is said.
+pub const LEASE: Duration = Duration::from_secs(30);
+
+/// And at least.
+const SHORTEST_LEASE: Duration = Duration::from_secs(3);
+
+/// Reads `lease`; where it isn't said it is as `common` has it.
+fn read_lease(fields: &mut Fields, common: Option<Duration>) -> Result<Option<Duration>, Location> {
+    let Some(mut section) = fields.section("lease")? else { return Ok(common) };
+    let enabled = section.flag("enabled")?.is_none_or(|at| at.value);
+    let long_enough = |text: &str| seawall_core::parse_duration(text).filter(|ttl| *ttl >= SHORTEST_LEASE);
+    let ttl = section.parsed("ttl", "a time of at least 3s", long_enough)?;
+    section.finish()?;
+    Ok(enabled.then(|| ttl.map_or(common.unwrap_or(LEASE), |at| at.value)))
 }
 
 /// A folder of databases from what an item says of all of them.

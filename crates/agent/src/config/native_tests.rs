@@ -15,6 +15,27 @@ fn parse(text: &str) -> Result<Config, ConfigError> {
 }
 
 #[test]
+fn leases_for_all_and_for_one() {
+    let leases = |text: &str| {
+        let text = format!("vault: /v\n{text}databases:\n  - path: /a\n  - {{ path: /b, lease: {{ ttl: 2m }} }}\n");
+        parse(&text).map(|config| {
+            let seconds = |database: &DatabaseConfig| database.lease.map(|ttl| ttl.as_secs());
+            (
+                config.databases.iter().map(seconds).collect::<Vec<_>>(),
+                config.registering.lease.map(|ttl| ttl.as_secs()),
+            )
+        })
+    };
+    assert_eq!(leases("").ok(), Some((vec![None, Some(120)], None)));
+    assert_eq!(leases("lease: {}\n").ok(), Some((vec![Some(30), Some(120)], Some(30))));
+    assert_eq!(leases("lease: { ttl: 10s }\n").ok(), Some((vec![Some(10), Some(120)], Some(10))));
+    assert_eq!(leases("lease: { enabled: false }\n").ok(), Some((vec![None, Some(120)], None)));
+    for wrong in ["lease: { ttl: 2s }\n", "lease: { ttl: 30 }\n", "lease: { time: 30s }\n", "lease: 30s\n"] {
+        assert!(leases(wrong).is_err(), "{wrong}");
+    }
+}
+
+#[test]
 fn everything_there_is() {
     let config = parse(
         "vault: s3://bucket/all

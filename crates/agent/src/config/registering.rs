@@ -25,6 +25,7 @@ pub struct Registering {
     /// Where relative folders begin.
     pub(crate) directory: PathBuf,
     pub(crate) sync_interval: Option<Duration>,
+    pub(crate) lease: Option<Duration>,
     /// Merging and keeping.
     pub(crate) upkeep: Arc<Upkeep>,
     pub(crate) shutdown_timeout: Duration,
@@ -46,6 +47,7 @@ impl Registering {
             fallback: s3::Settings::new(),
             directory: directory.to_owned(),
             sync_interval: None,
+            lease: None,
             upkeep: Arc::default(),
             shutdown_timeout,
         }
@@ -79,6 +81,7 @@ impl Registering {
         let database = DatabaseConfig::new(name, path, self.place(&place)?);
         Ok(DatabaseConfig {
             sync_interval: self.sync_interval,
+            lease: self.lease,
             upkeep: Arc::clone(&self.upkeep),
             shutdown_timeout: Some(self.shutdown_timeout),
             ..database

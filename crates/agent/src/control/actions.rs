@@ -7,7 +7,7 @@ use std::time::Duration;
 use seawall_core::{Clock as _, Engine, Failure, Kind, LastError, Moment, Phase, Point, Status, SystemClock, Timeline};
 use tokio::task::spawn_blocking;
 
-use super::api::{Info, Listed, Registered, Stopped, Synced};
+use super::api::{Info, Listed, NOT_RUNNING, Registered, Stopped, Synced};
 use super::registry::{Registration, Registry};
 use crate::config::Registering;
 use crate::fleet::{self, Fleet, Origin, Seen};
@@ -172,7 +172,7 @@ impl Actions {
         if !member.running {
             return Err(Failure::new(
                 Kind::Refused,
-                "agent.not-running",
+                NOT_RUNNING,
                 member.config.path.display().to_string(),
                 "its protection is stopped",
                 "start it first: `seawall start`",
@@ -235,6 +235,19 @@ pub(crate) async fn status_of(member: &Seen) -> Status {
         Some(engine) => engine.status().await.ok(),
         None => None,
     };
+    as_member(member, status)
+}
+
+/// The same, as far as it is known without looking.
+pub(crate) async fn known_status_of(member: &Seen) -> Status {
+    let status = match &member.engine {
+        Some(engine) => engine.known_status().await.ok(),
+        None => None,
+    };
+    as_member(member, status)
+}
+
+fn as_member(member: &Seen, status: Option<Status>) -> Status {
     let now = SystemClock.now();
     let mut status = status.unwrap_or_else(|| Status {
         name: String::new(),

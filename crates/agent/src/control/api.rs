@@ -1,7 +1,12 @@
 //! The documents of the control socket. The names are Litestream's; what Litestream doesn't have stands behind them.
 
 use seawall_core::{Failure, Kind, Moment};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
+
+use crate::fleet;
+
+/// The code of a refusal because the database is stopped.
+pub(crate) const NOT_RUNNING: &str = "agent.not-running";
 
 /// `GET /info`
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,7 +55,7 @@ pub struct Listed {
 pub(crate) struct Named {
     /// The file of a database, or its name.
     pub(crate) path: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "seconds")]
     pub(crate) timeout: Option<f64>,
 }
 
@@ -71,8 +76,18 @@ pub(crate) struct Sync {
     pub(crate) path: String,
     #[serde(default)]
     pub(crate) wait: bool,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "seconds")]
     pub(crate) timeout: Option<f64>,
+}
+
+/// Litestream's process takes whole seconds only, and no decimal point.
+fn seconds<S: Serializer>(seconds: &Option<f64>, serializer: S) -> Result<S::Ok, S::Error> {
+    match seconds {
+        Some(seconds) if seconds.fract() == 0.0 && (0.0..1e9).contains(seconds) => {
+            serializer.serialize_u64(*seconds as u64)
+        }
+        other => other.serialize(serializer),
+    }
 }
 
 /// Answer to `POST /register`
@@ -144,7 +159,12 @@ pub(crate) struct WireFailure {
 impl From<Failure> for Refused {
     fn from(failure: Failure) -> Self {
         Self {
-            error: format!("{}: {}", failure.object, failure.cause),
+            // Litestream's clients show this field alone, and scripts know these two by their words.
+            error: match failure.code {
+                fleet::UNKNOWN => format!("database not found: {}", failure.object),
+                NOT_RUNNING => format!("database not open: {}", failure.object),
+                _ => format!("{}: {}", failure.object, failure.cause),
+            },
             details: Some(failure.next.clone()),
             failure: Some(WireFailure {
                 kind: failure.kind,
@@ -171,12 +191,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn whole_seconds_have_no_decimal_point() {
+        let text = |timeout| serde_json::to_string(&Named { path: "/a".into(), timeout }).expect("JSON");
+        assert_eq!(text(Some(60.0)), r#"{"path":"/a","timeout":60}"#);
+        assert_eq!(text(Some(1.5)), r#"{"path":"/a","timeout":1.5}"#);
+        assert_eq!(text(None), r#"{"path":"/a"}"#);
+    }
+
+    #[test]
     fn a_failure_arrives_as_it_was() {
         let failure = Failure::new(Kind::Conflict, "agent.duplicate", "/a.db", "it is there", "take another");
         let text = serde_json::to_string(&Refused::from(failure.clone())).expect("JSON");
         let refused: Refused = serde_json::from_str(&text).expect("a refusal");
         assert_eq!(refused.error, "/a.db: it is there");
         assert_eq!(refused.failure.map(WireFailure::arrived), Some(failure));
+        // What Litestream has words for.
+        let unknown = Refused::from(fleet::unknown(std::path::Path::new("/a.db")));
+        assert_eq!(unknown.error, "database not found: /a.db");
         // As another program says it.
         let theirs: Refused = serde_json::from_str(r#"{"error":"database not found"}"#).expect("a refusal");
         assert_eq!((theirs.details, theirs.failure), (None, None));

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use hyper::Method;
+use hyper::{Method, StatusCode};
 use seawall_core::{Failure, Kind, Status};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -118,7 +118,7 @@ impl Control {
         }
         match serde_json::from_slice::<Refused>(&body) {
             Ok(Refused { failure: Some(failure), .. }) => Err(WireFailure::arrived(failure)),
-            Ok(Refused { error, .. }) => Err(self.broken(&error)),
+            Ok(Refused { error, details, .. }) => Err(self.refused(status, error, details)),
             Err(_) => Err(self.broken(&format!("it answers with {status}"))),
         }
     }
@@ -130,6 +130,19 @@ impl Control {
         };
         let cause = format!("no running process answers: {error}");
         Failure::new(kind, "agent.no-process", self.socket.display().to_string(), cause, next)
+    }
+
+    /// A refusal by a process that isn't Seawall: Litestream, whose answers are understood too.
+    fn refused(&self, status: StatusCode, error: String, details: Option<String>) -> Failure {
+        let kind = match status {
+            StatusCode::BAD_REQUEST => Kind::Usage,
+            StatusCode::NOT_FOUND => Kind::NotFound,
+            StatusCode::CONFLICT => Kind::Refused,
+            _ => Kind::Unavailable,
+        };
+        let cause = details.map_or_else(|| error.clone(), |details| format!("{error}: {details}"));
+        let next = "see the log of the process that listens there";
+        Failure::new(kind, "agent.refused", self.socket.display().to_string(), cause, next)
     }
 
     fn broken(&self, cause: &str) -> Failure {

@@ -9,7 +9,7 @@ mod client;
 mod handler;
 mod registry;
 
-pub(crate) use actions::{Actions, status_of, txid};
+pub(crate) use actions::{Actions, known_status_of, txid};
 pub use api::{Info, Listed, Registered, Stopped, Synced};
 pub use client::Control;
 pub(crate) use handler::Socket;

@@ -18,7 +18,12 @@ pub(crate) fn run(arguments: &MaintainArguments, edge: &Edge) -> Result<Output, 
     let opener = Opener::new(edge.environment.clone(), runtime::working());
     let (vault, done) = runtime::run(async {
         let engine = opener.vault_to_maintain(&vault, Arc::new(upkeep)).await?;
-        Ok((engine.describe().vault, engine.maintain(arguments.dry_run).await?))
+        let mut done = if arguments.base { engine.complete().await? } else { Maintained::default() };
+        let Maintained { dry_run, made, removed } = engine.maintain(arguments.dry_run).await?;
+        done.dry_run = dry_run;
+        done.made.extend(made);
+        done.removed.extend(removed);
+        Ok((engine.describe().vault, done))
     })?;
     let mut document = to_json(&done);
     if let Some(fields) = document.as_object_mut() {

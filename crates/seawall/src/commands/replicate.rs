@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seawall_agent::config::{
-    Config, DatabaseConfig, DirectoryConfig, Pattern, Registering, SHUTDOWN_TIMEOUT, SWEEP_INTERVAL, Services,
+    Config, DatabaseConfig, DirectoryConfig, LEASE, Pattern, Registering, SHUTDOWN_TIMEOUT, SWEEP_INTERVAL, Services,
     SocketConfig, read_place,
 };
-use seawall_agent::{ExecCommand, Job, Level, LogFormat, Opener, Outcome, Signals, Summary, VaultUrl, protect};
+use seawall_agent::{Also, ExecCommand, Job, Level, LogFormat, Opener, Outcome, Signals, Summary, VaultUrl, protect};
 use seawall_core::{Failure, Point, Shutdown};
 use serde_json::json;
 
@@ -20,7 +20,18 @@ use crate::{configuration, runtime, table};
 
 /// Runs the command.
 pub(crate) fn run(arguments: &ReplicateArguments, common: &Common, edge: &Edge) -> Result<Output, Failure> {
-    let plan = Plan::new(arguments, edge)?;
+    run_with(arguments, Also::default(), common, edge)
+}
+
+/// Runs the command, and with `--once` does something more.
+pub(crate) fn run_with(
+    arguments: &ReplicateArguments,
+    also: Also,
+    common: &Common,
+    edge: &Edge,
+) -> Result<Output, Failure> {
+    let mut plan = Plan::new(arguments, edge)?;
+    plan.job.also = also;
     let default_format = if common.json { LogFormat::Json } else { LogFormat::Text };
     super::log(common, plan.log_level.unwrap_or(Level::Info), plan.log_format.unwrap_or(default_format));
     for warning in &plan.warnings {
@@ -63,6 +74,11 @@ impl Plan {
         }
         for database in &mut plan.job.databases {
             database.restore_if_missing |= arguments.restore_if_missing;
+            let asked = arguments.lease && database.lmdb.is_none();
+            database.lease = database.lease.or(asked.then_some(LEASE));
+        }
+        for folder in &mut plan.job.directories {
+            folder.template.lease = folder.template.lease.or(arguments.lease.then_some(LEASE));
         }
         Ok(plan)
     }
@@ -84,6 +100,7 @@ impl Plan {
             databases: Vec::new(),
             directories: Vec::new(),
             once: false,
+            also: Also::default(),
             exec: None,
             bound: SHUTDOWN_TIMEOUT,
             sweep: SWEEP_INTERVAL,
@@ -124,6 +141,7 @@ impl Plan {
                 databases: config.databases,
                 directories: config.directories,
                 once: false,
+                also: Also::default(),
                 exec: config.exec,
                 bound: config.shutdown_timeout,
                 sweep: config.sweep_interval.unwrap_or(SWEEP_INTERVAL),
@@ -218,13 +236,17 @@ fn render(summary: &Summary, once: bool) -> Output {
         failures.push(failure.clone());
     }
     let databases: Vec<_> = summary.outcomes.iter().map(document).collect();
-    Output { text, failures, json: json!({ "databases": databases, "exec": child }), exit: exit(summary) }
+    Output { text, failures, json: json!({ "databases": databases, "exec": child }), exit: exit(summary, once) }
 }
 
 /// The program's own exit code, unless it ended well and protection didn't, or all was stopped at once.
-fn exit(summary: &Summary) -> Exit {
+fn exit(summary: &Summary, once: bool) -> Exit {
     let results = summary.outcomes.iter().map(|outcome| outcome.result.as_ref().map(drop));
-    let databases = Exit::of_all(results);
+    let databases = match summary.outcomes.is_empty() && !once {
+        // All were unregistered or went away before the stop: it left nothing unshipped.
+        true => Exit::Done,
+        false => Exit::of_all(results),
+    };
     match &summary.child {
         _ if databases == Exit::Interrupted => databases,
         Some(Ok(code)) if *code != 0 => Exit::Child(*code),
@@ -260,6 +282,12 @@ mod tests {
     }
 
     #[test]
+    fn no_database_is_nothing_to_do_and_no_failure_of_a_process_that_waits_for_some() {
+        let summary = || Summary { outcomes: Vec::new(), child: None };
+        assert_eq!((exit(&summary(), true), exit(&summary(), false)), (Exit::NotFound, Exit::Done));
+    }
+
+    #[test]
     fn the_programs_code_comes_first() {
         let failed = || Err(Failure::new(Kind::Unavailable, "test.code", "o", "c", "n"));
         let gone = || Failure::new(Kind::NotFound, "test.code", "o", "c", "n");
@@ -275,7 +303,7 @@ mod tests {
         ] {
             let case = format!("{child:?} {database:?}");
             let outcomes = vec![Outcome { name: "a".into(), result: database }];
-            assert_eq!(exit(&Summary { outcomes, child }).code(), code, "{case}");
+            assert_eq!(exit(&Summary { outcomes, child }, false).code(), code, "{case}");
         }
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! One that fails doesn't stop the others; the exit code is 3 then.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use futures::StreamExt as _;
@@ -42,7 +43,7 @@ pub(crate) fn run(arguments: &RestoreArguments, request: &RestoreRequest, edge: 
     let done = runtime::run(async {
         let items = match &arguments.source {
             Some(text) => below(text, arguments, folder, edge, &opener).await?,
-            None => configured(arguments, folder.as_deref(), edge)?,
+            None => configured(arguments, folder.as_deref(), edge, &opener).await?,
         };
         let restore = |item: Item| async {
             let done = restore(&item, request, arguments.if_missing, &opener).await;
@@ -89,16 +90,36 @@ fn last_segment(place: &VaultUrl) -> String {
     last.unwrap_or("database").to_owned()
 }
 
-/// The databases of the configuration: each into the folder, or to its own path.
-fn configured(arguments: &RestoreArguments, folder: Option<&Path>, edge: &Edge) -> Result<Vec<Item>, Failure> {
+/// The databases of the configuration, and those that the vaults of its folders hold: each into the folder, or to its own
+/// path.
+async fn configured(
+    arguments: &RestoreArguments,
+    folder: Option<&Path>,
+    edge: &Edge,
+    opener: &Opener,
+) -> Result<Vec<Item>, Failure> {
     let config = configuration::require(&arguments.config, edge)?;
+    let named: BTreeSet<PathBuf> = config.databases.iter().map(|database| database.path.clone()).collect();
     let item = |database: seawall_agent::config::DatabaseConfig| {
         let file = database.path.file_name().map(PathBuf::from).unwrap_or_default();
         let inside = if Path::new(&database.name).is_absolute() { file } else { PathBuf::from(&database.name) };
         let output = folder.map_or_else(|| database.path.clone(), |folder| folder.join(inside));
         Item { name: database.name.clone(), output, source: Source::Database(Box::new(database)) }
     };
-    let items: Vec<Item> = config.databases.into_iter().map(item).collect();
+    let mut items: Vec<Item> = config.databases.into_iter().map(item).collect();
+    for directory in &config.directories {
+        let found = opener.databases_below(&directory.template.vault).await?;
+        for (below, _) in found.into_iter().filter(|(below, _)| directory.holds(below)) {
+            let found = directory.database(Path::new(&below))?;
+            // One that is named with its path as well is what that item says.
+            if named.contains(&found.path) {
+                continue;
+            }
+            let inside = if Path::new(&found.name).is_absolute() { below } else { found.name.clone() };
+            let output = folder.map_or_else(|| found.path.clone(), |folder| folder.join(inside));
+            items.push(Item { name: found.name.clone(), output, source: Source::Database(Box::new(found)) });
+        }
+    }
     let mut outputs: Vec<&Path> = items.iter().map(|item| item.output.as_path()).collect();
     outputs.sort_unstable();
     match outputs.windows(2).find(|pair| pair[0] == pair[1]) {

@@ -5,6 +5,7 @@
 //! (v0.5.18). What is beyond its shape, as the log, stays ours.
 
 mod config;
+mod daemon;
 mod databases;
 mod flags;
 mod ltx;
@@ -22,6 +23,7 @@ use std::process::ExitCode;
 use seawall_agent::{Level, LogFormat, Times, start_logging};
 use seawall_core::Failure;
 
+use self::daemon::Command;
 use crate::edge::Edge;
 use crate::output::complain;
 
@@ -69,9 +71,8 @@ impl From<Failure> for Stop {
 /// Runs the command line.
 pub(crate) fn main(arguments: impl Iterator<Item = OsString>, edge: &Edge) -> ExitCode {
     let arguments: Vec<String> = arguments.map(|argument| argument.to_string_lossy().into_owned()).collect();
-    let (command, rest) = match arguments.split_first() {
-        Some((command, rest)) => (command.as_str(), rest),
-        None => ("help", &[][..]),
+    let Some((command, rest)) = arguments.split_first() else {
+        return say(&usage::of("help"), ExitCode::FAILURE);
     };
     if command != "replicate" {
         start_logging(Level::Warn, LogFormat::Text, Times::Told);
@@ -100,10 +101,17 @@ fn run(command: &str, arguments: &[String], edge: &Edge) -> Answer {
             complain("Warning: 'wal' is an old name of 'ltx'\n");
             ltx::run(arguments, edge)
         }
+        "info" => daemon::run(Command::Info, arguments, edge),
+        "list" => daemon::run(Command::List, arguments, edge),
+        "register" => daemon::run(Command::Register, arguments, edge),
         "replicate" => replicate::run(arguments, edge),
         "reset" => reset::run(arguments, edge),
         "restore" => restore::run(arguments, edge),
+        "start" => daemon::run(Command::Start, arguments, edge),
         "status" => status::run(arguments, edge),
+        "stop" => daemon::run(Command::Stop, arguments, edge),
+        "sync" => daemon::run(Command::Sync, arguments, edge),
+        "unregister" => daemon::run(Command::Unregister, arguments, edge),
         "version" => version(arguments),
         "help" | "-h" | "-help" | "--help" => Err(Stop::Help),
         other => Err(Stop::error(format!("litestream {other}: unknown command"))),

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use seawall_agent::Also;
+
 use super::flags::{self, Flag, Flags};
 use super::{Answer, Stop, config};
 use crate::arguments::{Common, ConfigArguments, ReplicateArguments};
@@ -22,8 +24,10 @@ const FLAGS: [Flag; 8] = [
 
 /// Runs the command until it ends.
 pub(super) fn run(arguments: &[String], edge: &Edge) -> Answer {
-    let (arguments, common) = read(flags::parse(&FLAGS, arguments)?, edge)?;
-    let output = commands::replicate::run(&arguments, &common, edge)?;
+    let flags = flags::parse(&FLAGS, arguments)?;
+    let also = Also { complete: flags.is_set("force-snapshot"), maintain: flags.is_set("enforce-retention") };
+    let (arguments, common) = read(flags, edge)?;
+    let output = commands::replicate::run_with(&arguments, also, &common, edge)?;
     match output.exit {
         Exit::Done => Ok(String::new()),
         Exit::Child(code) => Err(Stop::error(format!("exit status {code}"))),
@@ -38,10 +42,6 @@ fn read(flags: Flags, edge: &Edge) -> Result<(ReplicateArguments, Common), Stop>
     for flag in ["force-snapshot", "enforce-retention"] {
         if flags.is_set(flag) && !flags.is_set("once") {
             return Err(Stop::error(format!("cannot specify -{flag} flag without -once")));
-        }
-        if flags.is_set(flag) {
-            let hint = "leave it out; `litestream replicate` takes complete copies by itself when they are needed";
-            return Err(Stop::hinted(format!("-{flag} is not supported"), hint));
         }
     }
     if flags.is_set("once") && flags.get("exec").is_some() {
@@ -65,6 +65,7 @@ fn read(flags: Flags, edge: &Edge) -> Result<(ReplicateArguments, Common), Stop>
         once: flags.is_set("once"),
         exec: flags.get("exec").map(str::to_owned),
         restore_if_missing: flags.is_set("restore-if-db-not-exists"),
+        lease: false,
         pattern: None,
         recursive: false,
         socket: None,
@@ -88,6 +89,7 @@ mod tests {
             let arguments: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
             read(flags::parse(&FLAGS, &arguments)?, &edge).map(|(arguments, _)| arguments)
         };
+        assert!(read("-once -force-snapshot -enforce-retention a.db s3://bucket/x").is_ok_and(|taken| taken.once));
         let taken = read("-restore-if-db-not-exists -exec true a.db s3://bucket/x").expect("taken");
         assert_eq!(taken.source, Some("/srv/a.db".into()));
         assert!(taken.restore_if_missing && taken.exec.as_deref() == Some("true"));

@@ -1,0 +1,257 @@
+//! Taking turns: of several processes that protect one database in one place, one after another, only the one that has the
+//! lease does, and the others wait.
+//!
+//! For rolling deployments: the new process waits until the old one has shipped everything and given the lease back, or was
+//! gone for as long as its lease lasted; only then it restores, protects, and starts the application. A lease decides
+//! *beforehand* who writes. That two never mix, whatever clocks, pauses and networks do, doesn't depend on it: that is the
+//! work of create-only objects (I9). So a holder whose renewal can't get through goes on, because nobody else's can either,
+//! and one that finds another's lease in its place stops at once.
+
+mod decide;
+mod object;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use seawall_core::{
+    Clock as _, Description, Engine, Failure, Figures, FollowRequest, Followed, LastError, Maintained, Phase, Point,
+    Progress, RestoreRequest, Restored, Shutdown, Status, StrongVerification, SystemClock, Timeline, Verification,
+    When,
+};
+use seawall_vault::Vault;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use object::Lease;
+pub(crate) use object::Terms;
+
+use crate::process::defect;
+
+/// How often a renewal that could not get through is repeated, at least.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// How long giving it back may take: whoever waits comes anyway.
+const GIVING_BACK: Duration = Duration::from_secs(5);
+
+/// An engine that takes its turn.
+pub(crate) struct Leased {
+    engine: Arc<dyn Engine>,
+    vault: Vault,
+    terms: Terms,
+    /// One claim at a time.
+    holding: tokio::sync::Mutex<Option<Holding>>,
+    /// Whether it waits for its turn, and for whom.
+    waiting: Mutex<Option<LastError>>,
+}
+
+/// A lease that is being renewed.
+struct Holding {
+    keep: JoinHandle<Lease>,
+    stop: CancellationToken,
+    lost: CancellationToken,
+}
+
+impl Leased {
+    /// `engine`, which writes to `vault`, in turns on these terms.
+    pub(crate) fn new(engine: Arc<dyn Engine>, vault: Vault, terms: Terms) -> Self {
+        Self { engine, vault, terms, holding: Default::default(), waiting: Mutex::default() }
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Option<LastError>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The engine's status, which says so while another one's turn lasts. One that never ran has none of its own.
+    fn in_turn(&self, status: Result<Status, Failure>) -> Result<Status, Failure> {
+        let Some(error) = self.waiting().clone() else { return status };
+        let Description { name, engine, source, vault } = self.describe();
+        let status = status.unwrap_or_else(|_| Status {
+            name,
+            engine: engine.to_owned(),
+            source: source.unwrap_or_default(),
+            vault,
+            phase: Phase::Starting,
+            protected: None,
+            lag_bytes: 0,
+            lag_ms: 0,
+            source_bytes: None,
+            log_bytes: None,
+            error: None,
+            at: SystemClock.now(),
+        });
+        Ok(Status { phase: Phase::Starting, error: Some(error), ..status })
+    }
+
+    /// Waits for the lease, and keeps it renewed from then on; what is cancelled when it is lost.
+    async fn claim(&self) -> Result<CancellationToken, Failure> {
+        let mut holding = self.holding.lock().await;
+        if let Some(holding) = holding.as_ref().filter(|holding| !holding.lost.is_cancelled()) {
+            return Ok(holding.lost.clone());
+        }
+        object::check(&self.vault).await?;
+        let name = self.describe().name;
+        let told = |failure: Failure| {
+            tracing::info!(database = name, code = failure.code, "waiting for the lease: {failure}");
+            *self.waiting() = Some(LastError {
+                code: failure.code.to_owned(),
+                message: failure.to_string(),
+                next: failure.next,
+                at: SystemClock.now(),
+                count: 1,
+            });
+        };
+        let lease = Lease::take(&self.vault, &self.terms, told).await;
+        *self.waiting() = None;
+        let lease = lease?;
+        tracing::info!(database = name, owner = self.terms.owner, "has the lease");
+        let (stop, lost) = (CancellationToken::new(), CancellationToken::new());
+        let keep = tokio::spawn(keep(lease, name, stop.clone(), lost.clone()));
+        *holding = Some(Holding { keep, stop, lost: lost.clone() });
+        Ok(lost)
+    }
+
+    /// Lets the next one have it.
+    async fn give_back(&self) {
+        let Some(Holding { keep, stop, lost }) = self.holding.lock().await.take() else { return };
+        stop.cancel();
+        let Ok(lease) = keep.await else { return };
+        if lost.is_cancelled() {
+            return;
+        }
+        match tokio::time::timeout(GIVING_BACK, lease.give_back()).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(failure)) => tracing::warn!(code = failure.code, "the lease is not given back: {failure}"),
+            Err(_) => tracing::warn!("the lease is not given back in time; it ends by itself"),
+        }
+    }
+}
+
+/// Renews a lease until it is stopped or lost.
+async fn keep(mut lease: Lease, name: String, stop: CancellationToken, lost: CancellationToken) -> Lease {
+    let mut wait = lease.renewal();
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(wait) => {}
+            () = stop.cancelled() => return lease,
+        }
+        wait = match lease.renew().await {
+            Ok(true) => lease.renewal(),
+            Ok(false) => {
+                lost.cancel();
+                return lease;
+            }
+            Err(failure) => {
+                tracing::warn!(database = name, code = failure.code, "the lease is not renewed: {failure}");
+                lease.renewal().min(AGAIN)
+            }
+        };
+    }
+}
+
+#[async_trait]
+impl Engine for Leased {
+    fn describe(&self) -> Description {
+        self.engine.describe()
+    }
+
+    async fn run(&self, shutdown: &Shutdown) -> Result<(), Failure> {
+        let lost = tokio::select! {
+            claimed = self.claim() => claimed?,
+            () = shutdown.graceful() => {
+                *self.waiting() = None;
+                return Ok(());
+            }
+        };
+        let turn = shutdown.child();
+        let ended = tokio::select! {
+            ended = self.engine.run(&turn) => ended,
+            () = lost.cancelled() => {
+                turn.abort();
+                let Some(Holding { keep, .. }) = self.holding.lock().await.take() else { return Ok(()) };
+                return Err(keep.await.map_or_else(|_| defect(&self.describe().name), |lease| lease.lost()));
+            }
+        };
+        self.give_back().await;
+        ended
+    }
+
+    async fn take_point(&self, shutdown: &Shutdown) -> Result<Point, Failure> {
+        // A single point has no use for a turn that comes some day.
+        let claimed = tokio::time::timeout(self.terms.ttl * 2, self.claim()).await;
+        let waiting = self.waiting().take();
+        match claimed {
+            Ok(claimed) => drop(claimed?),
+            Err(_) => {
+                let cause = waiting.map_or_else(|| "it is away".to_owned(), |last| last.message);
+                let next = "stop the other process, or let it take the point (`seawall sync`)";
+                let (kind, object) = (seawall_core::Kind::Refused, self.vault.url());
+                return Err(Failure::new(kind, "agent.lease-held", object, cause, next));
+            }
+        }
+        let point = self.engine.take_point(shutdown).await;
+        self.give_back().await;
+        point
+    }
+
+    async fn sync(&self) -> Result<Point, Failure> {
+        self.engine.sync().await
+    }
+
+    fn figures(&self) -> Figures {
+        self.engine.figures()
+    }
+
+    async fn status(&self) -> Result<Status, Failure> {
+        self.in_turn(self.engine.status().await)
+    }
+
+    async fn known_status(&self) -> Result<Status, Failure> {
+        self.in_turn(self.engine.known_status().await)
+    }
+
+    async fn timeline(&self) -> Result<Timeline, Failure> {
+        self.engine.timeline().await
+    }
+
+    /// What is restored is what the one before has left, so this waits for the turn, which `run` then takes over.
+    async fn restore(&self, request: &RestoreRequest, progress: Arc<dyn Progress>) -> Result<Restored, Failure> {
+        if !request.dry_run {
+            self.claim().await?;
+        }
+        self.engine.restore(request, progress).await
+    }
+
+    async fn maintain(&self, dry_run: bool) -> Result<Maintained, Failure> {
+        self.engine.maintain(dry_run).await
+    }
+
+    async fn complete(&self) -> Result<Maintained, Failure> {
+        self.engine.complete().await
+    }
+
+    async fn pin(&self, when: &When, pinned: bool) -> Result<String, Failure> {
+        self.engine.pin(when, pinned).await
+    }
+
+    async fn follow(
+        &self,
+        request: &FollowRequest,
+        shutdown: &Shutdown,
+        progress: Arc<dyn Progress>,
+    ) -> Result<Followed, Failure> {
+        self.engine.follow(request, shutdown, progress).await
+    }
+
+    async fn verify(&self, progress: Arc<dyn Progress>) -> Result<Verification, Failure> {
+        self.engine.verify(progress).await
+    }
+
+    async fn verify_strong(&self, progress: Arc<dyn Progress>) -> Result<StrongVerification, Failure> {
+        self.engine.verify_strong(progress).await
+    }
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

@@ -1,0 +1,222 @@
+//! The lease as an object of the vault: taken, renewed, given back, each under a condition.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use seawall_core::{Clock as _, Failure, Kind, Moment, SystemClock};
+use seawall_vault::{Error, ObjectKey, Tag, Vault};
+use tokio::time::Instant;
+
+use super::decide::{Decision, Document, Seen, decide};
+
+/// Its name, which is Litestream's.
+const NAME: &str = "lock.json";
+
+/// More than this is no lease.
+const LARGEST: u64 = 4096;
+
+/// How often whoever waits looks: the other one's graceful end is noticed this soon.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// How leases of a process are made.
+#[derive(Debug, Clone)]
+pub(crate) struct Terms {
+    /// Who it is.
+    pub(crate) owner: String,
+    /// How long a lease holds without being renewed.
+    pub(crate) ttl: Duration,
+}
+
+/// A lease that this process has.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    vault: Vault,
+    key: ObjectKey,
+    terms: Terms,
+    generation: i64,
+    tag: Tag,
+}
+
+/// A version that stands in the vault, and since when this process has known it.
+struct Known {
+    tag: Option<Tag>,
+    seen: Seen,
+    since: Instant,
+}
+
+impl Lease {
+    /// Takes the lease, as soon as nobody else has it. `told` is called with whoever has it, once for each.
+    ///
+    /// # Errors
+    /// Where the store can't replace objects under a condition, or refuses what is asked for. One that is away is asked
+    /// again.
+    pub(crate) async fn take(vault: &Vault, terms: &Terms, mut told: impl FnMut(Failure)) -> Result<Self, Failure> {
+        let key = ObjectKey::new(NAME)?;
+        let mut known: Option<Known> = None;
+        let mut last_told = None;
+        loop {
+            let now = match look(vault, &key, known.take()).await {
+                Ok(now) => now,
+                Err(error) if error.is_retryable() => {
+                    told(error.into());
+                    tokio::time::sleep(LOOK).await;
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            };
+            let wait = match decide(&now.seen, now.since.elapsed(), terms.ttl) {
+                Decision::Wait(left) => left.min(LOOK),
+                decision => match Self::write_first(vault, &key, terms, &now, decision).await? {
+                    Some(lease) => return Ok(lease),
+                    None => Duration::ZERO,
+                },
+            };
+            if !wait.is_zero() && last_told.as_ref() != Some(&now.seen.owner()) {
+                last_told = Some(now.seen.owner());
+                told(held(vault, &now.seen));
+            }
+            known = Some(now);
+            tokio::time::sleep(wait.max(Duration::from_millis(20))).await;
+        }
+    }
+
+    /// Writes the first version of ours; `None` when somebody else came first.
+    async fn write_first(
+        vault: &Vault,
+        key: &ObjectKey,
+        terms: &Terms,
+        now: &Known,
+        decision: Decision,
+    ) -> Result<Option<Self>, Failure> {
+        let generation = match &now.seen {
+            Seen::Lease(document) => document.generation.saturating_add(1),
+            _ => 1,
+        };
+        let body = body(terms, generation, expiry(terms.ttl))?;
+        let written = match (&now.tag, decision) {
+            (Some(tag), Decision::Replace) => vault.replace(key, body, tag).await.map(Some),
+            _ => match vault.create(key, body, None).await {
+                Ok(_) => vault.head(key).await.map(|meta| meta.and_then(|meta| meta.tag)),
+                Err(error) => Err(error),
+            },
+        };
+        match written {
+            Ok(Some(tag)) => {
+                Ok(Some(Self { vault: vault.clone(), key: key.clone(), terms: terms.clone(), generation, tag }))
+            }
+            Ok(None) | Err(Error::Precondition { .. } | Error::AlreadyExists { .. }) => Ok(None),
+            Err(error) if error.is_retryable() => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// How often it is renewed.
+    pub(crate) fn renewal(&self) -> Duration {
+        self.terms.ttl / 3
+    }
+
+    /// Renews it. `Ok(false)`: somebody else has it.
+    pub(crate) async fn renew(&mut self) -> Result<bool, Failure> {
+        self.write(expiry(self.terms.ttl)).await
+    }
+
+    /// Gives it back: whoever waits may have it at once. Nothing is deleted, so that it works with credentials that may not
+    /// delete, and so that one who was late can't delete another's lease.
+    pub(crate) async fn give_back(mut self) -> Result<bool, Failure> {
+        self.write(Moment::from_millis(0)).await
+    }
+
+    async fn write(&mut self, expires_at: Moment) -> Result<bool, Failure> {
+        let body = body(&self.terms, self.generation, expires_at)?;
+        match self.vault.replace(&self.key, body, &self.tag).await {
+            Ok(tag) => {
+                self.tag = tag;
+                Ok(true)
+            }
+            Err(Error::Precondition { .. }) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// That somebody else has it now.
+    pub(crate) fn lost(&self) -> Failure {
+        Failure::new(
+            Kind::Conflict,
+            "agent.lease-lost",
+            self.vault.object(&self.key),
+            "another process has taken the lease over, and protects its own database here",
+            "make sure that only one is the true database; start this one again when the other has stopped",
+        )
+    }
+}
+
+/// Makes sure that the store tells versions apart, before anything is left to it.
+pub(crate) async fn check(vault: &Vault) -> Result<(), Failure> {
+    let able = match vault.needs_probe() {
+        true => vault.probe().await?.exclusive_update(),
+        false => vault.abilities().update,
+    };
+    if able {
+        return Ok(());
+    }
+    Err(Failure::new(
+        Kind::Refused,
+        "agent.no-leases",
+        vault.url(),
+        "this store doesn't replace an object under the condition that it is the expected version",
+        "leave out lease, and see to it that only one process writes here",
+    ))
+}
+
+/// What stands in the vault now. A version that is known already is not read again.
+async fn look(vault: &Vault, key: &ObjectKey, known: Option<Known>) -> Result<Known, Error> {
+    let nothing = |since| Known { tag: None, seen: Seen::Nothing, since };
+    let Some(meta) = vault.head(key).await? else { return Ok(nothing(Instant::now())) };
+    if let Some(known) = known.filter(|known| known.tag.is_some() && known.tag == meta.tag) {
+        return Ok(known);
+    }
+    // The version before the content: if it changes in between, the condition fails, and it is looked at again.
+    let seen = match vault.read(key, None, LARGEST).await {
+        Ok(bytes) => serde_json::from_slice(&bytes).map_or(Seen::Unknown, Seen::Lease),
+        Err(Error::NotFound { .. }) => return Ok(nothing(Instant::now())),
+        Err(Error::TooLarge { .. }) => Seen::Unknown,
+        Err(error) => return Err(error),
+    };
+    Ok(Known { tag: meta.tag, seen, since: Instant::now() })
+}
+
+fn expiry(ttl: Duration) -> Moment {
+    SystemClock.now().after(ttl)
+}
+
+fn body(terms: &Terms, generation: i64, expires_at: Moment) -> Result<Bytes, Failure> {
+    let document = Document {
+        generation,
+        expires_at,
+        owner: terms.owner.clone(),
+        ttl_ms: u64::try_from(terms.ttl.as_millis()).unwrap_or(u64::MAX),
+        nonce: fastrand::u64(..),
+    };
+    serde_json::to_vec(&document).map(Bytes::from).map_err(|_| crate::process::defect(NAME))
+}
+
+impl Seen {
+    fn owner(&self) -> Option<String> {
+        match self {
+            Self::Lease(document) => Some(document.owner.clone()),
+            Self::Nothing | Self::Unknown => None,
+        }
+    }
+}
+
+/// That somebody else has it.
+pub(crate) fn held(vault: &Vault, seen: &Seen) -> Failure {
+    let owner = seen.owner().map_or_else(|| "somebody unknown".to_owned(), |owner| format!("{owner:?}"));
+    Failure::new(
+        Kind::Refused,
+        "agent.lease-held",
+        vault.url(),
+        format!("{owner} has the lease"),
+        "nothing: it is taken over once that process has stopped, or is gone for as long as its lease lasts",
+    )
+}
