@@ -450,7 +450,7 @@ impl Sqlite {
                 () = self.hurry.notified() => return Ok(()),
                 () = shutdown.graceful() => {}
             }
-            session.step_inside().await?;
+            session.step_inside().await;
             if session.is_behind(much).await? {
                 break;
             }

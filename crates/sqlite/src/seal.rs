@@ -22,6 +22,22 @@ use crate::wal::HEADER_SIZE;
 /// is captured between two attempts, and hardly any page of it is written twice.
 const LIMITS: [u64; ATTEMPTS] = [32 << 20, 48 << 20, 64 << 20, 64 << 20];
 
+/// The most that is ever captured under the barrier.
+pub(crate) const MOST: u64 = 64 << 20;
+
+/// The least that a disk is spared, see [`less`].
+const LEAST: u64 = 2 << 20;
+
+/// How much may be left to capture at an attempt, where the disk has shown that `bound` is too much for it or not.
+pub(crate) fn limit(attempt: usize, bound: u64) -> u64 {
+    LIMITS.get(attempt).copied().unwrap_or(0).min(bound)
+}
+
+/// The next bound after the disk took too long with what `limit` allows; `None` when less wouldn't help.
+pub(crate) fn less(limit: u64) -> Option<u64> {
+    (limit > LEAST).then_some((limit / 2).max(LEAST))
+}
+
 /// How often a seal is tried in a row.
 pub(crate) const ATTEMPTS: usize = 4;
 
@@ -53,10 +69,16 @@ pub(crate) struct Facts {
     pub(crate) limit: u64,
 }
 
+impl Facts {
+    /// From how many bytes on the WAL is emptied while writers write.
+    pub(crate) fn busy(&self) -> u64 {
+        self.threshold.max(busy(self.limit))
+    }
+}
+
 /// Whether it is time to empty the WAL: at the threshold when nobody would have to wait, at [`BUSY`] in any case.
 pub(crate) fn due(facts: Facts) -> bool {
-    let busy = facts.threshold.max(busy(facts.limit));
-    facts.captured >= if facts.behind { busy } else { facts.threshold }
+    facts.captured >= if facts.behind { facts.busy() } else { facts.threshold }
 }
 
 /// A seal that stands: nothing can commit until it is finished or dropped.
@@ -106,11 +128,10 @@ pub(crate) fn prepare(
     spool: &Spool,
     position: Position,
     author: Author,
-    attempt: usize,
+    limit: u64,
 ) -> Result<Prepared, Error> {
     let Some(barrier) = source.barrier()? else { return Ok(Prepared::NotNow) };
     source.probe().at(Step::Barred);
-    let limit = LIMITS.get(attempt).copied().unwrap_or(0);
     if source.is_behind(position.wal.as_ref(), limit)? {
         return Ok(Prepared::NotNow);
     }
@@ -151,6 +172,15 @@ impl Sealing {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_slow_disk_is_given_less_and_less() {
+        const MIB: u64 = 1 << 20;
+        assert_eq!((0..5).map(|attempt| limit(attempt, MOST) / MIB).collect::<Vec<_>>(), [32, 48, 64, 64, 0]);
+        assert_eq!(limit(0, 8 * MIB), 8 * MIB);
+        let bounds: Vec<_> = std::iter::successors(Some(limit(0, MOST)), |limit| less(*limit)).collect();
+        assert_eq!(bounds, [32 * MIB, 16 * MIB, 8 * MIB, 4 * MIB, 2 * MIB]);
+    }
 
     #[test]
     fn when_to_empty() {

@@ -77,6 +77,8 @@ pub(crate) struct Session<'a> {
     emptied: Option<Position>,
     /// Until when it is not tried to empty the WAL, because the disk was in the way.
     emptying_put_off: Option<Instant>,
+    /// How much may be left to capture under the barrier, as the disk has shown.
+    barrier_bound: u64,
     last_shipped: Option<Instant>,
     last_look: Instant,
     /// Random: databases that began together are not looked at together for ever.
@@ -107,6 +109,7 @@ impl<'a> Session<'a> {
             position: None,
             emptied: None,
             emptying_put_off: None,
+            barrier_bound: seal::MOST,
             last_shipped: None,
             last_look: Instant::now(),
             spread: engine.random(),
@@ -200,8 +203,11 @@ impl<'a> Session<'a> {
     }
 
     /// Keeps what holds the WAL from costing its writers anything, see [`Source::step_inside`].
-    pub(crate) async fn step_inside(&self) -> Result<(), Error> {
-        self.on_source(Source::step_inside).await
+    pub(crate) async fn step_inside(&self) {
+        // What holds the WAL now goes on holding it.
+        if let Err(error) = self.on_source(Source::step_inside).await {
+            tracing::debug!(database = %self.engine.name(), "the hold stays where it is: {error}");
+        }
     }
 
     /// Ships everything that is committed at this moment, and empties the WAL where it has grown.
@@ -209,7 +215,7 @@ impl<'a> Session<'a> {
         self.last_look = Instant::now();
         let growth = self.wal_outgrown();
         let work = async {
-            if let Some(copier) = self.copy_ahead().await? {
+            if let Some(copier) = self.copy_ahead().await {
                 let (copied, shipped) = futures::join!(blocking(move || copier.copy()), self.ship_all());
                 copied?;
                 shipped?;
@@ -226,19 +232,23 @@ impl<'a> Session<'a> {
 
     /// What copies the WAL into the database file while it is shipped, where it will be emptied after that: a fast writer
     /// adds the less meanwhile.
-    async fn copy_ahead(&self) -> Result<Option<Copier>, Error> {
+    ///
+    /// Only behind a proved place: one that isn't may depend on the file being as it was.
+    async fn copy_ahead(&self) -> Option<Copier> {
         let put_off = self.emptying_put_off.is_some_and(|until| Instant::now() < until);
-        if put_off || self.patience != Patience::Protecting {
-            return Ok(None);
-        }
-        let busy = seal::busy(self.engine.options().wal_limit);
+        let position = self.position.filter(|position| position.held);
+        let position = position.filter(|_| !put_off && self.patience == Patience::Protecting)?;
+        let busy = self.facts(&position).busy();
         // The generation that couldn't be let go the last time was copied then, as far as its readers allow.
         let stuck = self.emptied.and_then(|position| position.wal).map(|wal| wal.salts);
-        self.on_source(move |source| {
+        let copier = self.on_source(move |source| {
             let fresh = source.wal_header()?.is_some_and(|header| Some(header.salts) != stuck);
             if fresh && source.is_behind(None, busy)? { source.copy_ahead() } else { Ok(None) }
+        });
+        copier.await.unwrap_or_else(|error| {
+            tracing::debug!(database = %self.engine.name(), "nothing is copied ahead: {error}");
+            None
         })
-        .await
     }
 
     /// Whether it is time to prove the place again though nothing was noticed: hints can be wrong in ways that only the
@@ -551,21 +561,27 @@ impl<'a> Session<'a> {
         self.emptying_put_off = Some(Instant::now() + PUT_OFF);
     }
 
-    async fn is_full(&self, position: &Position) -> Result<bool, Error> {
+    /// What decides whether to empty the WAL, if nothing was written since the last capture.
+    fn facts(&self, position: &Position) -> seal::Facts {
         let options = self.engine.options();
-        let facts = seal::Facts {
+        seal::Facts {
             captured: position.wal.map_or(0, |wal| wal.offset),
             behind: false,
             threshold: u64::from(options.checkpoint_pages).saturating_mul(u64::from(position.page_size.get())),
             limit: options.wal_limit,
-        };
+        }
+    }
+
+    async fn is_full(&self, position: &Position) -> Result<bool, Error> {
+        let facts = self.facts(position);
         Ok(seal::due(facts) && seal::due(seal::Facts { behind: self.is_behind(0).await?, ..facts }))
     }
 
     /// One attempt to empty the WAL; answers whether it came to an end: done, or of no use before the next commit.
     async fn seal(&mut self, position: Position, attempt: usize) -> Result<bool, Error> {
         let (author, spool) = (self.author(), self.spool.clone());
-        let prepare = move |source: &mut Source| seal::prepare(source, &spool, position, author, attempt);
+        let limit = seal::limit(attempt, self.barrier_bound);
+        let prepare = move |source: &mut Source| seal::prepare(source, &spool, position, author, limit);
         let (mut sealing, copier) = match self.on_source(prepare).await? {
             Prepared::NotNow => return Ok(false),
             Prepared::Unkept(error) => {
@@ -584,6 +600,10 @@ impl<'a> Session<'a> {
             Ok((copied, last)) => (copied?, last),
             Err(_elapsed) => {
                 drop(sealing);
+                if let Some(less) = seal::less(limit) {
+                    self.barrier_bound = less;
+                    return Ok(false);
+                }
                 self.put_off("the disk takes longer than its users can wait");
                 return Ok(true);
             }
@@ -603,6 +623,7 @@ impl<'a> Session<'a> {
             // Somebody is in the way: the WAL stays as it is, and nobody waits any longer.
             Copied::Part | Copied::Busy => drop(sealing),
         }
+        self.barrier_bound = self.barrier_bound.saturating_mul(2).min(seal::MOST);
         self.position = Some(after);
         if copied != Copied::Busy {
             self.emptied = self.position;

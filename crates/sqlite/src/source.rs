@@ -42,7 +42,7 @@ pub(crate) struct Source {
     busy_timeout: Duration,
     /// Declared before `hands`: a connection must go first.
     hold: Hold,
-    /// Whether the hold surely stands behind a frame of the WAL.
+    /// Whether the hold was moved behind the first frames of the generation.
     inside: bool,
     hands: Arc<Hands>,
     wal: Wal,
@@ -213,7 +213,7 @@ impl Source {
 
     /// The generation, if it has committed frames that nobody had copied into the database file when this was asked.
     ///
-    /// The number of frames is read before that of the copied ones, and both only grow.
+    /// Only a restart between the two could mislead, and then with salts that aren't the WAL's any more.
     fn uncopied(&self) -> Result<Option<Salts>, Error> {
         let mut bytes = [0; COPIED_AT + 4];
         let length = read_up_to(self.hands.index(), &mut bytes, 0).map_err(Error::io(&self.path))?;
@@ -450,12 +450,14 @@ impl Source {
     /// While the former hold stands and there are such frames, nobody can restart the WAL. If that is still so once the next
     /// one stands, it stands behind a frame, or nobody can copy any more while it does: it holds the WAL from then on.
     fn step_forward(&mut self) -> Result<Option<Hold>, Error> {
+        self.check_identity()?;
         let Some(salts) = self.uncopied()? else { return Ok(None) };
         let next = connect(&self.path, self.busy_timeout)?;
         self.probe.at(Step::Advancing);
         pin(&self.path, &next)?;
         self.probe.at(Step::Advancing);
         let next = Hold::of(next, &self.hands, &self.probe, false);
+        self.check_identity()?;
         if self.uncopied()? != Some(salts) {
             return Ok(None);
         }
