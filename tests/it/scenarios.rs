@@ -157,7 +157,7 @@ const SCENARIOS: &[(&str, &[&str])] = &[
     ),
     (
         "large databases take the memory (#1477, #1479, #1483, #1486, #1497)",
-        &["merging_takes_a_fixed_amount_and_a_few_bytes_a_page"],
+        &["what_grows_with_the_database_is_16_bytes_a_page"],
     ),
     (
         "hundreds of databases start at once (#1051)",
