@@ -114,7 +114,7 @@ impl Activity {
 pub struct Requests {
     /// Whole objects written.
     pub put: u64,
-    /// Calls of streamed uploads.
+    /// Calls of streamed uploads: one to begin, one per part, one to complete.
     pub upload: u64,
     /// Reads of objects and ranges.
     pub get: u64,

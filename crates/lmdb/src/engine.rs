@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use seawall_core::{
-    Description, Engine, Failure, Figures, Kind, LastError, Moment, Phase, Point, Progress, Requests, RestoreRequest,
-    Restored, Shutdown, Status, StrongVerification, Timeline, Verification, When, Work,
+    Description, Engine, Failure, Figures, Kind, LastError, Moment, Phase, Point, Progress, RestoreRequest, Restored,
+    Shutdown, Status, StrongVerification, Timeline, Verification, When, Work,
 };
 use seawall_vault::Vault;
 use tokio::sync::{Notify, watch};
@@ -307,19 +307,7 @@ impl Engine for Lmdb {
     }
 
     fn figures(&self) -> Figures {
-        let counts = self.vault.counts();
-        let requests = Requests {
-            put: counts.put,
-            upload: counts.upload,
-            get: counts.get,
-            head: counts.head,
-            list: counts.list,
-            delete: counts.delete,
-            retries: counts.retries,
-            failures: counts.failures,
-            bytes_up: counts.bytes_up,
-            bytes_down: counts.bytes_down,
-        };
+        let requests = self.vault.counts();
         let storing = self.running().map(|running| running.status.borrow().storing.clone()).unwrap_or_default();
         let done = storing.calls.saturating_sub(storing.failures);
         let captures = Work { done, failed: storing.failures, bytes: storing.bytes, micros: 0 };

@@ -7,8 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use seawall_core::{
     Activity, Description, Engine, Failure, Figures, FollowRequest, Followed, Kind, LastError, Maintained, Moment,
-    Phase, Point, Progress, Requests, RestoreRequest, Restored, Shutdown, Status, StrongVerification, Timeline,
-    Verification, When,
+    Phase, Point, Progress, RestoreRequest, Restored, Shutdown, Status, StrongVerification, Timeline, Verification,
+    When,
 };
 use seawall_vault::Vault;
 use tokio::sync::{Notify, oneshot};
@@ -538,19 +538,7 @@ impl Engine for Sqlite {
     }
 
     fn figures(&self) -> Figures {
-        let counts = self.vault.counts();
-        self.activity.figures(Requests {
-            put: counts.put,
-            upload: counts.upload,
-            get: counts.get,
-            head: counts.head,
-            list: counts.list,
-            delete: counts.delete,
-            retries: counts.retries,
-            failures: counts.failures,
-            bytes_up: counts.bytes_up,
-            bytes_down: counts.bytes_down,
-        })
+        self.activity.figures(self.vault.counts())
     }
 
     async fn status(&self) -> Result<Status, Failure> {

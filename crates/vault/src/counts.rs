@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use seawall_core::Requests;
+
 /// A kind of request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
@@ -19,39 +21,7 @@ pub enum Operation {
     Delete,
 }
 
-/// Requests so far, attempts included, and bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counts {
-    /// Whole objects written.
-    pub put: u64,
-    /// Calls of streamed uploads: one to begin, one per part, one to complete.
-    pub upload: u64,
-    /// Reads of objects and ranges.
-    pub get: u64,
-    /// Questions about one object.
-    pub head: u64,
-    /// Pages listed.
-    pub list: u64,
-    /// Batches deleted.
-    pub delete: u64,
-    /// How many of all these repeated a failed one.
-    pub retries: u64,
-    /// How many of all these failed, refusals excepted.
-    pub failures: u64,
-    /// Bytes handed to the store.
-    pub bytes_up: u64,
-    /// Bytes received from the store.
-    pub bytes_down: u64,
-}
-
-impl Counts {
-    /// All requests.
-    pub fn requests(&self) -> u64 {
-        self.put + self.upload + self.get + self.head + self.list + self.delete
-    }
-}
-
-/// The counters behind [`Counts`]. Relaxed: they are read for people, not for decisions.
+/// The counters behind [`Requests`]. Relaxed: they are read for people, not for decisions.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     operations: [AtomicU64; 6],
@@ -84,10 +54,10 @@ impl Counters {
         self.down.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    pub(crate) fn snapshot(&self) -> Counts {
+    pub(crate) fn snapshot(&self) -> Requests {
         let [put, upload, get, head, list, delete] = &self.operations;
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Counts {
+        Requests {
             put: read(put),
             upload: read(upload),
             get: read(get),

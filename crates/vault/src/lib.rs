@@ -53,7 +53,7 @@ mod vault;
 /// What [`Connections::plain`] gives.
 pub use reqwest::Client as HttpClient;
 
-pub use counts::{Counts, Operation};
+pub use counts::Operation;
 pub use digest::{Digest, Digester, NoDigest};
 pub use environment::Environment;
 pub use error::Error;

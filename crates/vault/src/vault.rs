@@ -17,7 +17,7 @@ use crate::reading;
 use crate::retry::Retrier;
 use crate::settle::{self, Owner, Settled};
 use crate::{
-    Abilities, Condition, Counts, Entry, Environment, Error, FileStore, Layout, Meta, ObjectKey, Page, Policy, Prefix,
+    Abilities, Condition, Entry, Environment, Error, FileStore, Layout, Meta, ObjectKey, Page, Policy, Prefix,
     PutOptions, S3Store, Store, Tag, Upload, VaultUrl,
 };
 
@@ -126,7 +126,7 @@ impl Vault {
     }
 
     /// Requests and bytes so far, of this vault and its clones.
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> seawall_core::Requests {
         self.inner.retrier.counters.snapshot()
     }
 
