@@ -60,7 +60,7 @@ fn key(name: &str) -> ObjectKey {
 }
 
 fn options(condition: Condition) -> PutOptions {
-    PutOptions { condition, stamp: None }
+    PutOptions { condition, ..PutOptions::default() }
 }
 
 fn vault(store: &Arc<dyn Store>) -> Vault {
@@ -116,7 +116,7 @@ async fn stamps(store: Arc<dyn Store>) {
     for (index, millis) in [0, 1, 1_795_255_200_123, 999_999_999_999].into_iter().enumerate() {
         let stamp = Some(Moment::from_millis(millis));
         let one = key(&format!("stamps/put-{index}"));
-        let with = PutOptions { condition: Condition::Create, stamp };
+        let with = PutOptions { condition: Condition::Create, stamp, digest: None };
         store.put(&one, Bytes::from_static(b"x"), &with).await.expect("put");
         assert_eq!(meta(&*store, &one).await.stamp, stamp, "put keeps {millis}");
         let other = key(&format!("stamps/upload-{index}"));

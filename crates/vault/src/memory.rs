@@ -126,7 +126,7 @@ impl Store for MemoryStore {
     }
 
     async fn put(&self, key: &ObjectKey, body: Bytes, options: &PutOptions) -> Result<Option<Tag>, Error> {
-        let digest = Digest::of(&body);
+        let digest = options.digest.unwrap_or_else(|| Digest::of(&body));
         self.write(key, body, Some(digest), options)
     }
 

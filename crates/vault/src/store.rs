@@ -67,6 +67,8 @@ pub struct PutOptions {
     /// The object's logical time, which [`Store::head`] returns; with milliseconds. Stores that can't keep it say so
     /// in [`Abilities::stamps`].
     pub stamp: Option<Moment>,
+    /// The digest of the bytes, where the writer knows it: then no store hashes them again.
+    pub digest: Option<Digest>,
 }
 
 /// What is known about an object.

@@ -208,7 +208,7 @@ impl Upload {
             return Err(Error::AlreadyExists { object: self.vault.object(&self.key) });
         }
         let condition = if self.vault.looks_first() { Condition::Always } else { Condition::Create };
-        let options = PutOptions { condition, stamp: self.stamp };
+        let options = PutOptions { condition, stamp: self.stamp, digest: None };
         let store = &self.vault.inner.store;
         let retrier = &self.vault.inner.retrier;
         let in_flight = self.vault.abilities().parts_in_flight.unwrap_or(retrier.policy.parts_in_flight).max(1);

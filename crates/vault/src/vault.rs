@@ -17,7 +17,7 @@ use crate::reading;
 use crate::retry::Retrier;
 use crate::settle::{self, Owner, Settled};
 use crate::{
-    Abilities, Condition, Entry, Environment, Error, FileStore, Layout, Meta, ObjectKey, Page, Policy, Prefix,
+    Abilities, Condition, Digest, Entry, Environment, Error, FileStore, Layout, Meta, ObjectKey, Page, Policy, Prefix,
     PutOptions, S3Store, Store, Tag, Upload, VaultUrl,
 };
 
@@ -149,6 +149,21 @@ impl Vault {
     /// # Errors
     /// [`Error::AlreadyExists`] when another object has the name.
     pub async fn create(&self, key: &ObjectKey, bytes: Bytes, stamp: Option<Moment>) -> Result<Created, Error> {
+        self.create_as(key, bytes, stamp, None).await
+    }
+
+    /// Writes an object whose digest is known, where nothing is, as [`Vault::create`] does.
+    pub async fn create_digested(&self, key: &ObjectKey, bytes: Bytes, digest: Digest) -> Result<Created, Error> {
+        self.create_as(key, bytes, None, Some(digest)).await
+    }
+
+    async fn create_as(
+        &self,
+        key: &ObjectKey,
+        bytes: Bytes,
+        stamp: Option<Moment>,
+        digest: Option<Digest>,
+    ) -> Result<Created, Error> {
         if self.looks_first() {
             match self.owner(key, &bytes).await? {
                 Owner::Ours => return Ok(Created::Adopted),
@@ -157,7 +172,7 @@ impl Vault {
             }
         }
         let condition = if self.looks_first() { Condition::Always } else { Condition::Create };
-        match self.write(key, &bytes, PutOptions { condition, stamp }).await {
+        match self.write(key, &bytes, PutOptions { condition, stamp, digest }).await {
             Ok(_) => Ok(Created::Fresh),
             Err(error) => self.settle(key, &bytes, error).await.map(|()| Created::Adopted),
         }
@@ -169,7 +184,7 @@ impl Vault {
     /// # Errors
     /// [`Error::Precondition`] when it is another version or gone.
     pub async fn replace(&self, key: &ObjectKey, bytes: Bytes, expected: &Tag) -> Result<Tag, Error> {
-        let options = PutOptions { condition: Condition::Match(expected.clone()), stamp: None };
+        let options = PutOptions { condition: Condition::Match(expected.clone()), ..PutOptions::default() };
         let error = match self.write(key, &bytes, options).await {
             Ok(Some(tag)) => return Ok(tag),
             Ok(None) => None,
@@ -188,7 +203,7 @@ impl Vault {
 
     /// Writes an object whatever is there.
     pub async fn put(&self, key: &ObjectKey, bytes: Bytes, stamp: Option<Moment>) -> Result<(), Error> {
-        self.write(key, &bytes, PutOptions { condition: Condition::Always, stamp }).await.map(drop)
+        self.write(key, &bytes, PutOptions { stamp, ..PutOptions::default() }).await.map(drop)
     }
 
     /// Begins an object of any size that is written in order and appears, whole, when it is finished. No request is
@@ -331,7 +346,7 @@ impl Vault {
     }
 
     async fn write_as(&self, key: &ObjectKey, body: Bytes, condition: Condition) -> Result<Option<Tag>, Error> {
-        self.write(key, &body, PutOptions { condition, stamp: None }).await
+        self.write(key, &body, PutOptions { condition, ..PutOptions::default() }).await
     }
 
     pub(crate) fn looks_first(&self) -> bool {

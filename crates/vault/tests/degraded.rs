@@ -16,7 +16,7 @@ use seawall_vault::{
 struct Careless(MemoryStore);
 
 fn unconditional(options: &PutOptions) -> PutOptions {
-    PutOptions { condition: Condition::Always, stamp: options.stamp }
+    PutOptions { condition: Condition::Always, ..options.clone() }
 }
 
 #[async_trait]

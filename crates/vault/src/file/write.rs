@@ -17,10 +17,18 @@ use rustix::io::Errno;
 use seawall_core::Moment;
 
 use super::{blocking, failed, place, read};
-use crate::{Condition, Digester, Error, Multipart, PutOptions, Tag};
+use crate::{Condition, Digest, Digester, Error, Multipart, PutOptions, Tag};
 
 /// Tells the `.tmp` files of this process apart; those of other processes by their number, and in the end by O_EXCL.
 static SERIAL: AtomicU64 = AtomicU64::new(0);
+
+/// What direct writes are aligned to: the pages of memory, and no disk's blocks are larger.
+#[cfg(target_os = "linux")]
+const PAGE: usize = 4096;
+
+/// The least bytes that are written past the page cache.
+#[cfg(target_os = "linux")]
+const DIRECT: usize = 1 << 20;
 
 /// How long to wait before asking again for a folder's lock, which its holder keeps for one rename.
 const LOCK_WAIT: Duration = Duration::from_millis(2);
@@ -39,6 +47,13 @@ impl Draft {
     fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
         self.digester.update(bytes);
         self.file.write_all(bytes).map_err(|error| failed(&self.path, &error))
+    }
+
+    /// Writes all that there will be, and returns its digest, which the writer may know already.
+    fn write_whole(&mut self, bytes: &[u8], digest: Option<Digest>) -> Result<Digest, Error> {
+        let written = write_directly(&self.file, bytes).and_then(|written| self.file.write_all(&bytes[written..]));
+        written.map_err(|error| failed(&self.path, &error))?;
+        Ok(digest.unwrap_or_else(|| Digest::of(bytes)))
     }
 }
 
@@ -92,7 +107,7 @@ impl Multipart for FileUpload {
         let Some(draft) = self.draft.take() else { return Err(self.gone()) };
         let (target, options) = (self.target.clone(), self.options.clone());
         let naming = blocking(target.display().to_string(), move || {
-            seal(&draft, options.stamp)?;
+            seal(&draft, options.stamp, draft.digester.digest())?;
             name(draft, &target, &options)
         })
         .await?;
@@ -121,13 +136,51 @@ pub(super) async fn put(
         blocking(target.display().to_string(), move || {
             let folder = target.parent().unwrap_or(&root);
             let mut draft = draft(&root, folder).map_err(|error| failed(folder, &error))?;
-            draft.write(&body)?;
-            seal(&draft, options.stamp)?;
+            let digest = draft.write_whole(&body, options.digest)?;
+            seal(&draft, options.stamp, digest)?;
             name(draft, &target, &options)
         })
         .await?
     };
     named(naming, &target, options).await
+}
+
+/// Writes the whole pages of a large object past the page cache, if they stand at the beginning of a page: it is synced
+/// at once, so the cache would only cost a copy, and the memory of whatever else runs on the host. Returns how many bytes
+/// were written; 0 where the file system can't do it.
+#[cfg(target_os = "linux")]
+fn write_directly(mut file: &File, bytes: &[u8]) -> io::Result<usize> {
+    use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+    let end = bytes.len() / PAGE * PAGE;
+    if end < DIRECT || bytes.as_ptr().align_offset(PAGE) != 0 {
+        return Ok(0);
+    }
+    let flags = fcntl_getfl(file)?;
+    if fcntl_setfl(file, flags | OFlags::DIRECT).is_err() {
+        return Ok(0);
+    }
+    let mut written = 0;
+    let result = loop {
+        match file.write(&bytes[written..end]) {
+            Ok(0) => break Ok(()),
+            Ok(size) => written += size,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            // Larger pages than these are asked for, or none will do.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => break Ok(()),
+            Err(error) => break Err(error),
+        }
+        // What is written in part goes on through the cache.
+        if written == end || written % PAGE != 0 {
+            break Ok(());
+        }
+    };
+    fcntl_setfl(file, flags)?;
+    result.map(|()| written)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn write_directly(_file: &File, _bytes: &[u8]) -> io::Result<usize> {
+    Ok(0)
 }
 
 /// Repeats the last step until the folder's lock is ours. The vault's deadline bounds it.
@@ -213,8 +266,8 @@ fn touch(draft: &Draft, stamp: Option<Moment>) -> io::Result<()> {
 }
 
 /// Gives the draft its digest and its time, and makes its content durable, before any name leads to it.
-fn seal(draft: &Draft, stamp: Option<Moment>) -> Result<(), Error> {
-    place::keep_digest(&draft.file, draft.digester.digest());
+fn seal(draft: &Draft, stamp: Option<Moment>, digest: Digest) -> Result<(), Error> {
+    place::keep_digest(&draft.file, digest);
     if stamp.is_some() {
         touch(draft, stamp).map_err(|error| failed(&draft.path, &error))?;
     }

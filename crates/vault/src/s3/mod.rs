@@ -103,7 +103,7 @@ impl Store for S3Store {
     }
 
     async fn put(&self, key: &ObjectKey, body: Bytes, options: &PutOptions) -> Result<Option<Tag>, Error> {
-        let write = self.write_options(options, Some(Digest::of(&body)), 1);
+        let write = self.write_options(options, Some(options.digest.unwrap_or_else(|| Digest::of(&body))), 1);
         let result = self.connection.operator().await?.write_options(key.as_str(), Buffer::from(body), write).await;
         match result {
             Ok(metadata) => {
