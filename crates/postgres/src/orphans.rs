@@ -8,10 +8,15 @@ use crate::client::Connection;
 use crate::client::quote::qualified;
 use crate::error::ServerError;
 
-/// Each checked foreign key as its name, its table and the query that finds a row without the one that it refers to.
+/// Each checked foreign key as its name, its table and the query that finds a row without the one that it refers to; of a
+/// key with a PERIOD, without those that cover its period together. Which keys have one is asked by `{period}`.
 const KEYS: &str = "
 SELECT c.conname, n.nspname, t.relname, format(
-    'SELECT 1 FROM ONLY %s f WHERE %s AND NOT EXISTS (SELECT FROM %s p WHERE %s) LIMIT 1', c.conrelid::regclass,
+    CASE WHEN {period} THEN
+      'SELECT 1 FROM ONLY %s f WHERE %s AND NOT coalesce((SELECT f.%5$I OPERATOR(pg_catalog.<@) pg_catalog.range_agg(p.%6$I) \
+       FROM %3$s p WHERE %4$s AND p.%6$I OPERATOR(pg_catalog.&&) f.%5$I), false) LIMIT 1'
+    ELSE 'SELECT 1 FROM ONLY %s f WHERE %s AND NOT EXISTS (SELECT FROM %s p WHERE %s) LIMIT 1' END,
+    c.conrelid::regclass,
     (SELECT string_agg(format('f.%I IS NOT NULL', a.attname), CASE c.confmatchtype WHEN 'f' THEN ' OR ' ELSE ' AND ' END)
      FROM unnest(c.conkey) k JOIN pg_attribute a ON a.attrelid = c.conrelid AND a.attnum = k),
     c.confrelid::regclass,
@@ -20,7 +25,10 @@ SELECT c.conname, n.nspname, t.relname, format(
      JOIN pg_attribute fa ON fa.attrelid = c.conrelid AND fa.attnum = c.conkey[i]
      JOIN pg_attribute pa ON pa.attrelid = c.confrelid AND pa.attnum = c.confkey[i]
      JOIN (SELECT op.oid, op.oprname, ns.nspname FROM pg_operator op JOIN pg_namespace ns ON ns.oid = op.oprnamespace) o
-       ON o.oid = c.conpfeqop[i]))
+       ON o.oid = c.conpfeqop[i]
+     WHERE NOT ({period} AND i = cardinality(c.conkey))),
+    (SELECT attname FROM pg_attribute WHERE attrelid = c.conrelid AND attnum = c.conkey[cardinality(c.conkey)]),
+    (SELECT attname FROM pg_attribute WHERE attrelid = c.confrelid AND attnum = c.confkey[cardinality(c.confkey)]))
 FROM pg_constraint c JOIN pg_class t ON t.oid = c.conrelid JOIN pg_namespace n ON n.oid = t.relnamespace
 WHERE c.contype = 'f' AND c.convalidated ORDER BY c.oid";
 
@@ -30,7 +38,9 @@ pub(crate) async fn check<'a>(
     tables: impl Iterator<Item = (&'a str, &'a str)>,
 ) -> Result<(), Error> {
     let loaded: BTreeSet<(&str, &str)> = tables.collect();
-    for key in connection.query(KEYS).await? {
+    // The period is the last column of its key. Before version 18 there are none.
+    let period = if connection.version >= 180_000 { "c.conperiod" } else { "false" };
+    for key in connection.query(&KEYS.replace("{period}", period)).await? {
         let (name, schema, table) = (key.text(0), key.text(1), key.text(2));
         if !loaded.contains(&(schema, table)) {
             continue;

@@ -106,3 +106,30 @@ async fn rows_come_back_into_tables_that_are_there_and_contradict_nothing() {
     assert_eq!((failure.kind, failure.code), (Kind::Refused, "postgres.constraint"));
     assert!(failure.object.contains("foreign key lines_order_fkey"), "{}", failure.object);
 }
+
+/// A period is covered by several rows together, so no single row is what a row with one refers to.
+#[tokio::test]
+async fn rows_with_periods_are_checked_against_the_periods_that_cover_them() {
+    let server = Server::start(18);
+    server.sql("postgres", "CREATE DATABASE shop");
+    server.sql(
+        "shop",
+        "CREATE TABLE rooms (id int4range, valid daterange, PRIMARY KEY (id, valid WITHOUT OVERLAPS)); \
+         CREATE TABLE stays (id int4range, room int4range, during daterange, \
+         CONSTRAINT in_a_room FOREIGN KEY (room, PERIOD during) REFERENCES rooms (id, PERIOD valid)); \
+         INSERT INTO rooms VALUES ('[1,2)', '[2024-01-01,2024-02-01)'), ('[1,2)', '[2024-02-01,2024-03-01)'); \
+         INSERT INTO stays VALUES ('[1,2)', '[1,2)', '[2024-01-20,2024-02-10)'), ('[2,3)', NULL, '[2024-05-01,2024-05-02)')",
+    );
+    let vault = vault(&MemoryStore::new());
+    backup(&server, &server.url("shop"), &vault).await.expect("backed up");
+    let mut rows = options(&server);
+    rows.data_only = true;
+    server.sql("shop", "TRUNCATE rooms, stays");
+    recover(&vault, &server.url("shop"), &rows).await.expect("two rooms cover the stay");
+    assert_eq!(server.sql("shop", "SELECT (SELECT count(*) FROM rooms), (SELECT count(*) FROM stays)"), "2|2");
+    server.sql("shop", "TRUNCATE stays; DELETE FROM rooms WHERE lower(valid) = '2024-02-01'");
+    rows.tables = vec!["stays".into()];
+    let failure = recover(&vault, &server.url("shop"), &rows).await.expect_err("half of it is not covered");
+    assert_eq!((failure.kind, failure.code), (Kind::Refused, "postgres.constraint"));
+    assert!(failure.object.contains("foreign key in_a_room"), "{}", failure.object);
+}
