@@ -23,9 +23,9 @@ pub(crate) const FRAMES_IN_A_PACK: usize = 6;
 /// The sizes of one run's buffers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
-    /// Bytes of a raw buffer, and so of a frame's content, unless a single row is larger.
+    /// Bytes of a raw buffer, and so the most of a frame's content.
     pub frame: usize,
-    /// Bytes of a chunk in the vault, unless a single row is larger.
+    /// The most bytes of a chunk in the vault.
     pub chunk: usize,
     /// Lanes that work at once.
     pub jobs: usize,

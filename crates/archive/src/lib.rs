@@ -3,7 +3,7 @@
 //! A set is what one backup made: chunks of independently compressed frames, an index that names them all, and a
 //! manifest that makes it count, written last as a link of the vault's chain. The bytes are in `docs/formats.md`.
 //!
-//! The rooms: `budget` (how large is a buffer?), `codec`, `writer` (the pipeline), `stages` (where the time went),
+//! The rooms: `budget` (how large is a buffer?), `buffer`, `codec`, `writer` (the pipeline), `stages` (where the time went),
 //! `manifest` (what a set is), `chain` (is anything missing?), `catalog` (which sets are there, and the next link),
 //! `layout` (names), `timeline`, `reader`, `prove`. Nothing here knows what a table is: engines hand in bytes and rows,
 //! and words of their own that come back with the set.
@@ -12,6 +12,7 @@
 pub mod fuzzing;
 
 mod budget;
+mod buffer;
 mod catalog;
 mod chain;
 mod codec;

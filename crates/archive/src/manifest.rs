@@ -4,6 +4,8 @@
 //! themselves, and `jq` reads them. The manifest is small and is written last: a set counts once it is there. The index names every
 //! item, chunk and frame, and the manifest holds its digest.
 
+use std::collections::BTreeMap;
+
 use seawall_core::Moment;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -13,8 +15,8 @@ use crate::{Codec, Digest, Error, SetId};
 /// The format that is written, and the only one that is read.
 pub(crate) const FORMAT: u32 = 1;
 
-/// The most bytes that one row, and so a frame, can have: PostgreSQL's and MySQL's own bound.
-pub(crate) const LARGEST_FRAME: u64 = 1 << 30;
+/// The most bytes that a frame can have: sixteen times what is written. A frame is decompressed into memory.
+pub(crate) const LARGEST_FRAME: u64 = 16 << 20;
 
 /// What the link before this one is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -136,6 +138,10 @@ pub struct Chunk {
     pub blake3: Digest,
     /// Its frames, in order.
     pub frames: Vec<Frame>,
+    /// The chunk whose last row goes on in this one: a row that is larger than a frame is in several, and may be in
+    /// several chunks, which are only of use together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continues: Option<u32>,
 }
 
 impl Chunk {
@@ -180,6 +186,30 @@ impl Index {
         Digest::from_hasher(&hasher)
     }
 
+    /// For each chunk whose last row goes on, the chunk in which it does.
+    pub fn continuations(&self) -> BTreeMap<u32, u32> {
+        let numbered = (0..).zip(&self.chunks);
+        numbered.filter_map(|(number, chunk)| Some((chunk.continues?, number))).collect()
+    }
+
+    /// Chunks continue others as they can: one at most each other, of an earlier number and the same item.
+    fn check_continuations(&self) -> Result<(), String> {
+        let continued = self.chunks.iter().filter(|chunk| chunk.continues.is_some()).count();
+        if self.continuations().len() != continued {
+            return Err("two of its chunks go on with the same row".to_owned());
+        }
+        for (from, to) in self.continuations() {
+            let item = |number: u32, frame: fn(&[Frame]) -> Option<&Frame>| {
+                self.chunks.get(number as usize).and_then(|chunk| frame(&chunk.frames)).map(|frame| frame.item)
+            };
+            let last = item(from, <[Frame]>::last);
+            if from >= to || last.is_none() || last != item(to, <[Frame]>::first) {
+                return Err(format!("chunk {to} goes on with chunk {from}, and can't"));
+            }
+        }
+        Ok(())
+    }
+
     /// Whether it can be what it says (I11), and the index of this set.
     pub(crate) fn check(&self, manifest: &Manifest) -> Result<(), String> {
         let known = u32::try_from(self.items.len()).map_err(|_| "it has more items than can be numbered".to_owned())?;
@@ -190,12 +220,13 @@ impl Index {
                     return Err(format!("chunk {number} has a frame of item {}, and there are {known}", frame.item));
                 }
                 if frame.raw > LARGEST_FRAME || frame.stored > 2 * LARGEST_FRAME {
-                    return Err(format!("chunk {number} has a frame of {} bytes, which no row can have", frame.raw));
+                    return Err(format!("chunk {number} has a frame of {} bytes, which none can have", frame.raw));
                 }
                 let both = frame.raw.checked_add(frame.stored).and_then(|both| both.checked_add(frame.rows));
                 sum = both.and_then(|both| sum.checked_add(both)).ok_or("its sums are too large")?;
             }
         }
+        self.check_continuations()?;
         if self.id != manifest.id {
             return Err(format!("it is the index of set {}", self.id));
         }
@@ -254,7 +285,7 @@ pub(crate) mod tests {
         let index = Index {
             id,
             items: vec![item("schema", Content::File), item("public.orders", Content::Lines)],
-            chunks: vec![Chunk { blake3: Digest::of(b"x"), frames }],
+            chunks: vec![Chunk { blake3: Digest::of(b"x"), frames, continues: None }],
         };
         let manifest = Manifest {
             id,
@@ -315,6 +346,7 @@ pub(crate) mod tests {
         assert!(with(|index| index.chunks[0].frames[0].rows += 1).is_err());
         assert!(with(|index| index.chunks[0].blake3 = Digest::of(b"y")).is_err());
         assert!(with(|index| index.chunks.clear()).is_err());
+        assert!(with(|index| index.chunks[0].continues = Some(0)).is_err());
         assert!(with(|index| index.id = SetId::new(Moment::from_millis(1_000), 8)).is_err());
     }
 }

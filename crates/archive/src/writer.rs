@@ -3,7 +3,8 @@
 //! A lane has a fixed number of buffers, which go round: the caller fills one, a job on the blocking pool compresses it
 //! into another, frames are collected into a chunk in the order in which they came, and a full chunk is put into the
 //! vault while the next one is collected. Whoever is slow stops the one before: [`Lane::buffer`] waits until a buffer is
-//! free again. No buffer is made after the first round, unless a row is larger than one.
+//! free again. No buffer is made after the first round. A row that is larger than one is cut into several, and its chunks
+//! are chained.
 //!
 //! Nothing counts before [`SetWriter::finish`] wrote the manifest, and dropping everything leaves chunks that no
 //! manifest names; a later retirement removes them.
@@ -21,6 +22,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::Instant;
 
 use crate::budget::{PACKS, RAW_BUFFERS};
+use crate::buffer::Buffer;
 use crate::codec::Encoder;
 use crate::layout;
 use crate::manifest::write_document;
@@ -111,7 +113,9 @@ impl SetWriter {
             compressing: VecDeque::new(),
             packs: Arc::new(Mutex::new(Vec::new())),
             made: 0,
-            open: None,
+            pack: None,
+            open: false,
+            continues: None,
             putting: JoinSet::new(),
         }
     }
@@ -173,18 +177,19 @@ impl Shared {
     }
 
     /// Puts one chunk into the vault and notes it.
-    async fn put(self: Arc<Self>, number: u32, frames: Vec<Frame>, bytes: Bytes) -> Result<(), Error> {
+    async fn put(self: Arc<Self>, number: u32, piece: Piece, bytes: Bytes) -> Result<(), Error> {
         let started = Instant::now();
         let digest = tokio::task::spawn_blocking(move || (Digest::of(&bytes), bytes));
         let (blake3, bytes) = digest.await.map_err(panicked)?;
-        self.vault.create(&layout::chunk(self.id, number, self.codec)?, bytes, None).await?;
+        let key = layout::chunk(self.id, number, self.codec)?;
+        self.vault.create_digested(&key, bytes, seawall_vault::Digest::from_bytes(*blake3.as_bytes())).await?;
         self.meter.busy(Stage::Vault, started.elapsed());
         let mut written = self.content();
         let place = number as usize;
         if written.chunks.len() <= place {
             written.chunks.resize(place + 1, None);
         }
-        written.chunks[place] = Some(Chunk { blake3, frames });
+        written.chunks[place] = Some(Chunk { blake3, frames: piece.frames, continues: piece.continues });
         Ok(())
     }
 }
@@ -194,31 +199,40 @@ struct Compressed {
     raw: Vec<u8>,
     stored: Vec<u8>,
     frame: Frame,
+    /// Whether its last row goes on in the next one.
+    open: bool,
+}
+
+/// What the index will say of a chunk.
+struct Piece {
+    frames: Vec<Frame>,
+    continues: Option<u32>,
 }
 
 /// A chunk being collected.
 struct Pack {
     number: u32,
-    bytes: Vec<u8>,
+    bytes: Buffer,
     frames: Vec<Frame>,
+    continues: Option<u32>,
 }
 
 /// A chunk's buffer, which goes back when the vault is done with it.
 struct Lent {
-    bytes: Vec<u8>,
-    home: Arc<Mutex<Vec<Vec<u8>>>>,
+    bytes: Buffer,
+    home: Arc<Mutex<Vec<Buffer>>>,
     size: usize,
 }
 
 impl AsRef<[u8]> for Lent {
     fn as_ref(&self) -> &[u8] {
-        &self.bytes
+        self.bytes.as_ref()
     }
 }
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        let bytes = recycled(std::mem::take(&mut self.bytes), self.size);
+        let bytes = std::mem::take(&mut self.bytes).recycled(self.size);
         self.home.lock().unwrap_or_else(PoisonError::into_inner).push(bytes);
     }
 }
@@ -238,10 +252,14 @@ pub struct Lane {
     raw: Vec<Vec<u8>>,
     stored: Vec<Vec<u8>>,
     compressing: VecDeque<JoinHandle<Result<Compressed, Error>>>,
-    packs: Arc<Mutex<Vec<Vec<u8>>>>,
+    packs: Arc<Mutex<Vec<Buffer>>>,
     /// Chunk buffers made so far; no more than [`PACKS`].
     made: usize,
-    open: Option<Pack>,
+    pack: Option<Pack>,
+    /// Whether the last row that was taken into a chunk goes on.
+    open: bool,
+    /// The chunk whose last row the next one goes on with.
+    continues: Option<u32>,
     putting: JoinSet<Result<(), Error>>,
 }
 
@@ -265,8 +283,17 @@ impl Lane {
         self.raw.push(recycled(buffer, self.shared.budget.frame));
     }
 
-    /// Takes a filled buffer as the next frame of `item`.
+    /// Takes a filled buffer as the next frame of `item`, with the number of rows that end in it.
     pub async fn push(&mut self, item: u32, rows: u64, raw: Vec<u8>) -> Result<(), Error> {
+        self.compress(item, rows, raw, false).await
+    }
+
+    /// The same, when the last row goes on in the buffer that is pushed next.
+    pub async fn push_open(&mut self, item: u32, rows: u64, raw: Vec<u8>) -> Result<(), Error> {
+        self.compress(item, rows, raw, true).await
+    }
+
+    async fn compress(&mut self, item: u32, rows: u64, raw: Vec<u8>, open: bool) -> Result<(), Error> {
         while self.stored.is_empty() {
             self.collect().await?;
         }
@@ -281,7 +308,7 @@ impl Lane {
                 shared.compress(&raw, &mut stored)?;
                 let frame = Frame { item, rows, raw: raw.len() as u64, stored: stored.len() as u64 };
                 shared.progress.advance(frame.raw);
-                Ok(Compressed { raw, stored, frame })
+                Ok(Compressed { raw, stored, frame, open })
             });
             job.await.map_err(panicked)?
         }));
@@ -318,27 +345,28 @@ impl Lane {
             return Err(Error::Internal("a lane waits for nothing".to_owned()));
         };
         let started = Instant::now();
-        let Compressed { raw, stored, frame } = job.await.map_err(panicked)??;
+        let Compressed { raw, stored, frame, open } = job.await.map_err(panicked)??;
         self.waited(Stage::Codec, started.elapsed());
         let size = self.shared.budget.frame;
         self.raw.push(recycled(raw, size));
         self.append(&stored, frame).await?;
+        self.open = open;
         self.stored.push(recycled(stored, size));
         Ok(())
     }
 
     async fn append(&mut self, stored: &[u8], frame: Frame) -> Result<(), Error> {
         let most = self.shared.budget.chunk;
-        if self.open.as_ref().is_some_and(|pack| pack.bytes.len() + stored.len() > most) {
+        if self.pack.as_ref().is_some_and(|pack| pack.bytes.len() + stored.len() > most) {
             self.put()?;
         }
-        let mut pack = match self.open.take() {
+        let mut pack = match self.pack.take() {
             Some(pack) => pack,
             None => self.pack().await?,
         };
         pack.bytes.extend_from_slice(stored);
         pack.frames.push(frame);
-        self.open = Some(pack);
+        self.pack = Some(pack);
         Ok(())
     }
 
@@ -352,12 +380,12 @@ impl Lane {
             }
             if self.made < PACKS {
                 self.made += 1;
-                break Vec::with_capacity(self.shared.budget.chunk);
+                break Buffer::with_capacity(self.shared.budget.chunk);
             }
             match self.putting.join_next().await {
                 Some(done) => done.map_err(panicked)??,
                 // The store still holds the bytes of an object that it has: one more buffer, and no wait for ever.
-                None => break Vec::with_capacity(self.shared.budget.chunk),
+                None => break Buffer::with_capacity(self.shared.budget.chunk),
             }
         };
         self.waited(Stage::Vault, started.elapsed());
@@ -365,17 +393,18 @@ impl Lane {
         if number >= 100_000_000 {
             return Err(Error::TooLarge { id: self.shared.id.to_string() });
         }
-        Ok(Pack { number, bytes, frames: Vec::new() })
+        Ok(Pack { number, bytes, frames: Vec::new(), continues: self.continues.take() })
     }
 
     fn put(&mut self) -> Result<(), Error> {
-        let Some(Pack { number, bytes, frames }) = self.open.take() else { return Ok(()) };
+        let Some(Pack { number, bytes, frames, continues }) = self.pack.take() else { return Ok(()) };
+        self.continues = self.open.then_some(number);
         // What failed meanwhile is told now rather than at the end.
         while let Some(done) = self.putting.try_join_next() {
             done.map_err(panicked)??;
         }
         let lent = Lent { bytes, home: Arc::clone(&self.packs), size: self.shared.budget.chunk };
-        self.putting.spawn(Arc::clone(&self.shared).put(number, frames, Bytes::from_owner(lent)));
+        self.putting.spawn(Arc::clone(&self.shared).put(number, Piece { frames, continues }, Bytes::from_owner(lent)));
         Ok(())
     }
 }

@@ -340,6 +340,8 @@ impl<'a> Readers<'a> {
             lane.waited(Stage::Server, started.elapsed());
             if buffer.is_empty() {
                 lane.unused(buffer);
+            } else if filled == Filled::Within {
+                lane.push_open(item, count, buffer).await?;
             } else {
                 lane.push(item, count, buffer).await?;
             }

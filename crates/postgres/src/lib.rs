@@ -7,7 +7,7 @@
 //! `inventory` (what is in the database), `plan` (in which pieces is it read?), `properties` (of the
 //! database itself), `dump`, `detail` (what a set says); `toc`
 //! (which objects are in a schema), `select` (which of them belong to some tables?), `preflight` (what does the target
-//! lack?), `restore` with `schema`, `large_objects`, `load` (rows), `build` (indexes and constraints), `orphans` (which rows
+//! lack?), `restore` with `schema`, `large_objects`, `load` (rows) in `units`, `build` (indexes and constraints), `orphans` (which rows
 //! contradict a foreign key?) and `journal` (what is done already).
 
 #[doc(hidden)]
@@ -33,6 +33,7 @@ mod select;
 mod snapshot;
 mod toc;
 mod tools;
+mod units;
 
 pub use client::{Host, Target, TlsMode};
 pub use detail::{After, ItemDetail, LargeObject, Locale, Name, Sequence, SetDetail};

@@ -418,6 +418,7 @@ impl Set {
             reader: &self.reader,
             items: &self.items,
             wanted: self.items.iter().map(|item| self.is_loaded(item, what)).collect(),
+            fresh: if made { self.of_the_schema() } else { Vec::new() },
             triggers: made,
             progress: &*progress,
         };
@@ -441,6 +442,17 @@ impl Set {
         connection.execute(&format!("ANALYZE {}", chosen.join(", "))).await?;
         progress.finish();
         Ok(())
+    }
+
+    /// For each item, whether it is a table of the schema. Those of extensions aren't, and may have rows from the start.
+    fn of_the_schema(&self) -> Vec<bool> {
+        let tables = self.schema.entries.iter().filter(|entry| entry.kind == "TABLE");
+        let tables: BTreeSet<(&str, &str)> = tables.map(|entry| (entry.schema.as_str(), entry.tag.as_str())).collect();
+        let is_one = |item: &ItemDetail| match item {
+            ItemDetail::Table { schema, name, .. } => tables.contains(&(schema.as_str(), name.as_str())),
+            _ => false,
+        };
+        self.items.iter().map(is_one).collect()
     }
 
     /// Whether an item's rows are loaded.

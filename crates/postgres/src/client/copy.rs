@@ -20,6 +20,8 @@ const PIECE: usize = 64 << 10;
 pub(crate) enum Filled {
     /// There are more rows, and the next one has no room.
     Full,
+    /// The last row goes on: it is larger than the room that it had.
+    Within,
     /// That was the last row.
     Done,
 }
@@ -27,13 +29,15 @@ pub(crate) enum Filled {
 /// Rows on their way from the server.
 pub(crate) struct CopyOut<'c> {
     connection: &'c mut Connection,
+    /// Bytes that are still to come of a row that has begun.
+    left: usize,
 }
 
 impl Connection {
     /// Begins `COPY … TO STDOUT`.
     pub(crate) async fn copy_out(&mut self, sql: &str) -> Result<CopyOut<'_>, Error> {
         self.begin_copy_out(sql).await?;
-        Ok(CopyOut { connection: self })
+        Ok(CopyOut { connection: self, left: 0 })
     }
 
     /// Begins `COPY … FROM STDIN`.
@@ -85,11 +89,18 @@ impl CopyIn<'_> {
 }
 
 impl CopyOut<'_> {
-    /// Appends whole rows to `buffer` until the next one has no room in its capacity, or until there are no more.
-    /// Returns the number of rows as well. An empty buffer takes a row of any size, and grows for it.
+    /// Appends rows to `buffer` until the next one has no room in its capacity, or until there are no more. A row that
+    /// has no room in an empty buffer is taken in pieces, one with each call. Returns the number of rows that ended as
+    /// well.
     pub(crate) async fn fill(&mut self, buffer: &mut Vec<u8>) -> Result<(Filled, u64), Error> {
         let mut rows = 0;
         loop {
+            if self.left > 0 {
+                if !self.take(buffer).await? {
+                    return Ok((Filled::Within, rows));
+                }
+                rows += 1;
+            }
             let Some(header) = self.connection.inbox.first_chunk::<HEADER>() else {
                 self.connection.fill().await?;
                 continue;
@@ -102,8 +113,8 @@ impl CopyOut<'_> {
                         return Ok((Filled::Full, rows));
                     }
                     self.connection.inbox.advance(HEADER);
-                    self.take(row, buffer).await?;
-                    rows += 1;
+                    self.left = row;
+                    rows += u64::from(row == 0);
                 }
                 COPY_DONE_TAG | ERROR_RESPONSE_TAG => {
                     self.connection.until_ready().await?;
@@ -121,18 +132,16 @@ impl CopyOut<'_> {
         }
     }
 
-    /// The bytes of one row.
-    async fn take(&mut self, row: usize, buffer: &mut Vec<u8>) -> Result<(), Error> {
-        buffer.reserve(row);
-        let mut left = row;
+    /// The bytes of the row that has begun, as many as there is room for; whether those are all.
+    async fn take(&mut self, buffer: &mut Vec<u8>) -> Result<bool, Error> {
         loop {
             let inbox = &mut self.connection.inbox;
-            let part = left.min(inbox.len());
+            let part = self.left.min(inbox.len()).min(buffer.capacity() - buffer.len());
             buffer.extend_from_slice(&inbox[..part]);
             inbox.advance(part);
-            left -= part;
-            if left == 0 {
-                return Ok(());
+            self.left -= part;
+            if self.left == 0 || buffer.len() == buffer.capacity() {
+                return Ok(self.left == 0);
             }
             self.connection.fill().await?;
         }

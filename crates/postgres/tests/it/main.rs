@@ -9,5 +9,6 @@ mod content;
 mod faults;
 mod load;
 mod parts;
+mod rows;
 mod server;
 mod support;
