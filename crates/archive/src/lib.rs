@@ -38,4 +38,4 @@ pub use prove::verify;
 pub use reader::SetReader;
 pub use stages::{Share, Stage, Stages};
 pub use timeline::{point, timeline};
-pub use writer::{Facts, Lane, SetWriter};
+pub use writer::{Facts, Lane, Mark, SetWriter};

@@ -98,6 +98,9 @@ pub enum Content {
 pub struct Item {
     /// What people call it: `public.orders`.
     pub name: String,
+    /// In a set of a whole server, the database that it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub database: Option<String>,
     /// What its bytes are.
     pub content: Content,
     /// How to restore it, in the engine's words.
@@ -130,7 +133,8 @@ impl From<Frame> for (u32, u64, u64, u64) {
     }
 }
 
-/// An object with frames, one directly behind another.
+/// An object with frames, one directly behind another. One without frames is a number that was given to an attempt
+/// which was begun anew: no object of that number counts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Chunk {
@@ -173,7 +177,7 @@ impl Index {
             rows: frames().map(|frame| frame.rows).sum(),
             raw: frames().map(|frame| frame.raw).sum(),
             stored: frames().map(|frame| frame.stored).sum(),
-            chunks: self.chunks.len() as u64,
+            chunks: self.chunks.iter().filter(|chunk| !chunk.frames.is_empty()).count() as u64,
         }
     }
 
@@ -279,7 +283,8 @@ pub(crate) mod tests {
     /// A set of one chunk with two frames.
     pub(crate) fn sample() -> (Manifest, Index) {
         let id = SetId::new(Moment::from_millis(1_000), 7);
-        let item = |name: &str, content| Item { name: name.into(), content, detail: serde_json::json!({}) };
+        let item =
+            |name: &str, content| Item { name: name.into(), database: None, content, detail: serde_json::json!({}) };
         let frames =
             vec![Frame { item: 1, rows: 2, raw: 100, stored: 40 }, Frame { item: 0, rows: 0, raw: 10, stored: 20 }];
         let index = Index {

@@ -57,7 +57,7 @@ async fn verify_set(
     while let Some(checked) = checks.next().await {
         match checked {
             Ok(bytes) => {
-                verification.objects += 1;
+                verification.objects += u64::from(bytes > 0);
                 verification.bytes += bytes;
                 progress.advance(bytes);
             }

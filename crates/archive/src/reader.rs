@@ -61,6 +61,9 @@ impl SetReader {
         let Some(chunk) = self.index.chunks.get(number as usize) else {
             return Err(Error::Internal(format!("there is no chunk {number}")));
         };
+        if chunk.frames.is_empty() {
+            return Ok((chunk, Bytes::new()));
+        }
         let size = chunk.stored();
         let bytes = self.vault.read(&key, None, size).await?;
         let object = || self.vault.object(&key);

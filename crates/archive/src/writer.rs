@@ -33,6 +33,15 @@ use crate::{Budget, Chunk, Codec, Content, Digest, Error, Frame, Index, Item, Ma
 #[derive(Clone)]
 pub struct SetWriter {
     shared: Arc<Shared>,
+    /// Whose items come from this clone, in a set of a whole server.
+    database: Option<String>,
+}
+
+/// How far a set was written, to go back to.
+#[derive(Debug, Clone, Copy)]
+pub struct Mark {
+    items: usize,
+    chunk: u32,
 }
 
 struct Shared {
@@ -55,6 +64,19 @@ struct Written {
     items: Vec<Item>,
     /// By number; `None` until the vault has it.
     chunks: Vec<Option<Chunk>>,
+    /// How often it was begun anew: what an earlier attempt still has under way doesn't come in.
+    attempt: u32,
+}
+
+impl Written {
+    /// The place of a chunk.
+    fn place(&mut self, number: u32) -> &mut Option<Chunk> {
+        let place = number as usize;
+        if self.chunks.len() <= place {
+            self.chunks.resize(place + 1, None);
+        }
+        &mut self.chunks[place]
+    }
 }
 
 /// What the engine says of a set when it is whole.
@@ -93,13 +115,35 @@ impl SetWriter {
             next_chunk: AtomicU32::new(0),
             content: Mutex::default(),
         };
-        Self { shared: Arc::new(shared) }
+        Self { shared: Arc::new(shared), database: None }
+    }
+
+    /// A clone whose items belong to `database` of the server.
+    #[must_use]
+    pub fn of(&self, database: impl Into<String>) -> Self {
+        Self { shared: Arc::clone(&self.shared), database: Some(database.into()) }
+    }
+
+    /// How far the set is written. No lane may be open.
+    pub fn mark(&self) -> Mark {
+        Mark { items: self.shared.content().items.len(), chunk: self.shared.next_chunk.load(Ordering::Relaxed) }
+    }
+
+    /// Takes back everything that came after `mark`, whose lanes have been dropped. Numbers aren't given twice, because
+    /// objects of theirs may be in the vault.
+    pub fn go_back(&self, mark: Mark) {
+        let mut written = self.shared.content();
+        written.attempt += 1;
+        written.items.truncate(mark.items);
+        for number in mark.chunk..self.shared.next_chunk.load(Ordering::Relaxed) {
+            *written.place(number) = Some(Chunk { blake3: Digest::of(b""), frames: Vec::new(), continues: None });
+        }
     }
 
     /// Names something that is to be in the set; its frames refer to it by the number that is returned.
     pub fn item(&self, name: impl Into<String>, content: Content, detail: serde_json::Value) -> u32 {
         let mut written = self.shared.content();
-        written.items.push(Item { name: name.into(), content, detail });
+        written.items.push(Item { name: name.into(), database: self.database.clone(), content, detail });
         u32::try_from(written.items.len() - 1).unwrap_or(u32::MAX)
     }
 
@@ -108,6 +152,7 @@ impl SetWriter {
         let frame = self.shared.budget.frame;
         Lane {
             shared: Arc::clone(&self.shared),
+            attempt: self.shared.content().attempt,
             raw: (0..RAW_BUFFERS).map(|_| Vec::with_capacity(frame)).collect(),
             stored: (0..RAW_BUFFERS).map(|_| Vec::new()).collect(),
             compressing: VecDeque::new(),
@@ -177,7 +222,7 @@ impl Shared {
     }
 
     /// Puts one chunk into the vault and notes it.
-    async fn put(self: Arc<Self>, number: u32, piece: Piece, bytes: Bytes) -> Result<(), Error> {
+    async fn put(self: Arc<Self>, attempt: u32, number: u32, piece: Piece, bytes: Bytes) -> Result<(), Error> {
         let started = Instant::now();
         let digest = tokio::task::spawn_blocking(move || (Digest::of(&bytes), bytes));
         let (blake3, bytes) = digest.await.map_err(panicked)?;
@@ -185,11 +230,9 @@ impl Shared {
         self.vault.create_digested(&key, bytes, seawall_vault::Digest::from_bytes(*blake3.as_bytes())).await?;
         self.meter.busy(Stage::Vault, started.elapsed());
         let mut written = self.content();
-        let place = number as usize;
-        if written.chunks.len() <= place {
-            written.chunks.resize(place + 1, None);
+        if written.attempt == attempt {
+            *written.place(number) = Some(Chunk { blake3, frames: piece.frames, continues: piece.continues });
         }
-        written.chunks[place] = Some(Chunk { blake3, frames: piece.frames, continues: piece.continues });
         Ok(())
     }
 }
@@ -249,6 +292,7 @@ fn recycled(mut buffer: Vec<u8>, size: usize) -> Vec<u8> {
 /// The way of one connection's bytes into a set. Frames of one lane stand in the set in the order in which they came.
 pub struct Lane {
     shared: Arc<Shared>,
+    attempt: u32,
     raw: Vec<Vec<u8>>,
     stored: Vec<Vec<u8>>,
     compressing: VecDeque<JoinHandle<Result<Compressed, Error>>>,
@@ -404,7 +448,8 @@ impl Lane {
             done.map_err(panicked)??;
         }
         let lent = Lent { bytes, home: Arc::clone(&self.packs), size: self.shared.budget.chunk };
-        self.putting.spawn(Arc::clone(&self.shared).put(number, Piece { frames, continues }, Bytes::from_owner(lent)));
+        let (attempt, piece) = (self.attempt, Piece { frames, continues });
+        self.putting.spawn(Arc::clone(&self.shared).put(attempt, number, piece, Bytes::from_owner(lent)));
         Ok(())
     }
 }

@@ -31,6 +31,20 @@ pub struct SetDetail {
     pub extensions: Vec<String>,
 }
 
+/// The `detail` of the manifest of a whole server's set; each database has a [`SetDetail`] of its own in it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServerDetail {
+    /// The server's version as a number: 150018.
+    pub server_version: u32,
+    /// The cluster's own identifier.
+    pub system_identifier: String,
+    /// Whether the server was a standby.
+    pub standby: bool,
+    /// The databases that are in it.
+    pub databases: Vec<String>,
+}
+
 /// What can't be changed after a database was created.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -45,6 +59,12 @@ pub struct Locale {
     pub provider: String,
     /// The locale of ICU or of the builtin provider.
     pub locale: Option<String>,
+    /// ICU's additional rules.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rules: Option<String>,
+    /// The tablespace, where it isn't the usual one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tablespace: Option<String>,
 }
 
 /// The `detail` of an item.
@@ -66,6 +86,13 @@ pub enum ItemDetail {
     },
     /// Large objects, as rows of `oid`, `page number`, `page`, in that order.
     LargeObjects,
+    /// [`crate::Globals`], as JSON.
+    Globals,
+    /// [`SetDetail`] of one of a server's databases, as JSON.
+    Database,
+    /// It belongs to another of the server's databases. Never written.
+    #[serde(skip)]
+    Elsewhere,
 }
 
 /// What comes behind the rows.

@@ -1,190 +1,25 @@
-//! Making a set of one database: schema, rows, and what comes behind them, all of one snapshot.
+//! Reading one database's rows into a set, with several connections that see one snapshot.
 //!
 //! The connection that holds the snapshot reads as well. It has every lock already, so it takes over the tables that
 //! another connection couldn't lock at once: behind a waiting `ALTER` that connection would wait for the `ALTER`, and the
 //! `ALTER` for us.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures::future::try_join_all;
-use seawall_archive::{Budget, Catalog, Content, Facts, Lane, Manifest, Record, SetId, SetWriter, Stage, Stages};
-use seawall_core::Progress;
-use seawall_vault::Vault;
-use serde::Serialize;
+use seawall_archive::{Content, Lane, SetWriter, Stage};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::Error;
+use crate::base::json;
 use crate::client::quote::ident;
 use crate::client::{Connection, Filled, Target};
-use crate::detail::{ItemDetail, SetDetail};
-use crate::inventory::{self, Table};
+use crate::detail::ItemDetail;
+use crate::inventory::Table;
 use crate::plan::{Pages, Work, work};
-use crate::snapshot::{self, Snapshot};
-use crate::tools::{self, Tool};
-use crate::{DumpOptions, Error, World};
-
-/// The oldest server that is known to work: pages can be read by ranges since then.
-const OLDEST: u32 = 140_000;
-
-/// A set that was made.
-#[derive(Debug, Clone)]
-pub struct Dumped {
-    /// What the chain says of it.
-    pub manifest: Manifest,
-    /// Where the time went.
-    pub stages: Stages,
-    /// Wall time in milliseconds.
-    pub duration_ms: u64,
-}
-
-/// How often a state is taken anew when what is read changes meanwhile.
-const ATTEMPTS: u32 = 3;
-
-/// Makes a set of the database that `target` names, and lets it count.
-///
-/// # Errors
-/// Whatever was skipped would be an error: a set that counts is complete.
-pub async fn dump(
-    target: &Target,
-    vault: &Vault,
-    options: &DumpOptions,
-    world: &World,
-    progress: Arc<dyn Progress>,
-) -> Result<Dumped, Error> {
-    let started = Instant::now();
-    let mut attempt = 1;
-    let (mut catalog, mut dumped) = loop {
-        match read(target, vault, options, world, &progress).await {
-            Err(error) if attempt < ATTEMPTS && is_passing(&error) => {
-                tracing::warn!(attempt, "begun anew, because something changed: {error}");
-                attempt += 1;
-            }
-            done => break done?,
-        }
-    };
-    catalog.add(Record::Set(Box::new(dumped.manifest.clone()))).await?;
-    dumped.duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-    Ok(dumped)
-}
-
-/// Whether it may go well the next time: a table changed or vanished, or its lock wasn't free. `pg_dump` says no more than
-/// that it failed; what it can't stand fails again.
-fn is_passing(error: &Error) -> bool {
-    matches!(error, Error::Refused { code: "postgres.changing", .. } | Error::ToolFailed { .. })
-        || matches!(error.sqlstate(), Some("42P01" | "42703" | "3F000" | "40P01" | "55P03" | "XX000"))
-}
-
-/// One attempt: everything is in the vault, and nothing counts yet.
-async fn read(
-    target: &Target,
-    vault: &Vault,
-    options: &DumpOptions,
-    world: &World,
-    progress: &Arc<dyn Progress>,
-) -> Result<(Catalog, Dumped), Error> {
-    let budget = Budget::new(options.limits.memory, options.limits.jobs)?;
-    let catalog = Catalog::read(vault).await?;
-    let mut snapshot = snapshot::take(target, world).await?;
-    let version = snapshot.connection.version;
-    if version < OLDEST {
-        return Err(too_old(target, version));
-    }
-    let tool = tools::find("pg_dump", version / 10_000, &options.limits, &world.environment).await?;
-    let (database, locale, size, extensions) = inventory::database(&mut snapshot.connection).await?;
-    let identity = format!("{}/{database}", snapshot.system_identifier);
-    catalog.check_identity(&identity)?;
-    let after = inventory::after(&mut snapshot.connection).await?;
-
-    let id = SetId::new(snapshot.moment, world.nonce);
-    let writer = SetWriter::begin(vault.clone(), id, options.codec, budget, Arc::clone(progress));
-    progress.begin("dump", Some(snapshot.tables.iter().map(|table| table.bytes).sum()));
-    let Snapshot { connection, name, lsn, standby, moment, system_identifier, encoding, tables } = snapshot;
-    let schema = schema(&writer, &tool, target, &name, &encoding);
-    let behind = file(&writer, "after.json", &ItemDetail::After, &after);
-    let readers = Readers::new(&writer, target, &name, tables, !after.large_objects.is_empty())?;
-    let (connection, (), ()) = tokio::try_join!(readers.run(connection, options.limits.jobs), schema, behind)?;
-    connection.close().await;
-    progress.finish();
-
-    let detail = SetDetail {
-        database,
-        server_version: version,
-        system_identifier,
-        lsn,
-        standby,
-        encoding,
-        pg_dump: tool.major,
-        locale,
-        size,
-        extensions,
-    };
-    let facts = Facts {
-        engine: "postgres",
-        identity,
-        tool: concat!("seawall ", env!("CARGO_PKG_VERSION")).to_owned(),
-        point: moment,
-        detail: json(&detail)?,
-    };
-    let manifest = writer.finish(facts, &*world.clock).await?;
-    Ok((catalog, Dumped { manifest, stages: writer.stages(), duration_ms: 0 }))
-}
-
-fn too_old(target: &Target, version: u32) -> Error {
-    Error::Refused {
-        code: "postgres.too-old",
-        object: target.to_string(),
-        cause: format!("the server is version {}, and 14 is the oldest that is known to work", version / 10_000),
-        next: "use pg_dump".to_owned(),
-    }
-}
-
-fn json(value: &impl Serialize) -> Result<serde_json::Value, Error> {
-    serde_json::to_value(value).map_err(|error| Error::Internal(format!("a document can't be written: {error}")))
-}
-
-/// The schema, as `pg_dump` writes it.
-async fn schema(writer: &SetWriter, tool: &Tool, target: &Target, snapshot: &str, encoding: &str) -> Result<(), Error> {
-    let item = writer.item("schema.dump", Content::File, json(&ItemDetail::Schema)?);
-    let arguments = [
-        "--schema-only",
-        "--format=custom",
-        "--compress=0",
-        "--no-password",
-        "--lock-wait-timeout=3s",
-        &format!("--encoding={encoding}"),
-        &format!("--snapshot={snapshot}"),
-    ];
-    let mut running = tool.start(target, &arguments.map(str::to_owned))?;
-    let mut lane = writer.lane();
-    loop {
-        let mut buffer = lane.buffer().await?;
-        let more = running.read(&mut buffer).await?;
-        lane.push(item, 0, buffer).await?;
-        if !more {
-            break;
-        }
-    }
-    running.finish().await?;
-    Ok(lane.finish().await?)
-}
-
-/// A small file of our own.
-async fn file(writer: &SetWriter, name: &str, detail: &ItemDetail, content: &impl Serialize) -> Result<(), Error> {
-    let item = writer.item(name, Content::File, json(detail)?);
-    let bytes = serde_json::to_vec(content);
-    let bytes = bytes.map_err(|error| Error::Internal(format!("a document can't be written: {error}")))?;
-    let mut lane = writer.lane();
-    let mut rest = &bytes[..];
-    while !rest.is_empty() {
-        let mut buffer = lane.buffer().await?;
-        let (part, others) = rest.split_at(rest.len().min(buffer.capacity()));
-        buffer.extend_from_slice(part);
-        rest = others;
-        lane.push(item, 0, buffer).await?;
-    }
-    Ok(lane.finish().await?)
-}
+use crate::snapshot;
 
 /// One COPY.
 #[derive(Debug, Clone, Copy)]
@@ -203,7 +38,7 @@ struct Queue {
 }
 
 /// All connections that read, and what they share.
-struct Readers<'a> {
+pub(crate) struct Readers<'a> {
     writer: &'a SetWriter,
     target: &'a Target,
     snapshot: &'a str,
@@ -216,7 +51,7 @@ struct Readers<'a> {
 }
 
 impl<'a> Readers<'a> {
-    fn new(
+    pub(crate) fn new(
         writer: &'a SetWriter,
         target: &'a Target,
         snapshot: &'a str,
@@ -246,7 +81,7 @@ impl<'a> Readers<'a> {
     }
 
     /// Reads everything with `jobs` connections, of which `holder` is one. It is returned, its transaction still open.
-    async fn run(&self, mut holder: Connection, jobs: usize) -> Result<Connection, Error> {
+    pub(crate) async fn run(&self, mut holder: Connection, jobs: usize) -> Result<Connection, Error> {
         let others = jobs.saturating_sub(1).min(self.queue().jobs.len());
         self.queue().others = others;
         let others = try_join_all((0..others).map(|_| self.other()));

@@ -3,7 +3,7 @@
 use seawall_vault::Environment;
 
 use crate::client::{Target, find_password};
-use crate::{After, ItemDetail, SetDetail, toc};
+use crate::{After, Globals, ItemDetail, ServerDetail, SetDetail, roles, toc};
 
 /// Reads `bytes` as an archive, as the details of a set, as a URL and as a password file. Nothing may panic.
 pub fn parse(bytes: &[u8]) {
@@ -13,6 +13,11 @@ pub fn parse(bytes: &[u8]) {
     let _ = serde_json::from_slice::<SetDetail>(bytes);
     let _ = serde_json::from_slice::<ItemDetail>(bytes);
     let _ = serde_json::from_slice::<After>(bytes);
+    let _ = serde_json::from_slice::<ServerDetail>(bytes);
+    if let Ok(globals) = serde_json::from_slice::<Globals>(bytes) {
+        let plan = roles::plan(&globals, &Globals::default(), 180_000);
+        let _ = (plan.statements.len(), roles::tablespaces(&globals, &Globals::default()).len());
+    }
     let text = String::from_utf8_lossy(bytes);
     if let Ok(target) = Target::parse(&text, &Environment::empty()) {
         let shown = target.to_string();

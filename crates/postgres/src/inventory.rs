@@ -91,10 +91,12 @@ pub(crate) async fn database(connection: &mut Connection) -> Result<(String, Loc
         150_000.. => "daticulocale",
         _ => "NULL::text",
     };
+    let rules = if connection.version >= 160_000 { "daticurules" } else { "NULL::text" };
     let provider = if connection.version >= 150_000 { "datlocprovider" } else { "'c'" };
     let sql = format!(
         "SELECT datname, pg_encoding_to_char(encoding), datcollate, datctype, {provider}, {locale}, \
-         pg_database_size(oid) FROM pg_database WHERE datname = current_database()"
+         pg_database_size(oid), {rules}, \
+         (SELECT spcname FROM pg_tablespace WHERE oid = dattablespace AND spcname <> 'pg_default') FROM pg_database WHERE datname = current_database()"
     );
     let row = connection.one(&sql).await?;
     let locale = Locale {
@@ -103,6 +105,8 @@ pub(crate) async fn database(connection: &mut Connection) -> Result<(String, Loc
         ctype: row.text(3).to_owned(),
         provider: row.text(4).to_owned(),
         locale: row.optional(5).map(str::to_owned),
+        rules: row.optional(7).map(str::to_owned),
+        tablespace: row.optional(8).map(str::to_owned),
     };
     let extensions = connection.query("SELECT extname FROM pg_extension WHERE extname <> 'plpgsql' ORDER BY 1").await?;
     let extensions = extensions.iter().map(|row| row.text(0).to_owned()).collect();

@@ -5,19 +5,22 @@
 //!
 //! The rooms: `client` (the protocol), `tools` (`pg_dump` and `pg_restore`), `snapshot` (one state for all connections),
 //! `inventory` (what is in the database), `plan` (in which pieces is it read?), `properties` (of the
-//! database itself), `dump`, `detail` (what a set says); `toc`
+//! database itself), `globals` (of the server), `dump` (the rows), `base` (the whole set), `detail` (what a set says); `toc`
 //! (which objects are in a schema), `select` (which of them belong to some tables?), `preflight` (what does the target
 //! lack?), `restore` with `schema`, `large_objects`, `load` (rows) in `units`, `build` (indexes and constraints), `orphans` (which rows
-//! contradict a foreign key?) and `journal` (what is done already).
+//! contradict a foreign key?) and `journal` (what is done already); `roles` (which does a server lack?) and `server`
+//! (all databases of one).
 
 #[doc(hidden)]
 pub mod fuzzing;
 
+mod base;
 mod build;
 mod client;
 mod detail;
 mod dump;
 mod error;
+mod globals;
 mod inventory;
 mod journal;
 mod large_objects;
@@ -28,17 +31,20 @@ mod plan;
 mod preflight;
 mod properties;
 mod restore;
+mod roles;
 mod schema;
 mod select;
+mod server;
 mod snapshot;
 mod toc;
 mod tools;
 mod units;
 
+pub use base::{Dumped, dump};
 pub use client::{Host, Target, TlsMode};
-pub use detail::{After, ItemDetail, LargeObject, Locale, Name, Sequence, SetDetail};
-pub use dump::{Dumped, dump};
+pub use detail::{After, ItemDetail, LargeObject, Locale, Name, Sequence, ServerDetail, SetDetail};
 pub use error::{Error, ServerError};
+pub use globals::{Attribute, Globals, Membership, Role, Tablespace};
 pub use options::{DumpOptions, Limits, World};
 pub use properties::Properties;
 pub use restore::{RestoreOptions, Restored, restore};

@@ -50,4 +50,8 @@ pub struct DumpOptions {
     pub limits: Limits,
     /// How frames are compressed.
     pub codec: Codec,
+    /// Of a whole server: databases that are left out.
+    pub excluded: Vec<String>,
+    /// Of a whole server: whether the passwords of roles come along, as the server keeps them.
+    pub role_passwords: bool,
 }

@@ -6,18 +6,22 @@ use crate::Error;
 use crate::client::Connection;
 use crate::client::quote::{ident, literal};
 use crate::detail::{After, SetDetail};
+use crate::globals::{Globals, Tablespace};
+use crate::roles;
 use crate::toc::{self, Entry};
 
 /// What a target lacks: what, and the command that mends it.
 pub(crate) type Lack = (String, String);
 
 /// Everything that the target lacks to make `entries`. `owners` says whether owners and grants are to be restored,
-/// `whole` whether the whole database is: large objects, extensions and its own properties.
+/// `whole` whether the whole database is: large objects, extensions and its own properties. `known` is what the set
+/// says of the roles and tablespaces of its server, if anything.
 pub(crate) async fn lacks(
     connection: &mut Connection,
     detail: &SetDetail,
     entries: &[Entry],
     after: &After,
+    known: &Globals,
     owners: bool,
     whole: bool,
 ) -> Result<Vec<Lack>, Error> {
@@ -35,9 +39,14 @@ pub(crate) async fn lacks(
         if whole {
             wanted.extend(after.large_objects.iter().map(|object| object.owner.as_str()));
             wanted.insert(&after.properties.owner);
+            wanted.extend(after.properties.settings.iter().filter_map(|(role, _)| role.as_deref()));
+            let grants = after.properties.grants.iter().flatten();
+            wanted.extend(grants.map(|(grantee, ..)| grantee.as_str()).filter(|grantee| !grantee.is_empty()));
         }
         for role in missing(connection, "SELECT rolname FROM pg_roles", &wanted).await? {
-            lacks.push((format!("the role {role} is missing"), format!("CREATE ROLE {};", ident(&role))));
+            let as_it_was = known.roles.iter().find(|known| known.name == role).map(roles::create_plainly);
+            let create = as_it_was.unwrap_or_else(|| format!("CREATE ROLE {};", ident(&role)));
+            lacks.push((format!("the role {role} is missing"), create));
         }
     }
     let extensions: BTreeSet<&str> = match whole {
@@ -47,11 +56,15 @@ pub(crate) async fn lacks(
     for name in missing(connection, "SELECT name FROM pg_available_extensions", &extensions).await? {
         lacks.push((format!("the extension {name} is not installed"), format!("install the package that has {name}")));
     }
-    let spaces: BTreeSet<&str> =
+    let mut spaces: BTreeSet<&str> =
         entries.iter().map(|entry| entry.tablespace.as_str()).filter(|s| !s.is_empty()).collect();
+    if whole {
+        spaces.extend(detail.locale.tablespace.as_deref());
+    }
     for name in missing(connection, "SELECT spcname FROM pg_tablespace", &spaces).await? {
-        let mend = format!("CREATE TABLESPACE {} LOCATION '/a/folder/of/the/server';", ident(&name));
-        lacks.push((format!("the tablespace {name} is missing"), mend));
+        let as_it_was = known.tablespaces.iter().find(|known| known.name == name);
+        let nowhere = Tablespace { name, location: "/a/folder/of/the/server".to_owned(), ..Tablespace::default() };
+        lacks.push(roles::tablespace(as_it_was.unwrap_or(&nowhere)));
     }
     lacks.extend(locks(connection, entries).await?);
     Ok(lacks)
@@ -126,11 +139,19 @@ pub(crate) fn create_database(name: &str, detail: &SetDetail, version: u32) -> S
         literal(&locale.ctype)
     );
     match (locale.provider.as_str(), &locale.locale) {
-        ("i", Some(name)) => sql.push_str(&format!(" LOCALE_PROVIDER icu ICU_LOCALE {}", literal(name))),
+        ("i", Some(name)) => {
+            sql.push_str(&format!(" LOCALE_PROVIDER icu ICU_LOCALE {}", literal(name)));
+            if let Some(rules) = locale.rules.as_ref().filter(|_| version >= 160_000) {
+                sql.push_str(&format!(" ICU_RULES {}", literal(rules)));
+            }
+        }
         ("b", Some(name)) => sql.push_str(&format!(" LOCALE_PROVIDER builtin BUILTIN_LOCALE {}", literal(name))),
         // The target's own template may have another provider.
         _ if version >= 150_000 => sql.push_str(" LOCALE_PROVIDER libc"),
         _ => {}
+    }
+    if let Some(tablespace) = &locale.tablespace {
+        sql.push_str(&format!(" TABLESPACE {}", ident(tablespace)));
     }
     sql
 }

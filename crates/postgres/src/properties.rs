@@ -28,6 +28,12 @@ pub struct Properties {
     pub grants: Option<Vec<(String, String, bool)>>,
     /// Settings: the role they are for, if not for all, and `name=value`.
     pub settings: Vec<(Option<String>, String)>,
+    /// How many sessions it may have, if not any number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connections: Option<i32>,
+    /// Whether everybody may copy it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub template: bool,
 }
 
 /// Those of the connection's database.
@@ -38,7 +44,7 @@ SELECT pg_get_userbyid(datdba), shobj_description(oid, 'pg_database'), datacl IS
             CASE WHEN a.grantee = 0 THEN '' ELSE pg_get_userbyid(a.grantee) END, a.privilege_type, a.is_grantable)), '[]')
         FROM aclexplode(datacl) a),
        (SELECT coalesce(json_agg(json_build_array(CASE WHEN setrole = 0 THEN NULL ELSE pg_get_userbyid(setrole) END, one)), '[]')
-        FROM pg_db_role_setting, unnest(setconfig) one WHERE setdatabase = d.oid)
+        FROM pg_db_role_setting, unnest(setconfig) one WHERE setdatabase = d.oid), datconnlimit, datistemplate
 FROM pg_database d WHERE datname = current_database()";
     let row = connection.one(sql).await?;
     let wrong = |error: serde_json::Error| Error::Internal(format!("a database's properties: {error}"));
@@ -48,6 +54,8 @@ FROM pg_database d WHERE datname = current_database()";
         comment: row.optional(1).map(str::to_owned),
         grants: row.flag(2).then_some(grants),
         settings: serde_json::from_str(row.text(4)).map_err(wrong)?,
+        connections: row.text(5).parse().ok().filter(|limit| *limit >= 0),
+        template: row.flag(6),
     })
 }
 
@@ -69,6 +77,12 @@ pub(crate) fn statements(properties: &Properties, database: &str, owners: bool) 
             sql.push_str(&format!("ALTER {whose} SET {} TO {};\n", ident(setting), value_of(setting, value)));
         }
     }
+    if let Some(limit) = properties.connections {
+        sql.push_str(&format!("ALTER DATABASE {name} CONNECTION LIMIT {limit};\n"));
+    }
+    if properties.template {
+        sql.push_str(&format!("ALTER DATABASE {name} IS_TEMPLATE true;\n"));
+    }
     if owners {
         if let Some(grants) = &properties.grants {
             sql.push_str(&format!("REVOKE ALL ON DATABASE {name} FROM PUBLIC, CURRENT_USER;\n"));
@@ -86,7 +100,7 @@ pub(crate) fn statements(properties: &Properties, database: &str, owners: bool) 
 }
 
 /// A setting's value as SQL.
-fn value_of(setting: &str, value: &str) -> String {
+pub(crate) fn value_of(setting: &str, value: &str) -> String {
     if !LISTS.contains(&setting) {
         return literal(value);
     }

@@ -8,22 +8,24 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use seawall_archive::{Catalog, Digest, Manifest, SetReader};
+use seawall_archive::{Catalog, Digest, Frame, Item, Manifest, SetReader, Totals};
 use seawall_core::{Progress, When};
 use seawall_vault::Vault;
 use serde::Deserialize as _;
+use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
 use crate::build::Build;
 use crate::client::quote::{ident, literal, qualified};
 use crate::client::{Connection, Target};
-use crate::detail::{After, ItemDetail, SetDetail};
+use crate::detail::{After, ItemDetail, ServerDetail, SetDetail};
+use crate::globals::{self, Globals};
 use crate::journal::{Journal, SCHEMA};
 use crate::load::Load;
 use crate::schema::Schema;
 use crate::select::{Selection, select};
 use crate::toc::{self, Entry, Section};
-use crate::{Error, Limits, World, large_objects, orphans, preflight, properties};
+use crate::{Error, Limits, World, large_objects, orphans, preflight, properties, server};
 
 /// The most bytes of a schema, which is taken into memory.
 const LARGEST_SCHEMA: u64 = 1 << 30;
@@ -52,6 +54,9 @@ pub struct RestoreOptions {
     pub owners: bool,
     /// Only say what would be done.
     pub dry_run: bool,
+    /// Of a whole server's set: the database that is meant. Without it, the one that is called as the target's, and all of
+    /// them into a target without a database.
+    pub database: Option<String>,
     /// How much of the machine.
     pub limits: Limits,
 }
@@ -67,6 +72,12 @@ pub struct Restored {
     pub resumed: bool,
     /// What belongs to the chosen tables and was left out: what, and what it needs that isn't restored.
     pub left_out: Vec<(String, String)>,
+    /// Of a whole server's set: the databases that were restored.
+    pub databases: Vec<String>,
+    /// Of a whole server: the roles that were made.
+    pub roles: Vec<String>,
+    /// Of a whole server: roles that were there already and aren't as the set has them: which, and how they differ.
+    pub kept: Vec<(String, String)>,
     /// Whether nothing was done because only the plan was asked for.
     pub dry_run: bool,
     /// What a dry run found that the target lacks: what, and the command that mends it.
@@ -90,18 +101,18 @@ pub(crate) async fn connect(target: &Target, encoding: &str) -> Result<Connectio
 }
 
 /// Where the restore goes, and what is to be done with it in the end.
-struct Place {
+pub(crate) struct Place {
     /// The database that is written to.
-    target: Target,
+    pub(crate) target: Target,
     /// The name that it gets in the end, if it is another one.
     rename: Option<String>,
 }
 
 /// How to restore, and what of the set.
-struct What<'a> {
-    options: &'a RestoreOptions,
+pub(crate) struct What<'a> {
+    pub(crate) options: &'a RestoreOptions,
     /// The chosen tables; without, everything.
-    chosen: Option<Selection>,
+    pub(crate) chosen: Option<Selection>,
 }
 
 impl What<'_> {
@@ -115,8 +126,12 @@ impl What<'_> {
     }
 
     /// What a journal is called, so that nothing else goes on with it.
-    fn title(&self, set: &str) -> String {
+    fn title(&self, set: &Set) -> String {
         let rows = if self.options.data_only { ", rows only" } else { "" };
+        // Another database's encoding may have no letters for the name.
+        let of = |name: &String| format!(" of database {}", &Digest::of(name.as_bytes()).to_string()[..16]);
+        let of = set.database.as_ref().map_or(String::new(), of);
+        let set = format!("{}{of}", set.reader.manifest().id);
         let name = |(schema, name): &(String, String)| qualified(schema, name);
         match &self.chosen {
             None => format!("set {set}{rows}"),
@@ -136,27 +151,83 @@ pub async fn restore(
     progress: Arc<dyn Progress>,
 ) -> Result<Restored, Error> {
     let started = Instant::now();
-    if target.database.is_empty() {
-        let next = "write postgresql://ROLE@HOST:PORT/DATABASE".to_owned();
-        let cause = "no database is named to restore into".to_owned();
-        return Err(Error::Url { object: target.to_string(), cause, next });
-    }
     let manifest = Catalog::read(vault).await?.find(&options.when)?.clone();
-    let set = Set::open(vault, manifest.clone()).await?;
+    let reader = open(vault, manifest.clone()).await?;
+    let server = ServerDetail::deserialize(&manifest.detail).ok();
     let mut restored = Restored {
         manifest,
         target: target.to_string(),
         resumed: false,
         left_out: Vec::new(),
+        databases: Vec::new(),
+        roles: Vec::new(),
+        kept: Vec::new(),
         dry_run: options.dry_run,
         lacks: Vec::new(),
         duration_ms: 0,
     };
+    match (&server, target.database.is_empty()) {
+        (Some(server), true) if options.database.is_none() => {
+            server::restore(reader, server, target, options, world, progress, &mut restored).await?;
+        }
+        (_, true) => {
+            let next = "write postgresql://ROLE@HOST:PORT/DATABASE".to_owned();
+            let cause = "no database is named to restore into".to_owned();
+            return Err(Error::Url { object: target.to_string(), cause, next });
+        }
+        (server, false) => {
+            let database = which(&restored.manifest, server.as_ref(), target, options)?;
+            let set = Set::open(reader, database).await?;
+            restored.databases.extend(database.map(str::to_owned));
+            restored.manifest.totals = set.totals();
+            restore_one(&set, target, options, world, progress, &mut restored).await?;
+        }
+    }
+    restored.duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+    Ok(restored)
+}
+
+/// The database of a set that is meant; `None` where the set is of one database.
+fn which<'a>(
+    manifest: &Manifest,
+    server: Option<&ServerDetail>,
+    target: &'a Target,
+    options: &'a RestoreOptions,
+) -> Result<Option<&'a str>, Error> {
+    let refused = |cause: String, next: String| Error::Refused {
+        code: "postgres.which-database",
+        object: format!("set {}", manifest.id),
+        cause,
+        next,
+    };
+    match (server, &options.database) {
+        (None, None) => Ok(None),
+        (None, Some(_)) => Err(refused("it is of one database".to_owned(), "leave out --database".to_owned())),
+        (Some(server), named) => {
+            let name = named.as_deref().unwrap_or(&target.database);
+            if server.databases.iter().any(|database| database == name) {
+                return Ok(Some(name));
+            }
+            let next = format!("give --database with one of: {}", server.databases.join(", "));
+            Err(refused(format!("it is of a whole server, which had no database {name}"), next))
+        }
+    }
+}
+
+/// Restores one database.
+async fn restore_one(
+    set: &Set,
+    target: &Target,
+    options: &RestoreOptions,
+    world: &World,
+    progress: Arc<dyn Progress>,
+    restored: &mut Restored,
+) -> Result<(), Error> {
     let (mut connection, exists) = match Connection::open(target).await {
         Ok(connection) => (connection, true),
         // Rows alone need tables that are there.
         Err(error) if error.sqlstate() == Some("3D000") && !options.data_only => {
-            (Connection::open(&target.with_database("postgres")).await?, false)
+            (globals::connect(target).await?, false)
         }
         Err(error) => return Err(error),
     };
@@ -169,15 +240,35 @@ pub async fn restore(
     connection.close().await;
     restored.left_out = chosen.as_ref().map(|chosen| chosen.left_out.clone()).unwrap_or_default();
     if options.dry_run {
-        return Ok(restored);
+        return Ok(());
     }
     preflight::refuse(&restored.target, &restored.lacks)?;
     let what = What { options, chosen };
-    let place = set.place(target, new, &what).await?;
+    let (place, resumed) = make(set, target, new, &what, world, progress).await?;
+    restored.resumed = resumed;
+    if let Some(name) = &place.rename {
+        take_name(target, &place.target.database, name, exists).await?;
+    }
+    Ok(())
+}
+
+/// Makes everything, in a database of another name where it is `new`. Also returns whether an earlier restore was
+/// continued.
+pub(crate) async fn make(
+    set: &Set,
+    target: &Target,
+    new: bool,
+    what: &What<'_>,
+    world: &World,
+    progress: Arc<dyn Progress>,
+) -> Result<(Place, bool), Error> {
+    let options = what.options;
+    let place = set.place(target, new, what).await?;
     let mut connection = connect(&place.target, &set.detail.encoding).await?;
-    if let Some(journal) = begin(&mut connection, &set, &place, &what).await? {
-        restored.resumed = journal.is_resumed();
-        set.fill(&mut connection, &place.target, &journal, &what, world, progress).await?;
+    let mut resumed = true;
+    if let Some(journal) = begin(&mut connection, set, &place, what).await? {
+        resumed = journal.is_resumed();
+        set.fill(&mut connection, &place.target, &journal, what, world, progress).await?;
         if place.rename.is_some() {
             let statements = properties::statements(&set.after.properties, &place.target.database, options.owners);
             connection.execute(&statements).await?;
@@ -185,15 +276,9 @@ pub async fn restore(
         // What was committed without waiting for the disk is behind this, which waits.
         connection.execute("SET synchronous_commit = on").await?;
         Journal::remove(&mut connection).await?;
-    } else {
-        restored.resumed = true;
     }
     connection.close().await;
-    if let Some(name) = &place.rename {
-        take_name(target, &place.target.database, name, exists).await?;
-    }
-    restored.duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-    Ok(restored)
+    Ok((place, resumed))
 }
 
 /// The journal of this restore; an empty database gets one, any other is refused. `None` for a database of ours that is
@@ -239,7 +324,7 @@ async fn find_journal(
         let next = "name another database, or replace this one with --clean";
         return Err(refused("postgres.not-empty", format!("{relation} {how}"), next));
     }
-    match Journal::open(connection, &what.title(&set.reader.manifest().id.to_string())).await? {
+    match Journal::open(connection, &what.title(set)).await? {
         Some(journal) => Ok(Some(journal)),
         None => {
             let cause = "another restore was begun in it".to_owned();
@@ -251,10 +336,11 @@ async fn find_journal(
 
 /// Gives the finished database its name; the one that had it is dropped in this moment.
 async fn take_name(target: &Target, made: &str, name: &str, exists: bool) -> Result<(), Error> {
-    let mut connection = Connection::open(&target.with_database("postgres")).await?;
+    // Nobody renames the database that he is in.
+    let elsewhere = if name == "postgres" { "template1" } else { "postgres" };
+    let mut connection = Connection::open(&target.with_database(elsewhere)).await?;
     if exists {
-        let drop = format!("DROP DATABASE {}", ident(name));
-        connection.execute(&drop).await.map_err(|error| error.about(format!("database {name}")))?;
+        server::drop(&mut connection, name).await?;
     }
     let rename = format!("ALTER DATABASE {} RENAME TO {}", ident(made), ident(name));
     connection.execute(&rename).await.map_err(|error| error.about(format!("database {made}")))?;
@@ -262,45 +348,110 @@ async fn take_name(target: &Target, made: &str, name: &str, exists: bool) -> Res
     Ok(())
 }
 
-/// A set of this engine, opened.
-struct Set {
+/// Opens a set of this engine.
+async fn open(vault: &Vault, manifest: Manifest) -> Result<Arc<SetReader>, Error> {
+    if manifest.engine != "postgres" {
+        return Err(Error::Refused {
+            code: "postgres.other-engine",
+            object: format!("set {}", manifest.id),
+            cause: format!("it is one of {}", manifest.engine),
+            next: "restore it into such a server".to_owned(),
+        });
+    }
+    Ok(Arc::new(SetReader::open(vault.clone(), manifest).await?))
+}
+
+/// One database of a set, opened.
+pub(crate) struct Set {
     reader: Arc<SetReader>,
-    detail: SetDetail,
+    /// Its name there, of a whole server's set.
+    database: Option<String>,
+    pub(crate) detail: SetDetail,
     items: Vec<ItemDetail>,
     schema: Schema,
-    after: After,
+    pub(crate) after: After,
+    globals: Globals,
+}
+
+/// What is wrong with a set.
+fn corrupt(reader: &SetReader, cause: impl Into<String>) -> Error {
+    Error::Different { object: format!("set {}", reader.manifest().id), cause: cause.into() }
+}
+
+/// What the items of a set are, with those of other databases left out.
+fn items(reader: &SetReader, database: Option<&str>) -> Result<Vec<ItemDetail>, Error> {
+    let detail = |item: &Item| match (item.database.as_deref(), database) {
+        (Some(its), Some(ours)) if its != ours => Ok(ItemDetail::Elsewhere),
+        _ => ItemDetail::deserialize(&item.detail).map_err(|error| corrupt(reader, error.to_string())),
+    };
+    reader.index().items.iter().map(detail).collect()
+}
+
+/// A document of a set: the only item that is `wanted`.
+async fn document<T: DeserializeOwned>(
+    reader: &SetReader,
+    items: &[ItemDetail],
+    wanted: &ItemDetail,
+) -> Result<Option<T>, Error> {
+    let Some(place) = items.iter().position(|item| item == wanted) else { return Ok(None) };
+    let bytes = reader.file(u32::try_from(place).unwrap_or(u32::MAX), LARGEST_SCHEMA).await?;
+    serde_json::from_slice(&bytes).map(Some).map_err(|error| corrupt(reader, error.to_string()))
+}
+
+/// What a set says of what belongs to its server and to no database.
+pub(crate) async fn globals_of(reader: &SetReader) -> Result<Globals, Error> {
+    Ok(document(reader, &items(reader, Some(""))?, &ItemDetail::Globals).await?.unwrap_or_default())
 }
 
 impl Set {
-    async fn open(vault: &Vault, manifest: Manifest) -> Result<Self, Error> {
-        let corrupt = |cause: String| Error::Different { object: format!("set {}", manifest.id), cause };
-        if manifest.engine != "postgres" {
-            return Err(Error::Refused {
-                code: "postgres.other-engine",
-                object: format!("set {}", manifest.id),
-                cause: format!("it is one of {}", manifest.engine),
-                next: "restore it into such a server".to_owned(),
-            });
-        }
-        let detail = SetDetail::deserialize(&manifest.detail).map_err(|error| corrupt(error.to_string()))?;
+    /// Opens a set of one database, or `database` of a whole server's.
+    pub(crate) async fn open(reader: Arc<SetReader>, database: Option<&str>) -> Result<Self, Error> {
+        let corrupt = |cause: String| corrupt(&reader, cause);
+        let items = items(&reader, database)?;
+        let detail = match database {
+            None => SetDetail::deserialize(&reader.manifest().detail).map_err(|error| corrupt(error.to_string()))?,
+            Some(_) => {
+                let detail = document(&reader, &items, &ItemDetail::Database).await?;
+                detail.ok_or_else(|| corrupt("it says nothing of this database".to_owned()))?
+            }
+        };
+        let globals = globals_of(&reader).await?;
         if !matches!(detail.encoding.as_str(), "UTF8" | "SQL_ASCII") {
             return Err(corrupt(format!("its rows have the encoding {}", detail.encoding)));
         }
-        let reader = Arc::new(SetReader::open(vault.clone(), manifest.clone()).await?);
-        let items = reader.index().items.iter().map(|item| ItemDetail::deserialize(&item.detail));
-        let items: Vec<ItemDetail> = items.collect::<Result<_, _>>().map_err(|error| corrupt(error.to_string()))?;
         let place = |wanted: &ItemDetail| items.iter().position(|item| item == wanted).map(|place| place as u32);
-        let (Some(schema), Some(after)) = (place(&ItemDetail::Schema), place(&ItemDetail::After)) else {
+        let after = document(&reader, &items, &ItemDetail::After).await?;
+        let (Some(schema), Some(after)) = (place(&ItemDetail::Schema), after) else {
             return Err(corrupt("it has no schema".to_owned()));
         };
         let schema = reader.file(schema, LARGEST_SCHEMA).await?;
         let schema = Schema::parse(schema, detail.pg_dump).map_err(|cause| corrupt(format!("its schema: {cause}")))?;
-        let after = reader.file(after, LARGEST_SCHEMA).await?;
-        let after = serde_json::from_slice(&after).map_err(|error| corrupt(error.to_string()))?;
-        Ok(Self { reader, detail, items, schema, after })
+        Ok(Self { database: database.map(str::to_owned), detail, items, schema, after, globals, reader })
     }
 
-    async fn lacks(
+    /// Sums over what is in it: of a whole server's set, over this database.
+    fn totals(&self) -> Totals {
+        let all = &self.reader.index().chunks;
+        let is_ours =
+            |frame: &Frame| self.items.get(frame.item as usize).is_some_and(|item| *item != ItemDetail::Elsewhere);
+        let frames = || all.iter().flat_map(|chunk| &chunk.frames).filter(|frame| is_ours(frame));
+        Totals {
+            items: self.items.iter().filter(|item| **item != ItemDetail::Elsewhere).count() as u64,
+            rows: frames().map(|frame| frame.rows).sum(),
+            raw: frames().map(|frame| frame.raw).sum(),
+            stored: frames().map(|frame| frame.stored).sum(),
+            chunks: all.iter().filter(|chunk| chunk.frames.iter().any(is_ours)).count() as u64,
+        }
+    }
+
+    /// Whether nothing is in it that a new database hasn't.
+    pub(crate) fn is_empty(&self) -> bool {
+        let usual = ["ENCODING", "STDSTRINGS", "SEARCHPATH"];
+        let has_rows = |item: &ItemDetail| matches!(item, ItemDetail::Table { .. } | ItemDetail::LargeObjects);
+        self.schema.entries.iter().all(|entry| usual.contains(&entry.kind.as_str())) && !self.items.iter().any(has_rows)
+    }
+
+    pub(crate) async fn lacks(
         &self,
         connection: &mut Connection,
         options: &RestoreOptions,
@@ -311,7 +462,8 @@ impl Set {
         let entries: Vec<Entry> = self.schema.entries.iter().filter(made).cloned().collect();
         let whole = chosen.is_none() && !options.data_only;
         let mut lacks =
-            preflight::lacks(connection, &self.detail, &entries, &self.after, options.owners, whole).await?;
+            preflight::lacks(connection, &self.detail, &entries, &self.after, &self.globals, options.owners, whole)
+                .await?;
         if options.data_only {
             lacks.extend(preflight::may_turn_triggers_off(connection).await?);
         }
@@ -329,7 +481,7 @@ impl Set {
     }
 
     /// A relation that is in a new restore's way, and how.
-    async fn in_the_way(
+    pub(crate) async fn in_the_way(
         &self,
         connection: &mut Connection,
         what: &What<'_>,
@@ -374,10 +526,10 @@ impl Set {
             return Ok(Place { target: target.clone(), rename: None });
         }
         // The same restore finds the same name again, and goes on in it.
-        let title = what.title(&self.reader.manifest().id.to_string());
+        let title = what.title(self);
         let digest = Digest::of(format!("{title}\0{}", target.database).as_bytes()).to_string();
         let name = format!("seawall-{}", &digest[..16]);
-        let mut connection = Connection::open(&target.with_database("postgres")).await?;
+        let mut connection = globals::connect(target).await?;
         let there = format!("SELECT 1 FROM pg_database WHERE datname = {}", literal(&name));
         if connection.query(&there).await?.is_empty() {
             let create = preflight::create_database(&name, &self.detail, connection.version);
@@ -460,7 +612,7 @@ impl Set {
         match item {
             ItemDetail::Table { schema, name, .. } => what.has_table(schema, name),
             ItemDetail::LargeObjects => what.chosen.is_none(),
-            ItemDetail::Schema | ItemDetail::After => false,
+            _ => false,
         }
     }
 

@@ -177,10 +177,11 @@ pub(crate) struct ServerArguments {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     seawall backup postgresql://app@db/shop s3://bucket/shop\n  \
+    seawall backup postgresql://app@db/ s3://bucket/cluster\n  \
     seawall backup postgresql://app@db/shop ./vault --memory 64MB --jobs 2\n\n\
     The password comes from PGPASSWORD or ~/.pgpass. The role needs pg_read_all_data.")]
 pub(crate) struct BackupArguments {
-    /// The database: postgresql://ROLE@HOST:PORT/DATABASE
+    /// The database: postgresql://ROLE@HOST:PORT/DATABASE; without DATABASE every one of the server, with its roles
     #[arg(value_name = "SOURCE")]
     pub(crate) source: String,
     /// The place to keep it in: a folder or a URL
@@ -192,6 +193,12 @@ pub(crate) struct BackupArguments {
     /// At most this many bytes a second into the vault, such as 20MB
     #[arg(long, value_name = "SIZE")]
     pub(crate) upload_limit: Option<String>,
+    /// Of a whole server: leave this database out; may be given more than once
+    #[arg(long, value_name = "DATABASE")]
+    pub(crate) exclude_database: Vec<String>,
+    /// Of a whole server: take the passwords of roles along, as the server keeps them
+    #[arg(long)]
+    pub(crate) role_passwords: bool,
     #[command(flatten)]
     pub(crate) server: ServerArguments,
 }
@@ -205,7 +212,8 @@ pub(crate) struct BackupArguments {
     seawall restore ./vault -o back.db --dry-run\n  \
     seawall restore s3://bucket/app -o standby.db --follow\n  \
     seawall restore s3://bucket/tenants --all -o ./tenants\n  \
-    seawall restore s3://bucket/shop --to postgresql://app@new/shop2")]
+    seawall restore s3://bucket/shop --to postgresql://app@new/shop2\n  \
+    seawall restore s3://bucket/cluster --to postgresql://postgres@new/")]
 pub(crate) struct RestoreArguments {
     /// A vault (folder or URL), or the name or path of a database in the configuration
     #[arg(value_name = "VAULT|NAME|PATH", required_unless_present = "all")]
@@ -216,9 +224,13 @@ pub(crate) struct RestoreArguments {
     /// The file to make; it must not exist. Without it, the database's own path from the configuration
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// The server's database to make: postgresql://ROLE@HOST:PORT/DATABASE. One that exists must be empty
+    /// The server's database to make: postgresql://ROLE@HOST:PORT/DATABASE. One that exists must be empty. Without
+    /// DATABASE, every database of a server's backup, with its roles
     #[arg(long, value_name = "URL", conflicts_with_all = ["all", "follow", "output", "force", "if_missing", "integrity"])]
     pub(crate) to: Option<String>,
+    /// With --to: of a server's backup, the database to restore; without it, the one that is called as the new one
+    #[arg(long, requires = "to", value_name = "DATABASE", help_heading = "Servers")]
+    pub(crate) database: Option<String>,
     /// With --to: replace the database when the restored one is whole
     #[arg(long, requires = "to", conflicts_with = "output", help_heading = "Servers")]
     pub(crate) clean: bool,

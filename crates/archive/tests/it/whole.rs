@@ -1,11 +1,13 @@
 //! Sets that are written and read without anything going wrong.
 
-use seawall_archive::{Catalog, Codec, Error, timeline};
-use seawall_core::{Moment, When};
+use std::sync::Arc;
+
+use seawall_archive::{Catalog, Codec, Content, Error, SetWriter, timeline};
+use seawall_core::{Moment, NoProgress, When};
 use seawall_vault::memory::MemoryStore;
 use seawall_vault::{Environment, Policy, Vault, VaultUrl};
 
-use crate::support::{id, objects, put, read, tables, vault, write};
+use crate::support::{budget, count, feed, id, objects, put, read, rows, tables, vault, write};
 
 #[tokio::test]
 async fn what_was_written_is_read_with_every_codec() {
@@ -102,4 +104,28 @@ async fn foreign_objects_are_ignored() {
     write(&vault, id(1), Codec::default(), &tables(1)).await.expect("written");
     assert_eq!(Catalog::read(&vault).await.expect("read").findings(), Vec::new());
     assert_eq!(objects(&store).await["chain/notes.txt"], b"not ours");
+}
+
+#[tokio::test]
+async fn an_attempt_that_is_taken_back_leaves_nothing_that_is_read() {
+    let store = MemoryStore::new();
+    let vault = vault(&store);
+    let writer = SetWriter::begin(vault.clone(), id(1), Codec::default(), budget(), Arc::new(NoProgress));
+    let rows = rows(0, 9_000, 3);
+    let fill = async |name: &str| {
+        let item = writer.of("shop").item(name, Content::Lines, serde_json::json!({}));
+        feed(&writer, vec![(item, &rows)]).await.expect("written");
+    };
+    fill("first").await;
+    let mark = writer.mark();
+    fill("given up").await;
+    writer.go_back(mark);
+    fill("second").await;
+    count(&vault, &writer, id(1)).await.expect("it counts");
+    let read = read(&vault, &When::Latest).await.expect("read");
+    assert_eq!(read, [("first".to_owned(), rows.clone()), ("second".to_owned(), rows.clone())]);
+    let verified = seawall_archive::verify(&vault, Moment::default(), Arc::new(NoProgress), 2).await.expect("verified");
+    assert_eq!(verified.findings, Vec::new());
+    let chunks = objects(&store).await.keys().filter(|key| key.ends_with(".zst")).count() as u64;
+    assert!(verified.objects < chunks + 2, "what was given up is not among the {} objects", verified.objects);
 }

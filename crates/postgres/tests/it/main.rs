@@ -12,3 +12,4 @@ mod parts;
 mod rows;
 mod server;
 mod support;
+mod whole_server;

@@ -118,6 +118,17 @@ impl Server {
         command
     }
 
+    /// An empty folder that the server may write to.
+    pub(crate) fn folder_of_its_own(&self, name: &str) -> String {
+        let folder = self.folder.path().join(name);
+        output({
+            let mut mkdir = command(Path::new("/bin/mkdir"));
+            mkdir.arg(&folder);
+            mkdir
+        });
+        folder.display().to_string()
+    }
+
     /// Runs SQL and returns what it prints.
     pub(crate) fn sql(&self, database: &str, sql: &str) -> String {
         let mut psql = self.tool("psql");

@@ -40,6 +40,7 @@ pub(crate) fn options(server: &Server) -> RestoreOptions {
         tables: Vec::new(),
         data_only: false,
         owners: true,
+        database: None,
         dry_run: false,
         limits: limits(server),
     }

@@ -14,7 +14,21 @@ use crate::{runtime, server, table};
 /// Runs the command.
 pub(crate) fn run(arguments: &BackupArguments, edge: &Edge, json: bool) -> Result<Output, Failure> {
     let target = server::target(&arguments.source, edge)?;
-    let options = DumpOptions { limits: limits(&arguments.server)?, codec: codec(&arguments.compression)? };
+    let options = DumpOptions {
+        limits: limits(&arguments.server)?,
+        codec: codec(&arguments.compression)?,
+        excluded: arguments.exclude_database.clone(),
+        role_passwords: arguments.role_passwords,
+    };
+    if !target.database.is_empty() && (options.role_passwords || !options.excluded.is_empty()) {
+        let cause = "--role-passwords and --exclude-database are of a whole server's backup, and a database is named";
+        return Err(usage(
+            "usage.arguments",
+            &target.to_string(),
+            cause,
+            "end the URL behind the slash, or leave them out",
+        ));
+    }
     let limit = arguments.upload_limit.as_deref().map(|text| server::size("--upload-limit", text)).transpose()?;
     let vault = server::place(&arguments.vault, edge)?;
     let progress = progress(edge, json);
@@ -27,6 +41,7 @@ pub(crate) fn run(arguments: &BackupArguments, edge: &Edge, json: bool) -> Resul
     let mut document = to_json(&dumped.manifest);
     if let Some(fields) = document.as_object_mut() {
         fields.insert("vault".into(), json!(place));
+        fields.insert("databases".into(), json!(dumped.databases));
         fields.insert("duration_ms".into(), json!(dumped.duration_ms));
         fields.insert("stages".into(), to_json(&dumped.stages));
     }
@@ -49,11 +64,15 @@ fn codec(text: &str) -> Result<Codec, Failure> {
 }
 
 fn render(target: &Target, place: &str, dumped: &Dumped) -> String {
-    let Dumped { manifest, stages, duration_ms } = dumped;
+    let Dumped { manifest, databases, stages, duration_ms } = dumped;
     let totals = manifest.totals;
+    let databases = match target.database.is_empty() {
+        true => format!("{}: {}\n", table::count(databases.len(), "database"), databases.join(", ")),
+        false => String::new(),
+    };
     let rate = totals.raw.saturating_mul(1000) / (*duration_ms).max(1);
     format!(
-        "{target}: the state of {} is in {place} as {}\n{} rows, {} as {} in {}, {}/s{}\n",
+        "{target}: the state of {} is in {place} as {}\n{databases}{} rows, {} as {} in {}, {}/s{}\n",
         manifest.point,
         manifest.id,
         totals.rows,

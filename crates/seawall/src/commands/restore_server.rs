@@ -33,6 +33,7 @@ pub(crate) fn run(
         tables: arguments.table.clone(),
         data_only: arguments.data_only,
         owners: !arguments.no_owner,
+        database: arguments.database.clone(),
         dry_run: arguments.dry_run,
         limits: limits(&arguments.server)?,
     };
@@ -44,25 +45,30 @@ pub(crate) fn run(
     })?;
     let left_out = restored.left_out.iter().map(|(what, needs)| json!({ "what": what, "needs": needs }));
     let left_out: Vec<_> = left_out.collect();
+    let kept: Vec<_> = restored.kept.iter().map(|(what, how)| json!({ "what": what, "how": how })).collect();
     let lacks: Vec<_> = restored.lacks.iter().map(|(cause, mend)| json!({ "cause": cause, "mend": mend })).collect();
     let document = json!({
         "set": to_json(&restored.manifest),
         "target": restored.target,
         "resumed": restored.resumed,
+        "databases": restored.databases,
+        "roles": restored.roles,
+        "kept": kept,
         "left_out": left_out,
         "dry_run": restored.dry_run,
         "lacks": lacks,
         "duration_ms": restored.duration_ms,
     });
     let mut output = Output::done(render(&restored), &document);
-    if !restored.left_out.is_empty() && !restored.dry_run {
+    if !(restored.left_out.is_empty() && restored.kept.is_empty() || restored.dry_run) {
         output.exit = Exit::Partly;
     }
     Ok(output)
 }
 
 fn render(restored: &Restored) -> String {
-    let Restored { manifest, target, resumed, left_out, dry_run, lacks, duration_ms } = restored;
+    let Restored { manifest, target, resumed, left_out, databases, roles, kept, dry_run, lacks, duration_ms } =
+        restored;
     let totals = manifest.totals;
     let what = format!(
         "{} rows of {} items, {} from {}",
@@ -71,10 +77,19 @@ fn render(restored: &Restored) -> String {
         table::bytes(totals.raw),
         table::bytes(totals.stored)
     );
-    let left_out: String = left_out
-        .iter()
-        .map(|(what, needs)| format!("left out: {what}: it needs the {needs}, which isn't restored\n"))
-        .collect();
+    let mut told = String::new();
+    if !databases.is_empty() {
+        told.push_str(&format!("{}: {}\n", table::count(databases.len(), "database"), databases.join(", ")));
+    }
+    if !roles.is_empty() {
+        told.push_str(&format!("{}: {}\n", table::count(roles.len(), "new role"), roles.join(", ")));
+    }
+    for (what, how) in kept {
+        told.push_str(&format!("kept as it is: {what}: {how}\n"));
+    }
+    for (what, needs) in left_out {
+        told.push_str(&format!("left out: {what}: it needs the {needs}, which isn't restored\n"));
+    }
     if *dry_run {
         let mut text = format!(
             "{target}: would be restored to {} ({}); nothing was written\n{what}\n",
@@ -83,13 +98,8 @@ fn render(restored: &Restored) -> String {
         for (cause, mend) in lacks {
             text.push_str(&format!("missing: {cause}\nnext: {mend}\n"));
         }
-        return text + &left_out;
+        return text + &told;
     }
     let how = if *resumed { "restored, continuing an earlier restore," } else { "restored" };
-    format!(
-        "{target}: {how} to {} ({})\n{what} in {}\n{left_out}",
-        manifest.point,
-        manifest.id,
-        table::span(*duration_ms)
-    )
+    format!("{target}: {how} to {} ({})\n{what} in {}\n{told}", manifest.point, manifest.id, table::span(*duration_ms))
 }

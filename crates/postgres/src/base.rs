@@ -1,0 +1,269 @@
+//! Making a set: of one database, or of every database of a server with what belongs to all of them.
+//!
+//! Each database is read from a snapshot of its own, because PostgreSQL has none that reaches over two. What changes
+//! under the eyes of an attempt makes it begin anew, for that database alone.
+
+use std::sync::Arc;
+
+use seawall_archive::{Budget, Catalog, Content, Facts, Manifest, Record, SetId, SetWriter, Stages};
+use seawall_core::{Moment, Progress};
+use seawall_vault::Vault;
+use serde::Serialize;
+use tokio::time::Instant;
+
+use crate::client::{Connection, Target};
+use crate::detail::{ItemDetail, ServerDetail, SetDetail};
+use crate::dump::Readers;
+use crate::inventory;
+use crate::snapshot::{self, Snapshot};
+use crate::tools::{self, Tool};
+use crate::{DumpOptions, Error, World, globals};
+
+/// The oldest server that is known to work: pages can be read by ranges since then.
+const OLDEST: u32 = 140_000;
+
+/// How often a state is taken anew when what is read changes meanwhile.
+const ATTEMPTS: u32 = 3;
+
+/// A set that was made.
+#[derive(Debug, Clone)]
+pub struct Dumped {
+    /// What the chain says of it.
+    pub manifest: Manifest,
+    /// The databases that are in it.
+    pub databases: Vec<String>,
+    /// Where the time went.
+    pub stages: Stages,
+    /// Wall time in milliseconds.
+    pub duration_ms: u64,
+}
+
+/// Makes a set of the database that `target` names, or of the whole server when it names none, and lets it count.
+///
+/// # Errors
+/// Whatever was skipped would be an error: a set that counts is complete.
+pub async fn dump(
+    target: &Target,
+    vault: &Vault,
+    options: &DumpOptions,
+    world: &World,
+    progress: Arc<dyn Progress>,
+) -> Result<Dumped, Error> {
+    let started = Instant::now();
+    let budget = Budget::new(options.limits.memory, options.limits.jobs)?;
+    let mut catalog = Catalog::read(vault).await?;
+    let source = Source::look(target, options, world).await?;
+    catalog.check_identity(&source.identity())?;
+    let id = SetId::new(world.clock.now(), world.nonce);
+    let writer = SetWriter::begin(vault.clone(), id, options.codec, budget, Arc::clone(&progress));
+    let base = Base { writer, source: &source, options, world, progress };
+    let (point, detail) = if source.whole { base.server(target).await? } else { base.alone(target).await? };
+    let facts = Facts {
+        engine: "postgres",
+        identity: source.identity(),
+        tool: concat!("seawall ", env!("CARGO_PKG_VERSION")).to_owned(),
+        point,
+        detail,
+    };
+    let manifest = base.writer.finish(facts, &*world.clock).await?;
+    catalog.add(Record::Set(Box::new(manifest.clone()))).await?;
+    let duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let stages = base.writer.stages();
+    Ok(Dumped { manifest, databases: source.databases, stages, duration_ms })
+}
+
+/// What is known of the server before anything is read.
+struct Source {
+    version: u32,
+    system_identifier: String,
+    standby: bool,
+    /// What is read.
+    databases: Vec<String>,
+    /// Whether that is all of the server.
+    whole: bool,
+    pg_dump: Tool,
+}
+
+impl Source {
+    async fn look(target: &Target, options: &DumpOptions, world: &World) -> Result<Self, Error> {
+        let whole = target.database.is_empty();
+        let mut connection = match whole {
+            true => globals::connect(target).await?,
+            false => Connection::open(target).await?,
+        };
+        let version = connection.version;
+        if version < OLDEST {
+            return Err(too_old(target, version));
+        }
+        let pg_dump = tools::find("pg_dump", version / 10_000, &options.limits, &world.environment).await?;
+        let row = connection
+            .one("SELECT system_identifier, pg_is_in_recovery(), current_database() FROM pg_control_system()")
+            .await?;
+        let databases = match whole {
+            true => globals::databases(&mut connection, &options.excluded).await?,
+            false => vec![row.text(2).to_owned()],
+        };
+        connection.close().await;
+        let system_identifier = row.text(0).to_owned();
+        Ok(Self { version, system_identifier, standby: row.flag(1), databases, whole, pg_dump })
+    }
+
+    /// Whose sets these are. No database has an empty name, so that a whole server is nothing else.
+    fn identity(&self) -> String {
+        let database = if self.whole { "" } else { self.databases.first().map_or("", String::as_str) };
+        format!("{}/{database}", self.system_identifier)
+    }
+}
+
+fn too_old(target: &Target, version: u32) -> Error {
+    Error::Refused {
+        code: "postgres.too-old",
+        object: target.to_string(),
+        cause: format!("the server is version {}, and 14 is the oldest that is known to work", version / 10_000),
+        next: "use pg_dump".to_owned(),
+    }
+}
+
+/// Whether it may go well the next time: a table changed or vanished, or its lock wasn't free. `pg_dump` says no more than
+/// that it failed; what it can't stand fails again.
+fn is_passing(error: &Error) -> bool {
+    matches!(error, Error::Refused { code: "postgres.changing", .. } | Error::ToolFailed { .. })
+        || matches!(error.sqlstate(), Some("42P01" | "42703" | "3F000" | "40P01" | "55P03" | "XX000"))
+}
+
+/// A set in the making.
+struct Base<'a> {
+    writer: SetWriter,
+    source: &'a Source,
+    options: &'a DumpOptions,
+    world: &'a World,
+    progress: Arc<dyn Progress>,
+}
+
+impl Base<'_> {
+    /// One database.
+    async fn alone(&self, target: &Target) -> Result<(Moment, serde_json::Value), Error> {
+        let (moment, detail) = self.database(&self.writer, target).await?;
+        Ok((moment, json(&detail)?))
+    }
+
+    /// Every database, one behind another, and what belongs to all of them.
+    async fn server(&self, target: &Target) -> Result<(Moment, serde_json::Value), Error> {
+        let mut connection = globals::connect(target).await?;
+        let moment = self.world.clock.now();
+        let globals = globals::read(&mut connection, self.options.role_passwords).await?;
+        connection.close().await;
+        file(&self.writer, "globals.json", &ItemDetail::Globals, &globals).await?;
+        for database in &self.source.databases {
+            let writer = self.writer.of(database);
+            let (_, detail) = self.database(&writer, &target.with_database(database)).await?;
+            file(&writer, "database.json", &ItemDetail::Database, &detail).await?;
+        }
+        let Source { version, system_identifier, standby, databases, .. } = self.source;
+        let detail = ServerDetail {
+            server_version: *version,
+            system_identifier: system_identifier.clone(),
+            standby: *standby,
+            databases: databases.clone(),
+        };
+        Ok((moment, json(&detail)?))
+    }
+
+    /// One database, as often as something changes meanwhile, but no more than three times.
+    async fn database(&self, writer: &SetWriter, target: &Target) -> Result<(Moment, SetDetail), Error> {
+        let mark = writer.mark();
+        let mut attempt = 1;
+        loop {
+            match self.read(writer, target).await {
+                Err(error) if attempt < ATTEMPTS && is_passing(&error) => {
+                    tracing::warn!(
+                        attempt,
+                        database = target.database,
+                        "begun anew, because something changed: {error}"
+                    );
+                    writer.go_back(mark);
+                    attempt += 1;
+                }
+                done => return done,
+            }
+        }
+    }
+
+    /// One attempt: everything is in the vault, and nothing counts yet.
+    async fn read(&self, writer: &SetWriter, target: &Target) -> Result<(Moment, SetDetail), Error> {
+        let mut snapshot = snapshot::take(target, self.world).await?;
+        let (database, locale, size, extensions) = inventory::database(&mut snapshot.connection).await?;
+        let after = inventory::after(&mut snapshot.connection).await?;
+        let total = snapshot.tables.iter().map(|table| table.bytes).sum();
+        self.progress.begin(&format!("dump {database}"), Some(total));
+        let Snapshot { connection, name, lsn, standby, moment, system_identifier, encoding, tables } = snapshot;
+        let tool = &self.source.pg_dump;
+        let schema = schema(writer, tool, target, &name, &encoding);
+        let behind = file(writer, "after.json", &ItemDetail::After, &after);
+        let readers = Readers::new(writer, target, &name, tables, !after.large_objects.is_empty())?;
+        let (connection, (), ()) = tokio::try_join!(readers.run(connection, self.options.limits.jobs), schema, behind)?;
+        connection.close().await;
+        self.progress.finish();
+        let detail = SetDetail {
+            database,
+            server_version: self.source.version,
+            system_identifier,
+            lsn,
+            standby,
+            encoding,
+            pg_dump: tool.major,
+            locale,
+            size,
+            extensions,
+        };
+        Ok((moment, detail))
+    }
+}
+
+/// A value as JSON.
+pub(crate) fn json(value: &impl Serialize) -> Result<serde_json::Value, Error> {
+    serde_json::to_value(value).map_err(|error| Error::Internal(format!("a document can't be written: {error}")))
+}
+
+/// The schema, as `pg_dump` writes it.
+async fn schema(writer: &SetWriter, tool: &Tool, target: &Target, snapshot: &str, encoding: &str) -> Result<(), Error> {
+    let item = writer.item("schema.dump", Content::File, json(&ItemDetail::Schema)?);
+    let arguments = [
+        "--schema-only",
+        "--format=custom",
+        "--compress=0",
+        "--no-password",
+        "--lock-wait-timeout=3s",
+        &format!("--encoding={encoding}"),
+        &format!("--snapshot={snapshot}"),
+    ];
+    let mut running = tool.start(target, &arguments.map(str::to_owned))?;
+    let mut lane = writer.lane();
+    loop {
+        let mut buffer = lane.buffer().await?;
+        let more = running.read(&mut buffer).await?;
+        lane.push(item, 0, buffer).await?;
+        if !more {
+            break;
+        }
+    }
+    running.finish().await?;
+    Ok(lane.finish().await?)
+}
+
+/// A small file of our own.
+async fn file(writer: &SetWriter, name: &str, detail: &ItemDetail, content: &impl Serialize) -> Result<(), Error> {
+    let item = writer.item(name, Content::File, json(detail)?);
+    let bytes = serde_json::to_vec(content);
+    let bytes = bytes.map_err(|error| Error::Internal(format!("a document can't be written: {error}")))?;
+    let mut lane = writer.lane();
+    let mut rest = &bytes[..];
+    while !rest.is_empty() {
+        let mut buffer = lane.buffer().await?;
+        let (part, others) = rest.split_at(rest.len().min(buffer.capacity()));
+        buffer.extend_from_slice(part);
+        rest = others;
+        lane.push(item, 0, buffer).await?;
+    }
+    Ok(lane.finish().await?)
+}

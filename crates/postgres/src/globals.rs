@@ -1,0 +1,259 @@
+//! What belongs to a server and to no database: roles, memberships, tablespaces, rights on parameters. And which
+//! databases there are.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+use crate::client::{Connection, Target};
+
+/// Who may do what: `(grantee, privilege, grantable)`. An empty grantee is PUBLIC.
+pub(crate) type Grants = Vec<(String, String, bool)>;
+
+/// What belongs to a server.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Globals {
+    /// Roles, but for those that every server has, in the order in which they were made.
+    pub roles: Vec<Role>,
+    /// Who is a member of what.
+    pub memberships: Vec<Membership>,
+    /// Tablespaces, but for those that every server has.
+    pub tablespaces: Vec<Tablespace>,
+    /// Rights on settings of the server, by their name.
+    pub parameters: Vec<(String, Grants)>,
+}
+
+/// A role.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Role {
+    /// Its name.
+    pub name: String,
+    /// What it may, in the words of CREATE ROLE: `LOGIN`, `NOSUPERUSER` and so on.
+    pub attributes: Vec<Attribute>,
+    /// How many sessions it may have; -1 is any number.
+    pub connections: i32,
+    /// Until when its password is good.
+    pub valid_until: Option<String>,
+    /// Its password as the server keeps it, if that was asked for.
+    pub password: Option<String>,
+    /// Its comment.
+    pub comment: Option<String>,
+    /// Its settings in every database, as `name=value`.
+    pub settings: Vec<String>,
+}
+
+/// Something that a role may do. What isn't there it may not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Attribute {
+    /// Everything.
+    Superuser,
+    /// It has the rights of what it is a member of.
+    Inherit,
+    /// Make roles.
+    Createrole,
+    /// Make databases.
+    Createdb,
+    /// Begin sessions.
+    Login,
+    /// Replicate.
+    Replication,
+    /// See rows whatever row security says.
+    Bypassrls,
+}
+
+/// One role in another.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Membership {
+    /// What it is a member of.
+    pub role: String,
+    /// Who is.
+    pub member: String,
+    /// Whether it may make others members.
+    pub admin: bool,
+    /// Whether it has the role's rights without asking; `None` where the role itself says so (before version 16).
+    pub inherit: Option<bool>,
+    /// Whether it may become the role; `None` before version 16.
+    pub set: Option<bool>,
+    /// Who made it one; `None` for the server's first superuser, and before version 16, where it doesn't matter.
+    pub grantor: Option<String>,
+}
+
+/// A tablespace.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tablespace {
+    /// Its name.
+    pub name: String,
+    /// The owner.
+    pub owner: String,
+    /// Its folder on the server.
+    pub location: String,
+    /// Who may do what; `None` when nothing was ever granted.
+    pub grants: Option<Grants>,
+    /// Its options, as `name=value`.
+    pub options: Vec<String>,
+    /// Its comment.
+    pub comment: Option<String>,
+}
+
+/// A connection to a server, whichever database: `postgres`, or where that isn't, the one that is always there.
+pub(crate) async fn connect(target: &Target) -> Result<Connection, Error> {
+    match Connection::open(&target.with_database("postgres")).await {
+        Err(error) if error.sqlstate() == Some("3D000") => Connection::open(&target.with_database("template1")).await,
+        opened => opened,
+    }
+}
+
+/// The databases of a server, without those that are excluded.
+pub(crate) async fn databases(connection: &mut Connection, excluded: &[String]) -> Result<Vec<String>, Error> {
+    let sql = "SELECT datname, datallowconn, datconnlimit = -2 FROM pg_database WHERE datname <> 'template0' ORDER BY datname";
+    let rows = connection.query(sql).await?;
+    if let Some(unknown) = excluded.iter().find(|name| !rows.iter().any(|row| row.text(0) == *name)) {
+        return Err(Error::Url {
+            object: unknown.clone(),
+            cause: "the server has no such database to leave out".to_owned(),
+            next: "correct --exclude-database, or remove it".to_owned(),
+        });
+    }
+    let mut databases = Vec::with_capacity(rows.len());
+    for row in rows.iter().filter(|row| !excluded.iter().any(|name| name == row.text(0))) {
+        let name = row.text(0).to_owned();
+        let why = match (row.flag(2), row.flag(1)) {
+            (true, _) => "it was being dropped when the server was interrupted, and is of no use any more",
+            (false, false) => "it takes no connections",
+            (false, true) => {
+                databases.push(name);
+                continue;
+            }
+        };
+        return Err(Error::Refused {
+            code: "postgres.unreadable-database",
+            object: format!("database {name}"),
+            cause: why.to_owned(),
+            next: format!("mend it, or leave it out with --exclude-database '{name}'"),
+        });
+    }
+    Ok(databases)
+}
+
+/// Everything but the databases. Passwords can only be read by a superuser, or who was granted SELECT on `pg_authid`.
+pub(crate) async fn read(connection: &mut Connection, passwords: bool) -> Result<Globals, Error> {
+    // Dates and names read the same everywhere.
+    connection.execute("SET datestyle = ISO; SET timezone = 'UTC'; SET client_encoding = 'UTF8'").await?;
+    Ok(Globals {
+        roles: roles(connection, passwords).await?,
+        memberships: memberships(connection).await?,
+        tablespaces: tablespaces(connection).await?,
+        parameters: parameters(connection).await?,
+    })
+}
+
+const ATTRIBUTES: [(Attribute, &str); 7] = [
+    (Attribute::Superuser, "rolsuper"),
+    (Attribute::Inherit, "rolinherit"),
+    (Attribute::Createrole, "rolcreaterole"),
+    (Attribute::Createdb, "rolcreatedb"),
+    (Attribute::Login, "rolcanlogin"),
+    (Attribute::Replication, "rolreplication"),
+    (Attribute::Bypassrls, "rolbypassrls"),
+];
+
+/// The roles that users made, and the first superuser.
+pub(crate) async fn roles(connection: &mut Connection, passwords: bool) -> Result<Vec<Role>, Error> {
+    let (table, password) = if passwords { ("pg_authid", "rolpassword") } else { ("pg_roles", "NULL") };
+    let columns = ATTRIBUTES.map(|(_, column)| column).join(", ");
+    let sql = format!(
+        "SELECT rolname, rolconnlimit, rolvaliduntil, {password}, shobj_description(r.oid, 'pg_authid'), \
+         (SELECT coalesce(json_agg(one), '[]') FROM pg_db_role_setting, unnest(setconfig) one \
+          WHERE setrole = r.oid AND setdatabase = 0), {columns} \
+         FROM {table} r WHERE rolname !~ '^pg_' ORDER BY r.oid"
+    );
+    let rows = connection.query(&sql).await;
+    let rows = rows.map_err(|error| match error.sqlstate() {
+        Some("42501") if passwords => Error::Refused {
+            code: "postgres.no-passwords",
+            object: "pg_authid".to_owned(),
+            cause: "the role may not read the passwords of roles".to_owned(),
+            next: "GRANT SELECT ON pg_authid TO the role, use a superuser, or leave out --role-passwords".to_owned(),
+        },
+        _ => error,
+    })?;
+    let role = |row: &crate::client::Row| {
+        let has = |place: usize| row.flag(6 + place);
+        Ok(Role {
+            name: row.text(0).to_owned(),
+            connections: row.text(1).parse().unwrap_or(-1),
+            valid_until: row.optional(2).map(str::to_owned),
+            password: row.optional(3).map(str::to_owned),
+            comment: row.optional(4).map(str::to_owned),
+            settings: list(row.text(5))?,
+            attributes: (0..ATTRIBUTES.len()).filter(|place| has(*place)).map(|place| ATTRIBUTES[place].0).collect(),
+        })
+    };
+    rows.iter().map(role).collect()
+}
+
+/// Who is a member of what.
+pub(crate) async fn memberships(connection: &mut Connection) -> Result<Vec<Membership>, Error> {
+    let options = match connection.version {
+        160_000.. => "inherit_option, set_option, CASE WHEN grantor = 10 THEN NULL ELSE pg_get_userbyid(grantor) END",
+        _ => "NULL, NULL, NULL",
+    };
+    let sql = format!(
+        "SELECT pg_get_userbyid(roleid), pg_get_userbyid(member), admin_option, {options} FROM pg_auth_members \
+         WHERE pg_get_userbyid(member) !~ '^pg_' ORDER BY 1, 2, 6"
+    );
+    let truth = |row: &crate::client::Row, column| row.optional(column).map(|value| value == "t");
+    let rows = connection.query(&sql).await?;
+    let membership = |row: &crate::client::Row| Membership {
+        role: row.text(0).to_owned(),
+        member: row.text(1).to_owned(),
+        admin: row.flag(2),
+        inherit: truth(row, 3),
+        set: truth(row, 4),
+        grantor: row.optional(5).map(str::to_owned),
+    };
+    Ok(rows.iter().map(membership).collect())
+}
+
+async fn tablespaces(connection: &mut Connection) -> Result<Vec<Tablespace>, Error> {
+    let sql = "
+SELECT spcname, pg_get_userbyid(spcowner), pg_tablespace_location(oid), spcacl IS NOT NULL,
+       (SELECT coalesce(json_agg(json_build_array(
+            CASE WHEN a.grantee = 0 THEN '' ELSE pg_get_userbyid(a.grantee) END, a.privilege_type, a.is_grantable)), '[]')
+        FROM aclexplode(spcacl) a),
+       (SELECT coalesce(json_agg(one), '[]') FROM unnest(spcoptions) one), shobj_description(oid, 'pg_tablespace')
+FROM pg_tablespace WHERE spcname !~ '^pg_' ORDER BY oid";
+    let rows = connection.query(sql).await?;
+    let tablespace = |row: &crate::client::Row| {
+        Ok(Tablespace {
+            name: row.text(0).to_owned(),
+            owner: row.text(1).to_owned(),
+            location: row.text(2).to_owned(),
+            grants: if row.flag(3) { Some(list(row.text(4))?) } else { None },
+            options: list(row.text(5))?,
+            comment: row.optional(6).map(str::to_owned),
+        })
+    };
+    rows.iter().map(tablespace).collect()
+}
+
+async fn parameters(connection: &mut Connection) -> Result<Vec<(String, Grants)>, Error> {
+    if connection.version < 150_000 {
+        return Ok(Vec::new());
+    }
+    // What the server's first superuser has of itself is no grant.
+    let sql = "
+SELECT parname, json_agg(json_build_array(
+           CASE WHEN a.grantee = 0 THEN '' ELSE pg_get_userbyid(a.grantee) END, a.privilege_type, a.is_grantable))
+FROM pg_parameter_acl, aclexplode(paracl) a WHERE a.grantee <> 10 GROUP BY parname ORDER BY parname";
+    let rows = connection.query(sql).await?;
+    rows.iter().map(|row| Ok((row.text(0).to_owned(), list(row.text(1))?))).collect()
+}
+
+fn list<T: serde::de::DeserializeOwned>(text: &str) -> Result<Vec<T>, Error> {
+    serde_json::from_str(text).map_err(|error| Error::Internal(format!("a list of the server: {error}")))
+}

@@ -1,0 +1,209 @@
+//! Every database of a set back into a server, with roles, memberships and rights.
+//!
+//! All databases are made under names of their own first, and get the wanted ones together, in one transaction, when the
+//! last of them is whole (I8). Roles that are there already stay as they are, and are named where they differ. A
+//! database that exists must be empty, or is replaced with `clean`, in that moment too.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use seawall_archive::SetReader;
+use seawall_core::Progress;
+
+use crate::client::quote::{ident, literal};
+use crate::client::{Connection, Target};
+use crate::detail::ServerDetail;
+use crate::globals::{self, Attribute, Globals};
+use crate::preflight::{self, Lack};
+use crate::restore::{self, Set, What};
+use crate::{Error, RestoreOptions, Restored, World, properties, roles};
+
+/// What a database that is replaced is called until it is dropped: this, and the name of the one that replaces it.
+const REPLACED: &str = "replaced-by-";
+
+/// A database of the set, and what is in its place.
+struct Member {
+    name: String,
+    set: Set,
+    exists: bool,
+}
+
+impl Member {
+    /// Nothing is in it, and one without anything is there: only what belongs to the database itself is to be done.
+    fn stays(&self) -> bool {
+        self.exists && self.set.is_empty()
+    }
+}
+
+/// Restores every database of a set of a whole server.
+pub(crate) async fn restore(
+    reader: Arc<SetReader>,
+    detail: &ServerDetail,
+    target: &Target,
+    options: &RestoreOptions,
+    world: &World,
+    progress: Arc<dyn Progress>,
+    restored: &mut Restored,
+) -> Result<(), Error> {
+    if !options.tables.is_empty() || options.data_only {
+        let object = format!("set {}", reader.manifest().id);
+        let cause = "single tables and rows alone are of one database, and this set is of a whole server".to_owned();
+        let next = "name the database behind the URL's last slash".to_owned();
+        return Err(Error::Refused { code: "postgres.which-database", object, cause, next });
+    }
+    let wanted = match options.owners {
+        true => restore::globals_of(&reader).await?,
+        false => Globals::default(),
+    };
+    let mut connection = globals::connect(target).await?;
+    let there = globals::read(&mut connection, false).await?;
+    let plan = roles::plan(&wanted, &there, connection.version);
+    restored.lacks = roles::tablespaces(&wanted, &there);
+    if !plan.statements.is_empty() {
+        restored.lacks.extend(may_make_roles(&mut connection, &wanted, &plan.made).await?);
+    }
+    let members = members(&reader, detail, target, options, &mut connection, &mut restored.lacks).await?;
+    restored.databases.clone_from(&detail.databases);
+    (restored.roles, restored.kept) = (plan.made, plan.kept);
+    if options.dry_run {
+        connection.close().await;
+        return Ok(());
+    }
+    preflight::refuse(&restored.target, &restored.lacks)?;
+    if !plan.statements.is_empty() {
+        let statements = format!("BEGIN;\n{}COMMIT", plan.statements);
+        connection.execute(&statements).await.map_err(|error| error.about("the roles of the set"))?;
+    }
+    let mut made = Vec::new();
+    for member in &members {
+        let target = target.with_database(&member.name);
+        if member.stays() {
+            let statements = properties::statements(&member.set.after.properties, &member.name, options.owners);
+            connection.execute(&statements).await.map_err(|error| error.about(format!("database {}", member.name)))?;
+            continue;
+        }
+        let what = What { options, chosen: None };
+        let (place, resumed) = restore::make(&member.set, &target, true, &what, world, Arc::clone(&progress)).await?;
+        restored.resumed |= resumed;
+        made.push((place.target.database, member));
+    }
+    connection.close().await;
+    take_names(target, &made).await
+}
+
+/// The databases of the set; what is in their way is a lack.
+async fn members(
+    reader: &Arc<SetReader>,
+    detail: &ServerDetail,
+    target: &Target,
+    options: &RestoreOptions,
+    connection: &mut Connection,
+    lacks: &mut Vec<Lack>,
+) -> Result<Vec<Member>, Error> {
+    let rows = connection.query("SELECT datname FROM pg_database").await?;
+    let there: BTreeSet<&str> = rows.iter().map(|row| row.text(0)).collect();
+    // Roles are looked after for all databases at once.
+    let without_owners = RestoreOptions { owners: false, ..options.clone() };
+    let mut members = Vec::with_capacity(detail.databases.len());
+    for name in &detail.databases {
+        let set = Set::open(Arc::clone(reader), Some(name)).await?;
+        for lack in set.lacks(connection, &without_owners, None).await? {
+            if !lacks.iter().any(|(cause, _)| *cause == lack.0) {
+                lacks.push(lack);
+            }
+        }
+        let member = Member { name: name.clone(), set, exists: there.contains(name.as_str()) };
+        if member.exists && (!options.clean || member.stays()) {
+            let mut inside = Connection::open(&target.with_database(name)).await?;
+            let what = What { options, chosen: None };
+            if let Some((relation, how)) = member.set.in_the_way(&mut inside, &what).await? {
+                let mend = if member.set.is_empty() {
+                    format!(
+                        "empty the database {name}: the set has nothing in it, and --clean keeps what the set lacks;"
+                    )
+                } else {
+                    "replace what is there with --clean;".to_owned()
+                };
+                lacks.push((format!("in database {name}, {relation} {how}"), mend));
+            }
+            inside.close().await;
+        }
+        members.push(member);
+    }
+    Ok(members)
+}
+
+/// Who makes roles must be allowed to, and superusers are made by superusers alone.
+async fn may_make_roles(connection: &mut Connection, wanted: &Globals, made: &[String]) -> Result<Option<Lack>, Error> {
+    let row =
+        connection.one("SELECT rolsuper, rolcreaterole, rolname FROM pg_roles WHERE rolname = current_user").await?;
+    let needs_superuser = |name: &String| {
+        let role = wanted.roles.iter().find(|role| role.name == *name);
+        let rare = [Attribute::Superuser, Attribute::Replication, Attribute::Bypassrls];
+        role.is_some_and(|role| rare.iter().any(|one| role.attributes.contains(one)))
+    };
+    let superuser = made.iter().find(|name| needs_superuser(name));
+    let may = row.flag(0) || (row.flag(1) && superuser.is_none());
+    let role = ident(row.text(2));
+    Ok((!may).then(|| match superuser {
+        Some(name) => (
+            format!("the role {name} may more than {role} can give it"),
+            format!("ALTER ROLE {role} SUPERUSER; (or restore as a superuser)"),
+        ),
+        None => {
+            (format!("{role} may not make roles"), format!("ALTER ROLE {role} CREATEROLE; (or restore as a superuser)"))
+        }
+    }))
+}
+
+/// Gives every database its name in one transaction, and drops those that had them. Nobody renames the database that he
+/// is in, so that `template1` has a transaction of its own.
+async fn take_names(target: &Target, made: &[(String, &Member)]) -> Result<(), Error> {
+    for (inside, is_ours) in [("template1", false), ("postgres", true)] {
+        let some: Vec<&(String, &Member)> =
+            made.iter().filter(|(_, member)| (member.name == "template1") == is_ours).collect();
+        if some.is_empty() {
+            continue;
+        }
+        let mut connection = Connection::open(&target.with_database(inside)).await?;
+        let replaced: Vec<String> =
+            some.iter().filter(|(_, member)| member.exists).map(|(made, _)| replaced(made)).collect();
+        for old in &replaced {
+            // An earlier restore came that far.
+            drop(&mut connection, old).await?;
+        }
+        let mut renames = String::new();
+        for (made, member) in &some {
+            let name = ident(&member.name);
+            if member.exists {
+                renames.push_str(&format!("ALTER DATABASE {name} RENAME TO {};\n", ident(&self::replaced(made))));
+            }
+            renames.push_str(&format!("ALTER DATABASE {} RENAME TO {name};\n", ident(made)));
+        }
+        let names: Vec<&str> = some.iter().map(|(_, member)| member.name.as_str()).collect();
+        let about = format!("databases {}", names.join(", "));
+        connection.execute(&format!("BEGIN;\n{renames}COMMIT")).await.map_err(|error| error.about(about))?;
+        for old in &replaced {
+            drop(&mut connection, old).await?;
+        }
+        connection.close().await;
+    }
+    Ok(())
+}
+
+/// Drops a database, if it is there.
+pub(crate) async fn drop(connection: &mut Connection, name: &str) -> Result<(), Error> {
+    let there = format!("SELECT 1 FROM pg_database WHERE datname = {}", literal(name));
+    if connection.query(&there).await?.is_empty() {
+        return Ok(());
+    }
+    for statement in ["ALTER DATABASE {} IS_TEMPLATE false", "DROP DATABASE {}"] {
+        let statement = statement.replace("{}", &ident(name));
+        connection.execute(&statement).await.map_err(|error| error.about(format!("database {name}")))?;
+    }
+    Ok(())
+}
+
+fn replaced(made: &str) -> String {
+    format!("{REPLACED}{made}")
+}
