@@ -316,6 +316,32 @@ impl Scan {
         Self { start, end: start, chain, commit: 0, versions: Vec::new(), committed: 0, cursor: (start, chain) }
     }
 
+    /// Goes back to the last commit: what follows it may be written over, and is read anew.
+    ///
+    /// ```
+    /// use seawall_ltx::wal::{HEADER_SIZE, Scan, WalHeader};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("app.db");
+    /// # let db = rusqlite::Connection::open(&path)?;
+    /// db.execute_batch("PRAGMA journal_mode=wal; CREATE TABLE t(x)")?;
+    /// let wal = std::fs::read(folder.path().join("app.db-wal"))?;
+    /// let header = WalHeader::parse(&wal).expect("a WAL");
+    /// let mut scan = Scan::new(HEADER_SIZE, header.chain);
+    /// // The first frame of a transaction of two.
+    /// scan.take(&header, &wal[HEADER_SIZE as usize..][..header.frame_size() as usize], u64::MAX);
+    /// assert_eq!(scan.wants(), HEADER_SIZE + header.frame_size());
+    /// let scan = scan.rewound();
+    /// assert_eq!(scan.wants(), HEADER_SIZE);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn rewound(mut self) -> Self {
+        self.versions.truncate(self.committed);
+        self.cursor = (self.end, self.chain);
+        self
+    }
+
     /// File offset of the next bytes wanted.
     pub fn wants(&self) -> u64 {
         self.cursor.0

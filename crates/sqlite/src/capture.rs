@@ -11,11 +11,12 @@ use crate::error::Error;
 use crate::identity::{Stamp, WalPosition};
 use crate::pages::PageSet;
 use crate::probe::{Defect, Step};
+use crate::sealed::Sealed;
 use crate::ship::Shipment;
 use crate::source::{End, PageReader, Source};
 use crate::state::Position;
 use crate::survey::next_txid;
-use crate::wal::{Chain, HEADER_SIZE, Scan, WalHeader};
+use crate::wal::{Chain, HEADER_SIZE, Salts, Scan, WalHeader};
 
 /// At most this much WAL goes into one object, unless one transaction is larger.
 const CAPTURE_LIMIT: u64 = 128 << 20;
@@ -35,6 +36,14 @@ pub(crate) struct Capture {
     pub(crate) partial: bool,
 }
 
+impl Capture {
+    /// The same capture, made of the database file alone: everything in it was copied there, and nobody can copy again.
+    pub(crate) fn copied(self) -> Self {
+        let Shipment { header, pages, reader, .. } = self.shipment;
+        Self { shipment: Shipment { header, pages: pages.copied(), reader, salts: None }, ..self }
+    }
+}
+
 /// What a look at the WAL found.
 pub(crate) enum Look {
     /// Nothing new. The position may be `held` now.
@@ -49,29 +58,63 @@ pub(crate) enum Look {
     Broken(Break),
 }
 
+/// What was read of the WAL before it is captured, so that only the rest must be read then.
+pub(crate) struct Ahead {
+    salts: Salts,
+    scan: Scan,
+}
+
+impl Ahead {
+    /// Reads the WAL to its present end, on from where it was read to. `None` where nothing can be said, or there is more
+    /// than goes into one object.
+    pub(crate) fn read(source: &mut Source, position: Position, ahead: Option<Self>) -> Result<Option<Self>, Error> {
+        let Begin::At(header, offset, chain) = begin(source, &position)? else { return Ok(None) };
+        let (scan, end) = source.scan(&header, go_on(ahead, &header, offset, chain), CAPTURE_LIMIT)?;
+        Ok((end == End::Committed).then_some(Self { salts: header.salts, scan }))
+    }
+
+    /// Where reading goes on.
+    pub(crate) fn end(&self) -> WalPosition {
+        WalPosition { salts: self.salts, offset: self.scan.end, chain: Some(self.scan.chain) }
+    }
+}
+
+/// A scan from a proved place, or what is left of it where most was read already.
+fn go_on(ahead: Option<Ahead>, header: &WalHeader, offset: u64, chain: Chain) -> Scan {
+    match ahead {
+        Some(ahead) if ahead.salts == header.salts && ahead.scan.start == offset => ahead.scan.rewound(),
+        _ => Scan::new(offset, chain),
+    }
+}
+
+/// How much of the WAL is captured at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// As much as goes well into one object.
+    Some,
+    /// Everything that is committed.
+    All,
+}
+
 /// Looks for commits behind `position`.
 pub(crate) fn look(source: &mut Source, position: Position, author: Author) -> Result<Look, Error> {
-    source.check_identity()?;
-    let mut observed = source.observe(position.wal.as_ref())?;
-    source.probe().at(Step::Observed);
-    if source.probe().has(Defect::SkipsTheChain) {
-        observed.frame = position.wal.and_then(|wal| Some((wal.salts, wal.chain?)));
-    }
-    let (offset, chain) = match judge(&position.captured(), &observed) {
-        Verdict::Continue { offset, chain } => (offset, chain),
-        Verdict::Idle => return Ok(Look::Clean(position)),
-        Verdict::ComparePages => return Ok(Look::Unproved),
-        Verdict::Base(why) => return Ok(Look::Broken(why)),
+    look_on(source, position, author, None, Extent::Some)
+}
+
+/// Looks for commits behind `position`, of which some were read ahead.
+pub(crate) fn look_on(
+    source: &mut Source,
+    position: Position,
+    author: Author,
+    ahead: Option<Ahead>,
+    extent: Extent,
+) -> Result<Look, Error> {
+    let (header, offset, chain) = match begin(source, &position)? {
+        Begin::At(header, offset, chain) => (header, offset, chain),
+        Begin::Nowhere(look) => return Ok(look),
     };
-    let Some(header) = observed.header else { return Ok(Look::Clean(position)) };
-    if source.is_published(header.salts, offset)? == Some(false) {
-        return Ok(Look::Broken(Break::WalRewound));
-    }
-    if !position.held && source.is_left_behind(header.salts)? {
-        // How many of the frames in the file were commits nobody can tell any more.
-        return Ok(Look::Broken(Break::WalRestarted));
-    }
-    let (scan, end) = source.scan(&header, Scan::new(offset, chain), CAPTURE_LIMIT)?;
+    let limit = if extent == Extent::All { u64::MAX } else { CAPTURE_LIMIT };
+    let (scan, end) = source.scan(&header, go_on(ahead, &header, offset, chain), limit)?;
     source.probe().at(Step::Scanned);
     let complete = end == End::Committed;
     // The read lock stood before the scan began. If everything that is committed was read and the generation is still
@@ -87,6 +130,72 @@ pub(crate) fn look(source: &mut Source, position: Position, author: Author) -> R
         return Ok(Look::Clean(Position { held, wal, file: Some(source.identity()), ..position }));
     }
     capture(source, position, author, &header, scan, held, !complete).map(|capture| Look::New(Box::new(capture)))
+}
+
+/// What an earlier run had sealed behind `position` and not shipped, together with what was committed since: its pages are in
+/// the database file, in that version or one that the WAL's present generation holds as well. `None` where the WAL doesn't
+/// go on right behind the seal, or still has everything itself.
+pub(crate) fn look_behind_seal(
+    source: &mut Source,
+    position: Position,
+    sealed: &Sealed,
+    author: Author,
+) -> Result<Option<Capture>, Error> {
+    let end = WalPosition::after(&sealed.header);
+    let gone = source.wal_header()?.zip(end).is_some_and(|(header, end)| header.salts != end.salts);
+    if !gone {
+        return Ok(None);
+    }
+    // Whoever copies goes no further than our read lock, and all that is before that is read.
+    let at_end = Position { wal: end, ..position };
+    match look_on(source, at_end, author, None, Extent::All)? {
+        Look::New(capture) if !capture.partial => {
+            let Capture { shipment, after, partial } = *capture;
+            let pages = shipment.pages.and_of_file(&sealed.pages);
+            Ok(Some(Capture { shipment: Shipment { pages, ..shipment }, after, partial }))
+        }
+        Look::Clean(now) => {
+            let Header { page_size, commit, timestamp_ms, max_txid, .. } = sealed.header;
+            let pages = PageSet::changed(page_size, position.commit, commit, Vec::new()).and_of_file(&sealed.pages);
+            let shipment = Shipment { header: sealed.header, pages, reader: source.pages()?, salts: None };
+            let after = Position { txid: max_txid, moment: Moment::from_millis(timestamp_ms), commit, ..now };
+            Ok(Some(Capture { shipment, after, partial: false }))
+        }
+        Look::New(_) | Look::Unfinished | Look::Unproved | Look::Broken(_) => Ok(None),
+    }
+}
+
+/// Where new commits begin.
+enum Begin {
+    /// At this offset, with this chain before it.
+    At(WalHeader, u64, Chain),
+    /// Nowhere: this is the answer.
+    Nowhere(Look),
+}
+
+fn begin(source: &mut Source, position: &Position) -> Result<Begin, Error> {
+    source.check_identity()?;
+    let mut observed = source.observe(position.wal.as_ref())?;
+    source.probe().at(Step::Observed);
+    if source.probe().has(Defect::SkipsTheChain) {
+        observed.frame = position.wal.and_then(|wal| Some((wal.salts, wal.chain?)));
+    }
+    let nowhere = |look| Ok(Begin::Nowhere(look));
+    let (offset, chain) = match judge(&position.captured(), &observed) {
+        Verdict::Continue { offset, chain } => (offset, chain),
+        Verdict::Idle => return nowhere(Look::Clean(*position)),
+        Verdict::ComparePages => return nowhere(Look::Unproved),
+        Verdict::Base(why) => return nowhere(Look::Broken(why)),
+    };
+    let Some(header) = observed.header else { return nowhere(Look::Clean(*position)) };
+    if source.is_published(header.salts, offset)? == Some(false) {
+        return nowhere(Look::Broken(Break::WalRewound));
+    }
+    if !position.held && source.is_left_behind(header.salts)? {
+        // How many of the frames in the file were commits nobody can tell any more.
+        return nowhere(Look::Broken(Break::WalRestarted));
+    }
+    Ok(Begin::At(header, offset, chain))
 }
 
 fn same_generation(source: &mut Source, header: &WalHeader) -> Result<bool, Error> {

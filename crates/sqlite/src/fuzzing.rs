@@ -12,6 +12,7 @@ use crate::mark::FollowRecord;
 use crate::options::Upkeep;
 use crate::plan::{latest, stretches};
 use crate::retention::{self, Question};
+use crate::sealed::Sealed;
 use crate::state::Record;
 use crate::wal::{HEADER_SIZE, IndexHeader, Scan, WalHeader};
 
@@ -23,6 +24,7 @@ pub fn parse(bytes: &[u8]) {
         scan.newest();
     }
     let _header = IndexHeader::parse(bytes);
+    let _list = Sealed::parse(bytes);
     let _record = serde_json::from_slice::<Record>(bytes).map(|record| record.remembered("file:///vault").is_some());
     let _place = FollowRecord::parse(bytes).map(|record| record.find(0).is_some());
     let _hole = serde_json::from_slice::<HoleRecord>(bytes).map(|hole| hole.to_txid());

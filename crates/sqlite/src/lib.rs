@@ -56,6 +56,7 @@ mod prove;
 mod restore;
 mod retention;
 mod seal;
+mod sealed;
 mod session;
 mod ship;
 mod source;

@@ -3,8 +3,9 @@
 //! A [`PageSet`] is what a base and a capture have in common: some pages in their newest version from the WAL, and a
 //! tail of page numbers from which all pages are wanted, those that are not in the WAL from the database file. For a
 //! base the tail begins at page 1; for a capture of a database that grew, at the first new page (SQLite doesn't
-//! write pages to the WAL that are free when a transaction ends, but readers need every page of a file that grew).
-//! Memory: eight bytes a page that is in the WAL.
+//! write pages to the WAL that are free when a transaction ends, but readers need every page of a file that grew). Once
+//! the WAL was copied, and nobody can copy again, its pages are in the database file as well ([`PageSet::copied`]).
+//! Memory: eight bytes a page that is or was in the WAL.
 
 use seawall_ltx::{Batch, PageNo, PageSize, compress_batch};
 
@@ -15,6 +16,9 @@ use crate::wal::PageVersion;
 /// Bytes of pages that are read and compressed as one job.
 const BATCH_BYTES: usize = 1 << 20;
 
+/// The frame of a page that is in the database file.
+const IN_FILE: u32 = u32::MAX;
+
 /// Pages of one state of a database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PageSet {
@@ -23,7 +27,7 @@ pub(crate) struct PageSet {
     commit: u32,
     /// Every page from here on is wanted.
     all_from: u32,
-    /// Pages in the WAL, ascending.
+    /// Single pages, ascending: in the WAL, or [`IN_FILE`].
     versions: Vec<PageVersion>,
 }
 
@@ -46,6 +50,27 @@ impl PageSet {
         Self { page_size, commit, all_from: previous.saturating_add(1), versions }
     }
 
+    /// The same pages, from the database file alone: for when all of them were copied there.
+    pub(crate) fn copied(mut self) -> Self {
+        self.versions.iter_mut().for_each(|version| version.frame = IN_FILE);
+        self
+    }
+
+    /// These pages too, in the version of the database file where the set has no other. Pages that the database doesn't have
+    /// any more are left out.
+    pub(crate) fn and_of_file(mut self, pages: &[u32]) -> Self {
+        let there = pages.iter().filter(|page| **page <= self.commit);
+        self.versions.extend(there.map(|page| PageVersion { page: PageNo(*page), frame: IN_FILE }));
+        self.versions.sort_unstable_by_key(|version| (version.page, version.frame));
+        self.versions.dedup_by_key(|version| version.page);
+        self
+    }
+
+    /// The single pages of the set, ascending.
+    pub(crate) fn singles(&self) -> impl ExactSizeIterator<Item = u32> {
+        self.versions.iter().map(|version| version.page.0)
+    }
+
     /// Size of the database in pages.
     pub(crate) fn commit(&self) -> u32 {
         self.commit
@@ -65,9 +90,9 @@ impl PageSet {
         let mut behind = behind.iter().peekable();
         let tail = (self.all_from..=self.commit).map(move |page| {
             let version = behind.next_if(|version| version.page.0 == page);
-            Place { page, frame: version.map(|version| version.frame) }
+            Place { page, frame: version.and_then(frame) }
         });
-        let before = before.iter().map(|version| Place { page: version.page.0, frame: Some(version.frame) });
+        let before = before.iter().map(|version| Place { page: version.page.0, frame: frame(version) });
         before.chain(tail).filter(move |place| place.page != lock_page)
     }
 
@@ -80,6 +105,10 @@ impl PageSet {
             (!batch.is_empty()).then_some(batch)
         })
     }
+}
+
+fn frame(version: &PageVersion) -> Option<u32> {
+    (version.frame != IN_FILE).then_some(version.frame)
 }
 
 /// Reads and compresses one batch. Blocks.
@@ -139,6 +168,15 @@ mod tests {
         let shrunk = PageSet::changed(size(512), 9, 4, versions);
         assert_eq!(places(&shrunk), [(2, Some(7)), (4, Some(1))]);
         assert_eq!(places(&PageSet::whole(size(512), 0, vec![])), []);
+    }
+
+    #[test]
+    fn pages_that_were_copied() {
+        let set = PageSet::changed(size(512), 4, 5, vec![version(2, 7), version(4, 1)]);
+        assert_eq!(set.singles().collect::<Vec<_>>(), [2, 4]);
+        assert_eq!(places(&set.clone().copied()), [(2, None), (4, None), (5, None)]);
+        let more = set.and_of_file(&[1, 2, 5, 6]);
+        assert_eq!(places(&more), [(1, None), (2, Some(7)), (4, Some(1)), (5, None)]);
     }
 
     #[test]

@@ -1,21 +1,21 @@
 //! Emptying the WAL without losing a commit.
 //!
-//! [`due`] decides when. Then, under the barrier that keeps commits out, [`prepare`] captures the last frames; they go into
-//! the spool while the WAL is copied into the database file to its end, which still holds it; and [`Sealing::finish`]
-//! lets it go. A crash, or a failure, at any point leaves the WAL as it was, or the spool with what it held.
+//! [`due`] decides when. Then, under the barrier that keeps commits out, [`prepare`] reads which pages the last frames
+//! changed; that list goes into the spool while the WAL is copied into the database file to its end, which still holds it; and
+//! [`Sealing::finish`] lets it go. The pages themselves are read after that, while writers write, from the database file:
+//! nobody can copy before the hold moves on. A crash, or a failure, at any point leaves the WAL as it was, or the file and the
+//! list of what was in it.
 
 use std::time::Duration;
 
-use seawall_ltx::Header;
-
-use crate::capture::{Author, Capture, Look, look};
+use crate::capture::{Ahead, Author, Capture, Extent, Look, look_on};
 use crate::checkpoint::{Barrier, Copier};
 use crate::error::Error;
 use crate::probe::Step;
+use crate::sealed::Sealed;
 use crate::source::Source;
 use crate::spool::{Draft, Spool};
 use crate::state::Position;
-use crate::wal::HEADER_SIZE;
 
 /// If more than this is left to capture, a seal gives up and comes back: writers wait for it. The bound grows with every
 /// attempt, because a writer that is faster than the disk would never be caught otherwise; and in few steps, because little
@@ -84,82 +84,78 @@ pub(crate) fn due(facts: Facts) -> bool {
 /// A seal that stands: nothing can commit until it is finished or dropped.
 pub(crate) struct Sealing {
     barrier: Barrier,
-    /// The last capture, if there was anything left.
+    /// The last capture of the generation, if there was anything left.
     pub(crate) last: Option<Last>,
     /// The position at the end of the WAL.
     pub(crate) after: Position,
+    /// Whether the hold keeps the WAL from being restarted once the barrier is lifted.
+    pub(crate) holds: bool,
 }
 
-/// The last capture of a generation, written and not yet durable.
+/// The last capture of a generation.
 pub(crate) struct Last {
-    header: Header,
-    draft: Draft,
-}
-
-impl Last {
-    /// Makes it durable in the spool.
-    pub(crate) fn keep(self) -> Result<Header, Error> {
-        self.draft.keep()?;
-        Ok(self.header)
-    }
+    pub(crate) capture: Capture,
+    /// The list of its pages, written and not yet durable.
+    pub(crate) list: Draft,
 }
 
 /// What came of preparing a seal.
 pub(crate) enum Prepared {
-    /// The application writes, or there is too much to capture first.
-    NotNow,
-    /// The last capture can't be written to the local disk.
+    /// The application writes, or there is too much to copy or to read first. What was read ahead comes back.
+    NotNow(Option<Ahead>),
+    /// The list can't be written to the local disk.
     Unkept(Error),
     /// The barrier stands.
     Ready(Box<(Sealing, Copier)>),
 }
 
-fn write(spool: &Spool, last: &Capture) -> Result<Last, Error> {
-    let mut draft = spool.draft(last.after.txid)?;
-    last.shipment.encode(|bytes| draft.write(bytes))?;
-    Ok(Last { header: last.shipment.header, draft })
+fn list(spool: &Spool, capture: Capture) -> Result<Last, Error> {
+    let list = spool.list(&Sealed::encode(&capture.shipment.header, capture.shipment.pages.singles()))?;
+    Ok(Last { capture, list })
 }
 
-/// Takes the barrier and captures the last frames. Everything up to `position` must be durable already (I1).
+/// Takes the barrier and reads what was committed last. Everything up to `position` must be durable already (I1); some of
+/// what is behind it may have been read `ahead`.
 ///
-/// Before [`Sealing::finish`] the last capture must have been kept, and the copier must have copied everything.
+/// Before [`Sealing::finish`] the list must have been kept, and the copier must have copied everything.
 pub(crate) fn prepare(
     source: &mut Source,
     spool: &Spool,
     position: Position,
     author: Author,
+    ahead: Option<Ahead>,
     limit: u64,
 ) -> Result<Prepared, Error> {
-    let Some(barrier) = source.barrier()? else { return Ok(Prepared::NotNow) };
+    let Some(barrier) = source.barrier()? else { return Ok(Prepared::NotNow(ahead)) };
     source.probe().at(Step::Barred);
-    if source.is_behind(position.wal.as_ref(), limit)? {
-        return Ok(Prepared::NotNow);
+    let read = ahead.as_ref().map(Ahead::end).or(position.wal);
+    if source.to_copy()?.is_none_or(|left| left > limit) || source.is_behind(read.as_ref(), limit)? {
+        return Ok(Prepared::NotNow(ahead));
     }
-    let (after, last) = match look(source, position, author)? {
+    let (after, last) = match look_on(source, position, author, ahead, Extent::Some)? {
         Look::Clean(after) => (after, None),
-        Look::New(new) if !new.partial && new.after.wal.is_some_and(|wal| wal.offset <= farthest(&position, limit)) => {
-            match write(spool, &new) {
-                Ok(last) => (new.after, Some(last)),
+        Look::New(new) if !new.partial => {
+            let after = new.after;
+            match list(spool, *new) {
+                Ok(last) => (after, Some(last)),
                 Err(error) => return Ok(Prepared::Unkept(error)),
             }
         }
-        Look::New(_) | Look::Unfinished | Look::Unproved | Look::Broken(_) => return Ok(Prepared::NotNow),
+        Look::New(_) | Look::Unfinished | Look::Unproved | Look::Broken(_) => return Ok(Prepared::NotNow(None)),
     };
     if !after.held {
         // Something was not seen: nothing may be let go.
-        return Ok(Prepared::NotNow);
+        return Ok(Prepared::NotNow(None));
     }
     source.probe().at(Step::Captured);
     let copier = source.advance()?.briefly();
-    Ok(Prepared::Ready(Box::new((Sealing { barrier, last, after }, copier))))
-}
-
-fn farthest(position: &Position, limit: u64) -> u64 {
-    position.wal.map_or(HEADER_SIZE, |wal| wal.offset).saturating_add(limit)
+    // Nobody commits: what is left to copy now was left when the hold moved.
+    let holds = source.to_copy()?.is_some_and(|left| left > 0);
+    Ok(Prepared::Ready(Box::new((Sealing { barrier, last, after, holds }, copier))))
 }
 
 impl Sealing {
-    /// Lets the WAL go, and cuts a file that grew huge. What was captured is in the spool, and everything was copied.
+    /// Lets the WAL go, and cuts a file that grew huge. The list is in the spool, and everything was copied.
     pub(crate) fn finish(self, source: &mut Source) -> Result<(), Error> {
         source.release(&self.barrier)?;
         if source.wal_size()? > CUT_SIZE {

@@ -10,22 +10,23 @@ use std::time::{Duration, SystemTime};
 
 use seawall_core::{Moment, Phase, Point, Shutdown};
 use seawall_ltx::{Header, Txid};
+use seawall_vault::Layout;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::capture::{self, Author, Capture, Look};
+use crate::capture::{self, Ahead, Author, Capture, Look};
 use crate::checkpoint::{Copied, Copier};
 use crate::continuity::{Break, Resume, resume};
 use crate::engine::Sqlite;
 use crate::error::Error;
 use crate::holes;
-use crate::identity::{Lineage, Nonce, Stamp};
+use crate::identity::{Lineage, Nonce, Stamp, WalPosition};
 use crate::layout::{Level, Stored, file_key};
 use crate::probe::Defect;
 use crate::proof;
 use crate::seal::{self, Prepared};
-use crate::ship::{self, blocking};
+use crate::ship::{self, Shipment, blocking};
 use crate::source::Source;
-use crate::spool::Spool;
+use crate::spool::{Draft, Spool};
 use crate::state::{Position, Record};
 use crate::survey::{self, Survey, next_txid};
 use crate::watch::Glance;
@@ -62,6 +63,16 @@ pub(crate) enum Patience {
     Once,
 }
 
+/// What came of an attempt to empty the WAL.
+enum Attempt {
+    /// Everything was copied and let go: so many bytes.
+    Emptied(u64),
+    /// The WAL stays as it is, and nothing would change that now.
+    LeftAlone,
+    /// Not yet; what was read of the WAL may be of use at the next attempt.
+    NotNow(Option<Ahead>),
+}
+
 /// An open database with a proved position.
 pub(crate) struct Session<'a> {
     engine: &'a Sqlite,
@@ -73,8 +84,8 @@ pub(crate) struct Session<'a> {
     source: Arc<Mutex<Source>>,
     /// Everything up to here is captured and durable.
     position: Option<Position>,
-    /// The position at which the WAL was emptied last: before another commit there is nothing to empty.
-    emptied: Option<Position>,
+    /// The place at which the WAL was emptied last, or as far as its readers allow: before another commit it is of no use.
+    emptied: Option<WalPosition>,
     /// Until when it is not tried to empty the WAL, because the disk was in the way.
     emptying_put_off: Option<Instant>,
     /// How much may be left to capture under the barrier, as the disk has shown.
@@ -215,13 +226,14 @@ impl<'a> Session<'a> {
         self.last_look = Instant::now();
         let growth = self.wal_outgrown();
         let work = async {
-            if let Some(copier) = self.copy_ahead().await {
-                let (copied, shipped) = futures::join!(blocking(move || copier.copy()), self.ship_all());
-                copied?;
-                shipped?;
-            } else {
-                self.ship_all().await?;
+            let emptied = match self.copy_ahead().await {
+                Some(copier) => self.empty_busy_wal(copier).await?,
+                None => false,
+            };
+            if emptied {
+                return Ok(());
             }
+            self.ship_all().await?;
             self.empty_wal().await
         };
         tokio::select! {
@@ -230,8 +242,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// What copies the WAL into the database file while it is shipped, where it will be emptied after that: a fast writer
-    /// adds the less meanwhile.
+    /// What copies the WAL into the database file before it is shipped, where writers write and it is due to be emptied.
     ///
     /// Only behind a proved place: one that isn't may depend on the file being as it was.
     async fn copy_ahead(&self) -> Option<Copier> {
@@ -240,7 +251,7 @@ impl<'a> Session<'a> {
         let position = position.filter(|_| !put_off && self.patience == Patience::Protecting)?;
         let busy = self.facts(&position).busy();
         // The generation that couldn't be let go the last time was copied then, as far as its readers allow.
-        let stuck = self.emptied.and_then(|position| position.wal).map(|wal| wal.salts);
+        let stuck = self.emptied.map(|wal| wal.salts);
         let copier = self.on_source(move |source| {
             let fresh = source.wal_header()?.is_some_and(|header| Some(header.salts) != stuck);
             if fresh && source.is_behind(None, busy)? { source.copy_ahead() } else { Ok(None) }
@@ -249,6 +260,41 @@ impl<'a> Session<'a> {
             tracing::debug!(database = %self.engine.name(), "nothing is copied ahead: {error}");
             None
         })
+    }
+
+    /// Empties the WAL under writers who go on writing, and ships what was in it after that, from the database file: whatever
+    /// they wrote several times goes into one object, once. Answers whether it came to that.
+    ///
+    /// Copying is done in rounds, before the barrier is taken, so that writers wait for little; what a fast writer adds
+    /// meanwhile becomes less from round to round, because what is read meanwhile is only which pages there are.
+    async fn empty_busy_wal(&mut self, first: Copier) -> Result<bool, Error> {
+        let (mut copier, mut ahead) = (Some(first), None);
+        for attempt in 0..seal::ATTEMPTS {
+            let Some(position) = self.position.filter(|position| position.held) else { break };
+            let began = Instant::now();
+            let former = ahead.take();
+            let read = self.on_source(move |source| Ahead::read(source, position, former));
+            let copy = async {
+                match copier.take() {
+                    Some(copier) => blocking(move || copier.copy()).await.map(|_| ()),
+                    None => Ok(()),
+                }
+            };
+            let (copied, read) = futures::join!(copy, read);
+            copied?;
+            let Some(read) = read? else { break };
+            match self.seal(position, attempt, Some(read)).await? {
+                Attempt::Emptied(bytes) => {
+                    self.engine.activity().checkpoints.done(bytes, began.elapsed());
+                    return Ok(true);
+                }
+                Attempt::LeftAlone => break,
+                Attempt::NotNow(read) => ahead = read,
+            }
+            tracing::debug!(database = %self.engine.name(), attempt, "the WAL can't be emptied now");
+            copier = self.on_source(Source::copy_ahead).await?;
+        }
+        Ok(false)
     }
 
     /// Whether it is time to prove the place again though nothing was noticed: hints can be wrong in ways that only the
@@ -379,12 +425,18 @@ impl<'a> Session<'a> {
         lineage: Option<Lineage>,
         survey: Option<&Survey>,
     ) -> Result<(), Error> {
+        let own = self.stamp.lineage;
+        self.stamp.lineage = lineage.unwrap_or(own);
+        if self.ship_listed(position).await? {
+            return Ok(());
+        }
+        self.stamp.lineage = own;
         let author = self.author();
         let mut look = self.on_source(move |source| capture::look(source, position, author)).await?;
         if matches!(look, Look::Unproved)
             && let Some(chain) = self.prove(survey, &position).await?
         {
-            position.wal = position.wal.map(|wal| crate::identity::WalPosition { chain: Some(chain), ..wal });
+            position.wal = position.wal.map(|wal| WalPosition { chain: Some(chain), ..wal });
             look = self.on_source(move |source| capture::look(source, position, author)).await?;
         }
         match look {
@@ -423,7 +475,7 @@ impl<'a> Session<'a> {
     /// Ships what an earlier run left in the spool, where it continues the vault; answers whether it did.
     async fn ship_spool(&mut self, survey: Option<&Survey>) -> Result<bool, Error> {
         let spool = self.spool.clone();
-        let waiting = blocking(move || spool.list()).await?;
+        let waiting = blocking(move || spool.captures()).await?;
         let mut newest = survey.and_then(|survey| survey.newest.as_ref()).map(|(_, header)| *header);
         let mut shipped = false;
         for txid in waiting {
@@ -536,7 +588,8 @@ impl<'a> Session<'a> {
                 let (path, _) = self.engine.place()?;
                 return Err(Error::GaveUp { path, limit });
             }
-            if put_off || self.emptied == Some(position) || attempt == 0 && !self.is_full(&position).await? {
+            let idle = position.wal.is_some() && self.emptied == position.wal;
+            if put_off || idle || attempt == 0 && !self.is_full(&position).await? {
                 return Ok(());
             }
             let began = Instant::now();
@@ -546,9 +599,13 @@ impl<'a> Session<'a> {
             copied?;
             shipped?;
             let Some(position) = self.position else { return Ok(()) };
-            if self.seal(position, attempt).await? {
-                self.engine.activity().checkpoints.done(position.wal.map_or(0, |wal| wal.offset), began.elapsed());
-                return Ok(());
+            match self.seal(position, attempt, None).await? {
+                Attempt::Emptied(bytes) => {
+                    self.engine.activity().checkpoints.done(bytes, began.elapsed());
+                    return Ok(());
+                }
+                Attempt::LeftAlone => return Ok(()),
+                Attempt::NotNow(_) => {}
             }
             tracing::debug!(database = %self.engine.name(), attempt, "the WAL can't be emptied now");
         }
@@ -577,79 +634,153 @@ impl<'a> Session<'a> {
         Ok(seal::due(facts) && seal::due(seal::Facts { behind: self.is_behind(0).await?, ..facts }))
     }
 
-    /// One attempt to empty the WAL; answers whether it came to an end: done, or of no use before the next commit.
-    async fn seal(&mut self, position: Position, attempt: usize) -> Result<bool, Error> {
+    /// One attempt to empty the WAL, of which some may have been read `ahead`. What isn't in the vault yet is shipped after it.
+    async fn seal(&mut self, position: Position, attempt: usize, ahead: Option<Ahead>) -> Result<Attempt, Error> {
         let (author, spool) = (self.author(), self.spool.clone());
         let limit = seal::limit(attempt, self.barrier_bound);
-        let prepare = move |source: &mut Source| seal::prepare(source, &spool, position, author, limit);
+        let prepare = move |source: &mut Source| seal::prepare(source, &spool, position, author, ahead, limit);
         let (mut sealing, copier) = match self.on_source(prepare).await? {
-            Prepared::NotNow => return Ok(false),
-            Prepared::Unkept(error) => {
-                self.tell(Phase::Protecting, Some(&error)).await;
-                self.put_off("the last changes can't be kept on the local disk");
-                return Ok(true);
-            }
+            Prepared::NotNow(ahead) => return Ok(Attempt::NotNow(ahead)),
+            Prepared::Unkept(error) => return self.unkept(&error).await,
             Prepared::Ready(ready) => *ready,
         };
-        // Should the spool fail, what was read under the barrier is not captured, and may not be pinned any more.
-        self.position = Some(Position { held: false, ..position });
-        let last = sealing.last.take();
-        let keep = blocking(move || last.map(seal::Last::keep).transpose());
+        // Where everything was copied when the hold moved, it doesn't hold what isn't captured.
+        self.position = Some(Position { held: sealing.holds, ..position });
+        let (capture, list) = sealing.last.take().map(|last| (last.capture, last.list)).unzip();
+        let keep = blocking(move || list.map(Draft::keep).transpose());
         let work = async { futures::join!(blocking(move || copier.copy()), keep) };
-        let (copied, last) = match timeout(seal::BARRIER_LIMIT, work).await {
-            Ok((copied, last)) => (copied?, last),
+        let (copied, kept) = match timeout(seal::BARRIER_LIMIT, work).await {
+            Ok((copied, kept)) => (copied?, kept),
             Err(_elapsed) => {
                 drop(sealing);
                 if let Some(less) = seal::less(limit) {
                     self.barrier_bound = less;
-                    return Ok(false);
+                    return Ok(Attempt::NotNow(None));
                 }
                 self.put_off("the disk takes longer than its users can wait");
-                return Ok(true);
+                return Ok(Attempt::LeftAlone);
             }
         };
-        let last = match last {
-            Ok(last) => last,
-            Err(error) => {
-                drop(sealing);
-                self.tell(Phase::Protecting, Some(&error)).await;
-                self.put_off("the last changes can't be kept on the local disk");
-                return Ok(true);
-            }
-        };
-        let after = sealing.after;
-        match copied {
-            Copied::All => self.on_source(move |source| sealing.finish(source)).await?,
-            // Somebody is in the way: the WAL stays as it is, and nobody waits any longer.
-            Copied::Part | Copied::Busy => drop(sealing),
+        if let Err(error) = kept {
+            drop(sealing);
+            return self.unkept(&error).await;
         }
         self.barrier_bound = self.barrier_bound.saturating_mul(2).min(seal::MOST);
-        self.position = Some(after);
-        if copied != Copied::Busy {
-            self.emptied = self.position;
+        let (after, bytes) = (sealing.after, sealing.after.wal.map_or(0, |wal| wal.offset));
+        // What stands in the way of our copying may be somebody else's, who has come to the end.
+        let all = copied == Copied::All || self.on_source(|source| source.to_copy()).await? == Some(0);
+        if all {
+            self.on_source(move |source| sealing.finish(source)).await?;
+        } else {
+            // Somebody is in the way: the WAL stays as it is, and nobody waits any longer.
+            drop(sealing);
         }
-        if let Some(last) = last {
-            self.ship_sealed(last, after).await?;
+        match capture {
+            Some(capture) if all => self.ship_sealed(capture.copied()).await?,
+            Some(capture) => {
+                self.forget_list().await?;
+                self.ship(capture).await?;
+            }
+            None => self.position = Some(after),
         }
-        Ok(copied != Copied::Busy)
+        if all || copied != Copied::Busy {
+            self.emptied = after.wal;
+        }
+        Ok(match (all, copied) {
+            (true, _) => Attempt::Emptied(bytes),
+            (false, Copied::Busy) => Attempt::NotNow(None),
+            (false, _) => Attempt::LeftAlone,
+        })
     }
 
-    /// Ships what was sealed from the spool. The same bytes are offered until the vault has them (I2).
-    async fn ship_sealed(&mut self, last: Header, sealed: Position) -> Result<(), Error> {
-        let began = Instant::now();
-        let mut backoff = BACKOFF.0;
+    /// The list can't be kept on the local disk: the WAL stays.
+    async fn unkept(&mut self, error: &Error) -> Result<Attempt, Error> {
+        self.tell(Phase::Protecting, Some(error)).await;
+        self.put_off("what was changed last can't be kept on the local disk");
+        Ok(Attempt::LeftAlone)
+    }
+
+    async fn forget_list(&self) -> Result<(), Error> {
+        let spool = self.spool.clone();
+        blocking(move || spool.forget_list()).await
+    }
+
+    /// Ships what was sealed. The same bytes are offered until the vault has them (I2).
+    ///
+    /// Nobody can copy meanwhile, and writers notice (see [`Source::step_inside`]). So what takes longer, on its way to a store
+    /// that is far or failing, goes into the spool first.
+    async fn ship_sealed(&mut self, capture: Capture) -> Result<(), Error> {
+        let Capture { shipment, after, .. } = capture;
+        let shipment = Arc::new(shipment);
+        let header = shipment.header;
+        let (began, mut backoff) = (Instant::now(), BACKOFF.0);
+        self.last_shipped = Some(began);
+        if self.engine.probe().has(Defect::AcknowledgesFirst) {
+            self.arrive(after).await?;
+        }
+        let near = self.engine.vault().layout() == Layout::Files || shipment.pages.bytes() <= ship::SMALL;
+        let mut kept = !near && self.keep_sealed(&shipment).await;
         loop {
-            let key = self.log_key(last.max_txid);
-            match ship::ship_spooled(self.engine.vault(), &key, &self.spool, &last).await {
+            let (vault, key) = (self.engine.vault(), self.log_key(after.txid));
+            let shipped = if kept {
+                ship::ship_spooled(vault, &key, &self.spool, &header).await
+            } else {
+                ship::ship(vault, &key, shipment.clone(), self.engine.options().jobs).await
+            };
+            match shipped {
                 Ok(size) => {
-                    self.made(Level::LOG, last.min_txid, &sealed, size);
-                    self.engine.activity().captures.done(size, began.elapsed());
-                    let (spool, txid) = (self.spool.clone(), last.max_txid);
-                    blocking(move || spool.remove(txid)).await?;
-                    return self.arrive(sealed).await;
+                    self.made(Level::LOG, after.txid, &after, size);
+                    self.engine.activity().captures.done(shipment.pages.bytes(), began.elapsed());
+                    let spool = self.spool.clone();
+                    blocking(move || spool.forget_list().and_then(|()| spool.remove(after.txid))).await?;
+                    return self.arrive(after).await;
                 }
-                Err(error) => self.wait_after(error, &mut backoff).await?,
+                Err(error @ Error::Restarted) => return Err(error),
+                Err(error) => {
+                    if !kept && matches!(error, Error::Vault(_)) {
+                        kept = self.keep_sealed(&shipment).await;
+                    }
+                    self.wait_after(error, &mut backoff).await?;
+                }
             }
+        }
+    }
+
+    /// Writes what was sealed to the spool, after which the hold may move on; answers whether that worked.
+    async fn keep_sealed(&self, shipment: &Arc<Shipment>) -> bool {
+        let (spool, shipment) = (self.spool.clone(), shipment.clone());
+        let keep = move || {
+            let mut draft = spool.draft(shipment.header.max_txid)?;
+            shipment.encode(|bytes| draft.write(bytes))?;
+            draft.keep()?;
+            spool.forget_list()
+        };
+        match blocking(keep).await {
+            Ok(()) => {
+                self.step_inside().await;
+                true
+            }
+            Err(error) => {
+                tracing::warn!(database = %self.engine.name(), "what was sealed can't be spooled: {error}");
+                false
+            }
+        }
+    }
+
+    /// Ships what an earlier run had sealed and not shipped, together with what was written since: a list says which pages
+    /// changed, and the database file has them. `false` where there is no such list, or nothing follows from it.
+    async fn ship_listed(&mut self, position: Position) -> Result<bool, Error> {
+        let spool = self.spool.clone();
+        let sealed = blocking(move || spool.listed()).await?;
+        let sealed = sealed.filter(|sealed| sealed.follows(&position, self.stamp.lineage));
+        let author = self.author();
+        let look = move |source: &mut Source| match &sealed {
+            Some(sealed) => capture::look_behind_seal(source, position, sealed, author),
+            None => Ok(None),
+        };
+        match self.on_source(look).await? {
+            Some(capture) => self.ship_sealed(capture).await.map(|()| true),
+            None => self.forget_list().await.map(|()| false),
         }
     }
 

@@ -215,12 +215,19 @@ impl Source {
     ///
     /// Only a restart between the two could mislead, and then with salts that aren't the WAL's any more.
     fn uncopied(&self) -> Result<Option<Salts>, Error> {
+        Ok(self.index_and_copied()?.filter(|(header, copied)| *copied < header.frames).map(|(header, _)| header.salts))
+    }
+
+    /// How many bytes of committed frames nobody has copied into the database file. `None` when it can't be told now.
+    pub(crate) fn to_copy(&self) -> Result<Option<u64>, Error> {
+        let left = |(header, copied): (IndexHeader, u32)| u64::from(header.frames.saturating_sub(copied));
+        Ok(self.index_and_copied()?.map(left).map(|frames| frames * frame_size(self.page_size)))
+    }
+
+    fn index_and_copied(&self) -> Result<Option<(IndexHeader, u32)>, Error> {
         let mut bytes = [0; COPIED_AT + 4];
         let length = read_up_to(self.hands.index(), &mut bytes, 0).map_err(Error::io(&self.path))?;
-        let header = IndexHeader::parse(&bytes[..length]);
-        Ok(header
-            .filter(|header| copied(&bytes[..length]).is_some_and(|n| n < header.frames))
-            .map(|header| header.salts))
+        Ok(IndexHeader::parse(&bytes[..length]).zip(copied(&bytes[..length])))
     }
 
     /// Size of the WAL file in bytes: its high-water mark, not what is live in it.

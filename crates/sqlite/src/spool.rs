@@ -1,7 +1,9 @@
-//! Captures that are safe on the local disk and on their way to the vault.
+//! What is safe on the local disk and on its way to the vault.
 //!
-//! Before the WAL is let go, the last frames of its generation are written here and synced (I1). A crash leaves whole
-//! files, which the next start ships first; a `.tmp` is half of one and is removed.
+//! Before the WAL is let go, the list of the pages that its last frames changed is written here and synced (I1); the pages
+//! are in the database file then, which is synced as well. Where the vault can't take them at once they are written here,
+//! as the object that they will be. A crash leaves whole files, which the next start ships first; a `.tmp` is half of one and
+//! is removed.
 
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
 
@@ -15,6 +17,10 @@ use seawall_ltx::{FileName, HEADER_SIZE, Header, Txid};
 use crate::error::Error;
 use crate::lock::{private_dir, private_file};
 use crate::probe::Probe;
+use crate::sealed::Sealed;
+
+/// The name of the list of pages, see [`Sealed`].
+const LIST: &str = "sealed.pages";
 
 /// Drafts of this process so far: one that was given up may still be on its way to the disk.
 static DRAFTS: AtomicU64 = AtomicU64::new(0);
@@ -36,18 +42,48 @@ impl Spool {
         self.directory.join(FileName { min: txid, max: txid }.to_string())
     }
 
+    /// Where the list of the pages of a seal is. There is one at a time.
+    fn list_path(&self) -> PathBuf {
+        self.directory.join(LIST)
+    }
+
+    /// Begins to write the list of the pages that a seal lets go, in the place of an earlier one. It counts once it is kept.
+    pub(crate) fn list(&self, sealed: &[u8]) -> Result<Draft, Error> {
+        let mut draft = self.begin(self.list_path())?;
+        draft.write(sealed)?;
+        Ok(draft)
+    }
+
+    /// The list that an earlier run left; `None` where there is none, or a damaged one, which is the same.
+    pub(crate) fn listed(&self) -> Result<Option<Sealed>, Error> {
+        let path = self.list_path();
+        match fs::read(&path) {
+            Ok(bytes) => Ok(Sealed::parse(&bytes)),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(Error::io(&path)(e)),
+        }
+    }
+
+    /// Forgets the list: what it speaks of is in the vault or in the spool, or was never let go.
+    pub(crate) fn forget_list(&self) -> Result<(), Error> {
+        remove(&self.list_path())
+    }
+
     /// Begins to write a capture. It counts once it is kept.
     pub(crate) fn draft(&self, txid: Txid) -> Result<Draft, Error> {
+        self.begin(self.path(txid))
+    }
+
+    fn begin(&self, path: PathBuf) -> Result<Draft, Error> {
         private_dir(&self.directory)?;
-        let path = self.path(txid);
         let partial = path.with_extension(format!("{}.tmp", DRAFTS.fetch_add(1, Ordering::Relaxed)));
         let probe = self.probe.clone();
         let file = probe.write(&partial).and_then(|()| private_file(&partial)).map_err(Error::io(&partial))?;
         Ok(Draft { directory: self.directory.clone(), path, partial, file, probe })
     }
 
-    /// What is in it, oldest first. Removes what a crash left half done.
-    pub(crate) fn list(&self) -> Result<Vec<Txid>, Error> {
+    /// The captures in it, oldest first. Removes what a crash left half done.
+    pub(crate) fn captures(&self) -> Result<Vec<Txid>, Error> {
         let entries = match fs::read_dir(&self.directory) {
             Ok(entries) => entries,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -58,6 +94,7 @@ impl Spool {
             let name = entry.map_err(Error::io(&self.directory))?.file_name();
             match name.to_str().map(str::parse::<FileName>) {
                 Some(Ok(name)) if name.min == name.max => found.push(name.max),
+                _ if name == LIST => {}
                 _ => {
                     let path = self.directory.join(&name);
                     fs::remove_file(&path).map_err(Error::io(&path))?;
@@ -88,15 +125,18 @@ impl Spool {
 
     /// Forgets a capture: it is in the vault, or will never go there.
     pub(crate) fn remove(&self, txid: Txid) -> Result<(), Error> {
-        let path = self.path(txid);
-        match fs::remove_file(&path) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(Error::io(&path)(e)),
-            _ => Ok(()),
-        }
+        remove(&self.path(txid))
     }
 }
 
-/// A capture that is being written.
+fn remove(path: &Path) -> Result<(), Error> {
+    match fs::remove_file(path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(Error::io(path)(e)),
+        _ => Ok(()),
+    }
+}
+
+/// A file that is being written.
 #[derive(Debug)]
 pub(crate) struct Draft {
     directory: PathBuf,
@@ -151,14 +191,14 @@ mod tests {
     fn keeps_whole_captures_in_order() {
         let directory = tempfile::tempdir().expect("a folder");
         let spool = Spool::new(directory.path(), Probe::default());
-        assert_eq!(spool.list().expect("empty"), []);
+        assert_eq!(spool.captures().expect("empty"), []);
         for txid in [12, 3] {
             let mut draft = spool.draft(Txid(txid)).expect("begun");
             draft.write(&[txid as u8]).expect("written");
             draft.keep().expect("kept");
         }
         fs::write(directory.path().join("spool/0000000000000004-0000000000000004.tmp"), b"half").expect("written");
-        assert_eq!(spool.list().expect("two"), [Txid(3), Txid(12)]);
+        assert_eq!(spool.captures().expect("two"), [Txid(3), Txid(12)]);
         assert_eq!(spool.open(Txid(12)).expect("there").size, 1);
         assert_eq!(spool.header(Txid(12)).expect("read"), None);
         spool.remove(Txid(3)).expect("removed");

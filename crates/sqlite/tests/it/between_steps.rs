@@ -29,8 +29,9 @@ static STEPS: [Step; 11] = [
 ];
 
 /// What is done, in this order; `commit` for a transaction, otherwise a checkpoint.
-const ACTIONS: [&[&str]; 7] = [
+const ACTIONS: [&[&str]; 8] = [
     &["commit"],
+    &["PASSIVE"],
     &["PASSIVE", "commit"],
     &["commit", "PASSIVE"],
     &["commit", "FULL", "commit"],
@@ -89,7 +90,13 @@ fn forgetting_the_barrier_is_caught() {
     let passes = |defect| {
         let run = || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
-            runtime.expect("a runtime").block_on(act_at(&[Step::Captured, Step::Released], &["commit"], 20, defect));
+            runtime.expect("a runtime").block_on(act_at(
+                &[Step::Captured, Step::Released],
+                &["commit"],
+                20,
+                defect,
+                Writers::Pause,
+            ));
         };
         std::panic::catch_unwind(run).is_ok()
     };
@@ -102,14 +109,37 @@ async fn the_application_acts_at_every_step() {
     for steps in STEPS.chunks(1) {
         for actions in ACTIONS {
             for times in [1, 4] {
-                act_at(steps, actions, times, None).await;
+                act_at(steps, actions, times, None, Writers::Pause).await;
             }
         }
     }
 }
 
+/// The same while the WAL is emptied under writers: what was in it is read from the database file after that.
+#[tokio::test(start_paused = true)]
+async fn the_application_acts_at_every_step_of_a_busy_seal() {
+    for steps in STEPS.chunks(1) {
+        for actions in ACTIONS {
+            act_at(steps, actions, 3, None, Writers::GoOn).await;
+        }
+    }
+}
+
+/// Whether so much is written that the WAL is emptied before it is captured.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Writers {
+    Pause,
+    GoOn,
+}
+
 /// A database whose WAL was copied completely, so that nothing keeps it from being restarted; a base, captures and seals.
-async fn act_at(steps: &'static [Step], actions: &'static [&'static str], times: u32, defect: Option<Defect>) {
+async fn act_at(
+    steps: &'static [Step],
+    actions: &'static [&'static str],
+    times: u32,
+    defect: Option<Defect>,
+    writers: Writers,
+) {
     let what = format!("{actions:?} at {steps:?}, {times} times");
     let scene = Scene::new();
     let connection = app(&scene.database());
@@ -118,7 +148,11 @@ async fn act_at(steps: &'static [Step], actions: &'static [&'static str], times:
     let states = Mutex::new(vec![rows_of(&connection)]);
     let (times, app) = (AtomicU32::new(times), Mutex::new(connection));
     let meddler = Arc::new(Meddler { steps, actions, times, app, states, defect });
-    let engine = Arc::new(scene.engine().with_intruder(meddler.clone()));
+    let mut options = scene.options();
+    if writers == Writers::GoOn {
+        (options.wal_limit, options.checkpoint_pages) = (200 << 10, 20);
+    }
+    let engine = Arc::new(scene.engine_with(options, None).with_intruder(meddler.clone()));
     let shutdown = Shutdown::new();
     let running = tokio::spawn({
         let (engine, shutdown) = (engine.clone(), shutdown.clone());
@@ -193,7 +227,7 @@ impl Intruder for StuckDisk {
     }
 
     fn write(&self, path: &Path) -> io::Result<()> {
-        let is_kept = path.extension().is_some_and(|end| end == "ltx");
+        let is_kept = path.extension().is_some_and(|end| end == "pages");
         if !self.copying && is_kept && path.parent().is_some_and(|parent| parent.ends_with("spool")) {
             self.stand_still();
         }

@@ -16,6 +16,7 @@ mod model;
 mod promises;
 #[cfg(debug_assertions)]
 mod running;
+mod sealing;
 mod upkeep;
 mod what_could_be_missed;
 mod what_is_committed_comes_back;
