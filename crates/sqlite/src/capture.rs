@@ -183,6 +183,7 @@ fn begin(source: &mut Source, position: &Position) -> Result<Begin, Error> {
     let nowhere = |look| Ok(Begin::Nowhere(look));
     let (offset, chain) = match judge(&position.captured(), &observed) {
         Verdict::Continue { offset, chain } => (offset, chain),
+        Verdict::Idle if source.has_lost_its_header()? => return Err(source.damaged(0)),
         Verdict::Idle => return nowhere(Look::Clean(*position)),
         Verdict::ComparePages => return nowhere(Look::Unproved),
         Verdict::Base(why) => return nowhere(Look::Broken(why)),

@@ -1,8 +1,9 @@
 //! One protected SQLite database, or one vault to restore from: the crate's implementation of [`Engine`].
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use seawall_core::{
@@ -22,7 +23,7 @@ use crate::maintain::Maintenance;
 use crate::probe::Probe;
 use crate::prove::{self, Strength};
 use crate::seal;
-use crate::session::{Patience, Session};
+use crate::session::{BACKOFF, Patience, Session};
 use crate::ship::blocking;
 use crate::source::{is_there, resolved};
 use crate::state::{Facts, Position, Record, sizes};
@@ -53,6 +54,8 @@ pub struct Sqlite {
     /// The locks of the protection that is running.
     locks: Arc<Mutex<Option<Locks>>>,
     told: Mutex<Told>,
+    /// Whether the state record on the disk is older than what is told.
+    unsaved: Arc<AtomicBool>,
     asked: Arc<Mutex<Asked>>,
     /// Someone asked to ship now, or the upkeep has something to tell.
     hurry: Arc<Notify>,
@@ -94,6 +97,23 @@ pub(crate) fn once_more(last: Option<&LastError>, failure: &Failure, at: Moment)
     }
 }
 
+/// Frames that are in the WAL and not published, at a place in the WAL as it was written last.
+#[derive(Debug, Default)]
+struct Unpublished {
+    place: Option<(Option<Position>, Option<SystemTime>)>,
+    attempts: u32,
+}
+
+impl Unpublished {
+    /// When to look again, if `place` is the one that was looked at before; a new one is looked at soon.
+    fn look_again(&mut self, place: (Option<Position>, Option<SystemTime>)) -> Option<Duration> {
+        if self.place != Some(place) {
+            *self = Self { place: Some(place), attempts: 0 };
+        }
+        look_again(self.attempts)
+    }
+}
+
 /// When to look again at frames that are in the WAL and not published, after `attempts` in vain.
 ///
 /// The last thing that a commit does is to publish its frames in shared memory, which raises no event, and before it comes
@@ -114,6 +134,7 @@ impl Sqlite {
             kept: Arc::default(),
             locks: Arc::default(),
             told: Mutex::default(),
+            unsaved: Arc::default(),
             asked: Arc::default(),
             hurry,
             activity,
@@ -226,6 +247,7 @@ impl Sqlite {
             self.told().sizes = sizes;
             saved
         });
+        self.unsaved.store(saved.is_err(), Ordering::Relaxed);
         if let Err(error) = saved {
             tracing::warn!(database = %self.name(), %error, "the state record could not be written");
         }
@@ -240,6 +262,11 @@ impl Sqlite {
             tracing::error!(database = %self.name(), code = failure.code, next = %failure.next, "{failure}");
         }
         told.error = Some(error);
+    }
+
+    /// Whether the state record could not be written the last time.
+    pub(crate) fn unsaved(&self) -> &Arc<AtomicBool> {
+        &self.unsaved
     }
 
     /// Whether the upkeep has failed, or goes well again, since the record was written.
@@ -396,46 +423,69 @@ impl Sqlite {
         // What is large goes into boxes that are gone while nothing happens: thousands wait here.
         let mut session = Box::pin(Session::open(self, shutdown, Patience::Protecting)).await?;
         *last_word = session.lineage();
-        Box::pin(session.drain()).await?;
-        let (mut seen, mut unpublished) = (None, 0);
+        let (mut unpublished, mut backoff) = (Unpublished::default(), BACKOFF.0);
+        let mut done = Box::pin(session.drain()).await;
         loop {
-            if shutdown.requested() {
-                return Box::pin(session.drain()).await;
-            }
-            let wait = self.wait(shutdown, subscription, Some(session.glance()));
-            let (behind, written) = session.glimpse().await?;
-            if seen != Some((session.position(), written)) {
-                (seen, unpublished) = (Some((session.position(), written)), 0);
-            }
-            match look_again(unpublished) {
-                Some(soon) if behind => {
-                    unpublished += 1;
-                    // In time or out of time: either way it is looked at now.
-                    let _elapsed = timeout(soon, wait).await;
+            match done {
+                Ok(()) if shutdown.requested() => match Box::pin(session.drain()).await {
+                    Ok(()) => return Ok(()),
+                    failed => done = failed,
+                },
+                Ok(()) => {
+                    backoff = BACKOFF.0;
+                    done = self.next_change(shutdown, subscription, &mut session, &mut unpublished).await;
                 }
-                _ => {
-                    session.rest();
-                    wait.await;
+                Err(error) => {
+                    Box::pin(session.endure(error, &mut backoff)).await?;
+                    done = Box::pin(session.recover()).await;
                 }
-            }
-            let behind = session.is_behind(0).await?;
-            self.activity.set_behind(behind);
-            if behind && self.asked().is_empty() {
-                self.wait_until_due(shutdown, &session).await?;
-            } else if !behind && self.asked().is_empty() && !session.look_is_due() {
-                self.activity.skip();
-                Box::pin(session.keep_record()).await;
-                continue;
-            }
-            let asked = std::mem::take(&mut *self.asked());
-            Box::pin(session.drain()).await?;
-            Box::pin(session.keep_record()).await;
-            self.activity.set_behind(false);
-            for (asked, point) in asked.into_iter().zip(std::iter::repeat(session.point())) {
-                // Whoever asked may not wait any more.
-                let _gone = point.map(|point| asked.send(point));
             }
         }
+    }
+
+    /// Waits for a change, or for whatever else there is to do, and does it.
+    async fn next_change(
+        &self,
+        shutdown: &Shutdown,
+        subscription: Option<&Subscription>,
+        session: &mut Session<'_>,
+        unpublished: &mut Unpublished,
+    ) -> Result<(), Error> {
+        let wait = self.wait(shutdown, subscription, Some(session.glance()));
+        let (behind, written) = session.glimpse().await?;
+        match unpublished.look_again((session.position(), written)) {
+            Some(soon) if behind => {
+                unpublished.attempts += 1;
+                // In time or out of time: either way it is looked at now.
+                let _elapsed = timeout(soon, wait).await;
+            }
+            _ => {
+                session.rest();
+                wait.await;
+            }
+        }
+        let behind = session.is_behind(0).await?;
+        self.activity.set_behind(behind);
+        if behind && self.asked().is_empty() {
+            self.wait_until_due(shutdown, session).await?;
+        } else if !behind
+            && self.asked().is_empty()
+            && !session.look_is_due()
+            && Box::pin(session.is_as_it_was()).await?
+        {
+            self.activity.skip();
+            Box::pin(session.keep_record()).await;
+            return Ok(());
+        }
+        let asked = std::mem::take(&mut *self.asked());
+        Box::pin(session.drain()).await?;
+        Box::pin(session.keep_record()).await;
+        self.activity.set_behind(false);
+        for (asked, point) in asked.into_iter().zip(std::iter::repeat(session.point())) {
+            // Whoever asked may not wait any more.
+            let _gone = point.map(|point| asked.send(point));
+        }
+        Ok(())
     }
 
     /// Lets commits collect until the next object is due, or there is much to ship.

@@ -91,6 +91,26 @@ impl Error {
         matches!(self, Self::Conflict { .. } | Self::Locked { .. } | Self::OutOfTxids(_) | Self::Internal(_))
     }
 
+    /// Whether the machine is short of something, or doesn't answer, as it may for a while: no descriptor left, a disk that
+    /// fails, a file that may not be read now. It says nothing about the database.
+    pub(crate) fn is_passing(&self) -> bool {
+        use rusqlite::ErrorCode;
+        match self {
+            Self::Io { source, .. } => source.kind() != io::ErrorKind::NotFound,
+            Self::Sqlite { source, .. } => matches!(
+                source.sqlite_error_code(),
+                Some(
+                    ErrorCode::CannotOpen
+                        | ErrorCode::SystemIoFailure
+                        | ErrorCode::OutOfMemory
+                        | ErrorCode::DiskFull
+                        | ErrorCode::PermissionDenied
+                )
+            ),
+            _ => false,
+        }
+    }
+
     /// Whether there is just no database yet.
     pub(crate) fn is_absent(&self) -> bool {
         matches!(self, Self::Missing { .. } | Self::Empty { .. })

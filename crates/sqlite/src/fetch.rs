@@ -25,6 +25,11 @@ pub(crate) struct Fetched {
 }
 
 impl Fetched {
+    /// An object whose bytes are here, if they are.
+    pub(crate) fn at_hand(file: Stored, content: Option<Bytes>) -> Self {
+        Self { file, content }
+    }
+
     /// An object that is read as it comes.
     pub(crate) fn streamed(file: Stored) -> Self {
         Self { file, content: None }

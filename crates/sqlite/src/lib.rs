@@ -5,9 +5,9 @@
 //! either program reads, and continues, what the other wrote.
 //!
 //! The rooms: `wal` (the log as bytes), `source` (the live file), `continuity` (is this the continuation?), `capture`
-//! and `pages` (what changed), `ship` (into the vault), `session` (the whole of protecting), `plan` (which objects restore
+//! and `pages` (what changed), `ship` (into the vault), `standing` (is the place as it was left?), `session` (the whole of protecting), `plan` (which objects restore
 //! this point?), `target`, `fetch`, `assemble`, `restore`, `timeline`, `prove`; `compaction` (which objects become one?),
-//! `retention` (what may go?), `merge`, `maintain`; following: `bridge` (how does it get on?), `mark`, `standby`, `follow`;
+//! `retention` (what may go?), `fresh`, `merge`, `maintain`; following: `bridge` (how does it get on?), `mark`, `standby`, `follow`;
 //! replicas of Litestream before 0.5: `generations`, `legacy`. Decisions are pure and have table tests; what is written
 //! to disk and bucket is in `docs/formats.md`.
 
@@ -30,6 +30,7 @@ mod engine;
 mod error;
 mod fetch;
 mod follow;
+mod fresh;
 mod generations;
 mod grip;
 mod hold;
@@ -62,6 +63,7 @@ mod ship;
 mod source;
 mod spool;
 mod standby;
+mod standing;
 mod state;
 mod survey;
 mod target;

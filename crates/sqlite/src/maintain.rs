@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use seawall_core::{Activity, Clock, LastError, MadeObject, Maintained, Moment, PlannedObject, RemovedObject};
 use seawall_ltx::{Crc64, Header, Txid};
@@ -22,6 +23,8 @@ use crate::compaction::{self, Job, Schedule};
 use crate::digests;
 use crate::engine::once_more;
 use crate::error::Error;
+use crate::fetch::Fetched;
+use crate::fresh::{Fresh, Room};
 use crate::layout::{Level, Stored};
 use crate::marks;
 use crate::merge::{Merged, merge};
@@ -48,13 +51,16 @@ const RECENT: Duration = Duration::from_secs(600);
 /// Objects deleted at once.
 const BATCH: usize = 1000;
 
-/// The right to merge and delete, shared by all databases of a process.
+/// The right to merge and delete, and room for what will be merged, shared by all databases of a process.
 #[derive(Debug, Clone)]
-pub struct Turns(Arc<Semaphore>);
+pub struct Turns {
+    right: Arc<Semaphore>,
+    room: Room,
+}
 
 impl Default for Turns {
     fn default() -> Self {
-        Self(Arc::new(Semaphore::new(AT_A_TIME)))
+        Self { right: Arc::new(Semaphore::new(AT_A_TIME)), room: Room::default() }
     }
 }
 
@@ -76,6 +82,8 @@ pub(crate) struct Maintenance {
 #[derive(Default)]
 struct State {
     catalog: Catalog,
+    /// What was written since the last merge, where there is room for it.
+    fresh: Fresh,
     /// Whether a task may wait for what is to be done.
     background: bool,
     /// The task that waits or works, and until when it waits.
@@ -143,10 +151,13 @@ impl Maintenance {
         self.wake(&mut state);
     }
 
-    /// Takes up an object that is in the vault now.
-    pub(crate) fn made(self: &Arc<Self>, file: Stored, moment: Moment) {
+    /// Takes up an object that is in the vault now, and its bytes where they are at hand.
+    pub(crate) fn made(self: &Arc<Self>, file: Stored, moment: Moment, bytes: Option<Bytes>) {
         let now = self.clock.now();
         let mut state = self.state();
+        if let Some(bytes) = bytes.filter(|_| state.background && !self.upkeep.levels.is_empty()) {
+            state.fresh.keep(&file, bytes, &self.turns.room);
+        }
         state.catalog.add(Dated { file, moment, written: now.max(moment) });
         let first = self.upkeep.levels.first().map(|level| self.schedule().window_end(moment, level.interval));
         if state.task.is_none() || first.is_some_and(|first| state.until.is_some_and(|until| first < until)) {
@@ -270,7 +281,13 @@ impl Maintenance {
         let removed = self.remove_all(&mut done).await;
         let validated = self.validate().await;
         let result = merged.and(removed).and(validated);
-        self.state().stale = result.is_err();
+        let mut state = self.state();
+        state.stale = result.is_err();
+        if state.stale {
+            // Room is for those whose merges go on.
+            state.fresh.clear();
+        }
+        drop(state);
         result.map(|()| done)
     }
 
@@ -294,9 +311,13 @@ impl Maintenance {
     /// Makes one object of others.
     async fn make(&self, job: &Job, done: &mut Maintained) -> Result<(), Error> {
         // Never closed: it lives as long as the process.
-        let _turn = self.turns.0.acquire().await;
+        let _turn = self.turns.right.acquire().await;
         let (began, level) = (Instant::now(), usize::from(job.level.number()));
-        let merged = merge(&self.vault, job, self.jobs).await;
+        let inputs = {
+            let state = self.state();
+            job.inputs.iter().map(|file| Fetched::at_hand(*file, state.fresh.get(file))).collect()
+        };
+        let merged = merge(&self.vault, job.level, inputs, self.jobs).await;
         let merged = merged.inspect_err(|_| self.activity.compactions[level].failed())?;
         self.activity.compactions[level].done(merged.file.size, began.elapsed());
         self.note(job, &merged, done);
@@ -326,7 +347,12 @@ impl Maintenance {
     fn note(&self, job: &Job, merged: &Merged, done: &mut Maintained) {
         let Merged { file, moment } = *merged;
         let written = self.clock.now().max(moment);
-        self.state().catalog.add(Dated { file, moment, written });
+        let mut state = self.state();
+        state.catalog.add(Dated { file, moment, written });
+        if let Some(merged) = Level::new(1).and_then(|level| state.catalog.reached(level)) {
+            state.fresh.forget(merged);
+        }
+        drop(state);
         let key = file.key(self.vault.layout()).to_string();
         tracing::debug!(database = %self.name, object = key, inputs = job.inputs.len(), bytes = file.size, "merged");
         done.made.push(MadeObject {
@@ -367,7 +393,7 @@ impl Maintenance {
         let removals = self.removals(&pins);
         self.mark_floor(&removals).await?;
         for batch in removals.chunks(BATCH) {
-            let _turn = self.turns.0.acquire().await;
+            let _turn = self.turns.right.acquire().await;
             let began = Instant::now();
             let keys: Vec<ObjectKey> = batch.iter().flat_map(|removal| self.keys(&removal.file)).collect();
             match self.vault.delete(&keys).await {
@@ -531,6 +557,7 @@ impl Drop for Background {
     fn drop(&mut self) {
         let mut state = self.0.state();
         state.background = false;
+        state.fresh.clear();
         if let Some(task) = state.task.take() {
             task.abort();
         }

@@ -13,11 +13,10 @@ use seawall_core::Moment;
 use seawall_ltx::{Batch, Batcher, CheckedBatch, CheckedFrame, Checksum, Encoder, Header, Merge, PageNo, Source};
 use seawall_vault::{Upload, Vault};
 
-use crate::compaction::Job;
 use crate::digests;
 use crate::error::Error;
 use crate::fetch::{Fetched, Reading};
-use crate::layout::{Stored, file_key};
+use crate::layout::{Level, Stored, file_key};
 use crate::ship::{CHUNK, abandon, write_tail};
 
 /// Bytes of pages of all inputs that are read ahead.
@@ -42,19 +41,19 @@ pub(crate) struct Merged {
     pub(crate) moment: Moment,
 }
 
-/// Makes the object of `job`, or of the first of its inputs where those behind them belong to another history; it is
-/// durable when this returns.
+/// Makes the object of level `level` of `inputs`, or of the first of them where those behind them belong to another history;
+/// it is durable when this returns.
 ///
 /// # Errors
 /// [`seawall_vault::Error::AlreadyExists`] when another object has the name: somebody made the same from other inputs.
-pub(crate) async fn merge(vault: &Vault, job: &Job, jobs: usize) -> Result<Merged, Error> {
-    let (mut inputs, headers) = open(vault, &job.inputs, jobs).await?;
+pub(crate) async fn merge(vault: &Vault, level: Level, inputs: Vec<Fetched>, jobs: usize) -> Result<Merged, Error> {
+    let (mut inputs, headers) = open(vault, inputs, jobs).await?;
     inputs.truncate(headers.len());
     let merge = Merge::new(&headers).map_err(Error::ltx(vault.url()))?;
     // Like all objects of a vault it has no database checksums; its lineage is that of its inputs.
     let node_id = headers.first().map_or(0, |header| header.node_id);
     let header = Header { no_checksum: true, pre_apply: Checksum::NONE, node_id, ..*merge.header() };
-    let key = file_key(vault.layout(), job.level, header.min_txid, header.max_txid);
+    let key = file_key(vault.layout(), level, header.min_txid, header.max_txid);
     let moment = Moment::from_millis(header.timestamp_ms);
     let size = inputs.iter().map(|input| input.file.size).sum();
     let mut upload = vault.upload(&key, Some(moment)).expecting(size).digesting();
@@ -65,16 +64,16 @@ pub(crate) async fn merge(vault: &Vault, job: &Job, jobs: usize) -> Result<Merge
     }
     let size = upload.written();
     digests::finish(upload, vault, &key).await?;
-    Ok(Merged { file: Stored { level: job.level, min: header.min_txid, max: header.max_txid, size }, moment })
+    Ok(Merged { file: Stored { level, min: header.min_txid, max: header.max_txid, size }, moment })
 }
 
 /// Opens the inputs and reads their headers, up to the first one that belongs to another history or has another page
 /// size: what is before it and behind it stay apart.
-async fn open(vault: &Vault, files: &[Stored], jobs: usize) -> Result<(Vec<Input>, Vec<Header>), Error> {
+async fn open(vault: &Vault, files: Vec<Fetched>, jobs: usize) -> Result<(Vec<Input>, Vec<Header>), Error> {
     // Few inputs are large ones, of a base: several batches of each are decompressed at a time.
     let jobs = if files.len() <= FEW { jobs.clamp(1, FEW) } else { 1 };
     let batch = (READ_AHEAD / (files.len() * jobs).max(1)).clamp(BATCH.0, BATCH.1);
-    let opening: Vec<_> = files.iter().map(|file| Input::open(vault, *file, jobs, batch)).collect();
+    let opening: Vec<_> = files.into_iter().map(|file| Input::open(vault, file, jobs, batch)).collect();
     let inputs: Vec<Input> = stream::iter(opening).buffered(OPENING).try_collect().await?;
     let all = inputs.iter().map(Input::header).collect::<Result<Vec<Header>, Error>>()?;
     let history = |header: &Header| (header.page_size, header.node_id);
@@ -160,8 +159,9 @@ struct Input {
 }
 
 impl Input {
-    async fn open(vault: &Vault, file: Stored, jobs: usize, batch: usize) -> Result<Self, Error> {
-        let reading = Reading::in_pieces(vault, Fetched::streamed(file), jobs, batch);
+    async fn open(vault: &Vault, fetched: Fetched, jobs: usize, batch: usize) -> Result<Self, Error> {
+        let file = fetched.file;
+        let reading = Reading::in_pieces(vault, fetched, jobs, batch);
         let mut input = Self { file, reading, batch: None, at: 0 };
         input.read().await?;
         Ok(input)

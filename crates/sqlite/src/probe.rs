@@ -75,6 +75,10 @@ mod place {
             Ok(())
         }
 
+        pub(crate) fn read(&self, _: &Path) -> io::Result<()> {
+            Ok(())
+        }
+
         pub(crate) fn has(&self, _: Defect) -> bool {
             false
         }
@@ -117,6 +121,16 @@ mod place {
             Ok(())
         }
 
+        /// Whether the machine opens and reads what is opened and read next.
+        ///
+        /// # Errors
+        ///
+        /// What it answers instead.
+        fn read(&self, path: &Path) -> io::Result<()> {
+            let _always = path;
+            Ok(())
+        }
+
         /// Whether the system has the locks that hold a WAL without a connection.
         fn has_grips(&self) -> bool {
             true
@@ -151,6 +165,10 @@ mod place {
 
         pub(crate) fn write(&self, path: &Path) -> io::Result<()> {
             self.0.as_ref().map_or(Ok(()), |entered| entered.intruder.write(path))
+        }
+
+        pub(crate) fn read(&self, path: &Path) -> io::Result<()> {
+            self.0.as_ref().map_or(Ok(()), |entered| entered.intruder.read(path))
         }
 
         pub(crate) fn has(&self, defect: Defect) -> bool {

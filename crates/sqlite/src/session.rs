@@ -5,6 +5,7 @@
 //! may end at any await: everything that matters is in the vault, the WAL or the spool.
 
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -24,9 +25,10 @@ use crate::layout::{Level, Stored, file_key};
 use crate::probe::Defect;
 use crate::proof;
 use crate::seal::{self, Prepared};
-use crate::ship::{self, Shipment, blocking};
+use crate::ship::{self, Shipment, Shipped, blocking};
 use crate::source::Source;
 use crate::spool::{Draft, Spool};
+use crate::standing::{Standing, standing};
 use crate::state::{Position, Record};
 use crate::survey::{self, Survey, next_txid};
 use crate::watch::Glance;
@@ -35,7 +37,7 @@ use crate::watch::Glance;
 /// much as a new base.
 const COMPARABLE: u64 = 64 << 20;
 
-/// How often an active database is looked at in full, and how long one must be silent to be looked at only that often.
+/// How often what was put off is tried again without a new commit, and for how long after the last one.
 const LOOK_ACTIVE: Duration = Duration::from_secs(55);
 const SILENT: Duration = Duration::from_secs(3600);
 
@@ -51,8 +53,11 @@ const RELOOKS: u32 = 100;
 /// How often to check what a slow vault does to the WAL.
 const GROWTH_CHECK: Duration = Duration::from_secs(1);
 
+/// How often in a row the size of the WAL may be unknown before the work that makes it grow is given up.
+const UNSEEN: u32 = 30;
+
 /// How long to wait before repeating what failed: doubled from the first to the last.
-const BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
+pub(crate) const BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
 
 /// How long a session repeats what a vault refuses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,8 +97,8 @@ pub(crate) struct Session<'a> {
     barrier_bound: u64,
     last_shipped: Option<Instant>,
     last_look: Instant,
-    /// Random: databases that began together are not looked at together for ever.
-    spread: u64,
+    /// Whether the WAL is being emptied, or a base taken: what fails then is proved anew by another session.
+    between: bool,
 }
 
 impl<'a> Session<'a> {
@@ -123,7 +128,7 @@ impl<'a> Session<'a> {
             barrier_bound: seal::MOST,
             last_shipped: None,
             last_look: Instant::now(),
-            spread: engine.random(),
+            between: false,
         };
         let growth = session.wal_outgrown();
         tokio::select! {
@@ -152,15 +157,18 @@ impl<'a> Session<'a> {
             blocking(move || source.lock().unwrap_or_else(PoisonError::into_inner).wal_size())
         };
         async move {
-            let mut first = None;
+            let (mut first, mut unseen) = (None, 0);
             loop {
                 match size().await {
                     Ok(now) if now > first.get_or_insert(now).saturating_add(limit) => {
                         return Error::GaveUp { path, limit };
                     }
-                    Ok(_) => sleep(GROWTH_CHECK).await,
+                    Ok(_) => unseen = 0,
+                    // What ships it may fare better.
+                    Err(error) if error.is_passing() && unseen < UNSEEN => unseen += 1,
                     Err(error) => return error,
                 }
+                sleep(GROWTH_CHECK).await;
             }
         }
     }
@@ -226,19 +234,32 @@ impl<'a> Session<'a> {
         self.last_look = Instant::now();
         let growth = self.wal_outgrown();
         let work = async {
-            let emptied = match self.copy_ahead().await {
-                Some(copier) => self.empty_busy_wal(copier).await?,
-                None => false,
-            };
-            if emptied {
-                return Ok(());
+            if let Some(copier) = self.copy_ahead().await {
+                self.between = true;
+                let emptied = self.empty_busy_wal(copier).await?;
+                self.between = false;
+                if emptied {
+                    return Ok(());
+                }
             }
             self.ship_all().await?;
-            self.empty_wal().await
+            self.between = true;
+            self.empty_wal().await?;
+            self.between = false;
+            Ok(())
         };
         tokio::select! {
             done = work => done,
             outgrown = growth => Err(outgrown),
+        }
+    }
+
+    /// The same after a failure: once it goes well that is told, even if there was nothing to ship.
+    pub(crate) async fn recover(&mut self) -> Result<(), Error> {
+        self.drain().await?;
+        match self.position {
+            Some(position) => self.arrive(position).await,
+            None => Ok(()),
         }
     }
 
@@ -297,26 +318,71 @@ impl<'a> Session<'a> {
         Ok(false)
     }
 
-    /// Whether it is time to prove the place again though nothing was noticed: hints can be wrong in ways that only the
-    /// chain shows.
+    /// Whether it is time to try again what was put off, though nothing was noticed.
     pub(crate) fn look_is_due(&self) -> bool {
-        Instant::now() >= self.next_look()
+        self.next_look().is_some_and(|at| Instant::now() >= at)
     }
 
-    fn next_look(&self) -> Instant {
-        let active = self.last_shipped.is_some_and(|last| last.elapsed() < SILENT);
-        self.last_look + if active { LOOK_ACTIVE } else { jittered(SILENT, self.spread) }
+    fn next_look(&self) -> Option<Instant> {
+        self.last_shipped.filter(|last| last.elapsed() < SILENT).map(|_| self.last_look + LOOK_ACTIVE)
     }
 
-    /// Tells, for a few system calls, whether there is anything to do.
+    /// Tells, for a few system calls, whether there is anything to do: whether something was committed, and whether what
+    /// was captured last and what is kept beside the database still is as it was left.
     pub(crate) fn glance(&self) -> Glance {
-        let (source, wal, look) = (Arc::downgrade(&self.source), self.position.and_then(|p| p.wal), self.next_look());
+        let (source, look) = (Arc::downgrade(&self.source), self.next_look());
+        let (captured, state_dir) = (self.position.map(|position| position.captured()), self.state_dir.clone());
+        let unsaved = self.engine.unsaved().clone();
         Box::new(move || {
             let Some(source) = source.upgrade() else { return true };
-            let source = source.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut source = source.lock().unwrap_or_else(PoisonError::into_inner);
+            let wal = captured.as_ref().and_then(|captured| captured.wal);
             let quiet = source.check_identity().and_then(|()| source.is_quiet(wal.as_ref()));
-            Instant::now() >= look || !quiet.unwrap_or(false)
+            let stands = captured.as_ref().map(|captured| standing(&mut source, captured));
+            source.rest();
+            let as_it_was = quiet.unwrap_or(false) && matches!(stands, Some(Ok(Standing::AsItWas)));
+            let recorded = !unsaved.load(Ordering::Relaxed) && Record::is_there(&state_dir);
+            look.is_some_and(|at| Instant::now() >= at) || !as_it_was || !recorded
         })
+    }
+
+    /// Whether the captured place is as it was left. Where only what nobody captures any more is damaged, that is told.
+    pub(crate) async fn is_as_it_was(&self) -> Result<bool, Error> {
+        let Some(captured) = self.position.map(|position| position.captured()) else { return Ok(false) };
+        let told = self.on_source(move |source| match standing(source, &captured)? {
+            Standing::AsItWas => Ok((true, None)),
+            Standing::Changed => Ok((false, None)),
+            Standing::Damaged(offset) => Ok((true, Some(source.damaged(offset)))),
+        });
+        let (as_it_was, damaged) = told.await?;
+        if let Some(damaged) = damaged {
+            self.tell(Phase::Protecting, Some(&damaged)).await;
+        }
+        Ok(as_it_was)
+    }
+
+    /// Stays, and with it the hold on the WAL, after an error that the machine may get over by itself (`is_passing`): waits
+    /// before another attempt. Without the hold the application's next checkpoint would make a hole of a passing shortage.
+    ///
+    /// # Errors
+    /// The error itself, where it is no such one, something was half done, or nobody has known for a minute how large the WAL is;
+    /// that protection was given up, once the WAL has grown past its limit (I4).
+    pub(crate) async fn endure(&mut self, error: Error, backoff: &mut Duration) -> Result<(), Error> {
+        if self.between || !error.is_passing() {
+            return Err(error);
+        }
+        let limit = self.engine.options().wal_limit;
+        let captured = self.position.and_then(|position| position.wal).map_or(0, |wal| wal.offset);
+        match self.on_source(Source::wal_size).await {
+            Ok(size) if size.saturating_sub(captured) > limit => {
+                let (path, _) = self.engine.place()?;
+                return Err(Error::GaveUp { path, limit });
+            }
+            Err(_) if *backoff >= BACKOFF.1 => return Err(error),
+            Ok(_) | Err(_) => {}
+        }
+        self.pause_after(&error, backoff).await;
+        Ok(())
     }
 
     async fn ship_all(&mut self) -> Result<(), Error> {
@@ -349,11 +415,13 @@ impl<'a> Session<'a> {
                 Look::Unproved => Break::NoPosition,
                 Look::Broken(why) => why,
             };
+            let before = std::mem::replace(&mut self.between, true);
             if let Err(error) = self.take_base(position.txid, Some(position.point()), why).await {
                 // What the failed base left in the vault decides where to go on.
                 self.wait_after(error, &mut backoff).await?;
                 self.locate().await?;
             }
+            self.between = before;
         }
     }
 
@@ -505,12 +573,12 @@ impl<'a> Session<'a> {
         let (vault, jobs) = (self.engine.vault(), self.engine.options().jobs);
         let key = file_key(vault.layout(), Level::BASE, Txid(1), Txid(1));
         let copy = Arc::new(base.shipment(Txid(1)));
-        let size = ship::ship(vault, &key, copy.clone(), jobs).await?;
-        self.made(Level::BASE, Txid(1), &base.after, size);
+        let shipped = ship::ship(vault, &key, copy.clone(), jobs).await?;
+        self.made(Level::BASE, Txid(1), &base.after, shipped);
         engine.activity().bases.done(copy.pages.bytes(), began.elapsed());
         let seed = base.seed(next_txid(Some(Txid(1)))?);
-        let size = ship::ship(vault, &self.log_key(seed.after.txid), Arc::new(seed.shipment), jobs).await?;
-        self.made(Level::LOG, seed.after.txid, &seed.after, size);
+        let shipped = ship::ship(vault, &self.log_key(seed.after.txid), Arc::new(seed.shipment), jobs).await?;
+        self.made(Level::LOG, seed.after.txid, &seed.after, shipped);
         self.arrive(seed.after).await
     }
 
@@ -529,18 +597,19 @@ impl<'a> Session<'a> {
         let (vault, jobs) = (self.engine.vault(), self.engine.options().jobs);
         holes::record(vault, last, txid, why, self.stamp).await?;
         let capture = Arc::new(base.shipment(txid));
-        let size = ship::ship(vault, &self.log_key(txid), capture.clone(), jobs).await?;
-        self.made(Level::LOG, txid, &base.after, size);
+        let shipped = ship::ship(vault, &self.log_key(txid), capture.clone(), jobs).await?;
+        self.made(Level::LOG, txid, &base.after, shipped);
         let copy = file_key(vault.layout(), Level::BASE, Txid(1), txid);
-        let size = ship::ship(vault, &copy, Arc::new(base.shipment(Txid(1))), jobs).await?;
-        self.made(Level::BASE, Txid(1), &base.after, size);
+        let shipped = ship::ship(vault, &copy, Arc::new(base.shipment(Txid(1))), jobs).await?;
+        self.made(Level::BASE, Txid(1), &base.after, shipped);
         engine.activity().bases.done(capture.pages.bytes(), began.elapsed());
         self.arrive(base.after).await
     }
 
     /// Notes an object that is in the vault now, from `min` to `after`, for whoever merges and deletes.
-    fn made(&self, level: Level, min: Txid, after: &Position, size: u64) {
-        self.engine.maintenance().made(Stored { level, min, max: after.txid, size }, after.moment);
+    fn made(&self, level: Level, min: Txid, after: &Position, shipped: Shipped) {
+        let file = Stored { level, min, max: after.txid, size: shipped.size };
+        self.engine.maintenance().made(file, after.moment, shipped.bytes);
     }
 
     async fn freeze(&mut self, txid: Txid, not_before: Moment) -> Result<capture::Base, Error> {
@@ -562,8 +631,8 @@ impl<'a> Session<'a> {
         loop {
             let key = self.log_key(after.txid);
             match ship::ship(self.engine.vault(), &key, shipment.clone(), self.engine.options().jobs).await {
-                Ok(size) => {
-                    self.made(Level::LOG, after.txid, &after, size);
+                Ok(shipped) => {
+                    self.made(Level::LOG, after.txid, &after, shipped);
                     self.engine.activity().captures.done(shipment.pages.bytes(), began.elapsed());
                     self.arrive(after).await?;
                     return Ok(true);
@@ -593,7 +662,14 @@ impl<'a> Session<'a> {
                 return Ok(());
             }
             let began = Instant::now();
-            let copier = self.on_source(Source::advance).await?;
+            let copier = match self.on_source(Source::advance).await {
+                Err(error) if error.is_passing() => {
+                    self.tell(Phase::Protecting, Some(&error)).await;
+                    self.put_off("it can't be copied");
+                    return Ok(());
+                }
+                advanced => advanced?,
+            };
             self.position = Some(Position { held: false, ..position });
             let (copied, shipped) = futures::join!(blocking(move || copier.copy()), self.ship_all());
             copied?;
@@ -723,13 +799,14 @@ impl<'a> Session<'a> {
         loop {
             let (vault, key) = (self.engine.vault(), self.log_key(after.txid));
             let shipped = if kept {
-                ship::ship_spooled(vault, &key, &self.spool, &header).await
+                let size = ship::ship_spooled(vault, &key, &self.spool, &header).await;
+                size.map(|size| Shipped { size, bytes: None })
             } else {
                 ship::ship(vault, &key, shipment.clone(), self.engine.options().jobs).await
             };
             match shipped {
-                Ok(size) => {
-                    self.made(Level::LOG, after.txid, &after, size);
+                Ok(shipped) => {
+                    self.made(Level::LOG, after.txid, &after, shipped);
                     self.engine.activity().captures.done(shipment.pages.bytes(), began.elapsed());
                     let spool = self.spool.clone();
                     blocking(move || spool.forget_list().and_then(|()| spool.remove(after.txid))).await?;
@@ -792,12 +869,13 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Writes the state record anew if somebody deleted it, and the lock beside it, or if the upkeep has something to
-    /// tell. Without a commit nothing else would.
+    /// Writes the state record anew if somebody deleted it, and the lock beside it, if it could not be written, or if the
+    /// upkeep has something to tell. Without a commit nothing else would.
     pub(crate) async fn keep_record(&self) {
         let state_dir = self.state_dir.clone();
         let gone = async || blocking(move || Ok(Record::is_there(&state_dir))).await.is_ok_and(|there| !there);
-        if self.engine.upkeep_has_news() || gone().await {
+        let unsaved = self.engine.unsaved().load(Ordering::Relaxed);
+        if unsaved || self.engine.upkeep_has_news() || gone().await {
             self.tell(Phase::Protecting, None).await;
         }
     }
@@ -817,13 +895,18 @@ impl<'a> Session<'a> {
             Error::Vault(_) if self.patience == Patience::Protecting => {}
             _ => return Err(error),
         }
+        self.pause_after(&error, backoff).await;
+        Ok(())
+    }
+
+    async fn pause_after(&self, error: &Error, backoff: &mut Duration) {
         self.engine.activity().captures.failed();
-        self.tell(Phase::Failing, Some(&error)).await;
+        self.tell(Phase::Failing, Some(error)).await;
         let wait = jittered(*backoff, self.engine.random());
         *backoff = (*backoff * 2).min(BACKOFF.1);
         tokio::select! {
-            () = sleep(wait) => Ok(()),
-            () = self.shutdown.graceful(), if !self.shutdown.requested() => Ok(()),
+            () = sleep(wait) => {}
+            () = self.shutdown.graceful(), if !self.shutdown.requested() => {}
         }
     }
 }

@@ -17,6 +17,7 @@ use tokio::task::spawn_blocking;
 use crate::digests;
 use crate::error::Error;
 use crate::fetch::{Fetched, Reading};
+use crate::fresh;
 use crate::identity::Stamp;
 use crate::layout::{Level, Stored, file_key};
 use crate::pages::{self, PageSet, Place};
@@ -78,11 +79,25 @@ impl Shipment {
     }
 }
 
+/// What was shipped.
+pub(crate) struct Shipped {
+    /// The object's size in bytes.
+    pub(crate) size: u64,
+    /// The object itself, where it is small.
+    pub(crate) bytes: Option<Bytes>,
+}
+
 /// Ships an object; it is durable when this returns. `jobs` batches are compressed at a time. Shipping the same
-/// shipment again offers the same bytes. Answers the object's size in bytes.
-pub(crate) async fn ship(vault: &Vault, key: &ObjectKey, shipment: Arc<Shipment>, jobs: usize) -> Result<u64, Error> {
+/// shipment again offers the same bytes.
+pub(crate) async fn ship(
+    vault: &Vault,
+    key: &ObjectKey,
+    shipment: Arc<Shipment>,
+    jobs: usize,
+) -> Result<Shipped, Error> {
     if shipment.pages.bytes() > SMALL {
-        return stream_out(vault, key, &shipment, jobs).await;
+        let size = stream_out(vault, key, &shipment, jobs).await?;
+        return Ok(Shipped { size, bytes: None });
     }
     let stamp = shipment.stamp();
     let bytes = blocking(move || shipment.encode_in_memory()).await?;
@@ -110,12 +125,16 @@ async fn write_kept(upload: &mut Upload, mut kept: Kept) -> Result<(), Error> {
     }
 }
 
-/// Writes an object that is in memory; it is durable when this returns. Answers its size.
-async fn put(vault: &Vault, key: &ObjectKey, bytes: Vec<u8>, stamp: Moment) -> Result<u64, Error> {
+/// Writes an object that is in memory; it is durable when this returns.
+async fn put(vault: &Vault, key: &ObjectKey, mut bytes: Vec<u8>, stamp: Moment) -> Result<Shipped, Error> {
     let size = bytes.len() as u64;
     let writer = Header::parse(&bytes).ok().and_then(|header| Stamp::read(&header));
-    match vault.create(key, Bytes::from(bytes), Some(stamp)).await {
-        Ok(_fresh_or_our_own) => Ok(size),
+    if size <= fresh::LARGEST {
+        bytes.shrink_to_fit();
+    }
+    let bytes = Bytes::from(bytes);
+    match vault.create(key, bytes.clone(), Some(stamp)).await {
+        Ok(_fresh_or_our_own) => Ok(Shipped { size, bytes: Some(bytes).filter(|_| size <= fresh::LARGEST) }),
         Err(error) => Err(refused(vault, key, error, writer).await),
     }
 }

@@ -147,7 +147,7 @@ impl Source {
     }
 
     fn check(&self, path: &Path, is_the_same: impl Fn(&Metadata) -> bool) -> Result<(), Error> {
-        match std::fs::metadata(path) {
+        match self.probe.read(path).and_then(|()| std::fs::metadata(path)) {
             Ok(now) if is_the_same(&now) => Ok(()),
             Ok(_) => Err(Error::Vanished { path: path.to_owned() }),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Err(Error::Vanished { path: path.to_owned() }),
@@ -159,7 +159,7 @@ impl Source {
     fn wal(&mut self) -> Result<Option<&Arc<File>>, Error> {
         if self.wal.file.is_none() {
             let vanished = || Error::Vanished { path: self.wal_path.clone() };
-            match File::open(&self.wal_path) {
+            match self.probe.read(&self.wal_path).and_then(|()| File::open(&self.wal_path)) {
                 Ok(file) => {
                     let now = Known::of(&file.metadata().map_err(Error::io(&self.wal_path))?);
                     if self.wal.known.is_some_and(|known| known != now) {
@@ -187,6 +187,10 @@ impl Source {
         &self.probe
     }
 
+    fn read(&self, file: &File, path: &Path, buffer: &mut [u8], offset: u64) -> Result<usize, Error> {
+        self.probe.read(path).and_then(|()| read_up_to(file, buffer, offset)).map_err(Error::io(path))
+    }
+
     /// What the wal-index says is committed, by its header.
     ///
     /// Frames behind its end are no commits, even if they look like some: a writer that was killed before it published
@@ -207,7 +211,7 @@ impl Source {
 
     fn index_header(&self) -> Result<Option<IndexHeader>, Error> {
         let mut bytes = [0; 2 * IndexHeader::SIZE];
-        let length = read_up_to(self.hands.index(), &mut bytes, 0).map_err(Error::io(&self.path))?;
+        let length = self.read(self.hands.index(), &self.path, &mut bytes, 0)?;
         Ok(IndexHeader::parse(&bytes[..length]))
     }
 
@@ -232,10 +236,10 @@ impl Source {
 
     /// Size of the WAL file in bytes: its high-water mark, not what is live in it.
     pub(crate) fn wal_size(&mut self) -> Result<u64, Error> {
-        let found = match &self.wal.file {
+        let found = self.probe.read(&self.wal_path).and_then(|()| match &self.wal.file {
             Some(file) => file.metadata(),
             None => std::fs::metadata(&self.wal_path),
-        };
+        });
         match found {
             Ok(metadata) => Ok(metadata.len()),
             Err(e) if e.kind() == io::ErrorKind::NotFound && self.wal.known.is_none() => Ok(0),
@@ -253,10 +257,9 @@ impl Source {
 
     /// The WAL's header; `None` when there is no live WAL.
     pub(crate) fn wal_header(&mut self) -> Result<Option<WalHeader>, Error> {
-        let path = self.wal_path.clone();
-        let Some(file) = self.wal()? else { return Ok(None) };
+        let Some(file) = self.wal()?.cloned() else { return Ok(None) };
         let mut bytes = [0; HEADER_SIZE as usize];
-        let length = read_up_to(file, &mut bytes, 0).map_err(Error::io(&path))?;
+        let length = self.read(&file, &self.wal_path, &mut bytes, 0)?;
         Ok(WalHeader::parse(&bytes[..length]))
     }
 
@@ -298,19 +301,28 @@ impl Source {
         Ok(self.frame_header(offset)?.is_some_and(|frame| frame.salts == header.salts))
     }
 
-    /// Whether the wal-index counts no commit behind the captured place: one read, without the WAL.
+    /// Whether the wal-index counts exactly the commits up to the captured place: one read, without the WAL.
     pub(crate) fn is_quiet(&self, captured: Option<&WalPosition>) -> Result<bool, Error> {
         let end = |index: &IndexHeader| HEADER_SIZE + u64::from(index.frames) * frame_size(self.page_size);
         let known =
-            |index: &IndexHeader| captured.is_some_and(|wal| wal.salts == index.salts && wal.offset >= end(index));
+            |index: &IndexHeader| captured.is_some_and(|wal| wal.salts == index.salts && wal.offset == end(index));
         Ok(self.index_header()?.is_some_and(|index| index.frames == 0 || known(&index)))
     }
 
-    fn frame_header(&mut self, offset: u64) -> Result<Option<FrameHeader>, Error> {
-        let path = self.wal_path.clone();
-        let Some(file) = self.wal()? else { return Ok(None) };
+    /// Whether the wal-index counts commits in a WAL that has no header: somebody cut the file under its users.
+    pub(crate) fn has_lost_its_header(&mut self) -> Result<bool, Error> {
+        if self.wal_header()?.is_some() || self.index_header()?.is_none_or(|index| index.frames == 0) {
+            return Ok(false);
+        }
+        // The header of a first commit is there before the wal-index counts it.
+        Ok(self.wal_header()?.is_none())
+    }
+
+    /// The header of the frame at an offset, whatever generation it belongs to; `None` behind the end of the file.
+    pub(crate) fn frame_header(&mut self, offset: u64) -> Result<Option<FrameHeader>, Error> {
+        let Some(file) = self.wal()?.cloned() else { return Ok(None) };
         let mut bytes = [0; FRAME_HEADER_SIZE];
-        let length = read_up_to(file, &mut bytes, offset).map_err(Error::io(&path))?;
+        let length = self.read(&file, &self.wal_path, &mut bytes, offset)?;
         Ok(FrameHeader::parse(&bytes[..length]))
     }
 
@@ -322,8 +334,7 @@ impl Source {
             Some(IndexHeader { frames: 0, .. }) => return Ok((scan, End::Committed)),
             _ => return Ok((scan, End::Unknown)),
         };
-        let path = self.wal_path.clone();
-        let Some(file) = self.wal()? else { return Ok((scan, End::Unknown)) };
+        let Some(file) = self.wal()?.cloned() else { return Ok((scan, End::Unknown)) };
         let frame = header.frame_size();
         let end = HEADER_SIZE + u64::from(published.frames) * frame;
         let whole = (READ_SIZE / frame).max(1) * frame;
@@ -332,7 +343,7 @@ impl Source {
         loop {
             let rest = end.saturating_sub(scan.wants());
             buffer.resize(usize::try_from(want.min(rest)).unwrap_or(0), 0);
-            let length = read_up_to(file, &mut buffer, scan.wants()).map_err(Error::io(&path))?;
+            let length = self.read(&file, &self.wal_path, &mut buffer, scan.wants())?;
             if length == 0 || !scan.take(header, &buffer[..length], limit) || length < buffer.len() {
                 break;
             }
@@ -538,14 +549,16 @@ impl PageReader {
         };
         self.probe.at(Step::Reading);
         let offset = HEADER_SIZE + u64::from(frame) * frame_size(self.page_size) + FRAME_HEADER_SIZE as u64;
-        file.read_exact_at(page, offset).map_err(Error::io(&self.wal_path))
+        let read = self.probe.read(&self.wal_path).and_then(|()| file.read_exact_at(page, offset));
+        read.map_err(Error::io(&self.wal_path))
     }
 
     /// Reads pages from the database file, beginning with `first`; what is behind its end is zero.
     pub(crate) fn read_pages(&self, first: u32, pages: &mut [u8]) -> Result<(), Error> {
         self.probe.at(Step::Reading);
         let offset = u64::from(first.saturating_sub(1)) * u64::from(self.page_size.get());
-        let length = read_up_to(&self.file, pages, offset).map_err(Error::io(&self.path))?;
+        let read = self.probe.read(&self.path).and_then(|()| read_up_to(&self.file, pages, offset));
+        let length = read.map_err(Error::io(&self.path))?;
         pages[length..].fill(0);
         Ok(())
     }

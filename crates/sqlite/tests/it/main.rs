@@ -17,6 +17,7 @@ mod promises;
 #[cfg(debug_assertions)]
 mod running;
 mod sealing;
+mod silent;
 mod upkeep;
 mod what_could_be_missed;
 mod what_is_committed_comes_back;

@@ -106,7 +106,10 @@ impl Stage {
                 }
             }
         };
-        let point = timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("{what}: not protected in time"));
+        let Ok(point) = timeout(PATIENCE, waiting).await else {
+            let status = self.running.as_ref().expect("it runs").engine.status().await;
+            panic!("{what}: not protected in time: {status:?}");
+        };
         let (restored, content) = (self.scene.restore(When::Latest).await, content_of(app));
         assert!(restored.expect("restored") == content, "{what}: said to be protected, and not there");
         (point, content)
@@ -216,6 +219,68 @@ async fn a_full_disk_at_every_write() {
             from += 1;
         }
         assert!(from > 8, "only {from} writes");
+    }
+}
+
+/// A machine that refuses to open and to read, from one time on, for so many times.
+struct Shortage {
+    from: u64,
+    times: u64,
+    answer: rustix::io::Errno,
+    count: AtomicU64,
+}
+
+impl Intruder for Shortage {
+    fn read(&self, _: &Path) -> io::Result<()> {
+        let number = self.count.fetch_add(1, Ordering::SeqCst);
+        let short = (self.from..self.from + self.times).contains(&number);
+        if short { Err(self.answer.into()) } else { Ok(()) }
+    }
+
+    fn write(&self, path: &Path) -> io::Result<()> {
+        self.read(path)
+    }
+}
+
+/// No descriptor left, a disk that fails, files that may not be read now: it passes, and the history goes on as if nothing had been.
+#[tokio::test(start_paused = true)]
+async fn a_shortage_that_passes_costs_no_base() {
+    use rustix::io::Errno;
+    for (answer, times, step) in [(Errno::IO, 1, 5), (Errno::MFILE, 15, 23), (Errno::ACCESS, 30, 71)] {
+        let mut from = 0;
+        loop {
+            let what = format!("{answer} {times} times from {from}");
+            let shortage = Arc::new(Shortage { from, times, answer, count: AtomicU64::new(0) });
+            let mut stage = Stage { intruder: Some(shortage.clone()), ..Stage::new() };
+            let app = stage.scene.app();
+            app.execute_batch(SCHEMA).expect("schema");
+            stage.start();
+            let mut records = vec![stage.all_is_there(&app, &what).await];
+            for (rows, bytes) in [(3, 100), (60, 4000), (2, 100)] {
+                insert(&app, rows, bytes);
+                records.push(stage.all_is_there(&app, &what).await);
+            }
+            insert(&app, 1, 100);
+            if stage.stop().await.is_err() {
+                // The shortage outlasted the time that a stop may take.
+                stage.start();
+                stage.all_is_there(&app, &what).await;
+                stage.stop().await.unwrap_or_else(|error| panic!("{what}: {error}"));
+            }
+            for (point, record) in &records {
+                let restored = stage.scene.restore(When::Position(point.position.clone())).await;
+                assert!(&restored.expect("restored") == record, "{what}: {} is another state", point.position);
+            }
+            assert_eq!(stage.scene.restore(When::Latest).await.expect("restored"), content_of(&app), "{what}");
+            assert_eq!(stage.scene.verify().await.findings, [], "{what}");
+            let timeline = stage.scene.engine().timeline().await.expect("a timeline");
+            assert_eq!(timeline.holes, [], "{what}");
+            if shortage.count.load(Ordering::SeqCst) <= from {
+                break;
+            }
+            from += step;
+        }
+        assert!(from > 100, "only {from} times");
     }
 }
 

@@ -202,7 +202,8 @@ async fn what_goes_wrong_in_the_upkeep_is_in_the_status() {
         })
         .await;
         store.forbid("get", Error::Denied { object: "s3://bucket".into(), cause: "AccessDenied".into() });
-        insert(&app, 1, 10);
+        // Too large to be kept in memory until it is merged.
+        insert(&app, 1, 400_000);
         until("the status says it", async || {
             scene.tick(50);
             error().await.as_deref() == Some("vault.denied")
@@ -339,5 +340,7 @@ async fn a_running_protection_merges_and_then_rests() {
     };
     let (ran, ()) = tokio::join!(engine.run(&shutdown), script);
     ran.expect("a graceful end");
+    let read: Vec<_> = store.calls().into_iter().filter(|call| call.operation == "get").collect();
+    assert_eq!(read.len(), 0, "what was written just now is merged without reading it: {read:?}");
     assert_eq!(scene.restore(When::Latest).await.expect("restored"), content_of(&app));
 }

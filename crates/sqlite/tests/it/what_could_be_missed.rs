@@ -27,6 +27,12 @@ async fn protecting(engine: &Sqlite) {
     until("it protects", async || engine.status().await.is_ok_and(|status| status.phase == Phase::Protecting)).await;
 }
 
+/// Older ones lose commits when a WAL is restarted at the wrong moment (#1432, #1436).
+#[test]
+fn the_sqlite_that_is_built_in_restarts_a_wal_safely() {
+    assert!(rusqlite::version_number() >= 3_051_003, "{}", rusqlite::version());
+}
+
 /// SQLite puts the WAL beside the real file.
 #[tokio::test]
 async fn a_database_behind_a_symbolic_link() {

@@ -1,7 +1,9 @@
 //! Points, moments, shapes of databases: what was committed is what a restore gives.
 
+use std::sync::Arc;
+
 use rusqlite::Connection;
-use seawall_core::{Engine, Kind, Moment, Phase, Shutdown, When};
+use seawall_core::{Engine, IntegrityCheck, Kind, Moment, NoProgress, Phase, RestoreRequest, Shutdown, When};
 
 use crate::world::{SCHEMA, START, Scene, content_of, insert, until};
 
@@ -45,6 +47,33 @@ async fn nothing_new_makes_no_object() {
     assert_eq!(scene.point().await, first);
     assert_eq!(scene.level(0).len(), 1);
     assert_eq!(scene.restore(When::Latest).await.expect("restored"), content_of(&app));
+}
+
+/// Asking the store about each object takes longer than anybody waits (#930).
+#[tokio::test]
+async fn a_moment_is_found_by_a_few_requests_of_many() {
+    let (scene, _) = Scene::in_memory();
+    let app = scene.app();
+    app.execute_batch(SCHEMA).expect("schema");
+    let mut states = Vec::new();
+    for _ in 0..60 {
+        insert(&app, 1, 10);
+        states.push((scene.point().await, content_of(&app)));
+    }
+    let (point, content) = states.swap_remove(30);
+    let engine = scene.engine();
+    let request = RestoreRequest {
+        output: scene.path("not-made.db"),
+        when: When::Moment(point.moment),
+        force: false,
+        dry_run: true,
+        integrity: IntegrityCheck::None,
+    };
+    let planned = engine.restore(&request, Arc::new(NoProgress)).await.expect("a plan");
+    assert_eq!(planned.point.position, point.position);
+    let asked = engine.figures().requests;
+    assert!(asked.get + asked.head <= 16 && asked.list <= 12, "{asked:?}");
+    assert_eq!(scene.restore(When::Moment(point.moment)).await.expect("restored"), content);
 }
 
 #[tokio::test]
