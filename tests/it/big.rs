@@ -1,5 +1,11 @@
 //! Databases beyond 1 GiB, where SQLite's lock page is never stored.
 
+use std::fs::{self, File};
+use std::io::{self, BufRead};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use lz4_flex::frame::FrameEncoder;
 use seawall_tests::{App, Process, Random, Stand, digest, model, wait};
 
 /// Fills the database with zeros to just below the lock page, quickly and without a WAL.
@@ -78,4 +84,57 @@ fn we_replicate_past_the_lock_page_with_pages_of_4096_and_litestream_restores() 
 #[test]
 fn litestream_replicates_past_the_lock_page_and_we_restore() {
     grow_and_shrink(65536, |stand| stand.litestream(""));
+}
+
+/// An object of a replica as v0.3 wrote them: an LZ4 frame.
+fn pack(from: &Path, to: &Path) {
+    fs::create_dir_all(to.parent().unwrap()).unwrap();
+    let mut encoder = FrameEncoder::new(io::BufWriter::new(File::create(to).unwrap()));
+    io::copy(&mut io::BufReader::with_capacity(1 << 20, File::open(from).unwrap()), &mut encoder).unwrap();
+    encoder.finish().unwrap().into_inner().unwrap();
+}
+
+/// Offsets of 32 bits end at 4 GiB: behind them a snapshot goes on, and pages of the WAL stand there (#1442).
+#[test]
+fn what_0_3_left_of_more_than_4_gib() {
+    const PAGE: u64 = 65536;
+    const PAGES: u32 = (1 << 16) + 40;
+    let stand = Stand::folder(7);
+    let mut app = App::with_page_size(&stand.db(), stand.seed, 65536);
+    app.commit(3);
+    app.sql("PRAGMA journal_mode = delete");
+    // Behind what is in use stand empty pages, which take no room on the disk.
+    let file = File::options().write(true).open(stand.db()).unwrap();
+    file.set_len(u64::from(PAGES) * PAGE).unwrap();
+    file.write_all_at(&PAGES.to_be_bytes(), 28).unwrap();
+    drop(file);
+    app.sql("PRAGMA journal_mode = wal");
+    app.sql("PRAGMA wal_autocheckpoint = 0");
+    let generation = stand.path("vault/generations/00000000000000aa");
+    pack(&stand.db(), &generation.join("snapshots/00000001.snapshot.lz4"));
+    app.commit(30);
+    app.sql("CREATE TABLE far(v)");
+    app.sql("INSERT INTO far VALUES (randomblob(100000))");
+    pack(&stand.path("app.db-wal"), &generation.join("wal/00000001_00000000.wal.lz4"));
+    let pages: u64 = app.sql("PRAGMA page_count").parse().unwrap();
+    assert!(pages > u64::from(PAGES), "what is new stands behind 4 GiB");
+    let back = stand.restore();
+    app.sql("PRAGMA wal_checkpoint(TRUNCATE)");
+    assert_eq!(fs::metadata(&back).unwrap().len(), pages * PAGE);
+    assert!(same_bytes(&back, &stand.db()), "the restored file is another one");
+    fs::remove_file(back).unwrap();
+}
+
+fn same_bytes(one: &Path, two: &Path) -> bool {
+    let open = |path| io::BufReader::with_capacity(1 << 20, File::open(path).unwrap());
+    let (mut one, mut two) = (open(one), open(two));
+    loop {
+        let (a, b) = (one.fill_buf().unwrap(), two.fill_buf().unwrap());
+        let length = a.len().min(b.len());
+        if length == 0 || a[..length] != b[..length] {
+            return a.is_empty() && b.is_empty();
+        }
+        one.consume(length);
+        two.consume(length);
+    }
 }

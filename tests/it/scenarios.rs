@@ -69,6 +69,7 @@ const SCENARIOS: &[(&str, &[&str])] = &[
         "a commit slips in between the last capture and the checkpoint (#1220, #1281, #1292, #1309, #1337, #1419)",
         &["forgetting_the_barrier_is_caught", "the_application_acts_at_every_step"],
     ),
+    ("SQLite's own restart of a WAL (#1432, #1436)", &["the_sqlite_that_is_built_in_restarts_a_wal_safely"]),
     ("writers wait for the checkpoint's disk", &["writers_do_not_wait_for_a_disk_that_stands_still"]),
     (
         "a first copy under load (#1164)",
@@ -122,7 +123,12 @@ const SCENARIOS: &[(&str, &[&str])] = &[
         "servers with ways of their own (#894, #912, #918, #940, #941, #943, #947, #948, #1059, #1424)",
         &["hosts", "quirks"],
     ),
+    (
+        "certificates that only AWS_CA_BUNDLE vouches for",
+        &["a_bundle_of_certificates_is_trusted_from_the_first_capture_to_the_restore_on_s3"],
+    ),
     ("a connection breaks in the middle of a restore (#1077)", &["reads_go_on_where_a_connection_broke"]),
+    ("one request for each file to find a moment (#930)", &["a_moment_is_found_by_a_few_requests_of_many"]),
     ("an upload in parts breaks anywhere", &["an_upload_in_parts_is_whole_whichever_requests_broke"]),
     ("storms of 408, 429 and 503", &["which_errors_are_worth_another_attempt", "the_sum_of_all_attempts_is_bounded"]),
     ("a moment behind what level 0 keeps (#1038, #1056, #1084)", &["of_every_policy_are_kept"]),
@@ -153,6 +159,22 @@ const SCENARIOS: &[(&str, &[&str])] = &[
         &[
             "a_full_disk_at_every_write",
             "a_full_disk_under_the_state_record_holds_nothing_up_and_the_status_stays_true",
+        ],
+    ),
+    (
+        "no descriptor is left, or the disk doesn't answer: EMFILE, EIO, EACCES pass",
+        &[
+            "a_shortage_that_passes_costs_no_base",
+            "a_process_without_descriptors_holds_the_wal_and_goes_on_when_it_has_some",
+            "at_every_call_that_fails",
+        ],
+    ),
+    (
+        "the WAL is damaged under a silent database",
+        &[
+            "a_page_that_was_overwritten_in_the_wal_is_told_and_protection_goes_on",
+            "a_frame_that_was_overwritten_in_the_wal_is_told",
+            "a_wal_that_was_cut_under_its_users_is_told",
         ],
     ),
     (
@@ -189,7 +211,12 @@ const SCENARIOS: &[(&str, &[&str])] = &[
     ("the clock steps back", &["a_clock_set_back_keeps_moments_in_order"]),
     (
         "what 0.3 left (#1442)",
-        &["every_state_that_it_restores_we_restore", "going_over_from_it_begins_anew_in_the_same_place"],
+        &[
+            "every_state_that_it_restores_we_restore",
+            "going_over_from_it_begins_anew_in_the_same_place",
+            "what_0_3_left_of_more_than_4_gib",
+            "offsets_go_beyond_4_gib",
+        ],
     ),
     // Of its long tests.
     ("kill -9 at random under load", &["kill_9_with_the_vault_on_s3", "the_writer_is_killed_too"]),

@@ -15,6 +15,7 @@ pub struct S3Server {
     process: Process,
     dir: TempDir,
     port: u16,
+    scheme: &'static str,
 }
 
 impl S3Server {
@@ -27,6 +28,21 @@ impl S3Server {
 
     /// Starts one.
     pub fn start() -> Self {
+        Self::start_with("http", &[])
+    }
+
+    /// Starts one over TLS, with a certificate that only [`Self::authority`] vouches for.
+    pub fn start_tls() -> Self {
+        let [certificate, key] = ["server.pem", "server.key"].map(tls).map(|path| path.display().to_string());
+        Self::start_with("https", &["--cert", &certificate, "--key", &key])
+    }
+
+    /// The certificate of the authority that no system trusts, as a file.
+    pub fn authority() -> PathBuf {
+        tls("ca.pem")
+    }
+
+    fn start_with(scheme: &'static str, more: &[&str]) -> Self {
         let dir = TempDir::with_prefix("seawall-s3-").unwrap();
         for sub in ["objects", "meta"] {
             std::fs::create_dir(dir.path().join(sub)).unwrap();
@@ -39,7 +55,9 @@ impl S3Server {
             command
                 .env("ROOT_ACCESS_KEY", Self::ACCESS_KEY)
                 .env("ROOT_SECRET_KEY", Self::SECRET_KEY)
-                .args(["--port", &format!("127.0.0.1:{port}"), "posix", "--sidecar"])
+                .args(["--port", &format!("127.0.0.1:{port}")])
+                .args(more)
+                .args(["posix", "--sidecar"])
                 .arg(dir.path().join("meta"))
                 .arg(dir.path().join("objects"));
             let mut process = Process::spawn("versitygw", &mut command);
@@ -50,7 +68,7 @@ impl S3Server {
                 TcpStream::connect(("127.0.0.1", port)).ok().map(|_| true)
             });
             if up && process.running() {
-                return Self { process, dir, port };
+                return Self { process, dir, port, scheme };
             }
         }
         panic!("versitygw did not start on any of ten free ports");
@@ -63,7 +81,7 @@ impl S3Server {
 
     /// Its URL.
     pub fn endpoint(&self) -> String {
-        format!("http://127.0.0.1:{}", self.port)
+        format!("{}://127.0.0.1:{}", self.scheme, self.port)
     }
 
     /// The folder in which the bucket's objects are files.
@@ -82,4 +100,8 @@ impl S3Server {
     pub fn stop(&mut self) {
         self.process.kill_9();
     }
+}
+
+fn tls(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/tls").join(name)
 }

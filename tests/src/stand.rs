@@ -42,6 +42,13 @@ impl Stand {
         Self { dir, place, seed, outputs: Cell::new(0) }
     }
 
+    /// A stand whose vault is in a bucket of a server over TLS.
+    pub fn bucket_over_tls(seed: u64) -> Self {
+        let dir = TempDir::with_prefix("seawall-").unwrap();
+        let prefix = format!("sites/{:016x}", crate::random::fresh());
+        Self { dir, place: Place::Bucket(Box::new(S3Server::start_tls()), prefix), seed, outputs: Cell::new(0) }
+    }
+
     /// A file of this stand.
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)

@@ -208,6 +208,22 @@ mod tests {
     }
 
     #[test]
+    fn offsets_go_beyond_4_gib() {
+        let place = parse_key("generations/5e21ff9be28275d2/wal/00000001_100001038.wal.lz4").expect("a key");
+        assert_eq!(place.offset, Some((4 << 30) + 0x1038));
+        let objects = [
+            object(7, 1, None, 10),
+            object(7, 1, Some(0), 11),
+            object(7, 1, Some(0xffff_f000), 12),
+            object(7, 1, Some(0x1_0000_1038), 13),
+            object(7, 2, Some(0), 14),
+        ];
+        let found = chain(&objects, None).expect("a chain");
+        assert_eq!((found.segments.len(), found.broken), (4, false), "in the order of the WAL, not of the names");
+        assert_eq!(objects[3].point().position, "0000000000000007/00000001:100001038");
+    }
+
+    #[test]
     fn which_objects_restore_a_moment() {
         let objects = [
             object(7, 1, None, 10),
