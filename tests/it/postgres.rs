@@ -201,3 +201,58 @@ fn postgres_what_a_store_has_lost_or_changed_is_found_and_refused() {
         assert_eq!(server.sql("postgres", "SELECT count(*) FROM pg_database WHERE datname = 'copy'"), "0");
     }
 }
+
+#[test]
+fn postgres_by_its_name_in_the_configuration() {
+    let (stand, server) = (Stand::folder(3), shop(500));
+    let config = stand.path("seawall.yml");
+    let url = server.url("shop");
+    let text = format!(
+        "databases:\n  - url: '{url}'\n    vault: {}\n    schedule: '0 3 * * *'\n    retention: {{ keep: 1ms, minimum: 2, grace: 1ms }}\n    \
+         backup: {{ jobs: 2, memory: 32MiB }}\n",
+        stand.place.url()
+    );
+    std::fs::write(&config, text).unwrap();
+    let config = config.to_str().unwrap();
+    let run = |arguments: &[&str]| stand.seawall(&[arguments, &["--config", config]].concat());
+    let once = run(&["replicate", "--once", "--json"]).ok().json();
+    let first = once["databases"][0]["protected"]["position"].as_str().unwrap().to_owned();
+    server.sql("shop", "DELETE FROM small WHERE id > 50");
+    let ids: Vec<String> =
+        (0..3).map(|_| run(&["backup", "shop", "--json"]).ok().json()["id"].as_str().unwrap().to_owned()).collect();
+    let status = run(&["status", "--json"]).ok().json();
+    assert_eq!(
+        (&status[0]["engine"], &status[0]["phase"]),
+        (&Value::from("postgres"), &Value::from("stopped")),
+        "{status}"
+    );
+    assert_eq!(status[0]["protected"]["position"].as_str(), Some(ids[2].as_str()), "{status}");
+    assert_eq!(run(&["timeline", "shop", "--json"]).ok().json()["spans"].as_array().map(Vec::len), Some(4));
+
+    run(&["pin", "shop", "--at", &first]).ok();
+    let dry = run(&["maintain", "shop", "--dry-run", "--json"]).ok().json();
+    let retired = format!("sets/{}/", ids[0]);
+    assert_eq!(dry["removed"][0]["key"].as_str(), Some(retired.as_str()), "{dry}");
+    assert_eq!(dry["removed"].as_array().map(Vec::len), Some(1), "two stay by number, one by its pin: {dry}");
+    run(&["maintain", "shop"]).ok();
+    let timeline = run(&["timeline", "shop", "--json"]).ok().json();
+    assert_eq!(
+        (timeline["spans"].as_array().map(Vec::len), &timeline["pins"][0]),
+        (Some(3), &Value::from(first.as_str()))
+    );
+    assert_eq!(run(&["verify", "shop", "--json"]).ok().json()["findings"], Value::Array(vec![]));
+
+    let target = server.url("then");
+    run(&["restore", "shop", "--to", &target, "--at", &first]).ok();
+    assert_eq!(server.sql("then", "SELECT count(*) FROM small"), "100");
+    run(&["restore", "shop", "--to", &server.url("now")]).ok();
+    assert_eq!(server.sql("now", "SELECT count(*) FROM small"), "50");
+    for (arguments, exit, code) in [
+        (&["backup", "other"][..], 2, "usage.server"),
+        (&["backup", "shop", "--jobs", "2"], 2, "usage.arguments"),
+        (&["restore", "shop", "-o", "file"], 2, "postgres.no-file"),
+    ] {
+        let failed = run(arguments).exits(exit);
+        assert!(failed.stderr.contains(&format!("error[{code}]")), "{failed}");
+    }
+}

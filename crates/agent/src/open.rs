@@ -6,11 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use seawall_archive::{Catalog, RetentionPolicy, Sets};
 use seawall_core::{Clock as _, Description, Engine, Failure, Kind, Status, SystemClock};
 use seawall_lmdb::{Lmdb, LmdbOptions, Marker, Settings, SyncOptions, author, system_clock};
+use seawall_postgres::{Postgres, Source};
 use seawall_sqlite::{
-    Admission, LtxObject, Options, Sqlite, Turns, Upkeep, Watcher, World, databases_below, default_state_dir,
-    ltx_objects, read_state,
+    Admission, LtxObject, Options, Retention, Sqlite, Turns, Upkeep, Watcher, World, databases_below,
+    default_state_dir, ltx_objects, read_state,
 };
 pub(crate) use seawall_vault::HttpClient as Client;
 use seawall_vault::{Environment, Policy, Throttle, Vault, VaultUrl};
@@ -96,6 +98,10 @@ impl Opener {
         if let Some(lmdb) = &database.lmdb {
             return self.environment(database, lmdb).await;
         }
+        if let Some(source) = &database.server {
+            let (vault, engine) = self.server(database, source).await?;
+            return Ok((vault, Arc::new(engine)));
+        }
         let defaults = Options::default();
         let options = Options {
             name: database.name.clone(),
@@ -119,6 +125,32 @@ impl Opener {
             None => engine,
             Some(ttl) => Arc::new(Leased::new(engine, vault, Terms { owner: self.owner.clone(), ttl })),
         })
+    }
+
+    /// A server's database or a whole server, with its vault.
+    async fn server(&self, database: &DatabaseConfig, source: &Source) -> Result<(Vault, Postgres), Failure> {
+        let vault = self.open(&database.vault).await?;
+        let world = seawall_postgres::World::real(self.environment.clone());
+        let sets = self.sets(vault.clone(), Some(&database.upkeep.retention), world.nonce);
+        Ok((vault, Postgres::new(database.name.clone(), source.clone(), sets, world)))
+    }
+
+    /// A server's database or a whole server, to back up now.
+    ///
+    /// # Errors
+    /// When its vault can't be opened.
+    pub async fn source(&self, database: &DatabaseConfig, source: &Source) -> Result<Postgres, Failure> {
+        self.server(database, source).await.map(|(_, engine)| engine)
+    }
+
+    fn sets(&self, vault: Vault, retention: Option<&Retention>, nonce: u32) -> Sets {
+        let policy = retention.map(|retention| RetentionPolicy {
+            enabled: retention.enabled,
+            window: retention.window,
+            thinning: retention.thinning(),
+            grace: retention.grace,
+        });
+        Sets::new(vault, policy, Arc::new(SystemClock), u64::from(nonce), self.jobs)
     }
 
     /// An LMDB environment with its vault.
@@ -172,6 +204,11 @@ impl Opener {
 
     /// A vault alone, to merge and delete in by these settings.
     pub async fn vault_to_maintain(&self, url: &VaultUrl, upkeep: Arc<Upkeep>) -> Result<Arc<dyn Engine>, Failure> {
+        let vault = self.open(url).await?;
+        if Catalog::is_here(&vault).await? {
+            let nonce = seawall_postgres::World::real(self.environment.clone()).nonce;
+            return Ok(Arc::new(self.sets(vault, Some(&upkeep.retention), nonce)));
+        }
         self.engine(url, Options { jobs: self.jobs, upkeep, ..Options::default() }).await
     }
 
@@ -180,6 +217,9 @@ impl Opener {
         let vault = self.open(url).await?;
         if let Some(name) = Lmdb::alone_in(&vault).await? {
             return Ok(Arc::new(Lmdb::of_vault(vault, name, system_clock())));
+        }
+        if Catalog::is_here(&vault).await? {
+            return Ok(Arc::new(self.sets(vault, None, 0)));
         }
         self.engine(url, Options { jobs: self.jobs, ..Options::default() }).await
     }

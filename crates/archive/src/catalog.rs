@@ -2,13 +2,14 @@
 
 use bytes::Bytes;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use seawall_core::{Finding, When};
+use seawall_core::{Finding, Hole, Moment, When};
 use seawall_vault::{Created, Vault};
 
 use crate::chain::{self, Found, Link, Record};
 use crate::layout::{self, Name};
 use crate::manifest::{read_document, write_document};
-use crate::{Digest, Error, Manifest, Previous};
+use crate::timeline::point;
+use crate::{Digest, Error, Manifest, Previous, SetId};
 
 /// The most bytes of a link. A set's is about one kilobyte; a retirement's has 200 bytes for each set.
 const LARGEST_LINK: u64 = 4 << 20;
@@ -27,6 +28,8 @@ pub struct Catalog {
     /// The newest link's number and digest.
     newest: Option<Previous>,
     unreadable: Vec<(u64, Finding)>,
+    /// When the store wrote the newest link, by its own clock.
+    newest_written: Option<Moment>,
 }
 
 /// A link's object, as far as it could be understood.
@@ -56,9 +59,11 @@ impl Catalog {
                 numbers.push(number);
             }
         }
+        let newest_written = listed.last().map(|entry| entry.written);
         let reads: Vec<Option<Read>> =
             stream::iter(numbers).map(|number| read_link(vault, number)).buffered(AT_ONCE).try_collect().await?;
-        let mut catalog = Self { vault: vault.clone(), links: Vec::new(), newest: None, unreadable: Vec::new() };
+        let mut catalog =
+            Self { vault: vault.clone(), links: Vec::new(), newest: None, unreadable: Vec::new(), newest_written };
         for read in reads.into_iter().flatten() {
             match read {
                 Read::Link(found) => {
@@ -81,6 +86,44 @@ impl Catalog {
         let mut sets: Vec<(&Found, &Manifest)> = live.filter_map(as_set).collect();
         sets.sort_by_key(|(_, manifest)| (manifest.point, manifest.id));
         sets
+    }
+
+    /// Every set that is or was here.
+    pub(crate) fn known(&self) -> impl Iterator<Item = SetId> {
+        let linked = self.links.iter().filter_map(as_set).map(|(_, manifest)| manifest.id);
+        linked.chain(self.retired().map(|(_, retired)| retired.id))
+    }
+
+    /// The sets that were retired, and when.
+    pub(crate) fn retired(&self) -> impl Iterator<Item = (Moment, &chain::Retired)> {
+        self.retirements().flat_map(|gone| gone.retired.iter().map(|set| (gone.at, set)))
+    }
+
+    /// Whether the link of that number and digest is still there.
+    pub(crate) fn has_link(&self, number: u64, blake3: &Digest) -> bool {
+        self.links.iter().any(|found| found.link.number == number && found.blake3 == *blake3)
+    }
+
+    /// When the newest link was written, by the store's clock: retention doesn't believe in a later present, so that a clock
+    /// that is ahead, or a time without backups, deletes nothing.
+    pub(crate) fn newest_written(&self) -> Option<Moment> {
+        self.newest_written
+    }
+
+    /// Where sets are missing from the chain and no retirement names them.
+    pub(crate) fn missing(&self) -> Vec<Hole> {
+        let sets = self.sets();
+        let finding = |finding: &Finding| {
+            let number = finding.object.strip_prefix("chain/")?.strip_suffix(".json")?.parse::<u64>().ok()?;
+            let before = sets.iter().rev().find(|(found, _)| found.link.number < number);
+            let behind = sets.iter().find(|(found, _)| found.link.number > number).or(before)?;
+            Some(Hole {
+                from: before.map(|(_, manifest)| point(manifest)),
+                to: point(behind.1),
+                reason: format!("{}: {}: {}", finding.code, finding.object, finding.cause),
+            })
+        };
+        self.findings().iter().filter_map(finding).collect()
     }
 
     fn retirements(&self) -> impl Iterator<Item = &chain::Retirement> {

@@ -43,6 +43,14 @@ pub enum Error {
         /// Whose set should have come.
         ours: String,
     },
+    /// Something is wrong with the chain, so that nothing may be deleted.
+    #[error("{object}: {cause}")]
+    Alarm {
+        /// The link.
+        object: String,
+        /// What is wrong, with its code.
+        cause: String,
+    },
     /// The set has more than its names can number.
     #[error("{id}: the set has more chunks than its names can number")]
     TooLarge {
@@ -100,6 +108,13 @@ impl From<Error> for Failure {
                 vault,
                 format!("it holds backups of {theirs}, not of {ours}"),
                 "give this database a vault of its own",
+            ),
+            Error::Alarm { object, cause } => Failure::new(
+                Kind::Refused,
+                "archive.alarm",
+                object,
+                format!("nothing is retired or deleted while the chain has an alarm: {cause}"),
+                "find out who did that, with `seawall verify`; begin anew in another vault, and keep this one as it is",
             ),
             Error::TooLarge { id } => Failure::new(
                 Kind::Refused,

@@ -84,6 +84,8 @@ pub(crate) enum Name {
     Index(SetId),
     /// A chunk: `sets/<id>/00000012.zst`, from 0.
     Chunk(SetId, u32),
+    /// A pin: `pins/<id>.json`.
+    Pin(SetId),
 }
 
 impl Name {
@@ -95,6 +97,7 @@ impl Name {
                 let number = digits(file.strip_suffix(".json")?)?;
                 (number > 0).then_some(Self::Link(number))
             }
+            ["pins", file] => Some(Self::Pin(file.strip_suffix(".json")?.parse().ok()?)),
             ["sets", id, "index.json"] => id.parse().ok().map(Self::Index),
             ["sets", id, file] => {
                 let (number, extension) = file.split_once('.')?;
@@ -128,6 +131,11 @@ pub(crate) fn chunk(id: SetId, number: u32, codec: Codec) -> Result<ObjectKey, E
     Ok(ObjectKey::new(format!("sets/{id}/{number:08}.{}", codec.extension()))?)
 }
 
+/// The name of a set's pin.
+pub(crate) fn pin(id: SetId) -> Result<ObjectKey, Error> {
+    Ok(ObjectKey::new(format!("pins/{id}.json"))?)
+}
+
 /// Where the links are.
 pub(crate) fn chain() -> Result<Prefix, Error> {
     Ok(Prefix::new("chain/")?)
@@ -150,6 +158,7 @@ mod tests {
             (index(id()), Name::Index(id())),
             (chunk(id(), 12, Codec::default()), Name::Chunk(id(), 12)),
             (chunk(id(), 0, Codec::None), Name::Chunk(id(), 0)),
+            (pin(id()), Name::Pin(id())),
         ] {
             let key = key.expect("a name");
             assert_eq!(Name::parse(&key), Some(name), "{key}");
@@ -171,6 +180,8 @@ mod tests {
             "sets/20261121T100000123Z-9f3a6c11/00000001",
             "sets/ééééééééé1-9f3a6c11/index.json",
             "family-photos.tar.gz",
+            "pins/00000000000000af",
+            "pins/notes.json",
         ] {
             assert_eq!(Name::parse(&ObjectKey::new(name).expect("a key")), None, "{name}");
         }

@@ -5,7 +5,8 @@
 //!
 //! The rooms: `budget` (how large is a buffer?), `buffer`, `codec`, `writer` (the pipeline), `stages` (where the time went),
 //! `manifest` (what a set is), `chain` (is anything missing?), `catalog` (which sets are there, and the next link),
-//! `layout` (names), `timeline`, `reader`, `prove`. Nothing here knows what a table is: engines hand in bytes and rows,
+//! `layout` (names), `timeline`, `reader`, `prove`, `retention` (what may go?) with `maintain` and `pins`, `schedule` (when
+//! is the next one due?), `sets` (a vault alone as an engine). Nothing here knows what a table is: engines hand in bytes and rows,
 //! and words of their own that come back with the set.
 
 #[doc(hidden)]
@@ -19,9 +20,14 @@ mod codec;
 mod digest;
 mod error;
 mod layout;
+mod maintain;
 mod manifest;
+mod pins;
 mod prove;
 mod reader;
+mod retention;
+mod schedule;
+mod sets;
 mod stages;
 mod timeline;
 mod writer;
@@ -33,9 +39,14 @@ pub use codec::Codec;
 pub use digest::Digest;
 pub use error::Error;
 pub use layout::SetId;
+pub use maintain::{Upkeep, maintain};
 pub use manifest::{Chunk, Content, Frame, Index, Item, Manifest, Previous, Sealed, Totals};
+pub use pins::{pin, pins};
 pub use prove::verify;
 pub use reader::SetReader;
+pub use retention::{Candidate, RetentionPolicy, removals};
+pub use schedule::{Schedule, retry_after};
+pub use sets::Sets;
 pub use stages::{Share, Stage, Stages};
 pub use timeline::{point, timeline};
 pub use writer::{Facts, Lane, Mark, SetWriter};

@@ -10,7 +10,7 @@ pub fn point(manifest: &Manifest) -> Point {
 }
 
 /// The sets of a vault as a timeline: one span of one point for each, because a state between two backups is in
-/// neither.
+/// neither. A set that is missing from the chain without having been retired is a hole, which says so with its code.
 pub fn timeline(catalog: &Catalog) -> Timeline {
     let sets = catalog.sets();
     let spans =
@@ -25,5 +25,5 @@ pub fn timeline(catalog: &Catalog) -> Timeline {
             bytes: totals().map(|totals| totals.stored).sum(),
         }]
     };
-    Timeline { spans, levels, ..Timeline::default() }
+    Timeline { spans, levels, holes: catalog.missing(), ..Timeline::default() }
 }

@@ -8,6 +8,7 @@
 //! Nothing here does any I/O.
 
 mod activity;
+mod calendar;
 mod engine;
 mod failure;
 mod moment;
@@ -17,6 +18,7 @@ mod shutdown;
 mod status;
 
 pub use activity::{Activity, Figures, LEVELS, Requests, Tally, Work};
+pub use calendar::Thinning;
 pub use engine::{
     Description, Engine, Finding, FollowRequest, Followed, IntegrityCheck, MadeObject, Maintained, PlannedObject,
     RemovedObject, RestoreRequest, Restored, StrongVerification, Verification,

@@ -9,7 +9,7 @@
 //! (which objects are in a schema), `select` (which of them belong to some tables?), `preflight` (what does the target
 //! lack?), `restore` with `schema`, `large_objects`, `load` (rows) in `units`, `build` (indexes and constraints), `orphans` (which rows
 //! contradict a foreign key?) and `journal` (what is done already); `roles` (which does a server lack?) and `server`
-//! (all databases of one).
+//! (all databases of one); `engine` (by a schedule).
 
 #[doc(hidden)]
 pub mod fuzzing;
@@ -19,6 +19,7 @@ mod build;
 mod client;
 mod detail;
 mod dump;
+mod engine;
 mod error;
 mod globals;
 mod inventory;
@@ -43,6 +44,7 @@ mod units;
 pub use base::{Dumped, dump};
 pub use client::{Host, Target, TlsMode};
 pub use detail::{After, ItemDetail, LargeObject, Locale, Name, Sequence, ServerDetail, SetDetail};
+pub use engine::{Postgres, Source};
 pub use error::{Error, ServerError};
 pub use globals::{Attribute, Globals, Membership, Role, Tablespace};
 pub use options::{DumpOptions, Limits, World};

@@ -27,7 +27,7 @@ impl World {
 }
 
 /// How much of the machine a run may use, and with what.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// Connections that move data, and cores that compress.
     pub jobs: usize,
@@ -44,7 +44,7 @@ impl Default for Limits {
 }
 
 /// How to make a set.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DumpOptions {
     /// How much of the machine.
     pub limits: Limits,

@@ -178,18 +178,20 @@ pub(crate) struct ServerArguments {
 #[command(after_help = "Examples:\n  \
     seawall backup postgresql://app@db/shop s3://bucket/shop\n  \
     seawall backup postgresql://app@db/ s3://bucket/cluster\n  \
-    seawall backup postgresql://app@db/shop ./vault --memory 64MB --jobs 2\n\n\
+    seawall backup postgresql://app@db/shop ./vault --memory 64MB --jobs 2\n  \
+    seawall backup --config seawall.yml shop\n\n\
     The password comes from PGPASSWORD or ~/.pgpass. The role needs pg_read_all_data.")]
 pub(crate) struct BackupArguments {
-    /// The database: postgresql://ROLE@HOST:PORT/DATABASE; without DATABASE every one of the server, with its roles
-    #[arg(value_name = "SOURCE")]
+    /// The database: postgresql://ROLE@HOST:PORT/DATABASE; without DATABASE every one of the server, with its roles. Or
+    /// the name of a server's database in the configuration, which says how
+    #[arg(value_name = "SOURCE|NAME")]
     pub(crate) source: String,
-    /// The place to keep it in: a folder or a URL
+    /// The place to keep it in: a folder or a URL. A name of the configuration has its own
     #[arg(value_name = "VAULT")]
-    pub(crate) vault: String,
-    /// How to compress: zstd, zstd:1 to zstd:19, lz4 or none
-    #[arg(long, value_name = "CODEC", default_value = "zstd")]
-    pub(crate) compression: String,
+    pub(crate) vault: Option<String>,
+    /// How to compress: zstd, zstd:1 to zstd:19, lz4 or none [default: zstd]
+    #[arg(long, value_name = "CODEC")]
+    pub(crate) compression: Option<String>,
     /// At most this many bytes a second into the vault, such as 20MB
     #[arg(long, value_name = "SIZE")]
     pub(crate) upload_limit: Option<String>,
@@ -201,6 +203,8 @@ pub(crate) struct BackupArguments {
     pub(crate) role_passwords: bool,
     #[command(flatten)]
     pub(crate) server: ServerArguments,
+    #[command(flatten)]
+    pub(crate) config: ConfigArguments,
 }
 
 /// `seawall restore`
@@ -357,7 +361,7 @@ pub(crate) struct PinArguments {
     /// A vault (folder or URL), or the name or path of a database in the configuration
     #[arg(value_name = "VAULT|NAME|PATH")]
     pub(crate) source: String,
-    /// The moment to keep: RFC 3339, "10 minutes ago", a transaction id of 16 hex digits, or latest
+    /// The moment to keep: RFC 3339, "10 minutes ago", a transaction id of 16 hex digits, the name of a set, or latest
     #[arg(long, value_name = "WHEN", default_value = "latest", allow_hyphen_values = true)]
     pub(crate) at: String,
     /// Take the pin away; what it held is deleted when its time has come
@@ -570,7 +574,8 @@ mod tests {
             ("seawall restore v -o b --table a", false),
             ("seawall restore v -o b --clean", false),
             ("seawall backup postgresql://h/d ./vault --memory 64MB", true),
-            ("seawall backup postgresql://h/d", false),
+            ("seawall backup shop", true),
+            ("seawall backup", false),
             ("seawall backup postgresql://h/d v --jobs 0", false),
             ("seawall timeline s3://bucket/app --json", true),
             ("seawall verify ./vault", true),

@@ -1,14 +1,12 @@
 //! What commands about database servers share: URLs, sizes, vaults.
 
 use seawall_agent::config::{parse_size, read_place};
-use seawall_archive::Catalog;
 use seawall_core::Failure;
 use seawall_postgres::Target;
 use seawall_vault::{Policy, Throttle, Vault, VaultUrl};
 
 use crate::edge::{Edge, usage};
 use crate::output::complain;
-use crate::source::Source;
 
 /// The server and database that a URL names.
 pub(crate) fn target(text: &str, edge: &Edge) -> Result<Target, Failure> {
@@ -43,11 +41,4 @@ pub(crate) async fn open(url: &VaultUrl, edge: &Edge, limit: Option<u64>) -> Res
         vault.probe().await?;
     }
     Ok(vault)
-}
-
-/// The vault that `source` names, if it holds sets of a server.
-pub(crate) async fn sets(source: &Source, edge: &Edge) -> Result<Option<Vault>, Failure> {
-    let Source::Vault(url) = source else { return Ok(None) };
-    let vault = Vault::open(url, &edge.environment, Policy::default()).await?;
-    Ok(Catalog::is_here(&vault).await?.then_some(vault))
 }

@@ -17,7 +17,6 @@ pub mod fuzzing;
 mod admission;
 mod assemble;
 mod bridge;
-mod calendar;
 mod capture;
 mod catalog;
 mod checkpoint;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use seawall_core::{Clock, SystemClock};
+use seawall_core::{Clock, SystemClock, Thinning};
 use seawall_vault::Vault;
 
 use crate::{Admission, Turns, Watcher};
@@ -86,6 +86,14 @@ pub struct Retention {
     pub yearly: u32,
     /// How long an object outlives its need, so that a restore that was planned before finds it.
     pub grace: Duration,
+}
+
+impl Retention {
+    /// How many complete copies stay, whatever their age.
+    pub fn thinning(&self) -> Thinning {
+        let Self { minimum, hourly, daily, weekly, monthly, yearly, .. } = *self;
+        Thinning { minimum, hourly, daily, weekly, monthly, yearly }
+    }
 }
 
 impl Default for Upkeep {

@@ -19,7 +19,6 @@ use std::time::Duration;
 use seawall_core::Moment;
 use seawall_ltx::Txid;
 
-use crate::calendar::Period;
 use crate::catalog::{Catalog, Dated};
 use crate::layout::{Level, Stored};
 use crate::options::{LevelPolicy, Retention};
@@ -185,25 +184,8 @@ impl<'a> Question<'a> {
 impl Retention {
     /// Which of these bases, oldest first, the calendar and the minimum choose.
     fn chosen(&self, bases: &[&Dated]) -> BTreeSet<Txid> {
-        let newest_first = || bases.iter().rev();
-        let minimum = usize::try_from(self.minimum.max(1)).unwrap_or(usize::MAX);
-        let mut chosen: BTreeSet<Txid> = newest_first().take(minimum).map(|base| base.file.max).collect();
-        for (period, count) in [
-            (Period::Hour, self.hourly),
-            (Period::Day, self.daily),
-            (Period::Week, self.weekly),
-            (Period::Month, self.monthly),
-            (Period::Year, self.yearly),
-        ] {
-            let mut last = None;
-            let newest_of_each = newest_first().filter(|base| {
-                let this = Some(period.of(base.moment));
-                std::mem::replace(&mut last, this) != this
-            });
-            let count = usize::try_from(count).unwrap_or(usize::MAX);
-            chosen.extend(newest_of_each.take(count).map(|base| base.file.max));
-        }
-        chosen
+        let moments: Vec<Moment> = bases.iter().map(|base| base.moment).collect();
+        self.thinning().chosen(&moments).into_iter().map(|place| bases[place].file.max).collect()
     }
 }
 

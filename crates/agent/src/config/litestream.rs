@@ -127,6 +127,7 @@ fn read_item(node: Node, context: &Context<'_>, warnings: &mut Vec<Warning>) -> 
     let replica = replica::read(replica, context.defaults, &context.surroundings, warnings)?;
     let database = DatabaseConfig {
         lmdb: None,
+        server: None,
         name: path.display().to_string(),
         path: absolute(&path, context.surroundings.directory),
         vault: replica.vault,

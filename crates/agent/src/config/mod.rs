@@ -19,6 +19,7 @@ mod place;
 mod registering;
 mod report;
 mod s3;
+mod server;
 mod services;
 mod size;
 mod upkeep;
@@ -28,6 +29,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use seawall_postgres::Source;
 use seawall_sqlite::Upkeep;
 use seawall_vault::{Environment, VaultUrl};
 use serde::Serialize;
@@ -110,7 +112,7 @@ pub struct Warning {
 pub struct DatabaseConfig {
     /// Its name.
     pub name: String,
-    /// Its file, absolute.
+    /// Its file, absolute; of a server's database its URL without a password, which no other has either.
     pub path: PathBuf,
     /// The place of its objects.
     pub vault: VaultUrl,
@@ -130,6 +132,8 @@ pub struct DatabaseConfig {
     pub restore_if_missing: bool,
     /// For an LMDB environment, how it is kept in step; a SQLite database has none.
     pub lmdb: Option<Arc<EnvironmentConfig>>,
+    /// For a server's database or a whole server, where it is and when it is backed up.
+    pub server: Option<Arc<Source>>,
     /// Protect it in turns with other processes; for how long a turn lasts without a sign of life.
     pub lease: Option<Duration>,
     /// What becomes of objects that are in the vault. Databases with the same settings share one.
@@ -165,6 +169,7 @@ impl DatabaseConfig {
             shutdown_timeout: None,
             restore_if_missing: false,
             lmdb: None,
+            server: None,
             lease: None,
             upkeep: Arc::default(),
         }
@@ -172,7 +177,11 @@ impl DatabaseConfig {
 
     /// The name of its engine.
     pub fn engine(&self) -> &'static str {
-        if self.lmdb.is_some() { "lmdb" } else { "sqlite" }
+        match (&self.lmdb, &self.server) {
+            (Some(_), _) => "lmdb",
+            (_, Some(_)) => "postgres",
+            _ => "sqlite",
+        }
     }
 
     /// The file that is there if the database is.
@@ -215,7 +224,7 @@ impl Config {
         } else {
             let tree = if expand { expand::expand_values(raw?, environment)? } else { raw? };
             let here = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-            native::read(tree, file, &absolute(here, directory))?
+            native::read(tree, file, &absolute(here, directory), environment)?
         };
         check_distinct(&config.databases, &config.directories)?;
         config.warnings.sort_by_key(|warning| warning.line);
@@ -226,7 +235,7 @@ impl Config {
     ///
     /// A database of a folder is found too, whether its file exists or not.
     pub fn find(&self, text: &str, directory: &Path) -> Option<DatabaseConfig> {
-        let path = absolute(Path::new(text), directory);
+        let path = if text.contains("://") { PathBuf::from(text) } else { absolute(Path::new(text), directory) };
         let by_name = self.databases.iter().find(|database| database.name == text);
         let listed = by_name.or_else(|| self.databases.iter().find(|database| database.path == path));
         listed.cloned().or_else(|| self.directories.iter().find_map(|folder| folder.find(text, directory)))

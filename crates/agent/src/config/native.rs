@@ -1,12 +1,12 @@
 //! Our own format, `seawall.yml`. Strict: whatever isn't known is an error.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use seawall_lmdb::snapshot::SnapshotName;
 use seawall_sqlite::Upkeep;
-use seawall_vault::VaultUrl;
+use seawall_vault::{Environment, VaultUrl};
 
 use super::directory::FolderKeys;
 use super::document::Node;
@@ -15,12 +15,12 @@ use super::fields::{At, Fields};
 use super::place::{self, Precedence};
 use super::{
     Config, DatabaseConfig, DirectoryConfig, Format, Pattern, Registering, SHUTDOWN_TIMEOUT, StateRoot, absolute,
-    is_name, lmdb, s3, services, upkeep,
+    is_name, lmdb, s3, server, services, upkeep,
 };
 use crate::child::ExecCommand;
 
 /// Reads the tree of a `seawall.yml`; relative paths begin at `here`.
-pub(crate) fn read(tree: Node, file: &Path, here: &Path) -> Result<Config, Location> {
+pub(crate) fn read(tree: Node, file: &Path, here: &Path, environment: &Environment) -> Result<Config, Location> {
     let mut top = Fields::new("the top level", tree)?;
     let vault = top.text("vault")?;
     let s3 = top.section("s3")?.map(|section| s3::read_native(section, here)).transpose()?.unwrap_or_default();
@@ -43,7 +43,7 @@ pub(crate) fn read(tree: Node, file: &Path, here: &Path) -> Result<Config, Locat
 
     let (mut databases, mut directories) = (Vec::new(), Vec::new());
     for node in list.ok_or(missing)?.value {
-        let (folder, database) = read_database(node, here, vault.as_ref(), &s3, (&upkeep, lease))?;
+        let (folder, database) = read_database(node, here, vault.as_ref(), &s3, (&upkeep, lease), environment)?;
         let database = DatabaseConfig { shutdown_timeout: Some(shutdown_timeout), ..database };
         match folder {
             None => databases.push(database),
@@ -80,9 +80,11 @@ fn read_database(
     default: Option<&At<String>>,
     s3: &s3::Settings,
     (common, lease): (&Arc<Upkeep>, Option<Duration>),
+    environment: &Environment,
 ) -> Result<(Option<FolderKeys>, DatabaseConfig), Location> {
     let mut fields = Fields::new("databases", node)?;
     let line = fields.line;
+    let url = fields.text("url")?;
     let path = fields.text("path")?;
     let folder = FolderKeys::read(&mut fields, path.as_ref())?;
     let name = fields.parsed("name", "letters, digits, \".\", \"_\" and \"-\", not beginning with \".\"", |text| {
@@ -91,8 +93,23 @@ fn read_database(
     let vault = fields.text("vault")?;
     let own_s3 = fields.section("s3")?;
     let path = path.or_else(|| folder.as_ref().map(|keys| keys.dir.clone()));
-    let path = path.map(|at| absolute(Path::new(&at.value), here)).ok_or_else(|| fields.missing("path"))?;
-    let own_name = if folder.is_some() { path.file_name() } else { path.file_stem() };
+    let target = url.map(|at| server::target(&at, environment)).transpose()?;
+    let path = match (path, &target) {
+        (Some(at), None) => absolute(Path::new(&at.value), here),
+        (None, Some(target)) => PathBuf::from(target.to_string()),
+        (Some(at), Some(_)) => {
+            return Err(
+                Problem::Contradiction("url and path: a database is on a server or in a file".to_owned()).at(at.line)
+            );
+        }
+        (None, None) => return Err(fields.missing("path")),
+    };
+    let own_name = match &target {
+        Some(target) if target.database.is_empty() => None,
+        Some(target) => Some(target.database.as_ref()),
+        None if folder.is_some() => path.file_name(),
+        None => path.file_stem(),
+    };
     let name = match name {
         Some(At { value, .. }) => value,
         None => name_of(own_name).ok_or_else(|| {
@@ -112,10 +129,12 @@ fn read_database(
             "is a name without dots or two underscores in a row, because snapshots are named by it".to_owned();
         return Err(Problem::Value { key: "name".into(), expected, found: format!("\"{name}\"") }.at(line));
     }
-    // Environments are kept in step by several at a time: they take no turns.
-    let lease = lease.filter(|_| lmdb.is_none());
+    let server = target.map(|target| server::read(&mut fields, target, &name, here)).transpose()?;
+    // Environments are kept in step by several at a time, and a second backup does no harm: they take no turns.
+    let lease = lease.filter(|_| lmdb.is_none() && server.is_none());
     let database = DatabaseConfig {
         lmdb: lmdb.map(Arc::new),
+        server: server.map(Arc::new),
         name,
         path,
         vault: read_vault(&vault, own_s3, s3, here)?,
@@ -133,6 +152,9 @@ fn read_database(
     fields.finish()?;
     if database.lmdb.is_some() {
         check_environment(&database, folder.is_some(), common)?;
+    }
+    if database.server.is_some() {
+        check_server(&database, common)?;
     }
     Ok((folder, database))
 }
@@ -152,6 +174,31 @@ fn check_environment(database: &DatabaseConfig, is_folder: bool, common: &Arc<Up
     match sqlites.iter().find(|(_, is_set)| *is_set) {
         Some((key, _)) => {
             let cause = format!("{key}: of no use for an LMDB environment; what is stands in its lmdb section");
+            Err(Problem::Contradiction(cause).at(database.line))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Refuses what a server's database can't have.
+fn check_server(database: &DatabaseConfig, common: &Upkeep) -> Result<(), Location> {
+    // Retention is all that it shares with files; the rest is as everywhere.
+    let upkeep = Upkeep { retention: common.retention.clone(), ..Upkeep::clone(&database.upkeep) };
+    let files = [
+        ("lmdb", database.lmdb.is_some()),
+        ("state-dir", database.state_dir.is_some()),
+        ("sync-interval", database.sync_interval.is_some()),
+        ("busy-timeout", database.busy_timeout.is_some()),
+        ("checkpoint-pages", database.checkpoint_pages.is_some()),
+        ("wal-limit", database.wal_limit.is_some()),
+        ("restore-if-missing", database.restore_if_missing),
+        ("lease", database.lease.is_some()),
+        ("l0-retention", database.upkeep.retention.l0 != common.retention.l0),
+        ("settings of levels, snapshots and validation", upkeep != *common),
+    ];
+    match files.iter().find(|(_, is_set)| *is_set) {
+        Some((key, _)) => {
+            let cause = format!("{key}: of no use for a database of a server");
             Err(Problem::Contradiction(cause).at(database.line))
         }
         None => Ok(()),

@@ -219,6 +219,65 @@ fn levels_and_retention() {
 }
 
 #[test]
+fn a_database_of_a_server() {
+    let text = "vault: s3://bucket/all\nretention: { keep: 30d, daily: 7 }\ndatabases:\n  - url: postgresql://app@db/shop\n    \
+        schedule: 0 3 * * *\n    backup: { jobs: 4, memory: 64MiB, compression: lz4, passfile: secret/pgpass }\n  \
+        - { name: cluster, url: 'postgresql://app@db/', schedule: 'H 4 * * 7 Europe/Vienna', retention: { minimum: 3 }, \
+            backup: { role-passwords: true, exclude-databases: [a, 'b c'] } }\n";
+    let config = parse(text).expect("a configuration");
+    let [shop, cluster] = &config.databases[..] else { panic!("{config:?}") };
+    assert_eq!(
+        (shop.name.as_str(), shop.engine(), shop.vault.to_string().as_str()),
+        ("shop", "postgres", "s3://bucket/all/shop")
+    );
+    let source = shop.server.as_deref().expect("a server");
+    assert_eq!(
+        (source.target.to_string().as_str(), source.schedule.text()),
+        ("postgresql://app@db:5432/shop", "0 3 * * *")
+    );
+    assert_eq!(
+        (source.options.limits.jobs, source.options.limits.memory, source.options.codec.to_string().as_str()),
+        (4, 64 << 20, "lz4")
+    );
+    assert_eq!(
+        config.find("postgresql://app@db:5432/shop", Path::new("/")).map(|found| found.name),
+        Some("shop".into())
+    );
+    let source = cluster.server.as_deref().expect("a server");
+    assert!(source.options.role_passwords && source.target.database.is_empty());
+    assert_eq!(source.options.excluded, ["a", "b c"]);
+    assert_eq!((cluster.upkeep.retention.minimum, cluster.upkeep.retention.daily), (3, 7));
+    let item = |more: &str| format!("vault: /v\ndatabases:\n  - url: postgresql://app@db/shop\n{more}");
+    let daily = |more: &str| item(&format!("    schedule: 0 3 * * *\n{more}"));
+    for (text, code) in [
+        (item(""), "config.missing-key"),
+        (item("    schedule: often\n"), "config.value"),
+        (item("    schedule: 0 0 31 2 *\n"), "config.value"),
+        (daily("    path: /a.db\n"), "config.contradiction"),
+        (daily("    dir: /d\n"), "config.contradiction"),
+        (daily("    wal-limit: 1GiB\n"), "config.contradiction"),
+        (daily("    restore-if-missing: true\n"), "config.contradiction"),
+        (daily("    lease: {}\n"), "config.contradiction"),
+        (daily("    lmdb: {}\n"), "config.contradiction"),
+        (daily("    levels: [{ interval: 1h }]\n"), "config.contradiction"),
+        (daily("    l0-retention: 1h\n"), "config.contradiction"),
+        (daily("    backup: { jobs: 0 }\n"), "config.value"),
+        (daily("    backup: { role-passwords: true }\n"), "config.contradiction"),
+        (daily("    backup: { job: 1 }\n"), "config.unknown-key"),
+        (daily("  - { name: other, url: 'postgresql://app@db/shop', schedule: 0 3 * * * }\n"), "config.duplicate"),
+        (
+            "vault: /v\ndatabases:\n  - { url: 'postgresql://app@db/', schedule: 0 3 * * * }\n".to_owned(),
+            "config.value",
+        ),
+        ("vault: /v\ndatabases:\n  - { url: 'mysql://app@db/x', schedule: 0 3 * * * }\n".to_owned(), "config.vault"),
+        ("vault: /v\ndatabases:\n  - { path: /a.db, schedule: 0 3 * * * }\n".to_owned(), "config.unknown-key"),
+    ] {
+        let error = parse(&text).expect_err(&text);
+        assert_eq!(seawall_core::Failure::from(error.clone()).code, code, "{text}: {error}");
+    }
+}
+
+#[test]
 fn an_lmdb_environment() {
     let text = "vault: s3://bucket/all\ndatabases:\n  - path: /d/shard\n    vault: s3://bucket/lmdb\n    lmdb:\n      \
         instance: ns1\n      schema-tracks-changes: true\n      no-subdir: true\n      map-size: 1GiB\n      max-map-size: 8GiB\n      \

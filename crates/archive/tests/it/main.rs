@@ -4,5 +4,6 @@
 
 mod damage;
 mod faults;
+mod retention;
 mod support;
 mod whole;

@@ -169,6 +169,17 @@ impl Target {
         Self { database: database.to_owned(), ..self.clone() }
     }
 
+    /// Whether a password is known without looking into a file.
+    pub fn has_password(&self) -> bool {
+        self.password.is_some()
+    }
+
+    /// The same, with another file to look for a password in, in the form of `.pgpass`.
+    #[must_use]
+    pub fn with_password_file(&self, file: PathBuf) -> Self {
+        Self { password_file: Some(file), ..self.clone() }
+    }
+
     /// The file to look for a password in, when none is known.
     pub(crate) fn password_file(&self) -> Option<&Path> {
         self.password_file.as_deref().filter(|_| self.password.is_none())

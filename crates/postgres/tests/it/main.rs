@@ -10,6 +10,7 @@ mod faults;
 mod load;
 mod parts;
 mod rows;
+mod scheduled;
 mod server;
 mod support;
 mod whole_server;

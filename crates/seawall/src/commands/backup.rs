@@ -1,5 +1,6 @@
 //! `seawall backup`: make a complete copy of a server's database now.
 
+use seawall_agent::Opener;
 use seawall_archive::{Codec, Stages};
 use seawall_core::Failure;
 use seawall_postgres::{DumpOptions, Dumped, Limits, Target, World};
@@ -9,28 +10,32 @@ use crate::arguments::{BackupArguments, ServerArguments};
 use crate::edge::{Edge, usage};
 use crate::output::{Output, to_json};
 use crate::progress::progress;
-use crate::{runtime, server, table};
+use crate::{configuration, runtime, server, table};
 
 /// Runs the command.
 pub(crate) fn run(arguments: &BackupArguments, edge: &Edge, json: bool) -> Result<Output, Failure> {
+    match &arguments.vault {
+        Some(vault) => of_url(arguments, vault, edge, json),
+        None => by_name(arguments, edge, json),
+    }
+}
+
+/// A source and a place, as the command line says.
+fn of_url(arguments: &BackupArguments, vault: &str, edge: &Edge, json: bool) -> Result<Output, Failure> {
     let target = server::target(&arguments.source, edge)?;
     let options = DumpOptions {
         limits: limits(&arguments.server)?,
-        codec: codec(&arguments.compression)?,
+        codec: arguments.compression.as_deref().map_or(Ok(Codec::default()), codec)?,
         excluded: arguments.exclude_database.clone(),
         role_passwords: arguments.role_passwords,
     };
     if !target.database.is_empty() && (options.role_passwords || !options.excluded.is_empty()) {
         let cause = "--role-passwords and --exclude-database are of a whole server's backup, and a database is named";
-        return Err(usage(
-            "usage.arguments",
-            &target.to_string(),
-            cause,
-            "end the URL behind the slash, or leave them out",
-        ));
+        let next = "end the URL behind the slash, or leave them out";
+        return Err(usage("usage.arguments", &target.to_string(), cause, next));
     }
     let limit = arguments.upload_limit.as_deref().map(|text| server::size("--upload-limit", text)).transpose()?;
-    let vault = server::place(&arguments.vault, edge)?;
+    let vault = server::place(vault, edge)?;
     let progress = progress(edge, json);
     let world = World::real(edge.environment.clone());
     let (place, dumped) = runtime::run_with(runtime::serving(options.limits.jobs), async {
@@ -38,6 +43,45 @@ pub(crate) fn run(arguments: &BackupArguments, edge: &Edge, json: bool) -> Resul
         let dumped = seawall_postgres::dump(&target, &vault, &options, &world, progress).await?;
         Ok((vault.url().to_owned(), dumped))
     })?;
+    Ok(output(&target, &place, &dumped))
+}
+
+/// A server's database of the configuration, as that says.
+fn by_name(arguments: &BackupArguments, edge: &Edge, json: bool) -> Result<Output, Failure> {
+    let ServerArguments { jobs, memory, pg_bindir } = &arguments.server;
+    let how = [
+        ("--jobs", jobs.is_some()),
+        ("--memory", memory.is_some()),
+        ("--pg-bindir", pg_bindir.is_some()),
+        ("--compression", arguments.compression.is_some()),
+        ("--upload-limit", arguments.upload_limit.is_some()),
+        ("--role-passwords", arguments.role_passwords),
+        ("--exclude-database", !arguments.exclude_database.is_empty()),
+    ];
+    let name = &arguments.source;
+    if let Some((flag, _)) = how.iter().find(|(_, is_given)| *is_given) {
+        let cause = format!("{flag} is given, and no vault: the configuration says how {name} is backed up");
+        return Err(usage("usage.arguments", name, &cause, "name a vault, or say it in the configuration"));
+    }
+    let config = configuration::require(&arguments.config, edge)?;
+    let database = config.find(name, &edge.directory);
+    let Some((database, source)) = database.and_then(|found| found.server.clone().map(|source| (found, source))) else {
+        let cause = format!("no server's database of {} is called so", config.file.display());
+        let next = "name one that has a url, or name SOURCE and VAULT; files are protected by `seawall replicate`";
+        return Err(usage("usage.server", name, &cause, next));
+    };
+    let progress = progress(edge, json);
+    let mut opener = Opener::new(edge.environment.clone(), runtime::working());
+    if let Some(limit) = config.upload_limit {
+        opener.limit_uploads(limit);
+    }
+    let dumped = runtime::run_with(runtime::serving(source.options.limits.jobs), async {
+        opener.source(&database, &source).await?.backup(progress).await
+    })?;
+    Ok(output(&source.target, &database.vault.to_string(), &dumped))
+}
+
+fn output(target: &Target, place: &str, dumped: &Dumped) -> Output {
     let mut document = to_json(&dumped.manifest);
     if let Some(fields) = document.as_object_mut() {
         fields.insert("vault".into(), json!(place));
@@ -45,7 +89,7 @@ pub(crate) fn run(arguments: &BackupArguments, edge: &Edge, json: bool) -> Resul
         fields.insert("duration_ms".into(), json!(dumped.duration_ms));
         fields.insert("stages".into(), to_json(&dumped.stages));
     }
-    Ok(Output::done(render(&target, &place, &dumped), &document))
+    Output::done(render(target, place, dumped), &document)
 }
 
 /// How much of the machine a run may use.

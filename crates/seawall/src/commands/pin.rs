@@ -1,6 +1,7 @@
 //! `seawall pin`: keep a point for good, or no longer.
 
 use seawall_agent::Opener;
+use seawall_archive::SetId;
 use seawall_core::{Clock as _, Failure, SystemClock, When};
 use serde_json::json;
 
@@ -12,8 +13,11 @@ use crate::source::Source;
 
 /// Runs the command.
 pub(crate) fn run(arguments: &PinArguments, edge: &Edge) -> Result<Output, Failure> {
-    let when = When::parse(&arguments.at, SystemClock.now())
-        .map_err(|error| usage("usage.when", "--at", &error.to_string(), "correct the moment"))?;
+    let when = match arguments.at.parse::<SetId>() {
+        Ok(id) => When::Position(id.to_string()),
+        Err(()) => When::parse(&arguments.at, SystemClock.now())
+            .map_err(|error| usage("usage.when", "--at", &error.to_string(), "correct the moment"))?,
+    };
     let source = Source::find(&arguments.source, &arguments.config, edge)?;
     let opener = Opener::new(edge.environment.clone(), runtime::working());
     let pinned = !arguments.remove;

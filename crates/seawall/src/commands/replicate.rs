@@ -40,7 +40,10 @@ pub(crate) fn run_with(
 
     // An environment occupies one thread while a snapshot arrives, and a folder as vault wants another.
     let environments = plan.job.databases.iter().filter(|database| database.lmdb.is_some()).count();
-    let runtime = runtime::lasting(runtime::PROTECTING + 2 * environments)?;
+    // A backup compresses with as many threads as it has jobs; those of several servers share the most.
+    let backups = plan.job.databases.iter().filter_map(|database| database.server.as_ref());
+    let backups = backups.map(|source| 4 * source.options.limits.jobs).max().unwrap_or(0);
+    let runtime = runtime::lasting(runtime::PROTECTING + 2 * environments + backups)?;
     let summary = runtime.block_on(carry_out(&plan, edge));
     runtime.shutdown_timeout(Duration::from_millis(200));
     Ok(render(&summary?, plan.job.once))
@@ -73,8 +76,8 @@ impl Plan {
             plan.job.exec = Some(ExecCommand::parse(line)?);
         }
         for database in &mut plan.job.databases {
-            database.restore_if_missing |= arguments.restore_if_missing;
-            let asked = arguments.lease && database.lmdb.is_none();
+            database.restore_if_missing |= arguments.restore_if_missing && database.server.is_none();
+            let asked = arguments.lease && database.lmdb.is_none() && database.server.is_none();
             database.lease = database.lease.or(asked.then_some(LEASE));
         }
         for folder in &mut plan.job.directories {

@@ -23,9 +23,13 @@ pub(crate) fn run(
 ) -> Result<Output, Failure> {
     let target = server::target(to, edge)?;
     let source = arguments.source.as_deref().unwrap_or_default();
-    let Source::Vault(place) = Source::find(source, &arguments.config, edge)? else {
-        let next = "name the vault that holds the backups of a server";
-        return Err(usage("usage.server", source, "this is a database file of the configuration", next));
+    let place = match Source::find(source, &arguments.config, edge)? {
+        Source::Vault(place) => place,
+        Source::Database(database) if database.server.is_some() => database.vault,
+        Source::Database(_) => {
+            let next = "name the vault that holds the backups of a server";
+            return Err(usage("usage.server", source, "this is a database file of the configuration", next));
+        }
     };
     let options = RestoreOptions {
         when,

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use seawall_agent::config::DatabaseConfig;
-use seawall_agent::{read_recorded, read_state_dir, read_status};
+use seawall_agent::{Opener, read_recorded, read_state_dir, read_status};
 use seawall_core::{Clock as _, Failure, Kind, LastError, Moment, Phase, Status, SystemClock};
 
 use crate::arguments::StatusArguments;
@@ -51,7 +51,14 @@ fn gather(arguments: &StatusArguments, edge: &Edge) -> Result<Vec<Asked>, Failur
     }
     if let Some(config) = configuration::load(&arguments.socket.config, edge)? {
         let of = |database: DatabaseConfig| {
-            let status = read_recorded(&database);
+            let status = match &database.server {
+                None => read_recorded(&database),
+                // There is no record on this machine: the vault knows.
+                Some(_) => {
+                    let opener = Opener::new(edge.environment.clone(), runtime::working());
+                    runtime::run(async { opener.database(&database).await?.status().await })
+                }
+            };
             let named = status.map(|status| Status { name: database.name, ..status });
             (database.path, named)
         };

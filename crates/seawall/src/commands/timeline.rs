@@ -1,7 +1,6 @@
 //! `seawall timeline`: what can be restored.
 
 use seawall_agent::Opener;
-use seawall_archive::Catalog;
 use seawall_core::{Failure, Kind, Timeline};
 use serde_json::json;
 
@@ -9,17 +8,13 @@ use crate::arguments::SourceArguments;
 use crate::edge::Edge;
 use crate::output::{Output, to_json};
 use crate::source::Source;
-use crate::{runtime, server, table};
+use crate::{runtime, table};
 
 /// Runs the command.
 pub(crate) fn run(arguments: &SourceArguments, edge: &Edge) -> Result<Output, Failure> {
     let source = Source::find(&arguments.source, &arguments.config, edge)?;
     let opener = Opener::new(edge.environment.clone(), runtime::working());
     let (vault, timeline) = runtime::run(async {
-        if let Some(vault) = server::sets(&source, edge).await? {
-            let catalog = Catalog::read(&vault).await?;
-            return Ok((vault.url().to_owned(), seawall_archive::timeline(&catalog)));
-        }
         let engine = source.open(&opener).await?;
         Ok((engine.describe().vault, engine.timeline().await?))
     })?;

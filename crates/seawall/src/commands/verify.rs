@@ -1,7 +1,7 @@
 //! `seawall verify`: read everything back.
 
 use seawall_agent::Opener;
-use seawall_core::{Clock as _, Failure, StrongVerification, SystemClock, Verification};
+use seawall_core::{Failure, StrongVerification, Verification};
 use serde_json::json;
 
 use crate::arguments::VerifyArguments;
@@ -10,7 +10,7 @@ use crate::exit::Exit;
 use crate::output::{Output, to_json};
 use crate::progress::progress;
 use crate::source::Source;
-use crate::{runtime, server, table};
+use crate::{runtime, table};
 
 /// Runs the command.
 pub(crate) fn run(arguments: &VerifyArguments, edge: &Edge, json: bool) -> Result<Output, Failure> {
@@ -18,10 +18,6 @@ pub(crate) fn run(arguments: &VerifyArguments, edge: &Edge, json: bool) -> Resul
     let opener = Opener::new(edge.environment.clone(), runtime::working());
     let progress = progress(edge, json);
     let (vault, found) = runtime::run(async {
-        if let Some(vault) = server::sets(&source, edge).await? {
-            let verification = seawall_archive::verify(&vault, SystemClock.now(), progress, runtime::cores()).await?;
-            return Ok((vault.url().to_owned(), Found::of_sets(verification, arguments.strong)));
-        }
         let engine = source.open(&opener).await?;
         let vault = engine.describe().vault;
         let found = if arguments.strong {
@@ -53,15 +49,6 @@ enum Found {
 }
 
 impl Found {
-    /// A set's chunks are always compared with their BLAKE3, so `--strong` asks for nothing more.
-    fn of_sets(verification: Verification, strong: bool) -> Self {
-        if !strong {
-            return Found::Plain(verification);
-        }
-        let compared = verification.objects;
-        Found::Strong(StrongVerification { verification, compared, without_digest: Vec::new() })
-    }
-
     fn verification(&self) -> &Verification {
         match self {
             Found::Plain(verification) => verification,

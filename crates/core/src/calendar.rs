@@ -1,10 +1,53 @@
-//! Calendar periods in UTC, for keeping one base of each.
+//! Which complete copies stay: some of each calendar period, in UTC, and the newest. Pure, and the same for every engine.
 
-use seawall_core::Moment;
+use std::collections::BTreeSet;
+
+use crate::Moment;
+
+/// How many complete copies stay, whatever their age.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Thinning {
+    /// This many of the newest; at least one.
+    pub minimum: u32,
+    /// The newest of each of this many hours that have one.
+    pub hourly: u32,
+    /// Of this many days.
+    pub daily: u32,
+    /// Of this many weeks, from Monday on.
+    pub weekly: u32,
+    /// Of this many months.
+    pub monthly: u32,
+    /// Of this many years.
+    pub yearly: u32,
+}
+
+impl Thinning {
+    /// Which of the copies of these moments, oldest first, stay: their places.
+    pub fn chosen(&self, moments: &[Moment]) -> BTreeSet<usize> {
+        let newest_first = || (0..moments.len()).rev();
+        let number = |count: u32| usize::try_from(count).unwrap_or(usize::MAX);
+        let mut chosen: BTreeSet<usize> = newest_first().take(number(self.minimum.max(1))).collect();
+        for (period, count) in [
+            (Period::Hour, self.hourly),
+            (Period::Day, self.daily),
+            (Period::Week, self.weekly),
+            (Period::Month, self.monthly),
+            (Period::Year, self.yearly),
+        ] {
+            let mut last = None;
+            let newest_of_each = newest_first().filter(|place| {
+                let this = Some(period.of(moments[*place]));
+                std::mem::replace(&mut last, this) != this
+            });
+            chosen.extend(newest_of_each.take(number(count)));
+        }
+        chosen
+    }
+}
 
 /// A kind of period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Period {
+enum Period {
     /// From full hour to full hour.
     Hour,
     /// From midnight to midnight.
@@ -19,7 +62,7 @@ pub(crate) enum Period {
 
 impl Period {
     /// A number that two moments share if, and only if, they are in the same period.
-    pub(crate) fn of(self, moment: Moment) -> i64 {
+    fn of(self, moment: Moment) -> i64 {
         let days = moment.as_millis().div_euclid(86_400_000);
         match self {
             Self::Hour => moment.as_millis().div_euclid(3_600_000),
@@ -51,6 +94,25 @@ fn year_and_month(days: i64) -> (i64, i64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_newest_of_each_period_and_the_newest_of_all_stay() {
+        let at = |day: i64, hour: i64| Moment::from_millis((day * 24 + hour) * 3_600_000);
+        let moments = [at(0, 1), at(0, 9), at(1, 3), at(3, 1), at(3, 2), at(3, 2)];
+        let none = Thinning::default();
+        for (thinning, chosen) in [
+            (none, vec![5]),
+            (Thinning { minimum: 2, ..none }, vec![4, 5]),
+            (Thinning { minimum: 99, ..none }, vec![0, 1, 2, 3, 4, 5]),
+            (Thinning { daily: 2, ..none }, vec![2, 5]),
+            (Thinning { daily: 9, ..none }, vec![1, 2, 5]),
+            (Thinning { hourly: 3, ..none }, vec![2, 3, 5]),
+            (Thinning { yearly: u32::MAX, ..none }, vec![5]),
+        ] {
+            assert_eq!(thinning.chosen(&moments), chosen.into_iter().collect(), "{thinning:?}");
+        }
+        assert!(none.chosen(&[]).is_empty());
+    }
 
     fn of(period: Period, text: &str) -> i64 {
         period.of(text.parse().expect("RFC 3339"))

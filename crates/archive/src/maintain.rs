@@ -1,0 +1,226 @@
+//! Retention carried out: sets are retired by a link of the chain, and a grace later their objects are deleted. Only
+//! names that are exactly Seawall's, of sets that the chain has retired, are ever deleted; a chain with an alarm is left alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use futures::TryStreamExt as _;
+use seawall_core::{Maintained, Moment, PlannedObject, RemovedObject};
+use seawall_vault::{ObjectKey, Prefix, Vault};
+
+use crate::chain::{Record, Retired, Retirement};
+use crate::layout::{self, Name};
+use crate::pins::pins;
+use crate::retention::{Candidate, RetentionPolicy, removals};
+use crate::{Catalog, Error, Manifest, SetId};
+
+/// Keys that are deleted with one call.
+const AT_ONCE: usize = 1000;
+
+/// Chunks without an index and a link are an interrupted backup's after this time: no snapshot is held as long.
+const LEFT_OVER: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// What upkeep did, and when there is more to do.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Upkeep {
+    /// What was retired and deleted.
+    pub done: Maintained,
+    /// When something that is retired by now may be deleted.
+    pub next: Option<Moment>,
+}
+
+/// The objects of one set, as they are listed.
+#[derive(Debug, Default)]
+struct Listed {
+    /// Size of the index, if it is there.
+    index: Option<u64>,
+    chunks: u64,
+    bytes: u64,
+    /// When the store touched one of them last.
+    written: Moment,
+}
+
+impl Listed {
+    /// Whether everything that the manifest names is there. Numbers that were given up may have left more.
+    fn has(&self, manifest: &Manifest) -> bool {
+        let totals = manifest.totals;
+        self.index == Some(manifest.index.bytes) && self.chunks >= totals.chunks && self.bytes >= totals.stored
+    }
+}
+
+/// Retires what the policy lets go, and deletes what was retired a grace ago; with `dry_run` only says so.
+pub async fn maintain(
+    vault: &Vault,
+    policy: &RetentionPolicy,
+    now: Moment,
+    nonce: u64,
+    dry_run: bool,
+) -> Result<Upkeep, Error> {
+    let mut catalog = Catalog::read(vault).await?;
+    if let Some(finding) = catalog.findings().first() {
+        return Err(Error::Alarm {
+            object: vault.object(&ObjectKey::new(finding.object.clone())?),
+            cause: format!("{}: {}", finding.code, finding.cause),
+        });
+    }
+    let now = catalog.newest_written().map_or(now, |written| now.min(written));
+    let listed = list(vault).await?;
+    let mut upkeep = Upkeep { done: Maintained { dry_run, ..Maintained::default() }, next: None };
+    if policy.enabled {
+        delete_retired(vault, &catalog, &listed, policy, now, &mut upkeep).await?;
+        delete_left_over(vault, &catalog, &listed, now, &mut upkeep).await?;
+    }
+
+    let retired = due(&catalog, &listed, &pins(vault).await?, policy, now);
+    for set in &retired {
+        let bytes = listed.get(&set.id).map_or(0, |listed| listed.bytes);
+        let object = PlannedObject { key: format!("sets/{}/", set.id), bytes };
+        upkeep
+            .done
+            .removed
+            .push(RemovedObject { object, reason: "older than what is kept; deleted when the grace is over" });
+    }
+    if retired.is_empty() || dry_run {
+        return Ok(upkeep);
+    }
+    catalog.add(Record::Retirement(Retirement { at: now, nonce, retired })).await?;
+    let over = now.after(policy.grace);
+    upkeep.next = Some(upkeep.next.map_or(over, |next| next.min(over)));
+    Ok(upkeep)
+}
+
+/// The sets that the policy lets go.
+fn due(
+    catalog: &Catalog,
+    listed: &BTreeMap<SetId, Listed>,
+    pins: &[SetId],
+    policy: &RetentionPolicy,
+    now: Moment,
+) -> Vec<Retired> {
+    let candidate = |manifest: &Manifest| Candidate {
+        id: manifest.id,
+        point: manifest.point,
+        whole: listed.get(&manifest.id).is_some_and(|listed| listed.has(manifest)),
+    };
+    let sets: Vec<Candidate> = catalog.sets().into_iter().map(|(_, manifest)| candidate(manifest)).collect();
+    let gone = removals(&sets, pins, policy, now);
+    catalog
+        .sets()
+        .into_iter()
+        .filter(|(_, manifest)| gone.contains(&manifest.id))
+        .map(|(found, manifest)| Retired {
+            number: found.link.number,
+            id: manifest.id,
+            blake3: found.blake3,
+            rule: policy.rule(),
+        })
+        .collect()
+}
+
+/// Deletes the objects of sets whose retirement is a grace old: chunks and index first, the link last, so that what is left of
+/// an interrupted call is found again.
+async fn delete_retired(
+    vault: &Vault,
+    catalog: &Catalog,
+    listed: &BTreeMap<SetId, Listed>,
+    policy: &RetentionPolicy,
+    now: Moment,
+    upkeep: &mut Upkeep,
+) -> Result<(), Error> {
+    let all: Vec<(Moment, Retired)> = catalog.retired().map(|(at, retired)| (at, retired.clone())).collect();
+    for (at, retired) in all {
+        // Another link of that number is not the one that was retired.
+        let has_link = catalog.has_link(retired.number, &retired.blake3);
+        let objects = listed.get(&retired.id);
+        if !has_link && objects.is_none() {
+            continue;
+        }
+        let over = at.after(policy.grace);
+        if over > now {
+            upkeep.next = Some(upkeep.next.map_or(over, |next| next.min(over)));
+            continue;
+        }
+        delete_set(vault, retired.id, objects, "retired, and the grace is over", &mut upkeep.done).await?;
+        if has_link {
+            let key = layout::link(retired.number)?;
+            let object = PlannedObject { key: key.as_str().to_owned(), bytes: 0 };
+            upkeep.done.removed.push(RemovedObject { object, reason: "retired, and the grace is over" });
+            if !upkeep.done.dry_run {
+                vault.delete(&[key]).await?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Deletes chunks that an interrupted backup left long ago. A set with an index may have lost no more than its link, and
+/// stays.
+async fn delete_left_over(
+    vault: &Vault,
+    catalog: &Catalog,
+    listed: &BTreeMap<SetId, Listed>,
+    now: Moment,
+    upkeep: &mut Upkeep,
+) -> Result<(), Error> {
+    let known: BTreeSet<SetId> = catalog.known().collect();
+    for (id, objects) in listed {
+        if known.contains(id) || objects.index.is_some() {
+            continue;
+        }
+        if objects.written.max(id.moment()).after(LEFT_OVER) < now {
+            delete_set(vault, *id, Some(objects), "left by a backup that was interrupted", &mut upkeep.done).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Deletes the chunks and the index of a set.
+async fn delete_set(
+    vault: &Vault,
+    id: SetId,
+    objects: Option<&Listed>,
+    reason: &'static str,
+    done: &mut Maintained,
+) -> Result<(), Error> {
+    let Some(objects) = objects else { return Ok(()) };
+    let object = PlannedObject { key: format!("sets/{id}/"), bytes: objects.bytes };
+    done.removed.push(RemovedObject { object, reason });
+    if done.dry_run {
+        return Ok(());
+    }
+    let prefix = Prefix::new(format!("sets/{id}/"))?;
+    let mut entries = Box::pin(vault.entries(&prefix, None));
+    let mut some = Vec::with_capacity(AT_ONCE);
+    while let Some(entry) = entries.try_next().await? {
+        if matches!(Name::parse(&entry.key), Some(Name::Index(its) | Name::Chunk(its, _)) if its == id) {
+            some.push(entry.key);
+        }
+        if some.len() == AT_ONCE {
+            vault.delete(&some).await?;
+            some.clear();
+        }
+    }
+    Ok(vault.delete(&some).await?)
+}
+
+/// What is below `sets/` with names of ours, by set.
+async fn list(vault: &Vault) -> Result<BTreeMap<SetId, Listed>, Error> {
+    let mut sets: BTreeMap<SetId, Listed> = BTreeMap::new();
+    let mut entries = Box::pin(vault.entries(&Prefix::new("sets/")?, None));
+    while let Some(entry) = entries.try_next().await? {
+        let (id, is_index) = match Name::parse(&entry.key) {
+            Some(Name::Index(id)) => (id, true),
+            Some(Name::Chunk(id, _)) => (id, false),
+            _ => continue,
+        };
+        let listed = sets.entry(id).or_default();
+        listed.written = listed.written.max(entry.written);
+        if is_index {
+            listed.index = Some(entry.size);
+        } else {
+            listed.chunks += 1;
+            listed.bytes += entry.size;
+        }
+    }
+    Ok(sets)
+}

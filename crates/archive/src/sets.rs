@@ -1,0 +1,122 @@
+//! The sets of a vault as an engine: everything that needs no server.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use seawall_core::{
+    Clock, Description, Engine, Failure, Kind, Maintained, Phase, Point, Progress, RestoreRequest, Restored, Shutdown,
+    Status, StrongVerification, Timeline, Verification, When,
+};
+use seawall_vault::Vault;
+
+use crate::{Catalog, Error, RetentionPolicy, Upkeep, maintain, pin, pins, point, prove, timeline};
+
+/// The sets of one vault.
+#[derive(Debug, Clone)]
+pub struct Sets {
+    vault: Vault,
+    /// What may go; without it nothing may.
+    policy: Option<RetentionPolicy>,
+    clock: Arc<dyn Clock>,
+    nonce: u64,
+    jobs: usize,
+}
+
+impl Sets {
+    /// The sets of `vault`, with `jobs` chunks read at once.
+    pub fn new(vault: Vault, policy: Option<RetentionPolicy>, clock: Arc<dyn Clock>, nonce: u64, jobs: usize) -> Self {
+        Self { vault, policy, clock, nonce, jobs }
+    }
+
+    /// Where they are.
+    pub fn vault(&self) -> &Vault {
+        &self.vault
+    }
+
+    /// Retires and deletes what is due.
+    pub async fn upkeep(&self, dry_run: bool) -> Result<Upkeep, Error> {
+        match &self.policy {
+            Some(policy) => maintain(&self.vault, policy, self.clock.now(), self.nonce, dry_run).await,
+            None => Ok(Upkeep::default()),
+        }
+    }
+
+    /// The newest set's engine and point.
+    pub async fn newest(&self) -> Result<Option<(String, Point)>, Error> {
+        let catalog = Catalog::read(&self.vault).await?;
+        Ok(catalog.sets().last().map(|(_, manifest)| (manifest.engine.clone(), point(manifest))))
+    }
+
+    fn only_a_vault(&self, what: &str) -> Failure {
+        let cause = format!("a vault of a server's backups can't be {what}");
+        let next =
+            "restore it into a server with `seawall restore VAULT --to URL`; back up by the server's URL or name";
+        Failure::new(Kind::Usage, "archive.only-sets", self.vault.url(), cause, next)
+    }
+}
+
+#[async_trait]
+impl Engine for Sets {
+    fn describe(&self) -> Description {
+        let vault = self.vault.url().to_owned();
+        Description { name: vault.clone(), engine: "sets", source: None, vault }
+    }
+
+    async fn run(&self, _shutdown: &Shutdown) -> Result<(), Failure> {
+        Err(self.only_a_vault("protected"))
+    }
+
+    async fn take_point(&self, _shutdown: &Shutdown) -> Result<Point, Failure> {
+        Err(self.only_a_vault("backed up"))
+    }
+
+    async fn status(&self) -> Result<Status, Failure> {
+        let newest = self.newest().await?;
+        Ok(Status {
+            name: self.vault.url().to_owned(),
+            engine: newest.as_ref().map_or_else(|| "sets".to_owned(), |(engine, _)| engine.clone()),
+            source: String::new(),
+            vault: self.vault.url().to_owned(),
+            phase: Phase::Stopped,
+            protected: newest.map(|(_, point)| point),
+            lag_bytes: 0,
+            lag_ms: 0,
+            source_bytes: None,
+            log_bytes: None,
+            error: None,
+            at: self.clock.now(),
+        })
+    }
+
+    async fn timeline(&self) -> Result<Timeline, Failure> {
+        let catalog = Catalog::read(&self.vault).await?;
+        let pins = pins(&self.vault).await?.iter().map(ToString::to_string).collect();
+        Ok(Timeline { pins, ..timeline(&catalog) })
+    }
+
+    async fn restore(&self, _request: &RestoreRequest, _progress: Arc<dyn Progress>) -> Result<Restored, Failure> {
+        Err(self.only_a_vault("restored into a file"))
+    }
+
+    async fn maintain(&self, dry_run: bool) -> Result<Maintained, Failure> {
+        Ok(self.upkeep(dry_run).await?.done)
+    }
+
+    async fn pin(&self, when: &When, pinned: bool) -> Result<String, Failure> {
+        let catalog = Catalog::read(&self.vault).await?;
+        let id = catalog.find(when)?.id;
+        pin(&self.vault, id, pinned).await?;
+        Ok(id.to_string())
+    }
+
+    async fn verify(&self, progress: Arc<dyn Progress>) -> Result<Verification, Failure> {
+        Ok(prove::verify(&self.vault, self.clock.now(), progress, self.jobs).await?)
+    }
+
+    /// A set's chunks are always compared with their BLAKE3, so this asks for nothing more.
+    async fn verify_strong(&self, progress: Arc<dyn Progress>) -> Result<StrongVerification, Failure> {
+        let verification = self.verify(progress).await?;
+        let compared = verification.objects;
+        Ok(StrongVerification { verification, compared, without_digest: Vec::new() })
+    }
+}

@@ -1,0 +1,147 @@
+//! Sets are retired by the chain, and deleted a grace later: what stays can be read, and nothing of others is touched.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use seawall_archive::{Catalog, Codec, RetentionPolicy, Upkeep, maintain, pin, pins, timeline, verify};
+use seawall_core::{Failure, Moment, NoProgress, Thinning, When};
+use seawall_vault::memory::MemoryStore;
+use seawall_vault::{ObjectKey, Vault};
+
+use crate::support::{id, objects, put, read, tables, vault, write};
+
+const DAY: i64 = 86_400;
+
+/// A vault with a set a day, and what others have put there.
+async fn days(count: i64) -> (MemoryStore, Vault) {
+    let store = MemoryStore::new();
+    let vault = vault(&store);
+    for day in 1..=count {
+        write(&vault, id(day * DAY), Codec::default(), &tables(day as u64)).await.expect("written");
+    }
+    for foreign in
+        ["family-photos.tar.gz", "sets/notes.txt", "chain/00000001.json.bak", "sets/20200101T000000000Z-00000001/x.zst"]
+    {
+        put(&vault, foreign, b"not ours".to_vec()).await;
+    }
+    (store, vault)
+}
+
+fn policy() -> RetentionPolicy {
+    RetentionPolicy {
+        enabled: true,
+        window: Some(Duration::from_secs(2 * 86_400)),
+        thinning: Thinning { minimum: 1, ..Thinning::default() },
+        grace: Duration::from_secs(3600),
+    }
+}
+
+fn at(seconds: i64) -> Moment {
+    Moment::from_millis(seconds * 1000)
+}
+
+async fn upkeep(vault: &Vault, now: i64) -> Upkeep {
+    maintain(vault, &policy(), at(now), 1, false).await.expect("done")
+}
+
+async fn left(vault: &Vault) -> Vec<String> {
+    Catalog::read(vault).await.expect("read").sets().iter().map(|(_, manifest)| manifest.id.to_string()).collect()
+}
+
+fn ids(days: &[i64]) -> Vec<String> {
+    days.iter().map(|day| id(day * DAY).to_string()).collect()
+}
+
+async fn findings(vault: &Vault) -> Vec<&'static str> {
+    let verified = verify(vault, Moment::default(), Arc::new(NoProgress), 2).await.expect("verified");
+    verified.findings.iter().map(|finding| finding.code).collect()
+}
+
+#[tokio::test]
+async fn sets_are_retired_first_and_deleted_a_grace_later() {
+    let (store, vault) = days(5).await;
+    let before: BTreeSet<String> = objects(&store).await.into_keys().collect();
+    let now = 5 * DAY + 60;
+    let dry = maintain(&vault, &policy(), at(now), 1, true).await.expect("planned");
+    assert_eq!((dry.done.removed.len(), dry.done.dry_run), (3, true));
+    assert_eq!(objects(&store).await.into_keys().collect::<BTreeSet<_>>(), before, "a dry run writes nothing");
+
+    let first = upkeep(&vault, now).await;
+    assert_eq!((first.done.removed.len(), first.next), (3, Some(at(now + 3600))));
+    assert_eq!(left(&vault).await, ids(&[4, 5]), "retired sets don't count any more");
+    let after: BTreeSet<String> = objects(&store).await.into_keys().collect();
+    assert!(after.is_superset(&before) && after.len() == before.len() + 1, "only a link was written");
+    assert_eq!(findings(&vault).await, Vec::<&str>::new());
+    assert_eq!(upkeep(&vault, now + 3599).await.done.removed, Vec::new(), "the grace isn't over");
+
+    let second = upkeep(&vault, now + 3600).await;
+    assert_eq!((second.done.removed.len(), second.next), (6, None), "three sets and their links");
+    let names: Vec<String> = objects(&store).await.into_keys().collect();
+    for day in ids(&[1, 2, 3]) {
+        assert!(!names.iter().any(|name| name.contains(&day)), "{day} is gone");
+    }
+    for foreign in
+        ["family-photos.tar.gz", "sets/notes.txt", "chain/00000001.json.bak", "sets/20200101T000000000Z-00000001/x.zst"]
+    {
+        assert!(names.contains(&foreign.to_owned()), "{foreign} isn't ours");
+    }
+    assert_eq!(findings(&vault).await, Vec::<&str>::new(), "a set that was retired may be missing");
+    assert_eq!(read(&vault, &When::Latest).await.expect("read"), tables(5));
+    assert_eq!(upkeep(&vault, now + 3600).await.done.removed, Vec::new(), "twice changes nothing");
+    write(&vault, id(6 * DAY), Codec::default(), &tables(6)).await.expect("the chain goes on");
+    assert_eq!(findings(&vault).await, Vec::<&str>::new());
+}
+
+#[tokio::test]
+async fn a_set_that_is_missing_without_a_retirement_is_an_alarm_everywhere() {
+    let (_, vault) = days(5).await;
+    vault.delete(&[ObjectKey::new("chain/00000002.json").expect("a key")]).await.expect("deleted");
+    assert_eq!(findings(&vault).await, ["archive.missing-link"]);
+    let catalog = Catalog::read(&vault).await.expect("read");
+    let holes = timeline(&catalog).holes;
+    assert_eq!(holes.len(), 1);
+    assert_eq!(holes[0].from.as_ref().map(|point| point.position.clone()), Some(id(DAY).to_string()));
+    assert_eq!(holes[0].to.position, id(3 * DAY).to_string());
+    assert!(holes[0].reason.starts_with("archive.missing-link: chain/00000002.json"), "{}", holes[0].reason);
+    let refused = maintain(&vault, &policy(), at(9 * DAY), 1, false).await.expect_err("nothing is deleted");
+    let failure = Failure::from(refused);
+    assert_eq!(failure.code, "archive.alarm");
+    assert_eq!(left(&vault).await, ids(&[1, 3, 4, 5]));
+}
+
+#[tokio::test]
+async fn the_last_good_set_and_pinned_ones_stay() {
+    let (store, vault) = days(5).await;
+    // The two newest have lost a chunk each.
+    for day in [4, 5] {
+        let chunk = format!("sets/{}/00000000.zst", id(day * DAY));
+        assert!(objects(&store).await.contains_key(&chunk));
+        vault.delete(&[ObjectKey::new(chunk).expect("a key")]).await.expect("deleted");
+    }
+    pin(&vault, id(DAY), true).await.expect("pinned");
+    pin(&vault, id(DAY), true).await.expect("twice is the same");
+    assert_eq!(pins(&vault).await.expect("read"), [id(DAY)]);
+    upkeep(&vault, 99 * DAY).await;
+    assert_eq!(left(&vault).await, ids(&[1, 3, 4, 5]), "3 is the last good one, and what is newer isn't judged");
+    pin(&vault, id(DAY), false).await.expect("unpinned");
+    upkeep(&vault, 99 * DAY).await;
+    assert_eq!(left(&vault).await, ids(&[3, 4, 5]));
+    assert_eq!(read(&vault, &When::Position(id(3 * DAY).to_string())).await.expect("read"), tables(3));
+}
+
+#[tokio::test]
+async fn what_an_interrupted_backup_left_goes_a_week_later() {
+    let (store, vault) = days(1).await;
+    let orphan = |name: &str| format!("sets/{}/{name}", id(2 * DAY));
+    put(&vault, &orphan("00000000.zst"), b"chunk".to_vec()).await;
+    let whole_but_for_its_link = format!("sets/{}/index.json", id(3 * DAY));
+    put(&vault, &whole_but_for_its_link, b"index".to_vec()).await;
+    // The store's clock is the real one, so that nothing here is a week old yet.
+    upkeep(&vault, 99 * DAY).await;
+    assert!(objects(&store).await.contains_key(&orphan("00000000.zst")));
+    let now = Moment::from_millis(i64::MAX / 2);
+    // Nobody believes in a present that is later than what the store says of its newest link.
+    maintain(&vault, &policy(), now, 1, false).await.expect("done");
+    assert!(objects(&store).await.contains_key(&orphan("00000000.zst")));
+}

@@ -1,0 +1,354 @@
+//! A PostgreSQL source as an engine: backups by a schedule, retention behind each.
+//!
+//! Between two backups there is one timer and no request. A backup that was missed, because nobody was there to make it
+//! or because it failed, is made as soon as it can be.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use seawall_archive::{Schedule, Sets, point, retry_after};
+use seawall_core::{
+    Activity, Description, Engine, Failure, Figures, Kind, LastError, Maintained, Moment, NoProgress, Phase, Point,
+    Progress, RestoreRequest, Restored, Shutdown, Status, StrongVerification, Timeline, Verification, When,
+};
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep};
+
+use crate::client::Target;
+use crate::{DumpOptions, Dumped, World, dump};
+
+/// The longest sleep: a clock that was set is noticed after this time.
+const LONGEST_SLEEP: Duration = Duration::from_secs(3600);
+
+/// A database or a whole server, as a configuration has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Source {
+    /// Where it is.
+    pub target: Target,
+    /// When it is backed up.
+    pub schedule: Schedule,
+    /// How.
+    pub options: DumpOptions,
+}
+
+/// A source with its vault.
+pub struct Postgres {
+    name: String,
+    source: Source,
+    sets: Sets,
+    world: World,
+    backups: AtomicU32,
+    state: watch::Sender<State>,
+    hurry: Notify,
+    activity: Activity,
+}
+
+/// How the protection is.
+#[derive(Debug, Clone, Default)]
+struct State {
+    /// `None` while no protection runs.
+    phase: Option<Phase>,
+    newest: Option<Point>,
+    bytes: Option<u64>,
+    error: Option<LastError>,
+    /// Backups that were begun, and that came to an end of either kind.
+    rounds: (u64, u64),
+}
+
+impl std::fmt::Debug for Postgres {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Postgres").field("name", &self.name).field("source", &self.source).finish_non_exhaustive()
+    }
+}
+
+impl Postgres {
+    /// A source that is called `name`, and where its sets are.
+    pub fn new(name: String, source: Source, sets: Sets, world: World) -> Self {
+        let (state, _) = watch::channel(State::default());
+        let backups = AtomicU32::new(0);
+        Self { name, source, sets, world, backups, state, hurry: Notify::new(), activity: Activity::default() }
+    }
+
+    /// One backup.
+    ///
+    /// # Errors
+    /// See [`dump`].
+    pub async fn backup(&self, progress: Arc<dyn Progress>) -> Result<Dumped, Failure> {
+        let nth = self.backups.fetch_add(1, Ordering::Relaxed);
+        let world = World { nonce: self.world.nonce.wrapping_add(nth), ..self.world.clone() };
+        let started = Instant::now();
+        match dump(&self.source.target, self.sets.vault(), &self.source.options, &world, progress).await {
+            Ok(dumped) => {
+                self.activity.bases.done(dumped.manifest.totals.stored, started.elapsed());
+                Ok(dumped)
+            }
+            Err(error) => {
+                self.activity.bases.failed();
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Backups and retention until a stop is asked for.
+    async fn keep(&self, shutdown: &Shutdown) -> Result<(), Failure> {
+        let (mut failures, mut upkeep_at) = (0, Some(self.world.clock.now()));
+        self.state.send_modify(|state| state.phase = Some(Phase::Starting));
+        let mut due = self.first_due(&mut failures).await;
+        loop {
+            let now = self.world.clock.now();
+            self.state.send_modify(|state| {
+                state.phase = Some(if state.error.is_some() { Phase::Failing } else { Phase::Protecting });
+            });
+            let next = upkeep_at.map_or(due, |upkeep| upkeep.min(due));
+            tokio::select! {
+                biased;
+                () = shutdown.graceful() => return Ok(()),
+                () = self.hurry.notified() => due = self.world.clock.now(),
+                () = sleep(next.since(now).min(LONGEST_SLEEP)), if next > now => continue,
+                () = std::future::ready(()), if next <= now => {}
+            }
+            // What is dropped here counts for nothing, and is deleted later.
+            tokio::select! {
+                biased;
+                () = shutdown.graceful() => return Ok(()),
+                () = async {
+                    if due <= self.world.clock.now() {
+                        due = self.round(&mut failures).await;
+                        upkeep_at = Some(self.world.clock.now());
+                    } else {
+                        upkeep_at = self.clean().await;
+                    }
+                } => {}
+            }
+        }
+    }
+
+    /// When the first backup is due.
+    async fn first_due(&self, failures: &mut u32) -> Moment {
+        let now = self.world.clock.now();
+        match self.sets.newest().await {
+            Ok(newest) => {
+                let newest = newest.map(|(_, point)| point);
+                let due = self.source.schedule.due(newest.as_ref().map(|point| point.moment), now);
+                self.state.send_modify(|state| state.newest = newest);
+                due
+            }
+            Err(error) => self.failed(&error.into(), failures),
+        }
+    }
+
+    /// One backup, and when the next one is due.
+    async fn round(&self, failures: &mut u32) -> Moment {
+        self.state.send_modify(|state| {
+            state.rounds.0 += 1;
+            // What is there protects while the next one is made.
+            if state.newest.is_none() {
+                state.phase = Some(Phase::Base);
+            }
+        });
+        let done = self.backup(Arc::new(NoProgress)).await;
+        let due = match done {
+            Ok(Dumped { manifest, duration_ms, .. }) => {
+                *failures = 0;
+                let bytes = manifest.totals.stored;
+                tracing::info!(database = self.name, set = %manifest.id, bytes, duration_ms, "backed up");
+                let begun = manifest.id.moment();
+                self.state.send_modify(|state| {
+                    state.newest = Some(point(&manifest));
+                    state.bytes = Some(manifest.totals.raw);
+                    state.error = None;
+                });
+                self.source.schedule.due(Some(begun), self.world.clock.now())
+            }
+            Err(failure) => self.failed(&failure, failures),
+        };
+        self.state.send_modify(|state| state.rounds.1 = state.rounds.0);
+        due
+    }
+
+    /// Tells a failure; returns when to try again.
+    fn failed(&self, failure: &Failure, failures: &mut u32) -> Moment {
+        *failures = failures.saturating_add(1);
+        let (now, wait) = (self.world.clock.now(), retry_after(*failures));
+        let again = now.after(wait);
+        tracing::error!(database = self.name, code = failure.code, next = failure.next, %again, "not backed up: {failure}");
+        let error = LastError {
+            code: failure.code.to_owned(),
+            message: format!("{}: {}", failure.object, failure.cause),
+            next: failure.next.clone(),
+            at: now,
+            count: u64::from(*failures),
+        };
+        self.state.send_modify(|state| state.error = Some(error.clone()));
+        again
+    }
+
+    /// Retention; returns when there is more to do. What fails is told, and waits for the next time.
+    async fn clean(&self) -> Option<Moment> {
+        match self.sets.upkeep(false).await {
+            Ok(upkeep) => {
+                for gone in &upkeep.done.removed {
+                    tracing::info!(database = self.name, object = gone.object.key, "{}", gone.reason);
+                }
+                self.activity.deletions[0]
+                    .done(upkeep.done.removed.iter().map(|gone| gone.object.bytes).sum(), Duration::ZERO);
+                upkeep.next
+            }
+            Err(error) => {
+                let failure = Failure::from(error);
+                self.activity.deletions[0].failed();
+                tracing::error!(
+                    database = self.name,
+                    code = failure.code,
+                    next = failure.next,
+                    "nothing was deleted: {failure}"
+                );
+                None
+            }
+        }
+    }
+
+    fn status_from(&self, state: &State) -> Status {
+        let now = self.world.clock.now();
+        // Nobody knows what has changed since the last backup; what is late is one that should have been made.
+        let missed = state.newest.as_ref().and_then(|newest| self.source.schedule.after(newest.moment));
+        let late = missed.map_or(Duration::ZERO, |missed| now.since(missed));
+        Status {
+            name: self.name.clone(),
+            engine: ENGINE.to_owned(),
+            source: self.source.target.to_string(),
+            vault: self.sets.vault().url().to_owned(),
+            phase: state.phase.unwrap_or(Phase::Stopped),
+            protected: state.newest.clone(),
+            lag_bytes: 0,
+            lag_ms: u64::try_from(late.as_millis()).unwrap_or(u64::MAX),
+            source_bytes: state.bytes,
+            log_bytes: None,
+            error: state.error.clone(),
+            at: now,
+        }
+    }
+
+    fn not_running(&self) -> Failure {
+        let next = "start it with `seawall replicate`, or back up now with `seawall backup`";
+        Failure::new(Kind::Refused, "postgres.not-running", &self.name, "nobody backs it up by its schedule now", next)
+    }
+}
+
+/// The engine's name.
+const ENGINE: &str = "postgres";
+
+/// Nothing runs any more, however the protection ended.
+struct Stopped<'a>(&'a Postgres);
+
+impl Drop for Stopped<'_> {
+    fn drop(&mut self) {
+        self.0.state.send_modify(|state| {
+            state.phase = None;
+            state.rounds.1 = state.rounds.0;
+        });
+    }
+}
+
+#[async_trait]
+impl Engine for Postgres {
+    fn describe(&self) -> Description {
+        Description {
+            name: self.name.clone(),
+            engine: ENGINE,
+            source: Some(self.source.target.to_string()),
+            vault: self.sets.vault().url().to_owned(),
+        }
+    }
+
+    async fn run(&self, shutdown: &Shutdown) -> Result<(), Failure> {
+        let _stopped = Stopped(self);
+        self.keep(shutdown).await
+    }
+
+    async fn take_point(&self, shutdown: &Shutdown) -> Result<Point, Failure> {
+        let interrupted = || {
+            let cause = "stopped before the backup was whole; nothing of it counts";
+            Failure::new(Kind::Interrupted, "postgres.interrupted", &self.name, cause, "start it again")
+        };
+        tokio::select! {
+            biased;
+            () = shutdown.graceful() => Err(interrupted()),
+            dumped = self.backup(Arc::new(NoProgress)) => Ok(point(&dumped?.manifest)),
+        }
+    }
+
+    async fn sync(&self) -> Result<Point, Failure> {
+        let mut state = self.state.subscribe();
+        let begun = {
+            let state = state.borrow();
+            if state.phase.is_none() {
+                return Err(self.not_running());
+            }
+            state.rounds.0
+        };
+        self.hurry.notify_one();
+        let over = state.wait_for(|state| state.rounds.1 > begun || state.phase.is_none()).await;
+        let state = over.map_err(|_| self.not_running())?.clone();
+        match (state.error, state.newest) {
+            (None, Some(newest)) if state.rounds.1 > begun => Ok(newest),
+            (Some(error), _) => {
+                let Some((object, cause)) = error.message.split_once(": ") else { return Err(self.not_running()) };
+                Err(Failure::new(
+                    Kind::Unavailable,
+                    "postgres.not-backed-up",
+                    object,
+                    format!("{}: {cause}", error.code),
+                    error.next,
+                ))
+            }
+            _ => Err(self.not_running()),
+        }
+    }
+
+    fn figures(&self) -> Figures {
+        self.activity.figures(self.sets.vault().counts())
+    }
+
+    async fn status(&self) -> Result<Status, Failure> {
+        let state = self.state.borrow().clone();
+        if state.phase.is_some() {
+            return Ok(self.status_from(&state));
+        }
+        // There is no record on this machine: the vault knows.
+        let newest = self.sets.newest().await?.map(|(_, point)| point);
+        Ok(self.status_from(&State { newest, ..state }))
+    }
+
+    async fn known_status(&self) -> Result<Status, Failure> {
+        Ok(self.status_from(&self.state.borrow().clone()))
+    }
+
+    async fn timeline(&self) -> Result<Timeline, Failure> {
+        self.sets.timeline().await
+    }
+
+    async fn restore(&self, _request: &RestoreRequest, _progress: Arc<dyn Progress>) -> Result<Restored, Failure> {
+        let cause = "a server's database isn't restored into a file";
+        let next = format!("seawall restore {} --to postgresql://ROLE@HOST/DATABASE", self.name);
+        Err(Failure::new(Kind::Usage, "postgres.no-file", &self.name, cause, next))
+    }
+
+    async fn maintain(&self, dry_run: bool) -> Result<Maintained, Failure> {
+        self.sets.maintain(dry_run).await
+    }
+
+    async fn pin(&self, when: &When, pinned: bool) -> Result<String, Failure> {
+        self.sets.pin(when, pinned).await
+    }
+
+    async fn verify(&self, progress: Arc<dyn Progress>) -> Result<Verification, Failure> {
+        self.sets.verify(progress).await
+    }
+
+    async fn verify_strong(&self, progress: Arc<dyn Progress>) -> Result<StrongVerification, Failure> {
+        self.sets.verify_strong(progress).await
+    }
+}
