@@ -256,3 +256,33 @@ fn postgres_by_its_name_in_the_configuration() {
         assert!(failed.stderr.contains(&format!("error[{code}]")), "{failed}");
     }
 }
+
+#[test]
+fn postgres_a_set_is_restored_by_hand_as_the_formats_say() {
+    let (stand, server) = (Stand::folder(4), shop(10));
+    server.sql("postgres", "CREATE DATABASE hand; CREATE DATABASE new");
+    server.sql(
+        "hand",
+        "CREATE TABLE orders (id int PRIMARY KEY, note text); CREATE INDEX ON orders (md5(note)); \
+         INSERT INTO orders SELECT i, repeat(md5(i::text), 20) || E'\\t\\n' FROM generate_series(1, 9000) i",
+    );
+    let made =
+        stand.seawall(&["backup", &server.url("hand"), &stand.place.url(), "--memory", "24MB", "--json"]).ok().json();
+    let formats = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/formats.md")).unwrap();
+    let block = formats.split("### By hand").nth(1).unwrap().split("```").nth(1).unwrap().trim_start_matches('\n');
+    let place = stand.place.url();
+    let folder =
+        std::path::Path::new(place.trim_start_matches("file://")).join("sets").join(made["id"].as_str().unwrap());
+    let mut bash = std::process::Command::new("bash");
+    for (name, value) in server.tool("psql").get_envs() {
+        if let Some(value) = value {
+            bash.env(name, value);
+        }
+    }
+    bash.args(["-euc", block]).env("S", folder).current_dir(stand.path("seawall.yml").parent().unwrap());
+    server::output(bash);
+    let content = "SELECT count(*), sum(hashtextextended(o::text, 0)), \
+                   (SELECT string_agg(indexdef, ';' ORDER BY indexdef) FROM pg_indexes WHERE schemaname = 'public') FROM orders o";
+    assert_eq!(server.sql("new", content), server.sql("hand", content));
+    assert!(made["totals"]["chunks"].as_u64() > Some(1), "{made}");
+}

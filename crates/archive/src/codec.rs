@@ -1,6 +1,6 @@
 //! How the bytes of a frame are compressed: every frame by itself, in a format that stock tools read.
 //!
-//! Frames of one chunk stand one behind another; `zstd -d`, `lz4 -d` and `cat` read such a file as one stream.
+//! Frames of one chunk stand one behind another; `zstd -d`, `gzip -d`, `lz4 -d` and `cat` read such a file as one stream.
 
 use std::fmt;
 use std::io::{Read as _, Write as _};
@@ -19,6 +19,9 @@ const ZSTD_LEVEL: i32 = 1;
 const LEVEL_1: [CParameter; 3] =
     [CParameter::HashLog(15), CParameter::TargetLength(3), CParameter::LiteralCompressionMode(ParamSwitch::Enable)];
 
+/// The level of gzip that is used unless another is asked for.
+const GZIP_LEVEL: i32 = 1;
+
 /// A way to compress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -26,6 +29,11 @@ pub enum Codec {
     /// Zstandard, with the content's size and a checksum in every frame.
     Zstd {
         /// 1 to 19.
+        level: i32,
+    },
+    /// Gzip, for what reads nothing else.
+    Gzip {
+        /// 1 to 12.
         level: i32,
     },
     /// LZ4 in its frame format, with a checksum of the content.
@@ -45,6 +53,7 @@ impl Codec {
     pub fn extension(self) -> &'static str {
         match self {
             Self::Zstd { .. } => "zst",
+            Self::Gzip { .. } => "gz",
             Self::Lz4 => "lz4",
             Self::None => "raw",
         }
@@ -52,7 +61,11 @@ impl Codec {
 
     /// Whether this is a codec that can be written and read; what comes from a vault may say anything.
     pub(crate) fn is_sound(self) -> bool {
-        !matches!(self, Self::Zstd { level } if !(1..=19).contains(&level))
+        match self {
+            Self::Zstd { level } => (1..=19).contains(&level),
+            Self::Gzip { level } => (1..=12).contains(&level),
+            Self::Lz4 | Self::None => true,
+        }
     }
 }
 
@@ -60,6 +73,7 @@ impl fmt::Display for Codec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Zstd { level } => write!(f, "zstd:{level}"),
+            Self::Gzip { level } => write!(f, "gzip:{level}"),
             Self::Lz4 => f.write_str("lz4"),
             Self::None => f.write_str("none"),
         }
@@ -69,20 +83,24 @@ impl fmt::Display for Codec {
 impl FromStr for Codec {
     type Err = String;
 
-    /// Reads `zstd`, `zstd:3`, `lz4` or `none`.
+    /// Reads `zstd`, `zstd:3`, `gzip`, `gzip:6`, `lz4` or `none`.
     fn from_str(text: &str) -> Result<Self, String> {
         let codec = match text.split_once(':') {
             Some(("zstd", level)) => level.parse().ok().map(|level| Self::Zstd { level }),
+            Some(("gzip", level)) => level.parse().ok().map(|level| Self::Gzip { level }),
             Some(_) => None,
             None => match text {
                 "zstd" => Some(Self::default()),
+                "gzip" => Some(Self::Gzip { level: GZIP_LEVEL }),
                 "lz4" => Some(Self::Lz4),
                 "none" => Some(Self::None),
                 _ => None,
             },
         };
         let codec = codec.filter(|codec| codec.is_sound());
-        codec.ok_or_else(|| format!("\"{text}\" is no compression: give zstd, zstd:1 to zstd:19, lz4 or none"))
+        codec.ok_or_else(|| {
+            format!("\"{text}\" is no compression: give zstd, zstd:1 to zstd:19, gzip, gzip:1 to gzip:12, lz4 or none")
+        })
     }
 }
 
@@ -90,6 +108,7 @@ impl FromStr for Codec {
 pub(crate) struct Encoder {
     codec: Codec,
     zstd: Option<zstd::bulk::Compressor<'static>>,
+    gzip: Option<libdeflater::Compressor>,
 }
 
 impl Encoder {
@@ -104,9 +123,17 @@ impl Encoder {
                 zstd.include_contentsize(true)?;
                 Some(zstd)
             }
-            Codec::Lz4 | Codec::None => None,
+            Codec::Gzip { .. } | Codec::Lz4 | Codec::None => None,
         };
-        Ok(Self { codec, zstd })
+        let gzip = match codec {
+            Codec::Gzip { level } => {
+                let level = libdeflater::CompressionLvl::new(level);
+                let level = level.map_err(|_| std::io::Error::other("there is no such level of gzip"))?;
+                Some(libdeflater::Compressor::new(level))
+            }
+            _ => None,
+        };
+        Ok(Self { codec, zstd, gzip })
     }
 
     /// Replaces what `stored` holds by `raw` as one frame.
@@ -116,6 +143,13 @@ impl Encoder {
             (Codec::Zstd { .. }, Some(zstd)) => {
                 stored.reserve(zstd::zstd_safe::compress_bound(raw.len()));
                 zstd.compress_to_buffer(raw, stored).map(drop)
+            }
+            (Codec::Gzip { .. }, _) => {
+                let Some(gzip) = &mut self.gzip else { return Err(std::io::Error::other("no compressor was made")) };
+                stored.resize(gzip.gzip_compress_bound(raw.len()), 0);
+                let written = gzip.gzip_compress(raw, stored).map_err(std::io::Error::other)?;
+                stored.truncate(written);
+                Ok(())
             }
             (Codec::Lz4, _) => {
                 let info = lz4_flex::frame::FrameInfo::new()
@@ -138,15 +172,17 @@ impl Encoder {
 pub(crate) struct Decoder {
     codec: Codec,
     zstd: Option<zstd::bulk::Decompressor<'static>>,
+    gzip: Option<libdeflater::Decompressor>,
 }
 
 impl Decoder {
     pub(crate) fn new(codec: Codec) -> std::io::Result<Self> {
         let zstd = match codec {
             Codec::Zstd { .. } => Some(zstd::bulk::Decompressor::new()?),
-            Codec::Lz4 | Codec::None => None,
+            Codec::Gzip { .. } | Codec::Lz4 | Codec::None => None,
         };
-        Ok(Self { codec, zstd })
+        let gzip = matches!(codec, Codec::Gzip { .. }).then(libdeflater::Decompressor::new);
+        Ok(Self { codec, zstd, gzip })
     }
 
     /// Replaces what `raw` holds by the content of the frame `stored`, which must be exactly `size` bytes: whatever
@@ -159,6 +195,12 @@ impl Decoder {
                     raw.reserve_exact(size);
                 }
                 zstd.decompress_to_buffer(stored, raw).map_err(|error| error.to_string())?;
+            }
+            (Codec::Gzip { .. }, _) => {
+                let Some(gzip) = &mut self.gzip else { return Err("no decompressor was made".to_owned()) };
+                raw.resize(size, 0);
+                let made = gzip.gzip_decompress(stored, raw).map_err(|error| error.to_string())?;
+                raw.truncate(made);
             }
             (Codec::Lz4, _) => {
                 let mut frame = lz4_flex::frame::FrameDecoder::new(stored).take(size as u64 + 1);
@@ -175,8 +217,9 @@ impl Decoder {
 mod tests {
     use super::*;
 
-    fn all() -> [Codec; 4] {
-        [Codec::default(), Codec::Zstd { level: 9 }, Codec::Lz4, Codec::None]
+    fn all() -> [Codec; 6] {
+        let gzip = |level| Codec::Gzip { level };
+        [Codec::default(), Codec::Zstd { level: 9 }, gzip(1), gzip(6), Codec::Lz4, Codec::None]
     }
 
     #[test]
@@ -216,6 +259,10 @@ mod tests {
             ("zstd:0", None),
             ("zstd:20", None),
             ("zstd:", None),
+            ("gzip", Some(Codec::Gzip { level: 1 })),
+            ("gzip:12", Some(Codec::Gzip { level: 12 })),
+            ("gzip:0", None),
+            ("gzip:13", None),
             ("lz4", Some(Codec::Lz4)),
             ("lz4:1", None),
             ("none", Some(Codec::None)),

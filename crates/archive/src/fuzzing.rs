@@ -28,7 +28,7 @@ pub fn parse(bytes: &[u8]) {
     if let Some(key) = std::str::from_utf8(bytes).ok().and_then(|text| ObjectKey::new(text).ok()) {
         let _ = Name::parse(&key);
     }
-    for codec in [Codec::default(), Codec::Lz4, Codec::None] {
+    for codec in [Codec::default(), Codec::Gzip { level: 1 }, Codec::Lz4, Codec::None] {
         let Ok(mut decoder) = Decoder::new(codec) else { continue };
         let mut raw = Vec::new();
         let _ = decoder.decode(bytes, 4096, &mut raw);

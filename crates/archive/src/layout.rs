@@ -101,7 +101,7 @@ impl Name {
             ["sets", id, "index.json"] => id.parse().ok().map(Self::Index),
             ["sets", id, file] => {
                 let (number, extension) = file.split_once('.')?;
-                let known = [Codec::default(), Codec::Lz4, Codec::None].map(Codec::extension);
+                let known = [Codec::default(), Codec::Gzip { level: 1 }, Codec::Lz4, Codec::None].map(Codec::extension);
                 let number = digits(number).filter(|_| known.contains(&extension))?;
                 Some(Self::Chunk(id.parse().ok()?, u32::try_from(number).ok()?))
             }

@@ -189,7 +189,7 @@ pub(crate) struct BackupArguments {
     /// The place to keep it in: a folder or a URL. A name of the configuration has its own
     #[arg(value_name = "VAULT")]
     pub(crate) vault: Option<String>,
-    /// How to compress: zstd, zstd:1 to zstd:19, lz4 or none [default: zstd]
+    /// How to compress: zstd, zstd:1 to zstd:19, gzip, gzip:1 to gzip:12, lz4 or none [default: zstd]
     #[arg(long, value_name = "CODEC")]
     pub(crate) compression: Option<String>,
     /// At most this many bytes a second into the vault, such as 20MB

@@ -39,7 +39,9 @@ pub(crate) fn read(fields: &mut Fields, target: Target, name: &str, here: &Path)
         }
         options.limits.bindir = backup.text("pg-bindir")?.map(|at| absolute(Path::new(&at.value), here));
         let codec = |text: &str| text.parse::<Codec>().ok();
-        if let Some(at) = backup.parsed("compression", "zstd, zstd:1 to zstd:19, lz4 or none", codec)? {
+        if let Some(at) =
+            backup.parsed("compression", "zstd, zstd:1 to zstd:19, gzip, gzip:1 to gzip:12, lz4 or none", codec)?
+        {
             options.codec = at.value;
         }
         if let Some(At { line, value }) = backup.text("passfile")? {

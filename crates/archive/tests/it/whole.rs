@@ -11,7 +11,7 @@ use crate::support::{budget, count, feed, id, objects, put, read, rows, tables, 
 
 #[tokio::test]
 async fn what_was_written_is_read_with_every_codec() {
-    for codec in [Codec::default(), Codec::Lz4, Codec::None] {
+    for codec in [Codec::default(), Codec::Gzip { level: 1 }, Codec::Lz4, Codec::None] {
         let store = MemoryStore::new();
         let vault = vault(&store);
         let manifest = write(&vault, id(1), codec, &tables(5)).await.expect("written");
