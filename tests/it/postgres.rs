@@ -267,7 +267,7 @@ fn postgres_a_set_is_restored_by_hand_as_the_formats_say() {
          INSERT INTO orders SELECT i, repeat(md5(i::text), 20) || E'\\t\\n' FROM generate_series(1, 9000) i",
     );
     let made =
-        stand.seawall(&["backup", &server.url("hand"), &stand.place.url(), "--memory", "24MB", "--json"]).ok().json();
+        stand.seawall(&["backup", &server.url("hand"), &stand.place.url(), "--memory", "32MB", "--json"]).ok().json();
     let formats = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/formats.md")).unwrap();
     let block = formats.split("### By hand").nth(1).unwrap().split("```").nth(1).unwrap().trim_start_matches('\n');
     let place = stand.place.url();
