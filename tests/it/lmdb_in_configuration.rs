@@ -92,6 +92,10 @@ fn an_environment_is_a_database_like_the_others() {
     // A second process of one environment is refused.
     let refused = host.run(&["replicate", "--config", "a.yml", "--once"]).exits(1);
     assert!(refused.stderr.contains("lmdb.locked"), "{refused}");
+    let as_before = "storage:\n  type: fs\n  options:\n    root_path: store\nlmdbs:\n  shard:\n    path: a/shard\n";
+    std::fs::write(host.path("lightningstream.yaml"), as_before).unwrap();
+    let refused = host.run(&["lmdb", "sync", "--instance", "a", "--only-once"]).exits(1);
+    assert!(refused.stderr.contains("lmdb.locked"), "{refused}");
     let mut second = Process::spawn("b", &mut host.command(&["replicate", "--config", "b.yml"]));
     wait::until("the second to have it", wait::SOON, || {
         (b.join("data.mdb").exists() && get(&b, "k").as_deref() == Some("2")).then_some(())

@@ -179,10 +179,44 @@ struct Open {
     name: Vec<u8>,
     main: Dbi,
     versions: Dbi,
-    /// The last key, for as long as only appending could change it. `None`: not looked at.
-    last: Option<Vec<u8>>,
-    /// Whether the last key isn't worth knowing: entries come in front of it.
-    inside: bool,
+    /// Where `main` ends, and where `versions` does.
+    ends: (End, End),
+}
+
+/// Where a DBI ends, for as long as entries come behind that.
+#[derive(Default)]
+enum End {
+    /// Not looked at.
+    #[default]
+    Unknown,
+    /// The last key, or one behind it; empty where there was none.
+    Key(Vec<u8>),
+    /// Not worth knowing: entries come in front of it.
+    Inside,
+}
+
+impl End {
+    /// Whether a key comes behind all that are in `dbi`.
+    fn is_before(&mut self, txn: &WriteTxn<'_>, dbi: Dbi, key: &[u8]) -> Result<bool, Error> {
+        if matches!(self, Self::Unknown) {
+            let last = txn.cursor(dbi)?.last()?;
+            *self = Self::Key(last.map(|(key, _)| key.to_vec()).unwrap_or_default());
+        }
+        let Self::Key(last) = self else { return Ok(false) };
+        let before = last.is_empty() || compare(dbi.flags(), last, key) == Ordering::Less;
+        if !before {
+            *self = Self::Inside;
+        }
+        Ok(before)
+    }
+
+    /// A key was added behind all others.
+    fn moved(&mut self, key: &[u8]) {
+        if let Self::Key(last) = self {
+            last.clear();
+            last.extend_from_slice(key);
+        }
+    }
 }
 
 /// One write transaction.
@@ -207,7 +241,7 @@ impl<'a> Slice<'a> {
             } else {
                 txn.create(&schema.versions(&table.name), schema.version_flags(main.flags()))?
             };
-            open.push(Open { name: table.name.clone(), main, versions, last: None, inside: false });
+            open.push(Open { name: table.name.clone(), main, versions, ends: Default::default() });
         }
         Ok(Self { schema, purpose, txn, tables: open, value: Vec::new(), entries: 0 })
     }
@@ -263,7 +297,8 @@ impl<'a> Slice<'a> {
 
     /// Merges an entry into a DBI with headers. Whether it changed something.
     fn native(&mut self, table: usize, entry: &Entry<'_>) -> Result<bool, Error> {
-        let append = self.is_behind(table, entry.key)?;
+        let Some(open) = self.tables.get_mut(table) else { return Ok(false) };
+        let append = open.ends.1.is_before(&self.txn, open.versions, entry.key)?;
         let Some(open) = self.tables.get(table) else { return Ok(false) };
         let new = Version { stamp: entry.stamp, value: entry.value, deleted: entry.deleted };
         let current = if append { None } else { self.txn.get(open.versions, entry.key)? };
@@ -280,30 +315,12 @@ impl<'a> Slice<'a> {
         Ok(Version { stamp: stored.stamp, value: stored.value, deleted: stored.deleted })
     }
 
-    /// Whether a key comes behind all that are there.
-    fn is_behind(&mut self, table: usize, key: &[u8]) -> Result<bool, Error> {
-        let Some(open) = self.tables.get_mut(table) else { return Ok(false) };
-        if open.inside {
-            return Ok(false);
-        }
-        if open.last.is_none() {
-            let last = self.txn.cursor(open.versions)?.last()?;
-            open.last = Some(last.map(|(key, _)| key.to_vec()).unwrap_or_default());
-        }
-        let last = open.last.get_or_insert_default();
-        let behind = last.is_empty() || compare(open.versions.flags(), key, last) == Ordering::Greater;
-        open.inside = !behind;
-        Ok(behind)
-    }
-
     fn put_version(&mut self, table: usize, key: &[u8], new: &Version<'_>, append: bool) -> Result<(), Error> {
         let Some(open) = self.tables.get_mut(table) else { return Ok(()) };
         let stored = Stored { stamp: new.stamp, transaction: self.txn.id(), deleted: new.deleted, value: new.value };
         stored.write(self.schema.padding, &mut self.value);
         if append {
-            let last = open.last.get_or_insert_default();
-            last.clear();
-            last.extend_from_slice(key);
+            open.ends.1.moved(key);
             self.txn.append(open.versions, key, &self.value)
         } else {
             self.txn.put(open.versions, key, &self.value)
@@ -312,9 +329,11 @@ impl<'a> Slice<'a> {
 
     /// Brings a shadow and the application's own value together, and merges an entry into both.
     fn shadow(&mut self, table: usize, entry: &Entry<'_>) -> Result<bool, Error> {
-        let append = self.is_behind(table, entry.key)?;
-        let Some(open) = self.tables.get(table) else { return Ok(false) };
+        let Some(open) = self.tables.get_mut(table) else { return Ok(false) };
         let (main, dups) = (open.main, open.main.flags().contains(Flags::DUPSORT));
+        let append = open.ends.1.is_before(&self.txn, open.versions, entry.key)?;
+        let append_main = !dups && open.ends.0.is_before(&self.txn, main, entry.key)?;
+        let Some(open) = self.tables.get(table) else { return Ok(false) };
         let current = if append { None } else { self.txn.get(open.versions, entry.key)? };
         let shadow = current.map(|bytes| self.version(open, bytes)).transpose()?;
         let known = shadow.filter(|version| !version.deleted).map(|version| version.value);
@@ -327,6 +346,8 @@ impl<'a> Slice<'a> {
                 None => false,
             };
             candidate.filter(|_| there)
+        } else if append_main {
+            None
         } else {
             self.txn.get(main, key)?
         };
@@ -341,7 +362,9 @@ impl<'a> Slice<'a> {
             // What the application has goes when it isn't the same; of duplicates exactly the one that is meant.
             let (was, same) = (value.map(<[u8]>::to_vec), value == Some(new.value) && !new.deleted);
             self.put_version(table, entry.key, &new, append)?;
-            if !same {
+            if append_main && !new.deleted {
+                self.append_main(table, key, new.value)?;
+            } else if !same {
                 self.put_main(main, key, was.as_deref(), &new, dups)?;
             }
         } else if let Some(local) = local {
@@ -354,6 +377,12 @@ impl<'a> Slice<'a> {
     /// When a change that the application made is said to have happened.
     fn stamp_for(&self, entry: &Entry<'_>) -> Stamp {
         if let Purpose::Merge { now, .. } = self.purpose { now } else { entry.stamp }
+    }
+
+    fn append_main(&mut self, table: usize, key: &[u8], value: &[u8]) -> Result<(), Error> {
+        let Some(open) = self.tables.get_mut(table) else { return Ok(()) };
+        open.ends.0.moved(key);
+        self.txn.append(open.main, key, value)
     }
 
     fn put_main(

@@ -4,10 +4,12 @@
 //! in the other; what differs waits in a [`Spool`], and is recorded by [`crate::apply`]. Nothing is written here.
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::Stamp;
 use crate::apply::Table;
+use crate::cut::{Cut, Cuts, Cutting, Shapes};
 use crate::dupsort;
 use crate::environment::{Dbi, Env, ReadTxn};
 use crate::error::Error;
@@ -16,6 +18,7 @@ use crate::header::Stored;
 use crate::order::compare;
 use crate::schema::{Schema, Tables};
 use crate::seek::Seeker;
+use crate::shape::{Piece, Place};
 use crate::snapshot::Entry;
 use crate::spool::Spool;
 
@@ -37,25 +40,32 @@ pub(crate) struct Changes {
     pub(crate) spool: Spool,
     /// The transaction that was looked at.
     pub(crate) transaction: u64,
+    /// How the shadows were cut meanwhile, where that was asked for and could be done.
+    pub(crate) cuts: Cuts,
 }
 
-/// Compares every DBI with its shadow.
+/// Compares every DBI with its shadow. With the `last` snapshot's pieces, shadows are cut on the way.
 pub(crate) fn changes(
     env: &Env,
     schema: &Schema,
     moments: Moments,
-    folder: &Path,
-    limit: u64,
+    (folder, limit): (&Path, u64),
+    last: Option<&Shapes>,
 ) -> Result<Changes, Error> {
     let mut txn = env.read()?;
-    let mut found = Changes { tables: Vec::new(), spool: Spool::new(folder, limit), transaction: txn.id() };
+    let transaction = txn.id();
+    let cuts = Cuts { transaction, dbis: BTreeMap::new() };
+    let mut found = Changes { tables: Vec::new(), spool: Spool::new(folder, limit), transaction, cuts };
     for name in schema.names(txn.names()?) {
         let Tables { main: Some(main), versions } = Tables::open(schema, &mut txn, &name)? else { continue };
         let number = u16::try_from(found.tables.len())
             .map_err(|_| Error::schema(env.path(), &name, "there are too many DBIs"))?;
         let stamp = if versions.is_some() { moments.known } else { moments.fresh };
-        let pair = Pair { txn: &txn, name: &name, main, versions, number, stamp };
-        pair.compare(&mut found.spool)?;
+        let before = last.map(|last| last.get(&name).map_or(&[][..], Vec::as_slice));
+        let pair = Pair { txn: &txn, name: &name, main, versions, number, stamp, before };
+        if let Some(cut) = pair.compare(&mut found.spool)? {
+            found.cuts.dbis.insert(name.clone(), cut);
+        }
         found.tables.push(Table { name, flags: main.flags(), missing: versions.is_none() });
     }
     Ok(found)
@@ -69,6 +79,8 @@ struct Pair<'a> {
     versions: Option<Dbi>,
     number: u16,
     stamp: Stamp,
+    /// The pieces that the shadow had in the last snapshot, if it is to be cut.
+    before: Option<&'a [(Piece, Place)]>,
 }
 
 impl Pair<'_> {
@@ -80,49 +92,69 @@ impl Pair<'_> {
         Error::schema(self.txn.env().path(), self.name, what)
     }
 
-    fn compare(&self, spool: &mut Spool) -> Result<(), Error> {
+    fn compare(&self, spool: &mut Spool) -> Result<Option<Cut>, Error> {
         match self.versions {
             Some(versions) if !self.dups() && !self.main.flags().contains(Flags::REVERSE_KEY) => {
                 self.side_by_side(versions, spool)
             }
             _ => {
                 self.added(spool)?;
-                self.removed(spool)
+                self.removed(spool)?;
+                Ok(None)
             }
         }
     }
 
     /// Both at once, which have the same order.
-    fn side_by_side(&self, versions: Dbi, spool: &mut Spool) -> Result<(), Error> {
+    fn side_by_side(&self, versions: Dbi, spool: &mut Spool) -> Result<Option<Cut>, Error> {
+        let mut cutting = self.before.map(|before| Cutting::new(versions, before));
         let (mut main, mut shadow) = (self.txn.cursor(self.main)?, self.txn.cursor(versions)?);
         let (mut ours, mut known) = (main.first()?, shadow.first()?);
-        let live = |key, value| Entry { key, value, stamp: self.stamp, deleted: false };
         loop {
             let side = match (ours, known) {
-                (None, None) => return Ok(()),
+                (None, None) => return Ok(cutting.map(Cutting::finish)),
                 (Some(_), None) => Ordering::Less,
                 (None, Some(_)) => Ordering::Greater,
                 (Some((key, _)), Some((shadow, _))) => compare(self.main.flags(), key, shadow),
             };
-            if let Some((key, value)) = ours.filter(|_| side != Ordering::Greater) {
-                let same = match known.filter(|_| side == Ordering::Equal) {
-                    Some((_, bytes)) => {
-                        let shadow = self.parse(bytes)?;
-                        !shadow.deleted && shadow.value == value
-                    }
-                    None => false,
-                };
-                if !same {
-                    spool.push(self.number, &live(key, value))?;
+            let version = match known.filter(|_| side != Ordering::Less) {
+                Some((key, bytes)) => Some((key, self.parse(bytes)?)),
+                None => None,
+            };
+            let there = ours.filter(|_| side != Ordering::Greater);
+            let changed = self.changed(there, version.as_ref());
+            if let Some(entry) = &changed {
+                spool.push(self.number, entry)?;
+            }
+            if let Some(cutting) = &mut cutting {
+                if let Some((key, stored)) = &version {
+                    cutting.take(key, stored);
                 }
+                if changed.is_some() {
+                    cutting.changes();
+                }
+            }
+            if there.is_some() {
                 ours = main.next()?;
             }
-            if let Some((key, bytes)) = known.filter(|_| side != Ordering::Less) {
-                if side == Ordering::Greater && !self.parse(bytes)?.deleted {
-                    spool.push(self.number, &Entry { key, value: &[], stamp: self.stamp, deleted: true })?;
-                }
+            if version.is_some() {
                 known = shadow.next()?;
             }
+        }
+    }
+
+    /// What has to be recorded of a key, by what the application and the shadow have of it.
+    fn changed<'b>(
+        &self,
+        there: Option<(&'b [u8], &'b [u8])>,
+        version: Option<&(&'b [u8], Stored<'b>)>,
+    ) -> Option<Entry<'b>> {
+        let live = version.filter(|(_, stored)| !stored.deleted);
+        match (there, live) {
+            (Some((_, value)), Some((_, stored))) if stored.value == value => None,
+            (Some((key, value)), _) => Some(Entry { key, value, stamp: self.stamp, deleted: false }),
+            (None, Some((key, _))) => Some(Entry { key, value: &[], stamp: self.stamp, deleted: true }),
+            (None, None) => None,
         }
     }
 

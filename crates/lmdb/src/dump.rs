@@ -1,7 +1,7 @@
 //! An environment as a snapshot: one read transaction, two passes, and pieces of the last snapshot used again.
 //!
-//! The first pass adds up: how long each DBI is, which the format wants to know ahead, and which pieces are the same as
-//! last time. The second one reads, encodes and compresses what is new. The result is in a file without a name, from which it
+//! The first pass adds up ([`crate::cut`]): how long each DBI is, which the format wants to know ahead, and which pieces are
+//! the same as last time. The second one reads, encodes and compresses what is new. The result is in a file without a name, from which it
 //! is uploaded after the transaction is over, however slow the vault is. The next one leaves the pieces that it takes where
 //! they are and puts the others behind them, until more of the file is past use than in use.
 
@@ -13,15 +13,14 @@ use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex};
 
 use crate::Stamp;
+use crate::cut::{Cuts, Shapes, cut, entry, parse};
 use crate::environment::{Dbi, Env, ReadTxn};
 use crate::error::Error;
-use crate::header::Stored;
-use crate::order::compare;
 use crate::schema::{Schema, Tables};
-use crate::shape::{Content, Cutter, Piece, Place};
-use crate::snapshot::encode::{entry_size, put_database, put_entry, put_preamble};
+use crate::shape::{Content, Piece, Place};
+use crate::snapshot::encode::{put_database, put_entry, put_preamble};
 use crate::snapshot::index::{self, Index, Section, Span};
-use crate::snapshot::{Codec, Compressor, Entry, Meta};
+use crate::snapshot::{Codec, Compressor, Meta};
 
 /// Bytes past use that a file may have in any case.
 const SLACK: u64 = 64 << 20;
@@ -46,11 +45,11 @@ pub struct Dumped {
     /// What is in it.
     pub(crate) index: Index,
     /// How it is compressed.
-    codec: Codec,
+    pub(crate) codec: Codec,
     /// Where the file ends, as far as this snapshot knows.
     end: u64,
     /// Its pieces, by DBI.
-    shapes: BTreeMap<Vec<u8>, Vec<(Piece, Place)>>,
+    pub(crate) shapes: Shapes,
 }
 
 /// Bytes of a file.
@@ -63,7 +62,7 @@ pub struct Stretch {
 }
 
 /// Who dumps what.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Writer<'a> {
     /// The instance, as in names.
     pub(crate) instance: &'a str,
@@ -77,6 +76,8 @@ pub(crate) struct Writer<'a> {
     pub(crate) jobs: usize,
     /// What they make.
     pub(crate) codec: Codec,
+    /// How everything was cut just before, if it was.
+    pub(crate) cuts: Option<Cuts>,
 }
 
 /// One DBI, planned.
@@ -99,11 +100,13 @@ pub(crate) fn dump(
     let last = last.filter(|last| last.codec == writer.codec);
     let mut txn = env.read()?;
     let (stamp, transaction) = (now(), txn.id());
+    let cuts = writer.cuts.as_ref().filter(|cuts| cuts.transaction == transaction);
     let mut shapes = Vec::new();
     for name in schema.names(txn.names()?) {
         let Tables { main: Some(main), versions } = Tables::open(schema, &mut txn, &name)? else { continue };
         let before = last.and_then(|last| last.shapes.get(&name)).map_or(&[][..], Vec::as_slice);
-        let pieces = cut(&txn, &name, versions, before)?;
+        let known = cuts.and_then(|cuts| cuts.dbis.get(&name));
+        let pieces = cut(&txn, &name, versions, before, known)?;
         shapes.push(Shape { name, main, versions, pieces });
     }
     let mut preamble = Vec::new();
@@ -146,28 +149,6 @@ fn index_of(preamble: Vec<u8>, shapes: &[Shape], places: &[(u64, Place)]) -> Ind
         pieces: shape.pieces.iter().map_while(&mut span).collect(),
     };
     Index { preamble, sections: shapes.iter().map(&mut section).collect() }
-}
-
-/// The first pass over a DBI.
-fn cut(txn: &ReadTxn<'_>, name: &[u8], versions: Option<Dbi>, before: &[(Piece, Place)]) -> Result<Vec<Piece>, Error> {
-    let mut cutter = Cutter::new(before);
-    let Some(dbi) = versions else { return Ok(cutter.finish()) };
-    let mut cursor = txn.cursor(dbi)?;
-    let mut next = cursor.next()?;
-    while let Some((key, bytes)) = next {
-        let stored = parse(txn, name, bytes)?;
-        cutter.take(key, &stored, entry_size(&entry(key, &stored)), |other| compare(dbi.flags(), key, other).is_ge());
-        next = cursor.next()?;
-    }
-    Ok(cutter.finish())
-}
-
-fn parse<'b>(txn: &ReadTxn<'_>, name: &[u8], bytes: &'b [u8]) -> Result<Stored<'b>, Error> {
-    Stored::parse(bytes).map_err(|what| Error::schema(txn.env().path(), name, what))
-}
-
-fn entry<'a>(key: &'a [u8], stored: &Stored<'a>) -> Entry<'a> {
-    Entry { key, value: stored.value, stamp: stored.stamp, deleted: stored.deleted }
 }
 
 /// What comes next in the file.

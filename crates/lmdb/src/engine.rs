@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::local::{Author, Local, Settings, data_file};
 use crate::session::{NanoClock, Session, SyncOptions};
 use crate::snapshot::{GENERATION, SnapshotName};
-use crate::state::{self, Lock};
+use crate::state;
 use crate::status::SessionStatus;
 use crate::{listing, plan, prove, restore};
 
@@ -100,7 +100,7 @@ impl Lmdb {
     }
 
     /// Opens the environment, once it is there.
-    async fn open(&self, options: &LmdbOptions, shutdown: &Shutdown) -> Result<Option<(Lock, Local)>, Failure> {
+    async fn open(&self, options: &LmdbOptions, shutdown: &Shutdown) -> Result<Option<Local>, Failure> {
         let mut told = false;
         loop {
             let failure = match open(options.clone()).await.map_err(Failure::from) {
@@ -122,7 +122,7 @@ impl Lmdb {
 
     async fn keep(&self, shutdown: &Shutdown) -> Result<(), Failure> {
         let options = self.options()?;
-        let Some((_lock, local)) = self.open(options, shutdown).await? else { return Ok(()) };
+        let Some(local) = self.open(options, shutdown).await? else { return Ok(()) };
         let mut session = Session::new(local, self.vault.clone(), options.sync.clone(), Arc::clone(&self.clock));
         self.set_running(Some(Running { status: session.watch(), hurry: session.hurry() }));
         let _stopped = Stopped(self);
@@ -197,7 +197,7 @@ impl Lmdb {
 
     async fn take(&self, shutdown: &Shutdown) -> Result<Point, Failure> {
         let options = self.options()?;
-        let (_lock, local) = open(options.clone()).await?;
+        let local = open(options.clone()).await?;
         let how = SyncOptions { only_once: true, ..options.sync.clone() };
         let mut session = Session::new(local, self.vault.clone(), how, Arc::clone(&self.clock));
         session.run(shutdown).await?;
@@ -232,13 +232,8 @@ impl Drop for Stopped<'_> {
 }
 
 /// Opens an environment, with the lock that keeps other processes of ours from it.
-async fn open(options: LmdbOptions) -> Result<(Lock, Local), Error> {
-    blocking(move || {
-        // First, because it may have to make the folder that the lock is in.
-        let local = Local::open(&options.path, &options.env, options.settings.clone())?;
-        Ok((Lock::take(&Lmdb::data(&options))?, local))
-    })
-    .await
+async fn open(options: LmdbOptions) -> Result<Local, Error> {
+    blocking(move || Local::open_alone(&options.path, &options.env, options.settings)).await
 }
 
 /// Writes the record. Nothing depends on it.

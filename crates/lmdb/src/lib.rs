@@ -13,6 +13,7 @@ pub mod fuzzing;
 
 mod apply;
 mod capture;
+mod cut;
 mod dump;
 mod dupsort;
 mod engine;

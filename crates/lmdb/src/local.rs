@@ -12,7 +12,8 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use crate::Stamp;
 use crate::apply::{Applied, Pace, Purpose, Tide, apply};
-use crate::capture::{Moments, changes};
+use crate::capture::{Changes, Moments, changes};
+use crate::cut::Cuts;
 use crate::dump::{Dumped, Writer, dump};
 use crate::environment::{Env, EnvInfo, EnvOptions};
 use crate::error::{Error, shown};
@@ -22,6 +23,7 @@ use crate::load::{Survey, survey};
 use crate::rejoin;
 use crate::schema::{Schema, Tables, is_private};
 use crate::snapshot::{Codec, Limits, Meta};
+use crate::state::Lock;
 use crate::status::EnvStatus;
 use crate::sweep;
 
@@ -102,6 +104,8 @@ pub struct Local {
     last: Option<Dumped>,
     /// How snapshots are compressed.
     codec: Codec,
+    /// Held by whoever keeps the environment in step.
+    _lock: Option<Lock>,
 }
 
 impl Local {
@@ -123,7 +127,19 @@ impl Local {
             quiet: Tide(0),
             last: None,
             codec: Codec::default(),
+            _lock: None,
         })
+    }
+
+    /// Opens an environment to keep it in step: no other process of this host may do so meanwhile (I9).
+    ///
+    /// # Errors
+    /// [`Error::Locked`] when one does.
+    pub fn open_alone(path: &Path, options: &EnvOptions, settings: Settings) -> Result<Self, Error> {
+        // The environment first, because it may have to make the folder that the lock is in.
+        let local = Self::open(path, options, settings)?;
+        let lock = Lock::take(&local.data, options.file_mask)?;
+        Ok(Self { _lock: Some(lock), ..local })
     }
 
     /// The environment.
@@ -201,13 +217,16 @@ impl Local {
     /// others have; the rest happened, as far as anybody knows, when the file was last written.
     pub fn begin(&mut self, now: Stamp) -> Result<Applied, Error> {
         let known = if self.written == Stamp(0) { now } else { self.written.min(now) };
-        self.capture(Moments { known, fresh: Stamp(1) })
+        let captured = self.capture(Moments { known, fresh: Stamp(1) }, false);
+        self.env.let_go();
+        Ok(captured?.0)
     }
 
-    /// Records what the application changed since the last look, if its versions are kept in shadows.
-    fn capture(&mut self, moments: Moments) -> Result<Applied, Error> {
+    /// Records what the application changed since the last look, if its versions are kept in shadows. With `cut`, they are
+    /// cut for the next snapshot meanwhile.
+    fn capture(&mut self, moments: Moments, cut: bool) -> Result<(Applied, Option<Cuts>), Error> {
         if self.settings.schema.native || self.env.info()?.last_transaction <= self.captured.0 {
-            return Ok(Applied::default());
+            return Ok(Default::default());
         }
         let schema = &self.settings.schema;
         let quiet = &mut self.quiet;
@@ -219,26 +238,27 @@ impl Local {
         let filled = fill::shadows(&self.env, schema, moments.fresh, self.settings.pace, &mut count)?;
         if filled.all && self.env.info()?.last_transaction == tide.0 {
             self.captured = tide;
-            self.env.let_go();
-            return Ok(filled.applied);
+            return Ok((filled.applied, None));
         }
-        let found = changes(&self.env, schema, moments, &self.folder, self.settings.spool)?;
-        let (mut captured, quiet) = (Tide(found.transaction), &mut self.quiet);
+        let last = self.last.as_ref().filter(|last| cut && last.codec == self.codec).map(|last| &last.shapes);
+        let spool = (self.folder.as_path(), self.settings.spool);
+        let Changes { tables, spool, transaction, cuts } = changes(&self.env, schema, moments, spool, last)?;
+        let cutting = last.is_some();
+        let (mut captured, quiet) = (Tide(transaction), &mut self.quiet);
         let mut count = |transaction| {
             captured.own(transaction);
             quiet.own(transaction);
         };
-        let applied =
-            apply(&self.env, schema, &found.tables, found.spool, Purpose::Capture, self.settings.pace, &mut count)?;
+        let applied = apply(&self.env, schema, &tables, spool, Purpose::Capture, self.settings.pace, &mut count)?;
         // It isn't sent yet, so that `synced` stays behind.
         self.captured = captured;
-        self.env.let_go();
-        Ok(applied.and(filled.applied))
+        let cuts = cutting.then_some(Cuts { transaction: captured.0, ..cuts });
+        Ok((applied.and(filled.applied), cuts))
     }
 
     /// Merges a snapshot. A damaged one changes nothing.
     pub fn load(&mut self, object: &str, source: impl Read, cutoff: Stamp, now: Stamp) -> Result<Loaded, Error> {
-        self.capture(Moments { known: now, fresh: now })?;
+        self.capture(Moments { known: now, fresh: now }, false)?;
         let how = Survey {
             object: object.to_owned(),
             cutoff,
@@ -268,7 +288,7 @@ impl Local {
     /// Takes a snapshot. What isn't in it because it was written meanwhile stays pending.
     pub fn snapshot(&mut self, author: &Author, now: &dyn Fn() -> Stamp) -> Result<&Dumped, Error> {
         let moment = now();
-        self.capture(Moments { known: moment, fresh: moment })?;
+        let (_, cuts) = self.capture(Moments { known: moment, fresh: moment }, true)?;
         let writer = Writer {
             instance: &author.instance,
             hostname: &author.hostname,
@@ -276,6 +296,7 @@ impl Local {
             folder: &self.folder,
             jobs: self.settings.jobs,
             codec: self.codec,
+            cuts,
         };
         let dumped = dump(&self.env, &self.settings.schema, &writer, now, self.last.as_ref())?;
         let seen = Tide(dumped.transaction);
@@ -289,7 +310,7 @@ impl Local {
         let schema = &self.settings.schema;
         if !schema.native {
             let moments = Moments { known: Stamp(1), fresh: Stamp(1) };
-            let found = changes(&self.env, schema, moments, &self.folder, self.settings.spool)?;
+            let found = changes(&self.env, schema, moments, (&self.folder, self.settings.spool), None)?;
             if !found.spool.is_empty() {
                 return Err(Error::Internal("an environment that was made isn't what its snapshots say".to_owned()));
             }

@@ -103,6 +103,16 @@ impl<'b> Cutter<'b> {
         }
     }
 
+    /// Whether the next entry would begin a piece behind another one.
+    pub(crate) fn ends_before(&self, key: &[u8], bytes: u64) -> bool {
+        self.open.as_ref().is_some_and(|(piece, _)| begins(key, bytes, piece.sum.bytes))
+    }
+
+    /// The number of the piece that is being filled, and how many entries it has.
+    pub(crate) fn open(&self) -> (usize, u64) {
+        (self.pieces.len(), self.open.as_ref().map_or(0, |(piece, _)| piece.sum.entries))
+    }
+
     fn close(&mut self) {
         let Some((mut piece, same)) = self.open.take() else { return };
         let before = same.and_then(|at| self.before.get(at));

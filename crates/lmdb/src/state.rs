@@ -10,12 +10,17 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use seawall_core::{Failure, Kind, Moment, Phase, Status};
 
 use crate::error::Error;
+
+/// Whoever looks whether a lock is held holds it for an instant, so one that is taken is tried again.
+const GLANCES: u32 = 10;
+const GLANCE: Duration = Duration::from_millis(5);
 
 fn beside(data: &Path, end: &str) -> PathBuf {
     let mut name = data.as_os_str().to_owned();
@@ -30,16 +35,19 @@ pub(crate) struct Lock {
 }
 
 impl Lock {
-    /// Takes the lock of the environment whose data is in `data`.
-    pub(crate) fn take(data: &Path) -> Result<Self, Error> {
+    /// Takes the lock of the environment whose data is in `data`; `mode` are the permissions of its files.
+    pub(crate) fn take(data: &Path, mode: u32) -> Result<Self, Error> {
         let path = beside(data, "-seawall.lock");
-        let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
+        let file = OpenOptions::new().create(true).truncate(false).write(true).mode(mode & 0o666).open(&path);
         let file = file.map_err(Error::io(&path))?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Self { _file: file }),
-            Err(Errno::WOULDBLOCK) => Err(Error::Locked { path: data.to_owned() }),
-            Err(error) => Err(Error::io(&path)(error.into())),
+        for _ in 0..GLANCES {
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => return Ok(Self { _file: file }),
+                Err(Errno::WOULDBLOCK) => std::thread::sleep(GLANCE),
+                Err(error) => return Err(Error::io(&path)(error.into())),
+            }
         }
+        Err(Error::Locked { path: data.to_owned() })
     }
 }
 
@@ -109,8 +117,8 @@ mod tests {
             at: Moment::from_millis(1),
         };
         write(&data, &status).expect("written");
-        let lock = Lock::take(&data).expect("a lock");
-        assert!(matches!(Lock::take(&data), Err(Error::Locked { .. })));
+        let lock = Lock::take(&data, 0o600).expect("a lock");
+        assert!(matches!(Lock::take(&data, 0o600), Err(Error::Locked { .. })));
         assert_eq!(read(&data, now).expect("a record"), Status { at: now, ..status.clone() });
         drop(lock);
         assert_eq!(read(&data, now).expect("a record").phase, Phase::Stopped);

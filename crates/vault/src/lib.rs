@@ -61,7 +61,7 @@ pub use file::FileStore;
 pub use key::{ObjectKey, Prefix};
 pub use retry::Policy;
 pub use s3::{Connections, S3Store};
-pub use settings::{S3Settings, Secret};
+pub use settings::{Pem, S3Settings, Secret, Tls};
 pub use store::{Abilities, Body, Condition, Entry, Layout, Meta, Multipart, Page, PutOptions, Store, Tag};
 pub use throttle::Throttle;
 pub use upload::Upload;

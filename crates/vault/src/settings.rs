@@ -7,7 +7,7 @@ use crate::Error;
 use crate::endpoint::{endpoint, host_of, is_private};
 
 /// A text that is never shown.
-#[derive(Clone, PartialEq, Eq, Default)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Secret(String);
 
 impl Secret {
@@ -28,6 +28,26 @@ impl fmt::Debug for Secret {
     }
 }
 
+/// Certificates or a key in PEM.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Pem {
+    /// In a file.
+    File(String),
+    /// As it is.
+    Text(Secret),
+}
+
+/// Whom a connection believes, and what it shows of itself.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Tls {
+    /// Authorities that are believed; `None` is the system's.
+    pub authorities: Option<Pem>,
+    /// Believe the system's authorities besides.
+    pub system_too: bool,
+    /// A certificate of the client with its key.
+    pub identity: Option<(Pem, Pem)>,
+}
+
 /// Where an S3 place is, who asks, and how. Names are Litestream's; `set` reads every one of them from text.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct S3Settings {
@@ -35,6 +55,8 @@ pub struct S3Settings {
     pub bucket: String,
     /// The prefix of all keys, without `/` at its ends.
     pub path: String,
+    /// What all keys begin with instead of a path: any text, also none. So Lightning Stream names its objects.
+    pub prefix: Option<String>,
     /// The region; found out when it is missing and there is no endpoint.
     pub region: Option<String>,
     /// The server with its scheme, for anything but AWS itself.
@@ -55,6 +77,10 @@ pub struct S3Settings {
     pub force_path_style: Option<bool>,
     /// Take any certificate.
     pub skip_verify: bool,
+    /// Whom to believe, and what to show.
+    pub tls: Tls,
+    /// Make the bucket if it isn't there.
+    pub create_bucket: bool,
     /// Send no checksums of objects and parts, for servers that refuse them.
     pub without_checksums: bool,
     /// The storage class of new objects.
@@ -151,6 +177,11 @@ impl S3Settings {
         Ok(())
     }
 
+    /// The place for people: no secret, and no server.
+    pub fn url(&self) -> String {
+        format!("s3://{}/{}", self.bucket, self.prefix.as_ref().unwrap_or(&self.path))
+    }
+
     /// Checks what no single setting shows.
     pub fn check(&self) -> Result<(), Error> {
         let bucket = &self.bucket;
@@ -161,14 +192,20 @@ impl S3Settings {
         if !bucket.chars().all(plain) || bucket.len() > 255 || bucket.starts_with('.') || bucket.ends_with('.') {
             return Err(wrong("bucket", "this is no bucket's name", "use letters, digits, `-`, `_` and `.`"));
         }
-        if self.path.is_empty() {
+        if let Some(prefix) = &self.prefix {
+            // What would be written otherwise than it is meant.
+            if prefix.starts_with('/') || prefix.contains("//") || prefix.trim_start() != prefix {
+                let cause = "it begins with a slash or a space, or has two slashes in a row";
+                return Err(wrong("prefix", cause, "use a prefix without; objects there must be copied"));
+            }
+        } else if self.path.is_empty() {
             return Err(wrong(
                 "path",
                 "there is no path: at the top of a bucket Litestream's keys begin with `/`, which can't be written",
                 "give a path: s3://BUCKET/PATH",
             ));
         }
-        if self.path.len() > 500 {
+        if self.path.len() > 500 || self.prefix.as_ref().is_some_and(|prefix| prefix.len() > 500) {
             return Err(wrong("path", "it is longer than 500 bytes", "use a shorter one"));
         }
         for (one, other, one_name, other_name) in [

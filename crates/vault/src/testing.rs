@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep};
 pub struct S3Server {
     child: Child,
     port: u16,
+    secure: bool,
     folder: PathBuf,
 }
 
@@ -29,12 +30,24 @@ impl S3Server {
     /// When the server doesn't start; and in CI (`CI=true`) also when there is none, because a check that can't run
     /// is a failure (I12).
     pub async fn start(what: &str, folder: &Path) -> Option<Self> {
+        Self::start_with(what, folder, None).await
+    }
+
+    /// The same, with a certificate and its key in two files, for `https`.
+    ///
+    /// # Panics
+    /// As [`S3Server::start`].
+    pub async fn start_with(what: &str, folder: &Path, tls: Option<(&Path, &Path)>) -> Option<Self> {
         std::fs::create_dir_all(folder.join(BUCKET)).expect("the bucket's folder can be made");
         let mut attempts = 0..5;
         loop {
             assert!(attempts.next().is_some(), "versitygw did not get ready");
             let port = free_port();
-            let spawned = Command::new("versitygw")
+            let mut command = Command::new("versitygw");
+            if let Some((certificate, key)) = tls {
+                command.arg("--cert").arg(certificate).arg("--key").arg(key);
+            }
+            let spawned = command
                 .args(["--port", &format!("127.0.0.1:{port}"), "posix"])
                 .arg(folder)
                 .env("ROOT_ACCESS_KEY", KEYS.0)
@@ -48,7 +61,7 @@ impl S3Server {
                 return None;
             }
             let child = spawned.expect("versitygw can be started");
-            let mut server = Self { child, port, folder: folder.to_path_buf() };
+            let mut server = Self { child, port, secure: tls.is_some(), folder: folder.to_path_buf() };
             if server.ready().await {
                 return Some(server);
             }
@@ -64,7 +77,7 @@ impl S3Server {
 
     /// Its address.
     pub fn endpoint(&self) -> String {
-        format!("http://127.0.0.1:{}", self.port)
+        format!("{}://127.0.0.1:{}", if self.secure { "https" } else { "http" }, self.port)
     }
 
     /// The folder that holds its buckets.

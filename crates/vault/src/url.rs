@@ -141,7 +141,7 @@ impl fmt::Display for VaultUrl {
             Self::File(path) if path.is_absolute() => write!(f, "file://{}", path.display()),
             Self::File(path) => write!(f, "{}", path.display()),
             Self::S3(settings) => {
-                write!(f, "s3://{}/{}", settings.bucket, settings.path)?;
+                f.write_str(&settings.url())?;
                 match &settings.endpoint {
                     Some(endpoint) => write!(f, "?endpoint={endpoint}"),
                     None => Ok(()),

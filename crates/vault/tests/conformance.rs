@@ -1,12 +1,16 @@
 //! Every backend passes the one suite.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use seawall_core::SystemClock;
 use seawall_vault::memory::MemoryStore;
 use seawall_vault::simulated::SimulatedStore;
 use seawall_vault::testing::S3Server;
-use seawall_vault::{Environment, FileStore, Layout, Policy, S3Store, Store, VaultUrl, conformance};
+use seawall_vault::{
+    Environment, FileStore, Layout, ObjectKey, Pem, Policy, Prefix, S3Settings, S3Store, Secret, Store, Tls, Vault,
+    VaultUrl, conformance,
+};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn memory() {
@@ -45,4 +49,67 @@ async fn s3() {
         }
     };
     conformance::run(open).await;
+}
+
+/// As Lightning Stream has its objects: at the top of a bucket, behind any text.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn s3_with_names_behind_a_prefix() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(server) = S3Server::start("conformance of s3 with a prefix", folder.path()).await else { return };
+    let open = |name: &'static str| {
+        let settings = behind(&server, "bucket", &format!("{name}/some-"));
+        async move {
+            let store = S3Store::connect(&settings, &Environment::empty(), &Policy::default()).await.expect("connect");
+            Arc::new(store) as Arc<dyn Store>
+        }
+    };
+    conformance::run(open).await;
+}
+
+fn behind(server: &S3Server, bucket: &str, prefix: &str) -> S3Settings {
+    let Ok(VaultUrl::S3(settings)) = VaultUrl::parse(&server.url("x")) else { panic!("a URL") };
+    S3Settings { bucket: bucket.into(), path: String::new(), prefix: Some(prefix.into()), ..*settings }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_bucket_that_is_missing_is_made_where_that_is_asked_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(server) = S3Server::start("making a bucket", folder.path()).await else { return };
+    let key = ObjectKey::new("name").expect("a key");
+    for make in [false, true, true] {
+        let settings = S3Settings { create_bucket: make, ..behind(&server, "not-there-yet", "") };
+        let place = VaultUrl::S3(Box::new(settings));
+        let vault = Vault::open(&place, &Environment::empty(), Policy::default()).await.expect("a place");
+        let put = vault.put(&key, "text".into(), None).await;
+        assert_eq!(put.is_ok(), make, "{put:?}");
+    }
+    let found = std::fs::read_to_string(folder.path().join("not-there-yet/name"));
+    assert_eq!(found.expect("at the top of the bucket"), "text");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_server_is_believed_by_its_own_authority_or_not_at_all() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let tls = |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tls").join(name);
+    let files = (tls("cert.pem"), tls("key.pem"));
+    let server = S3Server::start_with("TLS", folder.path(), Some((&files.0, &files.1))).await;
+    let Some(server) = server else { return };
+    let authority = tls("authority.pem");
+    let text = std::fs::read_to_string(&authority).expect("an authority");
+    let file = |path: &Path| Pem::File(path.display().to_string());
+    let believing = |authorities, system_too| Tls { authorities: Some(authorities), system_too, identity: None };
+    let itself = Some((file(&files.0), file(&files.1)));
+    for (tls, anyone, believed) in [
+        (Tls::default(), false, false),
+        (Tls::default(), true, true),
+        (believing(file(&authority), false), false, true),
+        (believing(file(&authority), true), false, true),
+        (believing(Pem::Text(Secret::new(text.clone())), false), false, true),
+        (Tls { identity: itself, ..believing(file(&authority), false) }, false, true),
+    ] {
+        let settings = S3Settings { tls: tls.clone(), skip_verify: anyone, ..behind(&server, "bucket", "") };
+        let store = S3Store::connect(&settings, &Environment::empty(), &Policy::default()).await.expect("connect");
+        let listed = store.list(&Prefix::all(), None, 10).await;
+        assert_eq!(listed.is_ok(), believed, "{tls:?}: {listed:?}");
+    }
 }

@@ -63,6 +63,8 @@ pub enum Problem {
         key: String,
         /// What is missing.
         reason: String,
+        /// What to do about it.
+        next: &'static str,
     },
     /// An environment variable that isn't set.
     #[error("the environment variable {0} isn't set, or is empty")]
@@ -120,7 +122,7 @@ impl Problem {
             Self::Unsupported { .. } => {
                 "remove it if you can do without, or stay with Litestream for this database".into()
             }
-            Self::NotDone { .. } => "remove it if you can do without, or stay with Lightning Stream for now".into(),
+            Self::NotDone { next, .. } => (*next).into(),
             Self::Undefined(name) => format!("set {name}, or write $${{{name}}} if the text is meant as it is"),
             Self::Vault { next, .. } | Self::Unsafe { next, .. } => next.clone(),
             Self::Contradiction(_) => "decide for one of them".into(),

@@ -10,13 +10,14 @@ use std::time::Duration;
 
 use seawall_lmdb::snapshot::{Codec, SnapshotName};
 use seawall_lmdb::{EnvOptions, Flags, Marker, Pace, Retention, Schema, Sweep};
-use seawall_vault::{S3Settings, VaultUrl};
+use seawall_vault::VaultUrl;
 
 use super::document::{self, Node, Value};
 use super::error::{Location, Problem};
 use super::fields::{At, Fields};
+use super::lightningstream_storage::{Storage, storage};
 use super::services::{Unnamed, address};
-use super::{ConfigError, Surroundings, absolute, expand, place};
+use super::{ConfigError, Surroundings, absolute, expand};
 use crate::in_step::{HealthRules, Patience};
 use crate::logging::{Level, LogFormat};
 
@@ -136,19 +137,15 @@ fn read(tree: Node, surroundings: &Surroundings<'_>) -> Result<LightningConfig, 
 }
 
 /// A span of time as Go writes it; `0` needs no unit.
-fn span(fields: &mut Fields, key: &'static str) -> Result<Option<Duration>, Location> {
+pub(super) fn span(fields: &mut Fields, key: &'static str) -> Result<Option<Duration>, Location> {
     let parse = |text: &str| if text == "0" { Some(Duration::ZERO) } else { seawall_core::parse_duration(text) };
     Ok(fields.parsed(key, "a time with its unit, such as 1s or 5m", parse)?.map(|at| at.value))
 }
 
 /// A span between two looks.
-fn interval(fields: &mut Fields, key: &'static str, default: Duration) -> Result<Duration, Location> {
+pub(super) fn interval(fields: &mut Fields, key: &'static str, default: Duration) -> Result<Duration, Location> {
     let least = |text: &str| seawall_core::parse_duration(text).filter(|span| *span >= Duration::from_millis(100));
     Ok(fields.parsed(key, "a time of at least 100ms", least)?.map_or(default, |at| at.value))
-}
-
-fn not_done(key: impl Into<String>, reason: &str, line: usize) -> Location {
-    Problem::NotDone { key: key.into(), reason: reason.to_owned() }.at(line)
 }
 
 /// Where the status page is served.
@@ -221,136 +218,6 @@ fn logging(fields: Option<Fields>) -> Result<(Option<Level>, Option<LogFormat>),
     })?;
     fields.finish()?;
     Ok((level.map(|at| at.value), format.map(|at| at.value)))
-}
-
-/// Where snapshots are, and what is done about them there.
-struct Storage {
-    vault: VaultUrl,
-    clean: Option<Retention>,
-    marker: Option<Marker>,
-}
-
-fn cleanup(fields: Option<Fields>) -> Result<Option<Retention>, Location> {
-    let Some(mut fields) = fields else { return Ok(None) };
-    let enabled = fields.flag("enabled")?.is_some_and(|at| at.value);
-    let rules = Retention {
-        interval: interval(&mut fields, "interval", Duration::from_secs(300))?,
-        keep: span(&mut fields, "must_keep_interval")?.unwrap_or(Duration::from_secs(600)),
-        gone: span(&mut fields, "remove_old_instances_interval")?.unwrap_or(Duration::from_secs(168 * 3600)),
-    };
-    fields.finish()?;
-    Ok(enabled.then_some(rules))
-}
-
-fn storage(mut fields: Fields, surroundings: &Surroundings<'_>) -> Result<Storage, Location> {
-    let clean = cleanup(fields.section("cleanup")?)?;
-    let (missing, line) = (fields.missing("type"), fields.line);
-    let kind = fields.text("type")?.ok_or(missing)?;
-    let old_root = fields.text("root_path")?;
-    let options = fields.section("options")?;
-    fields.finish()?;
-    match kind.value.as_str() {
-        "fs" => {
-            let root = match options {
-                Some(mut options) => {
-                    let root = options.text("root_path")?;
-                    options.finish()?;
-                    root.or(old_root)
-                }
-                None => old_root,
-            };
-            let root = root
-                .ok_or_else(|| Problem::Missing { key: "root_path", section: "storage.options".to_owned() }.at(line))?;
-            let vault = VaultUrl::File(absolute(Path::new(&root.value), surroundings.directory));
-            Ok(Storage { vault, clean, marker: None })
-        }
-        "s3" => {
-            let missing = || Problem::Missing { key: "options", section: "storage".to_owned() }.at(line);
-            let (vault, marker) = s3(options.ok_or_else(missing)?, surroundings)?;
-            Ok(Storage { vault, clean, marker })
-        }
-        other => Err(not_done(format!("storage.type: {other}"), "storage is fs or s3 so far", kind.line)),
-    }
-}
-
-/// Names of settings there and here.
-const S3: [(&str, &str); 7] = [
-    ("access_key", "access-key-id"),
-    ("secret_key", "secret-access-key"),
-    ("access_key_file", "access-key-id-file"),
-    ("secret_key_file", "secret-access-key-file"),
-    ("region", "region"),
-    ("endpoint_url", "endpoint"),
-    ("storage_class", "storage-class"),
-];
-
-/// Settings of how a server is asked. Here every request has a deadline and is repeated.
-const CHECKED: [&str; 7] = [
-    "secrets_refresh_interval",
-    "init_timeout",
-    "idle_conn_timeout",
-    "dial_timeout",
-    "dial_keep_alive",
-    "tls_handshake_timeout",
-    "client_timeout",
-];
-
-fn s3(mut fields: Fields, surroundings: &Surroundings<'_>) -> Result<(VaultUrl, Option<Marker>), Location> {
-    let line = fields.line;
-    let mut settings = S3Settings::default();
-    let mut prefix = String::new();
-    let missing = fields.missing("bucket");
-    settings.bucket = fields.text("bucket")?.ok_or(missing)?.value;
-    if let Some(At { line, value }) = fields.text("global_prefix")?
-        && !value.is_empty()
-    {
-        let Some(path) = value.strip_suffix('/') else {
-            return Err(not_done("global_prefix", "a prefix must end in a slash", line));
-        };
-        settings.path = path.trim_matches('/').to_owned();
-        prefix.clone_from(&value);
-    }
-    for (theirs, ours) in S3 {
-        let Some(At { line, value }) = fields.text(theirs)? else { continue };
-        let value = match theirs {
-            "access_key_file" | "secret_key_file" => {
-                absolute(Path::new(&value), surroundings.directory).display().to_string()
-            }
-            _ => value,
-        };
-        settings.set(ours, &value).map_err(|error| place::problem(error.into()).at(line))?;
-    }
-    // The original's client puts the bucket into the path for any server but AWS itself.
-    if settings.endpoint.as_deref().is_some_and(|endpoint| endpoint.contains("amazonaws.com")) {
-        settings.endpoint = None;
-    } else if settings.endpoint.is_some() {
-        settings.force_path_style = Some(true);
-    }
-    for key in CHECKED {
-        span(&mut fields, key)?;
-    }
-    for key in ["num_minio_threads", "max_idle_conns"] {
-        fields.parsed(key, "a whole number", |text| text.parse::<u32>().ok())?;
-    }
-    fields.flag("disable_send_content_md5")?;
-    fields.flag("hide_folders")?;
-    for key in ["create_bucket", "prefix_folders"] {
-        if let Some(At { line, value: true }) = fields.flag(key)? {
-            return Err(not_done(key, "this isn't done yet", line));
-        }
-    }
-    let marked = fields.flag("use_update_marker")?.is_some_and(|at| at.value);
-    let force = span(&mut fields, "update_marker_force_list_interval")?.unwrap_or(Duration::from_secs(300));
-    if let Some(node) = fields.take("tls") {
-        return Err(not_done(
-            "tls",
-            "settings of TLS aren't done yet; the system's authorities are trusted",
-            node.line,
-        ));
-    }
-    fields.finish()?;
-    settings.check().map_err(|error| place::problem(error.into()).at(line))?;
-    Ok((VaultUrl::S3(Box::new(settings)), marked.then_some(Marker { prefix, force })))
 }
 
 fn databases(node: Node, surroundings: &Surroundings<'_>) -> Result<Vec<LmdbConfig>, Location> {
@@ -501,7 +368,7 @@ mod tests {
         assert_eq!(sweep.retention, Duration::from_secs(864_000));
         assert_eq!(sweep.taken, Duration::from_secs(855_360));
         let VaultUrl::S3(s3) = &config.vault else { panic!("{:?}", config.vault) };
-        assert_eq!((s3.bucket.as_str(), s3.path.as_str(), s3.force_path_style), ("b", "x", Some(true)));
+        assert_eq!((s3.bucket.as_str(), s3.prefix.as_deref(), s3.force_path_style), ("b", Some("x/"), Some(true)));
         assert_eq!(s3.endpoint.as_deref(), Some("http://127.0.0.1:9000"));
         let marker = config.marker.expect("a marker");
         assert_eq!((marker.prefix.as_str(), marker.force), ("x/", Duration::from_secs(300)));
@@ -528,7 +395,6 @@ mod tests {
             (format!("{LEAST}health:\n  start:\n    wait: 1s\n"), "config.unknown-key", 10),
             (format!("{LEAST}lmdb_poll_interval: 1ms\n"), "config.value", 8),
             ("lmdbs:\n  main:\n    path: data\n".to_owned(), "config.missing-key", 1),
-            (LEAST.replace("type: fs", "type: azure"), "config.unsupported", 2),
         ] {
             let error = parse(&text).expect_err(&text);
             let failure = seawall_core::Failure::from(error.clone());

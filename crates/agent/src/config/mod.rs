@@ -10,6 +10,7 @@ mod error;
 mod expand;
 mod fields;
 mod lightningstream;
+mod lightningstream_storage;
 mod litestream;
 mod litestream_replica;
 mod lmdb;

@@ -114,7 +114,7 @@ impl Process<'_> {
         }
         let (path, options) = (database.path.clone(), database.options.clone());
         let settings = Settings { pace: database.pace, ..Settings::new(database.schema.clone()) };
-        let opened = spawn_blocking(move || Local::open(&path, &options, settings)).await;
+        let opened = spawn_blocking(move || Local::open_alone(&path, &options, settings)).await;
         let opened =
             opened.map_err(|error| seawall_lmdb::Error::Internal(format!("a job ended in a panic: {error}")))?;
         let mut session = Session::new(opened?, vault.clone(), self.options(database), self.clock.clone());

@@ -1,11 +1,15 @@
 //! Cursors: the keys of a DBI in its own order.
+//!
+//! Where that can be done, a cursor steps through the leaf page itself ([`super::leaf`]), and liblmdb's own cursor, which
+//! stays behind, is asked for the next page only.
 
 use std::marker::PhantomData;
 use std::path::Path;
 
 use lmdb_sys as sys;
 
-use super::error::found;
+use super::error::{check, found};
+use super::leaf::Leaf;
 use super::txn::{from_val, to_val};
 use crate::error::Error;
 
@@ -16,13 +20,22 @@ pub type Pair<'t> = (&'t [u8], &'t [u8]);
 pub struct Cursor<'t> {
     raw: *mut sys::MDB_cursor,
     path: &'t Path,
+    /// The size of pages that may be looked into.
+    pages: Option<usize>,
+    /// Where liblmdb's cursor stands, if its page wasn't looked at yet.
+    landed: Option<&'t [u8]>,
+    /// The page that is stepped through.
+    leaf: Option<Leaf<'t>>,
+    /// The key that liblmdb's cursor must be brought to before it is asked for the next one.
+    ahead: Option<&'t [u8]>,
     transaction: PhantomData<&'t ()>,
 }
 
 impl<'t> Cursor<'t> {
-    /// `raw` is a cursor of a transaction that is borrowed for `'t`.
-    pub(super) fn new(raw: *mut sys::MDB_cursor, path: &'t Path) -> Self {
-        Self { raw, path, transaction: PhantomData }
+    /// `raw` is a cursor of a transaction that is borrowed for `'t`. With `pages`, which is the size of a page, all that it
+    /// gives lies in pages that begin at multiples of it, and don't change for `'t`; and no key has several values.
+    pub(super) fn new(raw: *mut sys::MDB_cursor, path: &'t Path, pages: Option<usize>) -> Self {
+        Self { raw, path, pages, landed: None, leaf: None, ahead: None, transaction: PhantomData }
     }
 
     /// The first pair.
@@ -38,6 +51,20 @@ impl<'t> Cursor<'t> {
     /// The next pair; the first one of a new cursor.
     #[expect(clippy::should_implement_trait, reason = "an iterator could not fail")]
     pub fn next(&mut self) -> Result<Option<Pair<'t>>, Error> {
+        if let Some(key) = self.landed.take() {
+            // SAFETY: liblmdb gave `key` in a DBI of which `new` was told what this wants.
+            self.leaf = self.pages.and_then(|size| unsafe { Leaf::around(key, size) });
+        }
+        if let Some(pair) = self.leaf.as_mut().and_then(Leaf::step) {
+            self.ahead = Some(pair.0);
+            return Ok(Some(pair));
+        }
+        if let Some(key) = self.ahead {
+            let (mut key, mut value) = (to_val(key), to_val(&[]));
+            // SAFETY: as in `get`.
+            let code = unsafe { sys::mdb_cursor_get(self.raw, &mut key, &mut value, sys::MDB_SET_KEY) };
+            check(code, "mdb_cursor_get").map_err(Error::lmdb(self.path))?;
+        }
         self.get(&[], sys::MDB_NEXT)
     }
 
@@ -48,6 +75,7 @@ impl<'t> Cursor<'t> {
 
     /// Whether a key has this value among its duplicates.
     pub fn has_value(&mut self, key: &[u8], value: &[u8]) -> Result<bool, Error> {
+        (self.landed, self.leaf, self.ahead) = (None, None, None);
         let (mut key, mut value) = (to_val(key), to_val(value));
         // SAFETY: as in `get`.
         let code = unsafe { sys::mdb_cursor_get(self.raw, &mut key, &mut value, sys::MDB_GET_BOTH) };
@@ -55,14 +83,19 @@ impl<'t> Cursor<'t> {
     }
 
     fn get(&mut self, key: &[u8], how: sys::MDB_cursor_op) -> Result<Option<Pair<'t>>, Error> {
+        (self.landed, self.leaf, self.ahead) = (None, None, None);
         let (mut key, mut value) = (to_val(key), to_val(&[]));
         // SAFETY: the cursor is open, and so is its transaction, which `'t` borrows. liblmdb reads what the places point
         // to, and lets them point into the map.
         let code = unsafe { sys::mdb_cursor_get(self.raw, &mut key, &mut value, how) };
         match found(code, "mdb_cursor_get") {
-            // SAFETY: after success of these ways both point into the map or a dirty page, which stay as they are while the
-            // transaction neither ends nor changes something: for that it would have to be borrowed exclusively.
-            Ok(true) => Ok(Some(unsafe { (from_val(&key), from_val(&value)) })),
+            Ok(true) => {
+                // SAFETY: after success of these ways both point into the map or a dirty page, which stay as they are while
+                // the transaction neither ends nor changes something: for that it would have to be borrowed exclusively.
+                let pair = unsafe { (from_val(&key), from_val(&value)) };
+                self.landed = Some(pair.0);
+                Ok(Some(pair))
+            }
             Ok(false) => Ok(None),
             Err(error) => Err(Error::lmdb(self.path)(error)),
         }

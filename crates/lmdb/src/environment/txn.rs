@@ -158,7 +158,9 @@ impl<'e> ReadTxn<'e> {
         // SAFETY: the transaction is active and the handle is of its environment.
         let code = unsafe { sys::mdb_cursor_open(self.raw, dbi.raw, &mut raw) };
         check(code, "mdb_cursor_open").map_err(|error| self.fault(error))?;
-        Ok(Cursor::new(raw, self.env.path()))
+        // Pages that a write transaction changes lie elsewhere, and may change again.
+        let pages = self.env.pages.filter(|_| !self.writes && !dbi.flags.contains(Flags::DUPSORT));
+        Ok(Cursor::new(raw, self.env.path(), pages))
     }
 
     /// The value of a key; of several the first.

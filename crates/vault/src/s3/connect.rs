@@ -16,6 +16,7 @@ use reqsign_core::ProvideCredentialChain;
 use tokio::sync::OnceCell;
 
 use super::S3Store;
+use super::bucket::Bucket;
 use super::connections::Trust;
 use super::credentials::{Source, choose};
 use super::transport::Transport;
@@ -24,13 +25,16 @@ use crate::provider::{Provider, provider};
 use crate::settings::{S3Settings, wrong};
 use crate::{Environment, Error, Policy};
 
+/// Where no endpoint is given.
+pub(super) const AWS: &str = "https://s3.amazonaws.com";
+
 /// What the settings come to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Decided {
-    endpoint: Option<String>,
+pub(super) struct Decided {
+    pub(super) endpoint: Option<String>,
     /// `None`: to be asked for.
     region: Option<String>,
-    virtual_host: bool,
+    pub(super) virtual_host: bool,
     provider: Provider,
 }
 
@@ -87,6 +91,10 @@ impl Connection {
             Some(region) => region.clone(),
             None => ask_region(&self.transport, &self.settings.bucket, &self.url).await?,
         };
+        if self.settings.create_bucket {
+            let bucket = Bucket { settings: &self.settings, decided: &self.decided, region: &region, url: &self.url };
+            bucket.make(&self.transport, choose(&self.settings, &self.environment)).await?;
+        }
         let builder = build(&self.settings, &self.environment, &self.decided, &region).await?;
         let operator =
             Operator::new(builder).map_err(|error| wrong(&self.url, error.message(), "check the settings"))?;
@@ -103,10 +111,10 @@ impl S3Store {
     /// A store for the settings. What they say is checked; no request is made.
     pub async fn connect(settings: &S3Settings, environment: &Environment, policy: &Policy) -> Result<Self, Error> {
         settings.check()?;
-        let url = format!("s3://{}/{}", settings.bucket, settings.path);
+        let url = settings.url();
         let decided = decide(settings, environment)?;
         let bundle = environment.get("AWS_CA_BUNDLE").map(str::to_owned);
-        let trust = Trust { everyone: settings.skip_verify, bundle };
+        let trust = Trust { everyone: settings.skip_verify, bundle, tls: settings.tls.clone() };
         let transport = HttpTransporter::new(Transport {
             inner: ReqwestTransport::new(policy.connections.client(&trust, &url)?),
             attempt: policy.attempt,
@@ -115,7 +123,8 @@ impl S3Store {
         });
         let part_size = settings.part_size.or(decided.provider.part_size);
         let in_flight = settings.concurrency.or(decided.provider.concurrency);
-        let asks = decided.region.is_none();
+        // What the first request must ask or do; elsewhere what is wrong with the settings shows now.
+        let asks = decided.region.is_none() || settings.create_bucket;
         let connection = Connection {
             operator: OnceCell::new(),
             transport,
@@ -125,16 +134,16 @@ impl S3Store {
             url: url.clone(),
         };
         if !asks {
-            // So that what is wrong with the settings shows now.
             connection.operator().await?;
         }
-        Ok(Self { connection: Arc::new(connection), url, part_size, in_flight, proven: Arc::default() })
+        let prefix = settings.prefix.clone().unwrap_or_default().into();
+        Ok(Self { connection: Arc::new(connection), url, prefix, part_size, in_flight, proven: Arc::default() })
     }
 }
 
 async fn build(settings: &S3Settings, environment: &Environment, decided: &Decided, region: &str) -> Result<S3, Error> {
     let mut builder = S3::default().root(&settings.path).bucket(&settings.bucket).region(region);
-    builder = builder.endpoint(decided.endpoint.as_deref().unwrap_or("https://s3.amazonaws.com"));
+    builder = builder.endpoint(decided.endpoint.as_deref().unwrap_or(AWS));
     if decided.virtual_host {
         builder = builder.enable_virtual_host_style();
     }

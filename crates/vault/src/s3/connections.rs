@@ -7,8 +7,10 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use reqwest::{Certificate, ClientBuilder, Identity};
+
 use crate::Error;
-use crate::settings::wrong;
+use crate::settings::{Pem, Tls, wrong};
 
 /// How long a connection may take to stand.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -35,6 +37,8 @@ pub(super) struct Trust {
     pub(super) everyone: bool,
     /// A file of further authorities.
     pub(super) bundle: Option<String>,
+    /// What the place's own settings say.
+    pub(super) tls: Tls,
 }
 
 impl Connections {
@@ -43,7 +47,7 @@ impl Connections {
     /// # Errors
     /// When TLS can't be set up.
     pub fn plain(&self) -> Result<reqwest::Client, Error> {
-        self.client(&Trust { everyone: false, bundle: None }, "HTTP")
+        self.client(&Trust { everyone: false, bundle: None, tls: Tls::default() }, "HTTP")
     }
 
     /// The client for a trust, made on first use.
@@ -68,17 +72,17 @@ fn build(trust: &Trust, object: &str) -> Result<reqwest::Client, Error> {
         // A signature holds for one host, and credentials go to no other (I13).
         .redirect(reqwest::redirect::Policy::none())
         .danger_accept_invalid_certs(trust.everyone);
+    let Tls { authorities, system_too, identity } = &trust.tls;
+    if let Some(pem) = authorities {
+        let found = certificates("tls.ca", &read("tls.ca", pem)?)?;
+        builder = if *system_too { builder.tls_certs_merge(found) } else { builder.tls_certs_only(found) };
+    }
     if let Some(bundle) = &trust.bundle {
-        let unusable = |cause: &str| wrong("AWS_CA_BUNDLE", cause, "name a file of PEM certificates");
-        let pem = std::fs::read(bundle).map_err(|error| unusable(&error.to_string()))?;
-        let certificates =
-            reqwest::Certificate::from_pem_bundle(&pem).map_err(|_| unusable("these are no PEM certificates"))?;
-        if certificates.is_empty() {
-            return Err(unusable("there are no PEM certificates in it"));
-        }
-        for certificate in certificates {
-            builder = builder.add_root_certificate(certificate);
-        }
+        let pem = read("AWS_CA_BUNDLE", &Pem::File(bundle.clone()))?;
+        builder = builder.tls_certs_merge(certificates("AWS_CA_BUNDLE", &pem)?);
+    }
+    if let Some(identity) = identity {
+        builder = shows(builder, identity)?;
     }
     builder.build().map_err(|error| Error::Unavailable {
         object: object.to_owned(),
@@ -87,19 +91,61 @@ fn build(trust: &Trust, object: &str) -> Result<reqwest::Client, Error> {
     })
 }
 
+fn read(object: &str, pem: &Pem) -> Result<Vec<u8>, Error> {
+    match pem {
+        Pem::Text(text) => Ok(text.reveal().as_bytes().to_vec()),
+        Pem::File(path) => std::fs::read(path)
+            .map_err(|error| wrong(object, &format!("{path}: {error}"), "name a file of PEM that can be read")),
+    }
+}
+
+fn certificates(object: &str, pem: &[u8]) -> Result<Vec<Certificate>, Error> {
+    match Certificate::from_pem_bundle(pem) {
+        Ok(found) if !found.is_empty() => Ok(found),
+        _ => Err(wrong(object, "there are no PEM certificates in it", "give a file of PEM certificates")),
+    }
+}
+
+/// Has a client show a certificate of its own.
+fn shows(builder: ClientBuilder, (certificate, key): &(Pem, Pem)) -> Result<ClientBuilder, Error> {
+    let pem = [read("tls.cert", certificate)?, b"\n".to_vec(), read("tls.key", key)?].concat();
+    // Nothing of what was found in it: that could be the key.
+    let unusable = |_| wrong("tls.cert", "these are no PEM certificate and its key", "check tls.cert and tls.key");
+    Ok(builder.identity(Identity::from_pem(&pem).map_err(unusable)?))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::Secret;
 
     #[test]
     fn only_equal_trust_is_shared() {
         let connections = Connections::default();
-        let trust = |everyone| Trust { everyone, bundle: None };
+        let trust = |everyone| Trust { everyone, bundle: None, tls: Tls::default() };
         for everyone in [false, true, false, true] {
             connections.clone().client(&trust(everyone), "x").expect("a client");
         }
         assert_eq!(connections.clients.lock().expect("no panic").len(), 2);
-        let missing = Trust { everyone: false, bundle: Some("/no/such/file".into()) };
+        let missing = Trust { bundle: Some("/no/such/file".into()), ..trust(false) };
         assert!(matches!(connections.client(&missing, "x"), Err(Error::InvalidUrl { .. })));
+    }
+
+    #[test]
+    fn what_is_no_certificate_or_key_is_refused_without_showing_it() {
+        let text = |text: &str| Pem::Text(Secret::new(text));
+        let none = Tls::default;
+        for tls in [
+            Tls { authorities: Some(Pem::File("/no/such/file".into())), ..none() },
+            Tls { authorities: Some(text("hunter2")), ..none() },
+            Tls { authorities: Some(text("")), system_too: true, ..none() },
+            Tls { identity: Some((text("hunter2"), text("hunter2"))), ..none() },
+            Tls { identity: Some((text(""), Pem::File("/no/such/file".into()))), ..none() },
+        ] {
+            let refused =
+                Connections::default().client(&Trust { everyone: false, bundle: None, tls: tls.clone() }, "x");
+            let Err(error @ Error::InvalidUrl { .. }) = refused else { panic!("{tls:?}") };
+            assert!(!format!("{error} {error:?} {tls:?}").contains("hunter2"));
+        }
     }
 }

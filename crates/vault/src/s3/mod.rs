@@ -10,6 +10,7 @@
 //! What OpenDAL can't do and Litestream can: sign the hash of payloads (TLS covers them; providers that demand it for
 //! plain HTTP are out), keys that begin with `/` (a vault without a path is refused), and a batch delete without an MD5.
 
+mod bucket;
 mod classify;
 mod connect;
 mod connections;
@@ -47,6 +48,8 @@ const DIGEST: &str = "seawall-blake3";
 pub struct S3Store {
     connection: Arc<Connection>,
     url: String,
+    /// What the keys of the place begin with, behind its root.
+    prefix: Arc<str>,
     part_size: Option<usize>,
     in_flight: Option<usize>,
     /// Whether the bucket is known to be there and ours to use. A 404 without a body, the answer to a HEAD, can also
@@ -56,7 +59,18 @@ pub struct S3Store {
 
 impl S3Store {
     fn name(&self, key: &ObjectKey) -> String {
-        format!("{}/{key}", self.url)
+        self.named(key.as_str())
+    }
+
+    /// The name for people of what begins with `text`.
+    fn named(&self, text: &str) -> String {
+        let slash = if self.url.ends_with('/') || !self.prefix.is_empty() { "" } else { "/" };
+        format!("{}{slash}{text}", self.url)
+    }
+
+    /// Where the store has `text`.
+    fn at(&self, text: &str) -> String {
+        format!("{}{text}", self.prefix)
     }
 
     fn write_options(&self, options: &PutOptions, digest: Option<Digest>, in_flight: usize) -> WriteOptions {
@@ -104,7 +118,8 @@ impl Store for S3Store {
 
     async fn put(&self, key: &ObjectKey, body: Bytes, options: &PutOptions) -> Result<Option<Tag>, Error> {
         let write = self.write_options(options, Some(options.digest.unwrap_or_else(|| Digest::of(&body))), 1);
-        let result = self.connection.operator().await?.write_options(key.as_str(), Buffer::from(body), write).await;
+        let result =
+            self.connection.operator().await?.write_options(&self.at(key.as_str()), Buffer::from(body), write).await;
         match result {
             Ok(metadata) => {
                 self.proven.store(true, Ordering::Relaxed);
@@ -125,7 +140,7 @@ impl Store for S3Store {
             .connection
             .operator()
             .await?
-            .writer_options(key.as_str(), self.write_options(options, None, in_flight))
+            .writer_options(&self.at(key.as_str()), self.write_options(options, None, in_flight))
             .await;
         let writer = writer.map_err(|error| classify(object.clone(), &error, &condition))?;
         Ok(Box::new(S3Upload { writer, object, condition }))
@@ -141,7 +156,7 @@ impl Store for S3Store {
                 error => error,
             }
         };
-        let reader = self.connection.operator().await?.reader(key.as_str()).await.map_err(&failed)?;
+        let reader = self.connection.operator().await?.reader(&self.at(key.as_str())).await.map_err(&failed)?;
         let end = range.as_ref().map_or(u64::MAX, |range| range.end);
         let stream = match range {
             None => reader.into_stream(..).await,
@@ -162,7 +177,7 @@ impl Store for S3Store {
     }
 
     async fn head(&self, key: &ObjectKey) -> Result<Meta, Error> {
-        let metadata = self.connection.operator().await?.stat(key.as_str()).await;
+        let metadata = self.connection.operator().await?.stat(&self.at(key.as_str())).await;
         let metadata = match metadata.map_err(|error| classify(self.name(key), &error, &Condition::Always)) {
             Ok(metadata) => metadata,
             Err(error) => {
@@ -183,17 +198,20 @@ impl Store for S3Store {
     }
 
     async fn list(&self, prefix: &Prefix, start_after: Option<&ObjectKey>, limit: usize) -> Result<Page, Error> {
-        let failed = |error: opendal_core::Error| {
-            classify(format!("{}/{}", self.url, prefix.as_str()), &error, &Condition::Always)
-        };
+        let failed = |error: opendal_core::Error| classify(self.named(prefix.as_str()), &error, &Condition::Always);
         let options = ListOptions {
             limit: Some(limit),
-            start_after: start_after.map(|key| key.as_str().to_owned()),
+            start_after: start_after.map(|key| self.at(key.as_str())),
             recursive: true,
             ..ListOptions::default()
         };
-        let mut lister =
-            self.connection.operator().await?.lister_options(prefix.as_str(), options).await.map_err(failed)?;
+        let mut lister = self
+            .connection
+            .operator()
+            .await?
+            .lister_options(&self.at(prefix.as_str()), options)
+            .await
+            .map_err(failed)?;
         let mut page = Page::default();
         // One page of the server, less what is no key; it ends where the server's page does, or a little behind it.
         while page.entries.len() < limit {
@@ -201,7 +219,7 @@ impl Store for S3Store {
             self.proven.store(true, Ordering::Relaxed);
             let Some(found) = found else { return Ok(page) };
             let metadata = found.metadata();
-            let Ok(key) = ObjectKey::new(found.path()) else { continue };
+            let Some(Ok(key)) = found.path().strip_prefix(&*self.prefix).map(ObjectKey::new) else { continue };
             if !metadata.is_file() || start_after.is_some_and(|after| key <= *after) {
                 continue;
             }
@@ -217,7 +235,7 @@ impl Store for S3Store {
         let failed = |error: opendal_core::Error| classify(self.url.clone(), &error, &Condition::Always);
         let mut deleter = self.connection.operator().await?.deleter().await.map_err(failed)?;
         for key in keys {
-            deleter.delete(key.as_str()).await.map_err(failed)?;
+            deleter.delete(self.at(key.as_str())).await.map_err(failed)?;
         }
         // One error stands for all of the batch: deleting again what is deleted is no error.
         deleter.close().await.map_err(failed)?;
