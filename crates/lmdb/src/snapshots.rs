@@ -35,7 +35,7 @@ pub async fn list(vault: &Vault, prefix: &str, by_time: bool) -> Result<Vec<Obje
     let mut objects = Vec::new();
     while let Some(entry) = entries.try_next().await? {
         let name = entry.key.as_str();
-        if name.starts_with(prefix) {
+        if name.starts_with(prefix) && name != marker::NAME {
             let stamp = SnapshotName::parse(name).map(|name| name.stamp);
             objects.push(Object { name: name.to_owned(), bytes: entry.size, stamp });
         }
