@@ -4,7 +4,7 @@
 //! wins everywhere. Names, bytes and rules are Lightning Stream's, so that either program can take part.
 //!
 //! The rooms: `snapshot` (the format as bytes), `environment` (liblmdb, safely), `header`, `flags`, `order`, `dupsort` (what
-//! keys and values look like), `merge` (whose value wins?), `dump` (an environment as a snapshot), `load` (a snapshot into
+//! keys and values look like), `merge` (whose value wins?), `dump` (an environment as a snapshot), `cut` (in which pieces), `load` (a snapshot into
 //! an environment), `latest` (which snapshots are to be merged?), `known` (which pieces of them?), `session` (the whole of keeping in
 //! step). Decisions are pure and have table tests; the bytes are in `docs/formats.md`.
 

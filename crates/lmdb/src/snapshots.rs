@@ -14,6 +14,7 @@ use tokio::task::spawn_blocking;
 use crate::Stamp;
 use crate::dump::Stretch;
 use crate::error::{Error, snapshot_problem};
+use crate::marker;
 use crate::snapshot::{Limits, SnapshotName, SnapshotReader};
 use crate::transfer;
 use crate::view::{self, Viewer};
