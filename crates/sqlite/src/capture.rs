@@ -19,7 +19,7 @@ use crate::survey::next_txid;
 use crate::wal::{Chain, HEADER_SIZE, Salts, Scan, WalHeader};
 
 /// At most this much WAL goes into one object, unless one transaction is larger.
-const CAPTURE_LIMIT: u64 = 128 << 20;
+const CAPTURE_LIMIT: u64 = 256 << 20;
 
 /// Who writes, and when: what a capture takes from outside.
 #[derive(Debug, Clone, Copy)]

@@ -43,7 +43,7 @@ pub(crate) const ATTEMPTS: usize = 4;
 
 /// While writers write, the WAL is emptied at this size, not before: most pages of a busy database are written again and
 /// again, and what is captured and copied once costs the writers and us less than what is copied often.
-const BUSY: u64 = 64 << 20;
+const BUSY: u64 = 96 << 20;
 
 /// [`BUSY`], or less where the WAL may not grow by `limit`.
 pub(crate) fn busy(limit: u64) -> u64 {
@@ -53,8 +53,12 @@ pub(crate) fn busy(limit: u64) -> u64 {
 /// How long writers may wait for the disk while the barrier stands.
 pub(crate) const BARRIER_LIMIT: Duration = Duration::from_secs(1);
 
-/// A WAL file larger than this is cut after a seal.
+/// A WAL file larger than this is cut when writers pause: while they write its room is used again, which costs them and us less
+/// than to take it anew.
 const CUT_SIZE: u64 = 120 << 20;
+
+/// A WAL file larger than this is cut in any case.
+const HUGE: u64 = 320 << 20;
 
 /// What decides whether to empty a WAL.
 #[derive(Debug, Clone, Copy)]
@@ -67,6 +71,8 @@ pub(crate) struct Facts {
     pub(crate) threshold: u64,
     /// By how much the WAL may grow before protection is given up.
     pub(crate) limit: u64,
+    /// Size of the WAL file in bytes: its high-water mark.
+    pub(crate) file: u64,
 }
 
 impl Facts {
@@ -76,9 +82,13 @@ impl Facts {
     }
 }
 
-/// Whether it is time to empty the WAL: at the threshold when nobody would have to wait, at [`BUSY`] in any case.
+/// Whether it is time to empty the WAL: at the threshold, or where the file grew large, when nobody would have to wait; at
+/// [`BUSY`] in any case.
 pub(crate) fn due(facts: Facts) -> bool {
-    facts.captured >= if facts.behind { facts.busy() } else { facts.threshold }
+    if facts.behind {
+        return facts.captured >= facts.busy();
+    }
+    facts.captured >= facts.threshold || facts.captured > 0 && facts.file > CUT_SIZE
 }
 
 /// A seal that stands: nothing can commit until it is finished or dropped.
@@ -155,10 +165,11 @@ pub(crate) fn prepare(
 }
 
 impl Sealing {
-    /// Lets the WAL go, and cuts a file that grew huge. The list is in the spool, and everything was copied.
-    pub(crate) fn finish(self, source: &mut Source) -> Result<(), Error> {
+    /// Lets the WAL go, and cuts a file that grew large, if writers `pause`, or huge. The list is in the spool, and everything
+    /// was copied.
+    pub(crate) fn finish(self, source: &mut Source, pause: bool) -> Result<(), Error> {
         source.release(&self.barrier)?;
-        if source.wal_size()? > CUT_SIZE {
+        if source.wal_size()? > if pause { CUT_SIZE } else { HUGE } {
             source.cut(self.barrier)?;
         }
         Ok(())
@@ -181,20 +192,24 @@ mod tests {
     #[test]
     fn when_to_empty() {
         const MIB: u64 = 1 << 20;
-        // captured, behind, threshold, limit, empty it?
+        // captured, behind, threshold, limit, file, empty it?
         let table = [
-            (0, false, 4 * MIB, 1024 * MIB, false),
-            (4 * MIB - 1, false, 4 * MIB, 1024 * MIB, false),
-            (4 * MIB, false, 4 * MIB, 1024 * MIB, true),
-            (4 * MIB, true, 4 * MIB, 1024 * MIB, false),
-            (64 * MIB - 1, true, 4 * MIB, 1024 * MIB, false),
-            (64 * MIB, true, 4 * MIB, 1024 * MIB, true),
-            (64 * MIB, true, 96 * MIB, 1024 * MIB, false),
-            (96 * MIB, true, 96 * MIB, 1024 * MIB, true),
-            (8 * MIB, true, 4 * MIB, 16 * MIB, true),
+            (0, false, 4 * MIB, 1024 * MIB, 4 * MIB, false),
+            (4 * MIB - 1, false, 4 * MIB, 1024 * MIB, 4 * MIB, false),
+            (4 * MIB, false, 4 * MIB, 1024 * MIB, 4 * MIB, true),
+            (4 * MIB, true, 4 * MIB, 1024 * MIB, 4 * MIB, false),
+            (96 * MIB - 1, true, 4 * MIB, 1024 * MIB, 96 * MIB, false),
+            (96 * MIB, true, 4 * MIB, 1024 * MIB, 96 * MIB, true),
+            (96 * MIB, true, 128 * MIB, 1024 * MIB, 96 * MIB, false),
+            (128 * MIB, true, 128 * MIB, 1024 * MIB, 128 * MIB, true),
+            (8 * MIB, true, 4 * MIB, 16 * MIB, 8 * MIB, true),
+            // A file that grew large is cut when writers pause.
+            (MIB, false, 4 * MIB, 1024 * MIB, 130 * MIB, true),
+            (MIB, true, 4 * MIB, 1024 * MIB, 130 * MIB, false),
+            (0, false, 4 * MIB, 1024 * MIB, 130 * MIB, false),
         ];
-        for (captured, behind, threshold, limit, expected) in table {
-            let facts = Facts { captured, behind, threshold, limit };
+        for (captured, behind, threshold, limit, file, expected) in table {
+            let facts = Facts { captured, behind, threshold, limit, file };
             assert_eq!(due(facts), expected, "{facts:?}");
         }
     }

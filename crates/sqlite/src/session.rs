@@ -702,18 +702,19 @@ impl<'a> Session<'a> {
             behind: false,
             threshold: u64::from(options.checkpoint_pages).saturating_mul(u64::from(position.page_size.get())),
             limit: options.wal_limit,
+            file: 0,
         }
     }
 
     async fn is_full(&self, position: &Position) -> Result<bool, Error> {
-        let facts = self.facts(position);
+        let facts = seal::Facts { file: self.on_source(Source::wal_size).await?, ..self.facts(position) };
         Ok(seal::due(facts) && seal::due(seal::Facts { behind: self.is_behind(0).await?, ..facts }))
     }
 
     /// One attempt to empty the WAL, of which some may have been read `ahead`. What isn't in the vault yet is shipped after it.
     async fn seal(&mut self, position: Position, attempt: usize, ahead: Option<Ahead>) -> Result<Attempt, Error> {
         let (author, spool) = (self.author(), self.spool.clone());
-        let limit = seal::limit(attempt, self.barrier_bound);
+        let (limit, pause) = (seal::limit(attempt, self.barrier_bound), ahead.is_none());
         let prepare = move |source: &mut Source| seal::prepare(source, &spool, position, author, ahead, limit);
         let (mut sealing, copier) = match self.on_source(prepare).await? {
             Prepared::NotNow(ahead) => return Ok(Attempt::NotNow(ahead)),
@@ -746,7 +747,7 @@ impl<'a> Session<'a> {
         // What stands in the way of our copying may be somebody else's, who has come to the end.
         let all = copied == Copied::All || self.on_source(|source| source.to_copy()).await? == Some(0);
         if all {
-            self.on_source(move |source| sealing.finish(source)).await?;
+            self.on_source(move |source| sealing.finish(source, pause)).await?;
         } else {
             // Somebody is in the way: the WAL stays as it is, and nobody waits any longer.
             drop(sealing);
