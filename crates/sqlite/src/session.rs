@@ -747,6 +747,8 @@ impl<'a> Session<'a> {
         // What stands in the way of our copying may be somebody else's, who has come to the end.
         let all = copied == Copied::All || self.on_source(|source| source.to_copy()).await? == Some(0);
         if all {
+            // From here on the WAL may be another one, of which this position says nothing.
+            self.position = Some(Position { held: false, ..position });
             self.on_source(move |source| sealing.finish(source, pause)).await?;
         } else {
             // Somebody is in the way: the WAL stays as it is, and nobody waits any longer.
