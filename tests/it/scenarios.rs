@@ -53,7 +53,14 @@ const SCENARIOS: &[(&str, &[&str])] = &[
         &["in_turns_with_commits_while_neither_runs", "a_wal_restarted_behind_our_back_is_a_hole"],
     ),
     ("the WAL is written over to the same size (#1037, #1083)", &["trusting_size_and_mtime_is_caught"]),
-    ("old frames behind the live end (#997)", &["frames_that_were_never_published", "does_the_wal_go_on"]),
+    (
+        "what stands behind the captured end is read with it (#997, #1490)",
+        &["frames_that_were_never_published", "does_the_wal_go_on", "the_application_acts_at_every_step"],
+    ),
+    (
+        "databases with the same file name share their metrics",
+        &["databases_with_one_file_name_have_lines_of_their_own"],
+    ),
     (
         "an idle database feeds on itself (#896, #994)",
         &["nothing_new_makes_no_object", "a_running_protection_merges_and_then_rests"],

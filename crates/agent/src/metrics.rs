@@ -349,6 +349,23 @@ mod tests {
         }
     }
 
+    /// No two lines of a page may have the same name and labels: one of them would be lost.
+    #[test]
+    fn databases_with_one_file_name_have_lines_of_their_own() {
+        let at = |name: &str, folder: &str| {
+            let mut sample = sample(name);
+            sample.status.source = format!("/{folder}/app.db");
+            sample
+        };
+        let page = render(&[at("one", "a"), at("two", "b")], &Resources::default(), "1.2.3", 5_000);
+        let mut lines: Vec<_> = page.lines().filter_map(|line| Some(line.rsplit_once(' ')?.0)).collect();
+        let all = lines.len();
+        lines.sort_unstable();
+        lines.dedup();
+        assert_eq!(lines.len(), all, "{page}");
+        assert_eq!(page.matches("litestream_txid{db=").count(), 2, "{page}");
+    }
+
     #[test]
     fn the_page() {
         let page = render(&[sample("app")], &Resources::default(), "1.2.3", 5_000);
