@@ -147,7 +147,8 @@ pub(crate) fn look_behind_seal(
         return Ok(None);
     }
     // Whoever copies goes no further than our read lock, and all that is before that is read.
-    let at_end = Position { wal: end, ..position };
+    // Pages that were cut off and came back without being written are wanted as well.
+    let at_end = Position { wal: end, commit: position.commit.min(sealed.header.commit), ..position };
     match look_on(source, at_end, author, None, Extent::All)? {
         Look::New(capture) if !capture.partial => {
             let Capture { shipment, after, partial } = *capture;

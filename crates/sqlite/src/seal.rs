@@ -111,7 +111,9 @@ pub(crate) struct Last {
 
 /// What came of preparing a seal.
 pub(crate) enum Prepared {
-    /// The application writes, or there is too much to copy or to read first. What was read ahead comes back.
+    /// The application holds the write lock.
+    Locked,
+    /// There is too much to copy or to read first. What was read ahead comes back.
     NotNow(Option<Ahead>),
     /// The list can't be written to the local disk.
     Unkept(Error),
@@ -136,7 +138,7 @@ pub(crate) fn prepare(
     ahead: Option<Ahead>,
     limit: u64,
 ) -> Result<Prepared, Error> {
-    let Some(barrier) = source.barrier()? else { return Ok(Prepared::NotNow(ahead)) };
+    let Some(barrier) = source.barrier()? else { return Ok(Prepared::Locked) };
     source.probe().at(Step::Barred);
     let read = ahead.as_ref().map(Ahead::end).or(position.wal);
     if source.to_copy()?.is_none_or(|left| left > limit) || source.is_behind(read.as_ref(), limit)? {

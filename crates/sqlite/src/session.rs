@@ -76,6 +76,8 @@ enum Attempt {
     LeftAlone,
     /// Not yet; what was read of the WAL may be of use at the next attempt.
     NotNow(Option<Ahead>),
+    /// The application holds its write lock for longer than it is waited for.
+    Locked,
 }
 
 /// An open database with a proved position.
@@ -283,6 +285,13 @@ impl<'a> Session<'a> {
         })
     }
 
+    /// One round of copying; answers whether it came further than the last, or to the end. Where it didn't, a reader is in the way.
+    async fn copy_round(&self, copier: Copier) -> Result<bool, Error> {
+        let before = self.on_source(|source| source.copied()).await?;
+        let copied = blocking(move || copier.copy()).await?;
+        Ok(copied != Copied::Part || self.on_source(|source| source.copied()).await? != before)
+    }
+
     /// Empties the WAL under writers who go on writing, and ships what was in it after that, from the database file: whatever
     /// they wrote several times goes into one object, once. Answers whether it came to that.
     ///
@@ -297,19 +306,23 @@ impl<'a> Session<'a> {
             let read = self.on_source(move |source| Ahead::read(source, position, former));
             let copy = async {
                 match copier.take() {
-                    Some(copier) => blocking(move || copier.copy()).await.map(|_| ()),
-                    None => Ok(()),
+                    Some(copier) => self.copy_round(copier).await,
+                    None => Ok(true),
                 }
             };
-            let (copied, read) = futures::join!(copy, read);
-            copied?;
+            let (moved, read) = futures::join!(copy, read);
+            if !moved? {
+                self.emptied = position.wal;
+                break;
+            }
             let Some(read) = read? else { break };
             match self.seal(position, attempt, Some(read)).await? {
                 Attempt::Emptied(bytes) => {
                     self.engine.activity().checkpoints.done(bytes, began.elapsed());
                     return Ok(true);
                 }
-                Attempt::LeftAlone => break,
+                // What is committed is shipped before anybody waits again.
+                Attempt::LeftAlone | Attempt::Locked => break,
                 Attempt::NotNow(read) => ahead = read,
             }
             tracing::debug!(database = %self.engine.name(), attempt, "the WAL can't be emptied now");
@@ -671,17 +684,22 @@ impl<'a> Session<'a> {
                 advanced => advanced?,
             };
             self.position = Some(Position { held: false, ..position });
+            let before = self.on_source(|source| source.copied()).await?;
             let (copied, shipped) = futures::join!(blocking(move || copier.copy()), self.ship_all());
-            copied?;
             shipped?;
             let Some(position) = self.position else { return Ok(()) };
+            if copied? == Copied::Part && self.on_source(|source| source.copied()).await? == before {
+                // A reader is in the way: before another commit it is of no use.
+                self.emptied = position.wal;
+                return Ok(());
+            }
             match self.seal(position, attempt, None).await? {
                 Attempt::Emptied(bytes) => {
                     self.engine.activity().checkpoints.done(bytes, began.elapsed());
                     return Ok(());
                 }
                 Attempt::LeftAlone => return Ok(()),
-                Attempt::NotNow(_) => {}
+                Attempt::NotNow(_) | Attempt::Locked => {}
             }
             tracing::debug!(database = %self.engine.name(), attempt, "the WAL can't be emptied now");
         }
@@ -718,6 +736,7 @@ impl<'a> Session<'a> {
         let prepare = move |source: &mut Source| seal::prepare(source, &spool, position, author, ahead, limit);
         let (mut sealing, copier) = match self.on_source(prepare).await? {
             Prepared::NotNow(ahead) => return Ok(Attempt::NotNow(ahead)),
+            Prepared::Locked => return Ok(Attempt::Locked),
             Prepared::Unkept(error) => return self.unkept(&error).await,
             Prepared::Ready(ready) => *ready,
         };
@@ -799,6 +818,8 @@ impl<'a> Session<'a> {
         }
         let near = self.engine.vault().layout() == Layout::Files || shipment.pages.bytes() <= ship::SMALL;
         let mut kept = !near && self.keep_sealed(&shipment).await;
+        // What the local disk didn't take once would only fill it again.
+        let mut untried = near;
         loop {
             let (vault, key) = (self.engine.vault(), self.log_key(after.txid));
             let shipped = if kept {
@@ -817,7 +838,7 @@ impl<'a> Session<'a> {
                 }
                 Err(error @ Error::Restarted) => return Err(error),
                 Err(error) => {
-                    if !kept && matches!(error, Error::Vault(_)) {
+                    if std::mem::take(&mut untried) && matches!(error, Error::Vault(_)) {
                         kept = self.keep_sealed(&shipment).await;
                     }
                     self.wait_after(error, &mut backoff).await?;
@@ -829,11 +850,16 @@ impl<'a> Session<'a> {
     /// Writes what was sealed to the spool, after which the hold may move on; answers whether that worked.
     async fn keep_sealed(&self, shipment: &Arc<Shipment>) -> bool {
         let (spool, shipment) = (self.spool.clone(), shipment.clone());
+        // Should the session end meanwhile, this goes on: without the hold others would copy into the file that it reads.
+        let held = self.source.clone();
         let keep = move || {
             let mut draft = spool.draft(shipment.header.max_txid)?;
             shipment.encode(|bytes| draft.write(bytes))?;
             draft.keep()?;
-            spool.forget_list()
+            drop(held);
+            // A list of which this object is more than what it lists is worth more than the object at the next start.
+            let listed = spool.listed().is_some_and(|sealed| sealed.header == shipment.header);
+            if listed { spool.forget_list() } else { Ok(()) }
         };
         match blocking(keep).await {
             Ok(()) => {
@@ -851,7 +877,7 @@ impl<'a> Session<'a> {
     /// changed, and the database file has them. `false` where there is no such list, or nothing follows from it.
     async fn ship_listed(&mut self, position: Position) -> Result<bool, Error> {
         let spool = self.spool.clone();
-        let sealed = blocking(move || spool.listed()).await?;
+        let sealed = blocking(move || Ok(spool.listed())).await?;
         let sealed = sealed.filter(|sealed| sealed.follows(&position, self.stamp.lineage));
         let author = self.author();
         let look = move |source: &mut Source| match &sealed {
@@ -860,7 +886,13 @@ impl<'a> Session<'a> {
         };
         match self.on_source(look).await? {
             Some(capture) => self.ship_sealed(capture).await.map(|()| true),
-            None => self.forget_list().await.map(|()| false),
+            None => {
+                // What can't be removed is not believed the next time either.
+                if let Err(error) = self.forget_list().await {
+                    tracing::warn!(database = %self.engine.name(), "an old list stays: {error}");
+                }
+                Ok(false)
+            }
         }
     }
 

@@ -228,6 +228,11 @@ impl Source {
         Ok(self.index_and_copied()?.map(left).map(|frames| frames * frame_size(self.page_size)))
     }
 
+    /// How many frames of which generation are in the database file. `None` when it can't be told now.
+    pub(crate) fn copied(&self) -> Result<Option<(Salts, u32)>, Error> {
+        Ok(self.index_and_copied()?.map(|(header, copied)| (header.salts, copied)))
+    }
+
     fn index_and_copied(&self) -> Result<Option<(IndexHeader, u32)>, Error> {
         let mut bytes = [0; COPIED_AT + 4];
         let length = read_up_to(self.hands.index(), &mut bytes, 0).map_err(Error::io(&self.path))?;

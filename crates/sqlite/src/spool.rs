@@ -22,6 +22,9 @@ use crate::sealed::Sealed;
 /// The name of the list of pages, see [`Sealed`].
 const LIST: &str = "sealed.pages";
 
+/// A list is as long as the pages of one capture are many; anything longer is none (I11).
+const LARGEST_LIST: u64 = 256 << 20;
+
 /// Drafts of this process so far: one that was given up may still be on its way to the disk.
 static DRAFTS: AtomicU64 = AtomicU64::new(0);
 
@@ -54,14 +57,11 @@ impl Spool {
         Ok(draft)
     }
 
-    /// The list that an earlier run left; `None` where there is none, or a damaged one, which is the same.
-    pub(crate) fn listed(&self) -> Result<Option<Sealed>, Error> {
-        let path = self.list_path();
-        match fs::read(&path) {
-            Ok(bytes) => Ok(Sealed::parse(&bytes)),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(e) => Err(Error::io(&path)(e)),
-        }
+    /// The list that an earlier run left; `None` where there is none, or one that can't be read or is damaged, which is the same.
+    pub(crate) fn listed(&self) -> Option<Sealed> {
+        let mut bytes = Vec::new();
+        File::open(self.list_path()).ok()?.take(LARGEST_LIST).read_to_end(&mut bytes).ok()?;
+        Sealed::parse(&bytes)
     }
 
     /// Forgets the list: what it speaks of is in the vault or in the spool, or was never let go.
@@ -79,7 +79,7 @@ impl Spool {
         let partial = path.with_extension(format!("{}.tmp", DRAFTS.fetch_add(1, Ordering::Relaxed)));
         let probe = self.probe.clone();
         let file = probe.write(&partial).and_then(|()| private_file(&partial)).map_err(Error::io(&partial))?;
-        Ok(Draft { directory: self.directory.clone(), path, partial, file, probe })
+        Ok(Draft { directory: self.directory.clone(), path, partial, file, probe, kept: false })
     }
 
     /// The captures in it, oldest first. Removes what a crash left half done.
@@ -144,6 +144,16 @@ pub(crate) struct Draft {
     partial: PathBuf,
     file: File,
     probe: Probe,
+    kept: bool,
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        if !self.kept {
+            // What can't be removed now, the next start removes.
+            let _gone = fs::remove_file(&self.partial);
+        }
+    }
 }
 
 impl Draft {
@@ -153,15 +163,19 @@ impl Draft {
     }
 
     /// Keeps it. It is durable when this returns.
-    pub(crate) fn keep(self) -> Result<(), Error> {
-        let keep = || -> io::Result<()> {
+    pub(crate) fn keep(mut self) -> Result<(), Error> {
+        let keep = |kept: &mut bool| -> io::Result<()> {
             self.probe.write(&self.partial)?;
             self.file.sync_all()?;
             fs::rename(&self.partial, &self.path)?;
+            *kept = true;
             self.probe.write(&self.path)?;
             File::open(&self.directory)?.sync_all()
         };
-        keep().map_err(Error::io(&self.path))
+        let mut named = false;
+        let done = keep(&mut named).map_err(Error::io(&self.path));
+        self.kept = named;
+        done
     }
 }
 

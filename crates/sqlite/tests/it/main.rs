@@ -16,6 +16,7 @@ mod model;
 mod promises;
 #[cfg(debug_assertions)]
 mod running;
+#[cfg(debug_assertions)]
 mod sealing;
 mod silent;
 mod upkeep;

@@ -1,17 +1,21 @@
 //! What was let go and not shipped yet, when the process ends: the database file has it, and the list says where.
 
 use std::fs;
-use std::sync::Arc;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use rusqlite::Connection;
 use seawall_core::{Engine, Phase, Shutdown, When};
+use seawall_sqlite::probe::{Intruder, Step};
 use seawall_sqlite::{Options, Sqlite};
 use seawall_vault::Error;
 use seawall_vault::memory::MemoryStore;
 use seawall_vault::simulated::{Fault, SimulatedStore};
 use tokio::task::JoinHandle;
 
-use crate::world::{SCHEMA, Scene, content_of, insert, names, until};
+use crate::world::{SCHEMA, Scene, content_of, insert, names, rows_of, until};
 
 /// A WAL is emptied under writers from 512 KB on.
 fn options(scene: &Scene) -> Options {
@@ -52,7 +56,15 @@ impl Stage {
     }
 
     fn start(&self) -> (Arc<Sqlite>, JoinHandle<()>) {
-        let engine = Arc::new(self.scene.engine_with(options(&self.scene), None));
+        Self::run(self.scene.engine_with(options(&self.scene), None))
+    }
+
+    fn start_with(&self, intruder: Arc<dyn Intruder>) -> (Arc<Sqlite>, JoinHandle<()>) {
+        Self::run(self.scene.engine_with(options(&self.scene), None).with_intruder(intruder))
+    }
+
+    fn run(engine: Sqlite) -> (Arc<Sqlite>, JoinHandle<()>) {
+        let engine = Arc::new(engine);
         let running = engine.clone();
         let task = tokio::spawn(async move { drop(running.run(&Shutdown::new()).await) });
         (engine, task)
@@ -164,4 +176,154 @@ async fn a_store_that_fails_behind_a_seal() {
     stage.end_behind_a_seal_with(&[Fault::Fail(denied), Fault::Crash], ends).await;
     stage.app.execute_batch("UPDATE t SET v = randomblob(1000) WHERE id % 3 = 0").expect("updated");
     assert!(!stage.goes_on().await, "everything was there without a base");
+}
+
+/// Stands still at the first page that is read for the spool.
+#[derive(Default)]
+struct SlowSpool {
+    spooling: AtomicBool,
+    stuck: AtomicBool,
+    released: Mutex<bool>,
+    bell: Condvar,
+}
+
+impl Intruder for SlowSpool {
+    fn write(&self, path: &Path) -> io::Result<()> {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if name.ends_with(".tmp") && name.starts_with("0000") {
+            self.spooling.store(true, Ordering::SeqCst);
+        }
+        Ok(())
+    }
+    fn at(&self, step: Step) {
+        if step == Step::Reading && self.spooling.load(Ordering::SeqCst) && !self.stuck.swap(true, Ordering::SeqCst) {
+            let guard = self.released.lock().unwrap_or_else(PoisonError::into_inner);
+            drop(self.bell.wait_while(guard, |released| !*released));
+        }
+    }
+}
+
+impl SlowSpool {
+    fn go_on(&self) {
+        *self.released.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.bell.notify_all();
+    }
+}
+
+/// A session that ends (a stop in time, a WAL that outgrew its limit) while what was sealed is being spooled: that goes on, and
+/// so does the hold.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_that_ends_while_it_spools() {
+    let stage = Stage::new().await;
+    let slow = Arc::new(SlowSpool::default());
+    let (engine, task) = stage.start_with(slow.clone());
+    protects(&engine).await;
+    insert(&stage.app, 1, 10);
+    engine.sync().await.expect("a point");
+    let denied = Error::Denied { object: "s3://bucket".into(), cause: "AccessDenied".into() };
+    stage.store.fail_call(stage.store.call_count(), Fault::Fail(denied));
+    let mut states = vec![rows_of(&stage.app)];
+    insert(&stage.app, 250, 3000);
+    states.push(rows_of(&stage.app));
+    until("it spools", async || slow.stuck.load(Ordering::SeqCst)).await;
+    insert(&stage.app, 5, 3000);
+    states.push(rows_of(&stage.app));
+    task.abort();
+    drop(task.await);
+    stage.app.execute("UPDATE t SET v = randomblob(2000) WHERE id % 7 = 1", []).expect("updated");
+    states.push(rows_of(&stage.app));
+    stage.app.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())).expect("asked for");
+    slow.go_on();
+    let spool = stage.scene.state_dir().join("spool");
+    until("it is spooled", async || names(&spool).iter().all(|name| !name.ends_with(".tmp"))).await;
+    drop(engine);
+    stage.store.revive();
+    let newest = stage.scene.point().await;
+    states.push(rows_of(&stage.app));
+    let newest = u64::from_str_radix(&newest.position, 16).expect("a TXID");
+    for txid in 3..=newest {
+        let restored = stage.scene.restore(When::Position(format!("{txid:016x}"))).await;
+        assert!(states.contains(&restored.expect("restored")), "{txid} is no state of the database");
+    }
+}
+
+/// A local disk that is full at the second write of each spooled object.
+#[derive(Default)]
+struct FullDisk(AtomicU32);
+
+impl Intruder for FullDisk {
+    fn write(&self, path: &Path) -> io::Result<()> {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if name.ends_with(".tmp") && name.starts_with("0000") && self.0.fetch_add(1, Ordering::SeqCst) % 2 == 1 {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_disk_is_not_filled_again_and_again() {
+    let stage = Stage::new().await;
+    let disk = Arc::new(FullDisk::default());
+    let (engine, task) = stage.start_with(disk.clone());
+    protects(&engine).await;
+    insert(&stage.app, 1, 10);
+    engine.sync().await.expect("a point");
+    let calls = stage.store.call_count();
+    stage.store.forbid("put", Error::Denied { object: "s3://bucket".into(), cause: "AccessDenied".into() });
+    insert(&stage.app, 250, 3000);
+    until("it tried a few times", async || stage.store.call_count() > calls + 5).await;
+    assert_eq!(names(&stage.scene.state_dir().join("spool")), ["sealed.pages"]);
+    assert_eq!(disk.0.load(Ordering::SeqCst), 2, "writes of the object");
+    task.abort();
+    drop(task.await);
+    until("nothing is left of the engine", async || Arc::strong_count(&engine) == 1).await;
+    assert!(!stage.goes_on().await, "everything was there without a base");
+}
+
+/// What was listed is found again, and spooled because the vault refuses it; then the process ends once more.
+#[tokio::test(start_paused = true)]
+async fn a_process_that_ends_twice_behind_a_seal() {
+    let stage = Stage::new().await;
+    stage.end_behind_a_seal(Fault::Crash).await;
+    stage.store.revive();
+    stage.store.forbid("put", Error::Denied { object: "s3://bucket".into(), cause: "AccessDenied".into() });
+    stage.scene.engine().take_point(&Shutdown::new()).await.expect_err("refused");
+    assert!(!stage.goes_on().await, "everything was there without a base");
+}
+
+/// Counts how often writers are kept out.
+#[derive(Debug, Default)]
+struct Barriers(AtomicU32);
+
+impl Intruder for Barriers {
+    fn at(&self, step: Step) {
+        if step == Step::Barred {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+}
+
+/// A long reader, and more behind it than may be copied while writers wait: they aren't kept out for nothing.
+#[tokio::test(start_paused = true)]
+async fn a_long_reader_costs_writers_nothing() {
+    let stage = Stage::new().await;
+    let barriers = Arc::new(Barriers::default());
+    let (engine, task) = stage.start_with(barriers.clone());
+    protects(&engine).await;
+    let reader = stage.scene.app();
+    reader.execute_batch("BEGIN; SELECT count(*) FROM t").expect("reads");
+    for _ in 0..10 {
+        insert(&stage.app, 1000, 9000);
+        engine.sync().await.expect("a point");
+    }
+    let before = barriers.0.load(Ordering::SeqCst);
+    for _ in 0..5 {
+        insert(&stage.app, 1, 100);
+        engine.sync().await.expect("a point");
+    }
+    assert!(barriers.0.load(Ordering::SeqCst) <= before + 5, "{} before, {barriers:?} now", before);
+    task.abort();
+    drop(task.await);
+    assert_eq!(stage.scene.restore(When::Latest).await.expect("restored"), content_of(&stage.app));
 }
