@@ -73,6 +73,18 @@ fn postgres_there_and_back_by_the_command_line() {
     let verified = stand.seawall(&["verify", &vault, "--json"]).ok().json();
     assert_eq!(verified["findings"], Value::Array(vec![]), "{verified}");
 
+    let databases = "SELECT count(*) FROM pg_database";
+    let before = server.sql("postgres", databases);
+    let proved = stand.seawall(&["verify", &vault, "--restore", "--to", &server.url("postgres"), "--json"]).ok().json();
+    assert_eq!(
+        (&proved["proof"]["findings"], &proved["proof"]["tables"]),
+        (&Value::Array(vec![]), &Value::from(2)),
+        "{proved}"
+    );
+    let said = stand.seawall(&["verify", &vault, "--restore"]).ok();
+    assert!(said.stdout.contains("5150 rows of 2 tables") && said.stdout.contains("all as in the set"), "{said}");
+    assert_eq!(server.sql("postgres", databases), before, "nothing stays");
+
     let target = server.url("copy");
     let plan = stand.seawall(&["restore", &vault, "--to", &target, "--dry-run", "--json"]).ok().json();
     assert_eq!((&plan["dry_run"], &plan["lacks"]), (&Value::Bool(true), &Value::Array(vec![])), "{plan}");

@@ -1,4 +1,4 @@
-//! What went wrong for users of Litestream, and the tests that show that it doesn't here.
+//! What went wrong for users of Litestream and of dbbackup, and the tests that show that it doesn't here.
 //!
 //! From its tracker (`#n`), its tests and from trying v0.5.18. Each line is a scenario with the tests that play it; they stand
 //! in this crate, in `crates/*/tests` and beside the code. This test insists that every one of them is there.
@@ -234,6 +234,66 @@ const SCENARIOS: &[(&str, &[&str])] = &[
     ),
 ];
 
+/// What dbbackup got wrong with PostgreSQL, by running it or from its own change log, and what an operator must be able to
+/// go through: the same, for servers.
+const SERVERS: &[(&str, &[&str])] = &[
+    (
+        "types, keys, indexes, owners and grants that a dump leaves out, and says nothing",
+        &["everything_comes_back_in_version_15", "everything_comes_back_in_version_18"],
+    ),
+    ("tables of several moments in one dump", &["sums_agree_when_a_backup_is_taken_under_load"]),
+    (
+        "a restore of nothing that is called a success",
+        &["what_differs_is_named", "postgres_whatever_is_wrong_has_its_exit_code_and_names_the_next_step"],
+    ),
+    (
+        "a fresh backup that doesn't verify, and digests that aren't the file's",
+        &["postgres_there_and_back_by_the_command_line", "everything_of_version_15_comes_back_in_18"],
+    ),
+    ("partitioned tables, generated columns", &["everything_comes_back_in_version_15"]),
+    ("a schema with a blank in its name", &["a_dropped_table_comes_back_beside_the_others"]),
+    ("`\\restrict` sent to the server", &["words_for_psql_go_and_what_looks_like_them_stays"]),
+    (
+        "a table that is left out because an estimate says that it is empty",
+        &["every_page_is_in_one_piece_and_the_last_is_open", "what_is_small_or_no_heap_is_read_whole"],
+    ),
+    ("a socket's folder as host", &["urls_and_how_they_are_shown"]),
+    ("an upload that failed, and exit code 0", &["a_full_store_at_any_call_fails_and_nothing_counts"]),
+    ("memory that grows with tables and rows", &["rows_that_no_buffer_holds_come_back", "buffers_fit_the_limit"]),
+    ("passwords in arguments and messages", &["postgres_whatever_is_wrong_has_its_exit_code_and_names_the_next_step"]),
+    ("values that are read in another way", &["settings_of_the_role_change_no_value"]),
+    ("killed while backing up", &["postgres_backups_that_were_killed_leave_nothing_that_counts"]),
+    (
+        "killed, or cut off, while restoring",
+        &[
+            "postgres_restores_that_were_killed_go_on",
+            "a_restore_that_was_interrupted_anywhere_goes_on_and_does_each_step_once",
+        ],
+    ),
+    ("a server that dies", &["a_server_that_dies_while_it_is_read_leaves_nothing_that_counts"]),
+    ("a full disk under the target", &["a_full_disk_under_the_target_is_told_and_the_restore_goes_on_behind_it"]),
+    (
+        "tables that are dropped, altered or truncated meanwhile, and an ALTER that waits",
+        &[
+            "a_table_that_is_truncated_and_filled_never_reads_as_empty",
+            "a_table_that_is_altered_has_rows_that_fit",
+            "tables_that_come_and_go_are_whole_or_not_there",
+        ],
+    ),
+    (
+        "chunks that are flipped, cut, missing or exchanged, and bombs",
+        &[
+            "postgres_what_a_store_has_lost_or_changed_is_found_and_refused",
+            "exchanged_chunks_are_found",
+            "a_frame_makes_no_more_than_it_may",
+        ],
+    ),
+    ("a target of an older version", &["an_older_server_is_refused_before_anything_is_done"]),
+    ("roles that the target lacks", &["what_the_target_lacks_is_named_with_the_command_that_mends_it"]),
+    ("a role with too few rights", &["the_least_privileged_role_is_enough_and_less_is_refused_with_the_grant"]),
+    ("an empty database", &["an_empty_database_comes_back_empty"]),
+];
+
 /// The names of all test functions below a folder.
 fn tests_below(folder: &Path, found: &mut BTreeSet<String>) {
     for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
@@ -262,8 +322,8 @@ fn every_scenario_has_its_tests() {
     for folder in ["tests/it", "crates"] {
         tests_below(&root.join(folder), &mut found);
     }
-    let missing: Vec<_> =
-        SCENARIOS.iter().flat_map(|(_, tests)| tests.iter()).filter(|test| !found.contains(**test)).collect();
+    let all = || SCENARIOS.iter().chain(SERVERS);
+    let missing: Vec<_> = all().flat_map(|(_, tests)| tests.iter()).filter(|test| !found.contains(**test)).collect();
     assert!(missing.is_empty(), "no such tests: {missing:#?}");
-    assert!(SCENARIOS.iter().all(|(_, tests)| !tests.is_empty()));
+    assert!(all().all(|(_, tests)| !tests.is_empty()));
 }

@@ -225,19 +225,20 @@ pub(crate) fn json(value: &impl Serialize) -> Result<serde_json::Value, Error> {
     serde_json::to_value(value).map_err(|error| Error::Internal(format!("a document can't be written: {error}")))
 }
 
+/// How `pg_dump` is asked for a schema.
+pub(crate) fn schema_arguments(encoding: &str) -> Vec<String> {
+    let always = ["--schema-only", "--format=custom", "--compress=0", "--no-password", "--lock-wait-timeout=3s"];
+    let mut arguments: Vec<String> = always.map(str::to_owned).into();
+    arguments.push(format!("--encoding={encoding}"));
+    arguments
+}
+
 /// The schema, as `pg_dump` writes it.
 async fn schema(writer: &SetWriter, tool: &Tool, target: &Target, snapshot: &str, encoding: &str) -> Result<(), Error> {
     let item = writer.item("schema.dump", Content::File, json(&ItemDetail::Schema)?);
-    let arguments = [
-        "--schema-only",
-        "--format=custom",
-        "--compress=0",
-        "--no-password",
-        "--lock-wait-timeout=3s",
-        &format!("--encoding={encoding}"),
-        &format!("--snapshot={snapshot}"),
-    ];
-    let mut running = tool.start(target, &arguments.map(str::to_owned))?;
+    let mut arguments = schema_arguments(encoding);
+    arguments.push(format!("--snapshot={snapshot}"));
+    let mut running = tool.start(target, &arguments)?;
     let mut lane = writer.lane();
     loop {
         let mut buffer = lane.buffer().await?;

@@ -21,6 +21,10 @@ use crate::inventory::Table;
 use crate::plan::{Pages, Work, work};
 use crate::snapshot;
 
+/// The pages of large objects, in order.
+pub(crate) const LARGE_OBJECTS: &str =
+    "COPY (SELECT loid, pageno, data FROM pg_largeobject ORDER BY loid, pageno) TO STDOUT";
+
 /// One COPY.
 #[derive(Debug, Clone, Copy)]
 enum Job {
@@ -157,10 +161,7 @@ impl<'a> Readers<'a> {
                 let table = &self.tables[work.table];
                 (self.items[work.table], copy(table, work.pages), table.shown(), self.writer.fills_a_chunk(work.bytes))
             }
-            (Job::LargeObjects, Some(item)) => {
-                let sql = "COPY (SELECT loid, pageno, data FROM pg_largeobject ORDER BY loid, pageno) TO STDOUT";
-                (item, sql.to_owned(), "large objects".to_owned(), true)
-            }
+            (Job::LargeObjects, Some(item)) => (item, LARGE_OBJECTS.to_owned(), "large objects".to_owned(), true),
             (Job::LargeObjects, None) => return Ok(()),
         };
         // A large table's chunks hold nothing else.
@@ -189,7 +190,7 @@ impl<'a> Readers<'a> {
 }
 
 /// The statement that reads a table, or some of its pages.
-fn copy(table: &Table, pages: Option<Pages>) -> String {
+pub(crate) fn copy(table: &Table, pages: Option<Pages>) -> String {
     let columns: Vec<String> = table.columns.iter().map(|column| ident(column)).collect();
     let (columns, name) = (columns.join(", "), table.sql());
     let condition = match pages {

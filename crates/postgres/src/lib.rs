@@ -9,7 +9,8 @@
 //! (which objects are in a schema), `select` (which of them belong to some tables?), `preflight` (what does the target
 //! lack?), `restore` with `schema`, `large_objects`, `load` (rows) in `units`, `build` (indexes and constraints), `orphans` (which rows
 //! contradict a foreign key?) and `journal` (what is done already); `roles` (which does a server lack?) and `server`
-//! (all databases of one); `engine` (by a schedule).
+//! (all databases of one); `engine` (by a schedule); `prove` (is a restored set what it was?) with `lines`,
+//! `throwaway` (a server for it) and `space` (is there room?).
 
 #[doc(hidden)]
 pub mod fuzzing;
@@ -25,18 +26,22 @@ mod globals;
 mod inventory;
 mod journal;
 mod large_objects;
+mod lines;
 mod load;
 mod options;
 mod orphans;
 mod plan;
 mod preflight;
 mod properties;
+mod prove;
 mod restore;
 mod roles;
 mod schema;
 mod select;
 mod server;
 mod snapshot;
+mod space;
+mod throwaway;
 mod toc;
 mod tools;
 mod units;
@@ -49,4 +54,5 @@ pub use error::{Error, ServerError};
 pub use globals::{Attribute, Globals, Membership, Role, Tablespace};
 pub use options::{DumpOptions, Limits, World};
 pub use properties::Properties;
+pub use prove::{ProveOptions, Proved, prove};
 pub use restore::{RestoreOptions, Restored, restore};

@@ -1,6 +1,7 @@
 //! What a target must have before a restore begins, and the commands that mend what it lacks.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use crate::Error;
 use crate::client::Connection;
@@ -8,6 +9,7 @@ use crate::client::quote::{ident, literal};
 use crate::detail::{After, SetDetail};
 use crate::globals::{Globals, Tablespace};
 use crate::roles;
+use crate::space;
 use crate::toc::{self, Entry};
 
 /// What a target lacks: what, and the command that mends it.
@@ -68,6 +70,19 @@ pub(crate) async fn lacks(
     }
     lacks.extend(locks(connection, entries).await?);
     Ok(lacks)
+}
+
+/// A server on this host has its data where we can look: is there room for a database of `size` bytes?
+pub(crate) async fn room(connection: &mut Connection, size: u64) -> Result<Option<Lack>, Error> {
+    let folder = match connection.one("SELECT current_setting('data_directory')").await {
+        Ok(row) => row.text(0).to_owned(),
+        // Not every role may know; then the server tells when it is full.
+        Err(error) if error.sqlstate() == Some("42501") => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let cause = space::free(Path::new(&folder)).and_then(|free| space::lack(free, size));
+    let mend = || format!("make room on the disk of {folder}, or name a server that has it");
+    Ok(cause.map(|cause| (cause, mend())))
 }
 
 /// The schema is made in one transaction, which holds a lock on each table, index and sequence.

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use crate::build::Build;
 use crate::client::quote::{ident, literal, qualified};
-use crate::client::{Connection, Target};
+use crate::client::{Connection, Host, Target};
 use crate::detail::{After, ItemDetail, ServerDetail, SetDetail};
 use crate::globals::{self, Globals};
 use crate::journal::{Journal, SCHEMA};
@@ -61,6 +61,22 @@ pub struct RestoreOptions {
     pub limits: Limits,
 }
 
+impl RestoreOptions {
+    /// All of the set of this id, or of one database in it, as it was.
+    pub(crate) fn whole(set: &str, database: Option<String>, limits: Limits) -> Self {
+        Self {
+            when: When::Position(set.to_owned()),
+            clean: false,
+            tables: Vec::new(),
+            data_only: false,
+            owners: true,
+            dry_run: false,
+            database,
+            limits,
+        }
+    }
+}
+
 /// What a restore did, or would do.
 #[derive(Debug, Clone)]
 pub struct Restored {
@@ -89,11 +105,13 @@ pub struct Restored {
 /// A connection that is set to write what a set holds.
 pub(crate) async fn connect(target: &Target, encoding: &str) -> Result<Connection, Error> {
     let mut connection = Connection::open(target).await?;
+    // Whatever the role or the server is set to, texts are read as they were written.
     connection
         .execute(&format!(
-            "SELECT pg_advisory_lock_shared({UNDER_WAY}); SET client_encoding = {}; SET lock_timeout = 0; SET synchronous_commit = off; SET row_security = off; \
-             SET check_function_bodies = off; SET xmloption = content; SET datestyle = ISO; \
-             SELECT pg_catalog.set_config('search_path', '', false)",
+            "SELECT pg_advisory_lock_shared({UNDER_WAY}); SET client_encoding = {}; \
+             SET lock_timeout = 0; SET synchronous_commit = off; SET row_security = off; SET check_function_bodies = off; \
+             SET xmloption = content; SET datestyle = ISO; SET intervalstyle = postgres; SET lc_monetary = 'C'; \
+             SET array_nulls = on; SELECT pg_catalog.set_config('search_path', '', false)",
             literal(encoding)
         ))
         .await?;
@@ -237,6 +255,9 @@ async fn restore_one(
         names => Some(select(&set.schema.entries, names, new)?),
     };
     restored.lacks = set.lacks(&mut connection, options, chosen.as_ref()).await?;
+    if chosen.is_none() && !options.data_only && matches!(target.host, Host::Socket(_)) {
+        restored.lacks.extend(preflight::room(&mut connection, set.detail.size).await?);
+    }
     connection.close().await;
     restored.left_out = chosen.as_ref().map(|chosen| chosen.left_out.clone()).unwrap_or_default();
     if options.dry_run {
@@ -349,7 +370,7 @@ async fn take_name(target: &Target, made: &str, name: &str, exists: bool) -> Res
 }
 
 /// Opens a set of this engine.
-async fn open(vault: &Vault, manifest: Manifest) -> Result<Arc<SetReader>, Error> {
+pub(crate) async fn open(vault: &Vault, manifest: Manifest) -> Result<Arc<SetReader>, Error> {
     if manifest.engine != "postgres" {
         return Err(Error::Refused {
             code: "postgres.other-engine",
@@ -363,12 +384,12 @@ async fn open(vault: &Vault, manifest: Manifest) -> Result<Arc<SetReader>, Error
 
 /// One database of a set, opened.
 pub(crate) struct Set {
-    reader: Arc<SetReader>,
+    pub(crate) reader: Arc<SetReader>,
     /// Its name there, of a whole server's set.
     database: Option<String>,
     pub(crate) detail: SetDetail,
-    items: Vec<ItemDetail>,
-    schema: Schema,
+    pub(crate) items: Vec<ItemDetail>,
+    pub(crate) schema: Schema,
     pub(crate) after: After,
     globals: Globals,
 }
@@ -404,6 +425,13 @@ pub(crate) async fn globals_of(reader: &SetReader) -> Result<Globals, Error> {
 }
 
 impl Set {
+    /// What a database that is to be called `name` is called until it is all there: the same restore finds the same name
+    /// again, and goes on in it.
+    pub(crate) fn unfinished_name(&self, what: &What<'_>, name: &str) -> String {
+        let digest = Digest::of(format!("{}\0{name}", what.title(self)).as_bytes()).to_string();
+        format!("seawall-{}", &digest[..16])
+    }
+
     /// Opens a set of one database, or `database` of a whole server's.
     pub(crate) async fn open(reader: Arc<SetReader>, database: Option<&str>) -> Result<Self, Error> {
         let corrupt = |cause: String| corrupt(&reader, cause);
@@ -430,7 +458,7 @@ impl Set {
     }
 
     /// Sums over what is in it: of a whole server's set, over this database.
-    fn totals(&self) -> Totals {
+    pub(crate) fn totals(&self) -> Totals {
         let all = &self.reader.index().chunks;
         let is_ours =
             |frame: &Frame| self.items.get(frame.item as usize).is_some_and(|item| *item != ItemDetail::Elsewhere);
@@ -525,10 +553,7 @@ impl Set {
         if !new {
             return Ok(Place { target: target.clone(), rename: None });
         }
-        // The same restore finds the same name again, and goes on in it.
-        let title = what.title(self);
-        let digest = Digest::of(format!("{title}\0{}", target.database).as_bytes()).to_string();
-        let name = format!("seawall-{}", &digest[..16]);
+        let name = self.unfinished_name(what, &target.database);
         let mut connection = globals::connect(target).await?;
         let there = format!("SELECT 1 FROM pg_database WHERE datname = {}", literal(&name));
         if connection.query(&there).await?.is_empty() {

@@ -11,7 +11,7 @@ use seawall_archive::SetReader;
 use seawall_core::Progress;
 
 use crate::client::quote::{ident, literal};
-use crate::client::{Connection, Target};
+use crate::client::{Connection, Host, Target};
 use crate::detail::ServerDetail;
 use crate::globals::{self, Attribute, Globals};
 use crate::preflight::{self, Lack};
@@ -63,6 +63,10 @@ pub(crate) async fn restore(
         restored.lacks.extend(may_make_roles(&mut connection, &wanted, &plan.made).await?);
     }
     let members = members(&reader, detail, target, options, &mut connection, &mut restored.lacks).await?;
+    if matches!(target.host, Host::Socket(_)) {
+        let size = members.iter().filter(|member| !member.stays()).map(|member| member.set.detail.size).sum();
+        restored.lacks.extend(preflight::room(&mut connection, size).await?);
+    }
     restored.databases.clone_from(&detail.databases);
     (restored.roles, restored.kept) = (plan.made, plan.kept);
     if options.dry_run {

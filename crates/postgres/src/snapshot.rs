@@ -13,9 +13,10 @@ use crate::{Error, World};
 /// Tables that are locked with one statement.
 const AT_ONCE: usize = 500;
 
-/// What every connection that reads is set to: values as text that reads the same everywhere.
+/// What every connection that reads is set to: values as text that is the same everywhere, and reads the same.
 const SETTINGS: &str = "
 SET datestyle = ISO; SET intervalstyle = postgres; SET extra_float_digits = 3; SET bytea_output = hex;
+SET timezone = 'UTC'; SET lc_monetary = 'C';
 SET synchronize_seqscans = off; SET row_security = off; SET quote_all_identifiers = off;
 SELECT pg_catalog.set_config('search_path', '', false)";
 

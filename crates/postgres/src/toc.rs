@@ -144,6 +144,42 @@ pub(crate) fn owners(entries: &[Entry]) -> BTreeSet<&str> {
     entries.iter().map(|entry| entry.owner.as_str()).filter(|owner| !owner.is_empty()).collect()
 }
 
+/// The roles that an entry names beside its owner: who gets or loses a privilege, and whom a policy or a mapping is for.
+pub(crate) fn roles(entry: &Entry) -> Vec<String> {
+    let mut roles = Vec::new();
+    if matches!(entry.kind.as_str(), "ACL" | "DEFAULT ACL" | "POLICY" | "USER MAPPING") {
+        for before in [" TO ", " FROM ", " FOR ROLE ", " USER MAPPING FOR ", " SESSION AUTHORIZATION "] {
+            for (at, word) in entry.statement.match_indices(before) {
+                names(&entry.statement[at + word.len()..], &mut roles);
+            }
+        }
+    }
+    roles.retain(|role| !matches!(role.as_str(), "PUBLIC" | "public" | "DEFAULT" | "CURRENT_USER"));
+    roles
+}
+
+/// The names of a list at the beginning of a text, without their quotes.
+fn names(mut text: &str, found: &mut Vec<String>) {
+    loop {
+        text = text.trim_start();
+        let mut quoted = false;
+        let end = text.find(|c: char| {
+            quoted ^= c == '"';
+            !(quoted || c.is_alphanumeric() || matches!(c, '_' | '$' | '"'))
+        });
+        let (name, rest) = text.split_at(end.unwrap_or(text.len()));
+        let plain = name.strip_prefix('"').and_then(|name| name.strip_suffix('"'));
+        let name = plain.map_or_else(|| name.to_owned(), |name| name.replace("\"\"", "\""));
+        if !name.is_empty() {
+            found.push(name);
+        }
+        match rest.trim_start().strip_prefix(',') {
+            Some(next) => text = next,
+            None => return,
+        }
+    }
+}
+
 /// What an entry is, for who makes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Heavy {
@@ -197,6 +233,22 @@ mod tests {
             owner: "app".into(),
             section,
             needs: needs.to_vec(),
+        }
+    }
+
+    #[test]
+    fn roles_beside_the_owner() {
+        for (kind, statement, expected) in [
+            ("ACL", "GRANT SELECT ON TABLE public.t TO reader;\nREVOKE ALL ON TABLE x FROM PUBLIC;\n", &["reader"][..]),
+            ("ACL", "GRANT UPDATE(a) ON t TO \"Bob's, \"\"role\"\"\" WITH GRANT OPTION;", &["Bob's, \"role\""]),
+            ("ACL", "SET SESSION AUTHORIZATION al;\nGRANT ALL ON t TO b;\nRESET SESSION AUTHORIZATION;", &["b", "al"]),
+            ("DEFAULT ACL", "ALTER DEFAULT PRIVILEGES FOR ROLE alice GRANT ALL ON TABLES TO b;", &["b", "alice"]),
+            ("POLICY", "CREATE POLICY p ON t FOR SELECT TO a, \"b c\" USING (x);", &["a", "b c"]),
+            ("USER MAPPING", "CREATE USER MAPPING FOR alice SERVER s;", &["alice"]),
+            ("FUNCTION", "CREATE FUNCTION f() … SELECT x FROM t;", &[]),
+        ] {
+            let entry = Entry { statement: statement.into(), ..entry(1, kind, Section::After, &[]) };
+            assert_eq!(roles(&entry), expected, "{statement}");
         }
     }
 

@@ -316,8 +316,27 @@ pub(crate) struct SourceArguments {
 /// `seawall verify`
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  seawall verify ./vault\n  seawall verify --strong ./vault\n  \
-    seawall verify s3://bucket/app --json")]
+    seawall verify s3://bucket/app --json\n  seawall verify s3://bucket/shop --restore\n  \
+    seawall verify s3://bucket/shop --restore --to postgresql://postgres@test/")]
 pub(crate) struct VerifyArguments {
+    /// Of a server's backups: restore one into a database that is thrown away, and compare all of it with the set
+    #[arg(long, conflicts_with = "strong", help_heading = "Servers")]
+    pub(crate) restore: bool,
+    /// With --restore: the server on which to do it; without, one is started here and removed
+    #[arg(long, requires = "restore", value_name = "URL", help_heading = "Servers")]
+    pub(crate) to: Option<String>,
+    /// With --restore: which set: RFC 3339, "10 minutes ago", the name of a set, or latest
+    #[arg(
+        long,
+        requires = "restore",
+        value_name = "WHEN",
+        default_value = "latest",
+        allow_hyphen_values = true,
+        help_heading = "Servers"
+    )]
+    pub(crate) at: String,
+    #[command(flatten)]
+    pub(crate) server: ServerArguments,
     /// Compare the bytes of each object with the BLAKE3 that was kept beside it, too; exit code 3 if some have none
     #[arg(long)]
     pub(crate) strong: bool,

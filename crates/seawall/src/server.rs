@@ -1,7 +1,8 @@
 //! What commands about database servers share: URLs, sizes, vaults.
 
 use seawall_agent::config::{parse_size, read_place};
-use seawall_core::Failure;
+use seawall_archive::SetId;
+use seawall_core::{Clock as _, Failure, SystemClock, When};
 use seawall_postgres::Target;
 use seawall_vault::{Policy, Throttle, Vault, VaultUrl};
 
@@ -21,6 +22,15 @@ pub(crate) fn target(text: &str, edge: &Edge) -> Result<Target, Failure> {
         );
     }
     Ok(target)
+}
+
+/// Which set is meant: by its name, or by a moment.
+pub(crate) fn when(text: &str) -> Result<When, Failure> {
+    match text.parse::<SetId>() {
+        Ok(id) => Ok(When::Position(id.to_string())),
+        Err(()) => When::parse(text, SystemClock.now())
+            .map_err(|error| usage("usage.when", "--at", &error.to_string(), "correct the moment")),
+    }
 }
 
 /// A number of bytes.

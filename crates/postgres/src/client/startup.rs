@@ -34,7 +34,7 @@ impl Connection {
             let mut connection = Self::greet(target).await?;
             connection
                 .execute(
-                    "SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0; SET lock_timeout = '60s'; \
+                    "SET standard_conforming_strings = on; SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0; SET lock_timeout = '60s'; \
                      SET client_min_messages = warning",
                 )
                 .await?;

@@ -152,3 +152,20 @@ async fn what_doesnt_exist_or_doesnt_answer_is_named() {
     let failure = recover(&vault, &server.url("copy"), &options(&server)).await.expect_err("no set");
     assert_eq!((failure.kind, failure.code), (Kind::NotFound, "archive.no-set"));
 }
+
+/// What its disk can't hold, a server tells; with room again the same restore goes on from there.
+#[tokio::test]
+async fn a_full_disk_under_the_target_is_told_and_the_restore_goes_on_behind_it() {
+    let (from, to) = (filled(), Server::start(15));
+    let vault = vault(&MemoryStore::new());
+    backup(&from, &from.url("shop"), &vault).await.expect("backed up");
+    // No file of its may get larger than this, in the middle of a page: the write that reaches it is cut, as on a full disk.
+    to.limit_files(Some((20 << 20) + 4096));
+    let failure = recover(&vault, &to.url("copy"), &options(&to)).await.expect_err("full");
+    assert_eq!((failure.kind, failure.code), (Kind::Unavailable, "postgres.disk-full"), "{failure:?}");
+    assert_eq!(to.sql("postgres", "SELECT count(*) FROM pg_database WHERE datname = 'copy'"), "0");
+    to.limit_files(None);
+    let restored = recover(&vault, &to.url("copy"), &options(&to)).await.expect("restored");
+    assert!(restored.resumed);
+    assert_eq!(content(&to, "copy"), content(&from, "shop"));
+}

@@ -9,6 +9,7 @@ mod content;
 mod faults;
 mod load;
 mod parts;
+mod prove;
 mod rows;
 mod scheduled;
 mod server;

@@ -152,6 +152,14 @@ impl Server {
         output(psql);
     }
 
+    /// Bounds the size of every file that its future sessions write.
+    pub(crate) fn limit_files(&self, bytes: Option<u64>) {
+        let mut prlimit = command(Path::new("prlimit"));
+        let limit = bytes.map_or("unlimited".to_owned(), |bytes| bytes.to_string());
+        prlimit.arg(format!("--pid={}", self.child.id())).arg(format!("--fsize={limit}:unlimited"));
+        output(prlimit);
+    }
+
     /// Ends it at once, as a power cut does.
     pub(crate) fn kill(&mut self) {
         // The postmaster takes its children with it when it is asked to stop at once.

@@ -9,6 +9,7 @@ pub(crate) mod lmdb;
 pub(crate) mod ltx;
 mod maintain;
 mod pin;
+mod prove_server;
 pub(crate) mod replicate;
 mod restore;
 mod restore_all;

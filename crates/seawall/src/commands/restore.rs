@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use seawall_agent::Opener;
-use seawall_archive::SetId;
 use seawall_core::{Clock as _, Failure, Kind, RestoreRequest, Restored, SystemClock, When};
 use seawall_lmdb::snapshot::SnapshotName;
 use serde_json::json;
@@ -13,15 +12,15 @@ use crate::edge::{Edge, usage};
 use crate::output::{Output, to_json};
 use crate::progress::progress;
 use crate::source::Source;
-use crate::{runtime, table};
+use crate::{runtime, server, table};
 
 /// Runs the command.
 pub(crate) fn run(arguments: &RestoreArguments, common: &Common, edge: &Edge) -> Result<Output, Failure> {
     let now = SystemClock.now();
-    let when = match (&arguments.to, arguments.at.parse::<SetId>()) {
-        (Some(_), Ok(id)) => When::Position(id.to_string()),
-        (None, _) if SnapshotName::parse(&arguments.at).is_some() => When::Position(arguments.at.clone()),
-        _ => When::parse(&arguments.at, now)
+    let when = match &arguments.to {
+        Some(_) => server::when(&arguments.at)?,
+        None if SnapshotName::parse(&arguments.at).is_some() => When::Position(arguments.at.clone()),
+        None => When::parse(&arguments.at, now)
             .map_err(|error| usage("usage.when", "--at", &error.to_string(), "correct the moment"))?,
     };
     if let Some(to) = &arguments.to {

@@ -15,6 +15,9 @@ use crate::{runtime, table};
 /// Runs the command.
 pub(crate) fn run(arguments: &VerifyArguments, edge: &Edge, json: bool) -> Result<Output, Failure> {
     let source = Source::find(&arguments.source, &arguments.config, edge)?;
+    if arguments.restore {
+        return super::prove_server::run(arguments, &source, edge, json);
+    }
     let opener = Opener::new(edge.environment.clone(), runtime::working());
     let progress = progress(edge, json);
     let (vault, found) = runtime::run(async {
@@ -81,7 +84,7 @@ impl Found {
     }
 }
 
-fn render(vault: &str, verification: &Verification) -> String {
+pub(super) fn render(vault: &str, verification: &Verification) -> String {
     let Verification { newest, objects, bytes, findings, .. } = verification;
     let read = format!(
         "{} ({}) read",

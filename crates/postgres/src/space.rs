@@ -1,0 +1,49 @@
+//! Is there room for a restored database? Asked where the disk can be seen from here: of a server on this host, and of
+//! one that is started for a proof. PostgreSQL itself doesn't tell.
+
+use std::path::Path;
+
+/// Beside a database: WAL, and what a sort puts aside.
+const BESIDE: u64 = 256 << 20;
+
+/// Bytes that a database of `size` bytes needs while it is restored: a tenth more, for indexes are built in any order.
+pub(crate) fn needed(size: u64) -> u64 {
+    size.saturating_add(size / 10).saturating_add(BESIDE)
+}
+
+/// Bytes that can be written below a folder; `None` where that can't be seen.
+pub(crate) fn free(folder: &Path) -> Option<u64> {
+    let facts = rustix::fs::statvfs(folder).ok()?;
+    facts.f_bavail.checked_mul(facts.f_frsize)
+}
+
+/// What is wrong with so much room, if anything.
+pub(crate) fn lack(free: u64, size: u64) -> Option<String> {
+    let missing = needed(size).checked_sub(free).filter(|missing| *missing > 0)?;
+    Some(format!("about {} bytes are needed and {free} are free: {missing} are missing", needed(size)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_told() {
+        const GIB: u64 = 1 << 30;
+        for (free, size, missing) in [
+            (0, 0, Some(256 << 20)),
+            (256 << 20, 0, None),
+            (10 * GIB, 9 * GIB, Some(9 * GIB / 10 + (256 << 20) - GIB)),
+            (11 * GIB, 9 * GIB, None),
+            (u64::MAX, u64::MAX, None),
+            (0, u64::MAX, Some(u64::MAX)),
+        ] {
+            let said = lack(free, size);
+            assert_eq!(said.is_some(), missing.is_some(), "{free} {size}");
+            if let (Some(said), Some(missing)) = (said, missing) {
+                assert!(said.ends_with(&format!("{missing} are missing")), "{said}");
+            }
+        }
+        assert!(free(Path::new("/")).is_some_and(|bytes| bytes > 0) && free(Path::new("/nowhere")).is_none());
+    }
+}

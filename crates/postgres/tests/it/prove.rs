@@ -1,0 +1,128 @@
+//! Proofs: a restored set is compared with the set, and everything that differs is named.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use seawall_core::{Failure, NoProgress, When};
+use seawall_postgres::{ProveOptions, Proved, World, prove};
+use seawall_vault::Vault;
+use seawall_vault::memory::MemoryStore;
+
+use crate::server::Server;
+use crate::support::{backup, environment, limits, roles, target, vault};
+
+async fn proof(vault: &Vault, server: &Server, to: Option<&str>) -> Result<Proved, Failure> {
+    let options = ProveOptions { when: When::Latest, to: to.map(target), limits: limits(server) };
+    Ok(prove(vault, &options, &World::real(environment()), Arc::new(NoProgress)).await?)
+}
+
+/// A server whose database has every kind of object.
+fn filled(major: u32) -> Server {
+    let server = Server::start(major);
+    roles(&server);
+    server.sql("postgres", "CREATE DATABASE shop OWNER alice");
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/everything.sql");
+    server.script("shop", &fixture);
+    server
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_set_is_proved_on_a_server_of_its_own_and_nothing_stays() {
+    for major in [15, 18] {
+        let server = filled(major);
+        let vault = vault(&MemoryStore::new());
+        let dumped = backup(&server, &server.url("shop"), &vault).await.expect("backed up");
+        let proved = proof(&vault, &server, None).await.expect("proved");
+        assert_eq!(proved.findings, Vec::new());
+        assert_eq!((proved.manifest.id, proved.server_version / 10_000), (dumped.manifest.id, major));
+        assert!(proved.tables > 10 && proved.objects > 100, "{proved:?}");
+        assert_eq!(server.sql("postgres", "SELECT count(*) FROM pg_database"), "4", "this one was left alone");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_set_is_proved_on_a_server_that_is_named_and_nothing_stays_whatever_comes_of_it() {
+    let server = filled(15);
+    let vault = vault(&MemoryStore::new());
+    backup(&server, &server.url("shop"), &vault).await.expect("backed up");
+    let left = "SELECT string_agg(datname, ' ' ORDER BY datname) FROM pg_database";
+    let proved = proof(&vault, &server, Some(&server.url("postgres"))).await.expect("proved");
+    assert_eq!((proved.findings, server.sql("postgres", left).as_str()), (vec![], "postgres shop template0 template1"));
+    let bare = Server::start(15);
+    let failure = proof(&vault, &bare, Some(&bare.url("postgres"))).await.expect_err("roles are missing");
+    assert_eq!(failure.code, "postgres.not-ready");
+    assert_eq!(bare.sql("postgres", left), "postgres template0 template1");
+}
+
+/// Where the role or the server is set to read and write values in another way, they are what they were.
+#[tokio::test(flavor = "multi_thread")]
+async fn settings_of_the_role_change_no_value() {
+    let (from, to) = (Server::start(15), Server::start(15));
+    from.sql("postgres", "CREATE DATABASE shop");
+    from.sql(
+        "shop",
+        "CREATE TABLE odd (at timestamptz, many text[], price money, wait interval, doc xml, note text); \
+         INSERT INTO odd VALUES ('2024-03-31 01:30:00+01', '{NULL, \"NULL\", x}', 12.34, '-1 day +02:03', 'no document', E'a\\\\b\\n')",
+    );
+    for setting in [
+        "timezone = 'Asia/Kolkata'",
+        "array_nulls = off",
+        "intervalstyle = sql_standard",
+        "datestyle = 'SQL, DMY'",
+        "xmloption = document",
+        "standard_conforming_strings = off",
+        "extra_float_digits = -10",
+        "bytea_output = escape",
+    ] {
+        to.sql("postgres", &format!("ALTER ROLE postgres SET {setting}"));
+    }
+    let vault = vault(&MemoryStore::new());
+    backup(&from, &from.url("shop"), &vault).await.expect("backed up");
+    let proved = proof(&vault, &to, Some(&to.url("postgres"))).await.expect("proved");
+    assert_eq!(proved.findings, Vec::new());
+    backup(&to, &to.url("postgres"), &crate::support::vault(&MemoryStore::new())).await.expect("backed up");
+}
+
+/// Somebody who changes the restored database before it is compared: the proof names what they changed.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_differs_is_named() {
+    let server = Arc::new(Server::start(15));
+    server.sql("postgres", "CREATE DATABASE shop");
+    server.sql("shop", "CREATE TABLE t AS SELECT i FROM generate_series(1, 100) i; CREATE TABLE u AS SELECT 1 AS a");
+    let vault = vault(&MemoryStore::new());
+    backup(&server, &server.url("shop"), &vault).await.expect("backed up");
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    let there = server.url("postgres");
+    let findings = loop {
+        assert!(std::time::Instant::now() < deadline, "nobody came in between");
+        let proof = proof(&vault, &server, Some(&there));
+        let meddle = {
+            let server = Arc::clone(&server);
+            tokio::task::spawn_blocking(move || {
+                let there = "SELECT datname FROM pg_database WHERE datname LIKE 'seawall_proof_%'";
+                let mut name = String::new();
+                while name.is_empty() && std::time::Instant::now() < deadline {
+                    name = server.sql("postgres", there);
+                }
+                let mut psql = server.tool("psql");
+                psql.args([
+                    "-Xqd",
+                    &name,
+                    "-c",
+                    "UPDATE t SET i = 1000 WHERE i = 7; DROP TABLE u; CREATE VIEW v AS SELECT 1",
+                ]);
+                // It may be too late: then the next proof is meddled with.
+                let _ = psql.stderr(std::process::Stdio::null()).status();
+            })
+        };
+        let (proved, met) = tokio::join!(proof, meddle);
+        met.expect("no panic");
+        match proved {
+            Ok(Proved { findings, .. }) if findings.len() == 4 => break findings,
+            _ => {}
+        }
+    };
+    let objects: Vec<&str> = findings.iter().map(|finding| finding.object.as_str()).collect();
+    assert_eq!(objects, ["table public.u", "view public.v", "public.t", "public.u"]);
+    assert!(findings.iter().all(|finding| finding.code == "postgres.different"), "{findings:?}");
+}

@@ -1,0 +1,86 @@
+//! `seawall verify --restore`: restore a set of a server, compare it, and throw it away.
+
+use seawall_archive::Catalog;
+use seawall_core::{Clock as _, Failure, SystemClock, Verification};
+use seawall_postgres::{ProveOptions, Proved, World};
+use seawall_vault::{Policy, Vault};
+use serde_json::json;
+
+use super::backup::limits;
+use super::verify;
+use crate::arguments::VerifyArguments;
+use crate::edge::{Edge, usage};
+use crate::exit::Exit;
+use crate::output::{Output, to_json};
+use crate::progress::progress;
+use crate::source::Source;
+use crate::{runtime, server, table};
+
+/// Runs the command: everything is read back first, then one set is proved.
+pub(super) fn run(arguments: &VerifyArguments, source: &Source, edge: &Edge, json: bool) -> Result<Output, Failure> {
+    let to = arguments.to.as_deref().map(|to| server::target(to, edge)).transpose()?;
+    let options = ProveOptions { when: server::when(&arguments.at)?, to, limits: limits(&arguments.server)? };
+    let (world, progress) = (World::real(edge.environment.clone()), progress(edge, json));
+    let (vault, verification, proved) = runtime::run_with(runtime::serving(options.limits.jobs), async {
+        let Some(vault) = sets(source, edge).await? else {
+            let next = "leave --restore out; files of SQLite are proved by `seawall restore --integrity full`";
+            return Err(usage("usage.server", &arguments.source, "it holds no backups of a server", next));
+        };
+        let verification =
+            seawall_archive::verify(&vault, SystemClock.now(), progress.clone(), runtime::cores()).await?;
+        let proved = seawall_postgres::prove(&vault, &options, &world, progress).await?;
+        Ok((vault.url().to_owned(), verification, proved))
+    })?;
+    let mut document = to_json(&verification);
+    if let Some(fields) = document.as_object_mut() {
+        fields.insert("vault".into(), json!(vault));
+        fields.insert("proof".into(), proof(&proved));
+    }
+    let sound = verification.findings.is_empty() && proved.findings.is_empty();
+    let exit = if sound { Exit::Done } else { Exit::Failed };
+    let text = render(&vault, &verification, &proved);
+    Ok(Output { text, failures: Vec::new(), json: document, exit })
+}
+
+/// The vault that `source` names, if it holds sets of a server.
+async fn sets(source: &Source, edge: &Edge) -> Result<Option<Vault>, Failure> {
+    let Source::Vault(url) = source else { return Ok(None) };
+    let vault = Vault::open(url, &edge.environment, Policy::default()).await?;
+    Ok(Catalog::is_here(&vault).await?.then_some(vault))
+}
+
+fn proof(proved: &Proved) -> serde_json::Value {
+    json!({
+        "set": to_json(&proved.manifest),
+        "server_version": proved.server_version,
+        "databases": proved.databases,
+        "tables": proved.tables,
+        "objects": proved.objects,
+        "findings": to_json(&proved.findings),
+        "duration_ms": proved.duration_ms,
+    })
+}
+
+fn render(vault: &str, verification: &Verification, proved: &Proved) -> String {
+    let Proved { manifest, server_version, tables, objects, findings, duration_ms, .. } = proved;
+    let found = match findings.len() {
+        0 => "all as in the set".to_owned(),
+        count => format!("{} different", table::count(count, "thing")),
+    };
+    let summary = format!(
+        "{}: restored into PostgreSQL {}.{} and compared in {}: {} rows of {tables} tables, {objects} objects, {found}\n",
+        manifest.id,
+        server_version / 10_000,
+        server_version % 10_000,
+        table::span(*duration_ms),
+        manifest.totals.rows,
+    );
+    let row =
+        |finding: &seawall_core::Finding| vec![finding.code.to_owned(), finding.object.clone(), finding.cause.clone()];
+    let rows: Vec<_> = findings.iter().map(row).collect();
+    let list = match rows.is_empty() {
+        true => String::new(),
+        false => table::table(&["code", "object", "what is different"], rows, &[]) + "\n",
+    };
+    verify::render(vault, verification) + &list + &summary
+}
