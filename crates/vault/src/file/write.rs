@@ -23,14 +23,12 @@ use crate::{Condition, Digest, Digester, Error, Multipart, PutOptions, Tag};
 static SERIAL: AtomicU64 = AtomicU64::new(0);
 
 /// What direct writes are aligned to: the pages of memory, and no disk's blocks are larger.
+#[cfg(target_os = "linux")]
 const PAGE: usize = 4096;
 
 /// The least bytes that are written past the page cache.
 #[cfg(target_os = "linux")]
 const DIRECT: usize = 1 << 20;
-
-/// Bytes of an object that comes in parts which are written at once.
-const STAGE: usize = 2 << 20;
 
 /// How long to wait before asking again for a folder's lock, which its holder keeps for one rename.
 const LOCK_WAIT: Duration = Duration::from_millis(2);
@@ -43,64 +41,12 @@ struct Draft {
     named: bool,
     /// Of the bytes so far.
     digester: Digester,
-    /// For what is written in parts.
-    stage: Option<Stage>,
-}
-
-/// Where the parts of an object are collected, so that they can be written past the page cache.
-#[derive(Debug)]
-struct Stage {
-    bytes: Vec<u8>,
-    /// The first byte that stands at the beginning of a page.
-    start: usize,
-    end: usize,
-}
-
-impl Stage {
-    fn new() -> Self {
-        let bytes = vec![0; STAGE + PAGE];
-        let start = bytes.as_ptr().align_offset(PAGE).min(PAGE);
-        Self { bytes, start, end: start }
-    }
-
-    /// Takes what there is room for, and returns how much that is.
-    fn fill(&mut self, bytes: &[u8]) -> usize {
-        let taken = bytes.len().min(self.start + STAGE - self.end);
-        self.bytes[self.end..self.end + taken].copy_from_slice(&bytes[..taken]);
-        self.end += taken;
-        taken
-    }
-
-    fn filled(&self) -> &[u8] {
-        &self.bytes[self.start..self.end]
-    }
-
-    fn is_full(&self) -> bool {
-        self.end == self.start + STAGE
-    }
 }
 
 impl Draft {
-    /// Writes on; what doesn't fill the stage waits there for more, or for [`Self::write_staged`].
-    fn write(&mut self, mut bytes: &[u8]) -> Result<(), Error> {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
         self.digester.update(bytes);
-        while !bytes.is_empty() {
-            let taken = self.stage.get_or_insert_with(Stage::new).fill(bytes);
-            bytes = &bytes[taken..];
-            if self.stage.as_ref().is_some_and(Stage::is_full) {
-                self.write_staged()?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Writes what waits.
-    fn write_staged(&mut self) -> Result<(), Error> {
-        let Some(stage) = &mut self.stage else { return Ok(()) };
-        let bytes = stage.filled();
-        let written = write_directly(&self.file, bytes).and_then(|written| self.file.write_all(&bytes[written..]));
-        stage.end = stage.start;
-        written.map_err(|error| failed(&self.path, &error))
+        self.file.write_all(bytes).map_err(|error| failed(&self.path, &error))
     }
 
     /// Writes all that there will be, and returns its digest, which the writer may know already.
@@ -158,10 +104,9 @@ impl Multipart for FileUpload {
     }
 
     async fn complete(&mut self) -> Result<Option<Tag>, Error> {
-        let Some(mut draft) = self.draft.take() else { return Err(self.gone()) };
+        let Some(draft) = self.draft.take() else { return Err(self.gone()) };
         let (target, options) = (self.target.clone(), self.options.clone());
         let naming = blocking(target.display().to_string(), move || {
-            draft.write_staged()?;
             seal(&draft, options.stamp, draft.digester.digest())?;
             name(draft, &target, &options)
         })
@@ -268,9 +213,7 @@ fn draft(root: &Path, folder: &Path) -> io::Result<Draft> {
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Err(Errno::WOULDBLOCK) => continue,
             Ok(()) if file.metadata()?.nlink() == 0 => continue,
-            Err(_) | Ok(()) => {
-                return Ok(Draft { file, path, named: false, digester: Digester::default(), stage: None });
-            }
+            Err(_) | Ok(()) => return Ok(Draft { file, path, named: false, digester: Digester::default() }),
         }
     }
 }
