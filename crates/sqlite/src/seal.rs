@@ -43,7 +43,7 @@ pub(crate) const ATTEMPTS: usize = 4;
 
 /// While writers write, the WAL is emptied at this size, not before: most pages of a busy database are written again and
 /// again, and what is captured and copied once costs the writers and us less than what is copied often.
-const BUSY: u64 = 96 << 20;
+const BUSY: u64 = 64 << 20;
 
 /// [`BUSY`], or less where the WAL may not grow by `limit`.
 pub(crate) fn busy(limit: u64) -> u64 {
@@ -82,13 +82,18 @@ impl Facts {
     }
 }
 
+/// Whether the file of an empty WAL is to be cut once writers pause.
+pub(crate) fn is_large(file: u64) -> bool {
+    file > CUT_SIZE
+}
+
 /// Whether it is time to empty the WAL: at the threshold, or where the file grew large, when nobody would have to wait; at
 /// [`BUSY`] in any case.
 pub(crate) fn due(facts: Facts) -> bool {
     if facts.behind {
         return facts.captured >= facts.busy();
     }
-    facts.captured >= facts.threshold || facts.captured > 0 && facts.file > CUT_SIZE
+    facts.captured >= facts.threshold || facts.captured > 0 && is_large(facts.file)
 }
 
 /// A seal that stands: nothing can commit until it is finished or dropped.
@@ -200,8 +205,8 @@ mod tests {
             (4 * MIB - 1, false, 4 * MIB, 1024 * MIB, 4 * MIB, false),
             (4 * MIB, false, 4 * MIB, 1024 * MIB, 4 * MIB, true),
             (4 * MIB, true, 4 * MIB, 1024 * MIB, 4 * MIB, false),
-            (96 * MIB - 1, true, 4 * MIB, 1024 * MIB, 96 * MIB, false),
-            (96 * MIB, true, 4 * MIB, 1024 * MIB, 96 * MIB, true),
+            (64 * MIB - 1, true, 4 * MIB, 1024 * MIB, 64 * MIB, false),
+            (64 * MIB, true, 4 * MIB, 1024 * MIB, 64 * MIB, true),
             (96 * MIB, true, 128 * MIB, 1024 * MIB, 96 * MIB, false),
             (128 * MIB, true, 128 * MIB, 1024 * MIB, 128 * MIB, true),
             (8 * MIB, true, 4 * MIB, 16 * MIB, 8 * MIB, true),

@@ -240,7 +240,8 @@ impl<'a> Session<'a> {
                 self.between = true;
                 let emptied = self.empty_busy_wal(copier).await?;
                 self.between = false;
-                if emptied {
+                // Where writers pause just then, what they left is put in order.
+                if emptied && self.is_behind(0).await? {
                     return Ok(());
                 }
             }
@@ -670,7 +671,9 @@ impl<'a> Session<'a> {
                 let (path, _) = self.engine.place()?;
                 return Err(Error::GaveUp { path, limit });
             }
-            let idle = position.wal.is_some() && self.emptied == position.wal;
+            let idle = position.wal.is_some()
+                && self.emptied == position.wal
+                && !(attempt == 0 && seal::is_large(self.on_source(Source::wal_size).await?));
             if put_off || idle || attempt == 0 && !self.is_full(&position).await? {
                 return Ok(());
             }
