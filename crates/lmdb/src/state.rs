@@ -39,6 +39,11 @@ impl Lock {
     pub(crate) fn take(data: &Path, mode: u32) -> Result<Self, Error> {
         let path = beside(data, "-seawall.lock");
         let file = OpenOptions::new().create(true).truncate(false).write(true).mode(mode & 0o666).open(&path);
+        let file = match file {
+            // Made by another user, as by root once: a lock needs no right to write.
+            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => File::open(&path),
+            opened => opened,
+        };
         let file = file.map_err(Error::io(&path))?;
         for _ in 0..GLANCES {
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {

@@ -325,6 +325,8 @@ pub(crate) fn prepare_base(source: &mut Source, txid: Txid, author: Author, not_
             let commit = if scan.is_empty() { source.file_pages()? } else { scan.commit };
             (Some(range), PageSet::whole(page_size, commit, scan.newest()))
         }
+        // What is committed is not in the file alone, and can't be read.
+        None if source.has_lost_its_header()? => return Err(source.damaged(0)),
         None => (None, PageSet::whole(page_size, source.file_pages()?, Vec::new())),
     };
     let after = Position {

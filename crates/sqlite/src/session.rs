@@ -312,9 +312,16 @@ impl<'a> Session<'a> {
                 }
             };
             let (moved, read) = futures::join!(copy, read);
-            if !moved? {
-                self.emptied = position.wal;
-                break;
+            match moved {
+                Ok(true) => {}
+                Ok(false) => {
+                    self.emptied = position.wal;
+                    break;
+                }
+                Err(error) => {
+                    self.uncopied(error).await?;
+                    break;
+                }
             }
             let Some(read) = read? else { break };
             match self.seal(position, attempt, Some(read)).await? {
@@ -388,7 +395,8 @@ impl<'a> Session<'a> {
         let limit = self.engine.options().wal_limit;
         let captured = self.position.and_then(|position| position.wal).map_or(0, |wal| wal.offset);
         match self.on_source(Source::wal_size).await {
-            Ok(size) if size.saturating_sub(captured) > limit => {
+            // The file may be larger than what is live in it.
+            Ok(size) if size.saturating_sub(captured) > limit && self.is_behind(limit).await.unwrap_or(true) => {
                 let (path, _) = self.engine.place()?;
                 return Err(Error::GaveUp { path, limit });
             }
@@ -691,7 +699,11 @@ impl<'a> Session<'a> {
             let (copied, shipped) = futures::join!(blocking(move || copier.copy()), self.ship_all());
             shipped?;
             let Some(position) = self.position else { return Ok(()) };
-            if copied? == Copied::Part && self.on_source(|source| source.copied()).await? == before {
+            let copied = match copied {
+                Ok(copied) => copied,
+                Err(error) => return self.uncopied(error).await,
+            };
+            if copied == Copied::Part && self.on_source(|source| source.copied()).await? == before {
                 // A reader is in the way: before another commit it is of no use.
                 self.emptied = position.wal;
                 return Ok(());
@@ -749,7 +761,11 @@ impl<'a> Session<'a> {
         let keep = blocking(move || list.map(Draft::keep).transpose());
         let work = async { futures::join!(blocking(move || copier.copy()), keep) };
         let (copied, kept) = match timeout(seal::BARRIER_LIMIT, work).await {
-            Ok((copied, kept)) => (copied?, kept),
+            Ok((Ok(copied), kept)) => (copied, kept),
+            Ok((Err(error), _)) => {
+                drop(sealing);
+                return self.uncopied(error).await.map(|()| Attempt::LeftAlone);
+            }
             Err(_elapsed) => {
                 drop(sealing);
                 if let Some(less) = seal::less(limit) {
@@ -794,6 +810,16 @@ impl<'a> Session<'a> {
         })
     }
 
+    /// The WAL can't be copied now: it stays, and the hold with it, where that may pass.
+    async fn uncopied(&mut self, error: Error) -> Result<(), Error> {
+        if !error.is_passing() {
+            return Err(error);
+        }
+        self.tell(Phase::Protecting, Some(&error)).await;
+        self.put_off("it can't be copied");
+        Ok(())
+    }
+
     /// The list can't be kept on the local disk: the WAL stays.
     async fn unkept(&mut self, error: &Error) -> Result<Attempt, Error> {
         self.tell(Phase::Protecting, Some(error)).await;
@@ -836,7 +862,12 @@ impl<'a> Session<'a> {
                     self.made(Level::LOG, after.txid, &after, shipped);
                     self.engine.activity().captures.done(shipment.pages.bytes(), began.elapsed());
                     let spool = self.spool.clone();
-                    blocking(move || spool.forget_list().and_then(|()| spool.remove(after.txid))).await?;
+                    if let Err(error) =
+                        blocking(move || spool.forget_list().and_then(|()| spool.remove(after.txid))).await
+                    {
+                        // The next start sees that it is in the vault.
+                        tracing::warn!(database = %self.engine.name(), "what was spooled stays: {error}");
+                    }
                     return self.arrive(after).await;
                 }
                 Err(error @ Error::Restarted) => return Err(error),

@@ -42,7 +42,9 @@ fn is_whole(source: &mut Source, header: &WalHeader, offset: u64) -> Result<bool
         before if before < HEADER_SIZE => Some(header.chain),
         before => source.frame_header(before)?.map(|frame| frame.chain),
     };
-    let (Some(before), Some(frame)) = (before, source.frame_header(offset)?) else { return Ok(false) };
+    let (Some(before), Some(frame)) = (before, source.frame_header(offset)?) else {
+        return Ok(source.wal_header()?.is_none_or(|now| now.salts != header.salts));
+    };
     let number = u32::try_from((offset - HEADER_SIZE) / size).unwrap_or(u32::MAX);
     let mut page = vec![0; source.page_size().bytes()];
     source.pages()?.read_frame(number, &mut page)?;

@@ -59,11 +59,18 @@ impl<'t> Cursor<'t> {
             self.ahead = Some(pair.0);
             return Ok(Some(pair));
         }
-        if let Some(key) = self.ahead {
-            let (mut key, mut value) = (to_val(key), to_val(&[]));
+        if let Some(ahead) = self.ahead {
+            let (mut key, mut value) = (to_val(ahead), to_val(&[]));
             // SAFETY: as in `get`.
             let code = unsafe { sys::mdb_cursor_get(self.raw, &mut key, &mut value, sys::MDB_SET_KEY) };
             check(code, "mdb_cursor_get").map_err(Error::lmdb(self.path))?;
+            // The cursor must stand where we do. A damaged key that equals an earlier one would make the walk endless.
+            if key.mv_data.cast_const().cast::<u8>() != ahead.as_ptr() {
+                return Err(Error::lmdb(self.path)(crate::LmdbError {
+                    code: sys::MDB_CORRUPTED,
+                    call: "mdb_cursor_get",
+                }));
+            }
         }
         self.get(&[], sys::MDB_NEXT)
     }

@@ -172,7 +172,9 @@ impl Env {
         // SAFETY: `text` ends with a NUL and lives through the call; this process hasn't opened the same file (OPEN).
         error::check(unsafe { sys::mdb_env_open(raw, text.as_ptr(), flags, options.file_mask) }, "mdb_env_open")?;
         let size = rustix::param::page_size();
-        env.pages = (env.stat_raw()?.ms_psize as usize == size).then_some(size);
+        // The header of a page has a page number in it, and is 16 bytes only where that is one of 64 bits.
+        let known = cfg!(target_pointer_width = "64") && env.stat_raw()?.ms_psize as usize == size;
+        env.pages = known.then_some(size);
         Ok(env)
     }
 

@@ -131,6 +131,30 @@ async fn a_wal_that_was_cut_behind_the_captured_place() {
     assert_eq!(scene.restore(When::Latest).await.expect("restored"), content_of(&app));
 }
 
+/// A WAL that somebody cut to nothing under its users: what is committed isn't in the file alone, so no base is taken of that.
+#[tokio::test]
+async fn a_wal_that_was_cut_to_nothing_is_no_reason_for_a_base() {
+    let scene = Scene::new();
+    let app = scene.app();
+    app.execute_batch(SCHEMA).expect("schema");
+    insert(&app, 30, 3000);
+    app.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").expect("checkpointed");
+    let update = || app.execute("UPDATE t SET v = randomblob(3000) WHERE id = 7", []).expect("updated");
+    update();
+    scene.point().await;
+    let captured = content_of(&app);
+    update();
+    let wal = fs::OpenOptions::new().write(true).open(scene.path("app.db-wal")).expect("a WAL");
+    wal.set_len(0).expect("cut");
+    for _ in 0..3 {
+        scene.tick(1000);
+        let refused = scene.engine().take_point(&Shutdown::new()).await.expect_err("it can't be captured");
+        assert_eq!(refused.code, "sqlite.damaged-wal");
+    }
+    assert_eq!(scene.restore(When::Latest).await.expect("restored"), captured);
+    assert_eq!(scene.engine().timeline().await.expect("a timeline").holes, []);
+}
+
 /// An application's RESTART checkpoint begins a generation in the wal-index alone: the file still shows the old one, with
 /// commits that were never captured.
 #[tokio::test]

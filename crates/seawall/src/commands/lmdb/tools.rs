@@ -205,10 +205,11 @@ fn within<T>(
     })
 }
 
-/// Does something with each environment that is meant. None is made.
+/// Does something with each environment that is meant, opened by `open`.
 fn each<T>(
     arguments: &EnvironmentArguments,
     edge: &Edge,
+    open: impl Fn(&LmdbConfig) -> Result<Local, seawall_lmdb::Error>,
     work: impl Fn(&Local) -> Result<T, seawall_lmdb::Error>,
 ) -> Result<Vec<(String, T)>, Failure> {
     let mut config = load(&arguments.config.config, edge)?;
@@ -217,9 +218,16 @@ fn each<T>(
     config.databases.iter().map(one).collect()
 }
 
+/// Opens an environment; none is made.
 fn open(database: &LmdbConfig) -> Result<Local, seawall_lmdb::Error> {
     let options = EnvOptions { create: false, ..database.options.clone() };
     Local::open(&database.path, &options, Settings::new(database.schema.clone()))
+}
+
+/// The same, while nothing of ours keeps it in step.
+fn open_alone(database: &LmdbConfig) -> Result<Local, seawall_lmdb::Error> {
+    let options = EnvOptions { create: false, ..database.options.clone() };
+    Local::open_alone(&database.path, &options, Settings::new(database.schema.clone()))
 }
 
 /// `seawall lmdb dump`
@@ -266,7 +274,7 @@ pub(crate) fn migrate_timestamps(arguments: &MigrateArguments, edge: &Edge) -> R
 
 /// `seawall lmdb stats`
 pub(crate) fn stats(arguments: &EnvironmentArguments, edge: &Edge) -> Result<Output, Failure> {
-    let all = each(arguments, edge, Local::status)?;
+    let all = each(arguments, edge, open, Local::status)?;
     let text: String = all.iter().map(|(name, status)| stats_text(name, status)).collect();
     let documents: Vec<Value> = all.iter().map(|(name, status)| stats_json(name, status)).collect();
     Ok(Output::done(text, &json!({ "databases": documents })))
@@ -318,7 +326,8 @@ fn stats_json(name: &str, status: &EnvStatus) -> Value {
 
 /// `seawall lmdb drop-shadow`
 pub(crate) fn drop_shadow(arguments: &EnvironmentArguments, edge: &Edge) -> Result<Output, Failure> {
-    let all = each(arguments, edge, Local::drop_shadows)?;
+    // A session that runs would take every record for a new one.
+    let all = each(arguments, edge, open_alone, Local::drop_shadows)?;
     let line = |(name, shadows): &(String, Vec<String>)| format!("{name}: dropped {} shadows\n", shadows.len());
     let document = |(name, shadows): &(String, Vec<String>)| json!({ "name": name, "dropped": shadows });
     let documents: Vec<_> = all.iter().map(document).collect();
