@@ -272,7 +272,8 @@ fn postgres_by_its_name_in_the_configuration() {
 #[test]
 fn postgres_a_set_is_restored_by_hand_as_the_formats_say() {
     let (stand, server) = (Stand::folder(4), shop(10));
-    server.sql("postgres", "CREATE DATABASE hand; CREATE DATABASE new");
+    server.sql("postgres", "CREATE DATABASE hand");
+    server.sql("postgres", "CREATE DATABASE new");
     server.sql(
         "hand",
         "CREATE TABLE orders (id int PRIMARY KEY, note text); CREATE INDEX ON orders (md5(note)); \
