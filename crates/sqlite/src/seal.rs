@@ -53,12 +53,8 @@ pub(crate) fn busy(limit: u64) -> u64 {
 /// How long writers may wait for the disk while the barrier stands.
 pub(crate) const BARRIER_LIMIT: Duration = Duration::from_secs(1);
 
-/// A WAL file larger than this is cut when writers pause: while they write its room is used again, which costs them and us less
-/// than to take it anew.
+/// A WAL file larger than this is cut after a seal.
 const CUT_SIZE: u64 = 120 << 20;
-
-/// A WAL file larger than this is cut in any case.
-const HUGE: u64 = 320 << 20;
 
 /// What decides whether to empty a WAL.
 #[derive(Debug, Clone, Copy)]
@@ -82,7 +78,7 @@ impl Facts {
     }
 }
 
-/// Whether the file of an empty WAL is to be cut once writers pause.
+/// Whether the file of an empty WAL is to be cut.
 pub(crate) fn is_large(file: u64) -> bool {
     file > CUT_SIZE
 }
@@ -172,11 +168,10 @@ pub(crate) fn prepare(
 }
 
 impl Sealing {
-    /// Lets the WAL go, and cuts a file that grew large, if writers `pause`, or huge. The list is in the spool, and everything
-    /// was copied.
-    pub(crate) fn finish(self, source: &mut Source, pause: bool) -> Result<(), Error> {
+    /// Lets the WAL go, and cuts a file that grew large. The list is in the spool, and everything was copied.
+    pub(crate) fn finish(self, source: &mut Source) -> Result<(), Error> {
         source.release(&self.barrier)?;
-        if source.wal_size()? > if pause { CUT_SIZE } else { HUGE } {
+        if is_large(source.wal_size()?) {
             source.cut(self.barrier)?;
         }
         Ok(())

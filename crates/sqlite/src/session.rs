@@ -747,7 +747,7 @@ impl<'a> Session<'a> {
     /// One attempt to empty the WAL, of which some may have been read `ahead`. What isn't in the vault yet is shipped after it.
     async fn seal(&mut self, position: Position, attempt: usize, ahead: Option<Ahead>) -> Result<Attempt, Error> {
         let (author, spool) = (self.author(), self.spool.clone());
-        let (limit, pause) = (seal::limit(attempt, self.barrier_bound), ahead.is_none());
+        let limit = seal::limit(attempt, self.barrier_bound);
         let prepare = move |source: &mut Source| seal::prepare(source, &spool, position, author, ahead, limit);
         let (mut sealing, copier) = match self.on_source(prepare).await? {
             Prepared::NotNow(ahead) => return Ok(Attempt::NotNow(ahead)),
@@ -787,7 +787,7 @@ impl<'a> Session<'a> {
         if all {
             // From here on the WAL may be another one, of which this position says nothing.
             self.position = Some(Position { held: false, ..position });
-            self.on_source(move |source| sealing.finish(source, pause)).await?;
+            self.on_source(move |source| sealing.finish(source)).await?;
         } else {
             // Somebody is in the way: the WAL stays as it is, and nobody waits any longer.
             drop(sealing);
