@@ -687,12 +687,8 @@ impl<'a> Session<'a> {
             }
             let began = Instant::now();
             let copier = match self.on_source(Source::advance).await {
-                Err(error) if error.is_passing() => {
-                    self.tell(Phase::Protecting, Some(&error)).await;
-                    self.put_off("it can't be copied");
-                    return Ok(());
-                }
-                advanced => advanced?,
+                Ok(copier) => copier,
+                Err(error) => return self.uncopied(error).await,
             };
             self.position = Some(Position { held: false, ..position });
             let before = self.on_source(|source| source.copied()).await?;
