@@ -95,6 +95,16 @@ pub enum Error {
         /// What to do.
         next: String,
     },
+    /// The role may not do, or not see, what is asked of it.
+    #[error("{object}: {cause}")]
+    Denied {
+        /// Whom or what it is about.
+        object: String,
+        /// What is denied.
+        cause: String,
+        /// The statements that mend it.
+        next: String,
+    },
     /// The request would destroy or contradict something.
     #[error("{object}: {cause}")]
     Refused {
@@ -253,6 +263,9 @@ impl From<Error> for Failure {
                 cause,
                 "mend what it complains about, then start again",
             ),
+            Error::Denied { object, cause, next } => {
+                Failure::new(Kind::Denied, "postgres.permission", object, cause, next)
+            }
             Error::Refused { code, object, cause, next } => Failure::new(Kind::Refused, code, object, cause, next),
             Error::Different { object, cause } => Failure::new(
                 Kind::Corrupt,

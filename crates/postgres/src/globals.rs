@@ -3,8 +3,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Error;
+use crate::client::quote::ident;
 use crate::client::{Connection, Target};
+use crate::{Error, rights};
 
 /// Who may do what: `(grantee, privilege, grantable)`. An empty grantee is PUBLIC.
 pub(crate) type Grants = Vec<(String, String, bool)>;
@@ -109,7 +110,8 @@ pub(crate) async fn connect(target: &Target) -> Result<Connection, Error> {
 
 /// The databases of a server, without those that are excluded.
 pub(crate) async fn databases(connection: &mut Connection, excluded: &[String]) -> Result<Vec<String>, Error> {
-    let sql = "SELECT datname, datallowconn, datconnlimit = -2 FROM pg_database WHERE datname <> 'template0' ORDER BY datname";
+    let sql = "SELECT datname, datallowconn, datconnlimit = -2, \
+               has_database_privilege(oid, 'CONNECT'), current_user FROM pg_database WHERE datname <> 'template0' ORDER BY datname";
     let rows = connection.query(sql).await?;
     if let Some(unknown) = excluded.iter().find(|name| !rows.iter().any(|row| row.text(0) == *name)) {
         return Err(Error::Url {
@@ -119,12 +121,17 @@ pub(crate) async fn databases(connection: &mut Connection, excluded: &[String]) 
         });
     }
     let mut databases = Vec::with_capacity(rows.len());
+    let mut lacks = Vec::new();
     for row in rows.iter().filter(|row| !excluded.iter().any(|name| name == row.text(0))) {
         let name = row.text(0).to_owned();
         let why = match (row.flag(2), row.flag(1)) {
             (true, _) => "it was being dropped when the server was interrupted, and is of no use any more",
             (false, false) => "it takes no connections",
             (false, true) => {
+                if !row.flag(3) {
+                    let mend = format!("GRANT CONNECT ON DATABASE {} TO {};", ident(&name), ident(row.text(4)));
+                    lacks.push((format!("it may not connect to database {name}"), mend));
+                }
                 databases.push(name);
                 continue;
             }
@@ -136,6 +143,8 @@ pub(crate) async fn databases(connection: &mut Connection, excluded: &[String]) 
             next: format!("mend it, or leave it out with --exclude-database '{name}'"),
         });
     }
+    let role = rows.first().map_or("", |row| row.text(4));
+    rights::refuse(format!("role {role}"), &lacks)?;
     Ok(databases)
 }
 

@@ -1,5 +1,8 @@
 //! Which steps of a restore are done: a table in the target, written in the transaction of each step, so that a restore
 //! that was interrupted anywhere goes on, and does each step exactly once.
+//!
+//! A server that crashes empties its unlogged tables, whatever the journal says of them. So it has an unlogged table
+//! itself, with a row: where that is gone, so are the rows of others.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +17,13 @@ pub(crate) const SCHEMA: &str = "seawall_restore";
 #[derive(Debug, Default)]
 pub(crate) struct Journal {
     done: BTreeSet<String>,
+    /// Whether the server crashed since it was begun, and emptied what is unlogged.
+    crashed: bool,
 }
+
+/// Unlogged tables of users.
+const UNLOGGED: &str = "SELECT EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
+                        WHERE c.relpersistence = 'u' AND c.relkind = 'r' AND n.nspname <> ";
 
 impl Journal {
     /// The journal of a restore of this title: begun, or found. `None` when there is another one's.
@@ -24,7 +33,8 @@ impl Journal {
             connection
                 .execute(&format!(
                     "BEGIN; CREATE SCHEMA {SCHEMA}; CREATE TABLE {SCHEMA}.journal (step text PRIMARY KEY); \
-                     INSERT INTO {SCHEMA}.journal VALUES ({}); COMMIT",
+                     INSERT INTO {SCHEMA}.journal VALUES ({}); CREATE UNLOGGED TABLE {SCHEMA}.uncrashed (since text); \
+                     INSERT INTO {SCHEMA}.uncrashed VALUES ('the beginning'); COMMIT",
                     literal(title)
                 ))
                 .await?;
@@ -32,7 +42,14 @@ impl Journal {
         }
         let steps = connection.query(&format!("SELECT step FROM {SCHEMA}.journal")).await?;
         let done: BTreeSet<String> = steps.iter().map(|row| row.text(0).to_owned()).collect();
-        Ok(done.contains(title).then_some(Self { done }))
+        let crashed = connection.query(&format!("SELECT since FROM {SCHEMA}.uncrashed")).await?.is_empty();
+        Ok(done.contains(title).then_some(Self { done, crashed }))
+    }
+
+    /// Whether tables may have lost rows that were loaded: nothing can be gone on with.
+    pub(crate) async fn has_lost_rows(&self, connection: &mut Connection) -> Result<bool, Error> {
+        let unlogged = format!("{UNLOGGED}{})", literal(SCHEMA));
+        Ok(self.crashed && self.is_resumed() && connection.one(&unlogged).await?.flag(0))
     }
 
     /// Whether an earlier run has done anything.

@@ -3,8 +3,8 @@
 //! PostgreSQL's own `pg_dump` writes the schema, because it knows every kind of object; the rows go through COPY on
 //! several connections that see one snapshot, and through the pipeline of `seawall-archive`.
 //!
-//! The rooms: `client` (the protocol), `tools` (`pg_dump` and `pg_restore`), `snapshot` (one state for all connections),
-//! `inventory` (what is in the database), `plan` (in which pieces is it read?), `properties` (of the
+//! The rooms: `client` (the protocol), `tools` (`pg_dump` and `pg_restore`), `rights` (what may the role not see?), `snapshot` (one state for all
+//! connections), `inventory` (what is in the database), `plan` (in which pieces is it read?), `properties` (of the
 //! database itself), `globals` (of the server), `dump` (the rows), `base` (the whole set), `detail` (what a set says); `toc`
 //! (which objects are in a schema), `select` (which of them belong to some tables?), `preflight` (what does the target
 //! lack?), `restore` with `schema`, `large_objects`, `load` (rows) in `units`, `build` (indexes and constraints), `orphans` (which rows
@@ -35,6 +35,7 @@ mod preflight;
 mod properties;
 mod prove;
 mod restore;
+mod rights;
 mod roles;
 mod schema;
 mod select;

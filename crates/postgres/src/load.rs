@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use crate::client::quote::{ident, qualified};
 use crate::client::{Connection, Target};
 use crate::detail::ItemDetail;
-use crate::journal::Journal;
+use crate::journal::{Journal, SCHEMA};
 use crate::units::{Unit, units};
 use crate::{Error, restore};
 
@@ -47,23 +47,23 @@ impl Load<'_> {
         self.progress.advance(loaded.filter(|frame| self.is_wanted(frame)).map(|frame| frame.raw).sum());
         let jobs = jobs.min(left.len());
         let left = Mutex::new(left);
-        try_join_all((0..jobs).map(|_| self.worker(&left))).await.map(drop)
+        try_join_all((0..jobs).map(|number| self.worker(number, &left))).await.map(drop)
     }
 
     fn is_wanted(&self, frame: &Frame) -> bool {
         self.wanted.get(frame.item as usize).copied().unwrap_or(false)
     }
 
-    async fn worker(&self, left: &Mutex<VecDeque<Unit>>) -> Result<(), Error> {
+    async fn worker(&self, number: usize, left: &Mutex<VecDeque<Unit>>) -> Result<(), Error> {
         let mut connection = restore::connect(self.target, self.encoding).await?;
         if !self.triggers {
             // They fired when the rows were written the first time. It turns foreign keys off as well: see `orphans`.
             connection.execute("SET session_replication_role = replica").await?;
         }
-        let mut spare = Vec::new();
+        let mut worker = Worker { pages: format!("{SCHEMA}.pages_{number}"), spare: Vec::new() };
         let mut frames = Frames::new(self.reader, left);
         while let Some(unit) = frames.unit() {
-            self.load(&mut connection, &unit, &mut frames, &mut spare).await?;
+            self.load(&mut connection, &unit, &mut frames, &mut worker).await?;
         }
         connection.close().await;
         Ok(())
@@ -75,13 +75,13 @@ impl Load<'_> {
         connection: &mut Connection,
         unit: &Unit,
         frames: &mut Frames<'_>,
-        spare: &mut Vec<Vec<u8>>,
+        worker: &mut Worker,
     ) -> Result<(), Error> {
         connection.execute("BEGIN").await?;
         let mut next = frames.next().await?;
         while let Some(first) = next {
             next = match self.is_wanted(&first.frame) {
-                true => self.copy(connection, unit, first, frames, spare).await?,
+                true => self.copy(connection, unit, first, frames, worker).await?,
                 false => frames.next().await?,
             };
         }
@@ -95,6 +95,7 @@ impl Load<'_> {
         connection: &mut Connection,
         unit: &Unit,
         item: u32,
+        worker: &Worker,
     ) -> Result<Option<(String, String)>, Error> {
         match self.items.get(item as usize) {
             Some(ItemDetail::Table { schema, name, columns }) => {
@@ -112,8 +113,10 @@ impl Load<'_> {
                 Ok(Some((format!("COPY {table} {columns} FROM STDIN {frozen}"), about)))
             }
             Some(ItemDetail::LargeObjects) => {
-                connection.execute(PAGES).await?;
-                Ok(Some(("COPY pg_temp.pages FROM STDIN".to_owned(), "large objects".to_owned())))
+                let pages = &worker.pages;
+                let make = format!("CREATE UNLOGGED TABLE IF NOT EXISTS {pages} (oid oid, page bigint, data bytea)");
+                connection.execute(&make).await?;
+                Ok(Some((format!("COPY {pages} FROM STDIN"), "large objects".to_owned())))
             }
             _ => Ok(None),
         }
@@ -126,10 +129,12 @@ impl Load<'_> {
         unit: &Unit,
         first: Stored,
         frames: &mut Frames<'_>,
-        spare: &mut Vec<Vec<u8>>,
+        worker: &mut Worker,
     ) -> Result<Option<Stored>, Error> {
         let item = first.frame.item;
-        let Some((sql, about)) = self.statement(connection, unit, item).await? else { return frames.next().await };
+        let statement = self.statement(connection, unit, item, worker).await?;
+        let Some((sql, about)) = statement else { return frames.next().await };
+        let spare = &mut worker.spare;
         let mut copying = connection.copy_in(&sql).await.map_err(|error| error.about(&*about))?;
         let mut expected = 0;
         let mut ready: Option<Vec<u8>> = None;
@@ -164,7 +169,10 @@ impl Load<'_> {
             return Err(Error::Different { object: about, cause });
         }
         if self.items.get(item as usize) == Some(&ItemDetail::LargeObjects) {
-            connection.execute(WRITE_PAGES).await.map_err(|error| error.about(&*about))?;
+            let pages = &worker.pages;
+            // The objects themselves are there already, empty.
+            let write = format!("SELECT count(lo_put(oid, page * 2048, data)) FROM {pages}; TRUNCATE {pages}");
+            connection.execute(&write).await.map_err(|error| error.about(&*about))?;
         }
         Ok(next)
     }
@@ -174,6 +182,15 @@ impl Load<'_> {
         let job = tokio::task::spawn_blocking(move || reader.decode(number, &frame, &bytes, &mut raw).map(|()| raw));
         Ok(job.await.map_err(panicked)??)
     }
+}
+
+/// What one connection keeps from unit to unit.
+struct Worker {
+    /// The table in which pages of large objects wait until they are written. No temporary one: the schema of that would
+    /// stay in the database for ever.
+    pages: String,
+    /// Buffers for rows.
+    spare: Vec<Vec<u8>>,
 }
 
 /// A frame as it is in a chunk.
@@ -252,13 +269,6 @@ impl<'a> Frames<'a> {
 fn panicked(error: tokio::task::JoinError) -> Error {
     Error::Internal(format!("a job ended in a panic: {error}"))
 }
-
-/// Where pages of large objects wait until they are written.
-const PAGES: &str =
-    "CREATE TEMPORARY TABLE IF NOT EXISTS pages (oid oid, page bigint, data bytea) ON COMMIT DELETE ROWS";
-
-/// Writes them: the objects themselves are there already, empty.
-const WRITE_PAGES: &str = "SELECT count(lo_put(oid, page * 2048, data)) FROM pg_temp.pages; TRUNCATE pg_temp.pages";
 
 fn step(number: u32) -> String {
     format!("chunk {number}")

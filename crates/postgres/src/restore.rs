@@ -284,10 +284,20 @@ pub(crate) async fn make(
     progress: Arc<dyn Progress>,
 ) -> Result<(Place, bool), Error> {
     let options = what.options;
-    let place = set.place(target, new, what).await?;
+    let mut place = set.place(target, new, what).await?;
     let mut connection = connect(&place.target, &set.detail.encoding).await?;
+    let mut journal = begin(&mut connection, set, &place, what).await?;
+    if let Some(known) = &journal
+        && known.has_lost_rows(&mut connection).await?
+    {
+        connection.close().await;
+        give_up(target, &place).await?;
+        place = set.place(target, new, what).await?;
+        connection = connect(&place.target, &set.detail.encoding).await?;
+        journal = begin(&mut connection, set, &place, what).await?;
+    }
     let mut resumed = true;
-    if let Some(journal) = begin(&mut connection, set, &place, what).await? {
+    if let Some(journal) = journal {
         resumed = journal.is_resumed();
         set.fill(&mut connection, &place.target, &journal, what, world, progress).await?;
         if place.rename.is_some() {
@@ -300,6 +310,26 @@ pub(crate) async fn make(
     }
     connection.close().await;
     Ok((place, resumed))
+}
+
+/// Drops a database of ours that can't be gone on with, because the server crashed and emptied its unlogged tables.
+async fn give_up(target: &Target, place: &Place) -> Result<(), Error> {
+    if place.rename.is_none() {
+        return Err(Error::Refused {
+            code: "postgres.emptied",
+            object: place.target.to_string(),
+            cause: "the server crashed while it was restored into, and emptied unlogged tables that were loaded"
+                .to_owned(),
+            next: format!(
+                "drop the schema {SCHEMA} and everything that was restored (or the database), then start again"
+            ),
+        });
+    }
+    tracing::warn!(database = place.target.database, "begun anew: the server crashed, and emptied unlogged tables");
+    let mut connection = globals::connect(target).await?;
+    server::drop(&mut connection, &place.target.database).await?;
+    connection.close().await;
+    Ok(())
 }
 
 /// The journal of this restore; an empty database gets one, any other is refused. `None` for a database of ours that is

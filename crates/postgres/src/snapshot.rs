@@ -8,7 +8,7 @@ use seawall_core::Moment;
 
 use crate::client::{Connection, Target};
 use crate::inventory::{self, Table};
-use crate::{Error, World};
+use crate::{Error, World, rights};
 
 /// Tables that are locked with one statement.
 const AT_ONCE: usize = 500;
@@ -38,6 +38,7 @@ pub(crate) async fn take(target: &Target, world: &World) -> Result<Snapshot, Err
     let mut scout = Connection::open(target).await?;
     let mut connection = Connection::open(target).await?;
     let encoding = prepare(&mut connection).await?;
+    rights::check(&mut scout).await?;
     let names = inventory::names(&mut scout).await?;
     scout.close().await;
     connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY").await?;

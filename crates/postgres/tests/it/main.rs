@@ -7,9 +7,11 @@
 mod changes;
 mod content;
 mod faults;
+mod kills;
 mod load;
 mod parts;
 mod prove;
+mod rights;
 mod rows;
 mod scheduled;
 mod server;

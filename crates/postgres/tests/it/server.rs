@@ -37,6 +37,13 @@ fn command(program: &Path) -> Command {
     command
 }
 
+/// Runs the server of a folder.
+fn postgres(bin: &Path, folder: &Path) -> Child {
+    let mut postgres = command(&bin.join("postgres"));
+    postgres.arg("-D").arg(folder.join("data")).stdin(Stdio::null()).stdout(Stdio::null());
+    postgres.stderr(std::fs::File::create(folder.join("log")).expect("a log")).spawn().expect("postgres runs")
+}
+
 impl Server {
     /// Starts one with extra lines of configuration.
     pub(crate) fn start_with(major: u32, configuration: &str) -> Self {
@@ -69,26 +76,23 @@ impl Server {
         );
         let auto = data.join("postgresql.auto.conf");
         std::fs::write(&auto, text).expect("written");
-        let child = command(&bin.join("postgres"))
-            .arg("-D")
-            .arg(&data)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(std::fs::File::create(folder.path().join("log")).expect("a log"))
-            .spawn()
-            .expect("postgres runs");
+        let child = postgres(&bin, folder.path());
         let server = Self { folder, bin, child, port };
+        server.until_ready();
+        server
+    }
+
+    fn until_ready(&self) {
         let deadline = Instant::now() + Duration::from_secs(60);
         let ready = || {
-            let mut ready = Command::new(server.bin.join("pg_isready"));
-            ready.arg("-q").arg("-h").arg(server.folder.path()).status().expect("pg_isready runs").success()
+            let mut ready = Command::new(self.bin.join("pg_isready"));
+            ready.arg("-q").arg("-h").arg(self.folder.path()).status().expect("pg_isready runs").success()
         };
         while !ready() {
-            let log = || std::fs::read_to_string(server.folder.path().join("log")).unwrap_or_default();
+            let log = || std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
             assert!(Instant::now() < deadline, "the server did not get ready: {}", log());
             std::thread::sleep(Duration::from_millis(20));
         }
-        server
     }
 
     pub(crate) fn start(major: u32) -> Self {
@@ -136,6 +140,14 @@ impl Server {
         output(psql)
     }
 
+    /// Runs SQL that may fail.
+    pub(crate) fn try_sql(&self, database: &str, sql: &str) -> Option<String> {
+        let mut psql = self.tool("psql");
+        psql.args(["-XqAt", "-v", "ON_ERROR_STOP=1", "-d", database, "-c", sql]).stderr(Stdio::null());
+        let output = psql.output().expect("psql runs");
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
+    }
+
     /// Runs SQL that makes SQL, and each statement that comes of it.
     pub(crate) fn generated(&self, database: &str, sql: &str) -> String {
         let mut psql = self.tool("psql");
@@ -158,6 +170,31 @@ impl Server {
         let limit = bytes.map_or("unlimited".to_owned(), |bytes| bytes.to_string());
         prlimit.arg(format!("--pid={}", self.child.id())).arg(format!("--fsize={limit}:unlimited"));
         output(prlimit);
+    }
+
+    /// Kills all of its processes: what they had in hand is lost, and what they had written to files is not.
+    pub(crate) fn kill_9(&self) {
+        // The first one first, so that nobody begins anything new.
+        let mut processes = vec![self.child.id().to_string()];
+        let data = self.folder.path().join("data");
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while !processes.is_empty() {
+            assert!(Instant::now() < deadline, "{processes:?} don't die");
+            let mut kill = command(Path::new("/bin/kill"));
+            // Some may have ended by themselves.
+            let _ = kill.arg("-9").args(&processes).stderr(Stdio::null()).status();
+            let all = std::fs::read_dir("/proc").expect("/proc").flatten();
+            let ours =
+                all.filter(|process| std::fs::read_link(process.path().join("cwd")).is_ok_and(|cwd| cwd == data));
+            processes = ours.map(|process| process.file_name().to_string_lossy().into_owned()).collect();
+        }
+    }
+
+    /// Starts it again after it was killed.
+    pub(crate) fn start_again(&mut self) {
+        self.child.wait().expect("it has ended");
+        self.child = postgres(&self.bin, self.folder.path());
+        self.until_ready();
     }
 
     /// Ends it at once, as a power cut does.

@@ -99,3 +99,28 @@ pub(crate) fn content(server: &Server, database: &str) -> Vec<String> {
 pub(crate) fn roles(server: &Server) {
     server.sql("postgres", "CREATE ROLE alice; CREATE ROLE \"Bob's \"\"role\"\"\"; CREATE ROLE reader");
 }
+
+/// Random numbers from a seed that is printed, and that `SEAWALL_SEED` repeats.
+pub(crate) fn random() -> fastrand::Rng {
+    let seed = std::env::var("SEAWALL_SEED").ok().and_then(|text| text.parse().ok());
+    let seed = seed.unwrap_or_else(|| fastrand::u64(..) >> 32);
+    eprintln!("SEAWALL_SEED={seed}");
+    fastrand::Rng::with_seed(seed)
+}
+
+/// Insists that a server, and a database of it, hold nothing of ours: no schema, no database on its way, no session with what
+/// a session holds, no exported snapshot.
+pub(crate) fn nothing_stays(server: &Server, database: &str) {
+    let sessions = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'seawall'";
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    while server.sql("postgres", sessions) != "0" {
+        assert!(std::time::Instant::now() < deadline, "a session stays");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let schemas = "SELECT string_agg(nspname, ' ') FROM pg_namespace WHERE nspname ~ 'seawall|^pg_(toast_)?temp_'";
+    assert_eq!(server.sql(database, schemas), "", "schemas");
+    let rest = "SELECT (SELECT count(*) FROM pg_database WHERE datname ~ 'seawall'), (SELECT count(*) FROM pg_ls_dir('pg_snapshots')), \
+                (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'), (SELECT count(*) FROM pg_prepared_xacts), \
+                (SELECT count(*) FROM pg_replication_slots)";
+    assert_eq!(server.sql("postgres", rest), "0|0|0|0|0", "databases, snapshots, locks, prepared transactions, slots");
+}

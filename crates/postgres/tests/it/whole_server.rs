@@ -21,7 +21,7 @@ GRANT staff TO alice WITH ADMIN OPTION;
 GRANT pg_read_all_data TO reader;
 GRANT SET ON PARAMETER session_replication_role TO alice;";
 
-fn fill(server: &Server) {
+pub(crate) fn fill(server: &Server) {
     server.sql("postgres", SERVER);
     server.sql("postgres", "SET ROLE alice; GRANT staff TO \"Bob's \"\"role\"\"\"");
     for statement in [
@@ -43,7 +43,7 @@ fn fill(server: &Server) {
 }
 
 /// Everything about roles, and the databases there are.
-fn globals(server: &Server) -> Vec<String> {
+pub(crate) fn globals(server: &Server) -> Vec<String> {
     let version = server.sql("postgres", "SHOW server_version_num").parse::<u32>().expect("a number");
     let how = if version >= 160_000 { ", inherit_option, set_option, grantor::regrole" } else { "" };
     let members = format!(
@@ -62,7 +62,7 @@ fn globals(server: &Server) -> Vec<String> {
     .to_vec()
 }
 
-const DATABASES: [&str; 5] = ["b \u{1f418}; \"x\"", "empty", "postgres", "shop", "template1"];
+pub(crate) const DATABASES: [&str; 5] = ["b \u{1f418}; \"x\"", "empty", "postgres", "shop", "template1"];
 
 async fn there_and_back(major: u32) {
     let (from, to) = (Server::start(major), Server::start(major));

@@ -1,0 +1,142 @@
+//! Roles that don't see everything: a backup that would lack something is refused by name, with the statement that mends it,
+//! and the least privileged role that isn't refused makes a set with everything.
+
+use std::path::Path;
+
+use seawall_archive::Catalog;
+use seawall_core::{Failure, Kind};
+use seawall_vault::memory::MemoryStore;
+
+use crate::server::Server;
+use crate::support::{backup, content, options, recover, roles, schema, vault};
+use crate::whole_server;
+
+/// Every kind of object, and a role for backups without any right.
+fn filled(major: u32) -> Server {
+    let server = Server::start(major);
+    roles(&server);
+    server.sql("postgres", "CREATE ROLE backup LOGIN");
+    server.sql("postgres", "CREATE DATABASE shop OWNER alice");
+    server.script("shop", &Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/everything.sql"));
+    server
+}
+
+/// The statements that a failure advises, without what it says beside them.
+fn advice(failure: &Failure) -> &str {
+    failure.next.split_once('(').map_or(failure.next.as_str(), |(statements, _)| statements)
+}
+
+async fn denied(server: &Server, vault: &seawall_vault::Vault, database: &str) -> Failure {
+    let failure = backup(server, &server.url_as("backup", database), vault).await.expect_err("something is hidden");
+    assert_eq!((failure.kind, failure.code), (Kind::Denied, "postgres.permission"), "{failure:?}");
+    assert_eq!(Catalog::read(vault).await.expect("read").sets().len(), 0);
+    failure
+}
+
+async fn backed_up_by_the_least_privileged_role(major: u32) {
+    let server = filled(major);
+    let vault = vault(&MemoryStore::new());
+    let failure = denied(&server, &vault, "shop").await;
+    for hidden in ["it may not read ", "it may not read large objects", "rows of public.orders", "the subscription sub"]
+    {
+        assert!(failure.cause.contains(hidden), "{hidden}: {failure:?}");
+    }
+    assert_eq!(failure.object, "role backup in database shop");
+    // What only a superuser sees goes; everything else is granted.
+    server.sql(
+        "shop",
+        "DROP SUBSCRIPTION sub; ALTER USER MAPPING FOR alice SERVER remote OPTIONS (DROP \"user\", DROP password)",
+    );
+    let failure = denied(&server, &vault, "shop").await;
+    let statements = "GRANT pg_read_all_data TO \"backup\"; ALTER ROLE \"backup\" BYPASSRLS;";
+    assert_eq!(failure.next, statements);
+    server.sql("postgres", statements);
+    backup(&server, &server.url_as("backup", "shop"), &vault).await.expect("backed up");
+    recover(&vault, &server.url("copy"), &options(&server)).await.expect("restored");
+    assert_eq!(content(&server, "copy"), content(&server, "shop"));
+    assert_eq!(
+        schema(&server, &server, "copy").replace("copy", "shop"),
+        schema(&server, &server, "shop").replace("copy", "shop")
+    );
+}
+
+#[tokio::test]
+async fn the_least_privileged_role_backs_up_every_kind_of_object_of_version_15() {
+    backed_up_by_the_least_privileged_role(15).await;
+}
+
+#[tokio::test]
+async fn the_least_privileged_role_backs_up_every_kind_of_object_of_version_18() {
+    backed_up_by_the_least_privileged_role(18).await;
+}
+
+/// With everything else granted, each of what `pg_dump` leaves out without an error is refused by itself.
+#[tokio::test]
+async fn what_pg_dump_would_leave_out_is_refused_until_a_superuser_asks() {
+    for hidden in [
+        "CREATE SUBSCRIPTION sub CONNECTION 'dbname=nowhere' PUBLICATION pub WITH (connect = false, slot_name = NONE)",
+        "CREATE EXTENSION postgres_fdw; CREATE SERVER remote FOREIGN DATA WRAPPER postgres_fdw; \
+         CREATE USER MAPPING FOR postgres SERVER remote OPTIONS (user 'u', password 'p')",
+    ] {
+        let server = Server::start(15);
+        server
+            .sql("postgres", "CREATE ROLE backup LOGIN; GRANT pg_read_all_data TO backup; ALTER ROLE backup BYPASSRLS");
+        server.sql("postgres", "CREATE DATABASE shop");
+        server.sql("shop", &format!("CREATE TABLE t AS SELECT 1 AS a; {hidden}"));
+        let vault = vault(&MemoryStore::new());
+        let failure = denied(&server, &vault, "shop").await;
+        assert!(failure.cause.starts_with("pg_dump shows a superuser alone the "), "{failure:?}");
+        server.sql("postgres", advice(&failure));
+        backup(&server, &server.url_as("backup", "shop"), &vault).await.expect("backed up");
+        recover(&vault, &server.url("copy"), &options(&server)).await.expect("restored");
+        assert_eq!(content(&server, "copy"), content(&server, "shop"));
+        assert_eq!(schema(&server, &server, "copy").replace("copy", "shop"), schema(&server, &server, "shop"));
+    }
+}
+
+/// Rights on each table do as well, if they are on each sequence and on large objects too.
+#[tokio::test]
+async fn rights_that_are_granted_one_by_one_are_enough_when_none_is_missing() {
+    let server = Server::start(15);
+    server.sql("postgres", "CREATE ROLE backup LOGIN");
+    server.sql("postgres", "CREATE DATABASE shop");
+    server.sql(
+        "shop",
+        "CREATE SCHEMA closed; CREATE TABLE closed.t (a serial); INSERT INTO closed.t VALUES (7); SELECT lo_from_bytea(0, 'x')",
+    );
+    let vault = vault(&MemoryStore::new());
+    for (grant, missing) in [
+        (
+            "GRANT SELECT ON closed.t TO backup",
+            "it may not read closed.t, closed.t_a_seq; it may not read large objects",
+        ),
+        ("GRANT USAGE ON SCHEMA closed TO backup", "it may not read closed.t_a_seq; it may not read large objects"),
+        ("GRANT SELECT ON SEQUENCE closed.t_a_seq TO backup", "it may not read large objects"),
+    ] {
+        server.sql("shop", grant);
+        assert_eq!(denied(&server, &vault, "shop").await.cause, missing);
+    }
+    server.sql("shop", "GRANT SELECT ON pg_largeobject TO backup");
+    backup(&server, &server.url_as("backup", "shop"), &vault).await.expect("backed up");
+    recover(&vault, &server.url("copy"), &options(&server)).await.expect("restored");
+    assert_eq!(content(&server, "copy"), content(&server, "shop"));
+}
+
+#[tokio::test]
+async fn the_least_privileged_role_backs_up_a_whole_server() {
+    let (from, to) = (Server::start(15), Server::start(15));
+    whole_server::fill(&from);
+    from.sql("postgres", "CREATE ROLE backup LOGIN; GRANT pg_read_all_data TO backup; ALTER ROLE backup BYPASSRLS");
+    let vault = vault(&MemoryStore::new());
+    // PUBLIC may not connect to one of the databases.
+    let failure = denied(&from, &vault, "").await;
+    assert_eq!(failure.cause, "it may not connect to database shop");
+    from.sql("postgres", advice(&failure));
+    let dumped = backup(&from, &from.url_as("backup", ""), &vault).await.expect("backed up");
+    assert_eq!(dumped.databases, whole_server::DATABASES);
+    recover(&vault, &to.url(""), &options(&to)).await.expect("restored");
+    assert_eq!(whole_server::globals(&to), whole_server::globals(&from));
+    for database in whole_server::DATABASES {
+        assert_eq!(content(&to, database), content(&from, database), "{database}");
+    }
+}
