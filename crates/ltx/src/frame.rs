@@ -132,7 +132,7 @@ pub(crate) fn is_block(hashed: usize) -> bool {
 
 /// The most that [`seal`] writes for a page.
 pub(crate) fn room(page_size: PageSize) -> usize {
-    BLOCK_HEADER_SIZE + lz4::room(page_size)
+    BLOCK_HEADER_SIZE + lz4::bound(page_size)
 }
 
 /// Writes a page as a frame of the block form to the front of `out`, which has the [`room`] for one. Gives back the
