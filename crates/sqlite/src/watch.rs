@@ -26,7 +26,7 @@ pub struct Watcher {
 struct Shared {
     folders: Mutex<Folders>,
     #[cfg(target_os = "linux")]
-    events: Option<Arc<tokio::io::unix::AsyncFd<std::os::fd::OwnedFd>>>,
+    events: Option<Arc<std::os::fd::OwnedFd>>,
 }
 
 #[derive(Default)]
@@ -201,6 +201,7 @@ mod inotify {
 
     use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
     use rustix::io::Errno;
+    use tokio::io::Interest;
     use tokio::io::unix::AsyncFd;
 
     use super::{Arc, Duration, Folders, OsStr, Path, Shared, io};
@@ -215,9 +216,6 @@ mod inotify {
     impl Shared {
         pub(super) fn open() -> io::Result<Self> {
             let events = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
-            // SAFETY: the descriptor is owned by the AsyncFd from here on, nothing else closes or replaces it, and an
-            // `OwnedFd` gives the same descriptor at every call.
-            let events = unsafe { AsyncFd::register(events) }.map_err(|error| error.into_parts().1)?;
             Ok(Self { folders: Default::default(), events: Some(Arc::new(events)) })
         }
 
@@ -230,7 +228,7 @@ mod inotify {
                 | WatchFlags::DELETE
                 | WatchFlags::MOVED_FROM
                 | WatchFlags::MOVED_TO;
-            match inotify::add_watch(events.get_ref(), folder, flags | WatchFlags::ONLYDIR) {
+            match inotify::add_watch(events, folder, flags | WatchFlags::ONLYDIR) {
                 Ok(watch) if local => {
                     folders.by_watch.entry(watch).or_default().push(folder.to_owned());
                     if let Some(entry) = folders.by_path.get_mut(folder) {
@@ -252,7 +250,7 @@ mod inotify {
                 paths.retain(|path| path != folder);
                 if paths.is_empty() {
                     // Fails when the folder is gone, and with it the watch.
-                    let _gone_anyway = inotify::remove_watch(events.get_ref(), *watch);
+                    let _gone_anyway = inotify::remove_watch(events, *watch);
                 }
                 !paths.is_empty()
             });
@@ -299,23 +297,36 @@ mod inotify {
         }
     }
 
-    pub(super) async fn deliver(shared: Weak<Shared>, events: Arc<AsyncFd<OwnedFd>>) {
+    pub(super) async fn deliver(shared: Weak<Shared>, events: Arc<OwnedFd>) {
         loop {
-            let Ok(mut ready) = events.readable().await else { return };
-            let Some(shared) = shared.upgrade() else { return };
-            match ready.try_io(|fd| shared.take_events(fd.get_ref())) {
-                Ok(Err(error)) => {
-                    tracing::error!(%error, "reading file events failed: relying on the sweep");
-                    return;
-                }
-                Ok(Ok(())) => {}
-                Err(_would_block) => {}
+            if let Err(error) = readable(&events).await {
+                return give_up(&error);
             }
-            drop(ready);
+            let Some(shared) = shared.upgrade() else { return };
+            match shared.take_events(&events) {
+                Err(error) if error.kind() != io::ErrorKind::WouldBlock => return give_up(&error),
+                Ok(()) | Err(_) => {}
+            }
+            drop(shared);
             // Equal events that nobody has read yet are one: a fast writer wakes us a hundred times a second, not at
             // each of its writes. The first event after silence is not held up.
             tokio::time::sleep(CALM).await;
         }
+    }
+
+    /// Waits until there is an event. The runtime knows of the descriptor for that long only: it would wake at each event,
+    /// also while nobody wants to read them.
+    async fn readable(events: &Arc<OwnedFd>) -> io::Result<()> {
+        // SAFETY: the descriptor stays open while the AsyncFd has its share of it, nothing else closes or replaces it, and an
+        // `OwnedFd` gives the same descriptor at every call.
+        let events = unsafe { AsyncFd::register_with_interest(events.clone(), Interest::READABLE) }
+            .map_err(|error| error.into_parts().1)?;
+        events.readable().await?.retain_ready();
+        Ok(())
+    }
+
+    fn give_up(error: &io::Error) {
+        tracing::error!(%error, "reading file events failed: relying on the sweep");
     }
 }
 
