@@ -29,13 +29,13 @@ pub(crate) const MOST: u64 = 64 << 20;
 const LEAST: u64 = 2 << 20;
 
 /// How much may be left to capture at an attempt, where the disk has shown that `bound` is too much for it or not.
-pub(crate) fn limit(attempt: usize, bound: u64) -> u64 {
+fn left(attempt: usize, bound: u64) -> u64 {
     LIMITS.get(attempt).copied().unwrap_or(0).min(bound)
 }
 
-/// The next bound after the disk took too long with what `limit` allows; `None` when less wouldn't help.
-pub(crate) fn less(limit: u64) -> Option<u64> {
-    (limit > LEAST).then_some((limit / 2).max(LEAST))
+/// The next bound after the disk took too long at `price`; `None` when less wouldn't help.
+pub(crate) fn less(price: Price) -> Option<u64> {
+    (!price.urgent && price.left > LEAST).then_some((price.left / 2).max(LEAST))
 }
 
 /// How often a seal is tried in a row.
@@ -51,7 +51,34 @@ pub(crate) fn busy(limit: u64) -> u64 {
 }
 
 /// How long writers may wait for the disk while the barrier stands.
-pub(crate) const BARRIER_LIMIT: Duration = Duration::from_secs(1);
+const BARRIER_LIMIT: Duration = Duration::from_secs(1);
+
+/// A WAL from this size on is let go at a higher price.
+const URGENT: u64 = 256 << 20;
+
+/// How long writers may wait for that: less than the five seconds that many wait for a lock before they fail.
+const URGENT_LIMIT: Duration = Duration::from_secs(4);
+
+/// What a seal may cost those who write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Price {
+    /// How much may be left to copy and to read under the barrier, in bytes.
+    pub(crate) left: u64,
+    /// How long the disk may take with it.
+    pub(crate) wait: Duration,
+    /// Whether this is the most that is ever asked of them.
+    pub(crate) urgent: bool,
+}
+
+/// What a seal of `wal` bytes may cost at an attempt, where the WAL may grow by `limit`. A disk that takes a second for each
+/// sync would never let a WAL go within [`BARRIER_LIMIT`], and a fast writer would fill it.
+pub(crate) fn price(wal: u64, limit: u64, attempt: usize, bound: u64) -> Price {
+    if wal >= URGENT.min(limit / 4 * 3) {
+        Price { left: MOST, wait: URGENT_LIMIT, urgent: true }
+    } else {
+        Price { left: left(attempt, bound), wait: BARRIER_LIMIT, urgent: false }
+    }
+}
 
 /// A WAL file larger than this is cut after a seal.
 const CUT_SIZE: u64 = 120 << 20;
@@ -185,10 +212,30 @@ mod tests {
     #[test]
     fn a_slow_disk_is_given_less_and_less() {
         const MIB: u64 = 1 << 20;
-        assert_eq!((0..5).map(|attempt| limit(attempt, MOST) / MIB).collect::<Vec<_>>(), [32, 48, 64, 64, 0]);
-        assert_eq!(limit(0, 8 * MIB), 8 * MIB);
-        let bounds: Vec<_> = std::iter::successors(Some(limit(0, MOST)), |limit| less(*limit)).collect();
+        let at = |attempt, bound| price(64 * MIB, 1024 * MIB, attempt, bound);
+        assert_eq!((0..5).map(|attempt| at(attempt, MOST).left / MIB).collect::<Vec<_>>(), [32, 48, 64, 64, 0]);
+        assert_eq!(at(0, 8 * MIB).left, 8 * MIB);
+        let bounds: Vec<_> = std::iter::successors(Some(32 * MIB), |bound| less(at(0, *bound))).collect();
         assert_eq!(bounds, [32 * MIB, 16 * MIB, 8 * MIB, 4 * MIB, 2 * MIB]);
+    }
+
+    #[test]
+    fn a_wal_that_grew_large_is_let_go_at_a_higher_price_once() {
+        const MIB: u64 = 1 << 20;
+        // The WAL, its limit, is it urgent?
+        let table = [
+            (0, 1024 * MIB, false),
+            (256 * MIB - 1, 1024 * MIB, false),
+            (256 * MIB, 1024 * MIB, true),
+            (47 * MIB, 64 * MIB, false),
+            (48 * MIB, 64 * MIB, true),
+        ];
+        for (wal, limit, urgent) in table {
+            let price = price(wal, limit, 0, LEAST);
+            assert_eq!(price.urgent, urgent, "{wal} of {limit}");
+            assert_eq!(price.wait > BARRIER_LIMIT, urgent, "{wal} of {limit}");
+            assert_eq!(less(price), None, "{wal} of {limit}");
+        }
     }
 
     #[test]

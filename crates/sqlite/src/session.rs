@@ -743,8 +743,9 @@ impl<'a> Session<'a> {
     /// One attempt to empty the WAL, of which some may have been read `ahead`. What isn't in the vault yet is shipped after it.
     async fn seal(&mut self, position: Position, attempt: usize, ahead: Option<Ahead>) -> Result<Attempt, Error> {
         let (author, spool) = (self.author(), self.spool.clone());
-        let limit = seal::limit(attempt, self.barrier_bound);
-        let prepare = move |source: &mut Source| seal::prepare(source, &spool, position, author, ahead, limit);
+        let wal = ahead.as_ref().map(Ahead::end).or(position.wal).map_or(0, |wal| wal.offset);
+        let price = seal::price(wal, self.engine.options().wal_limit, attempt, self.barrier_bound);
+        let prepare = move |source: &mut Source| seal::prepare(source, &spool, position, author, ahead, price.left);
         let (mut sealing, copier) = match self.on_source(prepare).await? {
             Prepared::NotNow(ahead) => return Ok(Attempt::NotNow(ahead)),
             Prepared::Locked => return Ok(Attempt::Locked),
@@ -756,7 +757,7 @@ impl<'a> Session<'a> {
         let (capture, list) = sealing.last.take().map(|last| (last.capture, last.list)).unzip();
         let keep = blocking(move || list.map(Draft::keep).transpose());
         let work = async { futures::join!(blocking(move || copier.copy()), keep) };
-        let (copied, kept) = match timeout(seal::BARRIER_LIMIT, work).await {
+        let (copied, kept) = match timeout(price.wait, work).await {
             Ok((Ok(copied), kept)) => (copied, kept),
             Ok((Err(error), _)) => {
                 drop(sealing);
@@ -764,7 +765,7 @@ impl<'a> Session<'a> {
             }
             Err(_elapsed) => {
                 drop(sealing);
-                if let Some(less) = seal::less(limit) {
+                if let Some(less) = seal::less(price) {
                     self.barrier_bound = less;
                     return Ok(Attempt::NotNow(None));
                 }
@@ -990,11 +991,7 @@ fn continues(newest: &Header, spooled: &Header) -> bool {
 
 /// The newest point that is known to be in the vault or in the record.
 fn last_point(survey: Option<&Survey>, local: Option<&Position>) -> Option<Point> {
-    let newest = survey.and_then(|survey| survey.newest.as_ref()).map(|(file, header)| Point {
-        position: file.max.to_string(),
-        moment: Moment::from_millis(header.timestamp_ms),
-    });
-    newest.or_else(|| local.map(Position::point))
+    survey.and_then(|survey| survey.last.clone()).or_else(|| local.map(Position::point))
 }
 
 /// Between half of and the whole `wait`.

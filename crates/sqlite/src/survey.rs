@@ -1,6 +1,7 @@
 //! What the vault holds: the listing of all levels, and what its newest capture says.
 
 use futures::stream::{self, StreamExt, TryStreamExt};
+use seawall_core::{Moment, Point};
 use seawall_ltx::{HEADER_SIZE, Header, Index, Txid};
 use seawall_vault::{Entry, ObjectKey, Prefix, Vault};
 
@@ -92,6 +93,8 @@ pub(crate) struct Survey {
     pub(crate) listed: Vec<Dated>,
     /// The newest capture and its header.
     pub(crate) newest: Option<(Stored, Header)>,
+    /// The newest point at any level, of which a whole header can be read.
+    pub(crate) last: Option<Point>,
     /// A complete copy of a later state than the newest capture's: a crash came before the capture beside it.
     pub(crate) unpaired: Option<Stored>,
 }
@@ -122,11 +125,31 @@ pub(crate) async fn survey(vault: &Vault) -> Result<Option<Survey>, Error> {
         lineage: header.and_then(Stamp::read).map(|stamp| stamp.lineage),
         wal: header.and_then(WalPosition::after),
     };
+    let last = match header.filter(|header| header.max_txid == max) {
+        Some(header) => Some(point(header)),
+        None => newest_point(vault, &files, max).await?.or_else(|| header.map(point)),
+    };
     let unpaired = files
         .iter()
         .find(|file| file.level == Level::BASE && file.max == max && file.min.0 == 1)
         .filter(|file| newest.is_some_and(|(log, _)| log.max < file.max));
-    Ok(Some(Survey { remote, newest, unpaired: unpaired.copied(), listed }))
+    Ok(Some(Survey { remote, newest, last, unpaired: unpaired.copied(), listed }))
+}
+
+fn point(header: &Header) -> Point {
+    Point { position: header.max_txid.to_string(), moment: Moment::from_millis(header.timestamp_ms) }
+}
+
+/// The point at `max`, where no capture tells it.
+async fn newest_point(vault: &Vault, files: &[Stored], max: Txid) -> Result<Option<Point>, Error> {
+    for file in files.iter().filter(|file| file.max == max) {
+        match read_header(vault, file).await {
+            Ok(header) => return Ok(Some(point(&header))),
+            Err(Error::Ltx { .. } | Error::Corrupt { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(None)
 }
 
 async fn read_whole_header(vault: &Vault, file: &Stored) -> Result<Header, Error> {

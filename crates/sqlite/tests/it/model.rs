@@ -36,7 +36,7 @@ macro_rules! seeds {
     };
 }
 
-seeds! { seed_1 = 1, seed_2 = 2, seed_3 = 3, seed_4 = 4, seed_5 = 5, seed_6 = 6, seed_7 = 7, seed_8 = 8 }
+seeds! { seed_1 = 1, seed_2 = 2, seed_3 = 3, seed_4 = 4, seed_5 = 5, seed_6 = 6, seed_7 = 7, seed_8 = 8, seed_251 = 251 }
 
 /// A seed that nobody has tried, or the one in `SEAWALL_SEED`; `SEAWALL_SEEDS` runs as many one after the other.
 #[tokio::test(start_paused = true)]

@@ -321,6 +321,8 @@ impl Application {
             return "power: nothing to lose".to_owned();
         }
         let mark = self.marks.swap_remove(self.rng.usize(0..self.marks.len()));
+        // What was behind it never was: other commits will stand there.
+        self.marks.retain(|other| other.end < mark.end);
         self.reader = None;
         let connection = self.connection.take().expect("it is open");
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).expect("set");

@@ -118,7 +118,8 @@ async fn moments(scene: &Scene, points: &[Restored], rng: &mut fastrand::Rng) {
     assert_eq!(timeline.spans.iter().map(|span| span.points).sum::<u64>(), points.len() as u64);
     let ends: Vec<String> = timeline.holes.iter().map(|hole| hole.to.position.clone()).collect();
     let (first, last) = (points[0].moment.as_millis(), points.last().map_or(0, |point| point.moment.as_millis()));
-    assert!(points.is_sorted_by_key(|point| point.moment), "moments don't decrease");
+    let told: Vec<_> = points.iter().map(|point| (point.txid, point.moment.as_millis())).collect();
+    assert!(points.is_sorted_by_key(|point| point.moment), "moments don't decrease: {told:x?}");
     for _ in 0..15 {
         let moment = match rng.u8(0..4) {
             0 => points[rng.usize(0..points.len())].moment,
