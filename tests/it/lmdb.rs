@@ -211,6 +211,41 @@ fn called_lightningstream_it_takes_that_command_line() {
 }
 
 #[test]
+fn a_second_process_begins_when_the_first_one_ends() {
+    let fleet = Fleet::in_folder();
+    fleet.put("a", "k", "1");
+    let sent = |process: &mut Process| process.stderr().contains("sent a snapshot").then_some(());
+    let mut first = fleet.start("a");
+    wait::until("the first one to send", wait::SOON, || sent(&mut first));
+    let mut second = fleet.start("a");
+    wait::until("the second one to wait", wait::SOON, || second.stderr().contains("lmdb.locked").then_some(()));
+    let refused = run("seawall", &mut fleet.sync("a", &["--only-once"])).exits(1);
+    assert!(refused.stderr.contains("lmdb.locked"), "{refused}");
+    first.kill_9();
+    wait::until("the second one to send", wait::SOON, || sent(&mut second));
+    second.terminate();
+    second.wait(wait::SOON).ok();
+}
+
+#[test]
+fn only_the_environments_that_were_asked_for() {
+    let fleet = Fleet::in_folder();
+    fleet.put("a", "k", "1");
+    let unknown = run("seawall", &mut fleet.sync("a", &["--only-once", "--only-db", "other"])).exits(2);
+    assert!(unknown.stderr.contains("other"), "{unknown}");
+    let config = std::fs::read_to_string(fleet.path("a.yaml")).unwrap();
+    std::fs::write(fleet.path("a.yaml"), format!("{config}  missing:\n    path: nowhere\n")).unwrap();
+    run("seawall", &mut fleet.sync("a", &["--only-once", "--only-db", "shard"])).ok();
+    // One that can't be opened is told, and keeps nobody from the others.
+    fleet.put("a", "k", "2");
+    let partly = run("seawall", &mut fleet.sync("a", &["--only-once"])).exits(3);
+    assert!(partly.stderr.contains("lmdb.missing"), "{partly}");
+    run("seawall", &mut fleet.sync("b", &["--only-once"])).ok();
+    assert_eq!(fleet.pairs("b"), fleet.pairs("a"));
+    assert_eq!(fleet.pairs("b")[&b"k"[..]], b"2");
+}
+
+#[test]
 fn what_is_dumped_for_programs_is_one_document() {
     let fleet = Fleet::in_folder();
     fleet.put("a", "k\u{e9}", "v");

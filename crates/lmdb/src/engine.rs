@@ -42,7 +42,17 @@ pub struct Lmdb {
     name: String,
     options: Option<LmdbOptions>,
     clock: NanoClock,
-    running: Mutex<Option<Running>>,
+    now: Mutex<Now>,
+}
+
+/// What happens in this process.
+#[derive(Clone, Default)]
+enum Now {
+    #[default]
+    Nothing,
+    /// A session can't begin yet.
+    Waiting(Failure),
+    Running(Running),
 }
 
 /// A session that runs.
@@ -56,12 +66,12 @@ impl Lmdb {
     /// An environment to keep in step and to restore.
     pub fn new(vault: Vault, options: LmdbOptions, clock: NanoClock) -> Self {
         let name = options.sync.author.database.clone();
-        Self { vault, name, options: Some(options), clock, running: Mutex::default() }
+        Self { vault, name, options: Some(options), clock, now: Mutex::default() }
     }
 
     /// The snapshots of a database, to look at.
     pub fn of_vault(vault: Vault, name: String, clock: NanoClock) -> Self {
-        Self { vault, name, options: None, clock, running: Mutex::default() }
+        Self { vault, name, options: None, clock, now: Mutex::default() }
     }
 
     /// The database whose snapshots a vault holds; `None` where it holds none.
@@ -87,32 +97,44 @@ impl Lmdb {
         data_file(&options.path, options.env.no_subdir)
     }
 
-    fn now(&self) -> Moment {
+    fn moment(&self) -> Moment {
         plan::moment((self.clock)())
     }
 
+    fn now(&self) -> Now {
+        self.now.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     fn running(&self) -> Option<Running> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        if let Now::Running(running) = self.now() { Some(running) } else { None }
     }
 
-    fn set_running(&self, running: Option<Running>) {
-        *self.running.lock().unwrap_or_else(PoisonError::into_inner) = running;
+    fn set(&self, now: Now) {
+        *self.now.lock().unwrap_or_else(PoisonError::into_inner) = now;
     }
 
-    /// Opens the environment, once it is there.
+    /// Opens the environment, once it is there and no other process keeps it in step.
     async fn open(&self, options: &LmdbOptions, shutdown: &Shutdown) -> Result<Option<Local>, Failure> {
-        let mut told = false;
+        let mut told = None;
         loop {
-            let failure = match open(options.clone()).await.map_err(Failure::from) {
+            let error = match open(options.clone()).await {
                 Ok(opened) => return Ok(Some(opened)),
-                Err(failure) if matches!(failure.kind, Kind::NotFound | Kind::Unavailable) => failure,
-                Err(failure) => return Err(failure),
+                Err(error) => error,
             };
-            if !std::mem::replace(&mut told, true) {
+            // As when a process was started before its predecessor has ended.
+            let is_anothers = matches!(error, Error::Locked { .. });
+            let failure = Failure::from(error);
+            if !is_anothers && !matches!(failure.kind, Kind::NotFound | Kind::Unavailable) {
+                return Err(failure);
+            }
+            if told.replace(failure.code) != Some(failure.code) {
                 tracing::warn!(database = self.name, code = failure.code, "waiting for the environment: {failure}");
             }
-            let status = self.status_from(options, &SessionStatus::default(), Some(failure));
-            record(options, status).await;
+            self.set(Now::Waiting(failure.clone()));
+            if !is_anothers {
+                // Otherwise it is the other's record.
+                record(options, self.status_from(options, &SessionStatus::default(), Some(failure))).await;
+            }
             tokio::select! {
                 () = sleep(options.sync.retry) => {}
                 () = shutdown.graceful() => return Ok(None),
@@ -122,10 +144,10 @@ impl Lmdb {
 
     async fn keep(&self, shutdown: &Shutdown) -> Result<(), Failure> {
         let options = self.options()?;
+        let _stopped = Stopped(self);
         let Some(local) = self.open(options, shutdown).await? else { return Ok(()) };
         let mut session = Session::new(local, self.vault.clone(), options.sync.clone(), Arc::clone(&self.clock));
-        self.set_running(Some(Running { status: session.watch(), hurry: session.hurry() }));
-        let _stopped = Stopped(self);
+        self.set(Now::Running(Running { status: session.watch(), hurry: session.hurry() }));
         let status = session.watch();
         tokio::select! {
             ended = session.run(shutdown) => ended?,
@@ -175,8 +197,8 @@ impl Lmdb {
             lag_ms: unsent,
             source_bytes: session.environment.as_ref().map(|environment| environment.file_bytes),
             log_bytes: None,
-            error: error.or(waiting.map(|failure| told(&failure, self.now(), 1))),
-            at: self.now(),
+            error: error.or(waiting.map(|failure| told(&failure, self.moment(), 1))),
+            at: self.moment(),
         }
     }
 
@@ -227,7 +249,7 @@ struct Stopped<'a>(&'a Lmdb);
 
 impl Drop for Stopped<'_> {
     fn drop(&mut self) {
-        self.0.set_running(None);
+        self.0.set(Now::Nothing);
     }
 }
 
@@ -311,11 +333,17 @@ impl Engine for Lmdb {
 
     async fn status(&self) -> Result<Status, Failure> {
         let options = self.options()?;
-        if let Some(running) = self.running() {
-            let session = running.status.borrow().clone();
-            return Ok(self.status_from(options, &session, None));
+        match self.now() {
+            Now::Running(running) => {
+                let session = running.status.borrow().clone();
+                return Ok(self.status_from(options, &session, None));
+            }
+            Now::Waiting(failure) => {
+                return Ok(self.status_from(options, &SessionStatus::default(), Some(failure)));
+            }
+            Now::Nothing => {}
         }
-        let (data, now) = (Self::data(options), self.now());
+        let (data, now) = (Self::data(options), self.moment());
         let read = spawn_blocking(move || state::read(&data, now)).await;
         read.map_err(|error| Error::Internal(format!("a job ended in a panic: {error}")))?
     }
@@ -341,11 +369,11 @@ impl Engine for Lmdb {
     }
 
     async fn verify(&self, progress: Arc<dyn Progress>) -> Result<Verification, Failure> {
-        Ok(prove::verify(&self.vault, &self.listed().await?, self.now(), &*progress).await?)
+        Ok(prove::verify(&self.vault, &self.listed().await?, self.moment(), &*progress).await?)
     }
 
     async fn verify_strong(&self, progress: Arc<dyn Progress>) -> Result<StrongVerification, Failure> {
-        Ok(prove::verify_strong(&self.vault, &self.listed().await?, self.now(), &*progress).await?)
+        Ok(prove::verify_strong(&self.vault, &self.listed().await?, self.moment(), &*progress).await?)
     }
 }
 

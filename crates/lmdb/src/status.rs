@@ -97,7 +97,7 @@ impl Tried {
     }
 
     /// It failed.
-    pub(crate) fn failed(&mut self, now: Stamp, error: String) {
+    pub fn failed(&mut self, now: Stamp, error: String) {
         self.calls += 1;
         self.failures += 1;
         self.since.get_or_insert(now);

@@ -27,6 +27,12 @@ pub(crate) fn provider(host: &str) -> Provider {
     plain
 }
 
+/// AWS's server of a region.
+pub(crate) fn amazon_server(region: &str) -> String {
+    let china = if region.starts_with("cn-") { ".cn" } else { "" };
+    format!("https://s3.{region}.amazonaws.com{china}")
+}
+
 /// A bucket and its server, read from the host part of an `s3://` URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Place {

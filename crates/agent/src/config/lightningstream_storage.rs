@@ -125,10 +125,13 @@ fn s3(mut fields: Fields, directory: &Path) -> Result<(VaultUrl, Option<Marker>)
         settings.set(ours, &value).map_err(|error| place::problem(error.into()).at(line))?;
     }
     // The original's client puts the bucket into the path for any server but AWS itself.
-    if settings.endpoint.as_deref().is_some_and(|endpoint| endpoint.contains("amazonaws.com")) {
-        settings.endpoint = None;
-    } else if settings.endpoint.is_some() {
-        settings.force_path_style = Some(true);
+    match settings.endpoint.as_deref().map(of_amazon) {
+        Some(Some(region)) => {
+            settings.region = settings.region.or(region.map(str::to_owned));
+            settings.endpoint = None;
+        }
+        Some(None) => settings.force_path_style = Some(true),
+        None => {}
     }
     settings.create_bucket = fields.flag("create_bucket")?.is_some_and(|at| at.value);
     for key in CHECKED {
@@ -149,6 +152,19 @@ fn s3(mut fields: Fields, directory: &Path) -> Result<(VaultUrl, Option<Marker>)
     fields.finish()?;
     settings.check().map_err(|error| place::problem(error.into()).at(line))?;
     Ok((VaultUrl::S3(Box::new(settings)), marked.then_some(Marker { prefix, force })))
+}
+
+/// The region that AWS's own address names, if it is that: `s3.amazonaws.com` names none. Others of AWS's (of a private network,
+/// of dual stack) are servers as any.
+fn of_amazon(endpoint: &str) -> Option<Option<&str>> {
+    let host = endpoint.split_once("://").map_or(endpoint, |(_, host)| host);
+    let host = host.strip_suffix(".cn").unwrap_or(host).strip_suffix(".amazonaws.com")?;
+    let rest = host.strip_prefix("s3")?;
+    if rest.is_empty() {
+        return Some(None);
+    }
+    let region = rest.strip_prefix(['.', '-'])?;
+    (!region.contains('.') && region.split('-').count() >= 3).then_some(Some(region))
 }
 
 fn file(path: &str, directory: &Path) -> String {
@@ -250,6 +266,28 @@ mod tests {
         let identity = (Pem::Text(Secret::new("CERT")), Pem::File("/k.pem".into()));
         let authorities = Some(Pem::File("/srv/ca.pem".into()));
         assert_eq!(found.tls, Tls { authorities, system_too: true, identity: Some(identity) });
+    }
+
+    #[test]
+    fn which_servers_are_amazons_own() {
+        for (url, server, region, in_path) in [
+            ("https://s3.amazonaws.com", None, None, None),
+            ("https://s3.eu-west-1.amazonaws.com", None, Some("eu-west-1"), None),
+            ("https://s3-eu-west-1.amazonaws.com/", None, Some("eu-west-1"), None),
+            ("https://s3.cn-north-1.amazonaws.com.cn", None, Some("cn-north-1"), None),
+            ("https://s3.dualstack.eu-west-1.amazonaws.com", Some(""), None, Some(true)),
+            ("https://bucket.vpce-1.s3.eu-west-1.vpce.amazonaws.com", Some(""), None, Some(true)),
+            ("https://s3-accelerate.amazonaws.com", Some(""), None, Some(true)),
+            ("https://s3.example.com", Some(""), None, Some(true)),
+        ] {
+            let found = s3(&format!("    endpoint_url: {url}\n")).expect(url);
+            let VaultUrl::S3(found) = found.vault else { panic!("no bucket") };
+            assert_eq!(found.endpoint.as_deref(), server.map(|_| url), "{url}");
+            assert_eq!((found.region.as_deref(), found.force_path_style), (region, in_path), "{url}");
+        }
+        let both = s3("    endpoint_url: https://s3.eu-west-1.amazonaws.com\n    region: eu-west-2\n").expect("both");
+        let VaultUrl::S3(both) = both.vault else { panic!("no bucket") };
+        assert_eq!(both.region.as_deref(), Some("eu-west-2"));
     }
 
     #[test]

@@ -74,6 +74,13 @@ impl Board {
         lock(&self.vault).get_or_insert_with(|| vault.clone());
     }
 
+    /// A session can't begin yet.
+    pub(crate) fn waits(&self, database: &str, cause: &str) {
+        if let Some(Seen::Alone(status)) = lock(&self.sessions).get_mut(database) {
+            status.local.failed((self.clock)(), cause.to_owned());
+        }
+    }
+
     /// A session is over, or could not begin.
     pub(crate) fn ended(&self, database: &str, cause: &str) {
         let mut sessions = lock(&self.sessions);

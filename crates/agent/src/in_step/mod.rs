@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use seawall_core::{Failure, Shutdown};
-use seawall_lmdb::{Author, Local, NanoClock, Report, Session, Settings, SyncOptions};
+use seawall_lmdb::{Author, Error, Local, NanoClock, Report, Session, Settings, SyncOptions};
 use seawall_vault::{Environment, ObjectKey, Policy, Vault};
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::sleep;
@@ -112,12 +112,8 @@ impl Process<'_> {
         {
             return Err(crate::process::interrupted(&database.name));
         }
-        let (path, options) = (database.path.clone(), database.options.clone());
-        let settings = Settings { pace: database.pace, ..Settings::new(database.schema.clone()) };
-        let opened = spawn_blocking(move || Local::open_alone(&path, &options, settings)).await;
-        let opened =
-            opened.map_err(|error| seawall_lmdb::Error::Internal(format!("a job ended in a panic: {error}")))?;
-        let mut session = Session::new(opened?, vault.clone(), self.options(database), self.clock.clone());
+        let opened = self.open(database).await?.ok_or_else(|| crate::process::interrupted(&database.name))?;
+        let mut session = Session::new(opened, vault.clone(), self.options(database), self.clock.clone());
         if config.http.is_some() && !how.only_once {
             self.board.begins(&database.name, session.watch(), &vault);
         }
@@ -127,6 +123,32 @@ impl Process<'_> {
             () = shutdown.immediate() => return Err(crate::process::interrupted(&database.name)),
         }
         Ok(session.report().clone())
+    }
+
+    /// Opens an environment, once no other process keeps it in step: one may have been started before its predecessor
+    /// has ended. `None` when a stop came first.
+    async fn open(&self, database: &LmdbConfig) -> Result<Option<Local>, Failure> {
+        let mut told = false;
+        loop {
+            let (path, options) = (database.path.clone(), database.options.clone());
+            let settings = Settings { pace: database.pace, ..Settings::new(database.schema.clone()) };
+            let opened = spawn_blocking(move || Local::open_alone(&path, &options, settings)).await;
+            let opened = opened.map_err(|error| Error::Internal(format!("a job ended in a panic: {error}")))?;
+            let error = match opened {
+                Err(error @ Error::Locked { .. }) if !self.how.only_once => error,
+                opened => return Ok(Some(opened?)),
+            };
+            self.board.waits(&database.name, &error.to_string());
+            if !std::mem::replace(&mut told, true) {
+                let failure = Failure::from(error);
+                let Failure { code, next, .. } = &failure;
+                tracing::warn!(database = database.name, code, next, "waiting for the environment: {failure}");
+            }
+            tokio::select! {
+                () = sleep(self.config.retry) => {}
+                () = self.shutdown.graceful() => return Ok(None),
+            }
+        }
     }
 
     fn options(&self, database: &LmdbConfig) -> SyncOptions {

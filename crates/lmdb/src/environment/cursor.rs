@@ -22,8 +22,8 @@ pub struct Cursor<'t> {
     path: &'t Path,
     /// The size of pages that may be looked into.
     pages: Option<usize>,
-    /// Where liblmdb's cursor stands, if its page wasn't looked at yet.
-    landed: Option<&'t [u8]>,
+    /// The key that liblmdb's cursor stands at, as liblmdb told it, if its page wasn't looked at yet.
+    landed: Option<*const u8>,
     /// The page that is stepped through.
     leaf: Option<Leaf<'t>>,
     /// The key that liblmdb's cursor must be brought to before it is asked for the next one.
@@ -32,9 +32,11 @@ pub struct Cursor<'t> {
 }
 
 impl<'t> Cursor<'t> {
-    /// `raw` is a cursor of a transaction that is borrowed for `'t`. With `pages`, which is the size of a page, all that it
-    /// gives lies in pages that begin at multiples of it, and don't change for `'t`; and no key has several values.
-    pub(super) fn new(raw: *mut sys::MDB_cursor, path: &'t Path, pages: Option<usize>) -> Self {
+    /// # Safety
+    /// `raw` is an open cursor of a transaction that is active and borrowed for `'t`, and nobody else closes it. `pages` is given
+    /// only for a read transaction and a DBI without duplicates, and is the size of the environment's pages and of the
+    /// system's: then every key lies in a page of the map that begins at a multiple of it, and doesn't change for `'t`.
+    pub(super) unsafe fn new(raw: *mut sys::MDB_cursor, path: &'t Path, pages: Option<usize>) -> Self {
         Self { raw, path, pages, landed: None, leaf: None, ahead: None, transaction: PhantomData }
     }
 
@@ -52,7 +54,7 @@ impl<'t> Cursor<'t> {
     #[expect(clippy::should_implement_trait, reason = "an iterator could not fail")]
     pub fn next(&mut self) -> Result<Option<Pair<'t>>, Error> {
         if let Some(key) = self.landed.take() {
-            // SAFETY: liblmdb gave `key` in a DBI of which `new` was told what this wants.
+            // SAFETY: liblmdb gave `key`, out of the map, and by the contract of `new` its page is as this wants it.
             self.leaf = self.pages.and_then(|size| unsafe { Leaf::around(key, size) });
         }
         if let Some(pair) = self.leaf.as_mut().and_then(Leaf::step) {
@@ -100,7 +102,8 @@ impl<'t> Cursor<'t> {
                 // SAFETY: after success of these ways both point into the map or a dirty page, which stay as they are while
                 // the transaction neither ends nor changes something: for that it would have to be borrowed exclusively.
                 let pair = unsafe { (from_val(&key), from_val(&value)) };
-                self.landed = Some(pair.0);
+                // A damaged page may have an empty key, which needn't point anywhere.
+                self.landed = (!pair.0.is_empty()).then_some(key.mv_data.cast_const().cast());
                 Ok(Some(pair))
             }
             Ok(false) => Ok(None),

@@ -32,14 +32,12 @@ impl<'t> Leaf<'t> {
     /// The page around a key, standing at that key.
     ///
     /// # Safety
-    /// `key` lies in a page of `size` bytes that begins at a multiple of that, can be read, and doesn't change for `'t`.
-    pub(super) unsafe fn around(key: &'t [u8], size: usize) -> Option<Self> {
-        if key.is_empty() {
-            // Of a damaged page: it needn't point anywhere.
-            return None;
-        }
-        let within = key.as_ptr().addr().checked_rem(size)?;
-        let start = key.as_ptr().wrapping_sub(within);
+    /// `key` points into a page of `size` bytes that begins at a multiple of that. The pointer is liblmdb's own, for the whole map
+    /// and not for the key alone, and the page can be read and doesn't change for `'t`.
+    pub(super) unsafe fn around(key: *const u8, size: usize) -> Option<Self> {
+        let within = key.addr().checked_rem(size)?;
+        // SAFETY: by the contract of this function the page begins that far in front, in the map as the key.
+        let start = unsafe { key.sub(within) };
         // SAFETY: by the contract of this function all `size` bytes from there on are such a page.
         Self::at(unsafe { std::slice::from_raw_parts(start, size) }, within)
     }

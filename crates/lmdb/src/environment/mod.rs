@@ -173,7 +173,9 @@ impl Env {
         error::check(unsafe { sys::mdb_env_open(raw, text.as_ptr(), flags, options.file_mask) }, "mdb_env_open")?;
         let size = rustix::param::page_size();
         // The header of a page has a page number in it, and is 16 bytes only where that is one of 64 bits.
-        let known = cfg!(target_pointer_width = "64") && env.stat_raw()?.ms_psize as usize == size;
+        // SAFETY: nobody else has the environment yet.
+        let stat = unsafe { env.stat_raw() }?;
+        let known = cfg!(target_pointer_width = "64") && stat.ms_psize as usize == size;
         env.pages = known.then_some(size);
         Ok(env)
     }
@@ -196,7 +198,8 @@ impl Env {
         // SAFETY: the environment is open, the places are ours, and nothing moves the map while we hold the lock.
         let code = unsafe { sys::mdb_env_info(self.raw, &mut info) };
         error::check(code, "mdb_env_info").map_err(Error::lmdb(&self.path))?;
-        let stat = self.stat_raw().map_err(Error::lmdb(&self.path))?;
+        // SAFETY: the lock is held.
+        let stat = unsafe { self.stat_raw() }.map_err(Error::lmdb(&self.path))?;
         Ok(EnvInfo {
             map_size: info.me_mapsize as u64,
             used: (info.me_last_pgno as u64 + 1).saturating_mul(stat.ms_psize.into()),
@@ -205,11 +208,12 @@ impl Env {
         })
     }
 
-    /// Only while nothing moves the map.
-    fn stat_raw(&self) -> Result<sys::MDB_stat, LmdbError> {
+    /// # Safety
+    /// Nothing moves the map meanwhile: the lock is held, or nobody else has the environment yet.
+    unsafe fn stat_raw(&self) -> Result<sys::MDB_stat, LmdbError> {
         // SAFETY: plain numbers, for which zeros are values.
         let mut stat: sys::MDB_stat = unsafe { std::mem::zeroed() };
-        // SAFETY: the environment is open, and the place is ours.
+        // SAFETY: the environment is open, the place is ours, and by the contract of this function the map stays.
         error::check(unsafe { sys::mdb_env_stat(self.raw, &mut stat) }, "mdb_env_stat")?;
         Ok(stat)
     }
@@ -217,16 +221,20 @@ impl Env {
     /// Begins a read transaction. Waits for the one that this process has.
     pub fn read(&self) -> Result<ReadTxn<'_>, Error> {
         let guard = self.lock();
-        let raw = self.begin(sys::MDB_RDONLY).map_err(Error::lmdb(&self.path))?;
-        Ok(ReadTxn::new(self, guard, raw))
+        // SAFETY: the lock is held, and no transaction has it.
+        let raw = unsafe { self.begin(sys::MDB_RDONLY) }.map_err(Error::lmdb(&self.path))?;
+        // SAFETY: begun above, under this lock.
+        Ok(unsafe { ReadTxn::new(self, guard, raw) })
     }
 
     /// Begins a write transaction. Waits for the one that this process has, and for that of any other.
     pub fn write(&self) -> Result<WriteTxn<'_>, Error> {
         let guard = self.lock();
         self.clear_dead_readers().map_err(Error::lmdb(&self.path))?;
-        let raw = self.begin(0).map_err(Error::lmdb(&self.path))?;
-        Ok(WriteTxn::new(self, guard, raw))
+        // SAFETY: the lock is held, and no transaction has it.
+        let raw = unsafe { self.begin(0) }.map_err(Error::lmdb(&self.path))?;
+        // SAFETY: begun above, under this lock, to write.
+        Ok(unsafe { WriteTxn::new(self, guard, raw) })
     }
 
     /// Lets go of what this process has of the map in memory. It stays in the system's cache, which it is shared with, for as long
@@ -234,7 +242,8 @@ impl Env {
     pub(crate) fn let_go(&self) {
         let _guard = self.lock();
         if let Some(identity) = self.identity {
-            resident::let_go(identity);
+            // SAFETY: this process has the file open once (OPEN), so that only liblmdb maps it, and that not without the lock.
+            unsafe { resident::let_go(identity) };
         }
     }
 
@@ -242,7 +251,8 @@ impl Env {
     pub fn grow(&self, size: u64) -> Result<(), Error> {
         let _guard = self.lock();
         let size = usize::try_from(size).unwrap_or(usize::MAX);
-        self.remap(size).map_err(Error::lmdb(&self.path))
+        // SAFETY: the lock is held, and no transaction has it.
+        unsafe { self.remap(size) }.map_err(Error::lmdb(&self.path))
     }
 
     /// Makes room in a map that is full: another process may have made it larger, or the options allow it to grow.
@@ -270,24 +280,32 @@ impl Env {
         self.handles.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Only with the lock held.
-    fn begin(&self, flags: c_uint) -> Result<*mut sys::MDB_txn, LmdbError> {
+    /// Begins a transaction, once more if another process made the map larger in between.
+    ///
+    /// # Safety
+    /// The caller holds the lock, and no transaction has it.
+    unsafe fn begin(&self, flags: c_uint) -> Result<*mut sys::MDB_txn, LmdbError> {
         let mut raw = ptr::null_mut();
         for round in 0.. {
             // SAFETY: the environment is open and this thread has no other transaction: that would hold the lock.
             let code = unsafe { sys::mdb_txn_begin(self.raw, ptr::null_mut(), flags, &mut raw) };
             match code {
-                // Another process grew the map in between; each time once more, but not for ever.
-                sys::MDB_MAP_RESIZED if round < 10 => self.remap(0)?,
+                // Each time once more, but not for ever.
+                // SAFETY: by the contract of this function, and the one that should have begun did not.
+                sys::MDB_MAP_RESIZED if round < 10 => unsafe { self.remap(0) }?,
                 code => return error::check(code, "mdb_txn_begin").map(|()| raw),
             }
         }
         Ok(raw)
     }
 
-    /// Only with the lock held, and without a transaction.
-    fn remap(&self, size: usize) -> Result<(), LmdbError> {
-        // SAFETY: no transaction of this process is active, so that nothing points into the map.
+    /// Moves the map.
+    ///
+    /// # Safety
+    /// The caller holds the lock, and no transaction has it.
+    unsafe fn remap(&self, size: usize) -> Result<(), LmdbError> {
+        // SAFETY: by the contract of this function no transaction of this process is active, so that nothing points into
+        // the map.
         error::check(unsafe { sys::mdb_env_set_mapsize(self.raw, size) }, "mdb_env_set_mapsize")
     }
 

@@ -8,13 +8,16 @@ use std::ops::Range;
 use rustix::mm::{Advice, madvise};
 
 /// Lets go of the resident pages of all maps of a file, by its device and inode. What can't be done is left: nothing
-/// depends on it. To be called while no map of the file is made or removed.
-pub(super) fn let_go((device, inode): (u64, u64)) {
+/// depends on it.
+///
+/// # Safety
+/// No map of the file is made or removed meanwhile in this process.
+pub(super) unsafe fn let_go((device, inode): (u64, u64)) {
     let Ok(maps) = std::fs::read_to_string("/proc/self/maps") else { return };
     let device = (rustix::fs::major(device), rustix::fs::minor(device));
     for range in shared(&maps, device, inode) {
         let start = std::ptr::without_provenance_mut::<std::ffi::c_void>(range.start);
-        // SAFETY: the range is a shared map of a file, whole, and nobody unmaps it now. For such a map this forgets only
+        // SAFETY: the range is a shared map of a file, whole, and by the contract of this function it still is. For such a map this forgets only
         // which pages are resident: the next access brings the same bytes back from the file's cache. Nothing that is
         // written through the map could be lost, because the cache has it.
         let _ = unsafe { madvise(start, range.len(), Advice::LinuxDontNeed) };

@@ -51,8 +51,9 @@ pub struct ReadTxn<'e> {
 }
 
 impl<'e> ReadTxn<'e> {
-    /// `raw` is an active transaction of `env`, whose lock is `handles`.
-    pub(super) fn new(env: &'e Env, handles: MutexGuard<'e, Handles>, raw: *mut sys::MDB_txn) -> Self {
+    /// # Safety
+    /// `raw` is an active transaction of `env`, whose lock is `handles`, and nobody else ends it.
+    pub(super) unsafe fn new(env: &'e Env, handles: MutexGuard<'e, Handles>, raw: *mut sys::MDB_txn) -> Self {
         Self { env, raw, handles, writes: false }
     }
 
@@ -160,7 +161,9 @@ impl<'e> ReadTxn<'e> {
         check(code, "mdb_cursor_open").map_err(|error| self.fault(error))?;
         // Pages that a write transaction changes lie elsewhere, and may change again.
         let pages = self.env.pages.filter(|_| !self.writes && !dbi.flags.contains(Flags::DUPSORT));
-        Ok(Cursor::new(raw, self.env.path(), pages))
+        // SAFETY: opened above, in a transaction that is active for as long as `self` is borrowed; `pages` are those of the
+        // environment, and known only where they are the system's.
+        Ok(unsafe { Cursor::new(raw, self.env.path(), pages) })
     }
 
     /// The value of a key; of several the first.
@@ -232,8 +235,9 @@ impl<'e> Deref for WriteTxn<'e> {
 }
 
 impl<'e> WriteTxn<'e> {
-    /// `raw` is an active write transaction of `env`, whose lock is `handles`.
-    pub(super) fn new(env: &'e Env, handles: MutexGuard<'e, Handles>, raw: *mut sys::MDB_txn) -> Self {
+    /// # Safety
+    /// `raw` is an active write transaction of `env`, whose lock is `handles`, and nobody else ends it.
+    pub(super) unsafe fn new(env: &'e Env, handles: MutexGuard<'e, Handles>, raw: *mut sys::MDB_txn) -> Self {
         Self { inner: ReadTxn { env, raw, handles, writes: true }, changed: false }
     }
 

@@ -194,6 +194,42 @@ async fn it_is_kept_in_step_and_says_so() {
     assert_eq!((status.phase, status.protected), (Phase::Stopped, Some(point)));
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_that_another_process_keeps_in_step_is_taken_over_when_that_ends() {
+    let setting = Setting::new();
+    setting.with("a", false, |env| put(env, "d", Flags::default(), b"k", b"1"));
+    let engine = setting.engine("a", false, false);
+    // What another process holds.
+    let lock = std::fs::File::create(setting.path("a").join("data.mdb-seawall.lock")).unwrap();
+    lock.lock().unwrap();
+    assert_eq!(engine.take_point(&Shutdown::new()).await.unwrap_err().code, "lmdb.locked");
+    let shutdown = Shutdown::new();
+    let running = tokio::spawn({
+        let (engine, shutdown) = (Arc::clone(&engine), shutdown.clone());
+        async move { engine.run(&shutdown).await }
+    });
+    let until = async |what: &str, wanted: (Phase, Option<&str>)| {
+        let deadline = tokio::time::Instant::now() + Duration::from_secs(120);
+        loop {
+            let status = engine.status().await.ok();
+            let found = status.map(|status| (status.phase, status.error.map(|error| error.code)));
+            if found.as_ref().map(|(phase, code)| (*phase, code.as_deref())) == Some(wanted) {
+                return;
+            }
+            assert!(tokio::time::Instant::now() < deadline, "{what}: {found:?}");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    until("it waits, and says for what", (Phase::Failing, Some("lmdb.locked"))).await;
+    assert_eq!(engine.sync().await.unwrap_err().code, "lmdb.not-running");
+    assert!(!setting.path("a").join("data.mdb-seawall.json").exists(), "the record is the other's");
+    lock.unlock().unwrap();
+    until("it goes on", (Phase::Protecting, None)).await;
+    shutdown.begin();
+    running.await.unwrap().unwrap();
+    assert_eq!(engine.timeline().await.unwrap().spans.len(), 1);
+}
+
 #[tokio::test]
 async fn a_vault_alone_is_looked_at_and_not_restored() {
     let setting = Setting::new();

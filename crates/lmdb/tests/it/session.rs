@@ -317,6 +317,61 @@ async fn who_was_away_for_longer_than_deletions_are_kept_is_refused() {
     assert!(names(&vault).await.len() > before.len());
 }
 
+#[tokio::test]
+async fn old_deletions_are_forgotten_and_stay_so() {
+    let days = |days: u64| Duration::from_secs(days * 86_400);
+    let sweep = Sweep { retention: days(10), interval: days(1), first: Duration::ZERO, taken: days(9) };
+    for native in [false, true] {
+        let ([a, _], vault, ticks) = (folders(), vault(), Arc::new(AtomicU64::new(0)));
+        let value = |deleted: bool| {
+            let header = [&NOW.0.to_be_bytes()[..], &[0; 9], &[deleted.into()], &[0; 6]].concat();
+            if native { header } else { b"v".to_vec() }
+        };
+        let run = async |day: u64, sweep: Option<Sweep>| {
+            let ticks = Arc::clone(&ticks);
+            let tick = move || ticks.fetch_add(1_000_000, Ordering::Relaxed);
+            let clock: NanoClock = Arc::new(move || Stamp(NOW.0 + day * 86_400_000_000_000 + tick()));
+            let how = SyncOptions { sweep, ..options("a", false) };
+            let mut session = Session::new(open(a.path(), &schema(native, false)), vault.clone(), how, clock);
+            session.run(&Shutdown::new()).await.unwrap();
+            let all = dump(session.local().unwrap().env());
+            let mut keys: Vec<_> = all.into_values().flat_map(|(_, pairs)| pairs).map(|(key, _)| key).collect();
+            keys.sort();
+            keys.dedup();
+            (session.report().swept, session.report().sent, keys)
+        };
+        let (live, gone) = (b"live".to_vec(), b"gone".to_vec());
+        for key in [&live, &gone] {
+            between(a.path(), |env| put(env, "d", Flags::default(), key, &value(false)));
+        }
+        run(0, None).await;
+        between(a.path(), |env| match native {
+            true => put(env, "d", Flags::default(), &gone, &value(true)),
+            false => delete(env, "d", &gone),
+        });
+        assert_eq!(run(0, None).await, (0, 1, vec![gone.clone(), live.clone()]), "native {native}");
+        assert_eq!(run(20, Some(sweep)).await, (1, 1, vec![live.clone()]), "native {native}");
+        // The last snapshot still has it, and is merged at the start.
+        assert_eq!(run(21, Some(sweep)).await, (0, 1, vec![live]), "native {native}");
+    }
+}
+
+#[tokio::test]
+async fn a_snapshot_is_sent_when_its_time_has_come_also_if_nothing_changed() {
+    let ([a, _], vault, clock) = (folders(), vault(), clock());
+    between(a.path(), |env| put(env, "d", Flags::default(), b"k", b"1"));
+    let how = SyncOptions { force: Some(Duration::from_millis(30)), ..quick("a") };
+    let mut session = Session::new(open(a.path(), &schema(false, false)), vault.clone(), how, clock);
+    let (status, stop) = (session.watch(), Shutdown::new());
+    let drive = async {
+        until("one after the other", async || status.borrow().storing.calls >= 3).await;
+        stop.begin();
+    };
+    let (result, ()) = tokio::join!(session.run(&stop), drive);
+    result.unwrap();
+    assert!(names(&vault).await.len() >= 3);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_map_ends_nothing_and_is_told_until_there_is_room() {
     let ([a, b], vault, clock) = (folders(), vault(), clock());

@@ -5,10 +5,14 @@ use opendal_core::{Buffer, HttpTransporter};
 use reqsign_aws_v4::{Credential, RequestSigner};
 use reqsign_core::{Context, ProvideCredential, SignRequest as _};
 
-use super::connect::{AWS, Decided};
+use super::connect::Decided;
 use super::credentials::Source;
 use crate::Error;
+use crate::provider::amazon_server;
 use crate::settings::{S3Settings, wrong};
+
+/// The region of buckets about which nobody says anything.
+const FIRST: &str = "us-east-1";
 
 /// A bucket that may have to be made.
 pub(super) struct Bucket<'a> {
@@ -76,19 +80,33 @@ impl Bucket<'_> {
         Ok(answer.map_err(|error| away(format!("the bucket can't be asked for: {}", error.message())))?.status())
     }
 
-    /// The bucket as a server has it: in the path, or in the host's name.
     fn address(&self) -> String {
-        let (bucket, server) = (&self.settings.bucket, self.decided.endpoint.as_deref().unwrap_or(AWS));
-        match server.split_once("://") {
-            Some((scheme, host)) if self.decided.virtual_host => format!("{scheme}://{bucket}.{host}/"),
-            _ => format!("{server}/{bucket}"),
-        }
+        address(&self.settings.bucket, self.decided.endpoint.as_deref(), self.region, self.decided.virtual_host)
+    }
+}
+
+/// The bucket as a server has it: in the path, or in the host's name. AWS makes a bucket only where the region's own server
+/// is asked.
+fn address(bucket: &str, endpoint: Option<&str>, region: &str, virtual_host: bool) -> String {
+    let server = endpoint.map_or_else(|| amazon_server(region), str::to_owned);
+    match server.split_once("://") {
+        Some((scheme, host)) if virtual_host => format!("{scheme}://{bucket}.{host}/"),
+        _ => format!("{server}/{bucket}"),
+    }
+}
+
+/// The region of a bucket that may have to be made, by what AWS says when it is asked for it: one that isn't there yet is made in
+/// the first region.
+pub(super) fn region_for(asked: Result<String, Error>) -> Result<String, Error> {
+    match asked {
+        Err(Error::Missing { .. }) => Ok(FIRST.to_owned()),
+        asked => asked,
     }
 }
 
 /// Where the bucket is to be; the first region has no name there.
 fn body(region: &str) -> String {
-    if region == "us-east-1" || region == "auto" {
+    if region == FIRST || region == "auto" {
         return String::new();
     }
     let region: String = region.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').collect();
@@ -101,6 +119,26 @@ fn body(region: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_bucket_is_asked_of_the_server_of_its_region() {
+        let at = |endpoint, region, virtual_host| address("b", endpoint, region, virtual_host);
+        assert_eq!(at(None, "us-east-1", true), "https://b.s3.us-east-1.amazonaws.com/");
+        assert_eq!(at(None, "eu-west-1", true), "https://b.s3.eu-west-1.amazonaws.com/");
+        assert_eq!(at(None, "eu-west-1", false), "https://s3.eu-west-1.amazonaws.com/b");
+        assert_eq!(at(None, "cn-north-1", true), "https://b.s3.cn-north-1.amazonaws.com.cn/");
+        assert_eq!(at(Some("http://localhost:9000"), "eu-west-1", false), "http://localhost:9000/b");
+        assert_eq!(at(Some("https://h"), "eu-west-1", true), "https://b.h/");
+    }
+
+    #[test]
+    fn a_bucket_that_is_not_there_has_the_first_region() {
+        let missing = || Error::Missing { object: "s3://b".into(), cause: "the bucket does not exist".into() };
+        let away = || Error::Unavailable { object: "s3://b".into(), cause: "no route".into(), retryable: true };
+        assert_eq!(region_for(Ok("eu-west-1".into())), Ok("eu-west-1".into()));
+        assert_eq!(region_for(Err(missing())), Ok("us-east-1".into()));
+        assert_eq!(region_for(Err(away())), Err(away()));
+    }
 
     #[test]
     fn only_regions_with_a_name_are_named() {

@@ -16,17 +16,14 @@ use reqsign_core::ProvideCredentialChain;
 use tokio::sync::OnceCell;
 
 use super::S3Store;
-use super::bucket::Bucket;
+use super::bucket::{Bucket, region_for};
 use super::connections::Trust;
 use super::credentials::{Source, choose};
 use super::transport::Transport;
 use crate::endpoint::host_of;
-use crate::provider::{Provider, provider};
+use crate::provider::{Provider, amazon_server, provider};
 use crate::settings::{S3Settings, wrong};
 use crate::{Environment, Error, Policy};
-
-/// Where no endpoint is given.
-pub(super) const AWS: &str = "https://s3.amazonaws.com";
 
 /// What the settings come to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,7 +86,10 @@ impl Connection {
     async fn connect(&self) -> Result<Operator, Error> {
         let region = match &self.decided.region {
             Some(region) => region.clone(),
-            None => ask_region(&self.transport, &self.settings.bucket, &self.url).await?,
+            None => {
+                let asked = ask_region(&self.transport, &self.settings.bucket, &self.url).await;
+                if self.settings.create_bucket { region_for(asked)? } else { asked? }
+            }
         };
         if self.settings.create_bucket {
             let bucket = Bucket { settings: &self.settings, decided: &self.decided, region: &region, url: &self.url };
@@ -143,7 +143,7 @@ impl S3Store {
 
 async fn build(settings: &S3Settings, environment: &Environment, decided: &Decided, region: &str) -> Result<S3, Error> {
     let mut builder = S3::default().root(&settings.path).bucket(&settings.bucket).region(region);
-    builder = builder.endpoint(decided.endpoint.as_deref().unwrap_or(AWS));
+    builder = builder.endpoint(&decided.endpoint.clone().unwrap_or_else(|| amazon_server(region)));
     if decided.virtual_host {
         builder = builder.enable_virtual_host_style();
     }
