@@ -12,7 +12,6 @@
 
 mod cursor;
 mod error;
-mod leaf;
 mod resident;
 mod txn;
 
@@ -93,8 +92,6 @@ pub struct Env {
     identity: Option<(u64, u64)>,
     max_dbs: u32,
     largest_map: Option<u64>,
-    /// The size of pages, if it is that of the system's, so that each begins at a multiple of it.
-    pages: Option<usize>,
     /// Whoever holds it may have a transaction.
     handles: Mutex<Handles>,
 }
@@ -150,15 +147,7 @@ impl Env {
         error::check(unsafe { sys::mdb_env_create(&mut raw) }, "mdb_env_create")?;
         // From here on the environment is closed by whoever drops it, also after a failure.
         let (max_dbs, largest_map) = (options.max_dbs, options.largest_map);
-        let mut env = Self {
-            raw,
-            path: path.to_owned(),
-            identity: None,
-            max_dbs,
-            largest_map,
-            pages: None,
-            handles: Mutex::default(),
-        };
+        let env = Self { raw, path: path.to_owned(), identity: None, max_dbs, largest_map, handles: Mutex::default() };
         // A shadow for each DBI, so that `max_dbs` counts what the application has.
         let handles = options.max_dbs.saturating_mul(2).saturating_add(8);
         // SAFETY: the environment was made above and isn't open yet, as these calls want it.
@@ -171,12 +160,6 @@ impl Env {
         let flags = sys::MDB_NOTLS | if options.no_subdir { sys::MDB_NOSUBDIR } else { 0 };
         // SAFETY: `text` ends with a NUL and lives through the call; this process hasn't opened the same file (OPEN).
         error::check(unsafe { sys::mdb_env_open(raw, text.as_ptr(), flags, options.file_mask) }, "mdb_env_open")?;
-        let size = rustix::param::page_size();
-        // The header of a page has a page number in it, and is 16 bytes only where that is one of 64 bits.
-        // SAFETY: nobody else has the environment yet.
-        let stat = unsafe { env.stat_raw() }?;
-        let known = cfg!(target_pointer_width = "64") && stat.ms_psize as usize == size;
-        env.pages = known.then_some(size);
         Ok(env)
     }
 
@@ -198,24 +181,17 @@ impl Env {
         // SAFETY: the environment is open, the places are ours, and nothing moves the map while we hold the lock.
         let code = unsafe { sys::mdb_env_info(self.raw, &mut info) };
         error::check(code, "mdb_env_info").map_err(Error::lmdb(&self.path))?;
-        // SAFETY: the lock is held.
-        let stat = unsafe { self.stat_raw() }.map_err(Error::lmdb(&self.path))?;
+        // SAFETY: plain numbers, for which zeros are values.
+        let mut stat: sys::MDB_stat = unsafe { std::mem::zeroed() };
+        // SAFETY: as for the information.
+        let code = unsafe { sys::mdb_env_stat(self.raw, &mut stat) };
+        error::check(code, "mdb_env_stat").map_err(Error::lmdb(&self.path))?;
         Ok(EnvInfo {
             map_size: info.me_mapsize as u64,
             used: (info.me_last_pgno as u64 + 1).saturating_mul(stat.ms_psize.into()),
             last_transaction: info.me_last_txnid as u64,
             readers: (info.me_numreaders, info.me_maxreaders),
         })
-    }
-
-    /// # Safety
-    /// Nothing moves the map meanwhile: the lock is held, or nobody else has the environment yet.
-    unsafe fn stat_raw(&self) -> Result<sys::MDB_stat, LmdbError> {
-        // SAFETY: plain numbers, for which zeros are values.
-        let mut stat: sys::MDB_stat = unsafe { std::mem::zeroed() };
-        // SAFETY: the environment is open, the place is ours, and by the contract of this function the map stays.
-        error::check(unsafe { sys::mdb_env_stat(self.raw, &mut stat) }, "mdb_env_stat")?;
-        Ok(stat)
     }
 
     /// Begins a read transaction. Waits for the one that this process has.

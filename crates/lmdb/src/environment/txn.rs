@@ -159,11 +159,8 @@ impl<'e> ReadTxn<'e> {
         // SAFETY: the transaction is active and the handle is of its environment.
         let code = unsafe { sys::mdb_cursor_open(self.raw, dbi.raw, &mut raw) };
         check(code, "mdb_cursor_open").map_err(|error| self.fault(error))?;
-        // Pages that a write transaction changes lie elsewhere, and may change again.
-        let pages = self.env.pages.filter(|_| !self.writes && !dbi.flags.contains(Flags::DUPSORT));
-        // SAFETY: opened above, in a transaction that is active for as long as `self` is borrowed; `pages` are those of the
-        // environment, and known only where they are the system's.
-        Ok(unsafe { Cursor::new(raw, self.env.path(), pages) })
+        // SAFETY: opened above, in a transaction that is active for as long as `self` is borrowed.
+        Ok(unsafe { Cursor::new(raw, self.env.path()) })
     }
 
     /// The value of a key; of several the first.
