@@ -277,6 +277,63 @@ fn postgres_by_its_name_in_the_configuration() {
 }
 
 #[test]
+fn postgres_what_pg_dump_makes_is_kept_and_comes_back_in_either_way() {
+    let (stand, server) = (Stand::folder(5), shop(5_000));
+    let (source, vault) = (server.url("shop"), stand.place.url());
+    for (format, name) in [("custom", "database.dump"), ("plain", "database.sql")] {
+        let made = stand.seawall(&["backup", &source, &vault, "--format", format, "--json"]).ok().json();
+        assert_eq!(made["artefact"].as_str(), Some(format), "{made}");
+        let id = made["id"].as_str().unwrap();
+        let file = stand.path(name);
+        let file = file.to_str().unwrap();
+        let restored = stand.seawall(&["restore", &vault, "--at", id, "-o", file, "--json"]).ok().json();
+        assert_eq!(restored["point"]["position"].as_str(), Some(id), "{restored}");
+        server.sql("postgres", &format!("CREATE DATABASE by_hand_{format}"));
+        let by_hand = format!("by_hand_{format}");
+        let (tool, arguments) = match format {
+            "custom" => ("pg_restore", vec!["--exit-on-error", "--dbname", &by_hand, file]),
+            _ => ("psql", vec!["-Xq", "-v", "ON_ERROR_STOP=1", "--dbname", &by_hand, "-f", file]),
+        };
+        let mut tool = server.tool(tool);
+        tool.args(arguments);
+        server::output(tool);
+        assert_eq!(server.sql(&by_hand, CONTENT), server.sql("shop", CONTENT));
+        let said = stand.seawall(&["restore", &vault, "--at", id, "--to", &server.url(format)]).ok();
+        assert!(said.stdout.contains(&format!("pg_dump's {format}, ")), "{said}");
+        assert_eq!(server.sql(format, CONTENT), server.sql("shop", CONTENT));
+    }
+    let said = stand.seawall(&["timeline", &vault]).ok();
+    assert!(said.stdout.contains("tool writes it: custom") && said.stdout.contains("tool writes it: plain"), "{said}");
+    let verified = stand.seawall(&["verify", &vault, "--json"]).ok().json();
+    assert_eq!(verified["findings"], Value::Array(vec![]), "{verified}");
+    let there = stand.path("database.sql");
+    for (arguments, exit, code) in [
+        (&["backup", &source, &vault, "--format", "directory"][..], 2, "usage.format"),
+        (&["backup", &source, &vault, "--format", "tar"], 2, "usage.format"),
+        (&["backup", &server.url(""), &vault, "--format", "plain"], 1, "postgres.vendor-format"),
+        (&["restore", &vault, "--to", &server.url("x"), "--table", "big"], 1, "postgres.vendor-format"),
+        (&["verify", &vault, "--restore"], 1, "postgres.vendor-format"),
+        (&["restore", &vault, "-o", there.to_str().unwrap()], 1, "archive.target-exists"),
+    ] {
+        let failed = stand.seawall(arguments).exits(exit);
+        assert!(failed.stderr.contains(&format!("error[{code}]")), "{failed}");
+    }
+}
+
+/// A script about the set in a folder, which PostgreSQL's tools know the server of.
+fn bash(server: &Server, script: &str, set: &std::path::Path, stand: &Stand) -> std::process::Command {
+    let mut bash = std::process::Command::new("bash");
+    for (name, value) in server.tool("psql").get_envs() {
+        if let Some(value) = value {
+            bash.env(name, value);
+        }
+    }
+    bash.args(["-euc", script]).env("S", set);
+    bash.current_dir(stand.path("seawall.yml").parent().unwrap());
+    bash
+}
+
+#[test]
 fn postgres_a_set_is_restored_by_hand_as_the_formats_say() {
     let (stand, server) = (Stand::folder(4), shop(10));
     server.sql("postgres", "CREATE DATABASE hand");
@@ -293,16 +350,20 @@ fn postgres_a_set_is_restored_by_hand_as_the_formats_say() {
     let place = stand.place.url();
     let folder =
         std::path::Path::new(place.trim_start_matches("file://")).join("sets").join(made["id"].as_str().unwrap());
-    let mut bash = std::process::Command::new("bash");
-    for (name, value) in server.tool("psql").get_envs() {
-        if let Some(value) = value {
-            bash.env(name, value);
-        }
-    }
-    bash.args(["-euc", block]).env("S", folder).current_dir(stand.path("seawall.yml").parent().unwrap());
-    server::output(bash);
+    server::output(bash(&server, block, &folder, &stand));
     let content = "SELECT count(*), sum(hashtextextended(o::text, 0)), \
                    (SELECT string_agg(indexdef, ';' ORDER BY indexdef) FROM pg_indexes WHERE schemaname = 'public') FROM orders o";
     assert_eq!(server.sql("new", content), server.sql("hand", content));
     assert!(made["totals"]["chunks"].as_u64() > Some(1), "{made}");
+    let functions = block.split("item $(").next().unwrap();
+    let artefacts = formats.split("### By hand").nth(1).unwrap().split("```").nth(3).unwrap();
+    for (format, line) in ["custom", "plain"].into_iter().zip(artefacts.trim().lines()) {
+        server.sql("postgres", "DROP DATABASE new");
+        server.sql("postgres", "CREATE DATABASE new");
+        let backup =
+            ["backup", &server.url("hand"), &stand.place.url(), "--memory", "32MB", "--format", format, "--json"];
+        let id = stand.seawall(&backup).ok().json()["id"].as_str().unwrap().to_owned();
+        server::output(bash(&server, &format!("{functions}\n{line}"), &folder.with_file_name(id), &stand));
+        assert_eq!(server.sql("new", content), server.sql("hand", content), "{format}");
+    }
 }

@@ -65,6 +65,20 @@ pub enum Error {
         /// The least that works.
         least: u64,
     },
+    /// The file that is to be made is there already.
+    #[error("{path}: the file exists")]
+    TargetExists {
+        /// The file.
+        path: String,
+    },
+    /// A local file.
+    #[error("{path}: {cause}")]
+    Io {
+        /// The file.
+        path: String,
+        /// What happened.
+        cause: String,
+    },
     /// A defect.
     #[error("{0}")]
     Internal(String),
@@ -129,6 +143,20 @@ impl From<Error> for Failure {
                 "--memory",
                 format!("{memory} bytes are too little for this many jobs"),
                 format!("give at least {least} bytes, or fewer --jobs"),
+            ),
+            Error::TargetExists { path } => Failure::new(
+                Kind::Refused,
+                "archive.target-exists",
+                path,
+                "the file exists",
+                "name another one with -o, or replace it with --force",
+            ),
+            Error::Io { path, cause } => Failure::new(
+                Kind::Unavailable,
+                "archive.io",
+                path,
+                cause,
+                "check the folder, its permissions and the space",
             ),
             Error::Internal(cause) => {
                 Failure::new(Kind::Internal, "archive.internal", "seawall", cause, "report this: it is a defect")

@@ -5,7 +5,7 @@
 //!
 //! The rooms: `budget` (how large is a buffer?), `buffer`, `codec`, `writer` (the pipeline), `stages` (where the time went),
 //! `manifest` (what a set is), `chain` (is anything missing?), `catalog` (which sets are there, and the next link),
-//! `layout` (names), `timeline`, `reader`, `prove`, `retention` (what may go?) with `maintain` and `pins`, `schedule` (when
+//! `layout` (names), `timeline`, `reader`, `export` (a vendor's own file back), `prove`, `retention` (what may go?) with `maintain` and `pins`, `schedule` (when
 //! is the next one due?), `sets` (a vault alone as an engine). Nothing here knows what a table is: engines hand in bytes and rows,
 //! and words of their own that come back with the set.
 
@@ -19,6 +19,7 @@ mod chain;
 mod codec;
 mod digest;
 mod error;
+mod export;
 mod layout;
 mod maintain;
 mod manifest;

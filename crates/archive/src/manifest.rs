@@ -78,6 +78,9 @@ pub struct Manifest {
     pub index: Sealed,
     /// The digest of the digests of all chunks, in their order: of the whole.
     pub whole: Digest,
+    /// When the database is kept as its vendor's own tool writes it: that tool's word for the format, such as `custom`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub artefact: Option<String>,
     /// What the engine wants to know when it restores: server version, snapshot, encoding.
     pub detail: serde_json::Value,
 }
@@ -90,6 +93,8 @@ pub enum Content {
     Lines,
     /// A file; its frames, one behind another, are its bytes.
     File,
+    /// A file of the vendor's own tool, which is given back as it is. A set has one, if its manifest says so.
+    Artefact,
 }
 
 /// Something in a set: a table's rows, a schema, a list of sequences.
@@ -190,6 +195,12 @@ impl Index {
         Digest::from_hasher(&hasher)
     }
 
+    /// The place of the vendor's artefact among the items.
+    pub fn artefact(&self) -> Option<u32> {
+        let place = self.items.iter().position(|item| item.content == Content::Artefact)?;
+        u32::try_from(place).ok()
+    }
+
     /// For each chunk whose last row goes on, the chunk in which it does.
     pub fn continuations(&self) -> BTreeMap<u32, u32> {
         let numbered = (0..).zip(&self.chunks);
@@ -233,6 +244,10 @@ impl Index {
         self.check_continuations()?;
         if self.id != manifest.id {
             return Err(format!("it is the index of set {}", self.id));
+        }
+        let artefacts = self.items.iter().filter(|item| item.content == Content::Artefact).count();
+        if artefacts != usize::from(manifest.artefact.is_some()) {
+            return Err(format!("it has {artefacts} artefacts, and the manifest says otherwise"));
         }
         if self.totals() != manifest.totals || self.whole() != manifest.whole {
             return Err("its chunks are not those of the manifest".to_owned());
@@ -303,6 +318,7 @@ pub(crate) mod tests {
             totals: index.totals(),
             index: Sealed { bytes: 1, blake3: Digest::of(b"") },
             whole: index.whole(),
+            artefact: None,
             detail: serde_json::json!({ "lsn": "0/1" }),
         };
         (manifest, index)
@@ -351,6 +367,7 @@ pub(crate) mod tests {
         assert!(with(|index| index.chunks[0].frames[0].rows += 1).is_err());
         assert!(with(|index| index.chunks[0].blake3 = Digest::of(b"y")).is_err());
         assert!(with(|index| index.chunks.clear()).is_err());
+        assert!(with(|index| index.items[0].content = Content::Artefact).is_err());
         assert!(with(|index| index.chunks[0].continues = Some(0)).is_err());
         assert!(with(|index| index.id = SetId::new(Moment::from_millis(1_000), 8)).is_err());
     }

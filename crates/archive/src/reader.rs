@@ -1,13 +1,17 @@
 //! A set being read: one chunk after another, each proved by its digest before anything of it is used.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
+use futures::{Stream, StreamExt as _, TryStreamExt as _, stream};
 use seawall_vault::Vault;
 
 use crate::codec::Decoder;
 use crate::manifest::read_document;
 use crate::{Chunk, Digest, Error, Frame, Index, Manifest, layout};
+
+/// Chunks that are read, and frames that are decompressed, ahead of who takes the bytes of an item.
+const AHEAD: usize = 2;
 
 /// A set that can be read.
 pub struct SetReader {
@@ -71,8 +75,7 @@ impl SetReader {
             return Err(Error::corrupt(object(), format!("it has {} bytes instead of {size}", bytes.len())));
         }
         let digest = tokio::task::spawn_blocking(move || (Digest::of(&bytes), bytes));
-        let (blake3, bytes) =
-            digest.await.map_err(|error| Error::Internal(format!("a job ended in a panic: {error}")))?;
+        let (blake3, bytes) = digest.await.map_err(panicked)?;
         if blake3 != chunk.blake3 {
             return Err(Error::corrupt(object(), "its digest is wrong: it was changed, damaged or exchanged"));
         }
@@ -104,6 +107,38 @@ impl SetReader {
         })
     }
 
+    /// The bytes of an item, in order, a frame at a time. A few chunks are held, whatever the size.
+    pub fn content(self: &Arc<Self>, item: u32) -> impl Stream<Item = Result<Vec<u8>, Error>> + Send + use<> {
+        let numbers: Vec<u32> = (0..)
+            .zip(&self.index.chunks)
+            .filter(|(_, chunk)| chunk.frames.iter().any(|frame| frame.item == item))
+            .map(|(number, _)| number)
+            .collect();
+        let (chunks, frames) = (Arc::clone(self), Arc::clone(self));
+        let read = move |number| {
+            let reader = Arc::clone(&chunks);
+            let job = tokio::spawn(async move {
+                let (chunk, bytes) = reader.chunk(number).await?;
+                let of_item = Self::frames(chunk, &bytes).filter(|(frame, _)| frame.item == item);
+                let frames: Vec<_> = of_item.map(|(frame, stored)| Ok((number, *frame, stored))).collect();
+                Ok::<_, Error>(stream::iter(frames))
+            });
+            async { job.await.map_err(panicked)? }
+        };
+        let decode = move |stored: Result<(u32, Frame, Bytes), Error>| {
+            let reader = Arc::clone(&frames);
+            async move {
+                let (number, frame, stored) = stored?;
+                let job = tokio::task::spawn_blocking(move || {
+                    let mut raw = Vec::new();
+                    reader.decode(number, &frame, &stored, &mut raw).map(|()| raw)
+                });
+                job.await.map_err(panicked)?
+            }
+        };
+        stream::iter(numbers).map(read).buffered(AHEAD).try_flatten().map(decode).buffered(AHEAD)
+    }
+
     /// The bytes of an item that is a file, at most `max` of them.
     pub async fn file(&self, item: u32, max: u64) -> Result<Vec<u8>, Error> {
         let of_item = |chunk: &Chunk| chunk.frames.iter().any(|frame| frame.item == item);
@@ -128,4 +163,8 @@ impl SetReader {
         }
         Ok(file)
     }
+}
+
+fn panicked(error: tokio::task::JoinError) -> Error {
+    Error::Internal(format!("a job ended in a panic: {error}"))
 }

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use seawall_core::{
-    Clock, Description, Engine, Failure, Kind, Maintained, Phase, Point, Progress, RestoreRequest, Restored, Shutdown,
-    Status, StrongVerification, Timeline, Verification, When,
+    Clock, Description, Engine, Failure, IntegrityCheck, Kind, Maintained, Phase, Point, Progress, RestoreRequest,
+    Restored, Shutdown, Status, StrongVerification, Timeline, Verification, When,
 };
 use seawall_vault::Vault;
 
-use crate::{Catalog, Error, RetentionPolicy, Upkeep, maintain, pin, pins, point, prove, timeline};
+use crate::{Catalog, Error, RetentionPolicy, Upkeep, export, maintain, pin, pins, point, prove, timeline};
 
 /// The sets of one vault.
 #[derive(Debug, Clone)]
@@ -45,6 +45,25 @@ impl Sets {
     pub async fn newest(&self) -> Result<Option<(String, Point)>, Error> {
         let catalog = Catalog::read(&self.vault).await?;
         Ok(catalog.sets().last().map(|(_, manifest)| (manifest.engine.clone(), point(manifest))))
+    }
+
+    /// Writes the artefact of the set that is meant to a file; `None` when that set isn't kept as the vendor's own.
+    pub async fn export(
+        &self,
+        request: &RestoreRequest,
+        progress: Arc<dyn Progress>,
+    ) -> Result<Option<Restored>, Failure> {
+        let catalog = Catalog::read(&self.vault).await?;
+        let manifest = catalog.find(&request.when)?;
+        if manifest.artefact.is_none() {
+            return Ok(None);
+        }
+        if request.integrity != IntegrityCheck::None {
+            let cause = "--integrity checks database files, and this set holds what the vendor's tool wrote";
+            let next = "leave --integrity out: every chunk is compared with its BLAKE3 anyway";
+            return Err(Failure::new(Kind::Usage, "archive.no-integrity", manifest.id.to_string(), cause, next));
+        }
+        Ok(Some(export::export(&self.vault, manifest, request, progress).await?))
     }
 
     fn only_a_vault(&self, what: &str) -> Failure {
@@ -94,8 +113,9 @@ impl Engine for Sets {
         Ok(Timeline { pins, ..timeline(&catalog) })
     }
 
-    async fn restore(&self, _request: &RestoreRequest, _progress: Arc<dyn Progress>) -> Result<Restored, Failure> {
-        Err(self.only_a_vault("restored into a file"))
+    async fn restore(&self, request: &RestoreRequest, progress: Arc<dyn Progress>) -> Result<Restored, Failure> {
+        let restored = self.export(request, progress).await?;
+        restored.ok_or_else(|| self.only_a_vault("restored into a file"))
     }
 
     async fn maintain(&self, dry_run: bool) -> Result<Maintained, Failure> {

@@ -1,6 +1,6 @@
 //! What can be restored: each set is a point of its own, with nothing known between two of them.
 
-use seawall_core::{LevelSummary, Point, Span, Timeline};
+use seawall_core::{LevelSummary, Note, Point, Span, Timeline};
 
 use crate::{Catalog, Manifest};
 
@@ -25,5 +25,10 @@ pub fn timeline(catalog: &Catalog) -> Timeline {
             bytes: totals().map(|totals| totals.stored).sum(),
         }]
     };
-    Timeline { spans, levels, holes: catalog.missing(), ..Timeline::default() }
+    let note = |manifest: &Manifest| {
+        let format = manifest.artefact.as_ref()?;
+        Some(Note { position: manifest.id.to_string(), note: format!("as the vendor's own tool writes it: {format}") })
+    };
+    let notes = sets.iter().filter_map(|(_, manifest)| note(manifest)).collect();
+    Timeline { spans, levels, holes: catalog.missing(), notes, ..Timeline::default() }
 }

@@ -90,6 +90,8 @@ pub struct Facts {
     pub tool: String,
     /// [`Manifest::point`].
     pub point: Moment,
+    /// [`Manifest::artefact`].
+    pub artefact: Option<String>,
     /// [`Manifest::detail`].
     pub detail: serde_json::Value,
 }
@@ -199,6 +201,7 @@ impl SetWriter {
             totals: index.totals(),
             index: sealed,
             whole: index.whole(),
+            artefact: facts.artefact,
             detail: facts.detail,
         })
     }

@@ -25,7 +25,7 @@ pub use engine::{
 };
 pub use failure::{Failure, Kind};
 pub use moment::{Clock, Moment, ParseMomentError, SystemClock, When, parse_duration};
-pub use point::{Hole, LevelSummary, Point, Span, Timeline};
+pub use point::{Hole, LevelSummary, Note, Point, Span, Timeline};
 pub use progress::{NoProgress, Progress};
 pub use shutdown::Shutdown;
 pub use status::{LastError, Phase, Status};

@@ -46,6 +46,15 @@ pub struct LevelSummary {
     pub bytes: u64,
 }
 
+/// What distinguishes a point from the others.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Note {
+    /// The point's position.
+    pub position: String,
+    /// What is special about it, for people.
+    pub note: String,
+}
+
 /// All points of a database as ranges, with the holes between them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct Timeline {
@@ -58,6 +67,9 @@ pub struct Timeline {
     /// Positions that are pinned: what leads to them is not deleted.
     #[serde(default)]
     pub pins: Vec<String>,
+    /// Points that aren't like the others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<Note>,
 }
 
 impl Timeline {

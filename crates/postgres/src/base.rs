@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use seawall_archive::{Budget, Catalog, Content, Facts, Manifest, Record, SetId, SetWriter, Stages};
+use seawall_archive::{Budget, Catalog, Content, Facts, Manifest, Record, SetId, SetWriter, Stage, Stages};
 use seawall_core::{Moment, Progress};
 use seawall_vault::Vault;
 use serde::Serialize;
@@ -14,10 +14,10 @@ use tokio::time::Instant;
 use crate::client::{Connection, Target};
 use crate::detail::{ItemDetail, ServerDetail, SetDetail};
 use crate::dump::Readers;
-use crate::inventory;
+use crate::inventory::{self, Table};
 use crate::snapshot::{self, Snapshot};
-use crate::tools::{self, Tool};
-use crate::{DumpOptions, Error, World, globals};
+use crate::tools::{self, Running, Tool};
+use crate::{DumpOptions, Error, Format, World, artefact, globals};
 
 /// The oldest server that is known to work: pages can be read by ranges since then.
 const OLDEST: u32 = 140_000;
@@ -50,6 +50,9 @@ pub async fn dump(
     progress: Arc<dyn Progress>,
 ) -> Result<Dumped, Error> {
     let started = Instant::now();
+    if options.format != Format::Native && target.database.is_empty() {
+        return Err(artefact::of_a_server(target, options.format));
+    }
     let budget = Budget::new(options.limits.memory, options.limits.jobs)?;
     let mut catalog = Catalog::read(vault).await?;
     let source = Source::look(target, options, world).await?;
@@ -63,6 +66,7 @@ pub async fn dump(
         identity: source.identity(),
         tool: concat!("seawall ", env!("CARGO_PKG_VERSION")).to_owned(),
         point,
+        artefact: (options.format != Format::Native).then(|| options.format.name().to_owned()),
         detail,
     };
     let manifest = base.writer.finish(facts, &*world.clock).await?;
@@ -193,15 +197,18 @@ impl Base<'_> {
     async fn read(&self, writer: &SetWriter, target: &Target) -> Result<(Moment, SetDetail), Error> {
         let mut snapshot = snapshot::take(target, self.world).await?;
         let (database, locale, size, extensions) = inventory::database(&mut snapshot.connection).await?;
-        let after = inventory::after(&mut snapshot.connection).await?;
         let total = snapshot.tables.iter().map(|table| table.bytes).sum();
         self.progress.begin(&format!("dump {database}"), Some(total));
-        let Snapshot { connection, name, lsn, standby, moment, system_identifier, encoding, tables } = snapshot;
         let tool = &self.source.pg_dump;
-        let schema = schema(writer, tool, target, &name, &encoding);
-        let behind = file(writer, "after.json", &ItemDetail::After, &after);
-        let readers = Readers::new(writer, target, &name, tables, !after.large_objects.is_empty())?;
-        let (connection, (), ()) = tokio::try_join!(readers.run(connection, self.options.limits.jobs), schema, behind)?;
+        let Snapshot { mut connection, name, lsn, standby, moment, system_identifier, encoding, tables } = snapshot;
+        let seen = Seen { target, snapshot: &name, encoding: &encoding };
+        let connection = match self.options.format {
+            Format::Native => self.rows(writer, seen, connection, tables).await?,
+            format => {
+                artefact::write(writer, tool, seen, &mut connection, format).await?;
+                connection
+            }
+        };
         connection.close().await;
         self.progress.finish();
         let detail = SetDetail {
@@ -218,6 +225,33 @@ impl Base<'_> {
         };
         Ok((moment, detail))
     }
+
+    /// The schema, everybody's rows and what comes behind them. The connection that holds the snapshot is returned.
+    async fn rows(
+        &self,
+        writer: &SetWriter,
+        seen: Seen<'_>,
+        mut connection: Connection,
+        tables: Vec<Table>,
+    ) -> Result<Connection, Error> {
+        let after = inventory::after(&mut connection).await?;
+        let schema = schema(writer, &self.source.pg_dump, seen);
+        let behind = file(writer, "after.json", &ItemDetail::After, &after);
+        let readers = Readers::new(writer, seen.target, seen.snapshot, tables, !after.large_objects.is_empty())?;
+        let read = readers.run(connection, self.options.limits.jobs);
+        let (connection, (), ()) = tokio::try_join!(read, schema, behind)?;
+        Ok(connection)
+    }
+}
+
+/// A state of a database, for whoever looks at it by another connection.
+#[derive(Clone, Copy)]
+pub(crate) struct Seen<'a> {
+    pub(crate) target: &'a Target,
+    /// The snapshot's name.
+    pub(crate) snapshot: &'a str,
+    /// The encoding that texts are to be in.
+    pub(crate) encoding: &'a str,
 }
 
 /// A value as JSON.
@@ -234,15 +268,21 @@ pub(crate) fn schema_arguments(encoding: &str) -> Vec<String> {
 }
 
 /// The schema, as `pg_dump` writes it.
-async fn schema(writer: &SetWriter, tool: &Tool, target: &Target, snapshot: &str, encoding: &str) -> Result<(), Error> {
+async fn schema(writer: &SetWriter, tool: &Tool, seen: Seen<'_>) -> Result<(), Error> {
     let item = writer.item("schema.dump", Content::File, json(&ItemDetail::Schema)?);
-    let mut arguments = schema_arguments(encoding);
-    arguments.push(format!("--snapshot={snapshot}"));
-    let mut running = tool.start(target, &arguments)?;
+    let mut arguments = schema_arguments(seen.encoding);
+    arguments.push(format!("--snapshot={}", seen.snapshot));
+    written(writer, item, tool.start(seen.target, &arguments)?).await
+}
+
+/// Takes everything that a tool writes as the bytes of an item.
+pub(crate) async fn written(writer: &SetWriter, item: u32, mut running: Running) -> Result<(), Error> {
     let mut lane = writer.lane();
     loop {
         let mut buffer = lane.buffer().await?;
+        let started = Instant::now();
         let more = running.read(&mut buffer).await?;
+        lane.waited(Stage::Server, started.elapsed());
         lane.push(item, 0, buffer).await?;
         if !more {
             break;
@@ -253,7 +293,12 @@ async fn schema(writer: &SetWriter, tool: &Tool, target: &Target, snapshot: &str
 }
 
 /// A small file of our own.
-async fn file(writer: &SetWriter, name: &str, detail: &ItemDetail, content: &impl Serialize) -> Result<(), Error> {
+pub(crate) async fn file(
+    writer: &SetWriter,
+    name: &str,
+    detail: &ItemDetail,
+    content: &impl Serialize,
+) -> Result<(), Error> {
     let item = writer.item(name, Content::File, json(detail)?);
     let bytes = serde_json::to_vec(content);
     let bytes = bytes.map_err(|error| Error::Internal(format!("a document can't be written: {error}")))?;

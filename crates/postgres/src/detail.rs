@@ -90,9 +90,25 @@ pub enum ItemDetail {
     Globals,
     /// [`SetDetail`] of one of a server's databases, as JSON.
     Database,
+    /// What `pg_dump` wrote of the whole database, in the format that the manifest names.
+    Artefact,
+    /// [`Needs`], as JSON.
+    Needs,
     /// It belongs to another of the server's databases. Never written.
     #[serde(skip)]
     Elsewhere,
+}
+
+/// What stands beside an artefact of `pg_dump`: what that needs, and what it leaves out.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Needs {
+    /// Roles that own something, or may do something.
+    pub roles: Vec<String>,
+    /// Tablespaces that something is in.
+    pub tablespaces: Vec<String>,
+    /// What belongs to the database itself.
+    pub properties: Properties,
 }
 
 /// What comes behind the rows.

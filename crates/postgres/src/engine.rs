@@ -330,10 +330,13 @@ impl Engine for Postgres {
         self.sets.timeline().await
     }
 
-    async fn restore(&self, _request: &RestoreRequest, _progress: Arc<dyn Progress>) -> Result<Restored, Failure> {
-        let cause = "a server's database isn't restored into a file";
-        let next = format!("seawall restore {} --to postgresql://ROLE@HOST/DATABASE", self.name);
-        Err(Failure::new(Kind::Usage, "postgres.no-file", &self.name, cause, next))
+    async fn restore(&self, request: &RestoreRequest, progress: Arc<dyn Progress>) -> Result<Restored, Failure> {
+        let restored = self.sets.export(request, progress).await?;
+        restored.ok_or_else(|| {
+            let cause = "a server's database isn't restored into a file, but where pg_dump's own format was kept";
+            let next = format!("seawall restore {} --to postgresql://ROLE@HOST/DATABASE", self.name);
+            Failure::new(Kind::Usage, "postgres.no-file", &self.name, cause, next)
+        })
     }
 
     async fn maintain(&self, dry_run: bool) -> Result<Maintained, Failure> {

@@ -3,7 +3,8 @@
 use seawall_vault::Environment;
 
 use crate::client::{Target, find_password};
-use crate::{After, Globals, ItemDetail, ServerDetail, SetDetail, roles, toc};
+use crate::script::{Rows, Scanner, rows};
+use crate::{After, Globals, ItemDetail, Needs, ServerDetail, SetDetail, roles, toc};
 
 /// Reads `bytes` as an archive, as the details of a set, as a URL and as a password file. Nothing may panic.
 pub fn parse(bytes: &[u8]) {
@@ -14,6 +15,8 @@ pub fn parse(bytes: &[u8]) {
     let _ = serde_json::from_slice::<ItemDetail>(bytes);
     let _ = serde_json::from_slice::<After>(bytes);
     let _ = serde_json::from_slice::<ServerDetail>(bytes);
+    let _ = serde_json::from_slice::<Needs>(bytes);
+    scan(bytes);
     if let Ok(globals) = serde_json::from_slice::<Globals>(bytes) {
         let plan = roles::plan(&globals, &Globals::default(), 180_000);
         let _ = (plan.statements.len(), roles::tablespaces(&globals, &Globals::default()).len());
@@ -25,4 +28,24 @@ pub fn parse(bytes: &[u8]) {
         assert!(again.is_ok_and(|again| again == shown), "{shown}");
     }
     let _ = find_password(&text, ["host", "5432", "database", "user"]);
+}
+
+/// Takes every statement of a script, and rows behind each.
+fn scan(bytes: &[u8]) {
+    let (mut scanner, mut rest, mut found) = (Scanner::default(), bytes, 0);
+    while !rest.is_empty() {
+        rest = &rest[scanner.feed(rest)..];
+        loop {
+            match scanner.statement() {
+                Ok(Some(statement)) => found += statement.len(),
+                Ok(None) => break,
+                Err(_) => return,
+            }
+        }
+        match rows(rest, true) {
+            Rows::End(size, next) => assert!(size < next && next <= rest.len()),
+            Rows::Go(size) => assert!(size <= rest.len()),
+        }
+    }
+    assert!(found <= bytes.len());
 }

@@ -2,7 +2,7 @@
 
 use crate::client::quote::{literal, qualified};
 use crate::client::{Connection, Row};
-use crate::detail::{After, LargeObject, Locale, Name, Sequence};
+use crate::detail::{After, LargeObject, Locale, Name, Needs, Sequence};
 use crate::{Error, properties};
 
 /// A table whose rows are to be read.
@@ -111,6 +111,27 @@ pub(crate) async fn database(connection: &mut Connection) -> Result<(String, Loc
     let extensions = connection.query("SELECT extname FROM pg_extension WHERE extname <> 'plpgsql' ORDER BY 1").await?;
     let extensions = extensions.iter().map(|row| row.text(0).to_owned()).collect();
     Ok((row.text(0).to_owned(), locale, row.number(6), extensions))
+}
+
+/// What an artefact of `pg_dump` needs beside itself. The server keeps which roles and tablespaces a database's objects
+/// depend on, but for its first superuser and the usual tablespace.
+pub(crate) async fn needs(connection: &mut Connection) -> Result<Needs, Error> {
+    let roles = "
+SELECT DISTINCT pg_get_userbyid(refobjid) FROM pg_shdepend
+WHERE refclassid = 'pg_authid'::regclass AND dbid = (SELECT oid FROM pg_database WHERE datname = current_database())
+UNION SELECT pg_get_userbyid(10) WHERE EXISTS (
+  SELECT FROM pg_class WHERE relowner = 10 AND oid >= 16384 UNION ALL SELECT FROM pg_namespace WHERE nspowner = 10 AND oid >= 16384
+  UNION ALL SELECT FROM pg_proc WHERE proowner = 10 AND oid >= 16384 UNION ALL SELECT FROM pg_type WHERE typowner = 10 AND oid >= 16384)
+ORDER BY 1";
+    let tablespaces = "
+SELECT DISTINCT spcname FROM pg_class c JOIN pg_tablespace t ON t.oid = c.reltablespace
+WHERE c.relnamespace <> 'pg_catalog'::regnamespace AND spcname !~ '^pg_' ORDER BY 1";
+    let names = |rows: Vec<Row>| rows.iter().map(|row| row.text(0).to_owned()).collect();
+    Ok(Needs {
+        roles: names(connection.query(roles).await?),
+        tablespaces: names(connection.query(tablespaces).await?),
+        properties: properties::read(connection).await?,
+    })
 }
 
 /// Everything that is no table's rows and not in the schema either.

@@ -5,7 +5,8 @@
 //!
 //! The rooms: `client` (the protocol), `tools` (`pg_dump` and `pg_restore`), `rights` (what may the role not see?), `snapshot` (one state for all
 //! connections), `inventory` (what is in the database), `plan` (in which pieces is it read?), `properties` (of the
-//! database itself), `globals` (of the server), `dump` (the rows), `base` (the whole set), `detail` (what a set says); `toc`
+//! database itself), `globals` (of the server), `dump` (the rows), `base` (the whole set), `detail` (what a set says); `artefact` (what `pg_dump`
+//! makes, kept as it is), `replay` (it back into a server) and `script` (where do its statements end?); `toc`
 //! (which objects are in a schema), `select` (which of them belong to some tables?), `preflight` (what does the target
 //! lack?), `restore` with `schema`, `large_objects`, `load` (rows) in `units`, `build` (indexes and constraints), `orphans` (which rows
 //! contradict a foreign key?) and `journal` (what is done already); `roles` (which does a server lack?) and `server`
@@ -15,6 +16,7 @@
 #[doc(hidden)]
 pub mod fuzzing;
 
+mod artefact;
 mod base;
 mod build;
 mod client;
@@ -34,10 +36,12 @@ mod plan;
 mod preflight;
 mod properties;
 mod prove;
+mod replay;
 mod restore;
 mod rights;
 mod roles;
 mod schema;
+mod script;
 mod select;
 mod server;
 mod snapshot;
@@ -49,11 +53,11 @@ mod units;
 
 pub use base::{Dumped, dump};
 pub use client::{Host, Target, TlsMode};
-pub use detail::{After, ItemDetail, LargeObject, Locale, Name, Sequence, ServerDetail, SetDetail};
+pub use detail::{After, ItemDetail, LargeObject, Locale, Name, Needs, Sequence, ServerDetail, SetDetail};
 pub use engine::{Postgres, Source};
 pub use error::{Error, ServerError};
 pub use globals::{Attribute, Globals, Membership, Role, Tablespace};
-pub use options::{DumpOptions, Limits, World};
+pub use options::{DumpOptions, Format, Limits, World};
 pub use properties::Properties;
 pub use prove::{ProveOptions, Proved, prove};
 pub use restore::{RestoreOptions, Restored, restore};

@@ -1,6 +1,7 @@
 //! What one run is told, and the edges through which it meets the world.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use seawall_archive::Codec;
@@ -43,15 +44,69 @@ impl Default for Limits {
     }
 }
 
+/// In which form a set keeps a database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Format {
+    /// Seawall's own: read and restored by many connections, in parts too.
+    #[default]
+    Native,
+    /// What `pg_dump --format=custom` writes.
+    Custom,
+    /// What `pg_dump --format=plain` writes: SQL.
+    Plain,
+}
+
+impl Format {
+    const ALL: [(&'static str, Self); 3] = [("native", Self::Native), ("custom", Self::Custom), ("plain", Self::Plain)];
+
+    /// As `pg_dump` and the command line spell it.
+    pub fn name(self) -> &'static str {
+        Self::ALL.into_iter().find(|(_, format)| *format == self).map_or("native", |(name, _)| name)
+    }
+}
+
+impl FromStr for Format {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match Self::ALL.into_iter().find(|(name, _)| *name == text) {
+            Some((_, format)) => Ok(format),
+            None if text == "directory" => {
+                let why = "pg_dump writes a directory only to a disk of this host, and nothing is put aside here";
+                Err(format!("directory is not taken: {why}; native reads in parallel as well"))
+            }
+            None => Err(format!("\"{text}\" is no format: give native, custom or plain")),
+        }
+    }
+}
+
 /// How to make a set.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DumpOptions {
     /// How much of the machine.
     pub limits: Limits,
+    /// In which form.
+    pub format: Format,
     /// How frames are compressed.
     pub codec: Codec,
     /// Of a whole server: databases that are left out.
     pub excluded: Vec<String>,
     /// Of a whole server: whether the passwords of roles come along, as the server keeps them.
     pub role_passwords: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats() {
+        for format in [Format::Native, Format::Custom, Format::Plain] {
+            assert_eq!(format.name().parse(), Ok(format));
+        }
+        for (text, said) in [("directory", "only to a disk of this host"), ("tar", "give native"), ("", "give native")]
+        {
+            assert!(text.parse::<Format>().expect_err(text).contains(said));
+        }
+    }
 }

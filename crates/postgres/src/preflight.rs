@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::Error;
 use crate::client::Connection;
 use crate::client::quote::{ident, literal};
-use crate::detail::{After, SetDetail};
+use crate::detail::{After, Needs, SetDetail};
 use crate::globals::{Globals, Tablespace};
 use crate::roles;
 use crate::space;
@@ -65,11 +65,30 @@ pub(crate) async fn lacks(
     }
     for name in missing(connection, "SELECT spcname FROM pg_tablespace", &spaces).await? {
         let as_it_was = known.tablespaces.iter().find(|known| known.name == name);
-        let nowhere = Tablespace { name, location: "/a/folder/of/the/server".to_owned(), ..Tablespace::default() };
-        lacks.push(roles::tablespace(as_it_was.unwrap_or(&nowhere)));
+        lacks.push(missing_tablespace(name, as_it_was));
     }
     lacks.extend(locks(connection, entries).await?);
     Ok(lacks)
+}
+
+/// What else an artefact of `pg_dump` needs: roles, where `owners` are restored, and tablespaces.
+pub(crate) async fn lacks_beside(connection: &mut Connection, needs: &Needs, owners: bool) -> Result<Vec<Lack>, Error> {
+    let mut lacks = Vec::new();
+    let wanted = needs.roles.iter().filter(|_| owners).map(String::as_str).collect();
+    for role in missing(connection, "SELECT rolname FROM pg_roles", &wanted).await? {
+        lacks.push((format!("the role {role} is missing"), format!("CREATE ROLE {};", ident(&role))));
+    }
+    let wanted = needs.tablespaces.iter().map(String::as_str).collect();
+    for name in missing(connection, "SELECT spcname FROM pg_tablespace", &wanted).await? {
+        lacks.push(missing_tablespace(name, None));
+    }
+    Ok(lacks)
+}
+
+/// A tablespace that is missing, and how it was made, if that is known.
+fn missing_tablespace(name: String, known: Option<&Tablespace>) -> Lack {
+    let nowhere = Tablespace { name, location: "/a/folder/of/the/server".to_owned(), ..Tablespace::default() };
+    roles::tablespace(known.unwrap_or(&nowhere))
 }
 
 /// A server on this host has its data where we can look: is there room for a database of `size` bytes?

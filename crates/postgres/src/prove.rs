@@ -24,7 +24,7 @@ use crate::restore::{self, Set, What};
 use crate::throwaway::Throwaway;
 use crate::toc::{self, Entry};
 use crate::units::units;
-use crate::{Error, Limits, RestoreOptions, World, base, dump, snapshot, tools};
+use crate::{Error, Limits, RestoreOptions, World, base, dump, replay, snapshot, tools};
 
 /// How much of a table is read at once.
 const BUFFER: usize = 1 << 20;
@@ -68,6 +68,13 @@ pub async fn prove(
 ) -> Result<Proved, Error> {
     let started = Instant::now();
     let manifest = Catalog::read(vault).await?.find(&options.when)?.clone();
+    if let Some(format) = &manifest.artefact {
+        return Err(replay::in_parts(
+            &manifest,
+            format,
+            "it has no rows of its own to compare a restored database with",
+        ));
+    }
     let reader = restore::open(vault, manifest.clone()).await?;
     let mut databases = vec![None];
     if let Ok(server) = ServerDetail::deserialize(&manifest.detail) {

@@ -25,7 +25,7 @@ use crate::load::Load;
 use crate::schema::Schema;
 use crate::select::{Selection, select};
 use crate::toc::{self, Entry, Section};
-use crate::{Error, Limits, World, large_objects, orphans, preflight, properties, server};
+use crate::{Error, Limits, World, large_objects, orphans, preflight, properties, replay, server};
 
 /// The most bytes of a schema, which is taken into memory.
 const LARGEST_SCHEMA: u64 = 1 << 30;
@@ -35,6 +35,10 @@ const TABLES: usize = 200;
 
 /// Sequences that are set with one statement.
 const SEQUENCES: usize = 1000;
+
+/// A relation of a user's, whichever.
+pub(crate) const ANYTHING: &str = "SELECT c.oid::regclass FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
+     WHERE n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspname !~ '^pg_(toast|temp)' LIMIT 1";
 
 /// The advisory lock that every session of a restore shares.
 const UNDER_WAY: u32 = 0x5ea_a11;
@@ -172,6 +176,7 @@ pub async fn restore(
     let manifest = Catalog::read(vault).await?.find(&options.when)?.clone();
     let reader = open(vault, manifest.clone()).await?;
     let server = ServerDetail::deserialize(&manifest.detail).ok();
+    let is_artefact = manifest.artefact.is_some();
     let mut restored = Restored {
         manifest,
         target: target.to_string(),
@@ -193,6 +198,7 @@ pub async fn restore(
             let cause = "no database is named to restore into".to_owned();
             return Err(Error::Url { object: target.to_string(), cause, next });
         }
+        _ if is_artefact => replay::restore(reader, target, options, world, progress, &mut restored).await?,
         (server, false) => {
             let database = which(&restored.manifest, server.as_ref(), target, options)?;
             let set = Set::open(reader, database).await?;
@@ -340,16 +346,26 @@ async fn begin(
     place: &Place,
     what: &What<'_>,
 ) -> Result<Option<Journal>, Error> {
-    // What an interrupted restore left running on the server holds this until it ends, and so does another restore.
+    be_alone(connection).await?;
+    let journal = find_journal(connection, set, place, what).await?;
+    be_one_of_us(connection).await?;
+    Ok(journal)
+}
+
+/// Waits until no other session restores into the connection's database: what an interrupted restore left running on
+/// the server is one until it ends, and so is another restore.
+pub(crate) async fn be_alone(connection: &mut Connection) -> Result<(), Error> {
     let alone = format!(
         "SET lock_timeout = '60s'; SELECT pg_advisory_unlock_shared({UNDER_WAY}); SELECT pg_advisory_lock({UNDER_WAY}); \
          SET lock_timeout = 0"
     );
-    connection.execute(&alone).await.map_err(|error| error.about("another restore into this database"))?;
-    let journal = find_journal(connection, set, place, what).await?;
+    connection.execute(&alone).await.map_err(|error| error.about("another restore into this database"))
+}
+
+/// Lets the other sessions of this restore begin.
+pub(crate) async fn be_one_of_us(connection: &mut Connection) -> Result<(), Error> {
     let shared = format!("SELECT pg_advisory_lock_shared({UNDER_WAY}); SELECT pg_advisory_unlock({UNDER_WAY})");
-    connection.execute(&shared).await?;
-    Ok(journal)
+    connection.execute(&shared).await
 }
 
 async fn find_journal(
@@ -386,7 +402,7 @@ async fn find_journal(
 }
 
 /// Gives the finished database its name; the one that had it is dropped in this moment.
-async fn take_name(target: &Target, made: &str, name: &str, exists: bool) -> Result<(), Error> {
+pub(crate) async fn take_name(target: &Target, made: &str, name: &str, exists: bool) -> Result<(), Error> {
     // Nobody renames the database that he is in.
     let elsewhere = if name == "postgres" { "template1" } else { "postgres" };
     let mut connection = Connection::open(&target.with_database(elsewhere)).await?;
@@ -425,12 +441,12 @@ pub(crate) struct Set {
 }
 
 /// What is wrong with a set.
-fn corrupt(reader: &SetReader, cause: impl Into<String>) -> Error {
+pub(crate) fn corrupt(reader: &SetReader, cause: impl Into<String>) -> Error {
     Error::Different { object: format!("set {}", reader.manifest().id), cause: cause.into() }
 }
 
 /// What the items of a set are, with those of other databases left out.
-fn items(reader: &SetReader, database: Option<&str>) -> Result<Vec<ItemDetail>, Error> {
+pub(crate) fn items(reader: &SetReader, database: Option<&str>) -> Result<Vec<ItemDetail>, Error> {
     let detail = |item: &Item| match (item.database.as_deref(), database) {
         (Some(its), Some(ours)) if its != ours => Ok(ItemDetail::Elsewhere),
         _ => ItemDetail::deserialize(&item.detail).map_err(|error| corrupt(reader, error.to_string())),
@@ -439,7 +455,7 @@ fn items(reader: &SetReader, database: Option<&str>) -> Result<Vec<ItemDetail>, 
 }
 
 /// A document of a set: the only item that is `wanted`.
-async fn document<T: DeserializeOwned>(
+pub(crate) async fn document<T: DeserializeOwned>(
     reader: &SetReader,
     items: &[ItemDetail],
     wanted: &ItemDetail,
@@ -568,12 +584,7 @@ impl Set {
                 );
                 (sql, "is there already")
             }
-            (None, false) => {
-                let sql = "SELECT c.oid::regclass FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
-                           WHERE n.nspname NOT IN ('pg_catalog', 'information_schema') \
-                           AND n.nspname !~ '^pg_(toast|temp)' LIMIT 1";
-                (sql.to_owned(), "is in the database, which should be empty")
-            }
+            (None, false) => (ANYTHING.to_owned(), "is in the database, which should be empty"),
         };
         Ok(connection.query(&sql).await?.first().map(|row| (row.text(0).to_owned(), how)))
     }

@@ -7,6 +7,9 @@ use crate::journal::Journal;
 use crate::toc::{self, Entry};
 use crate::{Error, RestoreOptions, World, tools};
 
+/// What `pg_dump` and `pg_restore` write first since version 17, for servers that may be older.
+pub(crate) const NEWER: &str = "SET transaction_timeout = 0";
+
 /// An archive and its table of contents.
 pub(crate) struct Schema {
     archive: Vec<u8>,
@@ -65,6 +68,8 @@ impl Schema {
     /// Runs a script of `pg_restore` in one transaction with its note.
     pub(crate) async fn run(connection: &mut Connection, step: &str, script: &str) -> Result<(), Error> {
         let plain = without_words_for_psql(script);
+        let newer = format!("\n{NEWER};\n");
+        let plain = if connection.version < 170_000 { plain.replacen(&newer, "\n", 1) } else { plain };
         let note = Journal::note(step);
         let all = format!("BEGIN;\n{plain}\n;\n{note};\nCOMMIT");
         connection.execute(&all).await.map_err(|error| error.about("the schema"))?;

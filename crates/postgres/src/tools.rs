@@ -9,7 +9,7 @@ use std::process::Stdio;
 
 use seawall_vault::Environment;
 use tokio::io::AsyncReadExt as _;
-use tokio::process::{Child, Command};
+use tokio::process::{Child, ChildStdin, Command};
 
 use crate::client::Target;
 use crate::{Error, Limits};
@@ -93,22 +93,34 @@ pub(crate) struct Running {
 impl Tool {
     /// Starts it; it ends when it is dropped. The server is told by its environment.
     pub(crate) fn start(&self, target: &Target, arguments: &[String]) -> Result<Running, Error> {
-        self.spawn(arguments, target.child_environment())
+        self.spawn(arguments, target.child_environment(), Stdio::null())
+    }
+
+    /// Starts it on bytes that are written to it.
+    pub(crate) fn filter(&self, arguments: &[String]) -> Result<(ChildStdin, Running), Error> {
+        let mut running = self.spawn(arguments, Vec::new(), Stdio::piped())?;
+        let stdin = running.child.stdin.take();
+        Ok((stdin.ok_or_else(|| Error::Internal("a tool has no input".to_owned()))?, running))
     }
 
     /// Starts it on files alone.
     pub(crate) fn run(&self, arguments: &[String]) -> Result<Running, Error> {
-        self.spawn(arguments, Vec::new())
+        self.spawn(arguments, Vec::new(), Stdio::null())
     }
 
-    fn spawn(&self, arguments: &[String], environment: Vec<(&'static str, String)>) -> Result<Running, Error> {
+    fn spawn(
+        &self,
+        arguments: &[String],
+        environment: Vec<(&'static str, String)>,
+        stdin: Stdio,
+    ) -> Result<Running, Error> {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let mut command = Command::new(&self.path);
         for variable in ["PGSERVICE", "PGSERVICEFILE", "PGOPTIONS", "PGHOSTADDR", "PGDATESTYLE", "PGTZ"] {
             command.env_remove(variable);
         }
         command.args(arguments).envs(environment);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+        command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
         let failed = |error: std::io::Error| Error::Tool {
             tool: self.path.display().to_string(),
             cause: error.to_string(),

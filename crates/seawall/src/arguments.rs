@@ -179,6 +179,7 @@ pub(crate) struct ServerArguments {
     seawall backup postgresql://app@db/shop s3://bucket/shop\n  \
     seawall backup postgresql://app@db/ s3://bucket/cluster\n  \
     seawall backup postgresql://app@db/shop ./vault --memory 64MB --jobs 2\n  \
+    seawall backup postgresql://app@db/shop ./vault --format custom\n  \
     seawall backup --config seawall.yml shop\n\n\
     The password comes from PGPASSWORD or ~/.pgpass. The role needs pg_read_all_data.")]
 pub(crate) struct BackupArguments {
@@ -192,6 +193,9 @@ pub(crate) struct BackupArguments {
     /// How to compress: zstd, zstd:1 to zstd:19, gzip, gzip:1 to gzip:12, lz4 or none [default: zstd]
     #[arg(long, value_name = "CODEC")]
     pub(crate) compression: Option<String>,
+    /// In which form: native, or what pg_dump itself writes: custom or plain [default: native]
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) format: Option<String>,
     /// At most this many bytes a second into the vault, such as 20MB
     #[arg(long, value_name = "SIZE")]
     pub(crate) upload_limit: Option<String>,
@@ -225,7 +229,8 @@ pub(crate) struct RestoreArguments {
     /// Every database below the vault, into a folder; without a vault, every database of the configuration
     #[arg(long, conflicts_with = "follow")]
     pub(crate) all: bool,
-    /// The file to make; it must not exist. Without it, the database's own path from the configuration
+    /// The file to make; it must not exist. Without it, the database's own path from the configuration. Of a server's
+    /// backup, what pg_dump wrote, where --format kept that
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// The server's database to make: postgresql://ROLE@HOST:PORT/DATABASE. One that exists must be empty. Without

@@ -48,7 +48,7 @@ pub(crate) async fn timeline(vault: &Vault) -> Result<Timeline, Error> {
         spans.splice(0..0, generations::spans(&old));
         levels.push(generations::level(&old));
     }
-    Ok(Timeline { holes, spans, levels, pins: pins.iter().map(Txid::to_string).collect() })
+    Ok(Timeline { holes, spans, levels, pins: pins.iter().map(Txid::to_string).collect(), ..Timeline::default() })
 }
 
 async fn point(vault: &Vault, files: &[Stored], txid: Txid) -> Result<Point, Error> {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use seawall_archive::{Codec, Schedule};
 use seawall_core::Failure;
-use seawall_postgres::{DumpOptions, Limits, Source, Target};
+use seawall_postgres::{DumpOptions, Format, Limits, Source, Target};
 use seawall_vault::Environment;
 
 use super::document::Value;
@@ -38,6 +38,14 @@ pub(crate) fn read(fields: &mut Fields, target: Target, name: &str, here: &Path)
             options.limits.memory = at.value;
         }
         options.limits.bindir = backup.text("pg-bindir")?.map(|at| absolute(Path::new(&at.value), here));
+        let format = |text: &str| text.parse::<Format>().ok();
+        if let Some(At { line, value }) = backup.parsed("format", "native, custom or plain", format)? {
+            if value != Format::Native && target.database.is_empty() {
+                let cause = "format: pg_dump's own formats are of one database, and url names a whole server";
+                return Err(Problem::Contradiction(cause.to_owned()).at(line));
+            }
+            options.format = value;
+        }
         let codec = |text: &str| text.parse::<Codec>().ok();
         if let Some(at) =
             backup.parsed("compression", "zstd, zstd:1 to zstd:19, gzip, gzip:1 to gzip:12, lz4 or none", codec)?

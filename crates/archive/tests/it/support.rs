@@ -66,6 +66,7 @@ pub(crate) async fn count(vault: &Vault, writer: &SetWriter, id: SetId) -> Resul
         identity: "7/shop".into(),
         tool: "test".into(),
         point: id.moment(),
+        artefact: None,
         detail: serde_json::json!({}),
     };
     let manifest = writer.finish(facts, &Still(id.moment().as_millis() + 500)).await?;

@@ -1,6 +1,6 @@
 //! COPY in both directions, at the rate of the socket: no allocation for a row, and one copy of its bytes.
 
-use bytes::Buf as _;
+use bytes::{Buf as _, BufMut as _};
 use postgres_protocol::message::backend::{
     COPY_DATA_TAG, COPY_DONE_TAG, ERROR_RESPONSE_TAG, Message, NOTICE_RESPONSE_TAG, PARAMETER_STATUS_TAG,
 };
@@ -55,6 +55,34 @@ impl Connection {
     }
 }
 
+impl Connection {
+    /// Runs a statement of a script in the encoding that the script has chosen. Rows that it asks for are to be sent.
+    pub(crate) async fn run(&mut self, sql: &[u8]) -> Result<Option<CopyIn<'_>>, Error> {
+        let length = i32::try_from(sql.len().saturating_add(5));
+        let length = length.map_err(|_| Error::Internal("a statement is too large".to_owned()))?;
+        self.outbox.clear();
+        self.outbox.put_u8(b'Q');
+        self.outbox.put_i32(length);
+        self.outbox.put_slice(sql);
+        self.outbox.put_u8(0);
+        self.flush().await?;
+        let mut failed = None;
+        loop {
+            match self.message().await? {
+                Message::CopyInResponse(_) => return Ok(Some(CopyIn { connection: self })),
+                Message::ErrorResponse(body) => failed = Some(self.refusal(&body)),
+                Message::ReadyForQuery(_) => break,
+                Message::RowDescription(_)
+                | Message::DataRow(_)
+                | Message::CommandComplete(_)
+                | Message::EmptyQueryResponse => {}
+                _ => return Err(self.confused("an answer that doesn't belong to a statement")),
+            }
+        }
+        failed.map_or(Ok(None), Err)
+    }
+}
+
 /// Rows on their way to the server. Dropped before [`CopyIn::finish`], the connection is of no more use.
 pub(crate) struct CopyIn<'c> {
     connection: &'c mut Connection,
@@ -63,7 +91,12 @@ pub(crate) struct CopyIn<'c> {
 impl CopyIn<'_> {
     /// Sends bytes of rows, which may begin and end anywhere, and gives their buffer back.
     pub(crate) async fn send(&mut self, rows: Vec<u8>) -> Result<Vec<u8>, Error> {
-        let mut rest = &rows[..];
+        self.send_bytes(&rows).await?;
+        Ok(rows)
+    }
+
+    /// The same, of bytes that stay where they are.
+    pub(crate) async fn send_bytes(&mut self, mut rest: &[u8]) -> Result<(), Error> {
         while !rest.is_empty() {
             let (part, others) = rest.split_at(rest.len().min(PIECE));
             let length = u32::try_from(part.len() + 4).unwrap_or(u32::MAX).to_be_bytes();
@@ -74,7 +107,7 @@ impl CopyIn<'_> {
             }
             rest = others;
         }
-        Ok(rows)
+        Ok(())
     }
 
     /// Ends it; returns how many rows the server took.

@@ -4,6 +4,7 @@
 #![allow(missing_docs, reason = "tests speak by their names")]
 #![expect(clippy::panic, reason = "these are tests")]
 
+mod artefacts;
 mod changes;
 mod content;
 mod faults;

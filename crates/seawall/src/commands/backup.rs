@@ -1,9 +1,9 @@
 //! `seawall backup`: make a complete copy of a server's database now.
 
 use seawall_agent::Opener;
-use seawall_archive::{Codec, Stages};
+use seawall_archive::{Codec, Manifest, Stages};
 use seawall_core::Failure;
-use seawall_postgres::{DumpOptions, Dumped, Limits, Target, World};
+use seawall_postgres::{DumpOptions, Dumped, Format, Limits, Target, World};
 use serde_json::json;
 
 use crate::arguments::{BackupArguments, ServerArguments};
@@ -25,6 +25,7 @@ fn of_url(arguments: &BackupArguments, vault: &str, edge: &Edge, json: bool) -> 
     let target = server::target(&arguments.source, edge)?;
     let options = DumpOptions {
         limits: limits(&arguments.server)?,
+        format: arguments.format.as_deref().map_or(Ok(Format::default()), format)?,
         codec: arguments.compression.as_deref().map_or(Ok(Codec::default()), codec)?,
         excluded: arguments.exclude_database.clone(),
         role_passwords: arguments.role_passwords,
@@ -53,6 +54,7 @@ fn by_name(arguments: &BackupArguments, edge: &Edge, json: bool) -> Result<Outpu
         ("--jobs", jobs.is_some()),
         ("--memory", memory.is_some()),
         ("--pg-bindir", pg_bindir.is_some()),
+        ("--format", arguments.format.is_some()),
         ("--compression", arguments.compression.is_some()),
         ("--upload-limit", arguments.upload_limit.is_some()),
         ("--role-passwords", arguments.role_passwords),
@@ -103,6 +105,11 @@ pub(crate) fn limits(arguments: &ServerArguments) -> Result<Limits, Failure> {
     })
 }
 
+fn format(text: &str) -> Result<Format, Failure> {
+    let next = "give native, custom or plain";
+    text.parse().map_err(|cause: String| usage("usage.format", "--format", &cause, next))
+}
+
 fn codec(text: &str) -> Result<Codec, Failure> {
     text.parse().map_err(|cause: String| usage("usage.arguments", "--compression", &cause, "correct it"))
 }
@@ -116,16 +123,24 @@ fn render(target: &Target, place: &str, dumped: &Dumped) -> String {
     };
     let rate = totals.raw.saturating_mul(1000) / (*duration_ms).max(1);
     format!(
-        "{target}: the state of {} is in {place} as {}\n{databases}{} rows, {} as {} in {}, {}/s{}\n",
+        "{target}: the state of {} is in {place} as {}\n{databases}{}, {} as {} in {}, {}/s{}\n",
         manifest.point,
         manifest.id,
-        totals.rows,
+        content(manifest),
         table::bytes(totals.raw),
         table::bytes(totals.stored),
         table::span(*duration_ms),
         table::bytes(rate),
         waited(stages)
     )
+}
+
+/// What a set holds: rows, or what `pg_dump` wrote, in which nobody counts them.
+pub(crate) fn content(manifest: &Manifest) -> String {
+    match &manifest.artefact {
+        Some(format) => format!("pg_dump's {format}"),
+        None => format!("{} rows", manifest.totals.rows),
+    }
 }
 
 /// What held the work up most.

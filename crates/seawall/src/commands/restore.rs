@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use seawall_agent::Opener;
+use seawall_archive::SetId;
 use seawall_core::{Clock as _, Failure, Kind, RestoreRequest, Restored, SystemClock, When};
 use seawall_lmdb::snapshot::SnapshotName;
 use serde_json::json;
@@ -19,6 +20,7 @@ pub(crate) fn run(arguments: &RestoreArguments, common: &Common, edge: &Edge) ->
     let now = SystemClock.now();
     let when = match &arguments.to {
         Some(_) => server::when(&arguments.at)?,
+        None if arguments.at.parse::<SetId>().is_ok() => When::Position(arguments.at.clone()),
         None if SnapshotName::parse(&arguments.at).is_some() => When::Position(arguments.at.clone()),
         None => When::parse(&arguments.at, now)
             .map_err(|error| usage("usage.when", "--at", &error.to_string(), "correct the moment"))?,
@@ -56,14 +58,15 @@ pub(crate) fn run(arguments: &RestoreArguments, common: &Common, edge: &Edge) ->
 fn output(arguments: &RestoreArguments, source: &Source, edge: &Edge) -> Result<PathBuf, Failure> {
     match (&arguments.output, source) {
         (Some(output), _) => Ok(edge.absolute(output)),
-        (None, Source::Database(database)) => Ok(database.path.clone()),
-        (None, Source::Vault(vault)) => Err(Failure::new(
-            Kind::Usage,
-            "usage.no-output",
-            vault.to_string(),
-            "no file to restore into is named",
-            "name one with -o FILE",
-        )),
+        (None, Source::Database(database)) if database.server.is_none() => Ok(database.path.clone()),
+        (None, source) => {
+            let object = match source {
+                Source::Vault(vault) => vault.to_string(),
+                Source::Database(database) => database.name.clone(),
+            };
+            let (cause, next) = ("no file to restore into is named", "name one with -o FILE");
+            Err(Failure::new(Kind::Usage, "usage.no-output", object, cause, next))
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use seawall_core::{Failure, When};
 use seawall_postgres::{RestoreOptions, Restored, World};
 use serde_json::json;
 
-use super::backup::limits;
+use super::backup::{content, limits};
 use crate::arguments::RestoreArguments;
 use crate::edge::{Edge, usage};
 use crate::exit::Exit;
@@ -74,13 +74,9 @@ fn render(restored: &Restored) -> String {
     let Restored { manifest, target, resumed, left_out, databases, roles, kept, dry_run, lacks, duration_ms } =
         restored;
     let totals = manifest.totals;
-    let what = format!(
-        "{} rows of {} items, {} from {}",
-        totals.rows,
-        totals.items,
-        table::bytes(totals.raw),
-        table::bytes(totals.stored)
-    );
+    let items = if manifest.artefact.is_some() { String::new() } else { format!(" of {} items", totals.items) };
+    let what =
+        format!("{}{items}, {} from {}", content(manifest), table::bytes(totals.raw), table::bytes(totals.stored));
     let mut told = String::new();
     if !databases.is_empty() {
         told.push_str(&format!("{}: {}\n", table::count(databases.len(), "database"), databases.join(", ")));

@@ -40,6 +40,10 @@ pub(crate) fn nothing(vault: &str) -> Failure {
 }
 
 fn render(timeline: &Timeline) -> String {
+    let note = |position: &str| {
+        let found = timeline.notes.iter().find(|note| note.position == position);
+        found.map_or_else(String::new, |found| found.note.clone())
+    };
     let spans = timeline.spans.iter().map(|span| {
         (
             (span.from.moment, span.to.moment),
@@ -48,7 +52,7 @@ fn render(timeline: &Timeline) -> String {
                 span.to.moment.to_string(),
                 format!("{} to {}", span.from.position, span.to.position),
                 span.points.to_string(),
-                String::new(),
+                note(&span.to.position),
             ],
         )
     });
@@ -80,7 +84,7 @@ fn render(timeline: &Timeline) -> String {
 
 #[cfg(test)]
 mod tests {
-    use seawall_core::{Hole, LevelSummary, Moment, Point, Span};
+    use seawall_core::{Hole, LevelSummary, Moment, Note, Point, Span};
 
     use super::*;
 
@@ -98,13 +102,14 @@ mod tests {
             holes: vec![Hole { from: Some(point(3)), to: point(9), reason: "the WAL was replaced".into() }],
             levels: vec![LevelSummary { level: "0".into(), objects: 4, bytes: 4096 }],
             pins: vec!["0000000000000003".into()],
+            notes: vec![Note { position: "0000000000000009".into(), note: "it is odd".into() }],
         };
         assert_eq!(
             render(&timeline),
             "from                      to                        positions                             points\n\
              1970-01-01T00:00:01.000Z  1970-01-01T00:00:03.000Z  0000000000000001 to 0000000000000003       3\n\
              1970-01-01T00:00:03.000Z  1970-01-01T00:00:09.000Z  0000000000000003 to 0000000000000009    hole  the WAL was replaced\n\
-             1970-01-01T00:00:09.000Z  1970-01-01T00:00:09.000Z  0000000000000009 to 0000000000000009       1\n\
+             1970-01-01T00:00:09.000Z  1970-01-01T00:00:09.000Z  0000000000000009 to 0000000000000009       1  it is odd\n\
              \n\
              level  objects     size\n\
              0            4  4.0 KiB\n\

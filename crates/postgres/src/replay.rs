@@ -1,0 +1,431 @@
+//! What `pg_dump` itself made, back into a server: over our own connection, statement by statement.
+//!
+//! A plain dump is a script; a custom one is made into a script by `pg_restore`, which reads it from a pipe and touches no
+//! server. Neither is ever read by `psql` (see `script`). A new database gets its name when all of it is there (I8). It is
+//! done by one connection, and what was interrupted is begun anew.
+
+use std::sync::Arc;
+
+use futures::{Stream, StreamExt as _, TryStreamExt as _, stream};
+use seawall_archive::{Digest, Manifest, SetReader};
+use seawall_core::Progress;
+use serde::Deserialize as _;
+use tokio::io::AsyncWriteExt as _;
+use tokio::process::ChildStdin;
+
+use crate::client::quote::literal;
+use crate::client::{Connection, Host, Target};
+use crate::detail::{After, ItemDetail, Needs, SetDetail};
+use crate::globals::{self, Globals};
+use crate::journal::{Journal, SCHEMA};
+use crate::restore::{self};
+use crate::schema::NEWER;
+use crate::script::{self, Refusal, Rows, Scanner};
+use crate::tools::{self, Running, Tool};
+use crate::{Error, Format, RestoreOptions, Restored, World, preflight, properties, server};
+
+/// How much of what `pg_restore` writes is taken at once.
+const PIECE: usize = 1 << 20;
+
+/// Letters of a statement that a message shows.
+const SHOWN: usize = 60;
+
+/// A set that is one artefact of `pg_dump`.
+struct Artefact<'a> {
+    reader: Arc<SetReader>,
+    /// Which item it is.
+    item: u32,
+    detail: SetDetail,
+    needs: Needs,
+    /// What makes a script of it, if it isn't one.
+    pg_restore: Option<Tool>,
+    options: &'a RestoreOptions,
+}
+
+/// What a database is that a restore finds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Empty,
+    /// A restore was begun in it, and isn't done.
+    Begun,
+    /// Something is in it.
+    Filled,
+}
+
+/// Restores the artefact that a set is.
+pub(crate) async fn restore(
+    reader: Arc<SetReader>,
+    target: &Target,
+    options: &RestoreOptions,
+    world: &World,
+    progress: Arc<dyn Progress>,
+    restored: &mut Restored,
+) -> Result<(), Error> {
+    let artefact = Artefact::open(reader, options, world).await?;
+    let (mut connection, exists) = match Connection::open(target).await {
+        Ok(connection) => (connection, true),
+        Err(error) if error.sqlstate() == Some("3D000") => (globals::connect(target).await?, false),
+        Err(error) => return Err(error),
+    };
+    restored.lacks = artefact.lacks(&mut connection, target).await?;
+    connection.close().await;
+    if options.dry_run {
+        return Ok(());
+    }
+    preflight::refuse(&restored.target, &restored.lacks)?;
+    if exists && !options.clean {
+        return artefact.fill_in_place(target, &*progress).await;
+    }
+    let made = artefact.make(target, &*progress).await?;
+    restore::take_name(target, &made.database, &target.database, exists).await
+}
+
+/// What can't be done with an artefact, and why.
+pub(crate) fn in_parts(manifest: &Manifest, format: &str, cause: &str) -> Error {
+    Error::Refused {
+        code: "postgres.vendor-format",
+        object: format!("set {}", manifest.id),
+        cause: format!("it is what pg_dump wrote in its format {format}: {cause}"),
+        next: "restore all of it with --to, or get the file with -o FILE and use PostgreSQL's own tools".to_owned(),
+    }
+}
+
+impl<'a> Artefact<'a> {
+    async fn open(reader: Arc<SetReader>, options: &'a RestoreOptions, world: &World) -> Result<Self, Error> {
+        let manifest = reader.manifest();
+        let corrupt = |cause: &str| restore::corrupt(&reader, cause);
+        let name = manifest.artefact.clone().unwrap_or_default();
+        let format: Format = name.parse().map_err(|_| corrupt("it is in a format that isn't known"))?;
+        if !options.tables.is_empty() || options.data_only || options.database.is_some() {
+            return Err(in_parts(manifest, &name, "it is restored as a whole"));
+        }
+        if format == Format::Plain && !options.owners {
+            return Err(in_parts(manifest, &name, "its owners and grants can't be left out"));
+        }
+        let detail = SetDetail::deserialize(&manifest.detail).map_err(|error| corrupt(&error.to_string()))?;
+        if !matches!(detail.encoding.as_str(), "UTF8" | "SQL_ASCII") {
+            return Err(corrupt(&format!("its rows have the encoding {}", detail.encoding)));
+        }
+        let items = restore::items(&reader, None)?;
+        let needs = restore::document(&reader, &items, &ItemDetail::Needs).await?;
+        let (Some(item), Some(needs)) = (reader.index().artefact(), needs) else {
+            return Err(corrupt("it has no artefact, or nothing beside it"));
+        };
+        let (limits, environment) = (&options.limits, &world.environment);
+        let pg_restore = match format {
+            Format::Custom => Some(tools::find("pg_restore", detail.pg_dump, limits, environment).await?),
+            Format::Native | Format::Plain => None,
+        };
+        Ok(Self { reader, item, detail, needs, pg_restore, options })
+    }
+
+    async fn lacks(&self, connection: &mut Connection, target: &Target) -> Result<Vec<preflight::Lack>, Error> {
+        let (owners, none) = (self.options.owners, Globals::default());
+        let after = After { properties: self.needs.properties.clone(), ..After::default() };
+        let mut lacks = preflight::lacks(connection, &self.detail, &[], &after, &none, owners, true).await?;
+        for lack in preflight::lacks_beside(connection, &self.needs, owners).await? {
+            if !lacks.contains(&lack) {
+                lacks.push(lack);
+            }
+        }
+        if matches!(target.host, Host::Socket(_)) {
+            lacks.extend(preflight::room(connection, self.detail.size).await?);
+        }
+        Ok(lacks)
+    }
+
+    /// What a journal is called, so that nothing else goes on with it.
+    fn title(&self) -> String {
+        let owners = if self.options.owners { "" } else { " without owners" };
+        format!("artefact of set {}{owners}", self.reader.manifest().id)
+    }
+
+    /// Makes a new database under a name of its own; returns it. One that an interrupted call left is made anew, unless
+    /// all of it is there.
+    async fn make(&self, target: &Target, progress: &dyn Progress) -> Result<Target, Error> {
+        let digest = Digest::of(format!("{}\0{}", self.title(), target.database).as_bytes()).to_string();
+        let made = target.with_database(&format!("seawall-{}", &digest[..16]));
+        let left = match self.connect(&made).await {
+            Ok(mut connection) => {
+                let state = state(&mut connection).await?;
+                connection.close().await;
+                Some(state)
+            }
+            Err(error) if error.sqlstate() == Some("3D000") => None,
+            Err(error) => return Err(error),
+        };
+        if left == Some(State::Filled) {
+            return Ok(made);
+        }
+        let mut server = globals::connect(target).await?;
+        if left.is_some() {
+            server::drop(&mut server, &made.database).await?;
+        }
+        let create = preflight::create_database(&made.database, &self.detail, server.version);
+        match server.execute(&create).await {
+            // An interrupted restore's own statement came to its end meanwhile.
+            Err(error) if matches!(error.sqlstate(), Some("42P04" | "23505")) => {}
+            created => created.map_err(|error| error.about(format!("database {}", target.database)))?,
+        }
+        server.close().await;
+        let mut connection = self.connect(&made).await?;
+        if state(&mut connection).await? != State::Empty {
+            let cause = "another restore of the same set is under way there, or was a moment ago".to_owned();
+            let (object, next) = (target.to_string(), "start again when it is done".to_owned());
+            return Err(Error::Refused { code: "postgres.other-restore", object, cause, next });
+        }
+        self.fill(&mut connection, Some(&made.database), progress).await?;
+        connection.close().await;
+        Ok(made)
+    }
+
+    /// Fills a database that is there and has nothing in it.
+    async fn fill_in_place(&self, target: &Target, progress: &dyn Progress) -> Result<(), Error> {
+        let mut connection = self.connect(target).await?;
+        let refused = |code, cause: String, next: &str| {
+            Err(Error::Refused { code, object: target.to_string(), cause, next: next.to_owned() })
+        };
+        match state(&mut connection).await? {
+            State::Empty => {}
+            State::Begun => {
+                let cause = "a restore was begun in it, and one of pg_dump's own format doesn't go on".to_owned();
+                return refused("postgres.other-restore", cause, "drop the database, and start again");
+            }
+            State::Filled => {
+                let cause = "something is in the database, which should be empty".to_owned();
+                let next = "name another database, or replace this one with --clean";
+                return refused("postgres.not-empty", cause, next);
+            }
+        }
+        self.fill(&mut connection, None, progress).await?;
+        connection.close().await;
+        Ok(())
+    }
+
+    /// A connection that no other restore shares its database with.
+    async fn connect(&self, target: &Target) -> Result<Connection, Error> {
+        let mut connection = restore::connect(target, &self.detail.encoding).await?;
+        restore::be_alone(&mut connection).await?;
+        Ok(connection)
+    }
+
+    /// Everything, into an empty database; one that was made for it gets its properties under its `name`.
+    async fn fill(
+        &self,
+        connection: &mut Connection,
+        name: Option<&str>,
+        progress: &dyn Progress,
+    ) -> Result<(), Error> {
+        let Some(_) = Journal::open(connection, &self.title()).await? else {
+            return Err(Error::Internal("an empty database has a journal".to_owned()));
+        };
+        progress.begin("load", Some(self.reader.manifest().totals.raw));
+        self.replay(connection, progress).await?;
+        progress.finish();
+        if let Some(name) = name {
+            let statements = properties::statements(&self.needs.properties, name, self.options.owners);
+            connection.execute(&statements).await?;
+        }
+        connection.execute("ANALYZE").await?;
+        // What was committed without waiting for the disk is behind this, which waits.
+        connection.execute("SET synchronous_commit = on").await?;
+        Journal::remove(connection).await
+    }
+
+    /// Runs the script that the artefact is, or is made into.
+    async fn replay(&self, connection: &mut Connection, progress: &dyn Progress) -> Result<(), Error> {
+        let counted = |raw: Vec<u8>| {
+            progress.advance(raw.len() as u64);
+            raw
+        };
+        let content = Box::pin(self.reader.content(self.item).map_ok(counted).map_err(Error::from));
+        let Some(tool) = &self.pg_restore else { return self.play(connection, content).await };
+        let mut arguments = vec!["--format=custom".to_owned(), "--file=-".to_owned()];
+        if !self.options.owners {
+            arguments.extend(["--no-owner".to_owned(), "--no-privileges".to_owned()]);
+        }
+        let (input, mut running) = tool.filter(&arguments)?;
+        let script = Box::pin(output(&mut running));
+        let (all, ()) = tokio::try_join!(feed(input, content), self.play(connection, script))?;
+        running.finish().await?;
+        match all {
+            true => Ok(()),
+            false => Err(restore::corrupt(&self.reader, "pg_restore took its beginning for all of it")),
+        }
+    }
+
+    async fn play<S>(&self, connection: &mut Connection, input: S) -> Result<(), Error>
+    where
+        S: Stream<Item = Result<Vec<u8>, Error>> + Unpin,
+    {
+        let input = Input { pieces: input, bytes: Vec::new(), at: 0 };
+        let mut player = Player { connection, input, scanner: Scanner::default() };
+        player.play().await.map_err(|stopped| match stopped {
+            Stopped::Error(error) => error,
+            Stopped::Refused(Refusal::Wrong(line, cause)) => {
+                restore::corrupt(&self.reader, format!("line {line} of its script: {cause}"))
+            }
+            Stopped::Refused(Refusal::Command(line)) => Error::Refused {
+                code: "postgres.psql-command",
+                object: format!("set {}", self.reader.manifest().id),
+                cause: format!("line {line} of its script is a command for psql, which pg_dump doesn't write"),
+                next: "don't give it to psql; get the file with -o FILE, and look at that line".to_owned(),
+            },
+        })
+    }
+}
+
+/// What a database is.
+async fn state(connection: &mut Connection) -> Result<State, Error> {
+    let journal = format!("SELECT 1 FROM pg_namespace WHERE nspname = {}", literal(SCHEMA));
+    if !connection.query(&journal).await?.is_empty() {
+        return Ok(State::Begun);
+    }
+    let is_empty = connection.query(restore::ANYTHING).await?.is_empty();
+    Ok(if is_empty { State::Empty } else { State::Filled })
+}
+
+/// Writes everything to a tool; false if that didn't want all of it.
+async fn feed<S>(mut input: ChildStdin, mut content: S) -> Result<bool, Error>
+where
+    S: Stream<Item = Result<Vec<u8>, Error>> + Unpin,
+{
+    while let Some(raw) = content.next().await.transpose()? {
+        // Why it ended it tells itself.
+        if input.write_all(&raw).await.is_err() {
+            return Ok(false);
+        }
+    }
+    Ok(input.shutdown().await.is_ok())
+}
+
+/// What a tool writes.
+fn output(running: &mut Running) -> impl Stream<Item = Result<Vec<u8>, Error>> {
+    stream::try_unfold(Some(running), |running| async {
+        let Some(running) = running else { return Ok(None) };
+        let mut piece = Vec::with_capacity(PIECE);
+        let more = running.read(&mut piece).await?;
+        Ok(Some((piece, more.then_some(running))))
+    })
+}
+
+/// A script in pieces.
+struct Input<S> {
+    pieces: S,
+    /// The piece at hand, and how much of it is done.
+    bytes: Vec<u8>,
+    at: usize,
+}
+
+impl<S: Stream<Item = Result<Vec<u8>, Error>> + Unpin> Input<S> {
+    /// What is left of the piece at hand.
+    fn rest(&self) -> &[u8] {
+        &self.bytes[self.at..]
+    }
+
+    /// Puts the next piece behind what is left of this one; false when there is none.
+    async fn more(&mut self) -> Result<bool, Error> {
+        let Some(mut piece) = self.pieces.next().await.transpose()? else { return Ok(false) };
+        if !self.rest().is_empty() {
+            piece.splice(0..0, self.rest().iter().copied());
+        }
+        (self.bytes, self.at) = (piece, 0);
+        Ok(true)
+    }
+}
+
+/// Why a script wasn't run to its end.
+enum Stopped {
+    Refused(Refusal),
+    Error(Error),
+}
+
+impl From<Refusal> for Stopped {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+impl From<Error> for Stopped {
+    fn from(error: Error) -> Self {
+        Self::Error(error)
+    }
+}
+
+/// A script being run.
+struct Player<'a, S> {
+    connection: &'a mut Connection,
+    input: Input<S>,
+    scanner: Scanner,
+}
+
+impl<S: Stream<Item = Result<Vec<u8>, Error>> + Unpin> Player<'_, S> {
+    /// Runs all of it. The first statement that fails ends it.
+    async fn play(&mut self) -> Result<(), Stopped> {
+        loop {
+            while let Some(statement) = self.scanner.statement()? {
+                self.run(&statement).await?;
+            }
+            if !self.input.rest().is_empty() {
+                self.input.at += self.scanner.feed(self.input.rest());
+            } else if !self.input.more().await? {
+                break;
+            }
+        }
+        self.scanner.end();
+        while let Some(statement) = self.scanner.statement()? {
+            self.run(&statement).await?;
+        }
+        match self.scanner.is_between() {
+            true => Ok(()),
+            false => Err(Refusal::Wrong(self.scanner.number(), "it ends within a statement").into()),
+        }
+    }
+
+    /// Runs one statement, with the rows that follow it.
+    async fn run(&mut self, statement: &[u8]) -> Result<(), Stopped> {
+        if self.connection.version < 170_000 && statement == NEWER.as_bytes() {
+            return Ok(());
+        }
+        let about = format!("line {} of the dump: {}", self.scanner.number(), shown(statement));
+        let Some(mut copying) = self.connection.run(statement).await.map_err(|error| error.about(&*about))? else {
+            return Ok(());
+        };
+        self.scanner.rows_follow()?;
+        let (mut fresh, mut sent) = (true, 0);
+        loop {
+            let rest = self.input.rest();
+            let (size, next) = match script::rows(rest, fresh) {
+                Rows::End(size, next) => (size, Some(next)),
+                Rows::Go(size) => (size, None),
+            };
+            let rows = &rest[..size];
+            sent += rows.iter().filter(|byte| **byte == b'\n').count() as u64;
+            fresh = rows.last().map_or(fresh, |byte| *byte == b'\n');
+            copying.send_bytes(rows).await.map_err(|error| error.about(&*about))?;
+            if let Some(next) = next {
+                self.input.at += next;
+                break;
+            }
+            self.input.at += size;
+            if !self.input.more().await? {
+                return Err(Refusal::Wrong(self.scanner.number(), "it ends within rows").into());
+            }
+        }
+        let loaded = copying.finish().await.map_err(|error| error.about(&*about))?;
+        self.scanner.passed(sent + 1);
+        match loaded == sent {
+            true => Ok(()),
+            false => {
+                let cause = format!("the server took {loaded} rows, and the dump holds {sent}");
+                Err(Error::Different { object: about, cause }.into())
+            }
+        }
+    }
+}
+
+/// The beginning of a statement, for messages.
+fn shown(statement: &[u8]) -> String {
+    let line = statement.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    String::from_utf8_lossy(line).chars().take(SHOWN).collect()
+}
