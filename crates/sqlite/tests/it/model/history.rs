@@ -1,6 +1,6 @@
 //! What a vault holds, compared with what the database was: independent of how the engine lists, plans and remembers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use seawall_core::{Engine, Moment, When};
 use seawall_ltx::{Header, Txid};
@@ -69,22 +69,34 @@ struct Restored {
     content: Content,
 }
 
-/// Restores every TXID and compares it with the record; then as many random moments.
-pub(crate) async fn compare(scene: &Scene, store: &MemoryStore, records: &Records, rng: &mut fastrand::Rng) {
-    let mut points = Vec::new();
-    for (txid, key) in objects(store).await {
-        let position = Txid(txid).to_string();
+/// Restores every TXID and compares it with the record; then as many random moments. Behind an object that was `lost` there
+/// may be the capture of a base whose copy never came: nobody was told of it.
+pub(crate) async fn compare(
+    scene: &Scene,
+    store: &MemoryStore,
+    records: &Records,
+    lost: &BTreeSet<u64>,
+    rng: &mut fastrand::Rng,
+) {
+    let (mut points, mut unreachable) = (Vec::new(), 0);
+    let objects = objects(store).await;
+    for (txid, key) in &objects {
+        let position = Txid(*txid).to_string();
         let restored = scene.restore(When::Position(position.clone())).await;
-        let content = restored.unwrap_or_else(|error| panic!("{position}: {error}"));
+        if lost.contains(&(txid - 1)) && restored.as_ref().is_err_and(|error| error.code == "sqlite.unreachable") {
+            unreachable += 1;
+            continue;
+        }
+        let content = restored.unwrap_or_else(|error| panic!("{position}: {error}: {objects:?}"));
         let state = state_of(&content);
         assert_eq!(Some(&content), records.contents.get(&state), "{position} is not state {state} as it was");
-        points.push(Restored { txid, moment: moment(store, &key).await, state, content });
+        points.push(Restored { txid: *txid, moment: moment(store, key).await, state, content });
     }
     in_order(&points, &records.order);
     let newest = scene.restore(When::Latest).await.expect("restored");
     assert_eq!(newest, points.last().expect("a point").content);
     let findings = scene.verify().await.findings;
-    assert_eq!(findings, []);
+    assert!(findings.len() <= unreachable, "{findings:?}");
     moments(scene, &points, rng).await;
 }
 

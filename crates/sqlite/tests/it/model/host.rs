@@ -327,17 +327,18 @@ impl Host {
     /// With nothing in its way, a running engine has everything in the vault soon, and says so.
     async fn catch_up(&mut self) {
         self.calm_down();
-        self.ended_by_itself().await;
-        if self.running.is_none() {
-            self.start();
-        }
         let busy = self.meddler.busy.swap(false, Ordering::SeqCst);
         lock(&self.meddler.app).settle();
-        let Some(running) = &self.running else { return };
         let caught_up = async {
             loop {
+                self.ended_by_itself().await;
+                if self.running.is_none() {
+                    self.start();
+                }
                 sleep(Duration::from_millis(100)).await;
-                assert!(!running.task.is_finished(), "the engine ended by itself");
+                let Some(running) = self.running.as_ref().filter(|running| !running.task.is_finished()) else {
+                    continue;
+                };
                 let Ok(status) = running.engine.status().await else { continue };
                 if status.phase == Phase::Protecting && status.lag_bytes == 0 {
                     break;
@@ -384,7 +385,7 @@ impl Host {
         self.all_is_there().await;
         let (truth, mut rng) = (self.store.truth().clone(), self.rng.fork());
         let records = lock(&self.meddler.app).records().clone();
-        compare(&self.scene, &truth, &records, &mut rng).await;
+        compare(&self.scene, &truth, &records, &self.lost, &mut rng).await;
     }
 }
 
