@@ -95,7 +95,8 @@ impl<'a> Artefact<'a> {
         let manifest = reader.manifest();
         let corrupt = |cause: &str| restore::corrupt(&reader, cause);
         let name = manifest.artefact.clone().unwrap_or_default();
-        let format: Format = name.parse().map_err(|_| corrupt("it is in a format that isn't known"))?;
+        let format = name.parse().ok().filter(|format| *format != Format::Native);
+        let format: Format = format.ok_or_else(|| corrupt("it is in a format that isn't known"))?;
         if !options.tables.is_empty() || options.data_only || options.database.is_some() {
             return Err(in_parts(manifest, &name, "it is restored as a whole"));
         }
@@ -424,8 +425,29 @@ impl<S: Stream<Item = Result<Vec<u8>, Error>> + Unpin> Player<'_, S> {
     }
 }
 
-/// The beginning of a statement, for messages.
+/// The beginning of a statement, for messages: no further than its first text, which may be a password.
 fn shown(statement: &[u8]) -> String {
-    let line = statement.split(|byte| *byte == b'\n').next().unwrap_or_default();
-    String::from_utf8_lossy(line).chars().take(SHOWN).collect()
+    let line = statement.split(|byte| matches!(byte, b'\n' | b'\'' | b'$')).next().unwrap_or_default();
+    String::from_utf8_lossy(line).trim_end().chars().take(SHOWN).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_show_no_texts_of_statements() {
+        for (statement, expected) in [
+            ("COPY public.t (a, b) FROM stdin", "COPY public.t (a, b) FROM stdin"),
+            ("CREATE SUBSCRIPTION s CONNECTION 'password=x' PUBLICATION p", "CREATE SUBSCRIPTION s CONNECTION"),
+            (
+                "CREATE USER MAPPING FOR a SERVER s OPTIONS (\n password 'x'\n)",
+                "CREATE USER MAPPING FOR a SERVER s OPTIONS (",
+            ),
+            ("DO $$secret$$", "DO"),
+            ("", ""),
+        ] {
+            assert_eq!(shown(statement.as_bytes()), expected);
+        }
+    }
 }
