@@ -32,6 +32,9 @@ const LOOK: usize = 32;
 /// The shortest time that a slice writes before it commits, however slow the disk is.
 const SHORTEST: Duration = Duration::from_millis(2);
 
+/// How long the lock is left alone between two slices.
+const PAUSE: Duration = Duration::from_millis(1);
+
 /// A DBI that entries are written to; made if it is missing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Table {
@@ -147,6 +150,7 @@ fn write(
                 return Ok(());
             }
         }
+        give_way(applied);
         let mut slice = Slice::begin(env, schema, tables, purpose)?;
         let locked = Instant::now();
         let budget = pace.slice.saturating_sub(commit).max(SHORTEST);
@@ -171,6 +175,15 @@ fn write(
             commit = committing.elapsed().min(pace.slice / 2);
         }
         applied.longest = applied.longest.max(locked.elapsed());
+    }
+}
+
+/// Lets an application that waits for the write lock have it, before every slice but the first. The lock isn't fair: who takes
+/// it again at once keeps it from everybody for as long as there is something to write.
+pub(crate) fn give_way(applied: &Applied) {
+    if applied.transactions > 0 {
+        #[expect(clippy::disallowed_methods, reason = "on a thread that may block, for a moment")]
+        std::thread::sleep(PAUSE);
     }
 }
 

@@ -7,7 +7,7 @@
 use tokio::time::Instant;
 
 use crate::Stamp;
-use crate::apply::{Applied, Pace};
+use crate::apply::{Applied, Pace, give_way};
 use crate::environment::{Dbi, Env, Meaning, WriteTxn};
 use crate::error::Error;
 use crate::flags::Flags;
@@ -55,6 +55,7 @@ pub(crate) fn shadows(
     }
     let mut copy = Copy { env, schema, names, stamp, pace, at: Place::default(), value: Vec::new() };
     while copy.at.dbi < copy.names.len() {
+        give_way(&filled.applied);
         match copy.slice(&mut filled.applied, count) {
             Err(error) if error.meaning() == Some(Meaning::MapFull) && env.make_room()? => {}
             done => done?,
