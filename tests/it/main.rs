@@ -6,6 +6,7 @@ mod agent_services;
 mod agent_socket;
 mod at_rest;
 mod big;
+mod big_postgres;
 mod cli_demo;
 mod cli_errors;
 mod cli_exec;

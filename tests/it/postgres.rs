@@ -7,7 +7,7 @@ use serde_json::Value;
 
 #[path = "../../crates/postgres/tests/it/server.rs"]
 #[expect(dead_code, reason = "the engine's own tests use all of it")]
-mod server;
+pub(crate) mod server;
 use server::Server;
 
 /// Debian's, for which `pg_dump` is found without being told where.
@@ -259,6 +259,8 @@ fn postgres_by_its_name_in_the_configuration() {
         (timeline["spans"].as_array().map(Vec::len), &timeline["pins"][0]),
         (Some(3), &Value::from(first.as_str()))
     );
+    let proved = run(&["verify", "shop", "--restore", "--at", &first]).ok();
+    assert!(proved.stdout.contains("all as in the set"), "{proved}");
     assert_eq!(run(&["verify", "shop", "--json"]).ok().json()["findings"], Value::Array(vec![]));
 
     let target = server.url("then");

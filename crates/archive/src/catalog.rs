@@ -5,7 +5,7 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use seawall_core::{Finding, Hole, Moment, When};
 use seawall_vault::{Created, Vault};
 
-use crate::chain::{self, Found, Link, Record};
+use crate::chain::{self, Acknowledgement, Found, Link, Record};
 use crate::layout::{self, Name};
 use crate::manifest::{read_document, write_document};
 use crate::timeline::point;
@@ -110,26 +110,51 @@ impl Catalog {
         self.newest_written
     }
 
-    /// Where sets are missing from the chain and no retirement names them.
+    /// Where sets are missing from the chain and no retirement names them, whether somebody knows of it or not.
     pub(crate) fn missing(&self) -> Vec<Hole> {
         let sets = self.sets();
-        let finding = |finding: &Finding| {
-            let number = finding.object.strip_prefix("chain/")?.strip_suffix(".json")?.parse::<u64>().ok()?;
+        let hole = |number: u64, reason: String| {
             let before = sets.iter().rev().find(|(found, _)| found.link.number < number);
             let behind = sets.iter().find(|(found, _)| found.link.number > number).or(before)?;
-            Some(Hole {
-                from: before.map(|(_, manifest)| point(manifest)),
-                to: point(behind.1),
-                reason: format!("{}: {}: {}", finding.code, finding.object, finding.cause),
-            })
+            Some(Hole { from: before.map(|(_, manifest)| point(manifest)), to: point(behind.1), reason })
         };
-        self.findings().iter().filter_map(finding).collect()
+        let alarm = |finding: &Finding| {
+            let number = finding.object.strip_prefix("chain/")?.strip_suffix(".json")?.parse::<u64>().ok()?;
+            hole(number, format!("{}: {}: {}", finding.code, finding.object, finding.cause))
+        };
+        let mut holes: Vec<Hole> = self.findings().iter().filter_map(alarm).collect();
+        for known in self.acknowledgements() {
+            let gone =
+                known.missing.iter().filter(|one| !self.links.iter().any(|found| found.link.number == one.number));
+            holes.extend(gone.filter_map(|one| {
+                hole(
+                    one.number,
+                    format!("chain/{:08}.json is missing, which was acknowledged at {}", one.number, known.at),
+                )
+            }));
+        }
+        holes
+    }
+
+    /// Notes that somebody knows of missing links: they are no alarm any more.
+    pub async fn acknowledge(&mut self, numbers: &[u64], at: Moment, nonce: u64) -> Result<(), Error> {
+        let newest = self.newest.map_or(0, |newest| newest.number);
+        let missing = chain::acknowledge(&self.links, newest, numbers)
+            .map_err(|number| Error::NotMissing { object: self.vault.url().to_owned(), number })?;
+        self.add(Record::Acknowledgement(Acknowledgement { at, nonce, missing })).await.map(drop)
+    }
+
+    fn acknowledgements(&self) -> impl Iterator<Item = &Acknowledgement> {
+        self.links.iter().filter_map(|found| match &found.link.record {
+            Record::Acknowledgement(known) => Some(known),
+            Record::Set(_) | Record::Retirement(_) => None,
+        })
     }
 
     fn retirements(&self) -> impl Iterator<Item = &chain::Retirement> {
         self.links.iter().filter_map(|found| match &found.link.record {
             Record::Retirement(retirement) => Some(retirement),
-            Record::Set(_) => None,
+            Record::Set(_) | Record::Acknowledgement(_) => None,
         })
     }
 
@@ -207,7 +232,7 @@ impl Catalog {
 fn as_set(found: &Found) -> Option<(&Found, &Manifest)> {
     match &found.link.record {
         Record::Set(manifest) => Some((found, manifest)),
-        Record::Retirement(_) => None,
+        Record::Retirement(_) | Record::Acknowledgement(_) => None,
     }
 }
 

@@ -39,6 +39,28 @@ pub struct Retirement {
     pub retired: Vec<Retired>,
 }
 
+/// A link that is missing, and that somebody said may be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Missing {
+    /// Its number.
+    pub number: u64,
+    /// Its digest, if the link behind it is there to say so.
+    pub blake3: Option<Digest>,
+}
+
+/// The record that somebody knows of missing links: they are no alarm any more.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Acknowledgement {
+    /// When.
+    pub at: Moment,
+    /// A random number: two writers never make equal links.
+    pub nonce: u64,
+    /// The links.
+    pub missing: Vec<Missing>,
+}
+
 /// What a link holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
@@ -47,6 +69,8 @@ pub enum Record {
     Set(Box<Manifest>),
     /// Sets were retired.
     Retirement(Retirement),
+    /// Somebody knows of missing links.
+    Acknowledgement(Acknowledgement),
 }
 
 /// One link.
@@ -74,12 +98,7 @@ pub struct Found {
 /// is that of the last object, whether it could be read or not.
 pub fn judge(links: &[Found], newest: u64, unreadable: &[u64]) -> Vec<Finding> {
     let by_number: BTreeMap<u64, &Found> = links.iter().map(|found| (found.link.number, found)).collect();
-    let mut retired: BTreeMap<u64, Digest> = BTreeMap::new();
-    for found in links {
-        if let Record::Retirement(retirement) = &found.link.record {
-            retired.extend(retirement.retired.iter().map(|gone| (gone.number, gone.blake3)));
-        }
-    }
+    let retired = may_be_missing(links);
     let finding = |number: u64, code, cause: String| Finding { code, object: format!("chain/{number:08}.json"), cause };
     let mut findings = Vec::new();
     for number in 1..=newest {
@@ -92,8 +111,8 @@ pub fn judge(links: &[Found], newest: u64, unreadable: &[u64]) -> Vec<Finding> {
                 findings.push(finding(number, "archive.missing-link", cause));
             }
             Some(found) => {
-                if retired.get(&number).is_some_and(|digest| *digest != found.blake3) {
-                    let cause = "a retirement names another link of this number".to_owned();
+                if retired.get(&number).is_some_and(|digest| digest.is_some_and(|digest| digest != found.blake3)) {
+                    let cause = "a retirement or an acknowledgement names another link of this number".to_owned();
                     findings.push(finding(number, "archive.broken-chain", cause));
                 }
                 if let Some(cause) = broken(found, &by_number, &retired) {
@@ -105,14 +124,46 @@ pub fn judge(links: &[Found], newest: u64, unreadable: &[u64]) -> Vec<Finding> {
     findings
 }
 
+/// The links that may be missing, and their digests where they are known.
+fn may_be_missing(links: &[Found]) -> BTreeMap<u64, Option<Digest>> {
+    let mut gone = BTreeMap::new();
+    for found in links {
+        match &found.link.record {
+            Record::Retirement(retirement) => {
+                gone.extend(retirement.retired.iter().map(|set| (set.number, Some(set.blake3))));
+            }
+            Record::Acknowledgement(known) => {
+                gone.extend(known.missing.iter().map(|missing| (missing.number, missing.blake3)));
+            }
+            Record::Set(_) => {}
+        }
+    }
+    gone
+}
+
+/// What an acknowledgement of `numbers` says; the number that is not missing, or not without a record, if there is one.
+pub(crate) fn acknowledge(links: &[Found], newest: u64, numbers: &[u64]) -> Result<Vec<Missing>, u64> {
+    let known = may_be_missing(links);
+    let missing = |number: &u64| {
+        let is_there = links.iter().any(|found| found.link.number == *number);
+        if *number == 0 || *number > newest || is_there || known.contains_key(number) {
+            return Err(*number);
+        }
+        let behind = links.iter().filter_map(|found| found.link.previous).find(|before| before.number == *number);
+        Ok(Missing { number: *number, blake3: behind.map(|before| before.blake3) })
+    };
+    numbers.iter().map(missing).collect()
+}
+
 /// Why a link doesn't continue the one before it.
-fn broken(found: &Found, by_number: &BTreeMap<u64, &Found>, retired: &BTreeMap<u64, Digest>) -> Option<String> {
+fn broken(found: &Found, by_number: &BTreeMap<u64, &Found>, retired: &BTreeMap<u64, Option<Digest>>) -> Option<String> {
     let number = found.link.number;
     let before = number.checked_sub(1).filter(|before| *before > 0);
     match (found.link.previous, before) {
         (None, None) => None,
         (Some(previous), Some(before)) if previous.number == before => {
-            let known = by_number.get(&before).map(|found| found.blake3).or_else(|| retired.get(&before).copied());
+            let known =
+                by_number.get(&before).map(|found| found.blake3).or_else(|| retired.get(&before).copied().flatten());
             match known {
                 Some(digest) if digest != previous.blake3 => Some("the link before it is not the one it names".into()),
                 _ => None,
@@ -182,6 +233,27 @@ pub(crate) mod tests {
         links.remove(1);
         assert_eq!(codes(&links, 4), ["archive.missing-link chain/00000002.json"]);
         assert_eq!(judge(&links, 4, &[2]), Vec::new(), "unreadable is another finding");
+    }
+
+    #[test]
+    fn what_is_missing_can_be_acknowledged_and_nothing_else() {
+        let mut links = sets(7);
+        links.retain(|found| ![2, 4, 5].contains(&found.link.number));
+        for (numbers, refused) in [(&[1][..], 1), (&[2, 8], 8), (&[0], 0)] {
+            assert_eq!(acknowledge(&links, 7, numbers), Err(refused));
+        }
+        let missing = acknowledge(&links, 7, &[2, 4, 5]).expect("they are missing");
+        let digests: Vec<Option<Digest>> = missing.iter().map(|one| one.blake3).collect();
+        assert_eq!(digests, [Some(digest(2)), None, Some(digest(5))], "of 4 nobody is there to say its digest");
+        let known = |missing| Record::Acknowledgement(Acknowledgement { at: Moment::default(), nonce: 1, missing });
+        links.push(found(8, known(missing)));
+        assert_eq!(codes(&links, 8), Vec::<String>::new());
+        assert_eq!(acknowledge(&links, 8, &[2]), Err(2), "once is enough");
+        // One that comes back counts again, if it is the one that was missing.
+        links.insert(1, sets(2).remove(1));
+        assert_eq!(codes(&links, 8), Vec::<String>::new());
+        links[1].blake3 = Digest::of(b"another");
+        assert_eq!(codes(&links, 8)[0], "archive.broken-chain chain/00000002.json");
     }
 
     #[test]

@@ -51,6 +51,14 @@ pub enum Error {
         /// What is wrong, with its code.
         cause: String,
     },
+    /// What somebody acknowledged as missing isn't.
+    #[error("{object}: the link {number} is not missing, or is known to be")]
+    NotMissing {
+        /// The vault.
+        object: String,
+        /// The link's number.
+        number: u64,
+    },
     /// The set has more than its names can number.
     #[error("{id}: the set has more chunks than its names can number")]
     TooLarge {
@@ -128,7 +136,15 @@ impl From<Error> for Failure {
                 "archive.alarm",
                 object,
                 format!("nothing is retired or deleted while the chain has an alarm: {cause}"),
-                "find out who did that, with `seawall verify`; begin anew in another vault, and keep this one as it is",
+                "find out who did that, with `seawall verify`; then begin anew in another vault, or say that you know of missing links \
+                 with `seawall maintain VAULT --acknowledge NUMBER`",
+            ),
+            Error::NotMissing { object, number } => Failure::new(
+                Kind::Refused,
+                "archive.not-missing",
+                object,
+                format!("the link {number} is not missing, or it is known already that it is"),
+                "give the numbers that `seawall verify` names as archive.missing-link",
             ),
             Error::TooLarge { id } => Failure::new(
                 Kind::Refused,

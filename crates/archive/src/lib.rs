@@ -11,6 +11,8 @@
 
 #[doc(hidden)]
 pub mod fuzzing;
+#[doc(hidden)]
+pub mod measuring;
 
 mod budget;
 mod buffer;
@@ -35,7 +37,7 @@ mod writer;
 
 pub use budget::Budget;
 pub use catalog::Catalog;
-pub use chain::{Found, Link, Record, Retired, Retirement, judge};
+pub use chain::{Acknowledgement, Found, Link, Missing, Record, Retired, Retirement, judge};
 pub use codec::Codec;
 pub use digest::Digest;
 pub use error::Error;

@@ -7,7 +7,7 @@
 use seawall_archive::{Content, SetWriter};
 
 use crate::base::{Seen, file, json, written};
-use crate::client::{Connection, Target};
+use crate::client::{Connection, Target, keepalives};
 use crate::detail::ItemDetail;
 use crate::inventory;
 use crate::tools::Tool;
@@ -39,6 +39,7 @@ fn arguments(seen: Seen<'_>, format: Format) -> Vec<String> {
     let always = ["--compress=0", "--no-password", "--lock-wait-timeout=3s"];
     let mut arguments: Vec<String> = always.map(str::to_owned).into();
     arguments.push(format!("--format={}", format.name()));
+    arguments.push(keepalives());
     arguments.push(format!("--encoding={}", seen.encoding));
     arguments.push(format!("--snapshot={}", seen.snapshot));
     arguments

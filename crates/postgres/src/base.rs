@@ -11,7 +11,7 @@ use seawall_vault::Vault;
 use serde::Serialize;
 use tokio::time::Instant;
 
-use crate::client::{Connection, Target};
+use crate::client::{Connection, Target, keepalives};
 use crate::detail::{ItemDetail, ServerDetail, SetDetail};
 use crate::dump::Readers;
 use crate::inventory::{self, Table};
@@ -264,6 +264,7 @@ pub(crate) fn schema_arguments(encoding: &str) -> Vec<String> {
     let always = ["--schema-only", "--format=custom", "--compress=0", "--no-password", "--lock-wait-timeout=3s"];
     let mut arguments: Vec<String> = always.map(str::to_owned).into();
     arguments.push(format!("--encoding={encoding}"));
+    arguments.push(keepalives());
     arguments
 }
 

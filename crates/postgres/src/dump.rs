@@ -19,7 +19,7 @@ use crate::client::{Connection, Filled, Target};
 use crate::detail::ItemDetail;
 use crate::inventory::Table;
 use crate::plan::{Pages, Work, work};
-use crate::snapshot;
+use crate::{snapshot, too_large};
 
 /// The pages of large objects, in order.
 pub(crate) const LARGE_OBJECTS: &str =
@@ -148,6 +148,14 @@ impl<'a> Readers<'a> {
         }
     }
 
+    /// Why a job failed.
+    async fn explain(&self, job: Job, error: Error) -> Error {
+        match job {
+            Job::Rows(work) => too_large::explain(self.target, &self.tables[work.table], error).await,
+            Job::LargeObjects => error,
+        }
+    }
+
     /// Reads one job into a lane, whose last item and whether that has chunks of its own are in `last`.
     async fn read(
         &self,
@@ -168,11 +176,17 @@ impl<'a> Readers<'a> {
         if last.replace((item, alone)).is_some_and(|(other, was_alone)| other != item && (alone || was_alone)) {
             lane.cut().await?;
         }
-        let mut rows = connection.copy_out(&sql).await.map_err(|error| error.about(&*about))?;
+        let mut rows = match connection.copy_out(&sql).await {
+            Ok(rows) => rows,
+            Err(error) => return Err(self.explain(job, error.about(&*about)).await),
+        };
         loop {
             let mut buffer = lane.buffer().await?;
             let started = Instant::now();
-            let (filled, count) = rows.fill(&mut buffer).await.map_err(|error| error.about(&*about))?;
+            let (filled, count) = match rows.fill(&mut buffer).await {
+                Ok(filled) => filled,
+                Err(error) => return Err(self.explain(job, error.about(&*about)).await),
+            };
             lane.waited(Stage::Server, started.elapsed());
             if buffer.is_empty() {
                 lane.unused(buffer);

@@ -5,7 +5,7 @@
 //!
 //! The rooms: `client` (the protocol), `tools` (`pg_dump` and `pg_restore`), `rights` (what may the role not see?), `snapshot` (one state for all
 //! connections), `inventory` (what is in the database), `plan` (in which pieces is it read?), `properties` (of the
-//! database itself), `globals` (of the server), `dump` (the rows), `base` (the whole set), `detail` (what a set says); `artefact` (what `pg_dump`
+//! database itself), `globals` (of the server), `dump` (the rows), `too_large` (which of them has no text?), `base` (the whole set), `detail` (what a set says); `artefact` (what `pg_dump`
 //! makes, kept as it is), `replay` (it back into a server) and `script` (where do its statements end?); `toc`
 //! (which objects are in a schema), `select` (which of them belong to some tables?), `preflight` (what does the target
 //! lack?), `restore` with `schema`, `large_objects`, `load` (rows) in `units`, `build` (indexes and constraints), `orphans` (which rows
@@ -48,6 +48,7 @@ mod snapshot;
 mod space;
 mod throwaway;
 mod toc;
+mod too_large;
 mod tools;
 mod units;
 

@@ -104,18 +104,34 @@ pub(crate) async fn room(connection: &mut Connection, size: u64) -> Result<Optio
     Ok(cause.map(|cause| (cause, mend())))
 }
 
-/// The schema is made in one transaction, which holds a lock on each table, index and sequence.
+/// The schema is made in one transaction, which holds a lock on everything that it makes.
 async fn locks(connection: &mut Connection, entries: &[Entry]) -> Result<Option<Lack>, Error> {
-    let kinds = ["TABLE", "SEQUENCE", "VIEW", "MATERIALIZED VIEW", "FOREIGN TABLE", "TYPE", "FUNCTION"];
-    let needed = entries.iter().filter(|entry| kinds.contains(&entry.kind.as_str())).count() as u64 * 2;
+    lock_lack(connection, "the schema", entries.iter().map(|entry| locks_of(&entry.kind)).sum()).await
+}
+
+/// How many locks it takes to make an object of a kind.
+fn locks_of(kind: &str) -> u64 {
+    match kind {
+        // Itself, the table for its large values and that one's index.
+        "TABLE" | "MATERIALIZED VIEW" => 3,
+        "SEQUENCE" | "VIEW" | "FOREIGN TABLE" => 1,
+        _ => 0,
+    }
+}
+
+/// What is lacking for so many locks at once, if anything. To find out by taking them would leave others without any.
+pub(crate) async fn lock_lack(connection: &mut Connection, what: &str, needed: u64) -> Result<Option<Lack>, Error> {
+    // One share for each session that there may be, those of the server itself included.
     let sql = "SELECT current_setting('max_locks_per_transaction')::bigint, \
-               current_setting('max_connections')::bigint + current_setting('max_prepared_transactions')::bigint";
+               1 + current_setting('max_connections')::bigint + current_setting('max_prepared_transactions')::bigint \
+               + current_setting('max_worker_processes')::bigint + current_setting('max_wal_senders')::bigint \
+               + coalesce(current_setting('autovacuum_worker_slots', true), current_setting('autovacuum_max_workers'))::bigint";
     let row = connection.one(sql).await?;
     let (each, sessions) = (row.number(0), row.number(1).max(1));
-    if needed <= each * sessions {
+    if needed <= each.saturating_mul(sessions) {
         return Ok(None);
     }
-    let cause = format!("the schema needs about {needed} locks, and the server has room for {}", each * sessions);
+    let cause = format!("{what} needs about {needed} locks, and the server has room for {}", each * sessions);
     let mend =
         format!("max_locks_per_transaction = {} in postgresql.conf, and a restart", needed.div_ceil(sessions) + 64);
     Ok(Some((cause, mend)))

@@ -4,12 +4,12 @@
 //! object: the schema that `pg_dump` writes of the restored database has what the set's has. Sequences, large objects
 //! and the properties of the database are compared as they are. Whatever can't be compared is a failure (I12).
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::future::try_join_all;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use seawall_archive::{Catalog, Manifest, SetReader};
+use seawall_archive::{Catalog, Digest, Manifest, SetReader};
 use seawall_core::{Failure, Finding, Progress, When};
 use seawall_vault::Vault;
 use serde::Deserialize as _;
@@ -24,7 +24,7 @@ use crate::restore::{self, Set, What};
 use crate::throwaway::Throwaway;
 use crate::toc::{self, Entry};
 use crate::units::units;
-use crate::{Error, Limits, RestoreOptions, World, base, dump, replay, snapshot, tools};
+use crate::{Error, Limits, Properties, RestoreOptions, World, base, dump, replay, roles, snapshot, tools};
 
 /// How much of a table is read at once.
 const BUFFER: usize = 1 << 20;
@@ -89,43 +89,63 @@ pub async fn prove(
         findings: Vec::new(),
         duration_ms: 0,
     };
-    for database in databases {
-        let set = Set::open(Arc::clone(&reader), database.as_deref()).await?;
-        prove_one(vault, &set, database, options, world, Arc::clone(&progress), &mut proved).await?;
+    let mut ours = None;
+    let proving = async {
+        for database in databases {
+            let set = Set::open(Arc::clone(&reader), database.as_deref()).await?;
+            let server = match &options.to {
+                Some(server) => server.clone(),
+                None => furnished(&mut ours, &set, options, world).await?,
+            };
+            prove_one(vault, &set, database, &server, options, world, Arc::clone(&progress), &mut proved).await?;
+        }
+        Ok(())
+    };
+    let done: Result<(), Error> = proving.await;
+    if let Some(server) = ours {
+        server.stop().await;
     }
+    done?;
     proved.duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
     Ok(proved)
 }
 
-/// Proves one database of a set.
+/// Proves one database of a set on a server.
+#[expect(clippy::too_many_arguments, reason = "what a proof is told, and where it tells what it found")]
 async fn prove_one(
     vault: &Vault,
     set: &Set,
     database: Option<String>,
+    server: &Target,
     options: &ProveOptions,
     world: &World,
     progress: Arc<dyn Progress>,
     proved: &mut Proved,
 ) -> Result<(), Error> {
-    let server = match &options.to {
-        Some(_) => None,
-        None => Some(Throwaway::start(least(set), set.detail.size, &options.limits, &world.environment).await?),
-    };
-    if let Some(server) = &server {
-        furnish(server, set).await?;
-    }
-    let target = options.to.as_ref().or(server.as_ref().map(|server| &server.target));
-    let target = target.ok_or_else(|| Error::Internal("a proof has no server".to_owned()))?;
     let name = format!("seawall_proof_{:08x}", world.nonce);
     let id = proved.manifest.id.to_string();
     let whole = RestoreOptions::whole(&id, database, options.limits.clone());
-    let proof = Proof { set, target: target.with_database(&name), whole, world };
+    let proof = Proof { set, target: server.with_database(&name), whole, world };
     let compared = proof.run(vault, progress, proved).await;
     let removed = proof.remove(&name).await;
-    if let Some(server) = server {
-        server.stop().await;
-    }
     compared.and(removed)
+}
+
+/// A server of ours, started if it isn't yet, with everything that a target must have before the set is restored.
+async fn furnished(
+    ours: &mut Option<Throwaway>,
+    set: &Set,
+    options: &ProveOptions,
+    world: &World,
+) -> Result<Target, Error> {
+    let started = match ours.take() {
+        Some(server) => server,
+        None => Throwaway::start(least(set), &options.limits, &world.environment).await?,
+    };
+    let server = ours.insert(started);
+    server.has_room(set.detail.size)?;
+    furnish(server, set).await?;
+    Ok(server.target.clone())
 }
 
 /// The oldest server that takes the set, whose programs read its schema, too.
@@ -133,23 +153,34 @@ fn least(set: &Set) -> u32 {
     (set.detail.server_version / 10_000).max(set.detail.pg_dump)
 }
 
-/// Gives a server of ours what a target must have before a restore: roles and tablespaces.
+/// Gives a server of ours what a target must have before a restore: roles and tablespaces, those that it hasn't.
 async fn furnish(server: &Throwaway, set: &Set) -> Result<(), Error> {
     let mut connection = Connection::open(&server.target).await?;
-    for role in roles(&set.schema.entries, &set.after).into_iter().filter(|role| role != "postgres") {
-        let create = format!("CREATE ROLE {}", ident(&role));
+    let superusers = toc::superusers(&set.schema.entries);
+    let there = names(&mut connection, "SELECT rolname FROM pg_roles").await?;
+    for role in roles(&set.schema.entries, &set.after).into_iter().filter(|role| !there.contains(role)) {
+        let known = set.globals.roles.iter().find(|known| known.name == role);
+        let create = match known {
+            Some(known) => roles::create_plainly(known),
+            None if superusers.contains(role.as_str()) => format!("CREATE ROLE {} SUPERUSER", ident(&role)),
+            None => format!("CREATE ROLE {}", ident(&role)),
+        };
         connection.execute(&create).await.map_err(|error| error.about(format!("role {role}")))?;
     }
-    let mut spaces: Vec<&str> = set.schema.entries.iter().map(|entry| entry.tablespace.as_str()).collect();
-    spaces.sort_unstable();
-    spaces.dedup();
-    for (number, space) in spaces.into_iter().filter(|space| !space.is_empty() && *space != "pg_default").enumerate() {
-        let folder = server.folder(&format!("tablespace-{number}"))?;
+    let there = names(&mut connection, "SELECT spcname FROM pg_tablespace").await?;
+    let mut spaces: BTreeSet<&str> = set.schema.entries.iter().map(|entry| entry.tablespace.as_str()).collect();
+    spaces.extend(set.detail.locale.tablespace.as_deref());
+    for space in spaces.into_iter().filter(|space| !space.is_empty() && !there.contains(*space)) {
+        let folder = server.folder(&format!("tablespace-{}", &Digest::of(space.as_bytes()).to_string()[..16]))?;
         let create = format!("CREATE TABLESPACE {} LOCATION {}", ident(space), literal(&folder));
         connection.execute(&create).await.map_err(|error| error.about(format!("tablespace {space}")))?;
     }
     connection.close().await;
     Ok(())
+}
+
+async fn names(connection: &mut Connection, sql: &str) -> Result<BTreeSet<String>, Error> {
+    Ok(connection.query(sql).await?.iter().map(|row| row.text(0).to_owned()).collect())
 }
 
 /// Every role that a set names, but for those in the texts of functions.
@@ -210,6 +241,12 @@ impl Proof<'_> {
         }
         let mut connection = Connection::open(&self.target.with_database("postgres")).await?;
         for name in [name, &unfinished] {
+            let there = format!("SELECT datistemplate FROM pg_database WHERE datname = {}", literal(name));
+            // What everybody may copy, nobody may drop.
+            let keep_off = format!("ALTER DATABASE {} IS_TEMPLATE false", ident(name));
+            if connection.query(&there).await?.first().is_some_and(|row| row.flag(0)) {
+                connection.execute(&keep_off).await?;
+            }
             connection.execute(&format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", ident(name))).await?;
         }
         connection.close().await;
@@ -439,9 +476,19 @@ fn compare_after(expected: &After, found: &After, findings: &mut Vec<Finding>) {
         let counts = format!("there are {}, and {} in the set", objects.len(), expected.large_objects.len());
         different(LARGE_OBJECTS, counts, findings);
     }
-    if expected.properties != found.properties {
+    if in_order(&expected.properties) != in_order(&found.properties) {
         different("the database's own properties", "they are not those of the set", findings);
     }
+}
+
+/// Properties with their lists sorted: in which order they were granted and set, nobody knows.
+fn in_order(properties: &Properties) -> Properties {
+    let mut properties = properties.clone();
+    properties.settings.sort();
+    if let Some(grants) = &mut properties.grants {
+        grants.sort();
+    }
+    properties
 }
 
 #[cfg(test)]

@@ -437,7 +437,7 @@ pub(crate) struct Set {
     pub(crate) items: Vec<ItemDetail>,
     pub(crate) schema: Schema,
     pub(crate) after: After,
-    globals: Globals,
+    pub(crate) globals: Globals,
 }
 
 /// What is wrong with a set.

@@ -8,7 +8,7 @@ use seawall_core::Moment;
 
 use crate::client::{Connection, Target};
 use crate::inventory::{self, Table};
-use crate::{Error, World, rights};
+use crate::{Error, World, preflight, rights};
 
 /// Tables that are locked with one statement.
 const AT_ONCE: usize = 500;
@@ -40,6 +40,9 @@ pub(crate) async fn take(target: &Target, world: &World) -> Result<Snapshot, Err
     let encoding = prepare(&mut connection).await?;
     rights::check(&mut scout).await?;
     let names = inventory::names(&mut scout).await?;
+    // For each table one: those of pg_dump are on the same.
+    let lack = preflight::lock_lack(&mut scout, "the backup", names.len() as u64).await?;
+    preflight::refuse(&target.to_string(), lack.as_slice())?;
     scout.close().await;
     connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY").await?;
     for some in names.chunks(AT_ONCE) {

@@ -43,21 +43,12 @@ pub(crate) struct Throwaway {
 }
 
 impl Throwaway {
-    /// Starts one of at least major version `least`, with room for `size` bytes.
-    pub(crate) async fn start(
-        least: u32,
-        size: u64,
-        limits: &Limits,
-        environment: &Environment,
-    ) -> Result<Self, Error> {
+    /// Starts one of at least major version `least`.
+    pub(crate) async fn start(least: u32, limits: &Limits, environment: &Environment) -> Result<Self, Error> {
         let initdb = tools::find("initdb", least, limits, environment).await?;
         let folder =
             tempfile::Builder::new().prefix("seawall-proof-").tempdir().map_err(|error| io("TMPDIR", &error))?;
         let place = folder.path().display().to_string();
-        if let Some(cause) = space::free(folder.path()).and_then(|free| space::lack(free, size)) {
-            let next = "set TMPDIR to a folder on a larger disk, or name a server with --to".to_owned();
-            return Err(Error::Refused { code: "postgres.no-space", object: place, cause, next });
-        }
         let user = User::for_server();
         if let Some(User { uid, gid }) = user {
             std::os::unix::fs::chown(folder.path(), Some(uid), Some(gid)).map_err(|error| io(&place, &error))?;
@@ -82,6 +73,16 @@ impl Throwaway {
         let mut server = Self { child, target: Target::parse(&url, &Environment::empty())?, folder };
         server.until_ready(&log).await?;
         Ok(server)
+    }
+
+    /// Refuses a database of `size` bytes that has no room here.
+    pub(crate) fn has_room(&self, size: u64) -> Result<(), Error> {
+        let Some(cause) = space::free(self.folder.path()).and_then(|free| space::lack(free, size)) else {
+            return Ok(());
+        };
+        let next = "set TMPDIR to a folder on a larger disk, or name a server with --to".to_owned();
+        let object = self.folder.path().display().to_string();
+        Err(Error::Refused { code: "postgres.no-space", object, cause, next })
     }
 
     /// A folder that the server may write to.

@@ -144,6 +144,13 @@ pub(crate) fn owners(entries: &[Entry]) -> BTreeSet<&str> {
     entries.iter().map(|entry| entry.owner.as_str()).filter(|owner| !owner.is_empty()).collect()
 }
 
+/// The roles that own what only superusers may.
+pub(crate) fn superusers(entries: &[Entry]) -> BTreeSet<&str> {
+    let is_one =
+        |entry: &&Entry| matches!(entry.kind.as_str(), "EVENT TRIGGER" | "FOREIGN DATA WRAPPER" | "SUBSCRIPTION");
+    entries.iter().filter(is_one).map(|entry| entry.owner.as_str()).filter(|owner| !owner.is_empty()).collect()
+}
+
 /// The roles that an entry names beside its owner: who gets or loses a privilege, and whom a policy or a mapping is for.
 pub(crate) fn roles(entry: &Entry) -> Vec<String> {
     let mut roles = Vec::new();

@@ -355,7 +355,8 @@ pub(crate) struct VerifyArguments {
 /// `seawall maintain`
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  seawall maintain --config seawall.yml app --dry-run\n  \
-    seawall maintain ./vault --keep 7d\n\n\
+    seawall maintain ./vault --keep 7d\n  \
+    seawall maintain s3://bucket/shop --acknowledge 7\n\n\
     A running `seawall replicate` does this by itself.")]
 pub(crate) struct MaintainArguments {
     /// The name or path of a database in the configuration, or a vault (folder or URL)
@@ -373,6 +374,10 @@ pub(crate) struct MaintainArguments {
     /// At least this many complete copies stay
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) minimum: Option<u32>,
+    /// Of a server's backups: say that you know that this link of the chain is missing, and do nothing else; may be given
+    /// more than once
+    #[arg(long, value_name = "NUMBER", conflicts_with_all = ["dry_run", "base", "keep", "minimum"], help_heading = "Servers")]
+    pub(crate) acknowledge: Vec<u64>,
     #[command(flatten)]
     pub(crate) config: ConfigArguments,
 }
@@ -608,6 +613,8 @@ mod tests {
             ("seawall maintain app --base --dry-run", false),
             ("seawall maintain ./vault --keep 7d --minimum 2", true),
             ("seawall maintain ./vault --minimum 0", false),
+            ("seawall maintain ./vault --acknowledge 2 --acknowledge 3", true),
+            ("seawall maintain ./vault --acknowledge 2 --keep 7d", false),
             ("seawall pin ./vault --at -2h", true),
             ("seawall pin ./vault --remove --at 00000000000000af", true),
             ("seawall pin", false),

@@ -111,6 +111,40 @@ async fn a_set_that_is_missing_without_a_retirement_is_an_alarm_everywhere() {
 }
 
 #[tokio::test]
+async fn an_alarm_that_somebody_acknowledged_is_none_any_more_and_stays_a_hole() {
+    let (store, vault) = days(5).await;
+    let lost = ["chain/00000002.json", "chain/00000003.json"].map(|name| ObjectKey::new(name).expect("a key"));
+    vault.delete(&lost).await.expect("deleted");
+    let mut catalog = Catalog::read(&vault).await.expect("read");
+    for numbers in [&[2, 4][..], &[6]] {
+        let failure = Failure::from(catalog.acknowledge(numbers, at(6 * DAY), 1).await.expect_err("not missing"));
+        assert_eq!(failure.code, "archive.not-missing");
+    }
+    catalog.acknowledge(&[2], at(6 * DAY), 1).await.expect("acknowledged");
+    assert_eq!(findings(&vault).await, ["archive.missing-link"], "nobody spoke of the other one");
+    catalog.acknowledge(&[3], at(6 * DAY), 2).await.expect("acknowledged");
+    assert_eq!(findings(&vault).await, Vec::<&str>::new());
+    let holes = timeline(&Catalog::read(&vault).await.expect("read")).holes;
+    let reasons: Vec<&str> = holes.iter().map(|hole| hole.reason.as_str()).collect();
+    assert_eq!(
+        reasons,
+        [
+            "chain/00000002.json is missing, which was acknowledged at 1970-01-07T00:00:00.000Z",
+            "chain/00000003.json is missing, which was acknowledged at 1970-01-07T00:00:00.000Z"
+        ]
+    );
+    // Retention goes on, and leaves alone what the lost sets had.
+    upkeep(&vault, 9 * DAY).await;
+    assert_eq!(left(&vault).await, ids(&[5]));
+    upkeep(&vault, 9 * DAY + 3600).await;
+    let names: Vec<String> = objects(&store).await.into_keys().collect();
+    assert!(names.contains(&format!("sets/{}/index.json", id(2 * DAY))), "{names:?}");
+    assert_eq!(findings(&vault).await, Vec::<&str>::new());
+    write(&vault, id(10 * DAY), Codec::default(), &tables(6)).await.expect("the chain goes on");
+    assert_eq!((findings(&vault).await, read(&vault, &When::Latest).await.expect("read")), (vec![], tables(6)));
+}
+
+#[tokio::test]
 async fn the_last_good_set_and_pinned_ones_stay() {
     let (store, vault) = days(5).await;
     // The two newest have lost a chunk each.

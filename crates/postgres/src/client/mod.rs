@@ -17,5 +17,5 @@ mod tls;
 
 pub(crate) use connection::{Connection, Row};
 pub(crate) use copy::Filled;
-pub(crate) use startup::find_password;
+pub(crate) use startup::{find_password, keepalives};
 pub use target::{Host, Target, TlsMode};

@@ -13,6 +13,7 @@ use postgres_protocol::authentication::md5_hash;
 use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, ScramSha256};
 use postgres_protocol::message::backend::{AuthenticationSaslBody, Message};
 use postgres_protocol::message::frontend;
+use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
@@ -25,6 +26,24 @@ use crate::Error;
 
 /// How long a server may take until it is ready for the first statement.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long nothing comes until the server's machine is asked whether it is there.
+const SILENCE: Duration = Duration::from_secs(60);
+
+/// How long it has for an answer.
+const BETWEEN: Duration = Duration::from_secs(10);
+
+/// How often it is asked.
+const QUESTIONS: u32 = 6;
+
+/// The same for PostgreSQL's programs, in their words. What else they need is in their environment.
+pub(crate) fn keepalives() -> String {
+    let (idle, interval) = (SILENCE.as_secs(), BETWEEN.as_secs());
+    let all = (SILENCE + BETWEEN * QUESTIONS).as_millis();
+    format!(
+        "--dbname=keepalives_idle={idle} keepalives_interval={interval} keepalives_count={QUESTIONS} tcp_user_timeout={all}"
+    )
+}
 
 impl Connection {
     /// Connects. Nothing that the server or the role is set to ends a backup on its own: time limits are for the
@@ -152,6 +171,7 @@ async fn wire(target: &Target, server: &str) -> Result<Box<dyn Wire>, Error> {
     };
     let mut stream = TcpStream::connect((name.as_str(), target.port)).await.map_err(away)?;
     stream.set_nodelay(true).map_err(away)?;
+    notice_silence(&stream).map_err(away)?;
     if target.tls == TlsMode::Disable {
         return Ok(Box::new(stream));
     }
@@ -171,6 +191,15 @@ async fn wire(target: &Target, server: &str) -> Result<Box<dyn Wire>, Error> {
             Err(Error::Connection { server: server.to_owned(), cause })
         }
     }
+}
+
+/// Has the system ask whether the other side is still there: a statement may take any time, and a network that is gone says
+/// nothing.
+fn notice_silence(stream: &TcpStream) -> std::io::Result<()> {
+    let socket = SockRef::from(stream);
+    let questions = TcpKeepalive::new().with_time(SILENCE).with_interval(BETWEEN).with_retries(QUESTIONS);
+    socket.set_tcp_keepalive(&questions)?;
+    socket.set_tcp_user_timeout(Some(SILENCE + BETWEEN * QUESTIONS))
 }
 
 /// The password, from the target or its password file.
@@ -226,6 +255,21 @@ pub(crate) fn find_password(text: &str, wanted: [&str; 4]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_network_that_is_gone_is_noticed() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("bound");
+        let stream = TcpStream::connect(listener.local_addr().expect("bound")).await.expect("connected");
+        notice_silence(&stream).expect("set");
+        let socket = SockRef::from(&stream);
+        assert!(socket.keepalive().expect("known"));
+        assert_eq!(socket.tcp_keepalive_time().expect("known"), Duration::from_secs(60));
+        assert_eq!(socket.tcp_user_timeout().expect("known"), Some(Duration::from_secs(120)));
+        assert_eq!(
+            keepalives(),
+            "--dbname=keepalives_idle=60 keepalives_interval=10 keepalives_count=6 tcp_user_timeout=120000"
+        );
+    }
 
     #[test]
     fn passwords_of_a_file() {

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use seawall_archive::Catalog;
 use seawall_core::{Failure, Kind, Moment, NoProgress};
-use seawall_postgres::{DumpOptions, Dumped, Restored, World, dump};
+use seawall_postgres::Restored;
 use seawall_vault::Vault;
 use seawall_vault::memory::MemoryStore;
 use tokio::task::JoinHandle;
 
 use crate::server::Server;
-use crate::support::{backup, content, environment, limits, nothing_stays, options, random, recover, target, vault};
+use crate::support::{backup, content, nothing_stays, options, random, recover, start_backup, vault};
 
 /// A server whose database has many chunks, keys, a foreign key, large objects and an unlogged table.
 fn filled(rows: u32) -> Server {
@@ -37,15 +37,7 @@ fn died(failure: &Failure) -> bool {
     failure.kind == Kind::Unavailable && known.contains(&failure.code)
 }
 
-/// A backup that goes on while the test does something else.
-fn start_backup(server: &Server, vault: &Vault) -> JoinHandle<Result<Dumped, Failure>> {
-    let (url, vault, limits) = (server.url("shop"), vault.clone(), limits(server));
-    let options = DumpOptions { limits, ..DumpOptions::default() };
-    let world = World::real(environment());
-    tokio::spawn(async move { Ok(dump(&target(&url), &vault, &options, &world, Arc::new(NoProgress)).await?) })
-}
-
-/// A restore that does.
+/// A restore that goes on while the test does something else.
 fn start_restore(server: &Server, database: &str, vault: &Vault) -> JoinHandle<Result<Restored, Failure>> {
     let (url, vault, options) = (server.url(database), vault.clone(), options(server));
     tokio::spawn(async move { recover(&vault, &url, &options).await })

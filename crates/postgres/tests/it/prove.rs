@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use seawall_core::{Failure, NoProgress, When};
 use seawall_postgres::{ProveOptions, Proved, World, prove};
-use seawall_vault::Vault;
 use seawall_vault::memory::MemoryStore;
+use seawall_vault::{Prefix, Store as _, Vault};
 
 use crate::server::Server;
-use crate::support::{backup, environment, limits, roles, target, vault};
+use crate::support::{backup, environment, limits, nothing_stays, roles, target, vault};
+use crate::whole_server;
 
 async fn proof(vault: &Vault, server: &Server, to: Option<&str>) -> Result<Proved, Failure> {
     let options = ProveOptions { when: When::Latest, to: to.map(target), limits: limits(server) };
@@ -52,6 +53,51 @@ async fn a_set_is_proved_on_a_server_that_is_named_and_nothing_stays_whatever_co
     let failure = proof(&vault, &bare, Some(&bare.url("postgres"))).await.expect_err("roles are missing");
     assert_eq!(failure.code, "postgres.not-ready");
     assert_eq!(bare.sql("postgres", left), "postgres template0 template1");
+}
+
+/// One of the databases is a template, one has a limit, one another encoding; and somebody else is the superuser.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_set_of_a_whole_server_is_proved_database_by_database_and_nothing_stays() {
+    for major in [15, 18] {
+        let server = Server::start(major);
+        whole_server::fill(&server);
+        server.sql(
+            "shop",
+            "CREATE FUNCTION on_ddl() RETURNS event_trigger LANGUAGE plpgsql AS 'BEGIN END'; \
+             CREATE EVENT TRIGGER ddl ON ddl_command_end EXECUTE FUNCTION on_ddl(); ALTER EVENT TRIGGER ddl OWNER TO admin; \
+             CREATE UNLOGGED TABLE cache AS SELECT 1 AS a",
+        );
+        let vault = vault(&MemoryStore::new());
+        backup(&server, &server.url(""), &vault).await.expect("backed up");
+        let there = "SELECT string_agg(datname, ' ' ORDER BY datname) FROM pg_database";
+        let before = server.sql("postgres", there);
+        for to in [None, Some(server.url("postgres"))] {
+            let proved = proof(&vault, &server, to.as_deref()).await.expect("proved");
+            assert_eq!(proved.findings, Vec::new());
+            assert_eq!((proved.databases, proved.server_version / 10_000), (5, major));
+            assert!(proved.tables >= 4, "{proved:?}");
+            assert_eq!(server.sql("postgres", there), before);
+        }
+        nothing_stays(&server, "postgres");
+    }
+}
+
+/// Of a whole server's set, too, it is said which of the databases can't be had.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_set_of_a_whole_server_that_lost_a_chunk_is_not_proved() {
+    let server = Server::start(15);
+    whole_server::fill(&server);
+    let store = MemoryStore::new();
+    let vault = vault(&store);
+    backup(&server, &server.url(""), &vault).await.expect("backed up");
+    let page = store.list(&Prefix::all(), None, 1000).await.expect("memory");
+    let chunk = page.entries.iter().map(|entry| &entry.key).filter(|key| key.as_str().ends_with(".zst")).max();
+    let chunk = chunk.expect("chunks").clone();
+    vault.delete(std::slice::from_ref(&chunk)).await.expect("deleted");
+    let failure = proof(&vault, &server, Some(&server.url("postgres"))).await.expect_err("a chunk is gone");
+    assert!(failure.object.ends_with(chunk.as_str()), "{failure:?}");
+    nothing_stays(&server, "postgres");
+    assert_eq!(server.sql("postgres", "SELECT count(*) FROM pg_database WHERE datname ~ 'proof'"), "0");
 }
 
 /// Where the role or the server is set to read and write values in another way, they are what they were.

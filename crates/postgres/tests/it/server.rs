@@ -99,6 +99,11 @@ impl Server {
         Self::start_with(major, "")
     }
 
+    /// The folder of its socket.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
     /// The folder of its programs.
     pub(crate) fn bin(&self) -> &Path {
         &self.bin

@@ -33,6 +33,14 @@ pub(crate) async fn backup(server: &Server, url: &str, vault: &Vault) -> Result<
     Ok(dump(&target(url), vault, &options, &world, Arc::new(NoProgress)).await?)
 }
 
+/// A backup of `shop` that goes on while the test does something else.
+pub(crate) fn start_backup(server: &Server, vault: &Vault) -> tokio::task::JoinHandle<Result<Dumped, Failure>> {
+    let (url, vault, limits) = (server.url("shop"), vault.clone(), limits(server));
+    let options = DumpOptions { limits, ..DumpOptions::default() };
+    let world = World::real(environment());
+    tokio::spawn(async move { Ok(dump(&target(&url), &vault, &options, &world, Arc::new(NoProgress)).await?) })
+}
+
 pub(crate) fn options(server: &Server) -> RestoreOptions {
     RestoreOptions {
         when: When::Latest,

@@ -14,7 +14,11 @@ use crate::{runtime, table};
 
 /// Runs the command.
 pub(crate) fn run(arguments: &MaintainArguments, edge: &Edge) -> Result<Output, Failure> {
-    let (vault, upkeep) = with_policy(arguments, Source::find(&arguments.source, &arguments.config, edge)?)?;
+    let source = Source::find(&arguments.source, &arguments.config, edge)?;
+    if !arguments.acknowledge.is_empty() {
+        return super::acknowledge::run(arguments, &source, edge);
+    }
+    let (vault, upkeep) = with_policy(arguments, source)?;
     let opener = Opener::new(edge.environment.clone(), runtime::working());
     let (vault, done) = runtime::run(async {
         let engine = opener.vault_to_maintain(&vault, Arc::new(upkeep)).await?;

@@ -1,5 +1,6 @@
 //! One file per command: validated arguments, one library call, one output.
 
+mod acknowledge;
 pub(crate) mod agent;
 mod backup;
 mod check;

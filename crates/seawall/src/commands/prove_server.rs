@@ -43,8 +43,11 @@ pub(super) fn run(arguments: &VerifyArguments, source: &Source, edge: &Edge, jso
 }
 
 /// The vault that `source` names, if it holds sets of a server.
-async fn sets(source: &Source, edge: &Edge) -> Result<Option<Vault>, Failure> {
-    let Source::Vault(url) = source else { return Ok(None) };
+pub(super) async fn sets(source: &Source, edge: &Edge) -> Result<Option<Vault>, Failure> {
+    let url = match source {
+        Source::Vault(url) => url,
+        Source::Database(database) => &database.vault,
+    };
     let vault = Vault::open(url, &edge.environment, Policy::default()).await?;
     Ok(Catalog::is_here(&vault).await?.then_some(vault))
 }
