@@ -1,0 +1,161 @@
+//! Allocations of writing a set: buffers go round, and none is made for a chunk once the first ones have been.
+//! A process of its own, because it counts all of its allocations.
+
+#![allow(clippy::disallowed_methods, reason = "tests and benches are an edge")]
+#![allow(missing_docs, reason = "tests speak by their names")]
+
+use std::alloc::{GlobalAlloc, Layout as Shape, System};
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use seawall_archive::{Budget, Codec, Content, Lane, SetId, SetWriter};
+use seawall_core::{Moment, NoProgress};
+use seawall_vault::memory::MemoryStore;
+use seawall_vault::{
+    Abilities, Body, Error, Layout, Meta, Multipart, ObjectKey, Page, Policy, Prefix, PutOptions, Store, Tag, Vault,
+};
+
+/// Counts allocations, by size.
+struct Counting;
+
+/// What is no buffer: an entry of the index, a task, a name.
+const SMALL: usize = 8 << 10;
+
+static LARGE: AtomicUsize = AtomicUsize::new(0);
+static BYTES: AtomicUsize = AtomicUsize::new(0);
+
+fn count(size: usize) {
+    BYTES.fetch_add(size, Ordering::Relaxed);
+    LARGE.fetch_add(usize::from(size > SMALL), Ordering::Relaxed);
+}
+
+// SAFETY: the system's allocator does it all; beside it there are counters alone.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, shape: Shape) -> *mut u8 {
+        count(shape.size());
+        // SAFETY: the caller's promises are handed on.
+        unsafe { System.alloc(shape) }
+    }
+
+    unsafe fn realloc(&self, at: *mut u8, shape: Shape, size: usize) -> *mut u8 {
+        count(size);
+        // SAFETY: the caller's promises are handed on.
+        unsafe { System.realloc(at, shape, size) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, shape: Shape) {
+        // SAFETY: the caller's promises are handed on.
+        unsafe { System.dealloc(at, shape) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// A store that looks at what it is given and keeps nothing.
+#[derive(Debug, Default)]
+struct Nowhere {
+    inner: MemoryStore,
+    objects: AtomicUsize,
+}
+
+#[async_trait]
+impl Store for Nowhere {
+    fn url(&self) -> String {
+        self.inner.url()
+    }
+
+    fn layout(&self) -> Layout {
+        self.inner.layout()
+    }
+
+    fn abilities(&self) -> Abilities {
+        self.inner.abilities()
+    }
+
+    async fn put(&self, _key: &ObjectKey, body: Bytes, _options: &PutOptions) -> Result<Option<Tag>, Error> {
+        assert!(!body.is_empty());
+        self.objects.fetch_add(1, Ordering::Relaxed);
+        Ok(None)
+    }
+
+    async fn begin(
+        &self,
+        key: &ObjectKey,
+        options: &PutOptions,
+        in_flight: usize,
+    ) -> Result<Box<dyn Multipart>, Error> {
+        self.inner.begin(key, options, in_flight).await
+    }
+
+    async fn get(&self, key: &ObjectKey, range: Option<Range<u64>>) -> Result<Body, Error> {
+        self.inner.get(key, range).await
+    }
+
+    async fn head(&self, key: &ObjectKey) -> Result<Meta, Error> {
+        self.inner.head(key).await
+    }
+
+    async fn list(&self, prefix: &Prefix, start_after: Option<&ObjectKey>, limit: usize) -> Result<Page, Error> {
+        self.inner.list(prefix, start_after, limit).await
+    }
+
+    async fn delete(&self, keys: &[ObjectKey]) -> Result<Vec<Result<(), Error>>, Error> {
+        self.inner.delete(keys).await
+    }
+}
+
+/// Pushes `frames` frames of rows that shrink to about half.
+async fn push(lane: &mut Lane, item: u32, frames: usize, random: &mut fastrand::Rng) {
+    for _ in 0..frames {
+        let mut buffer = lane.buffer().await.expect("a buffer");
+        while buffer.len() + 64 <= buffer.capacity() {
+            let number = random.u64(..);
+            buffer.extend_from_slice(&number.to_le_bytes());
+            buffer.extend_from_slice(b"and some text that repeats itself, as it does in tables\n");
+        }
+        lane.push(item, 1, buffer).await.expect("pushed");
+    }
+}
+
+/// Large allocations, and bytes of all for each chunk, of 200 chunks after the first 20.
+fn steady(codec: Codec) -> (usize, usize) {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let store = Arc::new(Nowhere::default());
+        let vault = Vault::new(Arc::<Nowhere>::clone(&store), Policy { seed: 1, ..Policy::default() });
+        let budget = Budget { frame: 64 << 10, chunk: 384 << 10, jobs: 1 };
+        let id = SetId::new(Moment::from_millis(1_000), 1);
+        let writer = SetWriter::begin(vault, id, codec, budget, Arc::new(NoProgress));
+        let item = writer.item("public.t", Content::Lines, serde_json::json!({}));
+        let (mut lane, mut random) = (writer.lane(), fastrand::Rng::with_seed(7));
+        let objects = |store: &Nowhere| store.objects.load(Ordering::Relaxed);
+        while objects(&store) < 20 {
+            push(&mut lane, item, 1, &mut random).await;
+        }
+        let (before, large, bytes) = (objects(&store), LARGE.load(Ordering::Relaxed), BYTES.load(Ordering::Relaxed));
+        while objects(&store) < before + 200 {
+            push(&mut lane, item, 1, &mut random).await;
+        }
+        let chunks = objects(&store) - before;
+        let counted = (LARGE.load(Ordering::Relaxed) - large, (BYTES.load(Ordering::Relaxed) - bytes) / chunks);
+        lane.finish().await.expect("finished");
+        counted
+    })
+}
+
+#[test]
+fn no_buffer_is_made_for_a_chunk_once_the_first_ones_have_been() {
+    // The library's encoder of LZ4 can't be used again: it makes its own buffers for each frame.
+    for codec in [Codec::default(), Codec::Zstd { level: 9 }, Codec::Gzip { level: 1 }, Codec::None] {
+        let (large, bytes) = steady(codec);
+        // The index of all chunks grows now and then.
+        assert!(large <= 4, "{codec}: {large} buffers for 200 chunks");
+        assert!(bytes < 96 << 10, "{codec}: {bytes} bytes for a chunk of 384 KiB");
+        eprintln!("{codec}: {large} large allocations, {bytes} bytes in small ones for a chunk");
+    }
+}
