@@ -23,8 +23,11 @@ pub(crate) const STORED: u32 = 1 << 31;
 
 /// The longest block that a page can become.
 pub(crate) fn bound(page_size: PageSize) -> usize {
-    let size = page_size.bytes();
-    size + size / 255 + 16
+    longest(page_size.bytes())
+}
+
+fn longest(page: usize) -> usize {
+    page + page / 255 + 16
 }
 
 /// How much faster, and with how much less care, pages are searched where little was found (LZ4's "acceleration"): three
@@ -46,6 +49,9 @@ impl Compressor {
     /// Writes the block of a page to the front of `out`, which has the room of a [`bound`]; how long it is.
     pub(crate) fn compress(&mut self, page: &[u8], out: &mut [u8]) -> usize {
         let acceleration = if self.hasty > 0 { HASTY } else { 1 };
+        // It needs no more, and counts in 31 bits.
+        let room = out.len().min(longest(page.len()));
+        let out = out.get_mut(..room).unwrap_or_default();
         let len = compress_to_buffer(page, Some(CompressionMode::FAST(acceleration)), false, out)
             .expect("a block always fits into its bound");
         self.hasty = hasty(self.hasty, page.len(), len);

@@ -23,7 +23,7 @@ use crate::state::Position;
 const LIMITS: [u64; ATTEMPTS] = [32 << 20, 48 << 20, 64 << 20, 64 << 20];
 
 /// The most that is ever captured under the barrier.
-pub(crate) const MOST: u64 = 64 << 20;
+const MOST: u64 = 64 << 20;
 
 /// The least that a disk is spared, see [`less`].
 const LEAST: u64 = 2 << 20;
@@ -31,11 +31,6 @@ const LEAST: u64 = 2 << 20;
 /// How much may be left to capture at an attempt, where the disk has shown that `bound` is too much for it or not.
 fn left(attempt: usize, bound: u64) -> u64 {
     LIMITS.get(attempt).copied().unwrap_or(0).min(bound)
-}
-
-/// The next bound after the disk took too long at `price`; `None` when less wouldn't help.
-pub(crate) fn less(price: Price) -> Option<u64> {
-    (!price.urgent && price.left > LEAST).then_some((price.left / 2).max(LEAST))
 }
 
 /// How often a seal is tried in a row.
@@ -56,8 +51,9 @@ const BARRIER_LIMIT: Duration = Duration::from_secs(1);
 /// A WAL from this size on is let go at a higher price.
 const URGENT: u64 = 256 << 20;
 
-/// How long writers may wait for that: less than the five seconds that many wait for a lock before they fail.
-const URGENT_LIMIT: Duration = Duration::from_secs(4);
+/// How long the disk may take with that: with what comes before and behind it less than the five seconds for which many
+/// wait for a lock before they fail.
+const URGENT_LIMIT: Duration = Duration::from_millis(3500);
 
 /// What a seal may cost those who write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,13 +66,50 @@ pub(crate) struct Price {
     pub(crate) urgent: bool,
 }
 
-/// What a seal of `wal` bytes may cost at an attempt, where the WAL may grow by `limit`. A disk that takes a second for each
-/// sync would never let a WAL go within [`BARRIER_LIMIT`], and a fast writer would fill it.
-pub(crate) fn price(wal: u64, limit: u64, attempt: usize, bound: u64) -> Price {
-    if wal >= URGENT.min(limit / 4 * 3) {
-        Price { left: MOST, wait: URGENT_LIMIT, urgent: true }
+/// How much may be left under the barrier, in bytes, as the disk has shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Bounds {
+    ordinary: u64,
+    urgent: u64,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self { ordinary: MOST, urgent: MOST }
+    }
+}
+
+impl Bounds {
+    /// After the disk was quick enough at a price.
+    pub(crate) fn after_success(&mut self, price: Price) {
+        let bound = self.of(price);
+        *bound = bound.saturating_mul(2).min(MOST);
+    }
+
+    /// After the disk took too long; whether another attempt with less is worth it now. An urgent one is put off in any case.
+    pub(crate) fn after_timeout(&mut self, price: Price) -> bool {
+        *self.of(price) = (price.left / 2).max(LEAST);
+        !price.urgent && price.left > LEAST
+    }
+
+    fn of(&mut self, price: Price) -> &mut u64 {
+        if price.urgent { &mut self.urgent } else { &mut self.ordinary }
+    }
+}
+
+/// Whether a WAL of `wal` bytes is to be let go at the higher price. A disk that takes a second for each sync would never do it
+/// within [`BARRIER_LIMIT`], and a fast writer would fill it.
+pub(crate) fn is_urgent(wal: u64, facts: &Facts) -> bool {
+    wal >= URGENT.min(facts.limit / 4 * 3).max(facts.busy().saturating_mul(3) / 2)
+}
+
+/// What a seal may cost at an attempt.
+pub(crate) fn price(urgent: bool, attempt: usize, bounds: Bounds) -> Price {
+    if urgent {
+        // Where it is the syncs that take long, further rounds leave no less.
+        Price { left: bounds.urgent, wait: URGENT_LIMIT, urgent }
     } else {
-        Price { left: left(attempt, bound), wait: BARRIER_LIMIT, urgent: false }
+        Price { left: left(attempt, bounds.ordinary), wait: BARRIER_LIMIT, urgent }
     }
 }
 
@@ -212,30 +245,42 @@ mod tests {
     #[test]
     fn a_slow_disk_is_given_less_and_less() {
         const MIB: u64 = 1 << 20;
-        let at = |attempt, bound| price(64 * MIB, 1024 * MIB, attempt, bound);
-        assert_eq!((0..5).map(|attempt| at(attempt, MOST).left / MIB).collect::<Vec<_>>(), [32, 48, 64, 64, 0]);
-        assert_eq!(at(0, 8 * MIB).left, 8 * MIB);
-        let bounds: Vec<_> = std::iter::successors(Some(32 * MIB), |bound| less(at(0, *bound))).collect();
-        assert_eq!(bounds, [32 * MIB, 16 * MIB, 8 * MIB, 4 * MIB, 2 * MIB]);
+        let mut bounds = Bounds::default();
+        let left = |bounds| (0..5).map(|attempt| price(false, attempt, bounds).left / MIB).collect::<Vec<_>>();
+        assert_eq!(left(bounds), [32, 48, 64, 64, 0]);
+        for (bound, again) in [(16, true), (8, true), (4, true), (2, true), (2, false)] {
+            assert_eq!(bounds.after_timeout(price(false, 0, bounds)), again);
+            assert_eq!(left(bounds), [bound, bound, bound, bound, 0]);
+        }
+        assert_eq!(price(true, 3, bounds).left, 64 * MIB, "that another price was too low says nothing of this one");
+        bounds.after_success(price(false, 0, bounds));
+        assert_eq!(price(false, 0, bounds).left, 4 * MIB);
     }
 
     #[test]
-    fn a_wal_that_grew_large_is_let_go_at_a_higher_price_once() {
+    fn a_wal_that_grew_large_is_let_go_at_a_higher_price() {
         const MIB: u64 = 1 << 20;
-        // The WAL, its limit, is it urgent?
+        // The WAL, its limit, the threshold, is it urgent?
         let table = [
-            (0, 1024 * MIB, false),
-            (256 * MIB - 1, 1024 * MIB, false),
-            (256 * MIB, 1024 * MIB, true),
-            (47 * MIB, 64 * MIB, false),
-            (48 * MIB, 64 * MIB, true),
+            (0, 1024 * MIB, 4 * MIB, false),
+            (256 * MIB - 1, 1024 * MIB, 4 * MIB, false),
+            (256 * MIB, 1024 * MIB, 4 * MIB, true),
+            (47 * MIB, 64 * MIB, 4 * MIB, false),
+            (48 * MIB, 64 * MIB, 4 * MIB, true),
+            // An ordinary seal is never urgent.
+            (63 * MIB, 64 * MIB, 62 * MIB, false),
+            (0, 0, 0, true),
         ];
-        for (wal, limit, urgent) in table {
-            let price = price(wal, limit, 0, LEAST);
-            assert_eq!(price.urgent, urgent, "{wal} of {limit}");
-            assert_eq!(price.wait > BARRIER_LIMIT, urgent, "{wal} of {limit}");
-            assert_eq!(less(price), None, "{wal} of {limit}");
+        for (wal, limit, threshold, urgent) in table {
+            let facts = Facts { captured: wal, behind: true, threshold, limit, file: 0 };
+            assert_eq!(is_urgent(wal, &facts), urgent, "{facts:?}");
         }
+        let mut bounds = Bounds::default();
+        let dear = price(true, 2, bounds);
+        assert!(dear.wait > BARRIER_LIMIT);
+        assert!(!bounds.after_timeout(dear), "nobody waits for that twice in a row");
+        assert_eq!(price(true, 2, bounds).left, 32 * MIB);
+        assert_eq!(price(false, 2, bounds).left, 64 * MIB);
     }
 
     #[test]

@@ -95,8 +95,10 @@ pub(crate) struct Session<'a> {
     emptied: Option<WalPosition>,
     /// Until when it is not tried to empty the WAL, because the disk was in the way.
     emptying_put_off: Option<Instant>,
+    /// Until when the higher price isn't asked of writers again.
+    urgency_put_off: Option<Instant>,
     /// How much may be left to capture under the barrier, as the disk has shown.
-    barrier_bound: u64,
+    bounds: seal::Bounds,
     last_shipped: Option<Instant>,
     last_look: Instant,
     /// Whether the WAL is being emptied, or a base taken: what fails then is proved anew by another session.
@@ -127,7 +129,8 @@ impl<'a> Session<'a> {
             position: None,
             emptied: None,
             emptying_put_off: None,
-            barrier_bound: seal::MOST,
+            urgency_put_off: None,
+            bounds: seal::Bounds::default(),
             last_shipped: None,
             last_look: Instant::now(),
             between: false,
@@ -270,9 +273,10 @@ impl<'a> Session<'a> {
     ///
     /// Only behind a proved place: one that isn't may depend on the file being as it was.
     async fn copy_ahead(&self) -> Option<Copier> {
-        let put_off = self.emptying_put_off.is_some_and(|until| Instant::now() < until);
-        let position = self.position.filter(|position| position.held);
-        let position = position.filter(|_| !put_off && self.patience == Patience::Protecting)?;
+        let position = self.position.filter(|position| position.held && self.patience == Patience::Protecting)?;
+        if self.is_put_off(&position) {
+            return None;
+        }
         let busy = self.facts(&position).busy();
         // The generation that couldn't be let go the last time was copied then, as far as its readers allow.
         let stuck = self.emptied.map(|wal| wal.salts);
@@ -673,7 +677,7 @@ impl<'a> Session<'a> {
     async fn empty_wal(&mut self) -> Result<(), Error> {
         for attempt in 0..seal::ATTEMPTS {
             let Some(position) = self.position.filter(|_| self.patience == Patience::Protecting) else { return Ok(()) };
-            let put_off = self.emptying_put_off.is_some_and(|until| Instant::now() < until);
+            let put_off = self.is_put_off(&position);
             let limit = self.engine.options().wal_limit;
             if put_off && position.wal.is_some_and(|wal| wal.offset > limit) {
                 let (path, _) = self.engine.place()?;
@@ -717,10 +721,24 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Leaves the WAL as it is for a while: what is in it goes on being shipped.
-    fn put_off(&mut self, why: &str) {
+    /// Whether emptying was put off; what was put off at the lower price isn't, once the higher one is due.
+    fn is_put_off(&self, position: &Position) -> bool {
+        let wal = position.wal.map_or(0, |wal| wal.offset);
+        is_ahead(self.emptying_put_off) && !self.is_urgent(wal, position)
+    }
+
+    fn is_urgent(&self, wal: u64, position: &Position) -> bool {
+        seal::is_urgent(wal, &self.facts(position)) && !is_ahead(self.urgency_put_off)
+    }
+
+    /// Leaves the WAL as it is for a while, at the higher price too or only at the lower one: what is in it goes on being shipped.
+    fn put_off(&mut self, why: &str, urgency: bool) {
         tracing::warn!(database = %self.engine.name(), "the WAL is not emptied now: {why}");
-        self.emptying_put_off = Some(Instant::now() + PUT_OFF);
+        let until = Some(Instant::now() + PUT_OFF);
+        self.emptying_put_off = until;
+        if urgency {
+            self.urgency_put_off = until;
+        }
     }
 
     /// What decides whether to empty the WAL, if nothing was written since the last capture.
@@ -744,7 +762,7 @@ impl<'a> Session<'a> {
     async fn seal(&mut self, position: Position, attempt: usize, ahead: Option<Ahead>) -> Result<Attempt, Error> {
         let (author, spool) = (self.author(), self.spool.clone());
         let wal = ahead.as_ref().map(Ahead::end).or(position.wal).map_or(0, |wal| wal.offset);
-        let price = seal::price(wal, self.engine.options().wal_limit, attempt, self.barrier_bound);
+        let price = seal::price(self.is_urgent(wal, &position), attempt, self.bounds);
         let prepare = move |source: &mut Source| seal::prepare(source, &spool, position, author, ahead, price.left);
         let (mut sealing, copier) = match self.on_source(prepare).await? {
             Prepared::NotNow(ahead) => return Ok(Attempt::NotNow(ahead)),
@@ -765,11 +783,10 @@ impl<'a> Session<'a> {
             }
             Err(_elapsed) => {
                 drop(sealing);
-                if let Some(less) = seal::less(price) {
-                    self.barrier_bound = less;
+                if self.bounds.after_timeout(price) {
                     return Ok(Attempt::NotNow(None));
                 }
-                self.put_off("the disk takes longer than its users can wait");
+                self.put_off("the disk takes longer than its users can wait", price.urgent);
                 return Ok(Attempt::LeftAlone);
             }
         };
@@ -777,7 +794,7 @@ impl<'a> Session<'a> {
             drop(sealing);
             return self.unkept(&error).await;
         }
-        self.barrier_bound = self.barrier_bound.saturating_mul(2).min(seal::MOST);
+        self.bounds.after_success(price);
         let (after, bytes) = (sealing.after, sealing.after.wal.map_or(0, |wal| wal.offset));
         // What stands in the way of our copying may be somebody else's, who has come to the end.
         let all = copied == Copied::All || self.on_source(|source| source.to_copy()).await? == Some(0);
@@ -788,6 +805,9 @@ impl<'a> Session<'a> {
         } else {
             // Somebody is in the way: the WAL stays as it is, and nobody waits any longer.
             drop(sealing);
+            if price.urgent {
+                self.urgency_put_off = Some(Instant::now() + PUT_OFF);
+            }
         }
         match capture {
             Some(capture) if all => self.ship_sealed(capture.copied()).await?,
@@ -813,14 +833,14 @@ impl<'a> Session<'a> {
             return Err(error);
         }
         self.tell(Phase::Protecting, Some(&error)).await;
-        self.put_off("it can't be copied");
+        self.put_off("it can't be copied", true);
         Ok(())
     }
 
     /// The list can't be kept on the local disk: the WAL stays.
     async fn unkept(&mut self, error: &Error) -> Result<Attempt, Error> {
         self.tell(Phase::Protecting, Some(error)).await;
-        self.put_off("what was changed last can't be kept on the local disk");
+        self.put_off("what was changed last can't be kept on the local disk", true);
         Ok(Attempt::LeftAlone)
     }
 
@@ -992,6 +1012,10 @@ fn continues(newest: &Header, spooled: &Header) -> bool {
 /// The newest point that is known to be in the vault or in the record.
 fn last_point(survey: Option<&Survey>, local: Option<&Position>) -> Option<Point> {
     survey.and_then(|survey| survey.last.clone()).or_else(|| local.map(Position::point))
+}
+
+fn is_ahead(until: Option<Instant>) -> bool {
+    until.is_some_and(|until| Instant::now() < until)
 }
 
 /// Between half of and the whole `wait`.

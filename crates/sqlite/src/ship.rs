@@ -211,7 +211,8 @@ pub(crate) async fn pair_up(vault: &Vault, copy: Stored, jobs: usize) -> Result<
     write_tail(&mut upload, encoder, buffer, &object).await?;
     match digests::finish(upload, vault, &key).await {
         Ok(_fresh_or_our_own) => Ok(()),
-        Err(error) => Err(refused(vault, &key, error, None).await),
+        // The capture beside a copy has its nonce, whoever of the two came first.
+        Err(error) => Err(refused(vault, &key, error, Stamp::read(&header)).await),
     }
 }
 

@@ -109,7 +109,7 @@ pub(crate) async fn survey(vault: &Vault) -> Result<Option<Survey>, Error> {
         Some(file) => match read_whole_header(vault, file).await {
             Ok(header) => Some((*file, header)),
             // A damaged object tells nothing; a base behind it mends what can be mended.
-            Err(error @ (Error::Ltx { .. } | Error::Corrupt { .. })) => {
+            Err(error) if tells_nothing(&error) => {
                 tracing::error!(%error, "the newest capture in the vault is damaged");
                 None
             }
@@ -145,11 +145,22 @@ async fn newest_point(vault: &Vault, files: &[Stored], max: Txid) -> Result<Opti
     for file in files.iter().filter(|file| file.max == max) {
         match read_header(vault, file).await {
             Ok(header) => return Ok(Some(point(&header))),
-            Err(Error::Ltx { .. } | Error::Corrupt { .. }) => {}
+            Err(error) if tells_nothing(&error) => {}
             Err(error) => return Err(error),
         }
     }
     Ok(None)
+}
+
+/// Whether an object is damaged, empty or gone: there is nothing to read in it, now or later.
+fn tells_nothing(error: &Error) -> bool {
+    use seawall_vault::Error as Vault;
+    matches!(
+        error,
+        Error::Ltx { .. }
+            | Error::Corrupt { .. }
+            | Error::Vault(Vault::Corrupt { .. } | Vault::OutOfRange { .. } | Vault::NotFound { .. })
+    )
 }
 
 async fn read_whole_header(vault: &Vault, file: &Stored) -> Result<Header, Error> {

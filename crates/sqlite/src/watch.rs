@@ -206,6 +206,9 @@ mod inotify {
 
     use super::{Arc, Duration, Folders, OsStr, Path, Shared, io};
 
+    /// How long to wait before events are asked for again after that failed.
+    const REST: Duration = Duration::from_secs(10);
+
     /// How long to let events collect after some were read.
     const CALM: Duration = Duration::from_millis(10);
 
@@ -299,12 +302,13 @@ mod inotify {
 
     pub(super) async fn deliver(shared: Weak<Shared>, events: Arc<OwnedFd>) {
         loop {
-            if let Err(error) = readable(&events).await {
-                return give_up(&error);
-            }
+            let ready = readable(&events).await;
             let Some(shared) = shared.upgrade() else { return };
-            match shared.take_events(&events) {
-                Err(error) if error.kind() != io::ErrorKind::WouldBlock => return give_up(&error),
+            match ready.and_then(|()| shared.take_events(&events)) {
+                Err(error) if error.kind() != io::ErrorKind::WouldBlock => {
+                    tracing::error!(%error, "reading file events failed: relying on the sweep until they come again");
+                    tokio::time::sleep(REST).await;
+                }
                 Ok(()) | Err(_) => {}
             }
             drop(shared);
@@ -323,10 +327,6 @@ mod inotify {
             .map_err(|error| error.into_parts().1)?;
         events.readable().await?.retain_ready();
         Ok(())
-    }
-
-    fn give_up(error: &io::Error) {
-        tracing::error!(%error, "reading file events failed: relying on the sweep");
     }
 }
 

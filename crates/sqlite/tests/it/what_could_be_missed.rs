@@ -222,18 +222,20 @@ async fn a_spooled_capture_is_shipped_by_the_next_start() {
 
 #[tokio::test]
 async fn a_damaged_newest_capture_is_mended_by_a_base() {
-    let scene = Scene::new();
-    let app = scene.app();
-    app.execute_batch(SCHEMA).expect("schema");
-    scene.point().await;
-    insert(&app, 3, 100);
-    scene.point().await;
-    let newest = scene.path("vault/ltx/0").join(scene.level(0).pop().expect("a capture"));
-    let bytes = fs::read(&newest).expect("read");
-    fs::write(&newest, &bytes[..50]).expect("cut");
-    insert(&app, 3, 100);
-    scene.point().await;
-    assert_eq!(scene.restore(When::Latest).await.expect("restored"), content_of(&app));
+    for length in [0, 50] {
+        let scene = Scene::new();
+        let app = scene.app();
+        app.execute_batch(SCHEMA).expect("schema");
+        scene.point().await;
+        insert(&app, 3, 100);
+        scene.point().await;
+        let newest = scene.path("vault/ltx/0").join(scene.level(0).pop().expect("a capture"));
+        let bytes = fs::read(&newest).expect("read");
+        fs::write(&newest, &bytes[..length]).expect("cut");
+        insert(&app, 3, 100);
+        scene.point().await;
+        assert_eq!(scene.restore(When::Latest).await.expect("restored"), content_of(&app));
+    }
 }
 
 /// Litestream's VFS writes captures that say nothing about a WAL. Whoever goes on from one takes a base, and doesn't stop.

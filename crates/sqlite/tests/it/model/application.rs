@@ -302,7 +302,10 @@ impl Application {
         self.end_open_transaction();
         let incoming = self.path.with_extension("incoming");
         let _may_be_absent = fs::remove_file(&incoming);
-        self.connection().execute("VACUUM INTO ?1", [incoming.to_str().expect("text")]).expect("copied");
+        // Somebody who opens the database just then can be in the way.
+        if let Err(error) = self.connection().execute("VACUUM INTO ?1", [incoming.to_str().expect("text")]) {
+            return format!("replace by rename: {error}");
+        }
         self.close();
         for suffix in ["-wal", "-shm"] {
             let _may_be_absent = fs::remove_file(self.sidecar(suffix));
