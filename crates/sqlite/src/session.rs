@@ -805,7 +805,7 @@ impl<'a> Session<'a> {
         } else {
             // Somebody is in the way: the WAL stays as it is, and nobody waits any longer.
             drop(sealing);
-            if price.urgent {
+            if price.urgent && copied == Copied::Part {
                 self.urgency_put_off = Some(Instant::now() + PUT_OFF);
             }
         }
