@@ -108,6 +108,15 @@ pub(crate) async fn connect(target: &Target) -> Result<Connection, Error> {
     }
 }
 
+/// A connection to the target's database, and `true`; where there is no such database one beside it, and `false`.
+pub(crate) async fn connect_to_or_beside(target: &Target) -> Result<(Connection, bool), Error> {
+    match Connection::open(target).await {
+        Ok(connection) => Ok((connection, true)),
+        Err(error) if error.sqlstate() == Some("3D000") => Ok((connect(target).await?, false)),
+        Err(error) => Err(error),
+    }
+}
+
 /// The databases of a server, without those that are excluded.
 pub(crate) async fn databases(connection: &mut Connection, excluded: &[String]) -> Result<Vec<String>, Error> {
     let sql = "SELECT datname, datallowconn, datconnlimit = -2, \

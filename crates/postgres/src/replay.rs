@@ -62,11 +62,7 @@ pub(crate) async fn restore(
     restored: &mut Restored,
 ) -> Result<(), Error> {
     let artefact = Artefact::open(reader, options, world).await?;
-    let (mut connection, exists) = match Connection::open(target).await {
-        Ok(connection) => (connection, true),
-        Err(error) if error.sqlstate() == Some("3D000") => (globals::connect(target).await?, false),
-        Err(error) => return Err(error),
-    };
+    let (mut connection, exists) = globals::connect_to_or_beside(target).await?;
     restored.lacks = artefact.lacks(&mut connection, target).await?;
     connection.close().await;
     if options.dry_run {

@@ -247,13 +247,11 @@ async fn restore_one(
     progress: Arc<dyn Progress>,
     restored: &mut Restored,
 ) -> Result<(), Error> {
-    let (mut connection, exists) = match Connection::open(target).await {
-        Ok(connection) => (connection, true),
-        // Rows alone need tables that are there.
-        Err(error) if error.sqlstate() == Some("3D000") && !options.data_only => {
-            (globals::connect(target).await?, false)
-        }
-        Err(error) => return Err(error),
+    // Rows alone need tables that are there.
+    let (mut connection, exists) = if options.data_only {
+        (Connection::open(target).await?, true)
+    } else {
+        globals::connect_to_or_beside(target).await?
     };
     let new = !exists || options.clean;
     let chosen = match &options.tables[..] {

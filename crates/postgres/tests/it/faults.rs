@@ -10,20 +10,11 @@ use seawall_vault::memory::MemoryStore;
 use seawall_vault::{ObjectKey, Prefix, Store as _};
 
 use crate::server::Server;
-use crate::support::{backup, content, limits, options, recover, vault};
+use crate::support::{backup, content, limits, options, recover, shop, vault};
 
 /// A server whose database has many chunks, keys and a foreign key.
 fn filled() -> Server {
-    let server = Server::start(15);
-    server.sql("postgres", "CREATE DATABASE shop");
-    server.sql(
-        "shop",
-        "CREATE TABLE big (id int PRIMARY KEY, filler text); \
-         INSERT INTO big SELECT i, repeat(md5(i::text), 8) FROM generate_series(1, 150000) i; \
-         CREATE TABLE small (id serial PRIMARY KEY, big int REFERENCES big); INSERT INTO small (big) SELECT id FROM big LIMIT 100; \
-         CREATE INDEX big_filler ON big (md5(filler)); SELECT lo_from_bytea(0, 'x') FROM generate_series(1, 2500)",
-    );
-    server
+    shop(150_000, 2_500)
 }
 
 async fn sets(vault: &seawall_vault::Vault) -> usize {

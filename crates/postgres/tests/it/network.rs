@@ -11,7 +11,7 @@ use seawall_core::{Failure, Kind};
 use seawall_vault::memory::MemoryStore;
 
 use crate::server::Server;
-use crate::support::{backup, content, nothing_stays, options, random, recover, vault};
+use crate::support::{backup, content, nothing_stays, options, random, recover, shop, vault};
 
 /// The way to a server, which breaks when so many bytes have passed, until it is mended.
 struct Cable {
@@ -104,16 +104,7 @@ fn encoded(folder: &Path) -> String {
 }
 
 fn filled() -> Server {
-    let server = Server::start(15);
-    server.sql("postgres", "CREATE DATABASE shop");
-    server.sql(
-        "shop",
-        "CREATE TABLE big (id int PRIMARY KEY, filler text); \
-         INSERT INTO big SELECT i, repeat(md5(i::text), 8) FROM generate_series(1, 60000) i; \
-         CREATE TABLE small (id serial PRIMARY KEY, big int REFERENCES big); INSERT INTO small (big) SELECT id FROM big LIMIT 100; \
-         CREATE INDEX big_filler ON big (md5(filler)); SELECT lo_from_bytea(0, 'x') FROM generate_series(1, 300)",
-    );
-    server
+    shop(60_000, 300)
 }
 
 fn broke(failure: &Failure) -> bool {

@@ -22,6 +22,22 @@ pub(crate) fn target(url: &str) -> Target {
     Target::parse(url, &environment()).expect("a target")
 }
 
+/// A server whose database has so many rows in chunks, keys and a foreign key, and large objects.
+pub(crate) fn shop(rows: u32, objects: u32) -> Server {
+    let server = Server::start(15);
+    server.sql("postgres", "CREATE DATABASE shop");
+    server.sql(
+        "shop",
+        &format!(
+            "CREATE TABLE big (id int PRIMARY KEY, filler text); \
+         INSERT INTO big SELECT i, repeat(md5(i::text), 8) FROM generate_series(1, {rows}) i; \
+         CREATE TABLE small (id serial PRIMARY KEY, big int REFERENCES big); INSERT INTO small (big) SELECT id FROM big LIMIT 100; \
+         CREATE INDEX big_filler ON big (md5(filler)); SELECT lo_from_bytea(0, 'x') FROM generate_series(1, {objects})"
+        ),
+    );
+    server
+}
+
 /// Little memory, so that little content makes many frames and chunks.
 pub(crate) fn limits(server: &Server) -> Limits {
     Limits { jobs: 3, memory: 32 << 20, bindir: Some(PathBuf::from(server.bin())) }
