@@ -79,6 +79,12 @@ pub enum Error {
         /// The file.
         path: String,
     },
+    /// A directory is to be made, and what has its name isn't an empty folder. Nothing was changed.
+    #[error("{path}: the directory can't be made here, because something is there")]
+    FolderInUse {
+        /// The folder.
+        path: String,
+    },
     /// A local file.
     #[error("{path}: {cause}")]
     Io {
@@ -166,6 +172,13 @@ impl From<Error> for Failure {
                 path,
                 "the file exists",
                 "name another one with -o, or replace it with --force",
+            ),
+            Error::FolderInUse { path } => Failure::new(
+                Kind::Refused,
+                "archive.folder-in-use",
+                path,
+                "a directory is to be made, and what has this name isn't an empty folder",
+                "name another one with -o: a folder with something in it isn't replaced, even with --force",
             ),
             Error::Io { path, cause } => Failure::new(
                 Kind::Unavailable,

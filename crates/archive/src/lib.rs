@@ -5,7 +5,7 @@
 //!
 //! The rooms: `budget` (how large is a buffer?), `buffer`, `codec`, `writer` (the pipeline), `stages` (where the time went),
 //! `manifest` (what a set is), `chain` (is anything missing?), `catalog` (which sets are there, and the next link),
-//! `layout` (names), `timeline`, `reader`, `export` (a vendor's own file back), `prove`, `retention` (what may go?) with `maintain` and `pins`, `schedule` (when
+//! `layout` (names), `timeline`, `reader`, `export` (a vendor's own files back), `prove`, `retention` (what may go?) with `maintain` and `pins`, `schedule` (when
 //! is the next one due?), `sets` (a vault alone as an engine). Nothing here knows what a table is: engines hand in bytes and rows,
 //! and words of their own that come back with the set.
 
@@ -43,7 +43,7 @@ pub use digest::Digest;
 pub use error::Error;
 pub use layout::SetId;
 pub use maintain::{Upkeep, maintain};
-pub use manifest::{Chunk, Content, Frame, Index, Item, Manifest, Previous, Sealed, Totals};
+pub use manifest::{Artefact, Chunk, Content, Frame, Index, Item, Manifest, Previous, Sealed, Totals};
 pub use pins::{pin, pins};
 pub use prove::verify;
 pub use reader::SetReader;

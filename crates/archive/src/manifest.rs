@@ -4,7 +4,7 @@
 //! themselves, and `jq` reads them. The manifest is small and is written last: a set counts once it is there. The index names every
 //! item, chunk and frame, and the manifest holds its digest.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use seawall_core::Moment;
 use serde::de::DeserializeOwned;
@@ -95,6 +95,28 @@ pub enum Content {
     File,
     /// A file of the vendor's own tool, which is given back as it is. A set has one, if its manifest says so.
     Artefact,
+    /// A file of a directory of the vendor's own tool, which is given back as it is. The item's name is the file's. A set
+    /// has some instead of the one [`Content::Artefact`].
+    Member,
+}
+
+/// What the vendor's own tool wrote, by places among the items.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Artefact {
+    /// One file.
+    File(u32),
+    /// A directory of files without folders: their names are plain, and no two are alike.
+    Directory(Vec<u32>),
+}
+
+/// The most letters of a file's name in a directory.
+const LONGEST_NAME: usize = 200;
+
+/// Whether a file may be called so in a folder that is being made: a name that somebody else has written can lead nowhere
+/// else, and hides nothing.
+fn is_plain(name: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+    (1..=LONGEST_NAME).contains(&name.len()) && name.bytes().all(plain) && !name.starts_with(['.', '-'])
 }
 
 /// Something in a set: a table's rows, a schema, a list of sequences.
@@ -195,10 +217,29 @@ impl Index {
         Digest::from_hasher(&hasher)
     }
 
-    /// The place of the vendor's artefact among the items.
-    pub fn artefact(&self) -> Option<u32> {
-        let place = self.items.iter().position(|item| item.content == Content::Artefact)?;
-        u32::try_from(place).ok()
+    /// Where the vendor's artefact is among the items.
+    pub fn artefact(&self) -> Option<Artefact> {
+        let of = |content| (0..).zip(&self.items).filter(move |(_, item)| item.content == content);
+        if let Some((file, _)) = of(Content::Artefact).next() {
+            return Some(Artefact::File(file));
+        }
+        let members: Vec<u32> = of(Content::Member).map(|(place, _)| place).collect();
+        (!members.is_empty()).then_some(Artefact::Directory(members))
+    }
+
+    /// Whether there is as much of an artefact as the manifest says, and its files can be made.
+    fn check_artefact(&self, manifest: &Manifest) -> Result<(), String> {
+        let files = self.items.iter().filter(|item| item.content == Content::Artefact).count();
+        let members = || self.items.iter().filter(|item| item.content == Content::Member);
+        let is_there = matches!((files, members().count()), (1, 0) | (0, 1..));
+        if is_there != manifest.artefact.is_some() || (!is_there && files > 0) {
+            return Err(format!("it has {files} artefacts, and the manifest says otherwise"));
+        }
+        let mut names = BTreeSet::new();
+        match members().find(|item| !is_plain(&item.name) || !names.insert(&item.name)) {
+            Some(item) => Err(format!("no file can be called as its item {:?}, or two are", item.name)),
+            None => Ok(()),
+        }
     }
 
     /// For each chunk whose last row goes on, the chunk in which it does.
@@ -245,10 +286,7 @@ impl Index {
         if self.id != manifest.id {
             return Err(format!("it is the index of set {}", self.id));
         }
-        let artefacts = self.items.iter().filter(|item| item.content == Content::Artefact).count();
-        if artefacts != usize::from(manifest.artefact.is_some()) {
-            return Err(format!("it has {artefacts} artefacts, and the manifest says otherwise"));
-        }
+        self.check_artefact(manifest)?;
         if self.totals() != manifest.totals || self.whole() != manifest.whole {
             return Err("its chunks are not those of the manifest".to_owned());
         }
@@ -368,7 +406,27 @@ pub(crate) mod tests {
         assert!(with(|index| index.chunks[0].blake3 = Digest::of(b"y")).is_err());
         assert!(with(|index| index.chunks.clear()).is_err());
         assert!(with(|index| index.items[0].content = Content::Artefact).is_err());
+        assert!(with(|index| index.items[0].content = Content::Member).is_err());
         assert!(with(|index| index.chunks[0].continues = Some(0)).is_err());
         assert!(with(|index| index.id = SetId::new(Moment::from_millis(1_000), 8)).is_err());
+    }
+    #[test]
+    fn files_of_a_directory_have_names_that_lead_nowhere_else() {
+        let (manifest, index) = sample();
+        let manifest = Manifest { artefact: Some("directory".into()), ..manifest };
+        let with = |names: [&str; 2]| {
+            let mut index = index.clone();
+            for (item, name) in index.items.iter_mut().zip(names) {
+                (item.name, item.content) = (name.to_owned(), Content::Member);
+            }
+            (index.check(&manifest), index.artefact())
+        };
+        assert_eq!(with(["toc.dat", "3391.dat"]), (Ok(()), Some(Artefact::Directory(vec![0, 1]))));
+        let long = "x".repeat(LONGEST_NAME + 1);
+        for name in ["", ".", "..", "../x", "/etc/passwd", "a/b", "a\0", ".hidden", "-rf", "é", "a b", &long, "toc.dat"]
+        {
+            assert!(with(["toc.dat", name]).0.is_err(), "{name}");
+        }
+        assert!(index.check(&manifest).is_err(), "none is there");
     }
 }

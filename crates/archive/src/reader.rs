@@ -1,5 +1,6 @@
 //! A set being read: one chunk after another, each proved by its digest before anything of it is used.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -109,18 +110,27 @@ impl SetReader {
 
     /// The bytes of an item, in order, a frame at a time. A few chunks are held, whatever the size.
     pub fn content(self: &Arc<Self>, item: u32) -> impl Stream<Item = Result<Vec<u8>, Error>> + Send + use<> {
+        self.contents(BTreeSet::from([item])).map_ok(|(_, raw)| raw)
+    }
+
+    /// The bytes of some items, a frame at a time: each item's in order, and among items as the chunks hold them. A few
+    /// chunks are held, whatever the size.
+    pub fn contents(
+        self: &Arc<Self>,
+        items: BTreeSet<u32>,
+    ) -> impl Stream<Item = Result<(u32, Vec<u8>), Error>> + Send + use<> {
         let numbers: Vec<u32> = (0..)
             .zip(&self.index.chunks)
-            .filter(|(_, chunk)| chunk.frames.iter().any(|frame| frame.item == item))
+            .filter(|(_, chunk)| chunk.frames.iter().any(|frame| items.contains(&frame.item)))
             .map(|(number, _)| number)
             .collect();
-        let (chunks, frames) = (Arc::clone(self), Arc::clone(self));
+        let (chunks, frames, items) = (Arc::clone(self), Arc::clone(self), Arc::new(items));
         let read = move |number| {
-            let reader = Arc::clone(&chunks);
+            let (reader, items) = (Arc::clone(&chunks), Arc::clone(&items));
             let job = tokio::spawn(async move {
                 let (chunk, bytes) = reader.chunk(number).await?;
-                let of_item = Self::frames(chunk, &bytes).filter(|(frame, _)| frame.item == item);
-                let frames: Vec<_> = of_item.map(|(frame, stored)| Ok((number, *frame, stored))).collect();
+                let wanted = Self::frames(chunk, &bytes).filter(|(frame, _)| items.contains(&frame.item));
+                let frames: Vec<_> = wanted.map(|(frame, stored)| Ok((number, *frame, stored))).collect();
                 Ok::<_, Error>(stream::iter(frames))
             });
             async { job.await.map_err(panicked)? }
@@ -131,7 +141,7 @@ impl SetReader {
                 let (number, frame, stored) = stored?;
                 let job = tokio::task::spawn_blocking(move || {
                     let mut raw = Vec::new();
-                    reader.decode(number, &frame, &stored, &mut raw).map(|()| raw)
+                    reader.decode(number, &frame, &stored, &mut raw).map(|()| (frame.item, raw))
                 });
                 job.await.map_err(panicked)?
             }
@@ -139,11 +149,16 @@ impl SetReader {
         stream::iter(numbers).map(read).buffered(AHEAD).try_flatten().map(decode).buffered(AHEAD)
     }
 
+    /// Bytes of an item when it is decompressed.
+    pub fn size(&self, item: u32) -> u64 {
+        let frames = self.index.chunks.iter().flat_map(|chunk| &chunk.frames);
+        frames.filter(|frame| frame.item == item).map(|frame| frame.raw).sum()
+    }
+
     /// The bytes of an item that is a file, at most `max` of them.
     pub async fn file(&self, item: u32, max: u64) -> Result<Vec<u8>, Error> {
         let of_item = |chunk: &Chunk| chunk.frames.iter().any(|frame| frame.item == item);
-        let size: u64 =
-            self.index.chunks.iter().flat_map(|chunk| &chunk.frames).filter(|f| f.item == item).map(|f| f.raw).sum();
+        let size = self.size(item);
         if size > max {
             return Err(Error::corrupt(
                 self.vault.url(),

@@ -11,6 +11,7 @@ use seawall_vault::Vault;
 use serde::Serialize;
 use tokio::time::Instant;
 
+use crate::artefact::How;
 use crate::client::{Connection, Target, keepalives};
 use crate::detail::{ItemDetail, ServerDetail, SetDetail};
 use crate::dump::Readers;
@@ -197,7 +198,7 @@ impl Base<'_> {
     async fn read(&self, writer: &SetWriter, target: &Target) -> Result<(Moment, SetDetail), Error> {
         let mut snapshot = snapshot::take(target, self.world).await?;
         let (database, locale, size, extensions) = inventory::database(&mut snapshot.connection).await?;
-        let total = snapshot.tables.iter().map(|table| table.bytes).sum();
+        let total: u64 = snapshot.tables.iter().map(|table| table.bytes).sum();
         self.progress.begin(&format!("dump {database}"), Some(total));
         let tool = &self.source.pg_dump;
         let Snapshot { mut connection, name, lsn, standby, moment, system_identifier, encoding, tables } = snapshot;
@@ -205,7 +206,9 @@ impl Base<'_> {
         let connection = match self.options.format {
             Format::Native => self.rows(writer, seen, connection, tables).await?,
             format => {
-                artefact::write(writer, tool, seen, &mut connection, format).await?;
+                let (jobs, world, progress) = (self.options.limits.jobs, self.world, &*self.progress);
+                let how = How { format, jobs, tables: total, world, progress };
+                artefact::write(writer, tool, seen, &mut connection, how).await?;
                 connection
             }
         };

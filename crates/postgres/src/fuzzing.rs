@@ -3,6 +3,7 @@
 use seawall_vault::Environment;
 
 use crate::client::{Target, find_password};
+use crate::directory::{self, Directory};
 use crate::script::{Rows, Scanner, rows};
 use crate::{After, Globals, ItemDetail, Needs, ServerDetail, SetDetail, roles, toc};
 
@@ -11,6 +12,10 @@ pub fn parse(bytes: &[u8]) {
     if let Ok(entries) = toc::parse(bytes) {
         let _ = (toc::heavy(&entries).len(), toc::owners(&entries).len());
     }
+    if let Ok(directory) = Directory::read(bytes) {
+        assert!(toc::read(&directory.contents).is_ok_and(|toc| toc.entries.len() >= directory.parts.len()));
+    }
+    let _ = directory::objects(bytes);
     let _ = serde_json::from_slice::<SetDetail>(bytes);
     let _ = serde_json::from_slice::<ItemDetail>(bytes);
     let _ = serde_json::from_slice::<After>(bytes);

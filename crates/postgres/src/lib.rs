@@ -6,7 +6,7 @@
 //! The rooms: `client` (the protocol), `tools` (`pg_dump` and `pg_restore`), `rights` (what may the role not see?), `snapshot` (one state for all
 //! connections), `inventory` (what is in the database), `plan` (in which pieces is it read?), `properties` (of the
 //! database itself), `globals` (of the server), `dump` (the rows), `too_large` (which of them has no text?), `base` (the whole set), `detail` (what a set says); `artefact` (what `pg_dump`
-//! makes, kept as it is), `replay` (it back into a server) and `script` (where do its statements end?); `toc`
+//! makes, kept as it is) with `aside` (a disk for it) and `directory` (which files does it have?), `replay` (it back into a server) with `joined` (a directory as one file) and `script` (where do its statements end?); `toc`
 //! (which objects are in a schema), `select` (which of them belong to some tables?), `preflight` (what does the target
 //! lack?), `restore` with `schema`, `large_objects`, `load` (rows) in `units`, `build` (indexes and constraints), `orphans` (which rows
 //! contradict a foreign key?) and `journal` (what is done already); `roles` (which does a server lack?) and `server`
@@ -17,15 +17,18 @@
 pub mod fuzzing;
 
 mod artefact;
+mod aside;
 mod base;
 mod build;
 mod client;
 mod detail;
+mod directory;
 mod dump;
 mod engine;
 mod error;
 mod globals;
 mod inventory;
+mod joined;
 mod journal;
 mod large_objects;
 mod lines;

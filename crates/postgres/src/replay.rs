@@ -1,13 +1,13 @@
 //! What `pg_dump` itself made, back into a server: over our own connection, statement by statement.
 //!
 //! A plain dump is a script; a custom one is made into a script by `pg_restore`, which reads it from a pipe and touches no
-//! server. Neither is ever read by `psql` (see `script`). A new database gets its name when all of it is there (I8). It is
+//! server; a directory is made into a custom one first (`joined`). None is ever read by `psql` (see `script`). A new database gets its name when all of it is there (I8). It is
 //! done by one connection, and what was interrupted is begun anew.
 
 use std::sync::Arc;
 
 use futures::{Stream, StreamExt as _, TryStreamExt as _, stream};
-use seawall_archive::{Digest, Manifest, SetReader};
+use seawall_archive::{Artefact as Kept, Digest, Manifest, SetReader};
 use seawall_core::Progress;
 use serde::Deserialize as _;
 use tokio::io::AsyncWriteExt as _;
@@ -22,7 +22,7 @@ use crate::restore::{self};
 use crate::schema::NEWER;
 use crate::script::{self, Refusal, Rows, Scanner};
 use crate::tools::{self, Running, Tool};
-use crate::{Error, Format, RestoreOptions, Restored, World, preflight, properties, server};
+use crate::{Error, Format, RestoreOptions, Restored, World, joined, preflight, properties, server};
 
 /// How much of what `pg_restore` writes is taken at once.
 const PIECE: usize = 1 << 20;
@@ -33,8 +33,8 @@ const SHOWN: usize = 60;
 /// A set that is one artefact of `pg_dump`.
 struct Artefact<'a> {
     reader: Arc<SetReader>,
-    /// Which item it is.
-    item: u32,
+    /// Which items it is.
+    what: Kept,
     detail: SetDetail,
     needs: Needs,
     /// What makes a script of it, if it isn't one.
@@ -82,7 +82,8 @@ pub(crate) fn in_parts(manifest: &Manifest, format: &str, cause: &str) -> Error 
         code: "postgres.vendor-format",
         object: format!("set {}", manifest.id),
         cause: format!("it is what pg_dump wrote in its format {format}: {cause}"),
-        next: "restore all of it with --to, or get the file with -o FILE and use PostgreSQL's own tools".to_owned(),
+        next: "restore all of it with --to, or get what pg_dump wrote with -o, and use PostgreSQL's own tools"
+            .to_owned(),
     }
 }
 
@@ -105,15 +106,20 @@ impl<'a> Artefact<'a> {
         }
         let items = restore::items(&reader, None)?;
         let needs = restore::document(&reader, &items, &ItemDetail::Needs).await?;
-        let (Some(item), Some(needs)) = (reader.index().artefact(), needs) else {
+        let (Some(what), Some(needs)) = (reader.index().artefact(), needs) else {
             return Err(corrupt("it has no artefact, or nothing beside it"));
         };
+        if matches!(what, Kept::Directory(_)) != (format == Format::Directory) {
+            return Err(corrupt("its artefact is in another format than the manifest says"));
+        }
         let (limits, environment) = (&options.limits, &world.environment);
         let pg_restore = match format {
-            Format::Custom => Some(tools::find("pg_restore", detail.pg_dump, limits, environment).await?),
+            Format::Custom | Format::Directory => {
+                Some(tools::find("pg_restore", detail.pg_dump, limits, environment).await?)
+            }
             Format::Native | Format::Plain => None,
         };
-        Ok(Self { reader, item, detail, needs, pg_restore, options })
+        Ok(Self { reader, what, detail, needs, pg_restore, options })
     }
 
     async fn lacks(&self, connection: &mut Connection, target: &Target) -> Result<Vec<preflight::Lack>, Error> {
@@ -235,7 +241,11 @@ impl<'a> Artefact<'a> {
             progress.advance(raw.len() as u64);
             raw
         };
-        let content = Box::pin(self.reader.content(self.item).map_ok(counted).map_err(Error::from));
+        let content = match &self.what {
+            Kept::File(item) => self.reader.content(*item).map_err(Error::from).boxed(),
+            Kept::Directory(items) => joined::archive(&self.reader, items).await?.boxed(),
+        };
+        let content = content.map_ok(counted);
         let Some(tool) = &self.pg_restore else { return self.play(connection, content).await };
         let mut arguments = vec!["--format=custom".to_owned(), "--file=-".to_owned()];
         if !self.options.owners {

@@ -1,10 +1,11 @@
-//! The table of contents of what `pg_dump --format=custom` wrote: which objects there are, and the statement that makes
-//! each. Pure: bytes in, entries out.
+//! The table of contents of what `pg_dump` wrote as `custom` or `directory`: which objects there are, and the statement that
+//! makes each. Pure: bytes in, entries out.
 //!
 //! Read for what is worth doing in parallel (indexes and constraints) and for what a target must have (owners). All other
 //! objects are left to `pg_restore`. The format is that of archive versions 1.14 to 1.16, PostgreSQL 14 to 18.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 /// The archive versions that are understood.
 const VERSIONS: std::ops::RangeInclusive<(u8, u8)> = (1, 14)..=(1, 16);
@@ -40,11 +41,62 @@ pub(crate) struct Entry {
     pub(crate) needs: Vec<u32>,
 }
 
+/// How an archive keeps its rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// In one file, behind the table of contents.
+    Custom,
+    /// In files beside the table of contents.
+    Directory,
+}
+
+/// Where an entry's rows are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Data {
+    /// The entry's number in the archive.
+    pub(crate) id: u32,
+    /// Whether it is a list of large objects.
+    pub(crate) objects: bool,
+    /// The file of a directory; none where the entry has no rows.
+    pub(crate) file: Option<String>,
+    /// The bytes of the table of contents that say so.
+    pub(crate) said: Range<usize>,
+}
+
+/// A table of contents.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Toc {
+    pub(crate) form: Form,
+    /// Whether its rows are compressed.
+    pub(crate) compressed: bool,
+    /// Bytes of its numbers and of its offsets.
+    pub(crate) sizes: (usize, usize),
+    /// Its objects, in order.
+    pub(crate) entries: Vec<Entry>,
+    /// Where each one's rows are.
+    pub(crate) data: Vec<Data>,
+}
+
+/// Where the byte of an archive is that says in which form it is.
+pub(crate) const FORM_AT: usize = 10;
+
+/// The forms' bytes. That of a directory is tar's.
+pub(crate) const CUSTOM: u8 = 1;
+const TAR: u8 = 3;
+
 /// Reads the entries of an archive, in their order.
 ///
 /// # Errors
 /// What is wrong with it.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Vec<Entry>, String> {
+    read(bytes).map(|toc| toc.entries)
+}
+
+/// Reads all of a table of contents.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) fn read(bytes: &[u8]) -> Result<Toc, String> {
     let mut reader = Reader { rest: bytes, int: 4, offset: 8 };
     if reader.take(5)? != b"PGDMP" {
         return Err("it is no archive of pg_dump".to_owned());
@@ -57,11 +109,15 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Vec<Entry>, String> {
     if !(1..=8).contains(&reader.int) || reader.offset > 8 {
         return Err("its numbers have an impossible size".to_owned());
     }
-    let _format = reader.byte()?;
-    match minor {
-        14 => drop(reader.int()?),
-        _ => drop(reader.byte()?),
-    }
+    let form = match reader.byte()? {
+        CUSTOM => Form::Custom,
+        TAR => Form::Directory,
+        other => return Err(format!("it has the form {other}, which isn't known")),
+    };
+    let compressed = match minor {
+        14 => reader.int()? != 0,
+        _ => reader.byte()? != 0,
+    };
     // When it was made, in seven numbers; then the database and the two versions.
     for _ in 0..7 {
         reader.int()?;
@@ -70,12 +126,21 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Vec<Entry>, String> {
         reader.text()?;
     }
     let count = reader.int()?;
-    let mut entries = Vec::new();
+    let sizes = (reader.int, reader.offset);
+    let mut toc = Toc { form, compressed, sizes, entries: Vec::new(), data: Vec::new() };
     let mut section = Section::Before;
     for _ in 0..count {
-        entries.push(entry(&mut reader, minor, &mut section)?);
+        let entry = entry(&mut reader, minor, &mut section)?;
+        let from = bytes.len() - reader.rest.len();
+        let file = match form {
+            Form::Custom => reader.take(1 + reader.offset).map(|_| None)?,
+            Form::Directory => reader.text()?.filter(|file| !file.is_empty()),
+        };
+        let (objects, said) = (entry.kind == "BLOBS", from..bytes.len() - reader.rest.len());
+        toc.data.push(Data { id: entry.id, objects, file, said });
+        toc.entries.push(entry);
     }
-    Ok(entries)
+    Ok(toc)
 }
 
 fn entry(reader: &mut Reader<'_>, minor: u8, section: &mut Section) -> Result<Entry, String> {
@@ -102,7 +167,6 @@ fn entry(reader: &mut Reader<'_>, minor: u8, section: &mut Section) -> Result<En
     while let Some(need) = reader.text()? {
         needs.push(need.parse().map_err(|_| "an entry needs an impossible number".to_owned())?);
     }
-    reader.take(1 + reader.offset)?;
     Ok(Entry { id, kind, tag, statement, schema, tablespace, owner, section: *section, needs })
 }
 
@@ -226,7 +290,7 @@ pub(crate) fn heavy(entries: &[Entry]) -> Vec<(&Entry, Heavy)> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     fn entry(id: u32, kind: &str, section: Section, needs: &[u32]) -> Entry {
@@ -274,17 +338,19 @@ mod tests {
         assert_eq!(owners(&entries).into_iter().collect::<Vec<_>>(), ["app"]);
     }
 
+    fn int(bytes: &mut Vec<u8>, value: i32) {
+        bytes.push(u8::from(value < 0));
+        bytes.extend_from_slice(&value.unsigned_abs().to_le_bytes());
+    }
+
+    fn text(bytes: &mut Vec<u8>, value: &str) {
+        int(bytes, value.len() as i32);
+        bytes.extend_from_slice(value.as_bytes());
+    }
+
     /// An archive of version 1.14 with one index.
     fn archive() -> Vec<u8> {
         let mut bytes = b"PGDMP\x01\x0e\x00\x04\x08\x01".to_vec();
-        let int = |bytes: &mut Vec<u8>, value: i32| {
-            bytes.push(u8::from(value < 0));
-            bytes.extend_from_slice(&value.unsigned_abs().to_le_bytes());
-        };
-        let text = |bytes: &mut Vec<u8>, value: &str| {
-            int(bytes, value.len() as i32);
-            bytes.extend_from_slice(value.as_bytes());
-        };
         (0..8).for_each(|_| int(&mut bytes, 0));
         ["shop", "15.18", "15.18"].iter().for_each(|value| text(&mut bytes, value));
         int(&mut bytes, 1);
@@ -316,10 +382,38 @@ mod tests {
         for size in 0..whole.len() {
             assert!(parse(&whole[..size]).is_err(), "cut at {size}");
         }
-        for (at, byte) in [(0, b'p'), (5, 2), (6, 13), (6, 17), (8, 0), (8, 9), (9, 9)] {
+        for (at, byte) in [(0, b'p'), (5, 2), (6, 13), (6, 17), (8, 0), (8, 9), (9, 9), (10, 2)] {
             let mut wrong = whole.clone();
             wrong[at] = byte;
             assert!(parse(&wrong).is_err(), "byte {at}");
         }
+    }
+    /// The table of contents of a directory: a table without rows of its own, and entries with these files.
+    pub(crate) fn directory(files: &[(u32, &str, &str)]) -> Vec<u8> {
+        let mut bytes = b"PGDMP\x01\x0e\x00\x04\x08\x03".to_vec();
+        (0..8).for_each(|_| int(&mut bytes, 0));
+        ["shop", "15.18", "15.18"].iter().for_each(|value| text(&mut bytes, value));
+        int(&mut bytes, files.len() as i32 + 1);
+        for (id, kind, file) in [(1, "TABLE", "")].iter().chain(files) {
+            int(&mut bytes, *id as i32);
+            int(&mut bytes, i32::from(!file.is_empty()));
+            ["1259", "16400", "t", kind].iter().for_each(|value| text(&mut bytes, value));
+            int(&mut bytes, 3);
+            ["", "", "", "public", "", "", "app", "false"].iter().for_each(|value| text(&mut bytes, value));
+            int(&mut bytes, -1);
+            text(&mut bytes, file);
+        }
+        bytes
+    }
+
+    #[test]
+    fn a_directory_names_its_files() {
+        let bytes = directory(&[(2, "TABLE DATA", "2.dat"), (3, "BLOBS", "blobs.toc")]);
+        let toc = read(&bytes).expect("a table of contents");
+        assert_eq!((toc.form, toc.compressed, toc.sizes), (Form::Directory, false, (4, 8)));
+        let files: Vec<_> = toc.data.iter().map(|data| (data.id, data.objects, data.file.as_deref())).collect();
+        assert_eq!(files, [(1, false, None), (2, false, Some("2.dat")), (3, true, Some("blobs.toc"))]);
+        assert_eq!(bytes[toc.data[1].said.clone()], *b"\0\x05\0\0\x002.dat");
+        assert_eq!(read(&archive()).expect("an archive").data[0].said.len(), 9);
     }
 }

@@ -121,6 +121,8 @@ impl Tool {
         }
         command.args(arguments).envs(environment);
         command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+        // With those that it starts itself, it ends when it is dropped.
+        command.process_group(0);
         let failed = |error: std::io::Error| Error::Tool {
             tool: self.path.display().to_string(),
             cause: error.to_string(),
@@ -160,7 +162,7 @@ impl Running {
     pub(crate) async fn finish(mut self) -> Result<(), Error> {
         drop(self.child.stdout.take());
         let ended = self.child.wait().await;
-        let complaints = self.complaints.await.unwrap_or_default();
+        let complaints = (&mut self.complaints).await.unwrap_or_default();
         let cause = match ended {
             Ok(status) if status.success() => {
                 if !complaints.is_empty() {
@@ -171,7 +173,17 @@ impl Running {
             Ok(status) => format!("{status}: {complaints}"),
             Err(error) => error.to_string(),
         };
-        Err(Error::ToolFailed { tool: self.name, cause })
+        Err(Error::ToolFailed { tool: std::mem::take(&mut self.name), cause })
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It has no number any more when its end was seen.
+        let group = self.child.id().and_then(|id| rustix::process::Pid::from_raw(i32::try_from(id).ok()?));
+        if let Some(group) = group {
+            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+        }
     }
 }
 

@@ -193,7 +193,8 @@ pub(crate) struct BackupArguments {
     /// How to compress: zstd, zstd:1 to zstd:19, gzip, gzip:1 to gzip:12, lz4 or none [default: zstd]
     #[arg(long, value_name = "CODEC")]
     pub(crate) compression: Option<String>,
-    /// In which form: native, or what pg_dump itself writes: custom or plain [default: native]
+    /// In which form: native, or what pg_dump itself writes: custom, directory (put aside in TMPDIR first) or plain
+    /// [default: native]
     #[arg(long, value_name = "FORMAT")]
     pub(crate) format: Option<String>,
     /// At most this many bytes a second into the vault, such as 20MB
@@ -221,6 +222,7 @@ pub(crate) struct BackupArguments {
     seawall restore s3://bucket/app -o standby.db --follow\n  \
     seawall restore s3://bucket/tenants --all -o ./tenants\n  \
     seawall restore s3://bucket/shop --to postgresql://app@new/shop2\n  \
+    seawall restore s3://bucket/shop -o shop.dump\n  \
     seawall restore s3://bucket/cluster --to postgresql://postgres@new/")]
 pub(crate) struct RestoreArguments {
     /// A vault (folder or URL), or the name or path of a database in the configuration
@@ -230,7 +232,7 @@ pub(crate) struct RestoreArguments {
     #[arg(long, conflicts_with = "follow")]
     pub(crate) all: bool,
     /// The file to make; it must not exist. Without it, the database's own path from the configuration. Of a server's
-    /// backup, what pg_dump wrote, where --format kept that
+    /// backup, what pg_dump wrote, where --format kept that: a file or a directory
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// The server's database to make: postgresql://ROLE@HOST:PORT/DATABASE. One that exists must be empty. Without

@@ -39,7 +39,7 @@ pub(crate) fn read(fields: &mut Fields, target: Target, name: &str, here: &Path)
         }
         options.limits.bindir = backup.text("pg-bindir")?.map(|at| absolute(Path::new(&at.value), here));
         let format = |text: &str| text.parse::<Format>().ok();
-        if let Some(At { line, value }) = backup.parsed("format", "native, custom or plain", format)? {
+        if let Some(At { line, value }) = backup.parsed("format", "native, custom, directory or plain", format)? {
             if value != Format::Native && target.database.is_empty() {
                 let cause = "format: pg_dump's own formats are of one database, and url names a whole server";
                 return Err(Problem::Contradiction(cause.to_owned()).at(line));

@@ -14,9 +14,9 @@ use seawall_vault::memory::MemoryStore;
 use crate::server::Server;
 use crate::support::{content, environment, limits, options, recover, roles, schema, target, vault};
 
-const FORMATS: [Format; 2] = [Format::Custom, Format::Plain];
+const FORMATS: [Format; 3] = [Format::Custom, Format::Directory, Format::Plain];
 
-fn filled(major: u32) -> Server {
+pub(crate) fn filled(major: u32) -> Server {
     let server = Server::start(major);
     roles(&server);
     server.sql("postgres", "CREATE DATABASE shop OWNER alice");
@@ -25,7 +25,7 @@ fn filled(major: u32) -> Server {
 }
 
 /// A server with one table of some megabytes, and one that refers to it.
-fn small() -> Server {
+pub(crate) fn small() -> Server {
     let server = Server::start(15);
     server.sql("postgres", "CREATE DATABASE shop");
     server.sql(
@@ -38,13 +38,13 @@ fn small() -> Server {
     server
 }
 
-async fn backup(url: &str, vault: &Vault, limits: Limits, format: Format) -> Result<Dumped, Failure> {
+pub(crate) async fn backup(url: &str, vault: &Vault, limits: Limits, format: Format) -> Result<Dumped, Failure> {
     let options = DumpOptions { limits, format, ..DumpOptions::default() };
     Ok(dump(&target(url), vault, &options, &World::real(environment()), Arc::new(NoProgress)).await?)
 }
 
 /// A folder of programs in which `pg_dump` is this script; `$REAL` in it is the server's own.
-fn programs(server: &Server, pg_dump: &str) -> (tempfile::TempDir, Limits) {
+pub(crate) fn programs(server: &Server, pg_dump: &str) -> (tempfile::TempDir, Limits) {
     let folder = tempfile::tempdir().expect("a folder");
     for name in ["pg_dump", "pg_restore"] {
         let real = server.bin().join(name);
@@ -62,16 +62,16 @@ fn programs(server: &Server, pg_dump: &str) -> (tempfile::TempDir, Limits) {
     (folder, limits)
 }
 
-fn sets(vault: &Vault) -> Sets {
+pub(crate) fn sets(vault: &Vault) -> Sets {
     Sets::new(vault.clone(), None, Arc::new(SystemClock), 0, 2)
 }
 
-fn request(output: PathBuf) -> RestoreRequest {
+pub(crate) fn request(output: PathBuf) -> RestoreRequest {
     RestoreRequest { output, when: When::Latest, force: false, dry_run: false, integrity: IntegrityCheck::None }
 }
 
 /// Databases that aren't there from the start.
-fn databases(server: &Server) -> String {
+pub(crate) fn databases(server: &Server) -> String {
     let sql = "SELECT string_agg(datname, ' ' ORDER BY datname) FROM pg_database WHERE datname !~ '^(postgres|template[01])$'";
     server.sql("postgres", sql)
 }
@@ -79,7 +79,7 @@ fn databases(server: &Server) -> String {
 #[tokio::test]
 async fn the_file_comes_back_to_the_byte() {
     let server = filled(15);
-    for format in FORMATS {
+    for format in [Format::Custom, Format::Plain] {
         let (folder, limits) = programs(&server, "$REAL \"$@\" > \"${0%/*}/made\" && cat \"${0%/*}/made\"");
         let vault = vault(&MemoryStore::new());
         let dumped = backup(&server.url("shop"), &vault, limits, format).await.expect("backed up");
@@ -157,7 +157,7 @@ async fn everything_comes_back_from_pg_dumps_own_formats_of_15_in_18() {
 #[tokio::test]
 async fn what_a_newer_pg_dump_wrote_comes_back_into_the_older_server() {
     let (server, newer) = (small(), Server::start(18));
-    for format in [Format::Native, Format::Custom, Format::Plain] {
+    for format in [Format::Native, Format::Custom, Format::Directory, Format::Plain] {
         let vault = vault(&MemoryStore::new());
         backup(&server.url("shop"), &vault, limits(&newer), format).await.expect("backed up");
         recover(&vault, &server.url(format.name()), &options(&newer)).await.expect("restored");
@@ -224,7 +224,7 @@ async fn a_restore_that_was_interrupted_anywhere_is_made_anew() {
         }
         assert_eq!(content(&server, format.name()), content(&server, "shop"));
     }
-    assert_eq!(databases(&server), "custom plain shop");
+    assert_eq!(databases(&server), "custom directory plain shop");
 }
 
 #[tokio::test]
@@ -285,9 +285,11 @@ async fn a_pg_dump_that_fails_leaves_nothing_that_counts() {
     let server = small();
     for format in FORMATS {
         let vault = vault(&MemoryStore::new());
-        for (script, code) in
-            [("$REAL \"$@\" | head -c 1000000; exit 1", "postgres.tool-failed"), ("kill -9 $$", "postgres.tool-failed")]
-        {
+        let half = match format {
+            Format::Directory => "$REAL \"$@\"; exit 1",
+            _ => "$REAL \"$@\" | head -c 1000000; exit 1",
+        };
+        for (script, code) in [(half, "postgres.tool-failed"), ("kill -9 $$", "postgres.tool-failed")] {
             let (_folder, limits) = programs(&server, script);
             let failure = backup(&server.url("shop"), &vault, limits, format).await.expect_err("it fails");
             assert_eq!((failure.kind, failure.code), (Kind::Unavailable, code));
@@ -296,7 +298,7 @@ async fn a_pg_dump_that_fails_leaves_nothing_that_counts() {
     }
     // One that was cut off, but says that all is well, makes no database.
     let (_folder, limits) = programs(&server, "$REAL \"$@\" | head -c 1000000");
-    for format in FORMATS {
+    for format in [Format::Custom, Format::Plain] {
         let vault = vault(&MemoryStore::new());
         backup(&server.url("shop"), &vault, limits.clone(), format).await.expect("nobody can know");
         let failure = recover(&vault, &server.url("copy"), &options(&server)).await.expect_err("it is cut off");
@@ -329,7 +331,7 @@ async fn what_cannot_be_done_with_an_artefact_is_refused_by_name() {
         assert_eq!(Failure::from(proved.expect_err("no rows to compare")).code, "postgres.vendor-format");
         let mut without = options(&server);
         without.owners = false;
-        let restored = recover(&vault, &server.url("copy"), &without).await;
-        assert_eq!(restored.is_ok(), format == Format::Custom, "{restored:?}");
+        let restored = recover(&vault, &server.url(&format!("copy_{}", format.name())), &without).await;
+        assert_eq!(restored.is_ok(), format != Format::Plain, "{restored:?}");
     }
 }

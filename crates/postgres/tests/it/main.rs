@@ -7,6 +7,7 @@
 mod artefacts;
 mod changes;
 mod content;
+mod directories;
 mod faults;
 mod gate;
 mod kills;

@@ -106,7 +106,7 @@ pub(crate) fn limits(arguments: &ServerArguments) -> Result<Limits, Failure> {
 }
 
 fn format(text: &str) -> Result<Format, Failure> {
-    let next = "give native, custom or plain";
+    let next = "give native, custom, directory or plain";
     text.parse().map_err(|cause: String| usage("usage.format", "--format", &cause, next))
 }
 
