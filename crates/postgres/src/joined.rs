@@ -9,7 +9,7 @@ use futures::{Stream, StreamExt as _, TryStreamExt as _, stream};
 use seawall_archive::SetReader;
 
 use crate::directory::{self, CONTENTS, Directory, Int};
-use crate::{Error, restore};
+use crate::{Error, set};
 
 /// The most bytes of a table of contents, and of a list of large objects.
 const LARGEST: u64 = 1 << 30;
@@ -50,11 +50,11 @@ pub(crate) async fn archive(
     let name = |item: &u32| reader.index().items.get(*item as usize).map(|found| (found.name.clone(), *item));
     let mut files: BTreeMap<String, u32> = items.iter().filter_map(name).collect();
     let Some(contents) = files.remove(CONTENTS) else {
-        return Err(restore::corrupt(reader, format!("it is a directory without {CONTENTS}")));
+        return Err(set::corrupt(reader, format!("it is a directory without {CONTENTS}")));
     };
     let contents = reader.file(contents, LARGEST).await?;
-    let directory = Directory::read(&contents)
-        .map_err(|cause| restore::corrupt(reader, format!("its table of contents: {cause}")))?;
+    let directory =
+        Directory::read(&contents).map_err(|cause| set::corrupt(reader, format!("its table of contents: {cause}")))?;
     let mut sizes = vec![0_u64; reader.index().items.len()];
     for frame in reader.index().chunks.iter().flat_map(|chunk| &chunk.frames) {
         sizes[frame.item as usize] += frame.raw;
@@ -80,7 +80,7 @@ impl Joined {
     /// The item of a file that is named, once.
     fn file(&mut self, name: &str) -> Result<u32, Error> {
         let item = self.files.remove(name);
-        item.ok_or_else(|| restore::corrupt(&self.reader, format!("its file {name:?} is missing, or named twice")))
+        item.ok_or_else(|| set::corrupt(&self.reader, format!("its file {name:?} is missing, or named twice")))
     }
 
     fn size(&self, item: u32) -> u64 {
@@ -95,7 +95,7 @@ impl Joined {
                 Some(Step::File(item)) => {
                     let Some(raw) = self.frame(item).await? else { continue };
                     let size = u32::try_from(raw.len());
-                    let size = size.map_err(|_| restore::corrupt(&self.reader, "a frame is too large"))?;
+                    let size = size.map_err(|_| set::corrupt(&self.reader, "a frame is too large"))?;
                     self.steps.push_front(Step::File(item));
                     if size > 0 {
                         self.steps.push_front(Step::Bytes(raw));
@@ -119,20 +119,20 @@ impl Joined {
         }
         match std::mem::take(&mut self.come) == self.size(item) {
             true => Ok(None),
-            false => Err(restore::corrupt(&self.reader, "its files are not in the order of their table of contents")),
+            false => Err(set::corrupt(&self.reader, "its files are not in the order of their table of contents")),
         }
     }
 
     /// Puts the large objects of a list before what comes behind them.
     async fn objects(&mut self, list: u32) -> Result<(), Error> {
         if self.size(list) > LARGEST {
-            return Err(restore::corrupt(&self.reader, "a list of large objects is too large"));
+            return Err(set::corrupt(&self.reader, "a list of large objects is too large"));
         }
         let mut text = Vec::new();
         while let Some(raw) = self.frame(list).await? {
             text.extend_from_slice(&raw);
         }
-        let objects = directory::objects(&text).map_err(|cause| restore::corrupt(&self.reader, cause))?;
+        let objects = directory::objects(&text).map_err(|cause| set::corrupt(&self.reader, cause))?;
         let mut steps = VecDeque::new();
         for (oid, file) in objects {
             let item = self.file(&file)?;
@@ -148,7 +148,7 @@ impl Joined {
     /// Everything has come: a file that is left is one that nothing names.
     async fn end(&mut self) -> Result<Option<Vec<u8>>, Error> {
         match self.files.first_key_value() {
-            Some((name, _)) => Err(restore::corrupt(&self.reader, format!("nothing names its file {name:?}"))),
+            Some((name, _)) => Err(set::corrupt(&self.reader, format!("nothing names its file {name:?}"))),
             None => Ok(None),
         }
     }

@@ -20,7 +20,8 @@ use crate::client::{Connection, Filled, Target};
 use crate::detail::{After, ItemDetail, ServerDetail};
 use crate::inventory::{self, Table};
 use crate::lines::{Lines, Sum};
-use crate::restore::{self, Set, What};
+use crate::restore::{self, What};
+use crate::set::{self, Set};
 use crate::throwaway::Throwaway;
 use crate::toc::{self, Entry};
 use crate::units::units;
@@ -75,7 +76,7 @@ pub async fn prove(
             "it has no rows of its own to compare a restored database with",
         ));
     }
-    let reader = restore::open(vault, manifest.clone()).await?;
+    let reader = set::open(vault, manifest.clone()).await?;
     let mut databases = vec![None];
     if let Ok(server) = ServerDetail::deserialize(&manifest.detail) {
         databases = server.databases.into_iter().map(Some).collect();
@@ -235,7 +236,7 @@ impl Proof<'_> {
 
     /// Removes the database, whole or not.
     async fn remove(&self, name: &str) -> Result<(), Error> {
-        let unfinished = self.set.unfinished_name(&What { options: &self.whole, chosen: None }, name);
+        let unfinished = What { options: &self.whole, chosen: None }.unfinished_name(self.set, name);
         for name in [name, &unfinished] {
             unsubscribe(&self.target.with_database(name)).await?;
         }

@@ -21,8 +21,9 @@ use crate::journal::{Journal, SCHEMA};
 use crate::restore::{self};
 use crate::schema::NEWER;
 use crate::script::{self, Refusal, Rows, Scanner};
+use crate::set;
 use crate::tools::{self, Running, Tool};
-use crate::{Error, Format, RestoreOptions, Restored, World, joined, preflight, properties, server};
+use crate::{Error, Format, RestoreOptions, Restored, World, joined, preflight, properties, server, statistics};
 
 /// How much of what `pg_restore` writes is taken at once.
 const PIECE: usize = 1 << 20;
@@ -70,9 +71,9 @@ pub(crate) async fn restore(
     }
     preflight::refuse(&restored.target, &restored.lacks)?;
     if exists && !options.clean {
-        return artefact.fill_in_place(target, &*progress).await;
+        return artefact.fill_in_place(target, &*progress, restored).await;
     }
-    let made = artefact.make(target, &*progress).await?;
+    let made = artefact.make(target, &*progress, restored).await?;
     restore::take_name(target, &made.database, &target.database, exists).await
 }
 
@@ -90,7 +91,7 @@ pub(crate) fn in_parts(manifest: &Manifest, format: &str, cause: &str) -> Error 
 impl<'a> Artefact<'a> {
     async fn open(reader: Arc<SetReader>, options: &'a RestoreOptions, world: &World) -> Result<Self, Error> {
         let manifest = reader.manifest();
-        let corrupt = |cause: &str| restore::corrupt(&reader, cause);
+        let corrupt = |cause: &str| set::corrupt(&reader, cause);
         let name = manifest.artefact.clone().unwrap_or_default();
         let format = name.parse().ok().filter(|format| *format != Format::Native);
         let format: Format = format.ok_or_else(|| corrupt("it is in a format that isn't known"))?;
@@ -104,8 +105,8 @@ impl<'a> Artefact<'a> {
         if !matches!(detail.encoding.as_str(), "UTF8" | "SQL_ASCII") {
             return Err(corrupt(&format!("its rows have the encoding {}", detail.encoding)));
         }
-        let items = restore::items(&reader, None)?;
-        let needs = restore::document(&reader, &items, &ItemDetail::Needs).await?;
+        let items = set::items(&reader, None)?;
+        let needs = set::document(&reader, &items, &ItemDetail::Needs).await?;
         let (Some(what), Some(needs)) = (reader.index().artefact(), needs) else {
             return Err(corrupt("it has no artefact, or nothing beside it"));
         };
@@ -145,7 +146,7 @@ impl<'a> Artefact<'a> {
 
     /// Makes a new database under a name of its own; returns it. One that an interrupted call left is made anew, unless
     /// all of it is there.
-    async fn make(&self, target: &Target, progress: &dyn Progress) -> Result<Target, Error> {
+    async fn make(&self, target: &Target, progress: &dyn Progress, restored: &mut Restored) -> Result<Target, Error> {
         let digest = Digest::of(format!("{}\0{}", self.title(), target.database).as_bytes()).to_string();
         let made = target.with_database(&format!("seawall-{}", &digest[..16]));
         let left = match self.connect(&made).await {
@@ -177,13 +178,18 @@ impl<'a> Artefact<'a> {
             let (object, next) = (target.to_string(), "start again when it is done".to_owned());
             return Err(Error::Refused { code: "postgres.other-restore", object, cause, next });
         }
-        self.fill(&mut connection, Some(&made.database), progress).await?;
+        self.fill(&mut connection, Some(&made.database), progress, restored).await?;
         connection.close().await;
         Ok(made)
     }
 
     /// Fills a database that is there and has nothing in it.
-    async fn fill_in_place(&self, target: &Target, progress: &dyn Progress) -> Result<(), Error> {
+    async fn fill_in_place(
+        &self,
+        target: &Target,
+        progress: &dyn Progress,
+        restored: &mut Restored,
+    ) -> Result<(), Error> {
         let mut connection = self.connect(target).await?;
         let refused = |code, cause: String, next: &str| {
             Err(Error::Refused { code, object: target.to_string(), cause, next: next.to_owned() })
@@ -200,7 +206,7 @@ impl<'a> Artefact<'a> {
                 return refused("postgres.not-empty", cause, next);
             }
         }
-        self.fill(&mut connection, None, progress).await?;
+        self.fill(&mut connection, None, progress, restored).await?;
         connection.close().await;
         Ok(())
     }
@@ -218,6 +224,7 @@ impl<'a> Artefact<'a> {
         connection: &mut Connection,
         name: Option<&str>,
         progress: &dyn Progress,
+        restored: &mut Restored,
     ) -> Result<(), Error> {
         let Some(_) = Journal::open(connection, &self.title()).await? else {
             return Err(Error::Internal("an empty database has a journal".to_owned()));
@@ -229,7 +236,7 @@ impl<'a> Artefact<'a> {
             let statements = properties::statements(&self.needs.properties, name, self.options.owners);
             connection.execute(&statements).await?;
         }
-        connection.execute("ANALYZE").await?;
+        restored.without_statistics = statistics::gather_here(connection).await?;
         // What was committed without waiting for the disk is behind this, which waits.
         connection.execute("SET synchronous_commit = on").await?;
         Journal::remove(connection).await
@@ -257,7 +264,7 @@ impl<'a> Artefact<'a> {
         running.finish().await?;
         match all {
             true => Ok(()),
-            false => Err(restore::corrupt(&self.reader, "pg_restore took its beginning for all of it")),
+            false => Err(set::corrupt(&self.reader, "pg_restore took its beginning for all of it")),
         }
     }
 
@@ -270,7 +277,7 @@ impl<'a> Artefact<'a> {
         player.play().await.map_err(|stopped| match stopped {
             Stopped::Error(error) => error,
             Stopped::Refused(Refusal::Wrong(line, cause)) => {
-                restore::corrupt(&self.reader, format!("line {line} of its script: {cause}"))
+                set::corrupt(&self.reader, format!("line {line} of its script: {cause}"))
             }
             Stopped::Refused(Refusal::Command(line)) => Error::Refused {
                 code: "postgres.psql-command",

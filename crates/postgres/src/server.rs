@@ -15,7 +15,8 @@ use crate::client::{Connection, Host, Target};
 use crate::detail::ServerDetail;
 use crate::globals::{self, Attribute, Globals};
 use crate::preflight::{self, Lack};
-use crate::restore::{self, Set, What};
+use crate::restore::{self, What};
+use crate::set::{self, Set};
 use crate::{Error, RestoreOptions, Restored, World, properties, roles};
 
 /// What a database that is replaced is called until it is dropped: this, and the name of the one that replaces it.
@@ -52,7 +53,7 @@ pub(crate) async fn restore(
         return Err(Error::Refused { code: "postgres.which-database", object, cause, next });
     }
     let wanted = match options.owners {
-        true => restore::globals_of(&reader).await?,
+        true => set::globals_of(&reader).await?,
         false => Globals::default(),
     };
     let mut connection = globals::connect(target).await?;
@@ -87,8 +88,8 @@ pub(crate) async fn restore(
             continue;
         }
         let what = What { options, chosen: None };
-        let (place, resumed) = restore::make(&member.set, &target, true, &what, world, Arc::clone(&progress)).await?;
-        restored.resumed |= resumed;
+        let progress = Arc::clone(&progress);
+        let place = restore::make(&member.set, &target, true, &what, world, progress, restored).await?;
         made.push((place.target.database, member));
     }
     connection.close().await;

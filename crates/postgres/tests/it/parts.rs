@@ -4,7 +4,7 @@ use seawall_core::Kind;
 use seawall_vault::memory::MemoryStore;
 
 use crate::server::Server;
-use crate::support::{backup, options, recover, vault};
+use crate::support::{backup, options, recover, vault, without_statistics};
 
 /// A server whose database has tables that refer to each other.
 fn shop() -> Server {
@@ -50,7 +50,11 @@ async fn a_table_comes_into_a_new_database_with_what_it_needs() {
         server.sql("copy", "SELECT obj_description('orders_st'::regclass), count(*) FROM pg_largeobject_metadata"),
         "by state|0"
     );
+    assert_eq!(server.sql("copy", &without_statistics("c.relnamespace = 'public'::regnamespace")), "");
     server.sql("copy", "INSERT INTO orders DEFAULT VALUES");
+    only.tables = vec!["parts_1".into()];
+    recover(&vault, &server.url("part"), &only).await.expect("restored");
+    assert_eq!(server.sql("part", &without_statistics("c.relname LIKE 'parts_%'")), "");
 }
 
 #[tokio::test]

@@ -148,3 +148,12 @@ pub(crate) fn nothing_stays(server: &Server, database: &str) {
                 (SELECT count(*) FROM pg_replication_slots)";
     assert_eq!(server.sql("postgres", rest), "0|0|0|0|0", "databases, snapshots, locks, prepared transactions, slots");
 }
+
+/// A question for the tables that the planner has no statistics of, among those for which `condition` holds of `c`.
+pub(crate) fn without_statistics(condition: &str) -> String {
+    format!(
+        "SELECT coalesce(string_agg(c.oid::regclass::text, ' '), '') FROM pg_class c \
+         WHERE c.relkind IN ('r', 'm', 'p') AND c.relpersistence <> 't' AND c.relnatts > 0 AND c.reltuples <> 0 \
+         AND NOT EXISTS (SELECT FROM pg_statistic s WHERE s.starelid = c.oid) AND {condition}"
+    )
+}

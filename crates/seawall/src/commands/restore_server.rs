@@ -50,6 +50,8 @@ pub(crate) fn run(
     let left_out = restored.left_out.iter().map(|(what, needs)| json!({ "what": what, "needs": needs }));
     let left_out: Vec<_> = left_out.collect();
     let kept: Vec<_> = restored.kept.iter().map(|(what, how)| json!({ "what": what, "how": how })).collect();
+    let without = restored.without_statistics.iter().map(|(table, cause)| json!({ "table": table, "cause": cause }));
+    let without: Vec<_> = without.collect();
     let lacks: Vec<_> = restored.lacks.iter().map(|(cause, mend)| json!({ "cause": cause, "mend": mend })).collect();
     let document = json!({
         "set": to_json(&restored.manifest),
@@ -59,6 +61,7 @@ pub(crate) fn run(
         "roles": restored.roles,
         "kept": kept,
         "left_out": left_out,
+        "without_statistics": without,
         "dry_run": restored.dry_run,
         "lacks": lacks,
         "duration_ms": restored.duration_ms,
@@ -71,8 +74,8 @@ pub(crate) fn run(
 }
 
 fn render(restored: &Restored) -> String {
-    let Restored { manifest, target, resumed, left_out, databases, roles, kept, dry_run, lacks, duration_ms } =
-        restored;
+    let Restored { manifest, target, resumed, left_out, without_statistics, databases, .. } = restored;
+    let Restored { roles, kept, dry_run, lacks, duration_ms, .. } = restored;
     let totals = manifest.totals;
     let items = if manifest.artefact.is_some() { String::new() } else { format!(" of {} items", totals.items) };
     let what =
@@ -89,6 +92,9 @@ fn render(restored: &Restored) -> String {
     }
     for (what, needs) in left_out {
         told.push_str(&format!("left out: {what}: it needs the {needs}, which isn't restored\n"));
+    }
+    for (table, cause) in without_statistics {
+        told.push_str(&format!("no statistics of {table}: {cause}\nnext: mend that, then ANALYZE {table}\n"));
     }
     if *dry_run {
         let mut text = format!(

@@ -1,0 +1,213 @@
+//! A set that can be restored: what is in it, and what stands in its way.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use seawall_archive::{Frame, Item, Manifest, SetReader, Totals};
+use seawall_vault::Vault;
+use serde::Deserialize as _;
+use serde::de::DeserializeOwned;
+
+use crate::client::Connection;
+use crate::client::quote::{literal, qualified};
+use crate::detail::{After, ItemDetail, SetDetail};
+use crate::globals::Globals;
+use crate::restore::{ANYTHING, RestoreOptions, What};
+use crate::schema::Schema;
+use crate::select::Selection;
+use crate::toc::Entry;
+use crate::{Error, preflight};
+
+/// The most bytes of a schema, which is taken into memory.
+const LARGEST_SCHEMA: u64 = 1 << 30;
+
+/// Tables that are looked into with one statement.
+const TABLES: usize = 200;
+
+/// Opens a set of this engine.
+pub(crate) async fn open(vault: &Vault, manifest: Manifest) -> Result<Arc<SetReader>, Error> {
+    if manifest.engine != "postgres" {
+        return Err(Error::Refused {
+            code: "postgres.other-engine",
+            object: format!("set {}", manifest.id),
+            cause: format!("it is one of {}", manifest.engine),
+            next: "restore it into such a server".to_owned(),
+        });
+    }
+    Ok(Arc::new(SetReader::open(vault.clone(), manifest).await?))
+}
+
+/// One database of a set, opened.
+pub(crate) struct Set {
+    pub(crate) reader: Arc<SetReader>,
+    /// Its name there, of a whole server's set.
+    pub(crate) database: Option<String>,
+    pub(crate) detail: SetDetail,
+    pub(crate) items: Vec<ItemDetail>,
+    pub(crate) schema: Schema,
+    pub(crate) after: After,
+    pub(crate) globals: Globals,
+}
+
+/// What is wrong with a set.
+pub(crate) fn corrupt(reader: &SetReader, cause: impl Into<String>) -> Error {
+    Error::Different { object: format!("set {}", reader.manifest().id), cause: cause.into() }
+}
+
+/// What the items of a set are, with those of other databases left out.
+pub(crate) fn items(reader: &SetReader, database: Option<&str>) -> Result<Vec<ItemDetail>, Error> {
+    let detail = |item: &Item| match (item.database.as_deref(), database) {
+        (Some(its), Some(ours)) if its != ours => Ok(ItemDetail::Elsewhere),
+        _ => ItemDetail::deserialize(&item.detail).map_err(|error| corrupt(reader, error.to_string())),
+    };
+    reader.index().items.iter().map(detail).collect()
+}
+
+/// A document of a set: the only item that is `wanted`.
+pub(crate) async fn document<T: DeserializeOwned>(
+    reader: &SetReader,
+    items: &[ItemDetail],
+    wanted: &ItemDetail,
+) -> Result<Option<T>, Error> {
+    let Some(place) = items.iter().position(|item| item == wanted) else { return Ok(None) };
+    let bytes = reader.file(u32::try_from(place).unwrap_or(u32::MAX), LARGEST_SCHEMA).await?;
+    serde_json::from_slice(&bytes).map(Some).map_err(|error| corrupt(reader, error.to_string()))
+}
+
+/// What a set says of what belongs to its server and to no database.
+pub(crate) async fn globals_of(reader: &SetReader) -> Result<Globals, Error> {
+    Ok(document(reader, &items(reader, Some(""))?, &ItemDetail::Globals).await?.unwrap_or_default())
+}
+
+impl Set {
+    /// Opens a set of one database, or `database` of a whole server's.
+    pub(crate) async fn open(reader: Arc<SetReader>, database: Option<&str>) -> Result<Self, Error> {
+        let corrupt = |cause: String| corrupt(&reader, cause);
+        let items = items(&reader, database)?;
+        let detail = match database {
+            None => SetDetail::deserialize(&reader.manifest().detail).map_err(|error| corrupt(error.to_string()))?,
+            Some(_) => {
+                let detail = document(&reader, &items, &ItemDetail::Database).await?;
+                detail.ok_or_else(|| corrupt("it says nothing of this database".to_owned()))?
+            }
+        };
+        let globals = globals_of(&reader).await?;
+        if !matches!(detail.encoding.as_str(), "UTF8" | "SQL_ASCII") {
+            return Err(corrupt(format!("its rows have the encoding {}", detail.encoding)));
+        }
+        let place = |wanted: &ItemDetail| items.iter().position(|item| item == wanted).map(|place| place as u32);
+        let after = document(&reader, &items, &ItemDetail::After).await?;
+        let (Some(schema), Some(after)) = (place(&ItemDetail::Schema), after) else {
+            return Err(corrupt("it has no schema".to_owned()));
+        };
+        let schema = reader.file(schema, LARGEST_SCHEMA).await?;
+        let schema = Schema::parse(schema, detail.pg_dump).map_err(|cause| corrupt(format!("its schema: {cause}")))?;
+        Ok(Self { database: database.map(str::to_owned), detail, items, schema, after, globals, reader })
+    }
+
+    /// Sums over what is in it: of a whole server's set, over this database.
+    pub(crate) fn totals(&self) -> Totals {
+        let all = &self.reader.index().chunks;
+        let is_ours =
+            |frame: &Frame| self.items.get(frame.item as usize).is_some_and(|item| *item != ItemDetail::Elsewhere);
+        let frames = || all.iter().flat_map(|chunk| &chunk.frames).filter(|frame| is_ours(frame));
+        Totals {
+            items: self.items.iter().filter(|item| **item != ItemDetail::Elsewhere).count() as u64,
+            rows: frames().map(|frame| frame.rows).sum(),
+            raw: frames().map(|frame| frame.raw).sum(),
+            stored: frames().map(|frame| frame.stored).sum(),
+            chunks: all.iter().filter(|chunk| chunk.frames.iter().any(is_ours)).count() as u64,
+        }
+    }
+
+    /// Whether nothing is in it that a new database hasn't.
+    pub(crate) fn is_empty(&self) -> bool {
+        let usual = ["ENCODING", "STDSTRINGS", "SEARCHPATH"];
+        let has_rows = |item: &ItemDetail| matches!(item, ItemDetail::Table { .. } | ItemDetail::LargeObjects);
+        self.schema.entries.iter().all(|entry| usual.contains(&entry.kind.as_str())) && !self.items.iter().any(has_rows)
+    }
+
+    pub(crate) async fn lacks(
+        &self,
+        connection: &mut Connection,
+        options: &RestoreOptions,
+        chosen: Option<&Selection>,
+    ) -> Result<Vec<preflight::Lack>, Error> {
+        let made =
+            |entry: &&Entry| !options.data_only && chosen.is_none_or(|chosen| chosen.entries.contains(&entry.id));
+        let entries: Vec<Entry> = self.schema.entries.iter().filter(made).cloned().collect();
+        let whole = chosen.is_none() && !options.data_only;
+        let mut lacks =
+            preflight::lacks(connection, &self.detail, &entries, &self.after, &self.globals, options.owners, whole)
+                .await?;
+        if options.data_only {
+            lacks.extend(preflight::may_turn_triggers_off(connection).await?);
+        }
+        Ok(lacks)
+    }
+
+    /// Tables with rows, and whether they are restored.
+    pub(crate) fn tables<'a>(&'a self, what: &'a What<'_>) -> impl Iterator<Item = (&'a str, &'a str)> {
+        self.items.iter().filter_map(|item| match item {
+            ItemDetail::Table { schema, name, .. } if what.has_table(schema, name) => {
+                Some((schema.as_str(), name.as_str()))
+            }
+            _ => None,
+        })
+    }
+
+    /// A relation that is in a new restore's way, and how.
+    pub(crate) async fn in_the_way(
+        &self,
+        connection: &mut Connection,
+        what: &What<'_>,
+    ) -> Result<Option<(String, &'static str)>, Error> {
+        let (sql, how) = match (&what.chosen, what.options.data_only) {
+            (_, true) => {
+                let name = |(schema, name): (&str, &str)| {
+                    let name = qualified(schema, name);
+                    format!("(SELECT {} FROM ONLY {name} LIMIT 1)", literal(&name))
+                };
+                let all: Vec<String> = self.tables(what).map(name).collect();
+                for some in all.chunks(TABLES) {
+                    let sql = format!("SELECT * FROM ({}) AS found LIMIT 1", some.join(" UNION ALL "));
+                    if let Some(row) = connection.query(&sql).await?.first() {
+                        return Ok(Some((row.text(0).to_owned(), "has rows already")));
+                    }
+                }
+                return Ok(None);
+            }
+            (Some(chosen), false) => {
+                let name = |(schema, name): &(String, String)| literal(&qualified(schema, name));
+                let names: Vec<String> = chosen.tables.iter().map(name).collect();
+                let sql = format!(
+                    "SELECT name FROM unnest(ARRAY[{}]) name WHERE to_regclass(name) IS NOT NULL",
+                    names.join(", ")
+                );
+                (sql, "is there already")
+            }
+            (None, false) => (ANYTHING.to_owned(), "is in the database, which should be empty"),
+        };
+        Ok(connection.query(&sql).await?.first().map(|row| (row.text(0).to_owned(), how)))
+    }
+
+    /// For each item, whether it is a table of the schema. Those of extensions aren't, and may have rows from the start.
+    pub(crate) fn of_the_schema(&self) -> Vec<bool> {
+        let tables = self.schema.entries.iter().filter(|entry| entry.kind == "TABLE");
+        let tables: BTreeSet<(&str, &str)> = tables.map(|entry| (entry.schema.as_str(), entry.tag.as_str())).collect();
+        let is_one = |item: &ItemDetail| match item {
+            ItemDetail::Table { schema, name, .. } => tables.contains(&(schema.as_str(), name.as_str())),
+            _ => false,
+        };
+        self.items.iter().map(is_one).collect()
+    }
+
+    /// Whether an item's rows are loaded.
+    pub(crate) fn is_loaded(&self, item: &ItemDetail, what: &What<'_>) -> bool {
+        match item {
+            ItemDetail::Table { schema, name, .. } => what.has_table(schema, name),
+            ItemDetail::LargeObjects => what.chosen.is_none(),
+            _ => false,
+        }
+    }
+}
