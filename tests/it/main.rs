@@ -34,6 +34,8 @@ mod ltx_tool_and_ours;
 mod ltx_tool_by_command;
 mod over_tls;
 mod postgres;
+mod postgres_artefacts;
+mod postgres_chain;
 mod replicas_before_0_5;
 mod restore_all;
 mod scenarios;

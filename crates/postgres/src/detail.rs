@@ -109,6 +109,9 @@ pub struct Needs {
     pub tablespaces: Vec<String>,
     /// What belongs to the database itself.
     pub properties: Properties,
+    /// What the texts of values depend on, as `pg_dump`'s session had it: settings and their values.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub settings: Vec<(String, String)>,
 }
 
 /// What comes behind the rows.

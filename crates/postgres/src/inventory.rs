@@ -127,7 +127,17 @@ ORDER BY 1";
 SELECT DISTINCT spcname FROM pg_class c JOIN pg_tablespace t ON t.oid = c.reltablespace
 WHERE c.relnamespace <> 'pg_catalog'::regnamespace AND spcname !~ '^pg_' ORDER BY 1";
     let names = |rows: Vec<Row>| rows.iter().map(|row| row.text(0).to_owned()).collect();
+    // As another session of the same role has it. Amounts of money can't be read where a locale is missing; so it is only
+    // noted where there are any.
+    let settings = "
+SELECT name, reset_val FROM pg_settings WHERE name IN ('TimeZone', 'bytea_output') OR name = 'lc_monetary' AND EXISTS (
+  SELECT FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
+  WHERE a.atttypid IN ('money'::regtype, 'money[]'::regtype) AND c.oid >= 16384
+  UNION ALL SELECT FROM pg_type WHERE typbasetype IN ('money'::regtype, 'money[]'::regtype))
+ORDER BY 1";
+    let settings = connection.query(settings).await?;
     Ok(Needs {
+        settings: settings.iter().map(|row| (row.text(0).to_owned(), row.text(1).to_owned())).collect(),
         roles: names(connection.query(roles).await?),
         tablespaces: names(connection.query(tablespaces).await?),
         properties: properties::read(connection).await?,

@@ -10,12 +10,13 @@
 //! (which objects are in a schema), `select` (which of them belong to some tables?), `preflight` (what does the target
 //! lack?), `restore` with `schema`, `large_objects`, `load` (rows) in `units`, `build` (indexes and constraints), `orphans` (which rows
 //! contradict a foreign key?) and `journal` (what is done already); `roles` (which does a server lack?) and `server`
-//! (all databases of one); `engine` (by a schedule); `prove` (is a restored set what it was?) with `lines`,
+//! (all databases of one); `engine` (by a schedule); `prove` and `prove_artefact` (is a restored set what it was?) with `account` (what does a script come to?), `lines`,
 //! `throwaway` (a server for it) and `space` (is there room?).
 
 #[doc(hidden)]
 pub mod fuzzing;
 
+mod account;
 mod artefact;
 mod aside;
 mod base;
@@ -39,6 +40,7 @@ mod plan;
 mod preflight;
 mod properties;
 mod prove;
+mod prove_artefact;
 mod replay;
 mod restore;
 mod rights;

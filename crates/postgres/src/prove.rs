@@ -25,7 +25,7 @@ use crate::set::{self, Set};
 use crate::throwaway::Throwaway;
 use crate::toc::{self, Entry};
 use crate::units::units;
-use crate::{Error, Limits, Properties, RestoreOptions, World, base, dump, replay, roles, snapshot, tools};
+use crate::{Error, Limits, Properties, RestoreOptions, World, base, dump, prove_artefact, roles, snapshot, tools};
 
 /// How much of a table is read at once.
 const BUFFER: usize = 1 << 20;
@@ -50,10 +50,14 @@ pub struct Proved {
     pub databases: u64,
     /// The version of the server into which it was restored, as a number: 150018.
     pub server_version: u32,
+    /// Rows of those that were compared.
+    pub rows: u64,
     /// Tables that were compared.
     pub tables: u64,
     /// Objects of the schema that were compared.
     pub objects: u64,
+    /// What can't be compared in this kind of set.
+    pub not_compared: Option<&'static str>,
     /// What differs; none is a proof.
     pub findings: Vec<Finding>,
     /// Wall time in milliseconds.
@@ -69,13 +73,7 @@ pub async fn prove(
 ) -> Result<Proved, Error> {
     let started = Instant::now();
     let manifest = Catalog::read(vault).await?.find(&options.when)?.clone();
-    if let Some(format) = &manifest.artefact {
-        return Err(replay::in_parts(
-            &manifest,
-            format,
-            "it has no rows of its own to compare a restored database with",
-        ));
-    }
+    let is_artefact = manifest.artefact.is_some();
     let reader = set::open(vault, manifest.clone()).await?;
     let mut databases = vec![None];
     if let Ok(server) = ServerDetail::deserialize(&manifest.detail) {
@@ -85,13 +83,18 @@ pub async fn prove(
         manifest,
         databases: 0,
         server_version: 0,
+        rows: 0,
         tables: 0,
         objects: 0,
+        not_compared: None,
         findings: Vec::new(),
         duration_ms: 0,
     };
     let mut ours = None;
     let proving = async {
+        if is_artefact {
+            return prove_artefact::run(&reader, options, world, progress, &mut ours, &mut proved).await;
+        }
         for database in databases {
             let set = Set::open(Arc::clone(&reader), database.as_deref()).await?;
             let server = match &options.to {
@@ -168,19 +171,29 @@ async fn furnish(server: &Throwaway, set: &Set) -> Result<(), Error> {
         };
         connection.execute(&create).await.map_err(|error| error.about(format!("role {role}")))?;
     }
-    let there = names(&mut connection, "SELECT spcname FROM pg_tablespace").await?;
     let mut spaces: BTreeSet<&str> = set.schema.entries.iter().map(|entry| entry.tablespace.as_str()).collect();
     spaces.extend(set.detail.locale.tablespace.as_deref());
+    make_tablespaces(server, &mut connection, spaces).await?;
+    connection.close().await;
+    Ok(())
+}
+
+/// Makes the tablespaces that a server of ours hasn't.
+pub(crate) async fn make_tablespaces(
+    server: &Throwaway,
+    connection: &mut Connection,
+    spaces: BTreeSet<&str>,
+) -> Result<(), Error> {
+    let there = names(connection, "SELECT spcname FROM pg_tablespace").await?;
     for space in spaces.into_iter().filter(|space| !space.is_empty() && !there.contains(*space)) {
         let folder = server.folder(&format!("tablespace-{}", &Digest::of(space.as_bytes()).to_string()[..16]))?;
         let create = format!("CREATE TABLESPACE {} LOCATION {}", ident(space), literal(&folder));
         connection.execute(&create).await.map_err(|error| error.about(format!("tablespace {space}")))?;
     }
-    connection.close().await;
     Ok(())
 }
 
-async fn names(connection: &mut Connection, sql: &str) -> Result<BTreeSet<String>, Error> {
+pub(crate) async fn names(connection: &mut Connection, sql: &str) -> Result<BTreeSet<String>, Error> {
     Ok(connection.query(sql).await?.iter().map(|row| row.text(0).to_owned()).collect())
 }
 
@@ -229,6 +242,7 @@ impl Proof<'_> {
         progress.finish();
         proved.databases += 1;
         proved.server_version = version;
+        proved.rows += expected.iter().filter(|(name, _)| *name != LARGE_OBJECTS).map(|(_, sum)| sum.rows).sum::<u64>();
         proved.tables += expected.keys().filter(|name| *name != LARGE_OBJECTS).count() as u64;
         proved.objects += entries.iter().filter(|entry| is_object(entry)).count() as u64;
         Ok(())
@@ -237,21 +251,7 @@ impl Proof<'_> {
     /// Removes the database, whole or not.
     async fn remove(&self, name: &str) -> Result<(), Error> {
         let unfinished = What { options: &self.whole, chosen: None }.unfinished_name(self.set, name);
-        for name in [name, &unfinished] {
-            unsubscribe(&self.target.with_database(name)).await?;
-        }
-        let mut connection = Connection::open(&self.target.with_database("postgres")).await?;
-        for name in [name, &unfinished] {
-            let there = format!("SELECT datistemplate FROM pg_database WHERE datname = {}", literal(name));
-            // What everybody may copy, nobody may drop.
-            let keep_off = format!("ALTER DATABASE {} IS_TEMPLATE false", ident(name));
-            if connection.query(&there).await?.first().is_some_and(|row| row.flag(0)) {
-                connection.execute(&keep_off).await?;
-            }
-            connection.execute(&format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", ident(name))).await?;
-        }
-        connection.close().await;
-        Ok(())
+        remove(&self.target, [name, &unfinished]).await
     }
 
     /// The schema of the restored database.
@@ -337,6 +337,25 @@ impl Proof<'_> {
     }
 }
 
+/// Removes databases of a proof, whole or not.
+pub(crate) async fn remove(server: &Target, names: [&str; 2]) -> Result<(), Error> {
+    for name in names {
+        unsubscribe(&server.with_database(name)).await?;
+    }
+    let mut connection = Connection::open(&server.with_database("postgres")).await?;
+    for name in names {
+        let there = format!("SELECT datistemplate FROM pg_database WHERE datname = {}", literal(name));
+        // What everybody may copy, nobody may drop.
+        let keep_off = format!("ALTER DATABASE {} IS_TEMPLATE false", ident(name));
+        if connection.query(&there).await?.first().is_some_and(|row| row.flag(0)) {
+            connection.execute(&keep_off).await?;
+        }
+        connection.execute(&format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", ident(name))).await?;
+    }
+    connection.close().await;
+    Ok(())
+}
+
 /// Removes subscriptions, which no database can be dropped with. They were restored turned off, and what they subscribe
 /// to is left alone.
 async fn unsubscribe(target: &Target) -> Result<(), Error> {
@@ -360,7 +379,7 @@ async fn unsubscribe(target: &Target) -> Result<(), Error> {
 }
 
 /// What the rows of one COPY come to.
-async fn rows(connection: &mut Connection, sql: &str, progress: &dyn Progress) -> Result<Sum, Error> {
+pub(crate) async fn rows(connection: &mut Connection, sql: &str, progress: &dyn Progress) -> Result<Sum, Error> {
     let (mut lines, mut buffer) = (Lines::default(), Vec::with_capacity(BUFFER));
     let mut copying = connection.copy_out(sql).await?;
     loop {
@@ -379,7 +398,7 @@ async fn rows(connection: &mut Connection, sql: &str, progress: &dyn Progress) -
 }
 
 /// What pages of large objects are called.
-const LARGE_OBJECTS: &str = "large objects";
+pub(crate) const LARGE_OBJECTS: &str = "large objects";
 
 /// The name of an item with rows.
 fn name_of(item: &ItemDetail) -> Option<String> {
@@ -391,14 +410,18 @@ fn name_of(item: &ItemDetail) -> Option<String> {
 }
 
 /// A finding.
-fn different(object: impl Into<String>, cause: impl Into<String>, findings: &mut Vec<Finding>) {
+pub(crate) fn different(object: impl Into<String>, cause: impl Into<String>, findings: &mut Vec<Finding>) {
     let Failure { code, object, cause, .. } =
         Failure::from(Error::Different { object: object.into(), cause: cause.into() });
     findings.push(Finding { code, object, cause });
 }
 
 /// Compares what tables' rows come to.
-fn compare_rows(expected: &BTreeMap<String, Sum>, found: &BTreeMap<String, Sum>, findings: &mut Vec<Finding>) {
+pub(crate) fn compare_rows(
+    expected: &BTreeMap<String, Sum>,
+    found: &BTreeMap<String, Sum>,
+    findings: &mut Vec<Finding>,
+) {
     for (name, wanted) in expected {
         match found.get(name) {
             Some(sum) if sum == wanted => {}
@@ -424,13 +447,13 @@ fn key(entry: &Entry, same_words: bool) -> Key<'_> {
 
 /// Whether an entry is of an object in the database: not a setting of `pg_dump`'s session, nor the database itself, which
 /// has another name, and whose properties are compared by themselves.
-fn is_object(entry: &Entry) -> bool {
+pub(crate) fn is_object(entry: &Entry) -> bool {
     let session = ["ENCODING", "STDSTRINGS", "SEARCHPATH", "DATABASE", "DATABASE PROPERTIES"];
     !session.contains(&entry.kind.as_str()) && !entry.tag.starts_with("DATABASE ")
 }
 
 /// Compares schemas object by object, and by the statements that make them where the same version wrote both.
-fn compare_schemas(expected: &[Entry], found: &[Entry], same_words: bool, findings: &mut Vec<Finding>) {
+pub(crate) fn compare_schemas(expected: &[Entry], found: &[Entry], same_words: bool, findings: &mut Vec<Finding>) {
     let mut balance: BTreeMap<Key<'_>, i64> = BTreeMap::new();
     let key = |entry| key(entry, same_words);
     expected.iter().filter(|entry| is_object(entry)).for_each(|entry| *balance.entry(key(entry)).or_default() += 1);
@@ -483,7 +506,7 @@ fn compare_after(expected: &After, found: &After, findings: &mut Vec<Finding>) {
 }
 
 /// Properties with their lists sorted: in which order they were granted and set, nobody knows.
-fn in_order(properties: &Properties) -> Properties {
+pub(crate) fn in_order(properties: &Properties) -> Properties {
     let mut properties = properties.clone();
     properties.settings.sort();
     if let Some(grants) = &mut properties.grants {

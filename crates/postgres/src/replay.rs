@@ -13,6 +13,7 @@ use serde::Deserialize as _;
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::ChildStdin;
 
+use crate::account::Account;
 use crate::client::quote::literal;
 use crate::client::{Connection, Host, Target};
 use crate::detail::{After, ItemDetail, Needs, SetDetail};
@@ -32,15 +33,24 @@ const PIECE: usize = 1 << 20;
 const SHOWN: usize = 60;
 
 /// A set that is one artefact of `pg_dump`.
-struct Artefact<'a> {
+pub(crate) struct Artefact<'a> {
     reader: Arc<SetReader>,
     /// Which items it is.
     what: Kept,
-    detail: SetDetail,
-    needs: Needs,
+    pub(crate) detail: SetDetail,
+    pub(crate) needs: Needs,
     /// What makes a script of it, if it isn't one.
     pg_restore: Option<Tool>,
     options: &'a RestoreOptions,
+}
+
+/// What is told of a restore when it is done.
+#[derive(Default)]
+pub(crate) struct Told {
+    /// What the script came to, if somebody wants to know.
+    pub(crate) account: Option<Account>,
+    /// See [`Restored::without_statistics`].
+    pub(crate) without_statistics: Vec<(String, String)>,
 }
 
 /// What a database is that a restore finds.
@@ -73,7 +83,9 @@ pub(crate) async fn restore(
     if exists && !options.clean {
         return artefact.fill_in_place(target, &*progress, restored).await;
     }
-    let made = artefact.make(target, &*progress, restored).await?;
+    let mut told = Told::default();
+    let made = artefact.make(target, &*progress, &mut told).await?;
+    restored.without_statistics = told.without_statistics;
     restore::take_name(target, &made.database, &target.database, exists).await
 }
 
@@ -89,7 +101,11 @@ pub(crate) fn in_parts(manifest: &Manifest, format: &str, cause: &str) -> Error 
 }
 
 impl<'a> Artefact<'a> {
-    async fn open(reader: Arc<SetReader>, options: &'a RestoreOptions, world: &World) -> Result<Self, Error> {
+    pub(crate) async fn open(
+        reader: Arc<SetReader>,
+        options: &'a RestoreOptions,
+        world: &World,
+    ) -> Result<Self, Error> {
         let manifest = reader.manifest();
         let corrupt = |cause: &str| set::corrupt(&reader, cause);
         let name = manifest.artefact.clone().unwrap_or_default();
@@ -123,7 +139,11 @@ impl<'a> Artefact<'a> {
         Ok(Self { reader, what, detail, needs, pg_restore, options })
     }
 
-    async fn lacks(&self, connection: &mut Connection, target: &Target) -> Result<Vec<preflight::Lack>, Error> {
+    pub(crate) async fn lacks(
+        &self,
+        connection: &mut Connection,
+        target: &Target,
+    ) -> Result<Vec<preflight::Lack>, Error> {
         let (owners, none) = (self.options.owners, Globals::default());
         let after = After { properties: self.needs.properties.clone(), ..After::default() };
         let mut lacks = preflight::lacks(connection, &self.detail, &[], &after, &none, owners, true).await?;
@@ -138,17 +158,32 @@ impl<'a> Artefact<'a> {
         Ok(lacks)
     }
 
+    /// The set in short.
+    pub(crate) fn manifest(&self) -> &Manifest {
+        self.reader.manifest()
+    }
+
     /// What a journal is called, so that nothing else goes on with it.
     fn title(&self) -> String {
         let owners = if self.options.owners { "" } else { " without owners" };
         format!("artefact of set {}{owners}", self.reader.manifest().id)
     }
 
+    /// What a database that is to be called `name` is called until it is all there.
+    pub(crate) fn unfinished_name(&self, name: &str) -> String {
+        let digest = Digest::of(format!("{}\0{name}", self.title()).as_bytes()).to_string();
+        format!("seawall-{}", &digest[..16])
+    }
+
     /// Makes a new database under a name of its own; returns it. One that an interrupted call left is made anew, unless
     /// all of it is there.
-    async fn make(&self, target: &Target, progress: &dyn Progress, restored: &mut Restored) -> Result<Target, Error> {
-        let digest = Digest::of(format!("{}\0{}", self.title(), target.database).as_bytes()).to_string();
-        let made = target.with_database(&format!("seawall-{}", &digest[..16]));
+    pub(crate) async fn make(
+        &self,
+        target: &Target,
+        progress: &dyn Progress,
+        told: &mut Told,
+    ) -> Result<Target, Error> {
+        let made = target.with_database(&self.unfinished_name(&target.database));
         let left = match self.connect(&made).await {
             Ok(mut connection) => {
                 let state = state(&mut connection).await?;
@@ -178,7 +213,7 @@ impl<'a> Artefact<'a> {
             let (object, next) = (target.to_string(), "start again when it is done".to_owned());
             return Err(Error::Refused { code: "postgres.other-restore", object, cause, next });
         }
-        self.fill(&mut connection, Some(&made.database), progress, restored).await?;
+        self.fill(&mut connection, Some(&made.database), progress, told).await?;
         connection.close().await;
         Ok(made)
     }
@@ -206,7 +241,9 @@ impl<'a> Artefact<'a> {
                 return refused("postgres.not-empty", cause, next);
             }
         }
-        self.fill(&mut connection, None, progress, restored).await?;
+        let mut told = Told::default();
+        self.fill(&mut connection, None, progress, &mut told).await?;
+        restored.without_statistics = told.without_statistics;
         connection.close().await;
         Ok(())
     }
@@ -214,6 +251,11 @@ impl<'a> Artefact<'a> {
     /// A connection that no other restore shares its database with.
     async fn connect(&self, target: &Target) -> Result<Connection, Error> {
         let mut connection = restore::connect(target, &self.detail.encoding).await?;
+        // An amount of money reads as another one where it was written in another place.
+        if let Some((name, value)) = self.needs.settings.iter().find(|(name, _)| name == "lc_monetary") {
+            let set = format!("SET lc_monetary = {}", literal(value));
+            connection.execute(&set).await.map_err(|error| error.about(&**name))?;
+        }
         restore::be_alone(&mut connection).await?;
         Ok(connection)
     }
@@ -224,26 +266,31 @@ impl<'a> Artefact<'a> {
         connection: &mut Connection,
         name: Option<&str>,
         progress: &dyn Progress,
-        restored: &mut Restored,
+        told: &mut Told,
     ) -> Result<(), Error> {
         let Some(_) = Journal::open(connection, &self.title()).await? else {
             return Err(Error::Internal("an empty database has a journal".to_owned()));
         };
         progress.begin("load", Some(self.reader.manifest().totals.raw));
-        self.replay(connection, progress).await?;
+        self.replay(connection, progress, &mut told.account).await?;
         progress.finish();
         if let Some(name) = name {
             let statements = properties::statements(&self.needs.properties, name, self.options.owners);
             connection.execute(&statements).await?;
         }
-        restored.without_statistics = statistics::gather_here(connection).await?;
+        told.without_statistics = statistics::gather_here(connection).await?;
         // What was committed without waiting for the disk is behind this, which waits.
         connection.execute("SET synchronous_commit = on").await?;
         Journal::remove(connection).await
     }
 
     /// Runs the script that the artefact is, or is made into.
-    async fn replay(&self, connection: &mut Connection, progress: &dyn Progress) -> Result<(), Error> {
+    async fn replay(
+        &self,
+        connection: &mut Connection,
+        progress: &dyn Progress,
+        account: &mut Option<Account>,
+    ) -> Result<(), Error> {
         let counted = |raw: Vec<u8>| {
             progress.advance(raw.len() as u64);
             raw
@@ -253,14 +300,14 @@ impl<'a> Artefact<'a> {
             Kept::Directory(items) => joined::archive(&self.reader, items).await?.boxed(),
         };
         let content = content.map_ok(counted);
-        let Some(tool) = &self.pg_restore else { return self.play(connection, content).await };
+        let Some(tool) = &self.pg_restore else { return self.play(connection, content, account).await };
         let mut arguments = vec!["--format=custom".to_owned(), "--file=-".to_owned()];
         if !self.options.owners {
             arguments.extend(["--no-owner".to_owned(), "--no-privileges".to_owned()]);
         }
         let (input, mut running) = tool.filter(&arguments)?;
         let script = Box::pin(output(&mut running));
-        let (all, ()) = tokio::try_join!(feed(input, content), self.play(connection, script))?;
+        let (all, ()) = tokio::try_join!(feed(input, content), self.play(connection, script, account))?;
         running.finish().await?;
         match all {
             true => Ok(()),
@@ -268,12 +315,12 @@ impl<'a> Artefact<'a> {
         }
     }
 
-    async fn play<S>(&self, connection: &mut Connection, input: S) -> Result<(), Error>
+    async fn play<S>(&self, connection: &mut Connection, input: S, account: &mut Option<Account>) -> Result<(), Error>
     where
         S: Stream<Item = Result<Vec<u8>, Error>> + Unpin,
     {
         let input = Input { pieces: input, bytes: Vec::new(), at: 0 };
-        let mut player = Player { connection, input, scanner: Scanner::default() };
+        let mut player = Player { connection, input, scanner: Scanner::default(), account };
         player.play().await.map_err(|stopped| match stopped {
             Stopped::Error(error) => error,
             Stopped::Refused(Refusal::Wrong(line, cause)) => {
@@ -371,6 +418,8 @@ struct Player<'a, S> {
     connection: &'a mut Connection,
     input: Input<S>,
     scanner: Scanner,
+    /// What it comes to, if somebody wants to know.
+    account: &'a mut Option<Account>,
 }
 
 impl<S: Stream<Item = Result<Vec<u8>, Error>> + Unpin> Player<'_, S> {
@@ -402,9 +451,19 @@ impl<S: Stream<Item = Result<Vec<u8>, Error>> + Unpin> Player<'_, S> {
             return Ok(());
         }
         let about = format!("line {} of the dump: {}", self.scanner.number(), shown(statement));
+        let names = self.scanner.names();
+        if let Some(account) = self.account {
+            names.iter().for_each(|name| account.name(name));
+        }
         let Some(mut copying) = self.connection.run(statement).await.map_err(|error| error.about(&*about))? else {
+            if let Some(account) = self.account {
+                account.statement(statement);
+            }
             return Ok(());
         };
+        if let Some(account) = self.account {
+            account.copy(statement);
+        }
         self.scanner.rows_follow()?;
         let (mut fresh, mut sent) = (true, 0);
         loop {
@@ -417,6 +476,9 @@ impl<S: Stream<Item = Result<Vec<u8>, Error>> + Unpin> Player<'_, S> {
             sent += rows.iter().filter(|byte| **byte == b'\n').count() as u64;
             fresh = rows.last().map_or(fresh, |byte| *byte == b'\n');
             copying.send_bytes(rows).await.map_err(|error| error.about(&*about))?;
+            if let Some(account) = self.account {
+                account.rows(rows);
+            }
             if let Some(next) = next {
                 self.input.at += next;
                 break;
@@ -427,6 +489,9 @@ impl<S: Stream<Item = Result<Vec<u8>, Error>> + Unpin> Player<'_, S> {
             }
         }
         let loaded = copying.finish().await.map_err(|error| error.about(&*about))?;
+        if let Some(account) = self.account {
+            account.copied();
+        }
         self.scanner.passed(sent + 1);
         match loaded == sent {
             true => Ok(()),

@@ -27,6 +27,9 @@ use crate::{Error, Limits, World, preflight, properties, replay, server};
 pub(crate) const ANYTHING: &str = "SELECT c.oid::regclass FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
      WHERE n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspname !~ '^pg_(toast|temp)' LIMIT 1";
 
+/// Settings of a session that change how values are written: those of a dump are noted beside it.
+pub(crate) const OF_TEXTS: [&str; 3] = ["TimeZone", "bytea_output", "lc_monetary"];
+
 /// The advisory lock that every session of a restore shares.
 const UNDER_WAY: u32 = 0x5ea_a11;
 

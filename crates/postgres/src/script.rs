@@ -6,6 +6,8 @@
 //! what they mean; a wrong end makes a wrong statement, which it refuses. Of `psql`'s commands `\restrict` and
 //! `\unrestrict` are passed over, and any other one ends the restore.
 
+use crate::account;
+
 /// The most bytes of one statement.
 const LARGEST: usize = 256 << 20;
 
@@ -60,6 +62,8 @@ pub(crate) struct Scanner {
     last: Vec<u8>,
     /// In a function's body of statements: how many ENDs have still to come.
     open: u32,
+    /// Comments between statements that name what comes.
+    names: Vec<Vec<u8>>,
 }
 
 impl Scanner {
@@ -113,6 +117,11 @@ impl Scanner {
         }
     }
 
+    /// The comments that name what comes, since they were asked for the last time.
+    pub(crate) fn names(&mut self) -> Vec<Vec<u8>> {
+        std::mem::take(&mut self.names)
+    }
+
     /// Whether no statement has begun.
     pub(crate) fn is_between(&self) -> bool {
         !self.begun && self.state == State::Plain
@@ -151,7 +160,12 @@ impl Scanner {
     fn plain(&mut self) -> Result<bool, Refusal> {
         let rest = &self.line[self.at..];
         match rest {
-            [b'-', b'-', ..] => self.take(rest.len()),
+            [b'-', b'-', ..] => {
+                if !self.begun && account::is_name(rest) {
+                    self.names.push(rest.to_vec());
+                }
+                self.take(rest.len());
+            }
             [b'/', b'*', ..] => {
                 self.take(2);
                 self.state = State::Comment(1);

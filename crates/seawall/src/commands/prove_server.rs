@@ -56,34 +56,36 @@ fn proof(proved: &Proved) -> serde_json::Value {
     json!({
         "set": to_json(&proved.manifest),
         "server_version": proved.server_version,
+        "rows": proved.rows,
         "databases": proved.databases,
         "tables": proved.tables,
         "objects": proved.objects,
+        "not_compared": proved.not_compared,
         "findings": to_json(&proved.findings),
         "duration_ms": proved.duration_ms,
     })
 }
 
 fn render(vault: &str, verification: &Verification, proved: &Proved) -> String {
-    let Proved { manifest, server_version, tables, objects, findings, duration_ms, .. } = proved;
+    let Proved { manifest, server_version, rows, tables, objects, not_compared, findings, duration_ms, .. } = proved;
     let found = match findings.len() {
         0 => "all as in the set".to_owned(),
         count => format!("{} different", table::count(count, "thing")),
     };
     let summary = format!(
-        "{}: restored into PostgreSQL {}.{} and compared in {}: {} rows of {tables} tables, {objects} objects, {found}\n",
+        "{}: restored into PostgreSQL {}.{} and compared in {}: {rows} rows of {tables} tables, {objects} objects, {found}{}\n",
         manifest.id,
         server_version / 10_000,
         server_version % 10_000,
         table::span(*duration_ms),
-        manifest.totals.rows,
+        not_compared.map_or_else(String::new, |what| format!("; not compared: {what}")),
     );
     let row =
         |finding: &seawall_core::Finding| vec![finding.code.to_owned(), finding.object.clone(), finding.cause.clone()];
-    let rows: Vec<_> = findings.iter().map(row).collect();
-    let list = match rows.is_empty() {
+    let listed: Vec<_> = findings.iter().map(row).collect();
+    let list = match listed.is_empty() {
         true => String::new(),
-        false => table::table(&["code", "object", "what is different"], rows, &[]) + "\n",
+        false => table::table(&["code", "object", "what is different"], listed, &[]) + "\n",
     };
     verify::render(vault, verification) + &list + &summary
 }
