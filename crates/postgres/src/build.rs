@@ -296,7 +296,8 @@ fn table(entry: &Entry) -> Option<&str> {
 /// The statement of a foreign key with its check put off; none where the source has it so.
 fn unchecked(statement: &str) -> Option<String> {
     let plain = statement.trim_end().strip_suffix(';')?;
-    (!plain.ends_with(" NOT VALID")).then(|| format!("{plain} NOT VALID"))
+    let is_left_so = [" NOT VALID", " NOT ENFORCED"].iter().any(|words| plain.ends_with(words));
+    (!is_left_so).then(|| format!("{plain} NOT VALID"))
 }
 
 #[cfg(test)]
@@ -357,5 +358,6 @@ mod tests {
     fn a_check_is_put_off_once() {
         assert_eq!(unchecked("ALTER … (id);\n").as_deref(), Some("ALTER … (id) NOT VALID"));
         assert_eq!(unchecked("ALTER … (id) NOT VALID;\n"), None);
+        assert_eq!(unchecked("ALTER … (id) NOT ENFORCED;\n"), None);
     }
 }
