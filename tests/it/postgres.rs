@@ -327,6 +327,50 @@ fn postgres_what_pg_dump_makes_is_kept_and_comes_back_in_either_way() {
     }
 }
 
+#[test]
+fn postgres_a_sample_is_told_everywhere_and_kept_apart_from_backups() {
+    let (stand, server) = (Stand::folder(7), shop(3_000));
+    let (source, vault) = (server.url("shop"), stand.place.url());
+    let made = stand.seawall(&["backup", &source, &vault, "--sample", "10.0%"]).ok();
+    assert!(made.stdout.contains("a sample of 10%: "), "{made}");
+    let made = stand.seawall(&["backup", &source, &vault, "--sample", "10%", "--json"]).ok().json();
+    assert_eq!(made["sample"].as_str(), Some("10%"), "{made}");
+    assert!(made["identity"].as_str().unwrap().starts_with("sample 10% of "), "{made}");
+    let said = stand.seawall(&["timeline", &vault]).ok();
+    assert_eq!(said.stdout.matches("no backup: a sample of 10% of the rows").count(), 2, "{said}");
+    let proved = stand.seawall(&["verify", &vault, "--restore"]).ok();
+    assert!(proved.stdout.contains("a sample of 10%: ") && proved.stdout.contains("all as in the set"), "{proved}");
+    let restored = stand.seawall(&["restore", &vault, "--to", &server.url("copy")]).ok();
+    assert!(restored.stdout.contains("a sample of 10%: "), "{restored}");
+    let json = stand.seawall(&["restore", &vault, "--to", &server.url("again"), "--dry-run", "--json"]).ok().json();
+    assert_eq!(json["set"]["sample"].as_str(), Some("10%"), "{json}");
+    let rows: u32 = server.sql("copy", "SELECT count(*) FROM big").parse().unwrap();
+    assert!((200..600).contains(&rows), "{rows}");
+    assert_eq!(
+        server.sql("copy", "SELECT count(*), count(b.id) FROM small s LEFT JOIN big b ON b.id = s.big"),
+        "100|100"
+    );
+    let config = stand.path("seawall.yml");
+    std::fs::write(
+        &config,
+        format!("databases:\n  - url: '{source}'\n    vault: {vault}\n    schedule: '0 3 * * *'\n"),
+    )
+    .unwrap();
+    for (arguments, exit, code, said) in [
+        (&["backup", &source, &vault][..], 1, "archive.other-database", "it holds backups of sample 10% of "),
+        (&["backup", &source, &vault, "--sample", "1%"], 1, "archive.other-database", "not of sample 1% of "),
+        (&["backup", &source, &vault, "--sample", "10"], 2, "usage.arguments", "from 0.0001% to 100%"),
+        (&["backup", &source, &vault, "--sample", "0%"], 2, "usage.arguments", "from 0.0001% to 100%"),
+        (&["backup", &source, &vault, "--sample", "101%"], 2, "usage.arguments", "from 0.0001% to 100%"),
+        (&["backup", &source, &vault, "--sample", "10%", "--format", "custom"], 2, "usage.arguments", "has every row"),
+        (&["backup", "shop", "--sample", "10%"], 2, "usage.arguments", "--sample is given, and no vault"),
+        (&["replicate", "--once", "--config", config.to_str().unwrap()], 1, "archive.other-database", "sample 10% of "),
+    ] {
+        let failed = stand.seawall(arguments).exits(exit);
+        assert!(failed.stderr.contains(&format!("error[{code}]")) && failed.stderr.contains(said), "{failed}");
+    }
+}
+
 /// A script about the set in a folder, which PostgreSQL's tools know the server of.
 fn bash(server: &Server, script: &str, set: &std::path::Path, stand: &Stand) -> std::process::Command {
     let mut bash = std::process::Command::new("bash");

@@ -49,6 +49,21 @@ impl Budget {
         let frame = frame / (64 << 10) * (64 << 10);
         Ok(Self { frame, chunk: frame * FRAMES_IN_A_PACK, jobs })
     }
+
+    /// The same with half of what is there for buffers, and how many bytes that leaves for something else.
+    ///
+    /// # Errors
+    /// [`Error::TooLittleMemory`], with what is enough for both halves.
+    pub fn beside(memory: u64, jobs: usize) -> Result<(Self, u64), Error> {
+        let half = memory.saturating_sub(OVERHEAD) / 2;
+        match Self::new(memory - half, jobs) {
+            Ok(budget) => Ok((budget, half)),
+            Err(Error::TooLittleMemory { least, .. }) => {
+                Err(Error::TooLittleMemory { memory, least: least + least.saturating_sub(OVERHEAD) })
+            }
+            Err(error) => Err(error),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -80,5 +95,17 @@ mod tests {
     fn the_error_names_what_is_enough() {
         let Err(Error::TooLittleMemory { least, .. }) = Budget::new(0, 4) else { panic!("too little") };
         assert!(Budget::new(least, 4).is_ok() && Budget::new(least - 1, 4).is_err());
+        let Err(Error::TooLittleMemory { least, .. }) = Budget::beside(0, 4) else { panic!("too little") };
+        assert!(Budget::beside(least, 4).is_ok() && Budget::beside(least - 2, 4).is_err());
+    }
+
+    #[test]
+    fn half_of_the_memory_is_left_and_the_buffers_fit_the_other() {
+        const MIB: u64 = 1 << 20;
+        for (memory, jobs) in [(128 * MIB, 2), (64_000_000, 2), (32 * MIB, 3), (1 << 40, 64)] {
+            let (budget, left) = Budget::beside(memory, jobs).expect("enough");
+            let buffers = jobs * (2 * RAW_BUFFERS * budget.frame + PACKS * budget.chunk);
+            assert!(left == (memory - OVERHEAD) / 2 && buffers as u64 + OVERHEAD + left <= memory, "{left}");
+        }
     }
 }

@@ -135,7 +135,7 @@ impl From<Error> for Failure {
                 "archive.other-database",
                 vault,
                 format!("it holds backups of {theirs}, not of {ours}"),
-                "give this database a vault of its own",
+                "name another vault: each database, each server and each sample of one has its own",
             ),
             Error::Alarm { object, cause } => Failure::new(
                 Kind::Refused,

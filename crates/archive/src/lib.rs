@@ -5,7 +5,7 @@
 //!
 //! The rooms: `budget` (how large is a buffer?), `buffer`, `codec`, `writer` (the pipeline), `stages` (where the time went),
 //! `manifest` (what a set is), `chain` (is anything missing?), `catalog` (which sets are there, and the next link),
-//! `layout` (names), `timeline`, `reader`, `export` (a vendor's own files back), `prove`, `retention` (what may go?) with `maintain` and `pins`, `schedule` (when
+//! `layout` (names), `sample` (which part of the rows?), `timeline`, `reader`, `export` (a vendor's own files back), `prove`, `retention` (what may go?) with `maintain` and `pins`, `schedule` (when
 //! is the next one due?), `sets` (a vault alone as an engine). Nothing here knows what a table is: engines hand in bytes and rows,
 //! and words of their own that come back with the set.
 
@@ -29,6 +29,7 @@ mod pins;
 mod prove;
 mod reader;
 mod retention;
+mod sample;
 mod schedule;
 mod sets;
 mod stages;
@@ -48,6 +49,7 @@ pub use pins::{pin, pins};
 pub use prove::verify;
 pub use reader::SetReader;
 pub use retention::{Candidate, RetentionPolicy, removals};
+pub use sample::Sample;
 pub use schedule::{Schedule, retry_after};
 pub use sets::Sets;
 pub use stages::{Share, Stage, Stages};

@@ -10,7 +10,7 @@ use seawall_core::Moment;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::{Codec, Digest, Error, SetId};
+use crate::{Codec, Digest, Error, Sample, SetId};
 
 /// The format that is written, and the only one that is read.
 pub(crate) const FORMAT: u32 = 1;
@@ -81,6 +81,9 @@ pub struct Manifest {
     /// When the database is kept as its vendor's own tool writes it: that tool's word for the format, such as `custom`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub artefact: Option<String>,
+    /// When it holds a part of the rows alone: which share was asked for. Such a set is no backup.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sample: Option<Sample>,
     /// What the engine wants to know when it restores: server version, snapshot, encoding.
     pub detail: serde_json::Value,
 }
@@ -357,6 +360,7 @@ pub(crate) mod tests {
             index: Sealed { bytes: 1, blake3: Digest::of(b"") },
             whole: index.whole(),
             artefact: None,
+            sample: None,
             detail: serde_json::json!({ "lsn": "0/1" }),
         };
         (manifest, index)

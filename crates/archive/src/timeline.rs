@@ -26,8 +26,9 @@ pub fn timeline(catalog: &Catalog) -> Timeline {
         }]
     };
     let note = |manifest: &Manifest| {
-        let format = manifest.artefact.as_ref()?;
-        Some(Note { position: manifest.id.to_string(), note: format!("as the vendor's own tool writes it: {format}") })
+        let artefact = manifest.artefact.as_ref().map(|format| format!("as the vendor's own tool writes it: {format}"));
+        let sample = manifest.sample.map(|sample| format!("no backup: a sample of {sample} of the rows"));
+        Some(Note { position: manifest.id.to_string(), note: artefact.or(sample)? })
     };
     let notes = sets.iter().filter_map(|(_, manifest)| note(manifest)).collect();
     Timeline { spans, levels, holes: catalog.missing(), notes, ..Timeline::default() }

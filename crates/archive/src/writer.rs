@@ -27,7 +27,9 @@ use crate::codec::Encoder;
 use crate::layout;
 use crate::manifest::write_document;
 use crate::stages::Meter;
-use crate::{Budget, Chunk, Codec, Content, Digest, Error, Frame, Index, Item, Manifest, Sealed, SetId, Stage, Stages};
+use crate::{
+    Budget, Chunk, Codec, Content, Digest, Error, Frame, Index, Item, Manifest, Sample, Sealed, SetId, Stage, Stages,
+};
 
 /// A set being written. Clones write the same set.
 #[derive(Clone)]
@@ -92,6 +94,8 @@ pub struct Facts {
     pub point: Moment,
     /// [`Manifest::artefact`].
     pub artefact: Option<String>,
+    /// [`Manifest::sample`].
+    pub sample: Option<Sample>,
     /// [`Manifest::detail`].
     pub detail: serde_json::Value,
 }
@@ -202,6 +206,7 @@ impl SetWriter {
             index: sealed,
             whole: index.whole(),
             artefact: facts.artefact,
+            sample: facts.sample,
             detail: facts.detail,
         })
     }

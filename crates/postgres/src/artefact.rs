@@ -184,3 +184,13 @@ pub(crate) fn of_a_server(target: &Target, format: Format) -> Error {
         next: "leave --format out, or back up each database by its name into a vault of its own".to_owned(),
     }
 }
+
+/// It knows whole tables.
+pub(crate) fn of_a_sample(target: &Target, format: Format) -> Error {
+    Error::Refused {
+        code: "postgres.vendor-format",
+        object: target.to_string(),
+        cause: format!("pg_dump's format {} has every row, and a sample is asked for", format.name()),
+        next: "leave --format out, or --sample".to_owned(),
+    }
+}

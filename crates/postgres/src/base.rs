@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use seawall_archive::{Budget, Catalog, Content, Facts, Manifest, Record, SetId, SetWriter, Stage, Stages};
+use seawall_archive::{Budget, Catalog, Content, Facts, Manifest, Record, Sample, SetId, SetWriter, Stage, Stages};
 use seawall_core::{Moment, Progress};
 use seawall_vault::Vault;
 use serde::Serialize;
@@ -18,7 +18,7 @@ use crate::dump::Readers;
 use crate::inventory::{self, Table};
 use crate::snapshot::{self, Snapshot};
 use crate::tools::{self, Running, Tool};
-use crate::{DumpOptions, Error, Format, World, artefact, globals};
+use crate::{DumpOptions, Error, Format, Limits, World, artefact, globals, sample};
 
 /// The oldest server that is known to work: pages can be read by ranges since then.
 const OLDEST: u32 = 140_000;
@@ -54,20 +54,29 @@ pub async fn dump(
     if options.format != Format::Native && target.database.is_empty() {
         return Err(artefact::of_a_server(target, options.format));
     }
-    let budget = Budget::new(options.limits.memory, options.limits.jobs)?;
+    if options.format != Format::Native && options.sample.is_some() {
+        return Err(artefact::of_a_sample(target, options.format));
+    }
+    let Limits { memory, jobs, .. } = options.limits;
+    // Which rows are in a sample has to be remembered.
+    let (budget, room) = match options.sample {
+        Some(_) => Budget::beside(memory, jobs)?,
+        None => (Budget::new(memory, jobs)?, 0),
+    };
     let mut catalog = Catalog::read(vault).await?;
     let source = Source::look(target, options, world).await?;
-    catalog.check_identity(&source.identity())?;
+    catalog.check_identity(&source.identity(options.sample))?;
     let id = SetId::new(world.clock.now(), world.nonce);
     let writer = SetWriter::begin(vault.clone(), id, options.codec, budget, Arc::clone(&progress));
-    let base = Base { writer, source: &source, options, world, progress };
+    let base = Base { writer, source: &source, options, room, world, progress };
     let (point, detail) = if source.whole { base.server(target).await? } else { base.alone(target).await? };
     let facts = Facts {
         engine: "postgres",
-        identity: source.identity(),
+        identity: source.identity(options.sample),
         tool: concat!("seawall ", env!("CARGO_PKG_VERSION")).to_owned(),
         point,
         artefact: (options.format != Format::Native).then(|| options.format.name().to_owned()),
+        sample: options.sample,
         detail,
     };
     let manifest = base.writer.finish(facts, &*world.clock).await?;
@@ -114,9 +123,10 @@ impl Source {
     }
 
     /// Whose sets these are. No database has an empty name, so that a whole server is nothing else.
-    fn identity(&self) -> String {
+    fn identity(&self, sample: Option<Sample>) -> String {
         let database = if self.whole { "" } else { self.databases.first().map_or("", String::as_str) };
-        format!("{}/{database}", self.system_identifier)
+        let identity = format!("{}/{database}", self.system_identifier);
+        sample.map_or(identity.clone(), |sample| sample.identity(&identity))
     }
 }
 
@@ -141,6 +151,8 @@ struct Base<'a> {
     writer: SetWriter,
     source: &'a Source,
     options: &'a DumpOptions,
+    /// Bytes of memory for which rows are in a sample.
+    room: u64,
     world: &'a World,
     progress: Arc<dyn Progress>,
 }
@@ -199,7 +211,7 @@ impl Base<'_> {
         let mut snapshot = snapshot::take(target, self.world).await?;
         let (database, locale, size, extensions) = inventory::database(&mut snapshot.connection).await?;
         let total: u64 = snapshot.tables.iter().map(|table| table.bytes).sum();
-        self.progress.begin(&format!("dump {database}"), Some(total));
+        self.progress.begin(&format!("dump {database}"), self.options.sample.is_none().then_some(total));
         let tool = &self.source.pg_dump;
         let Snapshot { mut connection, name, lsn, standby, moment, system_identifier, encoding, tables } = snapshot;
         let seen = Seen { target, snapshot: &name, encoding: &encoding };
@@ -240,8 +252,15 @@ impl Base<'_> {
         let after = inventory::after(&mut connection).await?;
         let schema = schema(writer, &self.source.pg_dump, seen);
         let behind = file(writer, "after.json", &ItemDetail::After, &after);
-        let readers = Readers::new(writer, seen.target, seen.snapshot, tables, !after.large_objects.is_empty())?;
-        let read = readers.run(connection, self.options.limits.jobs);
+        let read = async {
+            let choices = match self.options.sample {
+                Some(sample) => sample::choose(&mut connection, &tables, sample, self.room).await?,
+                None => Vec::new(),
+            };
+            let objects = !after.large_objects.is_empty();
+            let readers = Readers::new(writer, seen.target, seen.snapshot, tables, choices, objects)?;
+            readers.run(connection, self.options.limits.jobs).await
+        };
         let (connection, (), ()) = tokio::try_join!(read, schema, behind)?;
         Ok(connection)
     }

@@ -18,7 +18,8 @@ use crate::client::quote::ident;
 use crate::client::{Connection, Filled, Target};
 use crate::detail::ItemDetail;
 use crate::inventory::Table;
-use crate::plan::{Pages, Work, work};
+use crate::plan::{Pages, Part, Work, work};
+use crate::sample::Choice;
 use crate::{snapshot, too_large};
 
 /// The pages of large objects, in order.
@@ -47,6 +48,8 @@ pub(crate) struct Readers<'a> {
     target: &'a Target,
     snapshot: &'a str,
     tables: Vec<Table>,
+    /// Of a sample, what is read of each table.
+    choices: Vec<Choice>,
     /// The item of each table.
     items: Vec<u32>,
     large_objects: Option<u32>,
@@ -60,6 +63,7 @@ impl<'a> Readers<'a> {
         target: &'a Target,
         snapshot: &'a str,
         tables: Vec<Table>,
+        choices: Vec<Choice>,
         large_objects: bool,
     ) -> Result<Self, Error> {
         let mut items = Vec::with_capacity(tables.len());
@@ -68,7 +72,7 @@ impl<'a> Readers<'a> {
             let detail = json(&ItemDetail::Table { schema, name, columns })?;
             items.push(writer.item(table.shown(), Content::Lines, detail));
         }
-        let mut jobs: VecDeque<Job> = work(&tables).into_iter().map(Job::Rows).collect();
+        let mut jobs: VecDeque<Job> = work(&tables, &choices).into_iter().map(Job::Rows).collect();
         let large_objects = match large_objects {
             true => Some(writer.item("large objects", Content::Lines, json(&ItemDetail::LargeObjects)?)),
             false => None,
@@ -77,7 +81,7 @@ impl<'a> Readers<'a> {
             jobs.push_front(Job::LargeObjects);
         }
         let queue = Mutex::new(Queue { jobs, refused: VecDeque::new(), others: 0 });
-        Ok(Self { writer, target, snapshot, tables, items, large_objects, queue, changed: Notify::new() })
+        Ok(Self { writer, target, snapshot, tables, choices, items, large_objects, queue, changed: Notify::new() })
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
@@ -148,6 +152,23 @@ impl<'a> Readers<'a> {
         }
     }
 
+    /// The statement that reads a piece of work.
+    fn statement(&self, work: Work) -> Result<String, Error> {
+        let condition = match work.part {
+            Part::Whole => None,
+            Part::Pages(Pages { first, end: Some(end) }) => {
+                Some(format!("WHERE ctid >= '({first},0)' AND ctid < '({end},0)'"))
+            }
+            Part::Pages(Pages { first, end: None }) => Some(format!("WHERE ctid >= '({first},0)'")),
+            Part::Chosen(groups) => {
+                let places = self.choices.get(work.table).and_then(|choice| choice.places(groups));
+                let places = places.ok_or_else(|| Error::Internal("rows were chosen of no table".to_owned()))?;
+                Some(format!("WHERE ctid = ANY ({places})"))
+            }
+        };
+        Ok(copy(&self.tables[work.table], condition.as_deref()))
+    }
+
     /// Why a job failed.
     async fn explain(&self, job: Job, error: Error) -> Error {
         match job {
@@ -167,7 +188,7 @@ impl<'a> Readers<'a> {
         let (item, sql, about, alone) = match (job, self.large_objects) {
             (Job::Rows(work), _) => {
                 let table = &self.tables[work.table];
-                (self.items[work.table], copy(table, work.pages), table.shown(), self.writer.fills_a_chunk(work.bytes))
+                (self.items[work.table], self.statement(work)?, table.shown(), self.writer.fills_a_chunk(work.bytes))
             }
             (Job::LargeObjects, Some(item)) => (item, LARGE_OBJECTS.to_owned(), "large objects".to_owned(), true),
             (Job::LargeObjects, None) => return Ok(()),
@@ -203,15 +224,11 @@ impl<'a> Readers<'a> {
     }
 }
 
-/// The statement that reads a table, or some of its pages.
-pub(crate) fn copy(table: &Table, pages: Option<Pages>) -> String {
+/// The statement that reads a table, or those of its rows for which a condition holds.
+pub(crate) fn copy(table: &Table, condition: Option<&str>) -> String {
     let columns: Vec<String> = table.columns.iter().map(|column| ident(column)).collect();
     let (columns, name) = (columns.join(", "), table.sql());
-    let condition = match pages {
-        Some(Pages { first, end: Some(end) }) => format!("WHERE ctid >= '({first},0)' AND ctid < '({end},0)'"),
-        Some(Pages { first, end: None }) => format!("WHERE ctid >= '({first},0)'"),
-        None => table.condition.clone().unwrap_or_default(),
-    };
+    let condition = condition.or(table.condition.as_deref()).unwrap_or_default();
     // A plain COPY is a little cheaper for the server than one of a query, and does the same.
     if condition.is_empty() && !columns.is_empty() {
         return format!("COPY {name} ({columns}) TO STDOUT");

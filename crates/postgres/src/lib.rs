@@ -5,7 +5,8 @@
 //!
 //! The rooms: `client` (the protocol), `tools` (`pg_dump` and `pg_restore`), `rights` (what may the role not see?), `snapshot` (one state for all
 //! connections), `inventory` (what is in the database), `plan` (in which pieces is it read?), `properties` (of the
-//! database itself), `globals` (of the server), `dump` (the rows), `too_large` (which of them has no text?), `base` (the whole set), `detail` (what a set says); `artefact` (what `pg_dump`
+//! database itself), `globals` (of the server), `dump` (the rows), `sample` (which of them?) with `foreign_keys` (which
+//! does a row need?) and `taken`, `too_large` (which of them has no text?), `base` (the whole set), `detail` (what a set says); `artefact` (what `pg_dump`
 //! makes, kept as it is) with `aside` (a disk for it) and `directory` (which files does it have?), `replay` (it back into a server) with `joined` (a directory as one file) and `script` (where do its statements end?); `toc`
 //! (which objects are in a schema), `select` (which of them belong to some tables?), `preflight` (what does the target
 //! lack?), `restore` with `schema`, `large_objects`, `load` (rows) in `units`, `build` (indexes and constraints), `orphans` (which rows
@@ -27,6 +28,7 @@ mod directory;
 mod dump;
 mod engine;
 mod error;
+mod foreign_keys;
 mod globals;
 mod inventory;
 mod joined;
@@ -45,6 +47,7 @@ mod replay;
 mod restore;
 mod rights;
 mod roles;
+mod sample;
 mod schema;
 mod script;
 mod select;
@@ -54,6 +57,7 @@ mod snapshot;
 mod space;
 mod statistics;
 mod steps;
+mod taken;
 mod throwaway;
 mod toc;
 mod too_large;

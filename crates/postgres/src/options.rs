@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use seawall_archive::Codec;
+use seawall_archive::{Codec, Sample};
 use seawall_core::{Clock, SystemClock};
 use seawall_vault::Environment;
 
@@ -86,6 +86,8 @@ pub struct DumpOptions {
     pub limits: Limits,
     /// In which form.
     pub format: Format,
+    /// Which part of the rows, where it is to be no backup but a sample.
+    pub sample: Option<Sample>,
     /// How frames are compressed.
     pub codec: Codec,
     /// Of a whole server: databases that are left out.

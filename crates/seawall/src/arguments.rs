@@ -180,6 +180,7 @@ pub(crate) struct ServerArguments {
     seawall backup postgresql://app@db/ s3://bucket/cluster\n  \
     seawall backup postgresql://app@db/shop ./vault --memory 64MB --jobs 2\n  \
     seawall backup postgresql://app@db/shop ./vault --format custom\n  \
+    seawall backup postgresql://app@db/shop ./sample --sample 1%\n  \
     seawall backup --config seawall.yml shop\n\n\
     The password comes from PGPASSWORD or ~/.pgpass. The role needs pg_read_all_data.")]
 pub(crate) struct BackupArguments {
@@ -197,6 +198,10 @@ pub(crate) struct BackupArguments {
     /// [default: native]
     #[arg(long, value_name = "FORMAT")]
     pub(crate) format: Option<String>,
+    /// Not a backup but a part of it, for development and tests: this share of each table's rows, such as 1%, with every row
+    /// that those refer to by foreign keys. Into a vault of its own
+    #[arg(long, value_name = "PERCENT")]
+    pub(crate) sample: Option<String>,
     /// At most this many bytes a second into the vault, such as 20MB
     #[arg(long, value_name = "SIZE")]
     pub(crate) upload_limit: Option<String>,

@@ -67,6 +67,7 @@ pub(crate) async fn count(vault: &Vault, writer: &SetWriter, id: SetId) -> Resul
         tool: "test".into(),
         point: id.moment(),
         artefact: None,
+        sample: None,
         detail: serde_json::json!({}),
     };
     let manifest = writer.finish(facts, &Still(id.moment().as_millis() + 500)).await?;

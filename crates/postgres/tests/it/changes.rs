@@ -9,7 +9,10 @@ use crate::server::Server;
 use crate::support::{backup, content, options, recover, schema, vault};
 
 /// Repeats SQL until it is told to stop; what fails is tried again.
-fn again_and_again(server: &Arc<Server>, sql: &'static str) -> (Arc<AtomicBool>, std::thread::JoinHandle<u32>) {
+pub(crate) fn again_and_again(
+    server: &Arc<Server>,
+    sql: &'static str,
+) -> (Arc<AtomicBool>, std::thread::JoinHandle<u32>) {
     let (stop, server) = (Arc::new(AtomicBool::new(false)), Arc::clone(server));
     let stopped = Arc::clone(&stop);
     let runs = std::thread::spawn(move || {

@@ -138,6 +138,7 @@ async fn changed(vault: &Vault, to: &Vault, change: impl FnOnce(&mut Vec<(String
         tool: manifest.tool,
         point: manifest.point,
         artefact: manifest.artefact,
+        sample: manifest.sample,
         detail: manifest.detail,
     };
     let manifest = writer.finish(facts, &SystemClock).await.expect("written");

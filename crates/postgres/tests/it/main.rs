@@ -18,6 +18,7 @@ mod parts;
 mod prove;
 mod rights;
 mod rows;
+mod sample;
 mod scheduled;
 mod server;
 mod support;

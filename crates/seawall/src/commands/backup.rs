@@ -1,7 +1,7 @@
 //! `seawall backup`: make a complete copy of a server's database now.
 
 use seawall_agent::Opener;
-use seawall_archive::{Codec, Manifest, Stages};
+use seawall_archive::{Codec, Manifest, Sample, Stages};
 use seawall_core::Failure;
 use seawall_postgres::{DumpOptions, Dumped, Format, Limits, Target, World};
 use serde_json::json;
@@ -26,6 +26,7 @@ fn of_url(arguments: &BackupArguments, vault: &str, edge: &Edge, json: bool) -> 
     let options = DumpOptions {
         limits: limits(&arguments.server)?,
         format: arguments.format.as_deref().map_or(Ok(Format::default()), format)?,
+        sample: arguments.sample.as_deref().map(sample).transpose()?,
         codec: arguments.compression.as_deref().map_or(Ok(Codec::default()), codec)?,
         excluded: arguments.exclude_database.clone(),
         role_passwords: arguments.role_passwords,
@@ -34,6 +35,10 @@ fn of_url(arguments: &BackupArguments, vault: &str, edge: &Edge, json: bool) -> 
         let cause = "--role-passwords and --exclude-database are of a whole server's backup, and a database is named";
         let next = "end the URL behind the slash, or leave them out";
         return Err(usage("usage.arguments", &target.to_string(), cause, next));
+    }
+    if options.sample.is_some() && options.format != Format::Native {
+        let cause = format!("--sample is of the native format, and --format {} has every row", options.format.name());
+        return Err(usage("usage.arguments", &target.to_string(), &cause, "leave one of them out"));
     }
     let limit = arguments.upload_limit.as_deref().map(|text| server::size("--upload-limit", text)).transpose()?;
     let vault = server::place(vault, edge)?;
@@ -55,6 +60,7 @@ fn by_name(arguments: &BackupArguments, edge: &Edge, json: bool) -> Result<Outpu
         ("--memory", memory.is_some()),
         ("--pg-bindir", pg_bindir.is_some()),
         ("--format", arguments.format.is_some()),
+        ("--sample", arguments.sample.is_some()),
         ("--compression", arguments.compression.is_some()),
         ("--upload-limit", arguments.upload_limit.is_some()),
         ("--role-passwords", arguments.role_passwords),
@@ -110,6 +116,11 @@ fn format(text: &str) -> Result<Format, Failure> {
     text.parse().map_err(|cause: String| usage("usage.format", "--format", &cause, next))
 }
 
+fn sample(text: &str) -> Result<Sample, Failure> {
+    let next = "give a share such as 1%, or leave --sample out for a backup of everything";
+    text.parse().map_err(|cause: String| usage("usage.arguments", "--sample", &cause, next))
+}
+
 fn codec(text: &str) -> Result<Codec, Failure> {
     text.parse().map_err(|cause: String| usage("usage.arguments", "--compression", &cause, "correct it"))
 }
@@ -135,11 +146,12 @@ fn render(target: &Target, place: &str, dumped: &Dumped) -> String {
     )
 }
 
-/// What a set holds: rows, or what `pg_dump` wrote, in which nobody counts them.
+/// What a set holds: rows, of a sample some of them, or what `pg_dump` wrote, in which nobody counts them.
 pub(crate) fn content(manifest: &Manifest) -> String {
-    match &manifest.artefact {
-        Some(format) => format!("pg_dump's {format}"),
-        None => format!("{} rows", manifest.totals.rows),
+    match (&manifest.artefact, manifest.sample) {
+        (Some(format), _) => format!("pg_dump's {format}"),
+        (None, Some(sample)) => format!("a sample of {sample}: {} rows", manifest.totals.rows),
+        (None, None) => format!("{} rows", manifest.totals.rows),
     }
 }
 

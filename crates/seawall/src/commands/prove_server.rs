@@ -72,8 +72,9 @@ fn render(vault: &str, verification: &Verification, proved: &Proved) -> String {
         0 => "all as in the set".to_owned(),
         count => format!("{} different", table::count(count, "thing")),
     };
+    let sample = manifest.sample.map_or_else(String::new, |sample| format!("a sample of {sample}: "));
     let summary = format!(
-        "{}: restored into PostgreSQL {}.{} and compared in {}: {rows} rows of {tables} tables, {objects} objects, {found}{}\n",
+        "{}: restored into PostgreSQL {}.{} and compared in {}: {sample}{rows} rows of {tables} tables, {objects} objects, {found}{}\n",
         manifest.id,
         server_version / 10_000,
         server_version % 10_000,
