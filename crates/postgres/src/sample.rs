@@ -24,6 +24,11 @@ const TABLES: usize = 100;
 /// About how many places a statement lists.
 const PLACES: usize = 10_000;
 
+/// For statements that look up some thousand rows, thousands of times. What a foreign key refers to has an index: the server would
+/// rather read the whole of a table that isn't large, each time.
+const LOOK_UP: &str = "SET LOCAL jit = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; \
+                       SET LOCAL max_parallel_workers_per_gather = 0";
+
 /// Room for places on their way from the server.
 const BUFFER: usize = 64 << 10;
 
@@ -88,8 +93,6 @@ pub(crate) async fn choose(
     if sample.is_all() {
         return Ok(tables.iter().map(|_| Choice::Whole).collect());
     }
-    // It is of no use to statements that look up some thousand rows.
-    connection.execute("SET LOCAL jit = off").await?;
     let page_size = connection.one("SHOW block_size").await?.number(0);
     let heirs = heirs(connection).await?;
     let numbers: Vec<u64> = tables.iter().map(|table| table.oid).collect();
@@ -139,6 +142,7 @@ impl Choosing<'_> {
                 self.of_keys(connection, place, keys, None).await?;
             }
         }
+        connection.execute(LOOK_UP).await?;
         let waits = |choices: &[Choice], place: usize| match &choices[place] {
             Choice::Some { rows, .. } => rows.waits(),
             Choice::Whole => false,
