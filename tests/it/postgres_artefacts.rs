@@ -105,3 +105,21 @@ fn postgres_backups_into_a_directory_that_were_killed_leave_what_the_next_one_re
     end(Process::spawn("seawall", stand.command().args(["restore", &vault, "--to", &server.url("copy")]))).ok();
     assert_eq!(server.sql("copy", CONTENT), server.sql("shop", CONTENT));
 }
+
+#[test]
+fn postgres_a_terminal_is_told_of_each_large_table_and_nothing_else_is() {
+    let (stand, server) = (Stand::folder(8), shop(40_000));
+    let (source, vault) = (server.url("shop"), stand.place.url());
+    let slowly = ["backup", &source, &vault, "--upload-limit", "5MB", "--memory", "24MB", "--jobs", "1"];
+    let said = seawall_tests::terminal::run("seawall", stand.command().args(slowly)).ok();
+    assert!(said.stderr.contains("dump shop") && said.stderr.contains("public.big: "), "{said}");
+    assert!(said.stderr.contains(" of about ") && said.stderr.contains("MiB/s"), "{said}");
+    for arguments in [&["restore", &vault, "--to", &server.url("copy")][..], &[&slowly[..], &["--json"]].concat()] {
+        let silent = match arguments.contains(&"--json") {
+            true => seawall_tests::terminal::run("seawall", stand.command().args(arguments)).ok(),
+            false => stand.seawall(arguments).ok(),
+        };
+        assert_eq!(silent.stderr, "", "{silent}");
+    }
+    assert_eq!(server.sql("copy", CONTENT), server.sql("shop", CONTENT));
+}

@@ -19,6 +19,8 @@ pub struct SetReader {
     vault: Vault,
     manifest: Manifest,
     index: Index,
+    /// Bytes of each item when it is decompressed.
+    sizes: Vec<u64>,
     decoders: Mutex<Vec<Decoder>>,
 }
 
@@ -42,7 +44,11 @@ impl SetReader {
         }
         let index: Index = read_document(&bytes, &object)?;
         index.check(&manifest).map_err(|cause| Error::corrupt(object, cause))?;
-        Ok(Self { vault, manifest, index, decoders: Mutex::default() })
+        let mut sizes = vec![0; index.items.len()];
+        for frame in index.chunks.iter().flat_map(|chunk| &chunk.frames) {
+            sizes[frame.item as usize] += frame.raw;
+        }
+        Ok(Self { vault, manifest, index, sizes, decoders: Mutex::default() })
     }
 
     /// The set in short.
@@ -151,8 +157,7 @@ impl SetReader {
 
     /// Bytes of an item when it is decompressed.
     pub fn size(&self, item: u32) -> u64 {
-        let frames = self.index.chunks.iter().flat_map(|chunk| &chunk.frames);
-        frames.filter(|frame| frame.item == item).map(|frame| frame.raw).sum()
+        self.sizes.get(item as usize).copied().unwrap_or_default()
     }
 
     /// The bytes of an item that is a file, at most `max` of them.

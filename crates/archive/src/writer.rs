@@ -9,7 +9,7 @@
 //! Nothing counts before [`SetWriter::finish`] wrote the manifest, and dropping everything leaves chunks that no
 //! manifest names; a later retirement removes them.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -66,6 +66,8 @@ struct Written {
     items: Vec<Item>,
     /// By number; `None` until the vault has it.
     chunks: Vec<Option<Chunk>>,
+    /// About how many bytes items are expected to have.
+    expected: BTreeMap<u32, u64>,
     /// How often it was begun anew: what an earlier attempt still has under way doesn't come in.
     attempt: u32,
 }
@@ -141,6 +143,7 @@ impl SetWriter {
         let mut written = self.shared.content();
         written.attempt += 1;
         written.items.truncate(mark.items);
+        written.expected.clear();
         for number in mark.chunk..self.shared.next_chunk.load(Ordering::Relaxed) {
             *written.place(number) = Some(Chunk { blake3: Digest::of(b""), frames: Vec::new(), continues: None });
         }
@@ -151,6 +154,11 @@ impl SetWriter {
         let mut written = self.shared.content();
         written.items.push(Item { name: name.into(), database: self.database.clone(), content, detail });
         u32::try_from(written.items.len() - 1).unwrap_or(u32::MAX)
+    }
+
+    /// Says about how many bytes an item will have, for who looks on.
+    pub fn expect(&self, item: u32, bytes: u64) {
+        self.shared.content().expected.insert(item, bytes);
     }
 
     /// A way for one connection's bytes into the set.
@@ -215,6 +223,19 @@ impl SetWriter {
 impl Shared {
     fn content(&self) -> MutexGuard<'_, Written> {
         self.content.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells which item a frame is of.
+    fn tell(&self, frame: Frame) {
+        let (name, expected) = {
+            let written = self.content();
+            let name = written.items.get(frame.item as usize).map(|item| item.name.clone());
+            (name, written.expected.get(&frame.item).copied())
+        };
+        // What is small is over before anybody has read its name.
+        if let (Some(name), Some(_)) = (name, expected) {
+            self.progress.part(&name, expected, frame.raw);
+        }
     }
 
     /// Compresses one buffer. Blocks.
@@ -360,6 +381,7 @@ impl Lane {
                 shared.compress(&raw, &mut stored)?;
                 let frame = Frame { item, rows, raw: raw.len() as u64, stored: stored.len() as u64 };
                 shared.progress.advance(frame.raw);
+                shared.tell(frame);
                 Ok(Compressed { raw, stored, frame, open })
             });
             job.await.map_err(panicked)?

@@ -8,6 +8,12 @@ pub trait Progress: Send + Sync {
     /// `bytes` more are done in the present stage.
     fn advance(&self, bytes: u64);
 
+    /// `bytes` more are done of one of the things that the present stage works at, such as a table, which has about `total`
+    /// bytes where that is known. It is told beside [`Progress::advance`], which counts them for the stage.
+    fn part(&self, name: &str, total: Option<u64>, bytes: u64) {
+        let _ = (name, total, bytes);
+    }
+
     /// The present stage is over.
     fn finish(&self);
 }

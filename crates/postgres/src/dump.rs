@@ -70,7 +70,9 @@ impl<'a> Readers<'a> {
         for table in &tables {
             let (schema, name, columns) = (table.schema.clone(), table.name.clone(), table.columns.clone());
             let detail = json(&ItemDetail::Table { schema, name, columns })?;
-            items.push(writer.item(table.shown(), Content::Lines, detail));
+            let item = writer.item(table.shown(), Content::Lines, detail);
+            writer.expect(item, table.bytes);
+            items.push(item);
         }
         let mut jobs: VecDeque<Job> = work(&tables, &choices).into_iter().map(Job::Rows).collect();
         let large_objects = match large_objects {

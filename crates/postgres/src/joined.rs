@@ -30,8 +30,6 @@ struct Joined {
     int: Int,
     /// Where each file is among the items, of those that are still to come.
     files: BTreeMap<String, u32>,
-    /// Bytes of each item.
-    sizes: Vec<u64>,
     steps: VecDeque<Step>,
     content: BoxStream<'static, Result<(u32, Vec<u8>), Error>>,
     /// A frame that has come too early for the step at hand, and how much of the step's file has come.
@@ -55,15 +53,11 @@ pub(crate) async fn archive(
     let contents = reader.file(contents, LARGEST).await?;
     let directory =
         Directory::read(&contents).map_err(|cause| set::corrupt(reader, format!("its table of contents: {cause}")))?;
-    let mut sizes = vec![0_u64; reader.index().items.len()];
-    for frame in reader.index().chunks.iter().flat_map(|chunk| &chunk.frames) {
-        sizes[frame.item as usize] += frame.raw;
-    }
     let content = reader.contents(files.values().copied().collect()).map_err(Error::from).boxed();
     let Directory { contents, parts, int } = directory;
     let mut steps = VecDeque::from([Step::Bytes(contents)]);
     let reader = Arc::clone(reader);
-    let mut joined = Joined { reader, int, files, sizes, steps: VecDeque::new(), content, ahead: None, come: 0 };
+    let mut joined = Joined { reader, int, files, steps: VecDeque::new(), content, ahead: None, come: 0 };
     for part in parts {
         let item = joined.file(&part.file)?;
         steps.push_back(Step::Bytes(part.header));
@@ -81,10 +75,6 @@ impl Joined {
     fn file(&mut self, name: &str) -> Result<u32, Error> {
         let item = self.files.remove(name);
         item.ok_or_else(|| set::corrupt(&self.reader, format!("its file {name:?} is missing, or named twice")))
-    }
-
-    fn size(&self, item: u32) -> u64 {
-        self.sizes.get(item as usize).copied().unwrap_or_default()
     }
 
     /// What comes next; `None` at the end.
@@ -117,7 +107,7 @@ impl Joined {
             self.come = self.come.saturating_add(raw.len() as u64);
             return Ok(Some(raw));
         }
-        match std::mem::take(&mut self.come) == self.size(item) {
+        match std::mem::take(&mut self.come) == self.reader.size(item) {
             true => Ok(None),
             false => Err(set::corrupt(&self.reader, "its files are not in the order of their table of contents")),
         }
@@ -125,7 +115,7 @@ impl Joined {
 
     /// Puts the large objects of a list before what comes behind them.
     async fn objects(&mut self, list: u32) -> Result<(), Error> {
-        if self.size(list) > LARGEST {
+        if self.reader.size(list) > LARGEST {
             return Err(set::corrupt(&self.reader, "a list of large objects is too large"));
         }
         let mut text = Vec::new();

@@ -154,6 +154,7 @@ impl Load<'_> {
                 let size = raw.len() as u64;
                 let raw = copying.send(raw).await.map_err(|error| error.about(&*about))?;
                 self.progress.advance(size);
+                self.progress.part(&about, Some(self.reader.size(item)), size);
                 Ok(Some(raw))
             };
             let (decoded, sent) = tokio::try_join!(decode, send)?;
