@@ -3,7 +3,8 @@
 //! Each database is read from a snapshot of its own, because PostgreSQL has none that reaches over two. What changes
 //! under the eyes of an attempt makes it begin anew, for that database alone.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use seawall_archive::{Budget, Catalog, Content, Facts, Manifest, Record, Sample, SetId, SetWriter, Stage, Stages};
 use seawall_core::{Moment, Progress};
@@ -33,6 +34,8 @@ pub struct Dumped {
     pub manifest: Manifest,
     /// The databases that are in it.
     pub databases: Vec<String>,
+    /// Invalid indexes, by database: `pg_dump` passes over them, and so they aren't in the set.
+    pub invalid: Vec<(String, String)>,
     /// Where the time went.
     pub stages: Stages,
     /// Wall time in milliseconds.
@@ -68,7 +71,7 @@ pub async fn dump(
     catalog.check_identity(&source.identity(options.sample))?;
     let id = SetId::new(world.clock.now(), world.nonce);
     let writer = SetWriter::begin(vault.clone(), id, options.codec, budget, Arc::clone(&progress));
-    let base = Base { writer, source: &source, options, room, world, progress };
+    let base = Base { writer, source: &source, options, room, world, progress, invalid: Mutex::default() };
     let (point, detail) = if source.whole { base.server(target).await? } else { base.alone(target).await? };
     let facts = Facts {
         engine: "postgres",
@@ -83,7 +86,8 @@ pub async fn dump(
     catalog.add(Record::Set(Box::new(manifest.clone()))).await?;
     let duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
     let stages = base.writer.stages();
-    Ok(Dumped { manifest, databases: source.databases, stages, duration_ms })
+    let invalid = base.invalid.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().collect();
+    Ok(Dumped { manifest, databases: source.databases, invalid, stages, duration_ms })
 }
 
 /// What is known of the server before anything is read.
@@ -155,6 +159,8 @@ struct Base<'a> {
     room: u64,
     world: &'a World,
     progress: Arc<dyn Progress>,
+    /// Indexes that aren't in it, and the database of each.
+    invalid: Mutex<BTreeSet<(String, String)>>,
 }
 
 impl Base<'_> {
@@ -210,6 +216,10 @@ impl Base<'_> {
     async fn read(&self, writer: &SetWriter, target: &Target) -> Result<(Moment, SetDetail), Error> {
         let mut snapshot = snapshot::take(target, self.world).await?;
         let (database, locale, size, extensions) = inventory::database(&mut snapshot.connection).await?;
+        for index in inventory::invalid_indexes(&mut snapshot.connection).await? {
+            tracing::warn!(database, index, "left out: an invalid index");
+            self.invalid.lock().unwrap_or_else(PoisonError::into_inner).insert((database.clone(), index));
+        }
         let total: u64 = snapshot.tables.iter().map(|table| table.bytes).sum();
         self.progress.begin(&format!("dump {database}"), self.options.sample.is_none().then_some(total));
         let tool = &self.source.pg_dump;

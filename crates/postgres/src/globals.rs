@@ -22,6 +22,9 @@ pub struct Globals {
     pub tablespaces: Vec<Tablespace>,
     /// Rights on settings of the server, by their name.
     pub parameters: Vec<(String, Grants)>,
+    /// What is set for all roles in every database, as `name=value`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub settings: Vec<String>,
 }
 
 /// A role.
@@ -166,6 +169,7 @@ pub(crate) async fn read(connection: &mut Connection, passwords: bool) -> Result
         memberships: memberships(connection).await?,
         tablespaces: tablespaces(connection).await?,
         parameters: parameters(connection).await?,
+        settings: settings(connection).await?,
     })
 }
 
@@ -270,6 +274,12 @@ SELECT parname, json_agg(json_build_array(
 FROM pg_parameter_acl, aclexplode(paracl) a WHERE a.grantee <> 10 GROUP BY parname ORDER BY parname";
     let rows = connection.query(sql).await?;
     rows.iter().map(|row| Ok((row.text(0).to_owned(), list(row.text(1))?))).collect()
+}
+
+async fn settings(connection: &mut Connection) -> Result<Vec<String>, Error> {
+    let sql = "SELECT coalesce(json_agg(one), '[]') FROM pg_db_role_setting, unnest(setconfig) one \
+               WHERE setrole = 0 AND setdatabase = 0";
+    list(connection.one(sql).await?.text(0))
 }
 
 fn list<T: serde::de::DeserializeOwned>(text: &str) -> Result<Vec<T>, Error> {

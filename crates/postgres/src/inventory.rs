@@ -62,6 +62,14 @@ pub(crate) async fn names(connection: &mut Connection) -> Result<Vec<(u64, Strin
     Ok(tables(connection).await?.into_iter().map(|table| (table.oid, table.sql())).collect())
 }
 
+/// Indexes that an interrupted or failed `CREATE INDEX CONCURRENTLY` has left: nothing reads them, and `pg_dump` passes over
+/// them.
+pub(crate) async fn invalid_indexes(connection: &mut Connection) -> Result<Vec<String>, Error> {
+    let sql = "SELECT i.indexrelid::regclass FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid \
+               WHERE NOT (i.indisvalid AND i.indisready) AND c.relkind = 'i' ORDER BY 1";
+    Ok(connection.query(sql).await?.iter().map(|row| row.text(0).to_owned()).collect())
+}
+
 /// Every table.
 pub(crate) async fn tables(connection: &mut Connection) -> Result<Vec<Table>, Error> {
     let rows = connection.query(TABLES).await?;

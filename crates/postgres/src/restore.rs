@@ -6,6 +6,7 @@
 //! interrupted. Only settings of our own sessions are ever changed.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use seawall_archive::{Catalog, Digest, Manifest};
 use seawall_core::{Progress, When};
@@ -29,6 +30,12 @@ pub(crate) const ANYTHING: &str = "SELECT c.oid::regclass FROM pg_class c JOIN p
 
 /// Settings of a session that change how values are written: those of a dump are noted beside it.
 pub(crate) const OF_TEXTS: [&str; 3] = ["TimeZone", "bytea_output", "lc_monetary"];
+
+/// How long another restore into the same database is waited for.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long until it is asked for again.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// The advisory lock that every session of a restore shares.
 const UNDER_WAY: u32 = 0x5ea_a11;
@@ -141,7 +148,11 @@ impl What<'_> {
 
     /// What a journal is called, so that nothing else goes on with it.
     fn title(&self, set: &Set) -> String {
-        let rows = if self.options.data_only { ", rows only" } else { "" };
+        let rows = match (self.options.data_only, self.options.owners) {
+            (true, _) => ", rows only",
+            (false, true) => "",
+            (false, false) => ", without owners",
+        };
         // Another database's encoding may have no letters for the name.
         let of = |name: &String| format!(" of database {}", &Digest::of(name.as_bytes()).to_string()[..16]);
         let of = set.database.as_ref().map_or(String::new(), of);
@@ -203,7 +214,6 @@ pub async fn restore(
             let database = which(&restored.manifest, server.as_ref(), target, options)?;
             let set = Set::open(reader, database).await?;
             restored.databases.extend(database.map(str::to_owned));
-            restored.manifest.totals = set.totals();
             restore_one(&set, target, options, world, progress, &mut restored).await?;
         }
     }
@@ -264,11 +274,12 @@ async fn restore_one(
     }
     connection.close().await;
     restored.left_out = chosen.as_ref().map(|chosen| chosen.left_out.clone()).unwrap_or_default();
+    let what = What { options, chosen };
+    restored.manifest.totals = set.totals(|item| set.is_restored(item, &what));
     if options.dry_run {
         return Ok(());
     }
     preflight::refuse(&restored.target, &restored.lacks)?;
-    let what = What { options, chosen };
     let place = make(set, target, new, &what, world, progress, restored).await?;
     if let Some(name) = &place.rename {
         take_name(target, &place.target.database, name, exists).await?;
@@ -372,11 +383,21 @@ async fn begin(
 /// Waits until no other session restores into the connection's database: what an interrupted restore left running on
 /// the server is one until it ends, and so is another restore.
 pub(crate) async fn be_alone(connection: &mut Connection) -> Result<(), Error> {
-    let alone = format!(
-        "SET lock_timeout = '60s'; SELECT pg_advisory_unlock_shared({UNDER_WAY}); SELECT pg_advisory_lock({UNDER_WAY}); \
-         SET lock_timeout = 0"
-    );
-    connection.execute(&alone).await.map_err(|error| error.about("another restore into this database"))
+    connection.execute(&format!("SELECT pg_advisory_unlock_shared({UNDER_WAY})")).await?;
+    let deadline = Instant::now() + PATIENCE;
+    // Asked for again and again: who waits for it in the server stops the sessions that the other restore still opens.
+    while !connection.one(&format!("SELECT pg_try_advisory_lock({UNDER_WAY})")).await?.flag(0) {
+        if Instant::now() > deadline {
+            return Err(Error::Refused {
+                code: "postgres.other-restore",
+                object: "another restore into this database".to_owned(),
+                cause: "it is under way".to_owned(),
+                next: "start again when it is done".to_owned(),
+            });
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    Ok(())
 }
 
 /// Lets the other sessions of this restore begin.

@@ -63,6 +63,15 @@ pub(crate) fn plan(wanted: &Globals, there: &Globals, version: u32) -> Plan {
             plan.statements.push_str(&format!("GRANT {privilege} ON PARAMETER {name} TO {grantee}{option};\n"));
         }
     }
+    for setting in wanted.settings.iter().filter(|setting| !there.settings.contains(setting)) {
+        let Some((name, value)) = setting.split_once('=') else { continue };
+        let is_set = there.settings.iter().any(|known| known.split_once('=').is_some_and(|(known, _)| known == name));
+        if is_set {
+            plan.kept.push((format!("setting {name} of all roles"), format!("the set has {value}")));
+        } else {
+            plan.statements.push_str(&format!("ALTER ROLE ALL SET {} TO {};\n", ident(name), value_of(name, value)));
+        }
+    }
     plan
 }
 

@@ -35,7 +35,7 @@ impl Schema {
         wanted: impl Fn(&Entry) -> bool,
         options: &RestoreOptions,
         world: &World,
-    ) -> Result<String, Error> {
+    ) -> Result<Vec<u8>, Error> {
         let io = |error: std::io::Error| Error::Io { path: "a temporary file".to_owned(), cause: error.to_string() };
         let tool = tools::find("pg_restore", self.pg_dump, &options.limits, &world.environment).await?;
         // Made for this user alone, and gone with its handle.
@@ -59,33 +59,48 @@ impl Schema {
             }
         }
         running.finish().await?;
-        String::from_utf8(text).map_err(|_| Error::Different {
-            object: "the schema".to_owned(),
-            cause: "its text is not UTF-8".to_owned(),
-        })
+        Ok(text)
     }
 
-    /// Runs a script of `pg_restore` in one transaction with its note.
-    pub(crate) async fn run(connection: &mut Connection, step: &str, script: &str) -> Result<(), Error> {
-        let plain = without_words_for_psql(script);
-        let newer = format!("\n{NEWER};\n");
-        let plain = if connection.version < 170_000 { plain.replacen(&newer, "\n", 1) } else { plain };
-        let note = Journal::note(step);
-        let all = format!("BEGIN;\n{plain}\n;\n{note};\nCOMMIT");
-        connection.execute(&all).await.map_err(|error| error.about("the schema"))?;
+    /// Runs a script of `pg_restore` in one transaction with its note. Its bytes have the encoding that it says itself.
+    pub(crate) async fn run(connection: &mut Connection, step: &str, script: &[u8]) -> Result<(), Error> {
+        // Only the first: a function may have such a line of its own.
+        let mut is_there = connection.version >= 170_000;
+        let mut all = b"BEGIN;\n".to_vec();
+        for line in lines_for_the_server(script) {
+            if !is_there && is_newer(line) {
+                is_there = true;
+            } else {
+                all.extend_from_slice(line);
+            }
+        }
+        all.extend_from_slice(format!("\n;\n{};\nCOMMIT", Journal::note(step)).as_bytes());
+        let done = connection.run(&all).await.map_err(|error| error.about("the schema"))?;
+        if done.is_some() {
+            return Err(Error::Internal("a schema asks for rows".to_owned()));
+        }
         // The script sets a few things of its own.
         connection.execute("SET row_security = off; SET lock_timeout = 0; SET synchronous_commit = off").await
     }
 }
 
-/// A script without `\restrict` and `\unrestrict`, which are for psql alone. They stand before the first statement and
-/// behind the last, with a key that `pg_restore` has just made up; a line of a function that looks like them stays.
-fn without_words_for_psql(script: &str) -> String {
-    let first = script.lines().find(|line| !line.is_empty() && !line.starts_with("--"));
-    let Some(key) = first.and_then(|line| line.strip_prefix("\\restrict ")) else { return script.to_owned() };
-    let words = [format!("\\restrict {key}"), format!("\\unrestrict {key}")];
-    let is_word = |line: &str| words.iter().any(|word| line.trim_end_matches('\n') == word);
-    script.split_inclusive('\n').filter(|line| !is_word(line)).collect()
+/// The lines of a script without `\restrict` and `\unrestrict`, which are for psql alone. They stand before the first
+/// statement and behind the last, with a key that `pg_restore` has just made up; a line of a function that looks like
+/// them stays.
+fn lines_for_the_server(script: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let lines = || script.split_inclusive(|byte| *byte == b'\n');
+    let first = lines().find(|line| *line != b"\n" && !line.starts_with(b"--"));
+    let key = first.and_then(|line| line.strip_prefix(b"\\restrict "));
+    let is_word = move |line: &[u8]| {
+        let of = |word: &[u8]| line.strip_prefix(word).is_some_and(|rest| Some(rest) == key);
+        of(b"\\restrict ") || of(b"\\unrestrict ")
+    };
+    lines().filter(move |line| !is_word(line))
+}
+
+/// Whether a line is [`NEWER`].
+fn is_newer(line: &[u8]) -> bool {
+    line.strip_suffix(b";\n") == Some(NEWER.as_bytes())
 }
 
 #[cfg(test)]
@@ -100,7 +115,8 @@ mod tests {
             ("\\restrict k1\nSELECT '\n\\unrestrict k2\n';\n\\unrestrict k1\n", "SELECT '\n\\unrestrict k2\n';\n"),
             ("", ""),
         ] {
-            assert_eq!(without_words_for_psql(script), plain);
+            let lines = lines_for_the_server(script.as_bytes()).collect::<Vec<_>>().concat();
+            assert_eq!(String::from_utf8(lines).as_deref(), Ok(plain));
         }
     }
 }

@@ -105,18 +105,18 @@ impl Set {
         Ok(Self { database: database.map(str::to_owned), detail, items, schema, after, globals, reader })
     }
 
-    /// Sums over what is in it: of a whole server's set, over this database.
-    pub(crate) fn totals(&self) -> Totals {
+    /// Sums over those of its items that are meant: of a whole server's set, only of this database.
+    pub(crate) fn totals(&self, meant: impl Fn(&ItemDetail) -> bool) -> Totals {
         let all = &self.reader.index().chunks;
-        let is_ours =
-            |frame: &Frame| self.items.get(frame.item as usize).is_some_and(|item| *item != ItemDetail::Elsewhere);
-        let frames = || all.iter().flat_map(|chunk| &chunk.frames).filter(|frame| is_ours(frame));
+        let meant: Vec<bool> = self.items.iter().map(|item| *item != ItemDetail::Elsewhere && meant(item)).collect();
+        let is_meant = |frame: &Frame| meant.get(frame.item as usize).copied().unwrap_or(false);
+        let frames = || all.iter().flat_map(|chunk| &chunk.frames).filter(|frame| is_meant(frame));
         Totals {
-            items: self.items.iter().filter(|item| **item != ItemDetail::Elsewhere).count() as u64,
+            items: meant.iter().filter(|meant| **meant).count() as u64,
             rows: frames().map(|frame| frame.rows).sum(),
             raw: frames().map(|frame| frame.raw).sum(),
             stored: frames().map(|frame| frame.stored).sum(),
-            chunks: all.iter().filter(|chunk| chunk.frames.iter().any(is_ours)).count() as u64,
+            chunks: all.iter().filter(|chunk| chunk.frames.iter().any(is_meant)).count() as u64,
         }
     }
 
@@ -200,6 +200,12 @@ impl Set {
             _ => false,
         };
         self.items.iter().map(is_one).collect()
+    }
+
+    /// Whether an item is part of what is restored: rows that are loaded, and what isn't rows.
+    pub(crate) fn is_restored(&self, item: &ItemDetail, what: &What<'_>) -> bool {
+        let is_rows = matches!(item, ItemDetail::Table { .. } | ItemDetail::LargeObjects);
+        !is_rows || self.is_loaded(item, what)
     }
 
     /// Whether an item's rows are loaded.

@@ -279,6 +279,8 @@ pub(crate) fn heavy(entries: &[Entry]) -> Vec<(&Entry, Heavy)> {
             "FK CONSTRAINT" => Some(Heavy::ForeignKey),
             _ => None,
         };
+        // Bytes of another encoding are in the archive alone as they were: what has any is left to `pg_restore`.
+        let kind = kind.filter(|_| !entry.statement.contains(char::REPLACEMENT_CHARACTER));
         match kind.filter(|_| !entry.needs.iter().any(|need| others.contains(need))) {
             Some(kind) => heavy.push((entry, kind)),
             None => {

@@ -91,6 +91,6 @@ fn interrupted() -> Failure {
         "command.interrupted",
         "seawall",
         "stopped by a signal before it was done",
-        "start it again; nothing half done was left in place",
+        "start it again: what was begun doesn't count, and is gone on with or replaced",
     )
 }

@@ -147,3 +147,60 @@ async fn an_existing_database_must_be_empty_or_is_replaced_in_one_moment() {
     recover(&vault, &server.url("ready"), &options(&server)).await.expect("into an empty one");
     assert_eq!(server.sql("ready", "SELECT a FROM t"), "1");
 }
+
+#[tokio::test]
+async fn what_only_version_18_has_comes_back() {
+    let server = Server::start(18);
+    server.sql("postgres", "CREATE DATABASE shop");
+    server.sql(
+        "shop",
+        "CREATE TABLE rooms (id int4range, valid daterange, PRIMARY KEY (id, valid WITHOUT OVERLAPS)); \
+         CREATE TABLE stays (id int PRIMARY KEY, room int4range, during daterange, nights int GENERATED ALWAYS AS (upper(during) - lower(during)) VIRTUAL, \
+         FOREIGN KEY (room, PERIOD during) REFERENCES rooms (id, PERIOD valid)); \
+         CREATE TABLE guests (id int, stay int REFERENCES stays NOT ENFORCED, age int CHECK (age > 17) NOT ENFORCED, name text); \
+         INSERT INTO guests VALUES (1, 99, 5, NULL); ALTER TABLE guests ADD CONSTRAINT named NOT NULL name NOT VALID; \
+         INSERT INTO rooms VALUES ('[1,2)', '[2024-01-01,2024-02-01)'); INSERT INTO stays VALUES (1, '[1,2)', '[2024-01-20,2024-01-25)')",
+    );
+    let vault = vault(&MemoryStore::new());
+    backup(&server, &server.url("shop"), &vault).await.expect("backed up");
+    recover(&vault, &server.url("copy"), &options(&server)).await.expect("restored");
+    assert_eq!(content(&server, "copy"), content(&server, "shop"));
+    assert_eq!(schema(&server, &server, "copy").replace("copy", "shop"), schema(&server, &server, "shop"));
+    assert_eq!(server.sql("copy", "SELECT nights FROM stays"), "5");
+}
+
+/// Such a database says nothing of the bytes in it, and nobody may read them as letters of an encoding.
+#[tokio::test]
+async fn bytes_of_a_database_without_an_encoding_come_back() {
+    let server = Server::start(15);
+    server.sql("postgres", "CREATE DATABASE shop ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0");
+    server.sql(
+        "shop",
+        "CREATE TABLE notes (id int PRIMARY KEY, note text); \
+         INSERT INTO notes SELECT i, convert_from('\\xe9ff', 'SQL_ASCII') || i FROM generate_series(1, 100) i; \
+         DO $$ BEGIN EXECUTE format('COMMENT ON TABLE notes IS %L', convert_from('\\xe9', 'SQL_ASCII')); \
+         EXECUTE format('CREATE INDEX partly ON notes (id) WHERE note <> %L', convert_from('\\xe8', 'SQL_ASCII')); END $$",
+    );
+    let bytes = "SELECT (SELECT md5(string_agg(note::bytea, '' ORDER BY id)) FROM notes), obj_description('notes'::regclass)::bytea, \
+                 (SELECT indexdef::bytea FROM pg_indexes WHERE indexname = 'partly')";
+    let before = server.sql("shop", bytes);
+    assert!(before.contains("e8") && before.contains("\\xe9"), "{before}");
+    let vault = vault(&MemoryStore::new());
+    backup(&server, &server.url("shop"), &vault).await.expect("backed up");
+    recover(&vault, &server.url("copy"), &options(&server)).await.expect("restored");
+    assert_eq!(server.sql("copy", bytes), before);
+}
+
+#[tokio::test]
+async fn an_invalid_index_is_named_and_everything_else_comes_back() {
+    let server = Server::start(15);
+    server.sql("postgres", "CREATE DATABASE shop");
+    server.sql("shop", "CREATE TABLE t (a int); INSERT INTO t VALUES (1), (1); CREATE INDEX t_a ON t (a); CREATE INDEX \"b \u{e4}\" ON t (a)");
+    server.sql("shop", "UPDATE pg_index SET indisvalid = false WHERE indexrelid = '\"b \u{e4}\"'::regclass");
+    let vault = vault(&MemoryStore::new());
+    let dumped = backup(&server, &server.url("shop"), &vault).await.expect("backed up");
+    assert_eq!(dumped.invalid, [("shop".to_owned(), "public.\"b \u{e4}\"".to_owned())]);
+    recover(&vault, &server.url("copy"), &options(&server)).await.expect("restored");
+    assert_eq!(content(&server, "copy"), content(&server, "shop"));
+    assert_eq!(server.sql("copy", "SELECT string_agg(indexname, ' ') FROM pg_indexes WHERE tablename = 't'"), "t_a");
+}

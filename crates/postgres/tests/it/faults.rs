@@ -160,3 +160,27 @@ async fn a_full_disk_under_the_target_is_told_and_the_restore_goes_on_behind_it(
     assert!(restored.resumed);
     assert_eq!(content(&to, "copy"), content(&from, "shop"));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restore_without_owners_is_not_gone_on_with_by_one_with_them() {
+    let server = filled();
+    let vault = vault(&MemoryStore::new());
+    backup(&server, &server.url("shop"), &vault).await.expect("backed up");
+    server.sql("postgres", "CREATE DATABASE copy");
+    let mut plainly = options(&server);
+    plainly.owners = false;
+    let run = {
+        let (vault, url, options) = (vault.clone(), server.url("copy"), plainly.clone());
+        tokio::spawn(async move { recover(&vault, &url, &options).await })
+    };
+    let begun = "SELECT to_regclass('seawall_restore.journal') IS NOT NULL";
+    let deadline = std::time::Instant::now() + Duration::from_secs(60);
+    while server.sql("copy", begun) != "t" {
+        assert!(std::time::Instant::now() < deadline && !run.is_finished(), "it was never seen under way");
+    }
+    run.abort();
+    let refused = recover(&vault, &server.url("copy"), &options(&server)).await.expect_err("another restore");
+    assert_eq!(refused.code, "postgres.other-restore");
+    let restored = recover(&vault, &server.url("copy"), &plainly).await.expect("restored");
+    assert_eq!(content(&server, "copy"), content(&server, "shop"), "{restored:?}");
+}

@@ -41,6 +41,7 @@ async fn a_table_comes_into_a_new_database_with_what_it_needs() {
     only.tables = vec!["orders".into(), "parts".into()];
     let restored = recover(&vault, &server.url("copy"), &only).await.expect("restored");
     assert_eq!(restored.left_out, Vec::new());
+    assert_eq!(restored.manifest.totals.rows, 60_300, "what was restored, not what the set holds");
     assert_eq!(server.sql("copy", ORDERS), server.sql("shop", ORDERS));
     assert_eq!(server.sql("copy", "SELECT count(*) FROM parts"), "300");
     let there =

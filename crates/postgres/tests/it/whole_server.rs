@@ -33,6 +33,7 @@ pub(crate) fn fill(server: &Server) {
         "COMMENT ON DATABASE empty IS 'nothing'",
         "REVOKE ALL ON DATABASE shop FROM PUBLIC",
         "ALTER DATABASE postgres SET statement_timeout TO '1h'",
+        "ALTER ROLE ALL SET work_mem TO '7MB'",
     ] {
         server.sql("postgres", statement);
     }
@@ -56,6 +57,7 @@ pub(crate) fn globals(server: &Server) -> Vec<String> {
          WHERE rolname !~ '^pg_' ORDER BY 1",
         &members,
         "SELECT parname, paracl FROM pg_parameter_acl ORDER BY 1",
+        "SELECT setconfig FROM pg_db_role_setting WHERE setrole = 0 AND setdatabase = 0",
         "SELECT datname, datistemplate, datallowconn, datconnlimit, pg_encoding_to_char(encoding), datcollate FROM pg_database ORDER BY 1",
     ]
     .map(|sql| server.sql("postgres", sql))

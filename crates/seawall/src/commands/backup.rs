@@ -8,6 +8,7 @@ use serde_json::json;
 
 use crate::arguments::{BackupArguments, ServerArguments};
 use crate::edge::{Edge, usage};
+use crate::exit::Exit;
 use crate::output::{Output, to_json};
 use crate::progress::progress;
 use crate::{configuration, runtime, server, table};
@@ -94,10 +95,16 @@ fn output(target: &Target, place: &str, dumped: &Dumped) -> Output {
     if let Some(fields) = document.as_object_mut() {
         fields.insert("vault".into(), json!(place));
         fields.insert("databases".into(), json!(dumped.databases));
+        let invalid = dumped.invalid.iter().map(|(database, index)| json!({ "database": database, "index": index }));
+        fields.insert("invalid_indexes".into(), invalid.collect());
         fields.insert("duration_ms".into(), json!(dumped.duration_ms));
         fields.insert("stages".into(), to_json(&dumped.stages));
     }
-    Output::done(render(target, place, dumped), &document)
+    let mut output = Output::done(render(target, place, dumped), &document);
+    if !dumped.invalid.is_empty() {
+        output.exit = Exit::Partly;
+    }
+    output
 }
 
 /// How much of the machine a run may use.
@@ -126,15 +133,19 @@ fn codec(text: &str) -> Result<Codec, Failure> {
 }
 
 fn render(target: &Target, place: &str, dumped: &Dumped) -> String {
-    let Dumped { manifest, databases, stages, duration_ms } = dumped;
+    let Dumped { manifest, databases, invalid, stages, duration_ms } = dumped;
     let totals = manifest.totals;
     let databases = match target.database.is_empty() {
         true => format!("{}: {}\n", table::count(databases.len(), "database"), databases.join(", ")),
         false => String::new(),
     };
     let rate = totals.raw.saturating_mul(1000) / (*duration_ms).max(1);
+    let invalid = invalid.iter().map(|(database, index)| {
+        format!("left out: the index {index} of {database}: it is invalid\nnext: REINDEX INDEX {index}, or DROP INDEX {index}\n")
+    });
+    let invalid: String = invalid.collect();
     format!(
-        "{target}: the state of {} is in {place} as {}\n{databases}{}, {} as {} in {}, {}/s{}\n",
+        "{target}: the state of {} is in {place} as {}\n{databases}{}, {} as {} in {}, {}/s{}\n{invalid}",
         manifest.point,
         manifest.id,
         content(manifest),
