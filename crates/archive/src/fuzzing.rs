@@ -3,7 +3,7 @@
 use seawall_vault::ObjectKey;
 
 use crate::chain::Link;
-use crate::codec::Decoder;
+use crate::codec::{Decoder, Encoder};
 use crate::layout::Name;
 use crate::manifest::read_document;
 use crate::{Codec, Digest, Index};
@@ -33,5 +33,17 @@ pub fn parse(bytes: &[u8]) {
         let mut raw = Vec::new();
         let _ = decoder.decode(bytes, 4096, &mut raw);
         assert!(raw.len() <= 4097, "{codec}: {}", raw.len());
+    }
+}
+
+/// Compresses `bytes` with each codec that is ours, and reads them back.
+pub fn round_trip(bytes: &[u8]) {
+    for codec in [Codec::Gzip { level: 1 }, Codec::Lz4] {
+        let (Ok(mut encoder), Ok(mut decoder)) = (Encoder::new(codec), Decoder::new(codec)) else { continue };
+        let (mut stored, mut raw) = (Vec::new(), Vec::new());
+        let compressed = encoder.encode(bytes, &mut stored).map_err(|error| error.to_string());
+        let read = compressed.and_then(|()| decoder.decode(&stored, bytes.len(), &mut raw));
+        assert!(read.is_ok() && raw == bytes, "{codec}: {read:?}");
+        assert!(stored.len() <= bytes.len() + bytes.len() / 1000 + 64, "{codec}: {}", stored.len());
     }
 }

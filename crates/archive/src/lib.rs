@@ -3,7 +3,7 @@
 //! A set is what one backup made: chunks of independently compressed frames, an index that names them all, and a
 //! manifest that makes it count, written last as a link of the vault's chain. The bytes are in `docs/formats.md`.
 //!
-//! The rooms: `budget` (how large is a buffer?), `buffer`, `codec`, `writer` (the pipeline), `stages` (where the time went),
+//! The rooms: `budget` (how large is a buffer?), `buffer`, `codec` (with `gzip` and `lz4`), `writer` (the pipeline), `stages` (where the time went),
 //! `manifest` (what a set is), `chain` (is anything missing?), `catalog` (which sets are there, and the next link),
 //! `layout` (names), `sample` (which part of the rows?), `timeline`, `reader`, `export` (a vendor's own files back), `prove`, `retention` (what may go?) with `maintain` and `pins`, `schedule` (when
 //! is the next one due?), `sets` (a vault alone as an engine). Nothing here knows what a table is: engines hand in bytes and rows,
@@ -22,7 +22,9 @@ mod codec;
 mod digest;
 mod error;
 mod export;
+mod gzip;
 mod layout;
+mod lz4;
 mod maintain;
 mod manifest;
 mod pins;
