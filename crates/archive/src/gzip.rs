@@ -1,7 +1,7 @@
 //! The fast level of gzip: one member for each frame, which `gzip -d` and every other reader of gzip takes.
 //!
-//! A dump spends most of its CPU compressing, and no library that a clone builds with Rust and a C compiler alone writes
-//! deflate at more than half of this rate (`docs/performance.md`, "The compress stage"). So the fast level is here, and small: one
+//! A dump spends most of its CPU compressing, and none of the libraries tried that a clone builds with Rust and a C compiler alone
+//! writes deflate at more than half of this rate (`docs/performance.md`, "The compress stage"). So the fast level is here, and small: one
 //! look at a table for every third byte ([`search`]), then codes made for each block ([`block`], [`codes`]). Reading, and
 //! the levels that take their time, are libdeflate's. A frame depends on nothing but its bytes: the same text becomes
 //! the same member.
