@@ -1,4 +1,4 @@
-//! What is read of backup sets: links, indexes, names of objects, frames.
+//! What is read of backup sets: links, indexes, names of objects, rows in binary, frames.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

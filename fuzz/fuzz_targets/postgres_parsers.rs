@@ -1,4 +1,4 @@
-//! What the PostgreSQL engine reads from sets and users: archives of pg_dump, URLs, password files.
+//! What the PostgreSQL engine reads from sets and users: archives of pg_dump, streams in binary, URLs, password files.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -113,6 +113,38 @@ fn postgres_there_and_back_by_the_command_line() {
 }
 
 #[test]
+fn postgres_in_binary_by_the_command_line() {
+    let (stand, server) = (Stand::folder(6), shop(5_000));
+    server.sql("shop", "CREATE TYPE pair AS (a int, b text); CREATE TABLE pairs (id int, p pair); INSERT INTO pairs VALUES (1, (2, 'x'))");
+    let (source, vault) = (server.url("shop"), stand.place.url());
+    let plain = stand.seawall(&["backup", &source, &vault, "--json"]).ok().json();
+    assert_eq!(plain["as_text"], Value::Array(vec![]), "{plain}");
+    let made = stand.seawall(&["backup", &source, &vault, "--copy", "binary", "--json"]).ok().json();
+    let pairs =
+        serde_json::json!([{ "database": "shop", "table": "public.pairs", "column": "p", "type": "public.pair" }]);
+    assert_eq!((&made["as_text"], &made["totals"]["rows"]), (&pairs, &plain["totals"]["rows"]), "{made}");
+    let said = stand.seawall(&["backup", &source, &vault, "--copy", "binary"]).ok();
+    assert!(said.stdout.contains("as text, not binary: public.pairs (p is public.pair)\n"), "{said}");
+    let proved = stand.seawall(&["verify", &vault, "--restore"]).ok();
+    assert!(proved.stdout.contains("5151 rows of 3 tables") && proved.stdout.contains("all as in the set"), "{proved}");
+    stand.seawall(&["restore", &vault, "--to", &server.url("copy")]).ok();
+    assert_eq!(server.sql("copy", CONTENT), server.sql("shop", CONTENT));
+    server.sql("copy", "DROP TABLE small; ALTER TABLE big ALTER id TYPE float4; TRUNCATE big");
+    for (arguments, exit, code) in [
+        (
+            &["restore", &vault, "--to", &server.url("copy"), "--data-only", "--table", "big"][..],
+            1,
+            "postgres.other-types",
+        ),
+        (&["backup", &source, &vault, "--copy", "csv"], 2, "usage.arguments"),
+        (&["backup", &source, &vault, "--copy", "binary", "--format", "custom"], 2, "usage.arguments"),
+    ] {
+        let failed = stand.seawall(arguments).exits(exit);
+        assert!(failed.stderr.contains(&format!("error[{code}]")), "{failed}");
+    }
+}
+
+#[test]
 fn postgres_whatever_is_wrong_has_its_exit_code_and_names_the_next_step() {
     let (stand, server) = (Stand::folder(2), shop(10));
     let (source, vault, other) = (server.url("shop"), stand.place.url(), server.url("postgres"));
@@ -407,7 +439,16 @@ fn postgres_a_set_is_restored_by_hand_as_the_formats_say() {
     assert_eq!(server.sql("new", content), server.sql("hand", content));
     assert!(made["totals"]["chunks"].as_u64() > Some(1), "{made}");
     let functions = block.split("item $(").next().unwrap();
-    let artefacts = formats.split("### By hand").nth(1).unwrap().split("```").nth(3).unwrap();
+    let blocks: Vec<&str> = formats.split("### By hand").nth(1).unwrap().split("```").collect();
+    let (in_binary, artefacts) = (blocks[3], blocks[5]);
+    server.sql("postgres", "DROP DATABASE new");
+    server.sql("postgres", "CREATE DATABASE new");
+    let backup = ["backup", &server.url("hand"), &place, "--memory", "32MB", "--copy", "binary", "--json"];
+    let id = stand.seawall(&backup).ok().json()["id"].as_str().unwrap().to_owned();
+    let with_it: String =
+        block.lines().map(|line| if line.contains("psql") { in_binary } else { line }).collect::<Vec<_>>().join("\n");
+    server::output(bash(&server, &with_it, &folder.with_file_name(id), &stand));
+    assert_eq!(server.sql("new", content), server.sql("hand", content), "in binary");
     for (format, line) in ["custom", "plain", "directory"].into_iter().zip(artefacts.trim().lines()) {
         server.sql("postgres", "DROP DATABASE new");
         server.sql("postgres", "CREATE DATABASE new");

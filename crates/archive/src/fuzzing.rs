@@ -6,9 +6,9 @@ use crate::chain::Link;
 use crate::codec::{Decoder, Encoder};
 use crate::layout::Name;
 use crate::manifest::read_document;
-use crate::{Codec, Digest, Index};
+use crate::{Codec, Digest, Index, Tuples};
 
-/// Reads `bytes` as a link, as an index, as the name of an object and as frames. Nothing of it may panic, or make more
+/// Reads `bytes` as a link, as an index, as the name of an object, as rows in binary and as frames. Nothing of it may panic, or make more
 /// memory than it is allowed to.
 pub fn parse(bytes: &[u8]) {
     let _ = read_document::<Link>(bytes, "link");
@@ -28,6 +28,7 @@ pub fn parse(bytes: &[u8]) {
     if let Some(key) = std::str::from_utf8(bytes).ok().and_then(|text| ObjectKey::new(text).ok()) {
         let _ = Name::parse(&key);
     }
+    cut(bytes);
     for codec in [Codec::default(), Codec::Gzip { level: 1 }, Codec::Lz4, Codec::None] {
         let Ok(mut decoder) = Decoder::new(codec) else { continue };
         let mut raw = Vec::new();
@@ -46,4 +47,13 @@ pub fn round_trip(bytes: &[u8]) {
         assert!(read.is_ok() && raw == bytes, "{codec}: {read:?}");
         assert!(stored.len() <= bytes.len() + bytes.len() / 1000 + 64, "{codec}: {}", stored.len());
     }
+}
+
+/// Takes `bytes` as rows in binary, whole and in two pieces: the same rows end in them, or neither can be read.
+fn cut(bytes: &[u8]) {
+    let (mut whole, mut parts) = (Tuples::default(), Tuples::default());
+    let (first, second) = bytes.split_at(bytes.first().map_or(0, |byte| usize::from(*byte) % (bytes.len() + 1)));
+    let rows = parts.count(first).and_then(|rows| Ok(rows + parts.count(second)?));
+    assert_eq!(whole.count(bytes), rows);
+    assert!(rows.is_err() || whole == parts);
 }

@@ -5,7 +5,7 @@
 //!
 //! The rooms: `budget` (how large is a buffer?), `buffer`, `codec` (with `gzip` and `lz4`), `writer` (the pipeline), `stages` (where the time went),
 //! `manifest` (what a set is), `chain` (is anything missing?), `catalog` (which sets are there, and the next link),
-//! `layout` (names), `sample` (which part of the rows?), `timeline`, `reader`, `export` (a vendor's own files back), `prove`, `retention` (what may go?) with `maintain` and `pins`, `schedule` (when
+//! `layout` (names), `sample` (which part of the rows?), `timeline`, `reader`, `tuples` (where does a row end?), `export` (a vendor's own files back), `prove`, `retention` (what may go?) with `maintain` and `pins`, `schedule` (when
 //! is the next one due?), `sets` (a vault alone as an engine). Nothing here knows what a table is: engines hand in bytes and rows,
 //! and words of their own that come back with the set.
 
@@ -36,6 +36,7 @@ mod schedule;
 mod sets;
 mod stages;
 mod timeline;
+mod tuples;
 mod writer;
 
 pub use budget::Budget;
@@ -56,4 +57,5 @@ pub use schedule::{Schedule, retry_after};
 pub use sets::Sets;
 pub use stages::{Share, Stage, Stages};
 pub use timeline::{point, timeline};
+pub use tuples::{Step, Tuples};
 pub use writer::{Facts, Lane, Mark, SetWriter};

@@ -94,6 +94,8 @@ pub struct Manifest {
 pub enum Content {
     /// Rows as lines, each ended by a newline; newlines within values are escaped.
     Lines,
+    /// Rows as PostgreSQL's `COPY` writes them in binary, without its header and trailer: see [`crate::Tuples`].
+    Tuples,
     /// A file; its frames, one behind another, are its bytes.
     File,
     /// A file of the vendor's own tool, which is given back as it is. A set has one, if its manifest says so.
@@ -249,6 +251,14 @@ impl Index {
     pub fn continuations(&self) -> BTreeMap<u32, u32> {
         let numbered = (0..).zip(&self.chunks);
         numbered.filter_map(|(number, chunk)| Some((chunk.continues?, number))).collect()
+    }
+
+    /// All chunks, those behind one another in which rows go on from each to the next.
+    pub(crate) fn chains(&self) -> Vec<Vec<u32>> {
+        let continuations = self.continuations();
+        let next = |number: &u32| continuations.get(number).copied();
+        let starts = (0..).zip(&self.chunks).filter(|(_, chunk)| chunk.continues.is_none());
+        starts.map(|(start, _)| std::iter::successors(Some(start), next).collect()).collect()
     }
 
     /// Chunks continue others as they can: one at most each other, of an earlier number and the same item.

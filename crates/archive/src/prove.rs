@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use futures::{StreamExt as _, stream};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
 use seawall_core::{Failure, Finding, Moment, Point, Progress, Verification};
 use seawall_vault::Vault;
 
 use crate::reader::SetReader;
-use crate::{Catalog, Content, Error, Manifest, timeline};
+use crate::{Catalog, Content, Error, Manifest, Tuples, timeline};
 
 /// Reads every set back and checks digests, sizes, rows and the chain. A set with a finding can't be the newest point.
 pub async fn verify(
@@ -24,7 +24,7 @@ pub async fn verify(
     for (_, manifest) in sets {
         verification.objects += 1;
         let before = verification.findings.len();
-        verify_set(vault, manifest, &*progress, jobs, &mut verification).await?;
+        verify_set(vault, manifest, Arc::clone(&progress), jobs, &mut verification).await?;
         if verification.findings.len() == before {
             newest = Some(timeline::point(manifest));
         }
@@ -38,7 +38,7 @@ pub async fn verify(
 async fn verify_set(
     vault: &Vault,
     manifest: &Manifest,
-    progress: &dyn Progress,
+    progress: Arc<dyn Progress>,
     jobs: usize,
     verification: &mut Verification,
 ) -> Result<(), Error> {
@@ -51,42 +51,104 @@ async fn verify_set(
     };
     verification.objects += 1;
     verification.bytes += manifest.index.bytes;
-    let numbers = 0..u32::try_from(reader.index().chunks.len()).unwrap_or(u32::MAX);
-    let mut checks =
-        Box::pin(stream::iter(numbers).map(|number| check(Arc::clone(&reader), number)).buffered(jobs.max(1)));
-    while let Some(checked) = checks.next().await {
-        match checked {
-            Ok(bytes) => {
-                verification.objects += u64::from(bytes > 0);
-                verification.bytes += bytes;
-                progress.advance(bytes);
-            }
-            Err(error) => verification.findings.push(finding(error)?),
-        }
+    let chains = reader.index().chains();
+    let checked = move |chain| check(Arc::clone(&reader), chain, Arc::clone(&progress));
+    let mut checks = Box::pin(stream::iter(chains).map(checked).buffered(jobs.max(1)));
+    while let Some(Checked { objects, bytes, findings }) = checks.try_next().await? {
+        verification.objects += objects;
+        verification.bytes += bytes;
+        verification.findings.extend(findings);
     }
     Ok(())
 }
 
-/// Reads a chunk and decompresses all of it; returns its bytes in the vault.
-async fn check(reader: Arc<SetReader>, number: u32) -> Result<u64, Error> {
-    let (_, bytes) = reader.chunk(number).await?;
-    let work = tokio::task::spawn_blocking(move || {
-        let Some(chunk) = reader.index().chunks.get(number as usize) else { return Ok(0) };
-        let mut raw = Vec::new();
-        for (frame, stored) in SetReader::frames(chunk, &bytes) {
-            reader.decode(number, frame, &stored, &mut raw)?;
-            let item = reader.index().items.get(frame.item as usize);
-            if item.is_some_and(|item| item.content == Content::Lines) {
-                let lines = raw.iter().filter(|byte| **byte == b'\n').count() as u64;
-                if lines != frame.rows {
-                    let cause = format!("a frame holds {lines} rows instead of {}", frame.rows);
-                    return Err(Error::corrupt(reader.object(number)?, cause));
-                }
+/// What was read of a chain.
+#[derive(Default)]
+struct Checked {
+    objects: u64,
+    bytes: u64,
+    findings: Vec<Finding>,
+}
+
+/// Chunks in which rows go on from each to the next: only in order is it known where those in binary end.
+async fn check(reader: Arc<SetReader>, chain: Vec<u32>, progress: Arc<dyn Progress>) -> Result<Checked, Error> {
+    let mut checked = Checked::default();
+    let mut chain = chain.into_iter().peekable();
+    let mut open = Open::Nothing;
+    while let Some(number) = chain.next() {
+        match check_chunk(Arc::clone(&reader), number, open, chain.peek().is_some()).await {
+            Ok((bytes, goes_on)) => {
+                checked.objects += u64::from(bytes > 0);
+                checked.bytes += bytes;
+                progress.advance(bytes);
+                open = goes_on;
+            }
+            Err(error) => {
+                checked.findings.push(finding(error)?);
+                open = Open::Lost;
             }
         }
-        Ok(bytes.len() as u64)
+    }
+    Ok(checked)
+}
+
+/// A row in binary that goes on behind what was read.
+enum Open {
+    Nothing,
+    /// One of this item.
+    Row(u32, Tuples),
+    /// Where it ends isn't known, because a chunk before is damaged, which is a finding.
+    Lost,
+}
+
+/// Reads a chunk and decompresses all of it; returns its bytes in the vault.
+async fn check_chunk(reader: Arc<SetReader>, number: u32, open: Open, goes_on: bool) -> Result<(u64, Open), Error> {
+    let (_, bytes) = reader.chunk(number).await?;
+    let work = tokio::task::spawn_blocking(move || {
+        let Some(chunk) = reader.index().chunks.get(number as usize) else { return Ok((0, Open::Nothing)) };
+        let wrong = |cause: String| reader.object(number).map(|object| Error::corrupt(object, cause));
+        let (mut raw, mut open) = (Vec::new(), open);
+        for (frame, stored) in SetReader::frames(chunk, &bytes) {
+            reader.decode(number, frame, &stored, &mut raw)?;
+            let content = reader.index().items.get(frame.item as usize).map(|item| item.content);
+            match rows(content, frame.item, &raw, &mut open) {
+                Ok(Some(rows)) if rows != frame.rows => {
+                    return Err(wrong(format!("a frame holds {rows} rows instead of {}", frame.rows))?);
+                }
+                Ok(_) => {}
+                Err(cause) => return Err(wrong(format!("a frame: {cause}"))?),
+            }
+        }
+        if matches!(open, Open::Row(..)) && !goes_on {
+            return Err(wrong("its last row is cut off".to_owned())?);
+        }
+        Ok((bytes.len() as u64, open))
     });
     work.await.map_err(|error| Error::Internal(format!("a job ended in a panic: {error}")))?
+}
+
+/// How many rows end in a frame, where that can be said.
+fn rows(content: Option<Content>, item: u32, raw: &[u8], open: &mut Open) -> Result<Option<u64>, &'static str> {
+    let mut tuples = match std::mem::replace(open, Open::Nothing) {
+        Open::Row(other, _) if other != item => return Err("the row before it is cut off"),
+        Open::Row(_, tuples) => tuples,
+        Open::Lost if content == Some(Content::Tuples) => {
+            *open = Open::Lost;
+            return Ok(None);
+        }
+        Open::Nothing | Open::Lost => Tuples::default(),
+    };
+    match content {
+        Some(Content::Lines) => Ok(Some(raw.iter().filter(|byte| **byte == b'\n').count() as u64)),
+        Some(Content::Tuples) => {
+            let rows = tuples.count(raw)?;
+            if tuples.is_open() {
+                *open = Open::Row(item, tuples);
+            }
+            Ok(Some(rows))
+        }
+        Some(Content::File | Content::Artefact | Content::Member) | None => Ok(None),
+    }
 }
 
 /// An object that is wrong or missing is a finding; a vault that can't be asked is a failure (I12).

@@ -19,7 +19,7 @@ use crate::dump::Readers;
 use crate::inventory::{self, Table};
 use crate::snapshot::{self, Snapshot};
 use crate::tools::{self, Running, Tool};
-use crate::{DumpOptions, Error, Format, Limits, World, artefact, globals, sample};
+use crate::{CopyFormat, DumpOptions, Error, Format, Limits, World, artefact, binary, globals, sample};
 
 /// The oldest server that is known to work: pages can be read by ranges since then.
 const OLDEST: u32 = 140_000;
@@ -36,10 +36,25 @@ pub struct Dumped {
     pub databases: Vec<String>,
     /// Invalid indexes, by database: `pg_dump` passes over them, and so they aren't in the set.
     pub invalid: Vec<(String, String)>,
+    /// Tables that were read as text where binary was asked for.
+    pub as_text: Vec<AsText>,
     /// Where the time went.
     pub stages: Stages,
     /// Wall time in milliseconds.
     pub duration_ms: u64,
+}
+
+/// A table that was read as text where binary was asked for, and why.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct AsText {
+    /// Its database.
+    pub database: String,
+    /// The table: `public.orders`.
+    pub table: String,
+    /// The first column whose type has no binary form that means the same in every server.
+    pub column: String,
+    /// That type.
+    pub r#type: String,
 }
 
 /// Makes a set of the database that `target` names, or of the whole server when it names none, and lets it count.
@@ -72,7 +87,7 @@ pub async fn dump(
     let id = SetId::new(world.clock.now(), world.nonce);
     let writer = SetWriter::begin(vault.clone(), id, options.codec, budget, Arc::clone(&progress));
     let base = Base { writer, source: &source, options, room, world, progress, invalid: Mutex::default() };
-    let (point, detail) = if source.whole { base.server(target).await? } else { base.alone(target).await? };
+    let (point, detail, as_text) = if source.whole { base.server(target).await? } else { base.alone(target).await? };
     let facts = Facts {
         engine: "postgres",
         identity: source.identity(options.sample),
@@ -87,7 +102,7 @@ pub async fn dump(
     let duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
     let stages = base.writer.stages();
     let invalid = base.invalid.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().collect();
-    Ok(Dumped { manifest, databases: source.databases, invalid, stages, duration_ms })
+    Ok(Dumped { manifest, databases: source.databases, as_text, invalid, stages, duration_ms })
 }
 
 /// What is known of the server before anything is read.
@@ -150,6 +165,13 @@ fn is_passing(error: &Error) -> bool {
         || matches!(error.sqlstate(), Some("42P01" | "42703" | "3F000" | "40P01" | "55P03" | "XX000"))
 }
 
+/// One database, read.
+struct Taken {
+    moment: Moment,
+    detail: SetDetail,
+    as_text: Vec<AsText>,
+}
+
 /// A set in the making.
 struct Base<'a> {
     writer: SetWriter,
@@ -165,21 +187,23 @@ struct Base<'a> {
 
 impl Base<'_> {
     /// One database.
-    async fn alone(&self, target: &Target) -> Result<(Moment, serde_json::Value), Error> {
-        let (moment, detail) = self.database(&self.writer, target).await?;
-        Ok((moment, json(&detail)?))
+    async fn alone(&self, target: &Target) -> Result<(Moment, serde_json::Value, Vec<AsText>), Error> {
+        let Taken { moment, detail, as_text } = self.database(&self.writer, target).await?;
+        Ok((moment, json(&detail)?, as_text))
     }
 
     /// Every database, one behind another, and what belongs to all of them.
-    async fn server(&self, target: &Target) -> Result<(Moment, serde_json::Value), Error> {
+    async fn server(&self, target: &Target) -> Result<(Moment, serde_json::Value, Vec<AsText>), Error> {
         let mut connection = globals::connect(target).await?;
         let moment = self.world.clock.now();
         let globals = globals::read(&mut connection, self.options.role_passwords).await?;
         connection.close().await;
         file(&self.writer, "globals.json", &ItemDetail::Globals, &globals).await?;
+        let mut all_as_text = Vec::new();
         for database in &self.source.databases {
             let writer = self.writer.of(database);
-            let (_, detail) = self.database(&writer, &target.with_database(database)).await?;
+            let Taken { detail, as_text, .. } = self.database(&writer, &target.with_database(database)).await?;
+            all_as_text.extend(as_text);
             file(&writer, "database.json", &ItemDetail::Database, &detail).await?;
         }
         let Source { version, system_identifier, standby, databases, .. } = self.source;
@@ -189,11 +213,11 @@ impl Base<'_> {
             standby: *standby,
             databases: databases.clone(),
         };
-        Ok((moment, json(&detail)?))
+        Ok((moment, json(&detail)?, all_as_text))
     }
 
     /// One database, as often as something changes meanwhile, but no more than three times.
-    async fn database(&self, writer: &SetWriter, target: &Target) -> Result<(Moment, SetDetail), Error> {
+    async fn database(&self, writer: &SetWriter, target: &Target) -> Result<Taken, Error> {
         let mark = writer.mark();
         let mut attempt = 1;
         loop {
@@ -213,7 +237,7 @@ impl Base<'_> {
     }
 
     /// One attempt: everything is in the vault, and nothing counts yet.
-    async fn read(&self, writer: &SetWriter, target: &Target) -> Result<(Moment, SetDetail), Error> {
+    async fn read(&self, writer: &SetWriter, target: &Target) -> Result<Taken, Error> {
         let mut snapshot = snapshot::take(target, self.world).await?;
         let (database, locale, size, extensions) = inventory::database(&mut snapshot.connection).await?;
         for index in inventory::invalid_indexes(&mut snapshot.connection).await? {
@@ -223,7 +247,11 @@ impl Base<'_> {
         let total: u64 = snapshot.tables.iter().map(|table| table.bytes).sum();
         self.progress.begin(&format!("dump {database}"), self.options.sample.is_none().then_some(total));
         let tool = &self.source.pg_dump;
-        let Snapshot { mut connection, name, lsn, standby, moment, system_identifier, encoding, tables } = snapshot;
+        let Snapshot { mut connection, name, lsn, standby, moment, system_identifier, encoding, mut tables } = snapshot;
+        let as_text = match (self.options.format, self.options.copy) {
+            (Format::Native, CopyFormat::Binary) => in_binary(&mut connection, &database, &mut tables).await?,
+            _ => Vec::new(),
+        };
         let seen = Seen { target, snapshot: &name, encoding: &encoding };
         let connection = match self.options.format {
             Format::Native => self.rows(writer, seen, connection, tables).await?,
@@ -248,7 +276,7 @@ impl Base<'_> {
             size,
             extensions,
         };
-        Ok((moment, detail))
+        Ok(Taken { moment, detail, as_text })
     }
 
     /// The schema, everybody's rows and what comes behind them. The connection that holds the snapshot is returned.
@@ -274,6 +302,27 @@ impl Base<'_> {
         let (connection, (), ()) = tokio::try_join!(read, schema, behind)?;
         Ok(connection)
     }
+}
+
+/// Has tables read in binary that can be, and returns the others.
+async fn in_binary(connection: &mut Connection, database: &str, tables: &mut [Table]) -> Result<Vec<AsText>, Error> {
+    let kinds = inventory::kinds(connection).await?;
+    let mut others = Vec::new();
+    for (place, table) in tables.iter_mut().enumerate() {
+        match binary::forms(&table.types, &kinds) {
+            Ok(forms) => table.binary = forms,
+            Err(Some(column)) => others.push((place, column)),
+            Err(None) => {}
+        }
+    }
+    let types: Vec<u32> = others.iter().map(|(table, column)| tables[*table].types[*column]).collect();
+    let names = inventory::names_of_types(connection, &types).await?;
+    let as_text = |(table, column): (usize, usize)| {
+        let table = &tables[table];
+        let r#type = names.get(&table.types[column]).cloned().unwrap_or_default();
+        AsText { database: database.to_owned(), table: table.shown(), column: table.columns[column].clone(), r#type }
+    };
+    Ok(others.into_iter().map(as_text).collect())
 }
 
 /// A state of a database, for whoever looks at it by another connection.

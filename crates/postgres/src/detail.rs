@@ -75,7 +75,7 @@ pub enum ItemDetail {
     Schema,
     /// [`After`], as JSON.
     After,
-    /// A table's rows, as COPY writes text.
+    /// A table's rows, as COPY writes them.
     Table {
         /// Its schema.
         schema: String,
@@ -83,6 +83,9 @@ pub enum ItemDetail {
         name: String,
         /// The columns that the rows have, in order.
         columns: Vec<String>,
+        /// Where the rows are in binary, the form of each column; else they are text.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        binary: Vec<String>,
     },
     /// Large objects, as rows of `oid`, `page number`, `page`, in that order.
     LargeObjects,

@@ -12,7 +12,6 @@ use seawall_archive::{Content, Lane, SetWriter, Stage};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::Error;
 use crate::base::json;
 use crate::client::quote::ident;
 use crate::client::{Connection, Filled, Target};
@@ -20,7 +19,7 @@ use crate::detail::ItemDetail;
 use crate::inventory::Table;
 use crate::plan::{Pages, Part, Work, work};
 use crate::sample::Choice;
-use crate::{snapshot, too_large};
+use crate::{CopyFormat, Error, snapshot, too_large};
 
 /// The pages of large objects, in order.
 pub(crate) const LARGE_OBJECTS: &str =
@@ -68,9 +67,13 @@ impl<'a> Readers<'a> {
     ) -> Result<Self, Error> {
         let mut items = Vec::with_capacity(tables.len());
         for table in &tables {
-            let (schema, name, columns) = (table.schema.clone(), table.name.clone(), table.columns.clone());
-            let detail = json(&ItemDetail::Table { schema, name, columns })?;
-            let item = writer.item(table.shown(), Content::Lines, detail);
+            let Table { schema, name, columns, binary, .. } = table.clone();
+            let content = match table.format() {
+                CopyFormat::Text => Content::Lines,
+                CopyFormat::Binary => Content::Tuples,
+            };
+            let detail = json(&ItemDetail::Table { schema, name, columns, binary })?;
+            let item = writer.item(table.shown(), content, detail);
             writer.expect(item, table.bytes);
             items.push(item);
         }
@@ -187,19 +190,22 @@ impl<'a> Readers<'a> {
         last: &mut Option<(u32, bool)>,
         job: Job,
     ) -> Result<(), Error> {
-        let (item, sql, about, alone) = match (job, self.large_objects) {
+        let (item, sql, format, about, alone) = match (job, self.large_objects) {
             (Job::Rows(work), _) => {
-                let table = &self.tables[work.table];
-                (self.items[work.table], self.statement(work)?, table.shown(), self.writer.fills_a_chunk(work.bytes))
+                let (table, item) = (&self.tables[work.table], self.items[work.table]);
+                let alone = self.writer.fills_a_chunk(work.bytes);
+                (item, self.statement(work)?, table.format(), table.shown(), alone)
             }
-            (Job::LargeObjects, Some(item)) => (item, LARGE_OBJECTS.to_owned(), "large objects".to_owned(), true),
+            (Job::LargeObjects, Some(item)) => {
+                (item, LARGE_OBJECTS.to_owned(), CopyFormat::Text, "large objects".to_owned(), true)
+            }
             (Job::LargeObjects, None) => return Ok(()),
         };
         // A large table's chunks hold nothing else.
         if last.replace((item, alone)).is_some_and(|(other, was_alone)| other != item && (alone || was_alone)) {
             lane.cut().await?;
         }
-        let mut rows = match connection.copy_out(&sql).await {
+        let mut rows = match connection.copy_out(&sql, format).await {
             Ok(rows) => rows,
             Err(error) => return Err(self.explain(job, error.about(&*about)).await),
         };
@@ -231,9 +237,13 @@ pub(crate) fn copy(table: &Table, condition: Option<&str>) -> String {
     let columns: Vec<String> = table.columns.iter().map(|column| ident(column)).collect();
     let (columns, name) = (columns.join(", "), table.sql());
     let condition = condition.or(table.condition.as_deref()).unwrap_or_default();
+    let options = match table.format() {
+        CopyFormat::Text => "",
+        CopyFormat::Binary => " (FORMAT binary)",
+    };
     // A plain COPY is a little cheaper for the server than one of a query, and does the same.
     if condition.is_empty() && !columns.is_empty() {
-        return format!("COPY {name} ({columns}) TO STDOUT");
+        return format!("COPY {name} ({columns}) TO STDOUT{options}");
     }
-    format!("COPY (SELECT {columns} FROM ONLY {name} {condition}) TO STDOUT")
+    format!("COPY (SELECT {columns} FROM ONLY {name} {condition}) TO STDOUT{options}")
 }

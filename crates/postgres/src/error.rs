@@ -152,6 +152,14 @@ impl Error {
         }
     }
 
+    /// What was said, without what it was said about.
+    pub(crate) fn cause(&self) -> String {
+        match self {
+            Self::Server { error, .. } => error.to_string(),
+            other => other.to_string(),
+        }
+    }
+
     /// The same, said about `object`.
     #[must_use]
     pub(crate) fn about(self, object: impl Into<String>) -> Self {

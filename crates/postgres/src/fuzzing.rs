@@ -2,12 +2,13 @@
 
 use seawall_vault::Environment;
 
+use crate::client::binary::{HEADER, Part, part};
 use crate::client::{Target, find_password};
 use crate::directory::{self, Directory};
 use crate::script::{Rows, Scanner, rows};
 use crate::{After, Globals, ItemDetail, Needs, ServerDetail, SetDetail, roles, toc};
 
-/// Reads `bytes` as an archive, as the details of a set, as a URL and as a password file. Nothing may panic.
+/// Reads `bytes` as an archive, as the details of a set, as a stream of rows in binary, as a URL and as a password file. Nothing may panic.
 pub fn parse(bytes: &[u8]) {
     if let Ok(entries) = toc::parse(bytes) {
         let _ = (toc::heavy(&entries).len(), toc::owners(&entries).len());
@@ -22,6 +23,7 @@ pub fn parse(bytes: &[u8]) {
     let _ = serde_json::from_slice::<ServerDetail>(bytes);
     let _ = serde_json::from_slice::<Needs>(bytes);
     scan(bytes);
+    stream(bytes);
     if let Ok(globals) = serde_json::from_slice::<Globals>(bytes) {
         let plan = roles::plan(&globals, &Globals::default(), 180_000);
         let _ = (plan.statements.len(), roles::tablespaces(&globals, &Globals::default()).len());
@@ -33,6 +35,23 @@ pub fn parse(bytes: &[u8]) {
         assert!(again.is_ok_and(|again| again == shown), "{shown}");
     }
     let _ = find_password(&text, ["host", "5432", "database", "user"]);
+}
+
+/// Takes `bytes` as messages of COPY in binary, whole and as far as they have arrived.
+fn stream(bytes: &[u8]) {
+    for first in [true, false] {
+        let whole = part(first, bytes, bytes.len());
+        for arrived in 0..bytes.len().min(64) {
+            let known = part(first, &bytes[..arrived], bytes.len());
+            assert!(known == Ok(None) || known == whole, "{arrived}");
+        }
+        assert!(!matches!(whole, Ok(None)), "all of it is here");
+        assert!(whole.ok().flatten().is_none_or(|part| part.skipped <= bytes.len()));
+    }
+    let header = [&HEADER[..], bytes].concat();
+    if let Ok(Some(Part { skipped, .. })) = part(true, &header, header.len()) {
+        assert!((HEADER.len()..=header.len()).contains(&skipped));
+    }
 }
 
 /// Takes every statement of a script, and rows behind each.

@@ -1,9 +1,12 @@
 //! What a database holds, from its catalogs as one snapshot sees them.
 
+use std::collections::BTreeMap;
+
+use crate::binary::{Kind, Kinds};
 use crate::client::quote::{literal, qualified};
 use crate::client::{Connection, Row};
 use crate::detail::{After, LargeObject, Locale, Name, Needs, Sequence};
-use crate::{Error, properties};
+use crate::{CopyFormat, Error, properties};
 
 /// A table whose rows are to be read.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -13,6 +16,10 @@ pub(crate) struct Table {
     pub(crate) name: String,
     /// Columns with values of their own, in order: generated ones have none.
     pub(crate) columns: Vec<String>,
+    /// The type of each, by number.
+    pub(crate) types: Vec<u32>,
+    /// Where its rows are read in binary, the form of each column: see [`crate::binary`].
+    pub(crate) binary: Vec<String>,
     /// Bytes of rows, on the server.
     pub(crate) bytes: u64,
     /// Pages of the table itself.
@@ -33,6 +40,11 @@ impl Table {
         qualified(&self.schema, &self.name)
     }
 
+    /// How its rows are read.
+    pub(crate) fn format(&self) -> CopyFormat {
+        if self.binary.is_empty() { CopyFormat::Text } else { CopyFormat::Binary }
+    }
+
     /// Its name for people.
     pub(crate) fn shown(&self) -> String {
         format!("{}.{}", self.schema, self.name)
@@ -46,7 +58,9 @@ SELECT c.oid, n.nspname, c.relname, c.relkind = 'p',
         WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''),
        coalesce(pg_table_size(c.oid), 0),
        coalesce(pg_relation_size(c.oid), 0) / current_setting('block_size')::bigint,
-       coalesce(am.amname = 'heap', false), c.relfilenode, coalesce(pg_relation_filenode(c.oid), 0), x.condition
+       coalesce(am.amname = 'heap', false), c.relfilenode, coalesce(pg_relation_filenode(c.oid), 0), x.condition,
+       (SELECT coalesce(json_agg(a.atttypid::bigint ORDER BY a.attnum), '[]') FROM pg_attribute a
+        WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '')
 FROM pg_class c
 JOIN pg_namespace n ON n.oid = c.relnamespace
 LEFT JOIN pg_am am ON am.oid = c.relam
@@ -77,19 +91,45 @@ pub(crate) async fn tables(connection: &mut Connection) -> Result<Vec<Table>, Er
 }
 
 fn table(row: &Row) -> Result<Table, Error> {
-    let columns = serde_json::from_str(row.text(4));
+    let (columns, types) = (serde_json::from_str(row.text(4)), serde_json::from_str(row.text(11)));
     Ok(Table {
         oid: row.number(0),
         schema: row.text(1).to_owned(),
         name: row.text(2).to_owned(),
         parent: row.flag(3),
         columns: columns.map_err(|error| Error::Internal(format!("a list of columns: {error}")))?,
+        types: types.map_err(|error| Error::Internal(format!("a list of types: {error}")))?,
+        binary: Vec::new(),
         bytes: row.number(5),
         pages: row.number(6),
         heap: row.flag(7),
         files: (row.text(8).to_owned(), row.text(9).to_owned()),
         condition: row.optional(10).filter(|condition| !condition.is_empty()).map(str::to_owned),
     })
+}
+
+/// Users' types that are made of another, and enums.
+pub(crate) async fn kinds(connection: &mut Connection) -> Result<Kinds, Error> {
+    let sql = "
+SELECT t.oid, t.typtype, CASE t.typtype WHEN 'd' THEN t.typbasetype ELSE coalesce(r.rngsubtype, 0) END
+FROM pg_type t LEFT JOIN pg_range r ON t.oid IN (r.rngtypid, r.rngmultitypid) WHERE t.typtype IN ('e', 'd', 'r', 'm')";
+    let number = |row: &Row, column| u32::try_from(row.number(column)).unwrap_or_default();
+    let kind = |row: &Row| match row.text(1) {
+        "e" => Kind::Enum,
+        "d" => Kind::Domain(number(row, 2)),
+        "r" => Kind::Range(number(row, 2)),
+        _ => Kind::Multirange(number(row, 2)),
+    };
+    Ok(connection.query(sql).await?.iter().map(|row| (number(row, 0), kind(row))).collect())
+}
+
+/// Types as people call them.
+pub(crate) async fn names_of_types(connection: &mut Connection, types: &[u32]) -> Result<BTreeMap<u32, String>, Error> {
+    let list: Vec<String> = types.iter().map(u32::to_string).collect();
+    let sql =
+        format!("SELECT number, format_type(number::oid, NULL) FROM unnest('{{{}}}'::bigint[]) number", list.join(","));
+    let rows = connection.query(&sql).await?;
+    Ok(rows.iter().map(|row| (u32::try_from(row.number(0)).unwrap_or_default(), row.text(1).to_owned())).collect())
 }
 
 /// How the database was created, the size of what is in it, and its extensions.

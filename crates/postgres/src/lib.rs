@@ -5,7 +5,7 @@
 //!
 //! The rooms: `client` (the protocol), `tools` (`pg_dump` and `pg_restore`), `rights` (what may the role not see?), `snapshot` (one state for all
 //! connections), `inventory` (what is in the database), `plan` (in which pieces is it read?), `properties` (of the
-//! database itself), `globals` (of the server), `dump` (the rows), `sample` (which of them?) with `foreign_keys` (which
+//! database itself), `globals` (of the server), `dump` (the rows), `binary` (which of them in binary?), `sample` (which of them?) with `foreign_keys` (which
 //! does a row need?) and `taken`, `too_large` (which of them has no text?), `base` (the whole set), `detail` (what a set says); `artefact` (what `pg_dump`
 //! makes, kept as it is) with `aside` (a disk for it) and `directory` (which files does it have?), `replay` (it back into a server) with `joined` (a directory as one file) and `script` (where do its statements end?); `toc`
 //! (which objects are in a schema), `select` (which of them belong to some tables?), `preflight` (what does the target
@@ -21,6 +21,7 @@ mod account;
 mod artefact;
 mod aside;
 mod base;
+mod binary;
 mod build;
 mod client;
 mod detail;
@@ -64,13 +65,13 @@ mod too_large;
 mod tools;
 mod units;
 
-pub use base::{Dumped, dump};
+pub use base::{AsText, Dumped, dump};
 pub use client::{Host, Target, TlsMode};
 pub use detail::{After, ItemDetail, LargeObject, Locale, Name, Needs, Sequence, ServerDetail, SetDetail};
 pub use engine::{Postgres, Source};
 pub use error::{Error, ServerError};
 pub use globals::{Attribute, Globals, Membership, Role, Tablespace};
-pub use options::{DumpOptions, Format, Limits, World};
+pub use options::{CopyFormat, DumpOptions, Format, Limits, World};
 pub use properties::Properties;
 pub use prove::{ProveOptions, Proved, prove};
 pub use restore::{RestoreOptions, Restored, restore};

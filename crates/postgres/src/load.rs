@@ -1,6 +1,6 @@
 //! Rows back into tables: one transaction for each unit of chunks, noted in the journal by the same transaction.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -9,12 +9,13 @@ use seawall_archive::{Frame, SetReader};
 use seawall_core::Progress;
 use tokio::task::JoinHandle;
 
+use crate::binary::misfit;
 use crate::client::quote::{ident, qualified};
-use crate::client::{Connection, Target};
+use crate::client::{Connection, Target, binary};
 use crate::detail::ItemDetail;
 use crate::journal::{Journal, SCHEMA};
 use crate::units::{Unit, units};
-use crate::{Error, restore};
+use crate::{Error, inventory, restore};
 
 /// What is loaded, and by whom.
 pub(crate) struct Load<'a> {
@@ -46,6 +47,8 @@ impl Load<'_> {
         let loaded = done.iter().flat_map(|unit| &unit.chunks).flat_map(of_chunk);
         self.progress.advance(loaded.filter(|frame| self.is_wanted(frame)).map(|frame| frame.raw).sum());
         let jobs = jobs.min(left.len());
+        let wanted = self.items.iter().zip(&self.wanted).filter(|(_, wanted)| **wanted);
+        fits(self.target, wanted.map(|(item, _)| item)).await?;
         let left = Mutex::new(left);
         try_join_all((0..jobs).map(|number| self.worker(number, &left))).await.map(drop)
     }
@@ -89,34 +92,42 @@ impl Load<'_> {
         connection.execute(&format!("{}; COMMIT", notes.join("; "))).await
     }
 
-    /// The statement that takes an item's rows, and what it is called.
+    /// The statement that takes an item's rows.
     async fn statement(
         &self,
         connection: &mut Connection,
         unit: &Unit,
         item: u32,
         worker: &Worker,
-    ) -> Result<Option<(String, String)>, Error> {
+    ) -> Result<Option<Statement>, Error> {
         match self.items.get(item as usize) {
-            Some(ItemDetail::Table { schema, name, columns }) => {
+            Some(ItemDetail::Table { schema, name, columns, binary }) => {
                 let columns: Vec<String> = columns.iter().map(|column| ident(column)).collect();
                 let columns = if columns.is_empty() { String::new() } else { format!("({})", columns.join(", ")) };
                 let (table, about) = (qualified(schema, name), format!("{schema}.{name}"));
-                let frozen = if unit.frozen.contains(&item) { "(FREEZE)" } else { "" };
-                if !frozen.is_empty() {
+                let is_frozen = unit.frozen.contains(&item);
+                if is_frozen {
                     // It is empty. A table that its own transaction has emptied can take frozen rows.
                     connection
                         .execute(&format!("TRUNCATE ONLY {table}"))
                         .await
                         .map_err(|error| error.about(&*about))?;
                 }
-                Ok(Some((format!("COPY {table} {columns} FROM STDIN {frozen}"), about)))
+                let options = match (is_frozen, binary.is_empty()) {
+                    (false, true) => "",
+                    (true, true) => "(FREEZE)",
+                    (false, false) => "(FORMAT binary)",
+                    (true, false) => "(FREEZE, FORMAT binary)",
+                };
+                let sql = format!("COPY {table} {columns} FROM STDIN {options}");
+                Ok(Some(Statement { sql, about, is_binary: !binary.is_empty() }))
             }
             Some(ItemDetail::LargeObjects) => {
                 let pages = &worker.pages;
                 let make = format!("CREATE UNLOGGED TABLE IF NOT EXISTS {pages} (oid oid, page bigint, data bytea)");
                 connection.execute(&make).await?;
-                Ok(Some((format!("COPY {pages} FROM STDIN"), "large objects".to_owned())))
+                let (sql, about) = (format!("COPY {pages} FROM STDIN"), "large objects".to_owned());
+                Ok(Some(Statement { sql, about, is_binary: false }))
             }
             _ => Ok(None),
         }
@@ -133,9 +144,13 @@ impl Load<'_> {
     ) -> Result<Option<Stored>, Error> {
         let item = first.frame.item;
         let statement = self.statement(connection, unit, item, worker).await?;
-        let Some((sql, about)) = statement else { return frames.next().await };
+        let Some(statement) = statement else { return frames.next().await };
         let spare = &mut worker.spare;
-        let mut copying = connection.copy_in(&sql).await.map_err(|error| error.about(&*about))?;
+        let failed = |error| statement.failed(error);
+        let mut copying = connection.copy_in(&statement.sql).await.map_err(failed)?;
+        if statement.is_binary {
+            copying.send_bytes(&binary::HEADER).await.map_err(failed)?;
+        }
         let mut expected = 0;
         let mut ready: Option<Vec<u8>> = None;
         let mut next = Some(first);
@@ -152,9 +167,9 @@ impl Load<'_> {
             let send = async {
                 let Some(raw) = ready.take() else { return Ok::<_, Error>(None) };
                 let size = raw.len() as u64;
-                let raw = copying.send(raw).await.map_err(|error| error.about(&*about))?;
+                let raw = copying.send(raw).await.map_err(failed)?;
                 self.progress.advance(size);
-                self.progress.part(&about, Some(self.reader.size(item)), size);
+                self.progress.part(&statement.about, Some(self.reader.size(item)), size);
                 Ok(Some(raw))
             };
             let (decoded, sent) = tokio::try_join!(decode, send)?;
@@ -164,16 +179,19 @@ impl Load<'_> {
                 break;
             }
         }
-        let loaded = copying.finish().await.map_err(|error| error.about(&*about))?;
+        if statement.is_binary {
+            copying.send_bytes(&binary::TRAILER).await.map_err(failed)?;
+        }
+        let loaded = copying.finish().await.map_err(failed)?;
         if loaded != expected {
             let cause = format!("the server took {loaded} rows of a unit, and it holds {expected}");
-            return Err(Error::Different { object: about, cause });
+            return Err(Error::Different { object: statement.about, cause });
         }
         if self.items.get(item as usize) == Some(&ItemDetail::LargeObjects) {
             let pages = &worker.pages;
             // The objects themselves are there already, empty.
             let write = format!("SELECT count(lo_put(oid, page * 2048, data)) FROM {pages}; TRUNCATE {pages}");
-            connection.execute(&write).await.map_err(|error| error.about(&*about))?;
+            connection.execute(&write).await.map_err(failed)?;
         }
         Ok(next)
     }
@@ -182,6 +200,64 @@ impl Load<'_> {
         let (reader, Stored { number, frame, bytes }) = (Arc::clone(self.reader), stored);
         let job = tokio::task::spawn_blocking(move || reader.decode(number, &frame, &bytes, &mut raw).map(|()| raw));
         Ok(job.await.map_err(panicked)??)
+    }
+}
+
+/// Insists that tables have the columns whose values are in binary in a set: no server notices all that don't fit.
+pub(crate) async fn fits(target: &Target, items: impl Iterator<Item = &ItemDetail>) -> Result<(), Error> {
+    let in_binary: Vec<_> = items
+        .filter_map(|item| match item {
+            ItemDetail::Table { schema, name, columns, binary } if !binary.is_empty() => {
+                Some(((schema, name), columns, binary))
+            }
+            _ => None,
+        })
+        .collect();
+    if in_binary.is_empty() {
+        return Ok(());
+    }
+    let mut connection = Connection::open(target).await?;
+    let (tables, kinds) = (inventory::tables(&mut connection).await?, inventory::kinds(&mut connection).await?);
+    connection.close().await;
+    let tables: BTreeMap<_, _> = tables.iter().map(|table| ((&table.schema, &table.name), table)).collect();
+    for (name, columns, forms) in in_binary {
+        let misfit = match tables.get(&name) {
+            Some(table) => misfit(columns, forms, table, &kinds),
+            None => Some("it is no table of the target".to_owned()),
+        };
+        if let Some(cause) = misfit {
+            return Err(Error::Refused {
+                code: "postgres.other-types",
+                object: format!("{}.{}", name.0, name.1),
+                cause,
+                next:
+                    "restore the table into another database, with its own columns, or a set made without --copy binary"
+                        .to_owned(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// A statement that takes rows.
+struct Statement {
+    sql: String,
+    /// What the rows are called.
+    about: String,
+    is_binary: bool,
+}
+
+impl Statement {
+    /// Why the server didn't take them.
+    fn failed(&self, error: Error) -> Error {
+        match error.sqlstate() {
+            // A number of columns, a length or a value that can't be; the last one is what a value that is too short gives.
+            Some("22P03" | "22P04" | "08P01") if self.is_binary => Error::Different {
+                object: self.about.clone(),
+                cause: format!("its rows in the set are not what COPY reads in binary: {}", error.cause()),
+            },
+            _ => error.about(&*self.about),
+        }
     }
 }
 

@@ -79,6 +79,37 @@ impl FromStr for Format {
     }
 }
 
+/// How the server is asked to write rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CopyFormat {
+    /// As text, which everything reads.
+    #[default]
+    Text,
+    /// In binary, where that means the same in every server. It is less work for the server in both directions.
+    Binary,
+}
+
+impl CopyFormat {
+    /// As COPY and the command line spell it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Binary => "binary",
+        }
+    }
+}
+
+impl FromStr for CopyFormat {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        [Self::Text, Self::Binary]
+            .into_iter()
+            .find(|format| format.name() == text)
+            .ok_or_else(|| format!("\"{text}\" is none of COPY's formats: give text or binary"))
+    }
+}
+
 /// How to make a set.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DumpOptions {
@@ -88,6 +119,8 @@ pub struct DumpOptions {
     pub format: Format,
     /// Which part of the rows, where it is to be no backup but a sample.
     pub sample: Option<Sample>,
+    /// In the native form: how rows are read, where there is a choice.
+    pub copy: CopyFormat,
     /// How frames are compressed.
     pub codec: Codec,
     /// Of a whole server: databases that are left out.
@@ -108,5 +141,13 @@ mod tests {
         for text in ["tar", "", "Native"] {
             assert!(text.parse::<Format>().expect_err(text).contains("give native, custom, directory or plain"));
         }
+    }
+
+    #[test]
+    fn formats_of_copy() {
+        for format in [CopyFormat::Text, CopyFormat::Binary] {
+            assert_eq!(format.name().parse(), Ok(format));
+        }
+        assert!("csv".parse::<CopyFormat>().expect_err("csv").contains("give text or binary"));
     }
 }

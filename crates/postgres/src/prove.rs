@@ -1,6 +1,6 @@
 //! A proof: a set is restored into a database that is thrown away, and what came of it is compared with the set.
 //!
-//! Row by row, whatever their order: the texts that COPY gives for the restored tables are those of the set. Object by
+//! Row by row, whatever their order: what COPY gives for the restored tables is what the set has. Object by
 //! object: the schema that `pg_dump` writes of the restored database has what the set's has. Sequences, large objects
 //! and the properties of the database are compared as they are. Whatever can't be compared is a failure (I12).
 
@@ -19,13 +19,15 @@ use crate::client::quote::{ident, literal};
 use crate::client::{Connection, Filled, Target};
 use crate::detail::{After, ItemDetail, ServerDetail};
 use crate::inventory::{self, Table};
-use crate::lines::{Lines, Sum};
+use crate::lines::{Rows, Sum};
 use crate::restore::{self, What};
 use crate::set::{self, Set};
 use crate::throwaway::Throwaway;
 use crate::toc::{self, Entry};
 use crate::units::units;
-use crate::{Error, Limits, Properties, RestoreOptions, World, base, dump, prove_artefact, roles, snapshot, tools};
+use crate::{
+    CopyFormat, Error, Limits, Properties, RestoreOptions, World, base, dump, prove_artefact, roles, snapshot, tools,
+};
 
 /// How much of a table is read at once.
 const BUFFER: usize = 1 << 20;
@@ -274,22 +276,27 @@ impl Proof<'_> {
     /// What the rows of each item of the set come to.
     async fn expected(&self) -> Result<BTreeMap<String, Sum>, Error> {
         let (reader, items) = (&self.set.reader, &self.set.items);
-        let rows: Vec<bool> = items.iter().map(|item| name_of(item).is_some()).collect();
-        let units = units(reader.index(), &rows, &[], 1);
+        let wanted: Vec<bool> = items.iter().map(|item| name_of(item).is_some()).collect();
+        let units = units(reader.index(), &wanted, &[], 1);
+        // Of each item with rows, the forms of its columns.
+        let rows: Vec<Option<Vec<String>>> = items.iter().map(|item| name_of(item).map(|_| forms_of(item))).collect();
+        let rows = Arc::new(rows);
+        let wrong = |cause: &str| set::corrupt(reader, format!("its rows in binary: {cause}"));
         let read = |unit: crate::units::Unit| {
-            let (reader, rows) = (Arc::clone(reader), rows.clone());
+            let (reader, rows) = (Arc::clone(reader), Arc::clone(&rows));
             async move {
-                let mut sums: BTreeMap<u32, Lines> = BTreeMap::new();
+                let mut sums: BTreeMap<u32, Rows> = BTreeMap::new();
                 for number in unit.chunks {
                     let (_, bytes) = reader.chunk(number).await?;
-                    let (reader, rows) = (Arc::clone(&reader), rows.clone());
+                    let (reader, rows) = (Arc::clone(&reader), Arc::clone(&rows));
                     let job = tokio::task::spawn_blocking(move || {
                         let Some(chunk) = reader.index().chunks.get(number as usize) else { return Ok(sums) };
                         let mut raw = Vec::new();
                         for (frame, stored) in SetReader::frames(chunk, &bytes) {
-                            if rows.get(frame.item as usize).copied().unwrap_or(false) {
+                            if let Some(Some(forms)) = rows.get(frame.item as usize) {
                                 reader.decode(number, frame, &stored, &mut raw)?;
-                                sums.entry(frame.item).or_default().take(&raw);
+                                let sum = sums.entry(frame.item).or_insert_with(|| Rows::new(forms));
+                                sum.take(&raw).map_err(|cause| set::corrupt(&reader, cause))?;
                             }
                         }
                         Ok::<_, Error>(sums)
@@ -300,23 +307,28 @@ impl Proof<'_> {
             }
         };
         let jobs = self.whole.limits.jobs.max(1);
-        let sums: Vec<BTreeMap<u32, Lines>> = stream::iter(units).map(read).buffered(jobs).try_collect().await?;
+        let sums: Vec<BTreeMap<u32, Rows>> = stream::iter(units).map(read).buffered(jobs).try_collect().await?;
         // A table without rows has no chunk.
         let mut all: BTreeMap<String, Sum> =
             items.iter().filter_map(name_of).map(|name| (name, Sum::default())).collect();
         for (item, lines) in sums.into_iter().flatten() {
             let name = items.get(item as usize).and_then(name_of);
-            all.entry(name.unwrap_or_default()).or_default().add(lines.end());
+            all.entry(name.unwrap_or_default()).or_default().add(lines.end().map_err(wrong)?);
         }
         Ok(all)
     }
 
     /// What the rows of each restored table come to.
     async fn found(&self, tables: Vec<Table>, progress: &dyn Progress) -> Result<BTreeMap<String, Sum>, Error> {
-        let mut jobs: VecDeque<(String, String)> =
-            tables.iter().map(|table| (table.shown(), dump::copy(table, None))).collect();
+        let forms: BTreeMap<String, Vec<String>> =
+            self.set.items.iter().filter_map(|item| Some((name_of(item)?, forms_of(item)))).collect();
+        let job = |mut table: Table| {
+            table.binary = forms.get(&table.shown()).cloned().unwrap_or_default();
+            (table.shown(), dump::copy(&table, None), table.binary)
+        };
+        let mut jobs: VecDeque<(String, String, Vec<String>)> = tables.into_iter().map(job).collect();
         if self.set.items.contains(&ItemDetail::LargeObjects) {
-            jobs.push_back((LARGE_OBJECTS.to_owned(), dump::LARGE_OBJECTS.to_owned()));
+            jobs.push_back((LARGE_OBJECTS.to_owned(), dump::LARGE_OBJECTS.to_owned(), Vec::new()));
         }
         let workers = self.whole.limits.jobs.clamp(1, jobs.len().max(1));
         let (jobs, sums) = (Mutex::new(jobs), Mutex::new(BTreeMap::new()));
@@ -325,8 +337,8 @@ impl Proof<'_> {
             snapshot::prepare(&mut connection).await?;
             loop {
                 let next = jobs.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-                let Some((name, sql)) = next else { break };
-                let sum = rows(&mut connection, &sql, progress).await.map_err(|error| error.about(&*name))?;
+                let Some((name, sql, forms)) = next else { break };
+                let sum = rows(&mut connection, &sql, &forms, progress).await.map_err(|error| error.about(&*name))?;
                 sums.lock().unwrap_or_else(PoisonError::into_inner).insert(name, sum);
             }
             connection.close().await;
@@ -379,20 +391,28 @@ async fn unsubscribe(target: &Target) -> Result<(), Error> {
 }
 
 /// What the rows of one COPY come to.
-pub(crate) async fn rows(connection: &mut Connection, sql: &str, progress: &dyn Progress) -> Result<Sum, Error> {
-    let (mut lines, mut buffer) = (Lines::default(), Vec::with_capacity(BUFFER));
-    let mut copying = connection.copy_out(sql).await?;
+pub(crate) async fn rows(
+    connection: &mut Connection,
+    sql: &str,
+    forms: &[String],
+    progress: &dyn Progress,
+) -> Result<Sum, Error> {
+    let (mut rows, mut buffer) = (Rows::new(forms), Vec::with_capacity(BUFFER));
+    let format = if forms.is_empty() { CopyFormat::Text } else { CopyFormat::Binary };
+    let mut copying = connection.copy_out(sql, format).await?;
+    let wrong = |cause: &str| Error::Different { object: "the restored rows".to_owned(), cause: cause.to_owned() };
     loop {
         let (filled, _) = copying.fill(&mut buffer).await?;
         progress.advance(buffer.len() as u64);
         let job = tokio::task::spawn_blocking(move || {
-            lines.take(&buffer);
+            let taken = rows.take(&buffer);
             buffer.clear();
-            (lines, buffer)
+            taken.map(|()| (rows, buffer))
         });
-        (lines, buffer) = job.await.map_err(|error| Error::Internal(format!("a job ended in a panic: {error}")))?;
+        let taken = job.await.map_err(|error| Error::Internal(format!("a job ended in a panic: {error}")))?;
+        (rows, buffer) = taken.map_err(wrong)?;
         if filled == Filled::Done {
-            return Ok(lines.end());
+            return rows.end().map_err(wrong);
         }
     }
 }
@@ -406,6 +426,14 @@ fn name_of(item: &ItemDetail) -> Option<String> {
         ItemDetail::Table { schema, name, .. } => Some(format!("{schema}.{name}")),
         ItemDetail::LargeObjects => Some(LARGE_OBJECTS.to_owned()),
         _ => None,
+    }
+}
+
+/// The forms of the columns of an item whose rows are in binary.
+fn forms_of(item: &ItemDetail) -> Vec<String> {
+    match item {
+        ItemDetail::Table { binary, .. } => binary.clone(),
+        _ => Vec::new(),
     }
 }
 
@@ -521,9 +549,9 @@ mod tests {
     use crate::toc::Section;
 
     fn sum(text: &str) -> Sum {
-        let mut lines = Lines::default();
-        lines.take(text.as_bytes());
-        lines.end()
+        let mut rows = Rows::new(&[]);
+        rows.take(text.as_bytes()).expect("text");
+        rows.end().expect("text")
     }
 
     fn objects(findings: &[Finding]) -> Vec<&str> {

@@ -22,7 +22,7 @@ use crate::journal::{Journal, SCHEMA};
 use crate::select::{Selection, select};
 use crate::set::{self, Set};
 use crate::toc::Entry;
-use crate::{Error, Limits, World, preflight, properties, replay, server};
+use crate::{Error, Limits, World, load, preflight, properties, replay, server};
 
 /// A relation of a user's, whichever.
 pub(crate) const ANYTHING: &str = "SELECT c.oid::regclass FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
@@ -271,6 +271,10 @@ async fn restore_one(
     restored.lacks = set.lacks(&mut connection, options, chosen.as_ref()).await?;
     if chosen.is_none() && !options.data_only && matches!(target.host, Host::Socket(_)) {
         restored.lacks.extend(preflight::room(&mut connection, set.detail.size).await?);
+    }
+    if options.data_only {
+        let what = What { options, chosen: chosen.clone() };
+        load::fits(target, set.items.iter().filter(|item| set.is_loaded(item, &what))).await?;
     }
     connection.close().await;
     restored.left_out = chosen.as_ref().map(|chosen| chosen.left_out.clone()).unwrap_or_default();

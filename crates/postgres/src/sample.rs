@@ -9,11 +9,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use seawall_archive::Sample;
 
-use crate::Error;
 use crate::client::{Connection, Filled, Row};
 use crate::foreign_keys::{self, Column, ForeignKey, Heir, Key, Needs};
 use crate::inventory::Table;
 use crate::taken::{Groups, Place, Taken};
+use crate::{CopyFormat, Error};
 
 /// A table with fewer rows, and all that inherits from it, is taken whole: it says what others mean.
 const FEW: u64 = 1000;
@@ -181,8 +181,10 @@ impl Choosing<'_> {
 
     /// Takes the rows that a query names by number of table and place.
     async fn take(&mut self, connection: &mut Connection, query: &str) -> Result<(), Error> {
-        let (mut lines, mut buffer) =
-            (connection.copy_out(&format!("COPY ({query}) TO STDOUT")).await?, Vec::with_capacity(BUFFER));
+        let (mut lines, mut buffer) = (
+            connection.copy_out(&format!("COPY ({query}) TO STDOUT"), CopyFormat::Text).await?,
+            Vec::with_capacity(BUFFER),
+        );
         loop {
             let (filled, _) = lines.fill(&mut buffer).await?;
             for line in buffer.split_inclusive(|byte| *byte == b'\n') {

@@ -202,6 +202,9 @@ pub(crate) struct BackupArguments {
     /// that those refer to by foreign keys. Into a vault of its own
     #[arg(long, value_name = "PERCENT")]
     pub(crate) sample: Option<String>,
+    /// How the server is to write rows: text, or binary where that means the same in every server [default: text]
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) copy: Option<String>,
     /// At most this many bytes a second into the vault, such as 20MB
     #[arg(long, value_name = "SIZE")]
     pub(crate) upload_limit: Option<String>,

@@ -221,7 +221,7 @@ fn levels_and_retention() {
 #[test]
 fn a_database_of_a_server() {
     let text = "vault: s3://bucket/all\nretention: { keep: 30d, daily: 7 }\ndatabases:\n  - url: postgresql://app@db/shop\n    \
-        schedule: 0 3 * * *\n    backup: { jobs: 4, memory: 64MiB, compression: lz4, passfile: secret/pgpass }\n  \
+        schedule: 0 3 * * *\n    backup: { jobs: 4, memory: 64MiB, compression: lz4, copy: binary, passfile: secret/pgpass }\n  \
         - { name: cluster, url: 'postgresql://app@db/', schedule: 'H 4 * * 7 Europe/Vienna', retention: { minimum: 3 }, \
             backup: { role-passwords: true, exclude-databases: [a, 'b c'] } }\n";
     let config = parse(text).expect("a configuration");
@@ -239,6 +239,7 @@ fn a_database_of_a_server() {
         (source.options.limits.jobs, source.options.limits.memory, source.options.codec.to_string().as_str()),
         (4, 64 << 20, "lz4")
     );
+    assert_eq!(source.options.copy, seawall_postgres::CopyFormat::Binary);
     assert_eq!(
         config.find("postgresql://app@db:5432/shop", Path::new("/")).map(|found| found.name),
         Some("shop".into())
@@ -263,6 +264,8 @@ fn a_database_of_a_server() {
         (daily("    l0-retention: 1h\n"), "config.contradiction"),
         (daily("    backup: { jobs: 0 }\n"), "config.value"),
         (daily("    backup: { role-passwords: true }\n"), "config.contradiction"),
+        (daily("    backup: { copy: csv }\n"), "config.value"),
+        (daily("    backup: { format: custom, copy: binary }\n"), "config.contradiction"),
         (daily("    backup: { job: 1 }\n"), "config.unknown-key"),
         (daily("  - { name: other, url: 'postgresql://app@db/shop', schedule: 0 3 * * * }\n"), "config.duplicate"),
         (

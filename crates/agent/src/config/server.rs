@@ -4,7 +4,7 @@ use std::path::Path;
 
 use seawall_archive::{Codec, Schedule};
 use seawall_core::Failure;
-use seawall_postgres::{DumpOptions, Format, Limits, Source, Target};
+use seawall_postgres::{CopyFormat, DumpOptions, Format, Limits, Source, Target};
 use seawall_vault::Environment;
 
 use super::document::Value;
@@ -45,6 +45,14 @@ pub(crate) fn read(fields: &mut Fields, target: Target, name: &str, here: &Path)
                 return Err(Problem::Contradiction(cause.to_owned()).at(line));
             }
             options.format = value;
+        }
+        let copy = |text: &str| text.parse::<CopyFormat>().ok();
+        if let Some(At { line, value }) = backup.parsed("copy", "text or binary", copy)? {
+            if value != CopyFormat::Text && options.format != Format::Native {
+                let cause = "copy: of the native format, and format asks for what pg_dump writes".to_owned();
+                return Err(Problem::Contradiction(cause).at(line));
+            }
+            options.copy = value;
         }
         let codec = |text: &str| text.parse::<Codec>().ok();
         if let Some(at) =

@@ -6,4 +6,5 @@ mod damage;
 mod faults;
 mod retention;
 mod support;
+mod tuples;
 mod whole;

@@ -6,8 +6,9 @@ use postgres_protocol::message::backend::{
 };
 use postgres_protocol::message::frontend;
 
+use super::binary::{self, Part};
 use super::connection::{Connection, rows_of};
-use crate::Error;
+use crate::{CopyFormat, Error};
 
 /// The header of a message: its tag, and its length without the tag.
 const HEADER: usize = 5;
@@ -31,13 +32,53 @@ pub(crate) struct CopyOut<'c> {
     connection: &'c mut Connection,
     /// Bytes that are still to come of a row that has begun.
     left: usize,
+    stream: Stream,
+}
+
+/// Where a stream of rows is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stream {
+    /// It is one of text: each message is a row.
+    Text,
+    /// It is one in binary, whose header is still to come.
+    Header,
+    /// Its rows come, or its trailer.
+    Rows,
+    /// Its trailer has come.
+    Ended,
+}
+
+impl Stream {
+    /// What a message of `length` bytes is, of which some have arrived; `None` as long as they are too few.
+    fn part(self, arrived: &[u8], length: usize) -> Result<Option<Part>, &'static str> {
+        match self {
+            Self::Text => Ok(Some(Part::default())),
+            Self::Header | Self::Rows => binary::part(self == Self::Header, arrived, length),
+            Self::Ended => Err("rows behind the last one"),
+        }
+    }
+
+    /// Where it is behind such a message.
+    fn behind(self, part: Part) -> Self {
+        match self {
+            Self::Header | Self::Rows if part.ends => Self::Ended,
+            Self::Header => Self::Rows,
+            other => other,
+        }
+    }
 }
 
 impl Connection {
-    /// Begins `COPY … TO STDOUT`.
-    pub(crate) async fn copy_out(&mut self, sql: &str) -> Result<CopyOut<'_>, Error> {
-        self.begin_copy_out(sql).await?;
-        Ok(CopyOut { connection: self, left: 0 })
+    /// Begins `COPY … TO STDOUT` of rows in the format that `sql` asks for.
+    pub(crate) async fn copy_out(&mut self, sql: &str, format: CopyFormat) -> Result<CopyOut<'_>, Error> {
+        let (code, stream) = match format {
+            CopyFormat::Text => (0, Stream::Text),
+            CopyFormat::Binary => (1, Stream::Header),
+        };
+        if self.begin_copy_out(sql).await?.format() != code {
+            return Err(self.confused("rows in another format than was asked for"));
+        }
+        Ok(CopyOut { connection: self, left: 0, stream })
     }
 
     /// Begins `COPY … FROM STDIN`.
@@ -141,13 +182,23 @@ impl CopyOut<'_> {
             let length = u32::from_be_bytes([header[1], header[2], header[3], header[4]]) as usize;
             match header[0] {
                 COPY_DATA_TAG => {
-                    let row = length.saturating_sub(4);
+                    let body = length.saturating_sub(4);
+                    let part = self.stream.part(&self.connection.inbox[HEADER..], body);
+                    let Some(part) = part.map_err(|wrong| self.connection.confused(wrong))? else {
+                        self.connection.fill().await?;
+                        continue;
+                    };
+                    let row = body - part.skipped;
                     if buffer.len() + row > buffer.capacity() && !buffer.is_empty() {
                         return Ok((Filled::Full, rows));
                     }
-                    self.connection.inbox.advance(HEADER);
+                    self.connection.inbox.advance(HEADER + part.skipped);
+                    self.stream = self.stream.behind(part);
                     self.left = row;
-                    rows += u64::from(row == 0);
+                    rows += u64::from(row == 0 && self.stream == Stream::Text);
+                }
+                COPY_DONE_TAG if matches!(self.stream, Stream::Header | Stream::Rows) => {
+                    return Err(self.connection.confused("rows in binary without their end"));
                 }
                 COPY_DONE_TAG | ERROR_RESPONSE_TAG => {
                     self.connection.until_ready().await?;

@@ -8,6 +8,7 @@
 //!
 //! Dropping a connection, or a future that uses it, closes it; the server ends what it was doing and rolls back.
 
+pub(crate) mod binary;
 mod connection;
 mod copy;
 pub(crate) mod quote;

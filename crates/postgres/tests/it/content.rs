@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use seawall_core::Moment;
+use seawall_postgres::CopyFormat;
 use seawall_vault::memory::MemoryStore;
 
 use crate::server::Server;
-use crate::support::{backup, content, options, recover, roles, schema, vault, without_statistics};
+use crate::support::{FORMATS, backup, backup_as, content, options, recover, roles, schema, vault, without_statistics};
 
 fn fixture() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/everything.sql")
@@ -21,10 +22,16 @@ fn filled(major: u32) -> Server {
 }
 
 /// Backs up `shop` of one server and compares what another makes of it.
-async fn there_and_back(from: &Server, to: &Server, newest: &Server) {
+async fn there_and_back(copy: CopyFormat, from: &Server, to: &Server, newest: &Server) {
     let store = MemoryStore::new();
     let vault = vault(&store);
-    let dumped = backup(from, &from.url("shop"), &vault).await.expect("backed up");
+    let dumped = backup_as(copy, from, &from.url("shop"), &vault).await.expect("backed up");
+    let as_text: Vec<_> =
+        dumped.as_text.iter().map(|table| format!("{} {} {}", table.table, table.column, table.r#type)).collect();
+    match copy {
+        CopyFormat::Text => assert!(as_text.is_empty()),
+        CopyFormat::Binary => assert_eq!(as_text, ["public.orders p public.pair"]),
+    }
     assert!(dumped.manifest.totals.chunks > 3, "{:?}", dumped.manifest.totals);
     let before = content(from, "shop");
     let restored = recover(&vault, &to.url("copy"), &options(newest)).await.expect("restored");
@@ -45,30 +52,44 @@ async fn there_and_back(from: &Server, to: &Server, newest: &Server) {
     assert_eq!(to.sql("postgres", "SELECT count(*) FROM pg_database WHERE datname LIKE 'seawall%'"), "0");
 }
 
+/// Drops what was restored.
+fn forget(server: &Server) {
+    server.sql("copy", "DROP SUBSCRIPTION IF EXISTS sub");
+    server.sql("postgres", "DROP DATABASE copy");
+}
+
 #[tokio::test]
 async fn everything_comes_back_in_version_15() {
     let server = filled(15);
     // The other server is built without ICU.
     server.sql("shop", "CREATE COLLATION numeric (provider = icu, locale = 'de-u-kn-true'); \
                         CREATE TABLE by_number (a text COLLATE numeric PRIMARY KEY); INSERT INTO by_number VALUES ('a10'), ('a9')");
-    there_and_back(&server, &server, &server).await;
+    for copy in FORMATS {
+        there_and_back(copy, &server, &server, &server).await;
+        forget(&server);
+    }
 }
 
 #[tokio::test]
 async fn everything_comes_back_in_version_18() {
     let server = filled(18);
-    there_and_back(&server, &server, &server).await;
+    for copy in FORMATS {
+        there_and_back(copy, &server, &server, &server).await;
+        forget(&server);
+    }
 }
 
 #[tokio::test]
 async fn everything_of_version_15_comes_back_in_18() {
     let (old, new) = (filled(15), Server::start(18));
     roles(&new);
-    let store = MemoryStore::new();
-    let vault = vault(&store);
-    backup(&old, &old.url("shop"), &vault).await.expect("backed up");
-    recover(&vault, &new.url("copy"), &options(&old)).await.expect("restored");
-    assert_eq!(content(&new, "copy"), content(&old, "shop"));
+    for copy in FORMATS {
+        let vault = vault(&MemoryStore::new());
+        backup_as(copy, &old, &old.url("shop"), &vault).await.expect("backed up");
+        recover(&vault, &new.url("copy"), &options(&old)).await.expect("restored");
+        assert_eq!(content(&new, "copy"), content(&old, "shop"));
+        forget(&new);
+    }
 }
 
 #[tokio::test]

@@ -6,11 +6,12 @@ use std::time::Duration;
 use futures::TryStreamExt as _;
 use seawall_archive::Catalog;
 use seawall_core::{Kind, Moment, NoProgress};
+use seawall_postgres::CopyFormat;
 use seawall_vault::memory::MemoryStore;
 use seawall_vault::{ObjectKey, Prefix, Store as _};
 
 use crate::server::Server;
-use crate::support::{backup, content, limits, options, recover, shop, vault};
+use crate::support::{FORMATS, backup, backup_as, content, limits, options, recover, shop, vault};
 
 /// A server whose database has many chunks, keys and a foreign key.
 fn filled() -> Server {
@@ -24,13 +25,20 @@ async fn sets(vault: &seawall_vault::Vault) -> usize {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restore_that_was_interrupted_anywhere_goes_on_and_does_each_step_once() {
     let server = filled();
+    for copy in FORMATS {
+        interrupted(copy, &server).await;
+        server.sql("postgres", "DROP DATABASE copy");
+    }
+}
+
+async fn interrupted(copy: CopyFormat, server: &Server) {
     let vault = vault(&MemoryStore::new());
-    backup(&server, &server.url("shop"), &vault).await.expect("backed up");
+    backup_as(copy, server, &server.url("shop"), &vault).await.expect("backed up");
     let mut interrupted = 0;
     let mut milliseconds = 20;
     loop {
         let url = server.url("copy");
-        let options = options(&server);
+        let options = options(server);
         let run = recover(&vault, &url, &options);
         match tokio::time::timeout(Duration::from_millis(milliseconds), run).await {
             Err(_) => {
@@ -52,7 +60,7 @@ async fn a_restore_that_was_interrupted_anywhere_goes_on_and_does_each_step_once
         assert!(interrupted < 200, "it never ends");
     }
     assert!(interrupted > 2, "{interrupted}");
-    assert_eq!(content(&server, "copy"), content(&server, "shop"));
+    assert_eq!(content(server, "copy"), content(server, "shop"));
     assert_eq!(
         server.sql("copy", "SELECT count(*), bool_and(convalidated) FROM pg_constraint WHERE contype IN ('p', 'f') AND connamespace = 'public'::regnamespace"),
         "3|t"
@@ -88,9 +96,15 @@ async fn a_server_that_dies_while_it_is_read_leaves_nothing_that_counts() {
 #[tokio::test]
 async fn a_damaged_chunk_is_refused_by_name_and_nothing_gets_the_wanted_name() {
     let server = filled();
+    for copy in FORMATS {
+        damaged(copy, &server).await;
+    }
+}
+
+async fn damaged(copy: CopyFormat, server: &Server) {
     let store = MemoryStore::new();
     let vault = vault(&store);
-    backup(&server, &server.url("shop"), &vault).await.expect("backed up");
+    backup_as(copy, server, &server.url("shop"), &vault).await.expect("backed up");
     let page = store.list(&Prefix::all(), None, 1000).await.expect("memory");
     let key: ObjectKey = page
         .entries
@@ -105,7 +119,7 @@ async fn a_damaged_chunk_is_refused_by_name_and_nothing_gets_the_wanted_name() {
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
     vault.put(&key, bytes.into(), None).await.expect("put");
-    let failure = recover(&vault, &server.url("copy"), &options(&server)).await.expect_err("damaged");
+    let failure = recover(&vault, &server.url("copy"), &options(server)).await.expect_err("damaged");
     assert_eq!((failure.kind, failure.code), (Kind::Corrupt, "archive.corrupt"));
     assert!(failure.object.ends_with(key.as_str()), "{}", failure.object);
     assert_eq!(server.sql("postgres", "SELECT count(*) FROM pg_database WHERE datname = 'copy'"), "0");

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use seawall_archive::Catalog;
 use seawall_core::{Failure, Kind, Moment, NoProgress};
-use seawall_postgres::Restored;
+use seawall_postgres::{CopyFormat, Restored};
 use seawall_vault::Vault;
 use seawall_vault::memory::MemoryStore;
 use tokio::task::JoinHandle;
 
 use crate::server::Server;
-use crate::support::{backup, content, nothing_stays, options, random, recover, start_backup, vault};
+use crate::support::{backup, backup_as, content, nothing_stays, options, random, recover, start_backup, vault};
 
 /// A server whose database has many chunks, keys, a foreign key, large objects and an unlogged table.
 fn filled(rows: u32) -> Server {
@@ -82,14 +82,24 @@ async fn backups_of_a_server_that_is_killed_at_random_moments_are_whole_or_dont_
 
 #[tokio::test(flavor = "multi_thread")]
 async fn restores_into_a_server_that_is_killed_at_random_moments_converge() {
+    killed_restores(CopyFormat::Text, 6).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn restores_in_binary_into_a_server_that_is_killed_at_random_moments_converge() {
+    killed_restores(CopyFormat::Binary, 3).await;
+}
+
+async fn killed_restores(copy: CopyFormat, kills: u32) {
     let (mut random, from, mut to) = (random(), filled(60_000), Server::start(15));
     let vault = vault(&MemoryStore::new());
-    backup(&from, &from.url("shop"), &vault).await.expect("backed up");
+    let dumped = backup_as(copy, &from, &from.url("shop"), &vault).await.expect("backed up");
+    assert_eq!(dumped.as_text, vec![]);
     let started = Instant::now();
     recover(&vault, &to.url("first"), &options(&to)).await.expect("restored");
     let whole = started.elapsed();
     let there = "SELECT count(*) FROM pg_database WHERE datname = 'copy'";
-    for _ in 0..6 {
+    for _ in 0..kills {
         let moment = whole.mul_f64(random.f64());
         let run = start_restore(&to, "copy", &vault);
         std::thread::sleep(moment);

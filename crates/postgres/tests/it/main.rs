@@ -5,6 +5,7 @@
 #![expect(clippy::panic, reason = "these are tests")]
 
 mod artefacts;
+mod binary;
 mod changes;
 mod content;
 mod directories;

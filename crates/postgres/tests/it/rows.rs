@@ -2,10 +2,11 @@
 
 use seawall_archive::{Catalog, SetReader};
 use seawall_core::When;
+use seawall_postgres::CopyFormat;
 use seawall_vault::memory::MemoryStore;
 
 use crate::server::Server;
-use crate::support::{backup, content, options, recover, vault};
+use crate::support::{FORMATS, backup_as, content, options, recover, vault};
 
 #[tokio::test]
 async fn rows_that_no_buffer_holds_come_back() {
@@ -18,21 +19,28 @@ async fn rows_that_no_buffer_holds_come_back() {
          FROM generate_series(1, f * 60000) i) FROM unnest(ARRAY[0, 1, 4, 2]) f; \
          INSERT INTO files (id, body) SELECT -i, md5(i::text) FROM generate_series(1, 50000) i",
     );
+    for copy in FORMATS {
+        large_rows(copy, &server).await;
+        server.sql("postgres", "DROP DATABASE copy");
+    }
+}
+
+async fn large_rows(copy: CopyFormat, server: &Server) {
     let vault = vault(&MemoryStore::new());
-    let dumped = backup(&server, &server.url("shop"), &vault).await.expect("backed up");
-    assert_eq!(dumped.manifest.totals.rows, 50_004);
+    let dumped = backup_as(copy, server, &server.url("shop"), &vault).await.expect("backed up");
+    assert_eq!((dumped.manifest.totals.rows, dumped.as_text), (50_004, vec![]));
     let manifest = Catalog::read(&vault).await.expect("read").find(&When::Latest).expect("a set").clone();
     let reader = SetReader::open(vault.clone(), manifest).await.expect("opened");
     let largest = reader.index().chunks.iter().flat_map(|chunk| &chunk.frames).map(|frame| frame.raw).max();
     assert!(largest.is_some_and(|bytes| bytes <= 1 << 20), "no frame holds a row of 8 MB: {largest:?}");
     assert!(reader.index().continuations().len() > 3, "{:?}", reader.index().continuations());
-    recover(&vault, &server.url("copy"), &options(&server)).await.expect("restored");
-    assert_eq!(content(&server, "copy"), content(&server, "shop"));
-    let mut rows = options(&server);
+    recover(&vault, &server.url("copy"), &options(server)).await.expect("restored");
+    assert_eq!(content(server, "copy"), content(server, "shop"));
+    let mut rows = options(server);
     rows.data_only = true;
     server.sql("copy", "TRUNCATE files");
     recover(&vault, &server.url("copy"), &rows).await.expect("restored");
-    assert_eq!(content(&server, "copy"), content(&server, "shop"));
+    assert_eq!(content(server, "copy"), content(server, "shop"));
     let found = seawall_archive::verify(
         &vault,
         seawall_core::Moment::default(),
@@ -57,12 +65,15 @@ async fn tables_of_middling_size_are_loaded_frozen() {
          CREATE TABLE parent (i int, t text); CREATE TABLE child () INHERITS (parent); \
          INSERT INTO parent SELECT i, md5(i::text) FROM generate_series(1, 50000) i; INSERT INTO child VALUES (1, 'x')",
     );
-    let vault = vault(&MemoryStore::new());
-    backup(&server, &server.url("shop"), &vault).await.expect("backed up");
-    recover(&vault, &server.url("copy"), &options(&server)).await.expect("restored");
-    assert_eq!(content(&server, "copy"), content(&server, "shop"));
-    // ANALYZE has counted the pages that everybody sees all of, which without VACUUM only frozen rows give.
-    let frozen = "SELECT string_agg(relname, ' ' ORDER BY relname) FROM pg_class \
-                  WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace AND relallvisible = relpages AND relpages > 0";
-    assert_eq!(server.sql("copy", frozen), "middling parent part");
+    for copy in FORMATS {
+        let vault = vault(&MemoryStore::new());
+        backup_as(copy, &server, &server.url("shop"), &vault).await.expect("backed up");
+        recover(&vault, &server.url("copy"), &options(&server)).await.expect("restored");
+        assert_eq!(content(&server, "copy"), content(&server, "shop"));
+        // ANALYZE has counted the pages that everybody sees all of, which without VACUUM only frozen rows give.
+        let frozen = "SELECT string_agg(relname, ' ' ORDER BY relname) FROM pg_class \
+                      WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace AND relallvisible = relpages AND relpages > 0";
+        assert_eq!(server.sql("copy", frozen), "middling parent part");
+        server.sql("postgres", "DROP DATABASE copy");
+    }
 }

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use seawall_core::{Failure, NoProgress, When};
-use seawall_postgres::{DumpOptions, Dumped, Limits, RestoreOptions, Restored, Target, World, dump, restore};
+use seawall_postgres::{
+    CopyFormat, DumpOptions, Dumped, Limits, RestoreOptions, Restored, Target, World, dump, restore,
+};
 use seawall_vault::memory::MemoryStore;
 use seawall_vault::{Environment, Policy, Vault};
 
@@ -44,10 +46,18 @@ pub(crate) fn limits(server: &Server) -> Limits {
 }
 
 pub(crate) async fn backup(server: &Server, url: &str, vault: &Vault) -> Result<Dumped, Failure> {
-    let options = DumpOptions { limits: limits(server), ..DumpOptions::default() };
+    backup_as(CopyFormat::Text, server, url, vault).await
+}
+
+/// A backup whose rows are read in a format of COPY's.
+pub(crate) async fn backup_as(copy: CopyFormat, server: &Server, url: &str, vault: &Vault) -> Result<Dumped, Failure> {
+    let options = DumpOptions { limits: limits(server), copy, ..DumpOptions::default() };
     let world = World::real(environment());
     Ok(dump(&target(url), vault, &options, &world, Arc::new(NoProgress)).await?)
 }
+
+/// Both formats of COPY's.
+pub(crate) const FORMATS: [CopyFormat; 2] = [CopyFormat::Text, CopyFormat::Binary];
 
 /// A backup of `shop` that goes on while the test does something else.
 pub(crate) fn start_backup(server: &Server, vault: &Vault) -> tokio::task::JoinHandle<Result<Dumped, Failure>> {

@@ -3,7 +3,7 @@
 use seawall_agent::Opener;
 use seawall_archive::{Codec, Manifest, Sample, Stages};
 use seawall_core::Failure;
-use seawall_postgres::{DumpOptions, Dumped, Format, Limits, Target, World};
+use seawall_postgres::{AsText, CopyFormat, DumpOptions, Dumped, Format, Limits, Target, World};
 use serde_json::json;
 
 use crate::arguments::{BackupArguments, ServerArguments};
@@ -28,6 +28,7 @@ fn of_url(arguments: &BackupArguments, vault: &str, edge: &Edge, json: bool) -> 
         limits: limits(&arguments.server)?,
         format: arguments.format.as_deref().map_or(Ok(Format::default()), format)?,
         sample: arguments.sample.as_deref().map(sample).transpose()?,
+        copy: arguments.copy.as_deref().map_or(Ok(CopyFormat::default()), copy)?,
         codec: arguments.compression.as_deref().map_or(Ok(Codec::default()), codec)?,
         excluded: arguments.exclude_database.clone(),
         role_passwords: arguments.role_passwords,
@@ -40,6 +41,10 @@ fn of_url(arguments: &BackupArguments, vault: &str, edge: &Edge, json: bool) -> 
     if options.sample.is_some() && options.format != Format::Native {
         let cause = format!("--sample is of the native format, and --format {} has every row", options.format.name());
         return Err(usage("usage.arguments", &target.to_string(), &cause, "leave one of them out"));
+    }
+    if options.format != Format::Native && options.copy != CopyFormat::Text {
+        let cause = "--copy is of the native format, and --format asks for what pg_dump writes";
+        return Err(usage("usage.arguments", &target.to_string(), cause, "leave one of them out"));
     }
     let limit = arguments.upload_limit.as_deref().map(|text| server::size("--upload-limit", text)).transpose()?;
     let vault = server::place(vault, edge)?;
@@ -62,6 +67,7 @@ fn by_name(arguments: &BackupArguments, edge: &Edge, json: bool) -> Result<Outpu
         ("--pg-bindir", pg_bindir.is_some()),
         ("--format", arguments.format.is_some()),
         ("--sample", arguments.sample.is_some()),
+        ("--copy", arguments.copy.is_some()),
         ("--compression", arguments.compression.is_some()),
         ("--upload-limit", arguments.upload_limit.is_some()),
         ("--role-passwords", arguments.role_passwords),
@@ -97,6 +103,7 @@ fn output(target: &Target, place: &str, dumped: &Dumped) -> Output {
         fields.insert("databases".into(), json!(dumped.databases));
         let invalid = dumped.invalid.iter().map(|(database, index)| json!({ "database": database, "index": index }));
         fields.insert("invalid_indexes".into(), invalid.collect());
+        fields.insert("as_text".into(), to_json(&dumped.as_text));
         fields.insert("duration_ms".into(), json!(dumped.duration_ms));
         fields.insert("stages".into(), to_json(&dumped.stages));
     }
@@ -128,12 +135,16 @@ fn sample(text: &str) -> Result<Sample, Failure> {
     text.parse().map_err(|cause: String| usage("usage.arguments", "--sample", &cause, next))
 }
 
+fn copy(text: &str) -> Result<CopyFormat, Failure> {
+    text.parse().map_err(|cause: String| usage("usage.arguments", "--copy", &cause, "correct it"))
+}
+
 fn codec(text: &str) -> Result<Codec, Failure> {
     text.parse().map_err(|cause: String| usage("usage.arguments", "--compression", &cause, "correct it"))
 }
 
 fn render(target: &Target, place: &str, dumped: &Dumped) -> String {
-    let Dumped { manifest, databases, invalid, stages, duration_ms } = dumped;
+    let Dumped { manifest, databases, as_text, invalid, stages, duration_ms } = dumped;
     let totals = manifest.totals;
     let databases = match target.database.is_empty() {
         true => format!("{}: {}\n", table::count(databases.len(), "database"), databases.join(", ")),
@@ -145,7 +156,7 @@ fn render(target: &Target, place: &str, dumped: &Dumped) -> String {
     });
     let invalid: String = invalid.collect();
     format!(
-        "{target}: the state of {} is in {place} as {}\n{databases}{}, {} as {} in {}, {}/s{}\n{invalid}",
+        "{target}: the state of {} is in {place} as {}\n{databases}{}, {} as {} in {}, {}/s{}\n{invalid}{}",
         manifest.point,
         manifest.id,
         content(manifest),
@@ -153,8 +164,24 @@ fn render(target: &Target, place: &str, dumped: &Dumped) -> String {
         table::bytes(totals.stored),
         table::span(*duration_ms),
         table::bytes(rate),
-        waited(stages)
+        waited(stages),
+        kept_as_text(as_text)
     )
+}
+
+/// The most tables that are named.
+const NAMED: usize = 10;
+
+/// Tables that were read as text where binary was asked for.
+fn kept_as_text(tables: &[AsText]) -> String {
+    let line = |AsText { table, column, r#type: kind, .. }: &AsText| {
+        format!("as text, not binary: {table} ({column} is {kind})\n")
+    };
+    let mut lines: String = tables.iter().take(NAMED).map(line).collect();
+    if tables.len() > NAMED {
+        lines.push_str(&format!("as text, not binary: {} more; --json names all\n", tables.len() - NAMED));
+    }
+    lines
 }
 
 /// What a set holds: rows, of a sample some of them, or what `pg_dump` wrote, in which nobody counts them.

@@ -1,0 +1,114 @@
+//! What of a message of COPY in binary is a row? Pure.
+//!
+//! Such a stream begins with a header and ends with a trailer, which belong to no row. The server sends the header in one
+//! message with the first row, the trailer in one of its own, and both together where there is no row.
+
+/// What a stream begins with: its signature, no flags, and no extension of the header.
+pub(crate) const HEADER: [u8; 19] = *b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
+
+/// What it ends with, in place of a row's number of columns.
+pub(crate) const TRAILER: [u8; 2] = [0xff, 0xff];
+
+/// How many bytes of the header are its signature.
+const SIGNATURE: usize = 11;
+
+/// The largest extension of a header that is passed over: no version of PostgreSQL has one yet.
+const LARGEST_EXTENSION: usize = 1 << 10;
+
+/// The flags that a reader must know.
+const CRITICAL: u32 = 0xffff_0000;
+
+/// What a message is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Part {
+    /// How many of its bytes are no row: the header, the trailer. The others are one row, if there are any.
+    pub(crate) skipped: usize,
+    /// Whether the trailer was among them.
+    pub(crate) ends: bool,
+}
+
+/// What a message of `length` bytes is, of which those in `arrived` are here; `None` as long as too few of them are.
+/// `first` says whether it is the first of its stream.
+pub(crate) fn part(first: bool, arrived: &[u8], length: usize) -> Result<Option<Part>, &'static str> {
+    let arrived = &arrived[..arrived.len().min(length)];
+    let header = match first {
+        true => header(arrived, length)?,
+        false => Some(0),
+    };
+    let Some(skipped) = header else { return Ok(None) };
+    let row = length - skipped;
+    match arrived.get(skipped..).unwrap_or_default() {
+        _ if row == 0 && first => Ok(Some(Part { skipped, ends: false })),
+        _ if row < TRAILER.len() => Err("a row without columns"),
+        [a, b, ..] if [*a, *b] != TRAILER => Ok(Some(Part { skipped, ends: false })),
+        [_, _, ..] if row == TRAILER.len() => Ok(Some(Part { skipped: length, ends: true })),
+        [_, _, ..] => Err("more behind the trailer"),
+        _ => Ok(None),
+    }
+}
+
+/// The bytes of the header with which a message begins.
+fn header(arrived: &[u8], length: usize) -> Result<Option<usize>, &'static str> {
+    if length < HEADER.len() {
+        return Err("no header");
+    }
+    let Some(fixed) = arrived.first_chunk::<{ HEADER.len() }>() else { return Ok(None) };
+    if fixed[..SIGNATURE] != HEADER[..SIGNATURE] {
+        return Err("no header");
+    }
+    let number = |at: usize| u32::from_be_bytes([fixed[at], fixed[at + 1], fixed[at + 2], fixed[at + 3]]);
+    if number(SIGNATURE) & CRITICAL != 0 {
+        return Err("a header with flags that nobody knows");
+    }
+    let extension = number(SIGNATURE + 4) as usize;
+    if extension > LARGEST_EXTENSION || extension > length - HEADER.len() {
+        return Err("a header that is too large");
+    }
+    Ok(Some(HEADER.len() + extension))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(parts: &[&[u8]]) -> Vec<u8> {
+        parts.concat()
+    }
+
+    #[test]
+    fn header_rows_and_trailer_are_told_apart() {
+        let row = [0, 1, 0, 0, 0, 1, 7];
+        let extended = [&HEADER[..15], &[0, 0, 0, 3], b"abc"].concat();
+        let flagged = [&HEADER[..11], &[0, 0, 0, 9], &HEADER[15..]].concat();
+        for (first, message, expected) in [
+            (true, with(&[&HEADER, &row]), Ok((19, false))),
+            (true, with(&[&HEADER]), Ok((19, false))),
+            (true, with(&[&HEADER, &TRAILER]), Ok((21, true))),
+            (true, with(&[&extended, &row]), Ok((22, false))),
+            (true, with(&[&flagged, &row]), Ok((19, false))),
+            (false, row.to_vec(), Ok((0, false))),
+            (false, vec![0, 0], Ok((0, false))),
+            (false, TRAILER.to_vec(), Ok((2, true))),
+            (true, row.to_vec(), Err("no header")),
+            (true, b"1\ttext as it is, and more of it".to_vec(), Err("no header")),
+            (true, with(&[&HEADER[..11], &[0, 1, 0, 0], &[0; 4]]), Err("a header with flags that nobody knows")),
+            (true, with(&[&HEADER[..15], &[0, 0, 0, 9]]), Err("a header that is too large")),
+            (true, with(&[&HEADER[..15], &[0xff; 4], &[0; 9000]]), Err("a header that is too large")),
+            (true, with(&[&HEADER, &[0]]), Err("a row without columns")),
+            (false, vec![], Err("a row without columns")),
+            (false, vec![0], Err("a row without columns")),
+            (false, with(&[&TRAILER, &row]), Err("more behind the trailer")),
+            (true, with(&[&HEADER, &TRAILER, &row]), Err("more behind the trailer")),
+        ] {
+            let expected = expected.map(|(skipped, ends)| Part { skipped, ends });
+            assert_eq!(part(first, &message, message.len()), expected.map(Some), "{message:?}");
+            // However little has arrived, nothing is said before it is known, and nothing else afterwards.
+            for arrived in 0..message.len() {
+                let known = part(first, &message[..arrived], message.len());
+                assert!(known == Ok(None) || known == expected.map(Some), "{message:?} {arrived}: {known:?}");
+            }
+            let longer = [&message[..], b"the next message"].concat();
+            assert_eq!(part(first, &longer, message.len()), expected.map(Some));
+        }
+    }
+}
