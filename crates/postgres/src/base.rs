@@ -159,10 +159,13 @@ fn too_old(target: &Target, version: u32) -> Error {
 }
 
 /// Whether it may go well the next time: a table changed or vanished, or its lock wasn't free. `pg_dump` says no more than
-/// that it failed; what it can't stand fails again.
-fn is_passing(error: &Error) -> bool {
-    matches!(error, Error::Refused { code: "postgres.changing", .. } | Error::ToolFailed { .. })
-        || matches!(error.sqlstate(), Some("42P01" | "42703" | "3F000" | "40P01" | "55P03" | "XX000"))
+/// that it failed: that may be a change if it gets into the server at all, and what it can't stand fails again.
+fn is_passing(error: &Error, tool_logs_in: Option<bool>) -> bool {
+    match error {
+        Error::ToolFailed { .. } => tool_logs_in != Some(false),
+        Error::Refused { code, .. } => *code == "postgres.changing",
+        _ => matches!(error.sqlstate(), Some("42P01" | "42703" | "3F000" | "40P01" | "55P03" | "XX000")),
+    }
 }
 
 /// One database, read.
@@ -221,18 +224,21 @@ impl Base<'_> {
         let mark = writer.mark();
         let mut attempt = 1;
         loop {
-            match self.read(writer, target).await {
-                Err(error) if attempt < ATTEMPTS && is_passing(&error) => {
-                    tracing::warn!(
-                        attempt,
-                        database = target.database,
-                        "begun anew, because something changed: {error}"
-                    );
-                    writer.go_back(mark);
-                    attempt += 1;
-                }
+            let error = match self.read(writer, target).await {
+                Err(error) if attempt < ATTEMPTS => error,
                 done => return done,
+            };
+            let tool_logs_in = match &error {
+                Error::ToolFailed { .. } => self.source.pg_dump.logs_in(target).await,
+                _ => None,
+            };
+            if !is_passing(&error, tool_logs_in) {
+                return Err(error);
             }
+            let database = &target.database;
+            tracing::warn!(attempt, database, "begun anew; a change meanwhile may be the cause: {error}");
+            writer.go_back(mark);
+            attempt += 1;
         }
     }
 
@@ -394,4 +400,34 @@ pub(crate) async fn file(
         lane.push(item, 0, buffer).await?;
     }
     Ok(lane.finish().await?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ServerError;
+
+    #[test]
+    fn what_is_tried_again() {
+        let tool = || Error::ToolFailed { tool: "pg_dump".into(), cause: "exit status: 1".into() };
+        let refused = |code| Error::Refused { code, object: "o".into(), cause: "c".into(), next: "n".into() };
+        let server = |code: &str| Error::Server {
+            object: "o".into(),
+            error: ServerError { code: code.into(), message: "no".into(), detail: None, hint: None },
+        };
+        for (error, logs_in, passing) in [
+            (tool(), Some(true), true),
+            (tool(), Some(false), false),
+            (tool(), None, true),
+            (refused("postgres.changing"), None, true),
+            (refused("postgres.not-ready"), None, false),
+            (server("42P01"), None, true),
+            (server("55P03"), None, true),
+            (server("28P01"), None, false),
+            (server("42501"), None, false),
+            (Error::Connection { server: "s".into(), cause: "c".into() }, None, false),
+        ] {
+            assert_eq!(is_passing(&error, logs_in), passing, "{error} {logs_in:?}");
+        }
+    }
 }

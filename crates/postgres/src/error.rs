@@ -53,6 +53,18 @@ pub enum Error {
         /// What happened.
         cause: String,
     },
+    /// The connection can't be encrypted as it is asked for.
+    #[error("{server}: {cause}")]
+    Tls {
+        /// `postgres.certificate`: the certificate isn't believed; `postgres.tls`: anything else.
+        code: &'static str,
+        /// The server.
+        server: String,
+        /// What is wrong.
+        cause: String,
+        /// What to do.
+        next: String,
+    },
     /// The server wants a password and there is none, or none that may be sent.
     #[error("{server}: {cause}")]
     Password {
@@ -243,12 +255,13 @@ impl From<Error> for Failure {
                 cause,
                 "check that the server is up and can be reached, then start again",
             ),
+            Error::Tls { code, server, cause, next } => Failure::new(Kind::Denied, code, server, cause, next),
             Error::Password { server, cause } => Failure::new(
                 Kind::Denied,
                 "postgres.password",
                 server,
                 cause,
-                "set PGPASSWORD, or put the password into ~/.pgpass (mode 0600)",
+                "set PGPASSWORD, or put the password into ~/.pgpass or the file that PGPASSFILE names (mode 0600)",
             ),
             Error::Server { object, error } => {
                 let (kind, code, next) = of_sqlstate(&error.code);

@@ -11,11 +11,14 @@ use seawall_vault::Environment;
 use tokio::io::AsyncReadExt as _;
 use tokio::process::{Child, ChildStdin, Command};
 
-use crate::client::Target;
+use crate::client::{Target, child_environment};
 use crate::{Error, Limits};
 
 /// How much of what a tool complains about is kept.
 const STDERR: u64 = 64 << 10;
+
+/// The exit status of `psql` that has no connection ("Exit Status" in its manual).
+const NOT_CONNECTED: i32 = 2;
 
 /// A tool of a major version.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,7 +96,20 @@ pub(crate) struct Running {
 impl Tool {
     /// Starts it; it ends when it is dropped. The server is told by its environment.
     pub(crate) fn start(&self, target: &Target, arguments: &[String]) -> Result<Running, Error> {
-        self.spawn(arguments, target.child_environment(), Stdio::null())
+        self.spawn(arguments, child_environment(target)?, Stdio::null())
+    }
+
+    /// Whether PostgreSQL's programs get into the server: `psql`, which stands beside this one, says so by its exit status, as no
+    /// other does. `None` where there is no `psql`, or it can't say.
+    pub(crate) async fn logs_in(&self, target: &Target) -> Option<bool> {
+        let psql = Self { path: self.path.with_file_name("psql"), major: self.major };
+        let arguments = ["--no-psqlrc", "--no-password", "--output=/dev/null", "--command=SELECT 1"].map(str::to_owned);
+        let mut running = psql.start(target, &arguments).ok()?;
+        match running.child.wait().await.ok()?.code() {
+            Some(0) => Some(true),
+            Some(NOT_CONNECTED) => Some(false),
+            _ => None,
+        }
     }
 
     /// Starts it on bytes that are written to it.
@@ -116,8 +132,11 @@ impl Tool {
     ) -> Result<Running, Error> {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let mut command = Command::new(&self.path);
-        for variable in ["PGSERVICE", "PGSERVICEFILE", "PGOPTIONS", "PGHOSTADDR", "PGDATESTYLE", "PGTZ"] {
-            command.env_remove(variable);
+        // What decides where and how it connects is ours.
+        for (variable, _) in std::env::vars_os() {
+            if variable.as_encoded_bytes().starts_with(b"PG") {
+                command.env_remove(variable);
+            }
         }
         command.args(arguments).envs(environment);
         command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);

@@ -9,14 +9,21 @@
 //! Dropping a connection, or a future that uses it, closes it; the server ends what it was doing and rolls back.
 
 pub(crate) mod binary;
+mod child;
 mod connection;
 mod copy;
+mod encryption;
+mod passfile;
 pub(crate) mod quote;
 mod startup;
 mod target;
 mod tls;
+mod url;
 
+pub(crate) use child::child_environment;
 pub(crate) use connection::{Connection, Row};
 pub(crate) use copy::Filled;
-pub(crate) use startup::{find_password, keepalives};
-pub use target::{Host, Target, TlsMode};
+pub use encryption::TlsMode;
+pub(crate) use passfile::find_password;
+pub(crate) use startup::keepalives;
+pub use target::{Host, Target};

@@ -1,10 +1,5 @@
 //! From a target to a connection: socket, TLS, password.
 
-#![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
-
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -17,10 +12,10 @@ use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
-use tokio_rustls::TlsConnector;
 
 use super::connection::{Connection, Wire};
-use super::target::{Host, Target, TlsMode};
+use super::encryption::{self, Way};
+use super::target::{Host, Target};
 use super::tls;
 use crate::Error;
 
@@ -45,23 +40,30 @@ pub(crate) fn keepalives() -> String {
     )
 }
 
+/// What every session is set to. Nothing that the server, the database or the role is set to ends a backup or a restore on
+/// its own: time limits, and transactions that only read, are for the sessions of applications.
+fn settings(version: u32) -> String {
+    let mut settings =
+        "SET standard_conforming_strings = on; SET client_min_messages = warning; SET lock_timeout = '60s'; \
+                        SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0; \
+                        SET default_transaction_read_only = off; SET default_transaction_isolation = 'read committed'"
+            .to_owned();
+    for (since, setting) in [(140_000, "idle_session_timeout"), (170_000, "transaction_timeout")] {
+        if version >= since {
+            settings.push_str(&format!("; SET {setting} = 0"));
+        }
+    }
+    settings
+}
+
 impl Connection {
-    /// Connects. Nothing that the server or the role is set to ends a backup on its own: time limits are for the
-    /// statements of applications.
+    /// Connects.
     pub(crate) async fn open(target: &Target) -> Result<Self, Error> {
         let opening = async {
             let mut connection = Self::greet(target).await?;
-            connection
-                .execute(
-                    "SET standard_conforming_strings = on; SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0; SET lock_timeout = '60s'; \
-                     SET client_min_messages = warning",
-                )
-                .await?;
             let version = connection.one("SHOW server_version_num").await?.number(0);
             connection.version = u32::try_from(version).unwrap_or(0);
-            if connection.version >= 170_000 {
-                connection.execute("SET transaction_timeout = 0").await?;
-            }
+            connection.execute(&settings(connection.version)).await?;
             Ok(connection)
         };
         match timeout(PATIENCE, opening).await {
@@ -73,14 +75,25 @@ impl Connection {
         }
     }
 
+    /// Logs in, in the ways that `sslmode` allows.
     async fn greet(target: &Target) -> Result<Self, Error> {
+        let mut failures = Vec::new();
+        for way in encryption::ways(target.tls, target.is_local()) {
+            match Self::greet_by(*way, target).await {
+                Err(error) if encryption::is_about_the_way(&error) => failures.push((*way, error)),
+                greeted => return greeted,
+            }
+        }
+        Err(encryption::telling(failures).unwrap_or_else(|| Error::Internal("no way to connect".to_owned())))
+    }
+
+    async fn greet_by(way: Way, target: &Target) -> Result<Self, Error> {
         let server = target.to_string();
-        let wire = wire(target, &server).await?;
+        let wire = wire(way, target, &server).await?;
         let mut connection = Self { wire, inbox: BytesMut::new(), outbox: BytesMut::new(), server, version: 0 };
-        let database = if target.database.is_empty() { &target.user } else { &target.database };
         let parameters = [
             ("user", target.user.as_str()),
-            ("database", database),
+            ("database", target.database_or_own()),
             ("application_name", "seawall"),
             ("client_encoding", "UTF8"),
         ];
@@ -160,7 +173,7 @@ impl Connection {
 }
 
 /// The byte stream to the server, encrypted if that was asked for.
-async fn wire(target: &Target, server: &str) -> Result<Box<dyn Wire>, Error> {
+async fn wire(way: Way, target: &Target, server: &str) -> Result<Box<dyn Wire>, Error> {
     let away = |error: std::io::Error| Error::connection(server, &error);
     let name = match &target.host {
         Host::Socket(folder) => {
@@ -172,25 +185,21 @@ async fn wire(target: &Target, server: &str) -> Result<Box<dyn Wire>, Error> {
     let mut stream = TcpStream::connect((name.as_str(), target.port)).await.map_err(away)?;
     stream.set_nodelay(true).map_err(away)?;
     notice_silence(&stream).map_err(away)?;
-    if target.tls == TlsMode::Disable {
+    if way == Way::Plain {
         return Ok(Box::new(stream));
     }
     let mut request = BytesMut::new();
     frontend::ssl_request(&mut request);
     stream.write_all(&request).await.map_err(away)?;
-    let answer = stream.read_u8().await.map_err(away)?;
-    match (answer, target.tls) {
-        (b'S', _) => {
-            let connector = TlsConnector::from(Arc::new(tls::config(target)?));
-            let stream = connector.connect(tls::server_name(target)?, stream).await.map_err(away)?;
-            Ok(Box::new(stream))
-        }
-        (b'N', TlsMode::Prefer) => Ok(Box::new(stream)),
-        _ => {
-            let cause = format!("the server has no TLS, and sslmode={} asks for it", target.tls.name());
-            Err(Error::Connection { server: server.to_owned(), cause })
-        }
+    if stream.read_u8().await.map_err(away)? == b'S' {
+        return Ok(Box::new(tls::begin(target, name, stream).await?));
     }
+    Err(Error::Tls {
+        code: "postgres.tls",
+        server: server.to_owned(),
+        cause: format!("the server has no TLS, and sslmode={} asks for it", target.tls.name()),
+        next: "set ssl = on on the server, or, where the network is safe, give sslmode=prefer".to_owned(),
+    })
 }
 
 /// Has the system ask whether the other side is still there: a statement may take any time, and a network that is gone says
@@ -202,53 +211,11 @@ fn notice_silence(stream: &TcpStream) -> std::io::Result<()> {
     socket.set_tcp_user_timeout(Some(SILENCE + BETWEEN * QUESTIONS))
 }
 
-/// The password, from the target or its password file.
+/// The password; the server asks for one.
 fn password(target: &Target) -> Result<String, Error> {
-    if let Some(password) = &target.password {
-        return Ok(password.reveal().to_owned());
-    }
-    let none = |cause: String| Error::Password { server: target.to_string(), cause };
-    let Some(file) = target.password_file() else { return Err(none("it asks for a password".to_owned())) };
-    let text = match read_private(file) {
-        Ok(text) => text,
-        Err(cause) => return Err(none(format!("it asks for a password, and {}: {cause}", file.display()))),
-    };
-    let host = match &target.host {
-        Host::Socket(_) => "localhost",
-        Host::Tcp(name) => name,
-    };
-    let wanted = [host, &target.port.to_string(), &target.database, &target.user];
-    find_password(&text, wanted)
-        .ok_or_else(|| none(format!("it asks for a password, and {} has none for it", file.display())))
-}
-
-/// The text of a file that nobody else can read.
-fn read_private(file: &Path) -> Result<String, String> {
-    let mode = std::fs::metadata(file).map_err(|error| error.to_string())?.permissions().mode();
-    if mode & 0o077 != 0 {
-        return Err("others can read it: chmod 600".to_owned());
-    }
-    std::fs::read_to_string(file).map_err(|error| error.to_string())
-}
-
-/// The password of the first line that fits: `host:port:database:user:password`, `*` fits anything, a backslash takes
-/// the next character as it is.
-pub(crate) fn find_password(text: &str, wanted: [&str; 4]) -> Option<String> {
-    text.lines().filter(|line| !line.starts_with('#')).find_map(|line| {
-        let mut fields = vec![String::new()];
-        let mut characters = line.chars();
-        while let Some(c) = characters.next() {
-            // What follows the fourth colon is the password, colons and all.
-            if c == ':' && fields.len() < 5 {
-                fields.push(String::new());
-                continue;
-            }
-            let c = if c == '\\' { characters.next() } else { Some(c) };
-            fields.last_mut()?.extend(c);
-        }
-        let fits =
-            fields.len() == 5 && fields.iter().zip(wanted).all(|(field, wanted)| field == "*" || field == wanted);
-        fits.then(|| fields.swap_remove(4))
+    target.find_password().map_err(|why| Error::Password {
+        server: target.to_string(),
+        cause: format!("it asks for a password, and {why}"),
     })
 }
 
@@ -269,18 +236,5 @@ mod tests {
             keepalives(),
             "--dbname=keepalives_idle=60 keepalives_interval=10 keepalives_count=6 tcp_user_timeout=120000"
         );
-    }
-
-    #[test]
-    fn passwords_of_a_file() {
-        let text = "# comment\nlocalhost:5432:shop:app:one\n*:*:*:app:two:with:colons\na\\:b:1:*:u\\\\x:th\\:ree\nshort:line\n";
-        for (wanted, password) in [
-            (["localhost", "5432", "shop", "app"], Some("one")),
-            (["localhost", "5433", "shop", "app"], Some("two:with:colons")),
-            (["a:b", "1", "any", "u\\x"], Some("th:ree")),
-            (["localhost", "5432", "shop", "other"], None),
-        ] {
-            assert_eq!(find_password(text, wanted).as_deref(), password, "{wanted:?}");
-        }
     }
 }

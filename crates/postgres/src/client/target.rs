@@ -3,9 +3,12 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use seawall_vault::{Environment, Secret};
 
+use super::encryption::{self, Roots, TlsMode};
+use super::passfile;
+use super::url::{parts, wrong};
 use crate::Error;
 
 /// Where a server listens.
@@ -15,41 +18,6 @@ pub enum Host {
     Socket(PathBuf),
     /// A name or an address.
     Tcp(String),
-}
-
-/// How much of TLS is asked for, in the words of `sslmode`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum TlsMode {
-    /// None.
-    Disable,
-    /// If the server has it, whatever its certificate; else without.
-    #[default]
-    Prefer,
-    /// Encrypted, whatever the certificate.
-    Require,
-    /// The certificate's chain is checked.
-    VerifyCa,
-    /// The certificate's chain and name are checked.
-    VerifyFull,
-}
-
-impl TlsMode {
-    const ALL: [(&'static str, Self); 5] = [
-        ("disable", Self::Disable),
-        ("prefer", Self::Prefer),
-        ("require", Self::Require),
-        ("verify-ca", Self::VerifyCa),
-        ("verify-full", Self::VerifyFull),
-    ];
-
-    fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|(name, _)| *name == text).map(|(_, mode)| mode)
-    }
-
-    /// As `sslmode` spells it.
-    pub fn name(self) -> &'static str {
-        Self::ALL.into_iter().find(|(_, mode)| *mode == self).map_or("prefer", |(name, _)| name)
-    }
 }
 
 /// A database on a server, and who asks.
@@ -67,8 +35,12 @@ pub struct Target {
     pub(crate) password: Option<Secret>,
     /// How much of TLS.
     pub tls: TlsMode,
-    /// The certificates that sign the server's, instead of the system's.
-    pub root_certificates: Option<PathBuf>,
+    /// Where the certificates are that may sign the server's.
+    pub(crate) roots: Roots,
+    /// The file of the system's certificates, if it is named.
+    pub(crate) system_certificates: Option<PathBuf>,
+    /// What PostgreSQL's own programs are told of channel binding.
+    pub(crate) channel_binding: Option<String>,
     /// Whether the password stood in the URL, where shell histories and process lists show it.
     pub password_in_url: bool,
     /// `~/.pgpass` or what `PGPASSFILE` names.
@@ -102,18 +74,6 @@ impl fmt::Display for Target {
     }
 }
 
-/// What a URL says, before the environment fills the rest.
-#[derive(Default)]
-struct Parts {
-    host: Option<String>,
-    port: Option<String>,
-    user: Option<String>,
-    password: Option<String>,
-    database: Option<String>,
-    sslmode: Option<String>,
-    sslrootcert: Option<String>,
-}
-
 impl Target {
     /// Whether `text` names a PostgreSQL server.
     pub fn is_url(text: &str) -> bool {
@@ -127,7 +87,7 @@ impl Target {
         let given = |own: &Option<String>, variable: &str| {
             own.clone().filter(|text| !text.is_empty()).or_else(|| environment.get(variable).map(str::to_owned))
         };
-        let host = given(&parts.host, "PGHOST").unwrap_or_else(|| "/var/run/postgresql".to_owned());
+        let host = given(&parts.host, "PGHOST").unwrap_or_else(|| passfile::SOCKETS.to_owned());
         if host.contains(',') {
             return Err(wrong("host", "several hosts are named", "name one: a backup is of one server"));
         }
@@ -137,14 +97,12 @@ impl Target {
         let user = given(&parts.user, "PGUSER").or_else(|| environment.get("USER").map(str::to_owned));
         let user = user.ok_or_else(|| wrong("user", "no role is named", "write postgresql://ROLE@HOST/DATABASE"))?;
         let database = given(&parts.database, "PGDATABASE").unwrap_or_default();
-        let tls = match given(&parts.sslmode, "PGSSLMODE") {
-            None => TlsMode::default(),
-            Some(mode) => TlsMode::parse(&mode).ok_or_else(|| {
-                wrong("sslmode", "there is no such mode", "give disable, prefer, require, verify-ca or verify-full")
-            })?,
-        };
-        let root_certificates = given(&parts.sslrootcert, "PGSSLROOTCERT").filter(|file| file != "system");
-        let home = environment.get("HOME").map(|home| Path::new(home).join(".pgpass"));
+        let home = environment.get("HOME").map(Path::new);
+        let roots = Roots::named(given(&parts.sslrootcert, "PGSSLROOTCERT").as_deref(), home);
+        let tls = encryption::mode(given(&parts.sslmode, "PGSSLMODE").as_deref(), &roots)?;
+        let channel_binding = given(&parts.channel_binding, "PGCHANNELBINDING");
+        encryption::channel_binding(channel_binding.as_deref())?;
+        nothing_is_ignored(environment)?;
         for (name, value) in [("user", &user), ("database", &database)] {
             if value.contains('\0') {
                 return Err(wrong(name, "it holds a zero byte", "remove it"));
@@ -158,8 +116,10 @@ impl Target {
             password_in_url: parts.password.is_some(),
             password: given(&parts.password, "PGPASSWORD").map(Secret::new),
             tls,
-            root_certificates: root_certificates.map(PathBuf::from),
-            password_file: environment.get("PGPASSFILE").map(PathBuf::from).or(home),
+            roots,
+            system_certificates: environment.get("SSL_CERT_FILE").map(PathBuf::from),
+            channel_binding,
+            password_file: environment.get("PGPASSFILE").map(PathBuf::from).or(home.map(|home| home.join(".pgpass"))),
         })
     }
 
@@ -180,92 +140,51 @@ impl Target {
         Self { password_file: Some(file), ..self.clone() }
     }
 
-    /// The file to look for a password in, when none is known.
-    pub(crate) fn password_file(&self) -> Option<&Path> {
-        self.password_file.as_deref().filter(|_| self.password.is_none())
+    /// Whether it is reached by a socket of this host.
+    pub(crate) fn is_local(&self) -> bool {
+        matches!(self.host, Host::Socket(_))
     }
 
-    /// What PostgreSQL's own tools are told, by their environment: arguments can be seen by every user (I13).
-    pub(crate) fn child_environment(&self) -> Vec<(&'static str, String)> {
+    /// The database that is meant where none is named: the role's own.
+    pub(crate) fn database_or_own(&self) -> &str {
+        if self.database.is_empty() { &self.user } else { &self.database }
+    }
+
+    /// The password, or why none is known.
+    pub(crate) fn find_password(&self) -> Result<String, String> {
+        if let Some(password) = &self.password {
+            return Ok(password.reveal().to_owned());
+        }
+        let Some(file) = &self.password_file else {
+            return Err("neither PGPASSWORD nor PGPASSFILE is set, nor HOME, where .pgpass would be".to_owned());
+        };
         let host = match &self.host {
-            Host::Socket(folder) => folder.display().to_string(),
+            Host::Socket(folder) => passfile::host_of_socket(folder),
             Host::Tcp(name) => name.clone(),
         };
-        let mut variables = vec![
-            ("PGHOST", host),
-            ("PGPORT", self.port.to_string()),
-            ("PGUSER", self.user.clone()),
-            ("PGDATABASE", self.database.clone()),
-            ("PGSSLMODE", self.tls.name().to_owned()),
-            ("PGAPPNAME", "seawall".to_owned()),
-            ("PGCONNECT_TIMEOUT", "30".to_owned()),
-        ];
-        if let Some(password) = &self.password {
-            variables.push(("PGPASSWORD", password.reveal().to_owned()));
-        }
-        if let Some(file) = &self.root_certificates {
-            variables.push(("PGSSLROOTCERT", file.display().to_string()));
-        }
-        if let Some(file) = &self.password_file {
-            variables.push(("PGPASSFILE", file.display().to_string()));
-        }
-        variables
+        passfile::look(file, [&host, &self.port.to_string(), self.database_or_own(), &self.user])
     }
 }
 
-fn wrong(object: &str, cause: &str, next: &str) -> Error {
-    Error::Url { object: object.to_owned(), cause: cause.to_owned(), next: next.to_owned() }
-}
-
-fn decode(text: &str) -> Result<String, Error> {
-    let decoded = percent_decode_str(text).decode_utf8();
-    decoded
-        .map(std::borrow::Cow::into_owned)
-        .map_err(|_| wrong("URL", "it holds bytes that are no text", "check what stands behind `%`"))
-}
-
-fn parts(text: &str) -> Result<Parts, Error> {
-    let next = "write postgresql://ROLE@HOST:PORT/DATABASE";
-    let rest = text.strip_prefix("postgresql://").or_else(|| text.strip_prefix("postgres://"));
-    let rest = rest.ok_or_else(|| wrong("URL", "it names no PostgreSQL server", next))?;
-    let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
-    let (authority, database) = rest.split_once('/').unwrap_or((rest, ""));
-    let (user, place) = authority.rsplit_once('@').map_or((None, authority), |(user, place)| (Some(user), place));
-    let (host, port) = match place.strip_prefix('[') {
-        Some(v6) => {
-            let (host, rest) = v6.split_once(']').ok_or_else(|| wrong("host", "a bracket isn't closed", next))?;
-            (host, rest.strip_prefix(':').unwrap_or(""))
-        }
-        None => place.split_once(':').unwrap_or((place, "")),
+/// What the environment demands of `psql`, and isn't built: a demand that is passed over would be broken.
+fn nothing_is_ignored(environment: &Environment) -> Result<(), Error> {
+    // Without a value any is a demand.
+    let demands = [
+        ("PGSERVICE", None, "services aren't read: unset it, and name host, port, role and database in the URL"),
+        ("PGHOSTADDR", None, "addresses beside names aren't known: unset it, and name one of them as the host"),
+        ("PGREQUIREAUTH", None, "it isn't checked how a server has roles log in: unset it"),
+        ("PGREQUIREPEER", None, "it isn't checked who owns a socket: unset it"),
+        ("PGSSLCRL", None, "revocation lists aren't read: unset it"),
+        ("PGSSLCRLDIR", None, "revocation lists aren't read: unset it"),
+        ("PGGSSENCMODE", Some("require"), "GSSAPI isn't built: unset it, and give sslmode=verify-full"),
+        ("PGREQUIRESSL", Some("1"), "unset it, and give sslmode=require"),
+        ("PGSSLNEGOTIATION", Some("direct"), "TLS is asked for in PostgreSQL's own way: unset it"),
+    ];
+    let is_set = |name: &str, demand: Option<&str>| {
+        environment.get(name).is_some_and(|value| demand.is_none_or(|demand| demand == value))
     };
-    let mut parts = Parts {
-        host: Some(decode(host)?),
-        port: Some(port.to_owned()),
-        database: Some(decode(database)?),
-        ..Parts::default()
-    };
-    if let Some(user) = user {
-        let (user, password) = user.split_once(':').map_or((user, None), |(user, password)| (user, Some(password)));
-        parts.user = Some(decode(user)?);
-        parts.password = password.map(decode).transpose()?;
-    }
-    for (name, value) in form_urlencoded::parse(query.as_bytes()) {
-        let place = match &*name {
-            "host" => &mut parts.host,
-            "port" => &mut parts.port,
-            "user" => &mut parts.user,
-            "password" => &mut parts.password,
-            "dbname" => &mut parts.database,
-            "sslmode" => &mut parts.sslmode,
-            "sslrootcert" => &mut parts.sslrootcert,
-            _ => {
-                let known = "known are host, port, user, password, dbname, sslmode and sslrootcert";
-                return Err(wrong(&name.escape_debug().to_string(), "there is no such setting", known));
-            }
-        };
-        *place = Some(value.into_owned());
-    }
-    Ok(parts)
+    let ignored = demands.into_iter().find(|(name, demand, _)| is_set(name, *demand));
+    ignored.map_or(Ok(()), |(name, _, next)| Err(wrong(name, "it is set, and can't be kept to", next)))
 }
 
 #[cfg(test)]
@@ -322,6 +241,9 @@ mod tests {
             "postgresql://u@h:port/d",
             "postgresql://u@h:99999/d",
             "postgresql://u@h/d?sslmode=maybe",
+            "postgresql://u@h/d?sslmode=require&sslrootcert=system",
+            "postgresql://u@h/d?channel_binding=require",
+            "postgresql://u@h/d?channel_binding=sometimes",
             "postgresql://u@h/d?service=x",
             "postgresql://u@a,b/d",
             "postgresql://u@[::1/d",
@@ -329,6 +251,28 @@ mod tests {
             "postgresql://u@h/%00",
         ] {
             assert!(matches!(Target::parse(url, &none), Err(Error::Url { .. })), "{url}");
+        }
+    }
+
+    #[test]
+    fn what_the_environment_demands_and_is_not_built_is_refused() {
+        for (name, value, refused) in [
+            ("PGCHANNELBINDING", "require", true),
+            ("PGCHANNELBINDING", "disable", false),
+            ("PGSERVICE", "shop", true),
+            ("PGHOSTADDR", "127.0.0.1", true),
+            ("PGREQUIREAUTH", "scram-sha-256", true),
+            ("PGREQUIREPEER", "postgres", true),
+            ("PGSSLCRL", "/crl", true),
+            ("PGSSLCRLDIR", "/crls", true),
+            ("PGGSSENCMODE", "require", true),
+            ("PGGSSENCMODE", "disable", false),
+            ("PGREQUIRESSL", "1", true),
+            ("PGSSLNEGOTIATION", "direct", true),
+            ("PGSSLNEGOTIATION", "postgres", false),
+        ] {
+            let parsed = Target::parse("postgresql://u@h/d", &environment(&[(name, value)]));
+            assert_eq!(matches!(parsed, Err(Error::Url { .. })), refused, "{name}={value}");
         }
     }
 }

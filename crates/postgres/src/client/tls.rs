@@ -2,67 +2,157 @@
 
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls_platform_verifier::Verifier;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
-use super::target::{Host, Target, TlsMode};
+use super::encryption::{self, TlsMode, Trust};
+use super::target::Target;
 use crate::Error;
 
-/// What `target` asks for.
-pub(crate) fn config(target: &Target) -> Result<ClientConfig, Error> {
-    let provider = Arc::new(ring::default_provider());
-    let wrong = |error: rustls::Error| Error::Url {
-        object: "TLS".to_owned(),
-        cause: error.to_string(),
-        next: "check sslrootcert".to_owned(),
-    };
-    let chain: Option<Arc<dyn ServerCertVerifier>> = match (target.tls, &target.root_certificates) {
-        (TlsMode::VerifyCa | TlsMode::VerifyFull, None) => {
-            Some(Arc::new(Verifier::new(Arc::clone(&provider)).map_err(wrong)?))
-        }
-        (TlsMode::VerifyCa | TlsMode::VerifyFull, Some(file)) => Some(from_file(file, &provider)?),
-        _ => None,
-    };
-    let verifier =
-        Arc::new(Checked { chain, name: target.tls == TlsMode::VerifyFull, provider: Arc::clone(&provider) });
-    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().map_err(wrong)?;
-    Ok(builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth())
-}
-
-/// The name that the certificate must have.
-pub(crate) fn server_name(target: &Target) -> Result<ServerName<'static>, Error> {
-    let Host::Tcp(host) = &target.host else { return Err(Error::Internal("TLS over a socket".to_owned())) };
-    ServerName::try_from(host.clone()).map_err(|_| Error::Url {
+/// Encrypts a connection to the server of a name.
+pub(super) async fn begin(target: &Target, name: &str, stream: TcpStream) -> Result<TlsStream<TcpStream>, Error> {
+    let roots = roots(target)?;
+    let connector = TlsConnector::from(Arc::new(config(target.tls, roots.as_deref())?));
+    let name = ServerName::try_from(name.to_owned()).map_err(|_| Error::Url {
         object: "host".to_owned(),
         cause: "this is no name that a certificate can have".to_owned(),
         next: "name the server as its certificate does".to_owned(),
-    })
+    })?;
+    connector.connect(name, stream).await.map_err(|error| failed(target, roots.as_deref(), &error))
 }
 
-fn from_file(file: &std::path::Path, provider: &Arc<CryptoProvider>) -> Result<Arc<dyn ServerCertVerifier>, Error> {
-    let unreadable = |cause: String| Error::Io { path: file.display().to_string(), cause };
-    let pem = std::fs::read(file).map_err(|error| unreadable(error.to_string()))?;
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(&pem) {
-        let certificate = certificate.map_err(|error| unreadable(error.to_string()))?;
-        roots.add(certificate).map_err(|error| unreadable(error.to_string()))?;
+/// The file of the certificates that may sign the server's, if any is asked for.
+pub(super) fn roots(target: &Target) -> Result<Option<PathBuf>, Error> {
+    if target.is_local() {
+        return Ok(None);
     }
-    let builder = rustls::client::WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider));
-    let verifier = builder.build().map_err(|error| unreadable(error.to_string()))?;
-    Ok(verifier)
+    match encryption::trust(target.tls, &target.roots, |file| std::fs::metadata(file).is_ok())? {
+        Trust::Anyone => Ok(None),
+        Trust::File(file) => Ok(Some(file)),
+        Trust::System => {
+            let file = target.system_certificates.clone().or_else(|| openssl_probe::probe().cert_file);
+            file.map(Some).ok_or_else(|| Error::Url {
+                object: "sslrootcert".to_owned(),
+                cause: "the system's certificates are in no file that is known".to_owned(),
+                next: "name the file of the certificates that sign the server's in sslrootcert".to_owned(),
+            })
+        }
+    }
+}
+
+/// Why there is no TLS: what is wrong with the certificate, or else.
+fn failed(target: &Target, roots: Option<&Path>, error: &std::io::Error) -> Error {
+    let server = target.to_string();
+    let Some(tls) = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) else {
+        return Error::connection(server, error);
+    };
+    let (code, next) = match tls {
+        rustls::Error::InvalidCertificate(wrong) => ("postgres.certificate", advice(wrong, target.tls, roots)),
+        rustls::Error::NoCertificatesPresented => ("postgres.certificate", "give the server a certificate".to_owned()),
+        _ => ("postgres.tls", "see what TLS the server has (ssl_min_protocol_version, ssl_ciphers)".to_owned()),
+    };
+    Error::Tls { code, server, cause: tls.to_string(), next }
+}
+
+/// What to do about a certificate.
+fn advice(wrong: &CertificateError, mode: TlsMode, roots: Option<&Path>) -> String {
+    let asked = roots.map_or(String::new(), |file| format!(" (asked was {})", file.display()));
+    match wrong {
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            "connect by a name that the certificate has, or give sslmode=verify-ca with sslrootcert, which doesn't look at the name"
+                .to_owned()
+        }
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            "renew the server's certificate, or set this machine's clock".to_owned()
+        }
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            "set this machine's clock, or wait until the certificate is valid".to_owned()
+        }
+        _ => format!(
+            "name the certificate of the authority that signed the server's in sslrootcert{asked}; sslmode={} asks for it",
+            mode.name()
+        ),
+    }
+}
+
+/// What a mode asks for.
+fn config(mode: TlsMode, roots: Option<&Path>) -> Result<ClientConfig, Error> {
+    let provider = Arc::new(ring::default_provider());
+    let chain = roots.map(|file| from_file(file, &provider)).transpose()?;
+    let verifier = Checked { chain, name: mode == TlsMode::VerifyFull, provider: Arc::clone(&provider) };
+    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let builder = builder.map_err(|error| Error::Internal(format!("TLS: {error}")))?;
+    Ok(builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier)).with_no_client_auth())
+}
+
+fn from_file(file: &Path, provider: &Arc<CryptoProvider>) -> Result<Chain, Error> {
+    let unusable = |cause: String| Error::Url {
+        object: "sslrootcert".to_owned(),
+        cause: format!("{}: {cause}", file.display()),
+        next: "name a file with the certificates that sign the server's, in PEM".to_owned(),
+    };
+    let pem = std::fs::read(file).map_err(|error| unusable(error.to_string()))?;
+    let certificates: Vec<_> = CertificateDer::pem_slice_iter(&pem).flatten().collect();
+    let mut roots = RootCertStore::empty();
+    // One that isn't understood signs nothing; the others do.
+    roots.add_parsable_certificates(certificates.iter().cloned());
+    if roots.is_empty() {
+        return Err(unusable("it holds no certificate".to_owned()));
+    }
+    let builder = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider));
+    let verifier = builder.build().map_err(|error| unusable(error.to_string()))?;
+    Ok(Chain { certificates, verifier })
+}
+
+/// Who may sign.
+#[derive(Debug)]
+struct Chain {
+    certificates: Vec<CertificateDer<'static>>,
+    verifier: Arc<WebPkiServerVerifier>,
+}
+
+impl Chain {
+    /// Checks signatures and dates, and then the name.
+    fn verify(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<(), rustls::Error> {
+        let verified =
+            self.verifier.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now).map(drop);
+        match &verified {
+            // One that signed itself, and stands in the file as it is, as in PostgreSQL's manual. An authority's it is said to be
+            // behind the check of its dates.
+            Err(rustls::Error::InvalidCertificate(CertificateError::Other(other)))
+                if other.0.downcast_ref() == Some(&webpki::Error::CaUsedAsEndEntity)
+                    && self.certificates.iter().any(|own| own == end_entity) =>
+            {
+                verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)
+            }
+            _ => verified,
+        }
+    }
 }
 
 /// Checks as much of the certificate as the mode asks for.
 #[derive(Debug)]
 struct Checked {
     /// Without one any certificate will do.
-    chain: Option<Arc<dyn ServerCertVerifier>>,
+    chain: Option<Chain>,
     name: bool,
     provider: Arc<CryptoProvider>,
 }
@@ -77,13 +167,14 @@ impl ServerCertVerifier for Checked {
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
         let Some(chain) = &self.chain else { return Ok(ServerCertVerified::assertion()) };
-        match chain.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
+        match chain.verify(end_entity, intermediates, server_name, ocsp_response, now) {
             // The chain was checked before the name.
             Err(rustls::Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
-            )) if !self.name => Ok(ServerCertVerified::assertion()),
-            verified => verified,
+            )) if !self.name => {}
+            verified => verified?,
         }
+        Ok(ServerCertVerified::assertion())
     }
 
     fn verify_tls12_signature(
@@ -92,6 +183,10 @@ impl ServerCertVerifier for Checked {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        if self.chain.is_none() {
+            // Whoever made up a certificate signs with it too; and one of X.509's first version can't be asked.
+            return Ok(HandshakeSignatureValid::assertion());
+        }
         verify_tls12_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
     }
 
@@ -101,10 +196,55 @@ impl ServerCertVerifier for Checked {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        if self.chain.is_none() {
+            // Whoever made up a certificate signs with it too; and one of X.509's first version can't be asked.
+            return Ok(HandshakeSignatureValid::assertion());
+        }
         verify_tls13_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair, date_time_ymd};
+
+    use super::*;
+
+    /// A certificate for a name that signed itself and says that it is an authority's, as `openssl req -x509` makes one.
+    fn own(name: &str, last_year: i32) -> rcgen::Certificate {
+        let mut parameters = CertificateParams::new([name.to_owned()]).expect("a name");
+        parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        parameters.not_before = date_time_ymd(2020, 1, 1);
+        parameters.not_after = date_time_ymd(last_year, 1, 1);
+        parameters.self_signed(&KeyPair::generate().expect("a key")).expect("signed")
+    }
+
+    #[test]
+    fn a_certificate_that_signed_itself_is_believed_where_it_is_named_itself() {
+        let (right, other, expired) = (own("db", 2090), own("db", 2090), own("db", 2021));
+        let now = UnixTime::since_unix_epoch(Duration::from_secs(1_800_000_000));
+        for (certificate, named, name, mode, believed) in [
+            (&right, &right, "db", TlsMode::VerifyFull, true),
+            (&right, &right, "other", TlsMode::VerifyFull, false),
+            (&right, &right, "other", TlsMode::VerifyCa, true),
+            (&right, &other, "db", TlsMode::VerifyFull, false),
+            (&right, &other, "db", TlsMode::VerifyCa, false),
+            (&expired, &expired, "db", TlsMode::VerifyCa, false),
+        ] {
+            let file = tempfile::NamedTempFile::new().expect("a file");
+            std::fs::write(file.path(), named.pem()).expect("written");
+            let provider = Arc::new(ring::default_provider());
+            let chain = Some(from_file(file.path(), &provider).expect("a chain"));
+            let checked = Checked { chain, name: mode == TlsMode::VerifyFull, provider };
+            let server = ServerName::try_from(name).expect("a name");
+            let verified = checked.verify_server_cert(certificate.der(), &[], &server, &[], now);
+            assert_eq!(verified.is_ok(), believed, "{name} {mode:?}: {verified:?}");
+        }
     }
 }

@@ -22,7 +22,7 @@ pub(crate) fn bin(major: u32) -> PathBuf {
     found.unwrap_or_else(|| panic!("PostgreSQL {major} is in none of {places:?}: run ./test.sh once")).clone()
 }
 
-fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     let id = Command::new("id").arg("-u").output().expect("id runs");
     id.stdout.trim_ascii() == b"0"
 }
@@ -47,6 +47,12 @@ fn postgres(bin: &Path, folder: &Path) -> Child {
 impl Server {
     /// Starts one with extra lines of configuration.
     pub(crate) fn start_with(major: u32, configuration: &str) -> Self {
+        Self::start_on(major, 5432, |_| configuration.to_owned()).expect("the server gets ready")
+    }
+
+    /// Starts one at a port, with what `prepare` writes into its folder and what it gives as configuration. Its log, if the server
+    /// ended, as it does when somebody else has the port.
+    pub(crate) fn start_on(major: u32, port: u16, prepare: impl FnOnce(&Path) -> String) -> Result<Self, String> {
         let folder = tempfile::Builder::new().prefix("pg").tempdir_in("/tmp").expect("a folder");
         let mut bin = bin(major);
         if is_root() {
@@ -68,7 +74,7 @@ impl Server {
             .stdout(Stdio::null())
             .status();
         assert!(made.expect("initdb runs").success());
-        let port = 5432;
+        let configuration = prepare(folder.path());
         let text = format!(
             "port = {port}\nunix_socket_directories = '{0}'\nlisten_addresses = ''\nfsync = off\nmax_wal_size = '4GB'\n\
              shared_buffers = '64MB'\nmax_connections = 40\nlog_min_messages = fatal\n{configuration}\n",
@@ -77,22 +83,30 @@ impl Server {
         let auto = data.join("postgresql.auto.conf");
         std::fs::write(&auto, text).expect("written");
         let child = postgres(&bin, folder.path());
-        let server = Self { folder, bin, child, port };
-        server.until_ready();
-        server
+        let mut server = Self { folder, bin, child, port };
+        if server.until_ready() { Ok(server) } else { Err(server.log()) }
     }
 
-    fn until_ready(&self) {
+    /// Waits until it takes connections; false if it ended.
+    fn until_ready(&mut self) -> bool {
         let deadline = Instant::now() + Duration::from_secs(60);
         let ready = || {
             let mut ready = Command::new(self.bin.join("pg_isready"));
-            ready.arg("-q").arg("-h").arg(self.folder.path()).status().expect("pg_isready runs").success()
+            ready.arg("-q").arg("-h").arg(self.folder.path()).arg("-p").arg(self.port.to_string());
+            ready.status().expect("pg_isready runs").success()
         };
         while !ready() {
-            let log = || std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
-            assert!(Instant::now() < deadline, "the server did not get ready: {}", log());
+            if self.child.try_wait().expect("a child").is_some() {
+                return false;
+            }
+            assert!(Instant::now() < deadline, "the server did not get ready: {}", self.log());
             std::thread::sleep(Duration::from_millis(20));
         }
+        true
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }
 
     pub(crate) fn start(major: u32) -> Self {
@@ -199,7 +213,7 @@ impl Server {
     pub(crate) fn start_again(&mut self) {
         self.child.wait().expect("it has ended");
         self.child = postgres(&self.bin, self.folder.path());
-        self.until_ready();
+        assert!(self.until_ready(), "the server does not start again");
     }
 
     /// Ends it at once, as a power cut does.
