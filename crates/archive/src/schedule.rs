@@ -9,11 +9,16 @@ use seawall_core::Moment;
 /// How long to wait after a backup that failed: doubled from the first to the last.
 const RETRY: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(3600));
 
+/// By how much clocks are set back when summer time ends.
+const HOUR: Duration = Duration::from_secs(3600);
+
 /// Moments at which a backup is due.
 #[derive(Debug, Clone)]
 pub struct Schedule {
     text: String,
     crontab: Crontab,
+    /// Whether it says `*` for the hours, so that it means spans of time and not times of day.
+    every_hour: bool,
 }
 
 impl PartialEq for Schedule {
@@ -37,7 +42,8 @@ impl Schedule {
         options.fallback_timezone_option = FallbackTimezoneOption::UTC;
         options.hashed_value = Some(hasher.finish());
         let crontab = parse_crontab_with(text, options).map_err(|error| error.to_string())?;
-        let schedule = Self { text: text.to_owned(), crontab };
+        let every_hour = text.split_whitespace().nth(1).is_some_and(|hours| hours.starts_with('*'));
+        let schedule = Self { text: text.to_owned(), crontab, every_hour };
         // Some days never come: the 31st of February.
         match schedule.after(Moment::from_millis(0)) {
             Some(_) => Ok(schedule),
@@ -50,11 +56,17 @@ impl Schedule {
         &self.text
     }
 
-    /// The first moment behind `moment`.
+    /// The first moment behind `moment`. A time of day that comes twice, because summer time ends, counts the first time.
     pub fn after(&self, moment: Moment) -> Option<Moment> {
-        let moment = MakeTimestamp::from_millisecond(moment.as_millis()).ok()?;
-        let next = self.crontab.find_next(moment).ok()?;
-        Some(Moment::from_millis(next.timestamp().as_millisecond()))
+        let mut moment = moment;
+        loop {
+            let next = self.crontab.find_next(MakeTimestamp::from_millisecond(moment.as_millis()).ok()?).ok()?;
+            moment = Moment::from_millis(next.timestamp().as_millisecond());
+            let before = next.timestamp().checked_sub(HOUR).ok()?;
+            if self.every_hour || next.time_zone().to_datetime(before) != next.datetime() {
+                return Some(moment);
+            }
+        }
     }
 
     /// When the next backup is due: the present where none was ever made, or where one was missed because nobody was
@@ -99,6 +111,46 @@ mod tests {
             let due_at = schedule.due(last.map(at), at(now));
             assert_eq!(due_at, at(due), "{} {last:?} {now}", schedule.text());
         }
+    }
+
+    /// The moments behind a moment, one behind another.
+    fn next(text: &str, from: &str, count: usize) -> Vec<String> {
+        let schedule = Schedule::parse(text, "a").expect("a schedule");
+        let mut moment = at(from);
+        let mut found = Vec::new();
+        for _ in 0..count {
+            moment = schedule.after(moment).expect("there is always a next one");
+            found.push(moment.to_string());
+        }
+        found
+    }
+
+    #[test]
+    fn an_hour_that_comes_twice_has_what_is_due_once_in_it_once() {
+        // 02:30 is 00:30 UTC in summer time, and once more 01:30 UTC in winter time.
+        assert_eq!(
+            next("30 2 * * * Europe/Vienna", "2026-10-24T12:00:00Z", 2),
+            ["2026-10-25T00:30:00.000Z", "2026-10-26T01:30:00.000Z"]
+        );
+        // What is due in every hour is due in both.
+        assert_eq!(
+            next("30 * * * * Europe/Vienna", "2026-10-24T23:45:00Z", 3),
+            ["2026-10-25T00:30:00.000Z", "2026-10-25T01:30:00.000Z", "2026-10-25T02:30:00.000Z"]
+        );
+    }
+
+    #[test]
+    fn months_without_the_day_are_passed_over() {
+        assert_eq!(
+            next("0 3 31 * *", "2026-01-31T03:00:00Z", 3),
+            ["2026-03-31T03:00:00.000Z", "2026-05-31T03:00:00.000Z", "2026-07-31T03:00:00.000Z"]
+        );
+        assert_eq!(next("0 3 29 2 *", "2026-01-01T00:00:00Z", 1), ["2028-02-29T03:00:00.000Z"]);
+        // The last day of each month.
+        assert_eq!(
+            next("0 3 L * *", "2026-01-31T03:00:00Z", 2),
+            ["2026-02-28T03:00:00.000Z", "2026-03-31T03:00:00.000Z"]
+        );
     }
 
     #[test]
