@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use seawall_core::{Finding, Hole, Moment, When};
-use seawall_vault::{Created, Vault};
+use seawall_vault::{Created, Prefix, Vault};
 
 use crate::chain::{self, Acknowledgement, Found, Link, Record};
 use crate::layout::{self, Name};
@@ -32,6 +32,17 @@ pub struct Catalog {
     newest_written: Option<Moment>,
 }
 
+/// Whether there is an object with a name of ours below a prefix.
+async fn has_ours(vault: &Vault, prefix: &Prefix) -> Result<bool, Error> {
+    let mut keys = Box::pin(vault.entries(prefix, None));
+    while let Some(entry) = keys.try_next().await? {
+        if Name::parse(&entry.key).is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// A link's object, as far as it could be understood.
 enum Read {
     Link(Box<Found>),
@@ -39,15 +50,20 @@ enum Read {
 }
 
 impl Catalog {
-    /// Whether the vault holds sets at all: one request.
+    /// Whether the vault holds sets at all, or what is left of them: one request where it does, two where it doesn't.
     pub async fn is_here(vault: &Vault) -> Result<bool, Error> {
-        let mut keys = Box::pin(vault.entries(&layout::chain()?, None));
-        while let Some(entry) = keys.try_next().await? {
-            if matches!(Name::parse(&entry.key), Some(Name::Link(_))) {
-                return Ok(true);
-            }
+        Ok(has_ours(vault, &layout::chain()?).await? || has_ours(vault, &layout::sets()?).await?)
+    }
+
+    /// Refuses where sets are, or parts of them, and no link at all. Nothing tells a chain that was deleted from one that
+    /// wasn't begun: the first backup was interrupted.
+    pub(crate) async fn check_begun(&self) -> Result<(), Error> {
+        if self.newest.is_some() || !has_ours(&self.vault, &layout::sets()?).await? {
+            return Ok(());
         }
-        Ok(false)
+        let cause = "objects of sets are here, and no chain/ that names them, so that none counts: it was deleted, or the \
+                     first backup was interrupted";
+        Err(Error::NoSet { vault: self.vault.url().to_owned(), cause: cause.to_owned() })
     }
 
     /// Reads every link. One that can't be understood is a finding, not a failure: the other sets are still there.

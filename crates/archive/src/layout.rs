@@ -136,6 +136,11 @@ pub(crate) fn pin(id: SetId) -> Result<ObjectKey, Error> {
     Ok(ObjectKey::new(format!("pins/{id}.json"))?)
 }
 
+/// Where the sets are.
+pub(crate) fn sets() -> Result<Prefix, Error> {
+    Ok(Prefix::new("sets/")?)
+}
+
 /// Where the links are.
 pub(crate) fn chain() -> Result<Prefix, Error> {
     Ok(Prefix::new("chain/")?)

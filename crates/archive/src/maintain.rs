@@ -75,10 +75,8 @@ pub async fn maintain(
     for set in &retired {
         let bytes = listed.get(&set.id).map_or(0, |listed| listed.bytes);
         let object = PlannedObject { key: format!("sets/{}/", set.id), bytes };
-        upkeep
-            .done
-            .removed
-            .push(RemovedObject { object, reason: "older than what is kept; deleted when the grace is over" });
+        let reason = "older than what is kept; deleted when the grace is over";
+        upkeep.done.retired.push(RemovedObject { object, reason });
     }
     if retired.is_empty() || dry_run {
         return Ok(upkeep);
@@ -206,7 +204,7 @@ async fn delete_set(
 /// What is below `sets/` with names of ours, by set.
 async fn list(vault: &Vault) -> Result<BTreeMap<SetId, Listed>, Error> {
     let mut sets: BTreeMap<SetId, Listed> = BTreeMap::new();
-    let mut entries = Box::pin(vault.entries(&Prefix::new("sets/")?, None));
+    let mut entries = Box::pin(vault.entries(&layout::sets()?, None));
     while let Some(entry) = entries.try_next().await? {
         let (id, is_index) = match Name::parse(&entry.key) {
             Some(Name::Index(id)) => (id, true),

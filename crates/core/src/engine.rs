@@ -138,7 +138,7 @@ pub struct MadeObject {
     pub inputs: u64,
 }
 
-/// An object that was deleted, or would be.
+/// An object that was deleted or retired, or would be.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RemovedObject {
     /// The object.
@@ -155,6 +155,8 @@ pub struct Maintained {
     pub dry_run: bool,
     /// Objects that were merged from others, in order.
     pub made: Vec<MadeObject>,
+    /// What was set down as not kept any more: it is deleted later, and nothing can be restored from it now.
+    pub retired: Vec<RemovedObject>,
     /// Objects that were deleted, in order.
     pub removed: Vec<RemovedObject>,
 }

@@ -26,6 +26,14 @@ pub enum Error {
         /// What the store said.
         cause: String,
     },
+    /// A folder of the vault can't be made where it is to be.
+    #[error("{object}: the folder can't be made: {cause}")]
+    NoFolder {
+        /// The folder.
+        object: String,
+        /// What the system said.
+        cause: String,
+    },
     /// A create-only write found an object of someone else (I9).
     #[error("{object}: the object exists already, with other content")]
     AlreadyExists {
@@ -171,6 +179,7 @@ impl Error {
         match self {
             Self::NotFound { object }
             | Self::Missing { object, .. }
+            | Self::NoFolder { object, .. }
             | Self::AlreadyExists { object }
             | Self::Precondition { object }
             | Self::Denied { object, .. }
@@ -200,6 +209,12 @@ impl From<Error> for Failure {
             Error::Missing { cause, .. } => {
                 (Kind::NotFound, "vault.missing", cause, "create the bucket, or check its name and region".to_owned())
             }
+            Error::NoFolder { cause, .. } => (
+                Kind::Unavailable,
+                "vault.no-folder",
+                format!("the folder can't be made: {cause}"),
+                "name a place that leads through folders only, and in which a folder can be made".to_owned(),
+            ),
             Error::AlreadyExists { .. } => (
                 Kind::Conflict,
                 "vault.exists",

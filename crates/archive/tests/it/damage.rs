@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use seawall_archive::{Codec, verify};
-use seawall_core::{Moment, NoProgress, When};
+use seawall_archive::{Catalog, Codec, Error, Sets, verify};
+use seawall_core::{Engine as _, Moment, NoProgress, SystemClock, When};
 use seawall_vault::memory::MemoryStore;
 
 use crate::support::{id, objects, put, read, tables, vault, write};
@@ -89,6 +89,22 @@ async fn an_index_that_is_damaged_or_missing_is_found() {
 async fn a_link_that_vanished_without_a_retirement_is_an_alarm() {
     let (codes, newest, _) = findings("chain/00000001.json", |_| None).await;
     assert_eq!((codes, newest), (vec!["archive.missing-link".to_owned()], Some(id(2).to_string())));
+}
+
+/// Sets without any link are no vault of another engine's, and nothing that counts.
+#[tokio::test]
+async fn a_chain_that_vanished_is_found() {
+    let store = MemoryStore::new();
+    let vault = vault(&store);
+    write(&vault, id(1), Codec::None, &tables(1)).await.expect("written");
+    let link = seawall_vault::ObjectKey::new("chain/00000001.json").expect("a key");
+    vault.delete(&[link]).await.expect("deleted");
+    assert!(Catalog::is_here(&vault).await.expect("asked"));
+    let sets = Sets::new(vault.clone(), None, Arc::new(SystemClock), 0, 2);
+    let failure = sets.verify(Arc::new(NoProgress)).await.expect_err("nothing counts");
+    assert_eq!(failure.code, "archive.no-set");
+    assert!(failure.cause.starts_with("objects of sets are here"), "{failure:?}");
+    assert!(matches!(read(&vault, &When::Latest).await, Err(Error::NoSet { .. })));
 }
 
 #[tokio::test]

@@ -64,11 +64,12 @@ async fn sets_are_retired_first_and_deleted_a_grace_later() {
     let before: BTreeSet<String> = objects(&store).await.into_keys().collect();
     let now = 5 * DAY + 60;
     let dry = maintain(&vault, &policy(), at(now), 1, true).await.expect("planned");
-    assert_eq!((dry.done.removed.len(), dry.done.dry_run), (3, true));
+    assert_eq!((dry.done.retired.len(), dry.done.removed.len(), dry.done.dry_run), (3, 0, true));
     assert_eq!(objects(&store).await.into_keys().collect::<BTreeSet<_>>(), before, "a dry run writes nothing");
 
     let first = upkeep(&vault, now).await;
-    assert_eq!((first.done.removed.len(), first.next), (3, Some(at(now + 3600))));
+    assert_eq!((first.done.retired.len(), first.done.removed.len()), (3, 0), "nothing is deleted yet");
+    assert_eq!(first.next, Some(at(now + 3600)));
     assert_eq!(left(&vault).await, ids(&[4, 5]), "retired sets don't count any more");
     let after: BTreeSet<String> = objects(&store).await.into_keys().collect();
     assert!(after.is_superset(&before) && after.len() == before.len() + 1, "only a link was written");

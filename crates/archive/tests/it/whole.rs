@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use seawall_archive::{Catalog, Codec, Content, Error, SetWriter, timeline};
+use seawall_archive::{Catalog, Codec, Content, Error, SetWriter, timeline, verify};
 use seawall_core::{Moment, NoProgress, When};
 use seawall_vault::memory::MemoryStore;
 use seawall_vault::{Environment, Policy, Vault, VaultUrl};
@@ -101,6 +101,8 @@ async fn foreign_objects_are_ignored() {
         put(&vault, name, b"not ours".to_vec()).await;
     }
     assert!(!Catalog::is_here(&vault).await.expect("asked"));
+    let verified = verify(&vault, Moment::default(), Arc::new(NoProgress), 2).await.expect("verified");
+    assert_eq!(verified.findings, Vec::new());
     write(&vault, id(1), Codec::default(), &tables(1)).await.expect("written");
     assert_eq!(Catalog::read(&vault).await.expect("read").findings(), Vec::new());
     assert_eq!(objects(&store).await["chain/notes.txt"], b"not ours");

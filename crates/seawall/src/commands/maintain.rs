@@ -23,9 +23,10 @@ pub(crate) fn run(arguments: &MaintainArguments, edge: &Edge) -> Result<Output, 
     let (vault, done) = runtime::run(async {
         let engine = opener.vault_to_maintain(&vault, Arc::new(upkeep)).await?;
         let mut done = if arguments.base { engine.complete().await? } else { Maintained::default() };
-        let Maintained { dry_run, made, removed } = engine.maintain(arguments.dry_run).await?;
+        let Maintained { dry_run, made, retired, removed } = engine.maintain(arguments.dry_run).await?;
         done.dry_run = dry_run;
         done.made.extend(made);
+        done.retired.extend(retired);
         done.removed.extend(removed);
         Ok((engine.describe().vault, done))
     })?;
@@ -67,19 +68,26 @@ fn render(vault: &str, done: &Maintained) -> String {
         let inputs = table::count(usize::try_from(*inputs).unwrap_or(usize::MAX), "object");
         vec!["merge".to_owned(), object.key.clone(), table::bytes(object.bytes), format!("from {inputs}")]
     });
-    let removed = done.removed.iter().map(|RemovedObject { object, reason }| {
-        vec!["delete".to_owned(), object.key.clone(), table::bytes(object.bytes), (*reason).to_owned()]
-    });
-    let rows: Vec<_> = made.chain(removed).collect();
+    let gone = |what: &'static str| {
+        move |RemovedObject { object, reason }: &RemovedObject| {
+            vec![what.to_owned(), object.key.clone(), table::bytes(object.bytes), (*reason).to_owned()]
+        }
+    };
+    let (retired, removed) = (done.retired.iter().map(gone("retire")), done.removed.iter().map(gone("delete")));
+    let rows: Vec<_> = made.chain(retired).chain(removed).collect();
     if rows.is_empty() {
         return format!("{vault}: nothing is due\n");
     }
     let table = table::table(&["what", "object", "size", ""], rows, &[2]);
     let freed = table::bytes(done.removed.iter().map(|removed| removed.object.bytes).sum());
     let (made, removed) = (table::count(done.made.len(), "object"), table::count(done.removed.len(), "object"));
+    let retired = match done.retired.len() {
+        0 => String::new(),
+        sets => format!(", {} retired", table::count(sets, "set")),
+    };
     let would = if done.dry_run { "would be made" } else { "made" };
     let nothing = if done.dry_run { "; nothing was done" } else { "" };
-    format!("{table}\n{vault}: {made} {would}, {removed} ({freed}) deleted{nothing}\n")
+    format!("{table}\n{vault}: {made} {would}, {removed} ({freed}) deleted{retired}{nothing}\n")
 }
 
 #[cfg(test)]
@@ -94,6 +102,7 @@ mod tests {
         let mut done = Maintained {
             dry_run: true,
             made: vec![MadeObject { object: object("0001/a.ltx"), inputs: 2 }],
+            retired: Vec::new(),
             removed: vec![RemovedObject { object: object("0000/b.ltx"), reason: "it is old" }],
         };
         assert_eq!(
@@ -101,6 +110,13 @@ mod tests {
             "what    object         size\nmerge   0001/a.ltx  2.0 KiB  from 2 objects\n\
              delete  0000/b.ltx  2.0 KiB  it is old\n\n\
              s3://b: 1 object would be made, 1 object (2.0 KiB) deleted; nothing was done\n"
+        );
+        let retired = vec![RemovedObject { object: object("sets/x/"), reason: "it is old" }];
+        done = Maintained { retired, ..Maintained::default() };
+        assert_eq!(
+            render("s3://b", &done),
+            "what    object      size\nretire  sets/x/  2.0 KiB  it is old\n\n\
+             s3://b: 0 objects made, 0 objects (0 B) deleted, 1 set retired\n"
         );
         done = Maintained::default();
         assert_eq!(render("s3://b", &done), "s3://b: nothing is due\n");

@@ -77,7 +77,7 @@ impl FileUpload {
     pub(super) async fn begin(root: Arc<Path>, target: PathBuf, options: PutOptions) -> Result<Self, Error> {
         let folder = target.parent().map_or_else(PathBuf::new, Path::to_path_buf);
         let object = target.display().to_string();
-        let draft = blocking(object, move || draft(&root, &folder).map_err(|error| failed(&folder, &error))).await?;
+        let draft = blocking(object, move || draft(&root, &folder)).await?;
         Ok(Self { draft: Some(draft), target, options })
     }
 
@@ -135,7 +135,7 @@ pub(super) async fn put(
         let (target, options) = (target.clone(), options.clone());
         blocking(target.display().to_string(), move || {
             let folder = target.parent().unwrap_or(&root);
-            let mut draft = draft(&root, folder).map_err(|error| failed(folder, &error))?;
+            let mut draft = draft(&root, folder)?;
             let digest = draft.write_whole(&body, options.digest)?;
             seal(&draft, options.stamp, digest)?;
             name(draft, &target, &options)
@@ -197,9 +197,24 @@ async fn named(mut naming: Naming, target: &Path, options: &PutOptions) -> Resul
 }
 
 /// Makes a locked `.tmp` file, and removes those that a crash left in the same folder.
-fn draft(root: &Path, folder: &Path) -> io::Result<Draft> {
-    place::make_folder(root, folder)?;
+fn draft(root: &Path, folder: &Path) -> Result<Draft, Error> {
+    place::make_folder(root, folder).map_err(|error| no_folder(folder, &error))?;
     sweep_once(folder);
+    draft_in(root, folder).map_err(|error| failed(folder, &error))
+}
+
+/// A folder that can't be made isn't a missing object, nor another writer's.
+fn no_folder(folder: &Path, error: &io::Error) -> Error {
+    let object = folder.display().to_string();
+    match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
+            Error::NoFolder { object, cause: error.to_string() }
+        }
+        _ => failed(folder, error),
+    }
+}
+
+fn draft_in(root: &Path, folder: &Path) -> io::Result<Draft> {
     let mode = place::file_mode(root);
     loop {
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
