@@ -1,5 +1,6 @@
 //! What a command says in the end: text for people, one JSON document for programs.
 
+use std::borrow::Cow;
 use std::io::Write as _;
 
 use seawall_core::Failure;
@@ -40,7 +41,7 @@ impl Output {
         let text = match json {
             true if self.json.is_null() => String::new(),
             true => format!("{:#}\n", self.json),
-            false => self.text,
+            false => shown(&self.text).into_owned(),
         };
         let mut out = std::io::stdout().lock();
         let printed = out.write_all(text.as_bytes()).and_then(|()| out.flush());
@@ -56,9 +57,29 @@ pub(crate) fn to_json(value: &impl Serialize) -> Value {
     serde_json::to_value(value).unwrap_or_else(|error| json!({ "error": error.to_string() }))
 }
 
-/// A failure as text: what happened to what, and what to do next.
+/// A text as a terminal may get it: what would move its cursor, change its title or turn its letters around is shown as
+/// it would be written in a string. Names are whoever's.
+pub(crate) fn shown(text: &str) -> Cow<'_, str> {
+    let is_plain = |c: char| match c {
+        '\n' | '\t' => true,
+        // Marks that change the direction of letters, and ends of lines that aren't.
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => false,
+        c => !c.is_control(),
+    };
+    if text.chars().all(is_plain) {
+        return Cow::Borrowed(text);
+    }
+    let mut escaped = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if is_plain(c) { escaped.push(c) } else { escaped.extend(c.escape_default()) }
+    }
+    Cow::Owned(escaped)
+}
+
+/// A failure as text: what happened to what, and what to do next. An object has one line.
 pub(crate) fn failure_text(failure: &Failure) -> String {
-    format!("error[{}]: {}: {}\nnext: {}\n", failure.code, failure.object, failure.cause, failure.next)
+    let object = failure.object.replace('\n', "\\n");
+    format!("error[{}]: {object}: {}\nnext: {}\n", failure.code, failure.cause, failure.next)
 }
 
 /// Prints a failure: to standard error as text, or as the one JSON document on standard output.
@@ -73,7 +94,7 @@ pub(crate) fn print_failure(failure: &Failure, json: bool) {
 
 /// Prints to standard error.
 pub(crate) fn complain(text: &str) {
-    drop(std::io::stderr().lock().write_all(text.as_bytes()));
+    drop(std::io::stderr().lock().write_all(shown(text).as_bytes()));
 }
 
 #[cfg(test)]
@@ -81,6 +102,20 @@ mod tests {
     use seawall_core::Kind;
 
     use super::*;
+
+    #[test]
+    fn what_a_terminal_would_obey_is_shown_escaped() {
+        for (text, expected) in [
+            ("plain\ttext\nof two lines, \u{e4} \u{1f418}", "plain\ttext\nof two lines, \u{e4} \u{1f418}"),
+            ("\u{1b}]0;title\u{7}", "\\u{1b}]0;title\\u{7}"),
+            ("a\rb\u{9b}2J\u{7f}", "a\\rb\\u{9b}2J\\u{7f}"),
+            ("abc\u{202e}txt", "abc\\u{202e}txt"),
+        ] {
+            assert_eq!(shown(text), expected);
+        }
+        let failure = Failure::new(Kind::NotFound, "c", "a\nerror[x]: b", "cause", "next");
+        assert_eq!(failure_text(&failure), "error[c]: a\\nerror[x]: b: cause\nnext: next\n");
+    }
 
     #[test]
     fn a_failure_says_what_and_what_next() {
