@@ -172,6 +172,79 @@ fn postgres_whatever_is_wrong_has_its_exit_code_and_names_the_next_step() {
 }
 
 #[test]
+fn postgres_a_plan_that_can_not_be_carried_out_fails_as_the_restore_would() {
+    let (stand, server) = (Stand::folder(6), shop(10));
+    server.sql("postgres", "CREATE ROLE grantee; CREATE ROLE restorer LOGIN CREATEDB");
+    server.sql("shop", "GRANT SELECT ON big TO grantee");
+    let (vault, target) = (stand.place.url(), server.url("copy"));
+    stand.seawall(&["backup", &server.url("shop"), &vault]).ok();
+    stand.seawall(&["restore", &vault, "--to", &target, "--dry-run"]).ok();
+    server.sql("shop", "REVOKE ALL ON big FROM grantee");
+    server.sql("postgres", "DROP ROLE grantee");
+    let plan = stand.seawall(&["restore", &vault, "--to", &target, "--dry-run"]).exits(1);
+    assert!(plan.stdout.contains("missing: the role grantee is missing\nnext: CREATE ROLE \"grantee\";"), "{plan}");
+    let plan = stand.seawall(&["restore", &vault, "--to", &target, "--dry-run", "--json"]).exits(1).json();
+    assert_eq!(plan["lacks"][0]["mend"], Value::from("CREATE ROLE \"grantee\";"), "{plan}");
+    let refused = stand.seawall(&["restore", &vault, "--to", &target]).exits(1);
+    assert!(refused.stderr.contains("error[postgres.not-ready]"), "{refused}");
+    server.sql("postgres", "CREATE ROLE \"grantee\";");
+    stand.seawall(&["restore", &vault, "--to", &target]).ok();
+    assert_eq!(server.sql("copy", CONTENT), server.sql("shop", CONTENT));
+}
+
+#[test]
+fn postgres_names_that_a_terminal_would_obey_are_shown_escaped() {
+    let (stand, server) = (Stand::folder(7), Server::start(MAJOR));
+    let name = "x\u{1b}]0;title\u{7}\u{9b}2J\r";
+    server.sql("postgres", &format!("CREATE DATABASE \"{name}\""));
+    server.sql(name, &format!("CREATE TABLE \"{name}\" AS SELECT 1 AS a"));
+    let (source, vault) = (server.url("x%1B%5D0;title%07%C2%9B2J%0D"), stand.place.url());
+    let made = stand.seawall(&["backup", &source, &vault]).ok();
+    let copy = server.url("copy%1B");
+    let restored = stand.seawall(&["restore", &vault, "--to", &copy, "--table", name]).ok();
+    let there = stand.seawall(&["restore", &vault, "--to", &copy, "--table", name]).exits(1);
+    let nowhere = stand.seawall(&["restore", &vault, "--to", &copy, "--table", "y\u{1b}"]).exits(1);
+    for said in [&made, &restored, &there, &nowhere] {
+        let all = format!("{}{}", said.stdout, said.stderr);
+        let obeyed = |c: char| c.is_control() && c != '\n';
+        assert!(!all.contains(obeyed), "{all:?}");
+    }
+    assert!(there.stderr.contains("x\\u{1b}]0;title\\u{7}\\u{9b}2J\\r"), "{there}");
+    assert!(nowhere.stderr.contains("y\\u{1b}"), "{nowhere}");
+    let document = stand.seawall(&["restore", &vault, "--to", &copy, "--table", name, "--json"]).exits(1).json();
+    assert!(document["error"]["cause"].as_str().is_some_and(|cause| cause.contains(name)), "JSON has it as it is");
+}
+
+#[test]
+fn postgres_remedies_name_what_helps() {
+    let (stand, server) = (Stand::folder(8), shop(10));
+    let (source, vault, target) = (server.url("shop"), stand.place.url(), server.url("copy"));
+    stand.seawall(&["backup", &source, &vault]).ok();
+    for (arguments, exit, code, next) in [
+        (vec!["restore", &vault], 2, "usage.no-output", "--to postgresql://"),
+        (vec!["restore", &vault, "-o", "file"], 2, "archive.only-sets", "--to URL"),
+        (vec!["restore", &vault, "--to", &target, "--at", "notaset"], 2, "usage.when", "the name of a set"),
+        (vec!["backup", &source, "/proc/nosuch/v"], 1, "vault.no-folder", "leads through folders"),
+        (vec!["backup", &source, "/dev/full/x"], 1, "vault.no-folder", "leads through folders"),
+    ] {
+        let failed = stand.seawall(&arguments).exits(exit);
+        assert!(failed.stderr.contains(&format!("error[{code}]")), "{failed}");
+        let told = failed.stderr.split_once("\nnext: ").expect("a next step").1;
+        assert!(told.contains(next), "{failed}");
+    }
+    let failed = stand.seawall(&["backup", &source, "/dev/full/x"]).exits(1);
+    assert!(failed.stderr.contains("os error"), "the errno is told: {failed}");
+
+    // What is left of a vault whose chain is gone is a server's, and nothing that counts.
+    std::fs::remove_dir_all(format!("{vault}/chain")).unwrap();
+    let verified = stand.seawall(&["verify", &vault]).exits(4);
+    assert!(verified.stderr.contains("error[archive.no-set]"), "{verified}");
+    assert!(verified.stderr.contains("no chain/ that names them"), "{verified}");
+    let failed = stand.seawall(&["restore", &vault, "--to", &target]).exits(4);
+    assert!(failed.stderr.contains("error[archive.no-set]"), "{failed}");
+}
+
+#[test]
 fn postgres_backups_that_were_killed_leave_nothing_that_counts() {
     killed_backups(&Stand::folder(Random::from_env().seed()));
 }
@@ -283,9 +356,10 @@ fn postgres_by_its_name_in_the_configuration() {
     run(&["pin", "shop", "--at", &first]).ok();
     let dry = run(&["maintain", "shop", "--dry-run", "--json"]).ok().json();
     let retired = format!("sets/{}/", ids[0]);
-    assert_eq!(dry["removed"][0]["key"].as_str(), Some(retired.as_str()), "{dry}");
-    assert_eq!(dry["removed"].as_array().map(Vec::len), Some(1), "two stay by number, one by its pin: {dry}");
-    run(&["maintain", "shop"]).ok();
+    assert_eq!(dry["retired"][0]["key"].as_str(), Some(retired.as_str()), "{dry}");
+    assert_eq!(dry["retired"].as_array().map(Vec::len), Some(1), "two stay by number, one by its pin: {dry}");
+    let said = run(&["maintain", "shop"]).ok();
+    assert!(said.stdout.contains("0 objects (0 B) deleted, 1 set retired"), "{said}");
     let timeline = run(&["timeline", "shop", "--json"]).ok().json();
     assert_eq!(
         (timeline["spans"].as_array().map(Vec::len), &timeline["pins"][0]),

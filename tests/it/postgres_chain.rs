@@ -87,14 +87,14 @@ fn postgres_sets_of_every_format_are_retired_by_a_record_then_deleted_and_the_la
     run(&["pin", "shop", "--at", &ids[0]]).ok();
     std::fs::remove_file(folder.join("sets").join(&ids[3]).join("00000000.zst")).unwrap();
     let dry = run(&["maintain", "shop", "--dry-run", "--json"]).ok().json();
-    assert_eq!((dry["removed"].as_array().map(Vec::len), links()), (Some(0), 4), "two whole ones stay: {dry}");
+    assert_eq!((dry["retired"].as_array().map(Vec::len), links()), (Some(0), 4), "two whole ones stay: {dry}");
     let newest = ["custom", "plain"].map(|format| {
         let made = stand.seawall(&["backup", &server.url("shop"), &vault, "--format", format, "--json"]).ok().json();
         made["id"].as_str().unwrap().to_owned()
     });
     let dry = run(&["maintain", "shop", "--dry-run", "--json"]).ok().json();
     let mut keys: Vec<&str> =
-        dry["removed"].as_array().unwrap().iter().filter_map(|gone| gone["key"].as_str()).collect();
+        dry["retired"].as_array().unwrap().iter().filter_map(|gone| gone["key"].as_str()).collect();
     keys.sort_unstable();
     let mut expected = [&ids[1], &ids[2], &ids[3]].map(|id| format!("sets/{id}/"));
     expected.sort_unstable();

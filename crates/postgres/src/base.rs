@@ -16,10 +16,11 @@ use crate::artefact::How;
 use crate::client::{Connection, Target, keepalives};
 use crate::detail::{ItemDetail, ServerDetail, SetDetail};
 use crate::dump::Readers;
+use crate::error::Side;
 use crate::inventory::{self, Table};
 use crate::snapshot::{self, Snapshot};
 use crate::tools::{self, Running, Tool};
-use crate::{CopyFormat, DumpOptions, Error, Format, Limits, World, artefact, binary, globals, sample};
+use crate::{CopyFormat, DumpOptions, Error, Format, Limits, World, artefact, binary, globals, journal, sample};
 
 /// The oldest server that is known to work: pages can be read by ranges since then.
 const OLDEST: u32 = 140_000;
@@ -38,6 +39,8 @@ pub struct Dumped {
     pub invalid: Vec<(String, String)>,
     /// Tables that were read as text where binary was asked for.
     pub as_text: Vec<AsText>,
+    /// Of a whole server: databases that aren't, because a restore that isn't done is in them.
+    pub left_out: Vec<String>,
     /// Where the time went.
     pub stages: Stages,
     /// Wall time in milliseconds.
@@ -62,6 +65,16 @@ pub struct AsText {
 /// # Errors
 /// Whatever was skipped would be an error: a set that counts is complete.
 pub async fn dump(
+    target: &Target,
+    vault: &Vault,
+    options: &DumpOptions,
+    world: &World,
+    progress: Arc<dyn Progress>,
+) -> Result<Dumped, Error> {
+    make_set(target, vault, options, world, progress).await.map_err(|error| error.during(Side::Backup))
+}
+
+async fn make_set(
     target: &Target,
     vault: &Vault,
     options: &DumpOptions,
@@ -102,7 +115,8 @@ pub async fn dump(
     let duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
     let stages = base.writer.stages();
     let invalid = base.invalid.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().collect();
-    Ok(Dumped { manifest, databases: source.databases, as_text, invalid, stages, duration_ms })
+    let Source { databases, left_out, .. } = source;
+    Ok(Dumped { manifest, databases, left_out, as_text, invalid, stages, duration_ms })
 }
 
 /// What is known of the server before anything is read.
@@ -112,6 +126,8 @@ struct Source {
     standby: bool,
     /// What is read.
     databases: Vec<String>,
+    /// What isn't, because a restore that isn't done is in it.
+    left_out: Vec<String>,
     /// Whether that is all of the server.
     whole: bool,
     pg_dump: Tool,
@@ -132,13 +148,20 @@ impl Source {
         let row = connection
             .one("SELECT system_identifier, pg_is_in_recovery(), current_database() FROM pg_control_system()")
             .await?;
-        let databases = match whole {
+        let mut databases = match whole {
             true => globals::databases(&mut connection, &options.excluded).await?,
             false => vec![row.text(2).to_owned()],
         };
         connection.close().await;
+        let mut left_out = Vec::new();
+        if whole {
+            for database in std::mem::take(&mut databases) {
+                let is_ours = journal::is_unfinished(&target.with_database(&database)).await?;
+                if is_ours { &mut left_out } else { &mut databases }.push(database);
+            }
+        }
         let system_identifier = row.text(0).to_owned();
-        Ok(Self { version, system_identifier, standby: row.flag(1), databases, whole, pg_dump })
+        Ok(Self { version, system_identifier, standby: row.flag(1), databases, left_out, whole, pg_dump })
     }
 
     /// Whose sets these are. No database has an empty name, so that a whole server is nothing else.

@@ -150,8 +150,11 @@ impl Postgres {
         });
         let done = self.backup(Arc::new(NoProgress)).await;
         let due = match done {
-            Ok(Dumped { manifest, duration_ms, .. }) => {
+            Ok(Dumped { manifest, left_out, duration_ms, .. }) => {
                 *failures = 0;
+                for left in left_out {
+                    tracing::warn!(database = self.name, left, "left out: a restore that isn't done is in it");
+                }
                 let bytes = manifest.totals.stored;
                 tracing::info!(database = self.name, set = %manifest.id, bytes, duration_ms, "backed up");
                 let begun = manifest.id.moment();
@@ -189,7 +192,7 @@ impl Postgres {
     async fn clean(&self) -> Option<Moment> {
         match self.sets.upkeep(false).await {
             Ok(upkeep) => {
-                for gone in &upkeep.done.removed {
+                for gone in upkeep.done.retired.iter().chain(&upkeep.done.removed) {
                     tracing::info!(database = self.name, object = gone.object.key, "{}", gone.reason);
                 }
                 self.activity.deletions[0]

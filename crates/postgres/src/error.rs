@@ -5,6 +5,8 @@ use std::io;
 
 use seawall_core::{Failure, Kind};
 
+use crate::client::quote::ident;
+
 /// What a server said no with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerError {
@@ -145,9 +147,34 @@ pub enum Error {
         /// What happened.
         cause: String,
     },
+    /// It went wrong on one side, which decides what mends it.
+    #[error("{error}")]
+    During {
+        /// Which.
+        side: Side,
+        /// What.
+        error: Box<Self>,
+    },
+    /// It went wrong, and databases that were made stay for the same restore to go on.
+    #[error("{error}")]
+    Unfinished {
+        /// The databases.
+        databases: Vec<String>,
+        /// What.
+        error: Box<Self>,
+    },
     /// A defect.
     #[error("{0}")]
     Internal(String),
+}
+
+/// What was under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// A backup.
+    Backup,
+    /// A restore.
+    Restore,
 }
 
 impl Error {
@@ -160,6 +187,7 @@ impl Error {
     pub(crate) fn sqlstate(&self) -> Option<&str> {
         match self {
             Self::Server { error, .. } => Some(&error.code),
+            Self::During { error, .. } | Self::Unfinished { error, .. } => error.sqlstate(),
             _ => None,
         }
     }
@@ -169,6 +197,34 @@ impl Error {
         match self {
             Self::Server { error, .. } => error.to_string(),
             other => other.to_string(),
+        }
+    }
+
+    /// The same, said of a backup or a restore.
+    #[must_use]
+    pub(crate) fn during(self, side: Side) -> Self {
+        Self::During { side, error: Box::new(self) }
+    }
+
+    /// The same, where a database that was made stays.
+    #[must_use]
+    pub(crate) fn leaves(self, database: &str) -> Self {
+        match self {
+            Self::Unfinished { mut databases, error } => {
+                databases.push(database.to_owned());
+                Self::Unfinished { databases, error }
+            }
+            error => Self::Unfinished { databases: vec![database.to_owned()], error: Box::new(error) },
+        }
+    }
+
+    /// The same, where what was made is removed again.
+    #[must_use]
+    pub(crate) fn without_what_stays(self) -> Self {
+        match self {
+            Self::Unfinished { error, .. } => *error,
+            Self::During { side, error } => error.without_what_stays().during(side),
+            other => other,
         }
     }
 
@@ -183,7 +239,7 @@ impl Error {
 }
 
 /// What a SQLSTATE means for who reads it: kind, code, and the next thing to do. The most exact row counts.
-fn of_sqlstate(code: &str) -> (Kind, &'static str, &'static str) {
+fn of_sqlstate(code: &str, side: Option<Side>) -> (Kind, &'static str, &'static str) {
     match code {
         "28P01" | "28000" => (
             Kind::Denied,
@@ -191,11 +247,24 @@ fn of_sqlstate(code: &str) -> (Kind, &'static str, &'static str) {
             "check role and password (PGPASSWORD, .pgpass), and the server's pg_hba.conf",
         ),
         "3D000" => (Kind::NotFound, "postgres.no-database", "check the name; list what there is with `psql -l`"),
-        "42501" => (
-            Kind::Denied,
-            "postgres.permission",
-            "for a backup: GRANT pg_read_all_data TO the role, and ALTER ROLE … BYPASSRLS where tables have row security; \
-             for a restore: use the owner of the database or a superuser",
+        "42501" => {
+            let next = match side {
+                Some(Side::Backup) => {
+                    "GRANT pg_read_all_data TO the role, and ALTER ROLE … BYPASSRLS where tables have row security"
+                }
+                Some(Side::Restore) => {
+                    "restore as a superuser, or GRANT the role what the server names; --no-owner leaves owners and grants out"
+                }
+                None => "GRANT the role what the server names",
+            };
+            (Kind::Denied, "postgres.permission", next)
+        }
+        // What `search_path` would find isn't found where it is empty, as in every restore.
+        "42883" | "42P01" | "42704" if side == Some(Side::Restore) => (
+            Kind::Refused,
+            "postgres.refused",
+            "where a function finds this by search_path, which is empty in a restore: ALTER FUNCTION … SET search_path = … \
+             here and in the source, then start the same again",
         ),
         "55P03" => (
             Kind::Unavailable,
@@ -245,7 +314,34 @@ fn of_sqlstate(code: &str) -> (Kind, &'static str, &'static str) {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        match error {
+        error.told(None)
+    }
+}
+
+impl Error {
+    /// As a failure of that side.
+    fn told(self, side: Option<Side>) -> Failure {
+        match self {
+            Self::During { side, error } => error.told(Some(side)),
+            Self::Unfinished { databases, error } => {
+                let failure = error.told(side);
+                let names: Vec<String> = databases.iter().map(|name| ident(name)).collect();
+                let drops: Vec<String> = names.iter().map(|name| format!("DROP DATABASE {name};")).collect();
+                let next = format!(
+                    "{}; what is restored so far stays in {} until the same command has done the rest, or until {}",
+                    failure.next,
+                    names.join(", "),
+                    drops.join(" ")
+                );
+                Failure { next, ..failure }
+            }
+            error => error.told_plainly(side),
+        }
+    }
+
+    fn told_plainly(self, side: Option<Side>) -> Failure {
+        match self {
+            Error::During { .. } | Error::Unfinished { .. } => self.told(side),
             Error::Archive(error) => error.into(),
             Error::Url { object, cause, next } => Failure::new(Kind::Usage, "postgres.url", object, cause, next),
             Error::Connection { server, cause } => Failure::new(
@@ -264,7 +360,7 @@ impl From<Error> for Failure {
                 "set PGPASSWORD, or put the password into ~/.pgpass or the file that PGPASSFILE names (mode 0600)",
             ),
             Error::Server { object, error } => {
-                let (kind, code, next) = of_sqlstate(&error.code);
+                let (kind, code, next) = of_sqlstate(&error.code, side);
                 let next =
                     error.hint.as_ref().map_or(next.to_owned(), |hint| format!("{next}; the server says: {hint}"));
                 Failure::new(kind, code, object, error.to_string(), next)
@@ -332,5 +428,29 @@ mod tests {
             let failure = Failure::from(Error::Server { object: "o".into(), error });
             assert_eq!((failure.kind, failure.code), (kind, expected), "{code}");
         }
+    }
+
+    #[test]
+    fn what_mends_it_depends_on_the_side_and_names_what_stays() {
+        let server = |code: &str| {
+            let error = ServerError { code: code.into(), message: "no".into(), detail: None, hint: None };
+            Error::Server { object: "o".into(), error }
+        };
+        for (error, begins) in [
+            (server("42501"), "GRANT the role what"),
+            (server("42501").during(Side::Backup), "GRANT pg_read_all_data"),
+            (server("42501").during(Side::Restore), "restore as a superuser"),
+            (server("42501").leaves("seawall-1").during(Side::Restore), "restore as a superuser"),
+            (server("42883").during(Side::Backup), "see what the server says"),
+            (server("42883").during(Side::Restore), "where a function finds this by search_path"),
+        ] {
+            assert!(error.sqlstate().is_some());
+            let failure = Failure::from(error);
+            assert!(failure.next.starts_with(begins), "{failure:?}");
+        }
+        let failure = Failure::from(server("42501").leaves("seawall-1").leaves("seawall-2").during(Side::Restore));
+        let stays = "; what is restored so far stays in \"seawall-1\", \"seawall-2\" until the same command has done the \
+                     rest, or until DROP DATABASE \"seawall-1\"; DROP DATABASE \"seawall-2\";";
+        assert!(failure.next.ends_with(stays), "{}", failure.next);
     }
 }

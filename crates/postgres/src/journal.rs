@@ -7,8 +7,8 @@
 use std::collections::BTreeSet;
 
 use crate::Error;
-use crate::client::Connection;
 use crate::client::quote::literal;
+use crate::client::{Connection, Target};
 
 /// The schema that holds the journal while a restore is under way.
 pub(crate) const SCHEMA: &str = "seawall_restore";
@@ -70,5 +70,44 @@ impl Journal {
     /// Removes the journal: the restore is done.
     pub(crate) async fn remove(connection: &mut Connection) -> Result<(), Error> {
         connection.execute(&format!("DROP SCHEMA {SCHEMA} CASCADE")).await
+    }
+}
+
+/// Whether a database is one that a restore makes and hasn't done yet: it has the name that such a one has, and the journal.
+pub(crate) async fn is_unfinished(target: &Target) -> Result<bool, Error> {
+    if !is_name_of_ours(&target.database) {
+        return Ok(false);
+    }
+    let mut connection = Connection::open(target).await?;
+    let journal = format!("SELECT 1 FROM pg_namespace WHERE nspname = {}", literal(SCHEMA));
+    let is_one = !connection.query(&journal).await?.is_empty();
+    connection.close().await;
+    Ok(is_one)
+}
+
+/// Whether a name is one that [`crate::restore::What::unfinished_name`] makes.
+fn is_name_of_ours(name: &str) -> bool {
+    let digest = name.strip_prefix("seawall-");
+    digest.is_some_and(|digest| {
+        digest.len() == 16 && digest.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_what_is_not_done() {
+        for (name, is_one) in [
+            ("seawall-0123456789abcdef", true),
+            ("seawall-0123456789abcdeF", false),
+            ("seawall-0123456789abcde", false),
+            ("seawall_0123456789abcdef", false),
+            ("replaced-by-seawall-0123456789abcdef", false),
+            ("seawall-", false),
+        ] {
+            assert_eq!(is_name_of_ours(name), is_one, "{name}");
+        }
     }
 }

@@ -9,7 +9,7 @@
 //! does a row need?) and `taken`, `too_large` (which of them has no text?), `base` (the whole set), `detail` (what a set says); `artefact` (what `pg_dump`
 //! makes, kept as it is) with `aside` (a disk for it) and `directory` (which files does it have?), `replay` (it back into a server) with `joined` (a directory as one file) and `script` (where do its statements end?); `toc`
 //! (which objects are in a schema), `select` (which of them belong to some tables?), `preflight` (what does the target
-//! lack?), `restore` with `schema`, `large_objects`, `load` (rows) in `units`, `build` (indexes and constraints), `orphans` (which rows
+//! lack?) with `restorer` (what may the role there not do?), `restore` with `schema`, `large_objects`, `load` (rows) in `units`, `build` (indexes and constraints), `orphans` (which rows
 //! contradict a foreign key?) and `journal` (what is done already); `roles` (which does a server lack?) and `server`
 //! (all databases of one); `engine` (by a schedule); `prove` and `prove_artefact` (is a restored set what it was?) with `account` (what does a script come to?), `lines`,
 //! `throwaway` (a server for it) and `space` (is there room?).
@@ -46,6 +46,7 @@ mod prove;
 mod prove_artefact;
 mod replay;
 mod restore;
+mod restorer;
 mod rights;
 mod roles;
 mod sample;
@@ -69,7 +70,7 @@ pub use base::{AsText, Dumped, dump};
 pub use client::{Host, Target, TlsMode};
 pub use detail::{After, ItemDetail, LargeObject, Locale, Name, Needs, Sequence, ServerDetail, SetDetail};
 pub use engine::{Postgres, Source};
-pub use error::{Error, ServerError};
+pub use error::{Error, ServerError, Side};
 pub use globals::{Attribute, Globals, Membership, Role, Tablespace};
 pub use options::{CopyFormat, DumpOptions, Format, Limits, World};
 pub use properties::Properties;

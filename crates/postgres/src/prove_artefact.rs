@@ -20,6 +20,7 @@ use crate::prove::{
     self, LARGE_OBJECTS, ProveOptions, Proved, compare_rows, compare_schemas, different, in_order, is_object,
 };
 use crate::replay::{Artefact, Told};
+use crate::restorer::Destination;
 use crate::script::Scanner;
 use crate::throwaway::Throwaway;
 use crate::{Error, RestoreOptions, World, base, dump, globals, preflight, restore, snapshot, tools};
@@ -93,7 +94,7 @@ struct Proof<'a> {
 impl Proof<'_> {
     async fn run(&self, progress: &dyn Progress, proved: &mut Proved) -> Result<(), Error> {
         let (mut connection, _) = globals::connect_to_or_beside(&self.target).await?;
-        let lacks = self.artefact.lacks(&mut connection, &self.target).await?;
+        let lacks = self.artefact.lacks(&mut connection, &self.target, Destination::New { replaces: false }).await?;
         connection.close().await;
         preflight::refuse(&self.target.to_string(), &lacks)?;
         let mut told = Told { account: Some(Account::default()), ..Told::default() };

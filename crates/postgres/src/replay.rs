@@ -19,7 +19,9 @@ use crate::client::{Connection, Host, Target};
 use crate::detail::{After, ItemDetail, Needs, SetDetail};
 use crate::globals::{self, Globals};
 use crate::journal::{Journal, SCHEMA};
+use crate::preflight::Request;
 use crate::restore::{self};
+use crate::restorer::Destination;
 use crate::schema::NEWER;
 use crate::script::{self, Refusal, Rows, Scanner};
 use crate::set;
@@ -74,7 +76,8 @@ pub(crate) async fn restore(
 ) -> Result<(), Error> {
     let artefact = Artefact::open(reader, options, world).await?;
     let (mut connection, exists) = globals::connect_to_or_beside(target).await?;
-    restored.lacks = artefact.lacks(&mut connection, target).await?;
+    let into = if exists && !options.clean { Destination::Existing } else { Destination::New { replaces: exists } };
+    restored.lacks = artefact.lacks(&mut connection, target, into).await?;
     connection.close().await;
     if options.dry_run {
         return Ok(());
@@ -86,7 +89,8 @@ pub(crate) async fn restore(
     let mut told = Told::default();
     let made = artefact.make(target, &*progress, &mut told).await?;
     restored.without_statistics = told.without_statistics;
-    restore::take_name(target, &made.database, &target.database, exists).await
+    let named = restore::take_name(target, &made.database, &target.database, exists).await;
+    named.map_err(|error| error.leaves(&made.database))
 }
 
 /// What can't be done with an artefact, and why.
@@ -143,10 +147,22 @@ impl<'a> Artefact<'a> {
         &self,
         connection: &mut Connection,
         target: &Target,
+        into: Destination,
     ) -> Result<Vec<preflight::Lack>, Error> {
         let (owners, none) = (self.options.owners, Globals::default());
         let after = After { properties: self.needs.properties.clone(), ..After::default() };
-        let mut lacks = preflight::lacks(connection, &self.detail, &[], &after, &none, owners, true).await?;
+        let request = Request {
+            detail: &self.detail,
+            database: &target.database,
+            into,
+            entries: &[],
+            after: &after,
+            known: &none,
+            made: &[],
+            owners,
+            whole: true,
+        };
+        let mut lacks = preflight::lacks(connection, &request).await?;
         for lack in preflight::lacks_beside(connection, &self.needs, owners).await? {
             if !lacks.contains(&lack) {
                 lacks.push(lack);
@@ -213,7 +229,8 @@ impl<'a> Artefact<'a> {
             let (object, next) = (target.to_string(), "start again when it is done".to_owned());
             return Err(Error::Refused { code: "postgres.other-restore", object, cause, next });
         }
-        self.fill(&mut connection, Some(&made.database), progress, told).await?;
+        let filled = self.fill(&mut connection, Some(&made.database), progress, told).await;
+        filled.map_err(|error| error.leaves(&made.database))?;
         connection.close().await;
         Ok(made)
     }

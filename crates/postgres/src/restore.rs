@@ -17,8 +17,10 @@ use tokio::time::Instant;
 use crate::client::quote::{ident, literal, qualified};
 use crate::client::{Connection, Host, Target};
 use crate::detail::ServerDetail;
+use crate::error::Side;
 use crate::globals;
 use crate::journal::{Journal, SCHEMA};
+use crate::restorer::Destination;
 use crate::select::{Selection, select};
 use crate::set::{self, Set};
 use crate::toc::Entry;
@@ -175,7 +177,20 @@ impl What<'_> {
 }
 
 /// Restores a set into the database that `target` names.
+///
+/// # Errors
+/// What failed, and where what is restored so far stays. Nothing that was there is changed before everything is there.
 pub async fn restore(
+    vault: &Vault,
+    target: &Target,
+    options: &RestoreOptions,
+    world: &World,
+    progress: Arc<dyn Progress>,
+) -> Result<Restored, Error> {
+    restore_set(vault, target, options, world, progress).await.map_err(|error| error.during(Side::Restore))
+}
+
+async fn restore_set(
     vault: &Vault,
     target: &Target,
     options: &RestoreOptions,
@@ -268,25 +283,34 @@ async fn restore_one(
         [] => None,
         names => Some(select(&set.schema.entries, names, new)?),
     };
-    restored.lacks = set.lacks(&mut connection, options, chosen.as_ref()).await?;
-    if chosen.is_none() && !options.data_only && matches!(target.host, Host::Socket(_)) {
-        restored.lacks.extend(preflight::room(&mut connection, set.detail.size).await?);
-    }
-    if options.data_only {
-        let what = What { options, chosen: chosen.clone() };
-        load::fits(target, set.items.iter().filter(|item| set.is_loaded(item, &what))).await?;
-    }
-    connection.close().await;
     restored.left_out = chosen.as_ref().map(|chosen| chosen.left_out.clone()).unwrap_or_default();
     let what = What { options, chosen };
+    let into = if new { Destination::New { replaces: exists } } else { Destination::Existing };
+    restored.lacks = set.lacks(&mut connection, (&target.database, into), &what, &[]).await?;
+    if what.chosen.is_none() && !options.data_only && matches!(target.host, Host::Socket(_)) {
+        restored.lacks.extend(preflight::room(&mut connection, set.detail.size).await?);
+    }
+    if options.data_only && restored.lacks.is_empty() {
+        load::fits(target, set.items.iter().filter(|item| set.is_loaded(item, &what))).await?;
+    }
     restored.manifest.totals = set.totals(|item| set.is_restored(item, &what));
     if options.dry_run {
+        // What is done in the end is refused in the end; a plan names it before.
+        if !new
+            && restored.lacks.is_empty()
+            && let Some(way) = in_the_way(&mut connection, set, &what).await?
+        {
+            restored.lacks.push(way);
+        }
+        connection.close().await;
         return Ok(());
     }
+    connection.close().await;
     preflight::refuse(&restored.target, &restored.lacks)?;
     let place = make(set, target, new, &what, world, progress, restored).await?;
     if let Some(name) = &place.rename {
-        take_name(target, &place.target.database, name, exists).await?;
+        let made = &place.target.database;
+        take_name(target, made, name, exists).await.map_err(|error| error.leaves(made))?;
     }
     Ok(())
 }
@@ -301,8 +325,28 @@ pub(crate) async fn make(
     progress: Arc<dyn Progress>,
     restored: &mut Restored,
 ) -> Result<Place, Error> {
+    let place = find_place(set, target, new, what).await?;
+    let made = place.rename.is_some().then(|| place.target.database.clone());
+    let done = make_in(place, set, target, new, what, world, progress, restored).await;
+    done.map_err(|error| match made {
+        Some(made) => error.leaves(&made),
+        None => error,
+    })
+}
+
+/// Makes everything in a place, or, where that can't be gone on with, in another one.
+#[expect(clippy::too_many_arguments, reason = "what a restore is told, and where it tells what it did")]
+async fn make_in(
+    mut place: Place,
+    set: &Set,
+    target: &Target,
+    new: bool,
+    what: &What<'_>,
+    world: &World,
+    progress: Arc<dyn Progress>,
+    restored: &mut Restored,
+) -> Result<Place, Error> {
     let options = what.options;
-    let mut place = find_place(set, target, new, what).await?;
     let mut connection = connect(&place.target, &set.detail.encoding).await?;
     let mut journal = begin(&mut connection, set, &place, what).await?;
     if let Some(known) = &journal
@@ -410,6 +454,15 @@ pub(crate) async fn be_one_of_us(connection: &mut Connection) -> Result<(), Erro
     connection.execute(&shared).await
 }
 
+/// What is in the way of a restore that wasn't begun yet, and what to do about it.
+async fn in_the_way(connection: &mut Connection, set: &Set, what: &What<'_>) -> Result<Option<preflight::Lack>, Error> {
+    let journal = format!("SELECT 1 FROM pg_namespace WHERE nspname = {}", literal(SCHEMA));
+    match connection.query(&journal).await?.is_empty() {
+        true => set.in_the_way(connection, what).await,
+        false => Ok(None),
+    }
+}
+
 async fn find_journal(
     connection: &mut Connection,
     set: &Set,
@@ -423,15 +476,11 @@ async fn find_journal(
         cause,
         next: next.to_owned(),
     };
-    let journal = format!("SELECT 1 FROM pg_namespace WHERE nspname = {}", literal(SCHEMA));
-    if connection.query(&journal).await?.is_empty()
-        && let Some((relation, how)) = set.in_the_way(connection, what).await?
-    {
+    if let Some((cause, next)) = in_the_way(connection, set, what).await? {
         if place.rename.is_some() {
             return Ok(None);
         }
-        let next = "name another database, or replace this one with --clean";
-        return Err(refused("postgres.not-empty", format!("{relation} {how}"), next));
+        return Err(refused("postgres.not-empty", cause, &next));
     }
     match Journal::open(connection, &what.title(set)).await? {
         Some(journal) => Ok(Some(journal)),

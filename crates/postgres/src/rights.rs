@@ -112,7 +112,7 @@ fn lacks(hidden: &Hidden) -> Vec<Lack> {
 }
 
 /// Some names, and how many more there are.
-fn shown(names: &[String]) -> String {
+pub(crate) fn shown(names: &[String]) -> String {
     let (some, more) = names.split_at(names.len().min(SHOWN));
     let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
     some.join(", ") + &more

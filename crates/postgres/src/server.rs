@@ -16,6 +16,7 @@ use crate::detail::ServerDetail;
 use crate::globals::{self, Attribute, Globals};
 use crate::preflight::{self, Lack};
 use crate::restore::{self, What};
+use crate::restorer::Destination;
 use crate::set::{self, Set};
 use crate::{Error, RestoreOptions, Restored, World, properties, roles};
 
@@ -63,7 +64,7 @@ pub(crate) async fn restore(
     if !plan.statements.is_empty() {
         restored.lacks.extend(may_make_roles(&mut connection, &wanted, &plan.made).await?);
     }
-    let members = members(&reader, detail, target, options, &mut connection, &mut restored.lacks).await?;
+    let members = members(&reader, detail, target, options, &plan.made, &mut connection, &mut restored.lacks).await?;
     if matches!(target.host, Host::Socket(_)) {
         let size = members.iter().filter(|member| !member.stays()).map(|member| member.set.detail.size).sum();
         restored.lacks.extend(preflight::room(&mut connection, size).await?);
@@ -89,11 +90,18 @@ pub(crate) async fn restore(
         }
         let what = What { options, chosen: None };
         let progress = Arc::clone(&progress);
-        let place = restore::make(&member.set, &target, true, &what, world, progress, restored).await?;
-        made.push((place.target.database, member));
+        match restore::make(&member.set, &target, true, &what, world, progress, restored).await {
+            Ok(place) => made.push((place.target.database, member)),
+            Err(error) => return Err(with_what_stays(error, &made)),
+        }
     }
     connection.close().await;
-    take_names(target, &made).await
+    take_names(target, &made).await.map_err(|error| with_what_stays(error, &made))
+}
+
+/// An error, told with the databases that were made before it.
+fn with_what_stays(error: Error, made: &[(String, &Member)]) -> Error {
+    made.iter().fold(error, |error, (made, _)| error.leaves(made))
 }
 
 /// The databases of the set; what is in their way is a lack.
@@ -102,26 +110,26 @@ async fn members(
     detail: &ServerDetail,
     target: &Target,
     options: &RestoreOptions,
+    made: &[String],
     connection: &mut Connection,
     lacks: &mut Vec<Lack>,
 ) -> Result<Vec<Member>, Error> {
     let rows = connection.query("SELECT datname FROM pg_database").await?;
     let there: BTreeSet<&str> = rows.iter().map(|row| row.text(0)).collect();
-    // Roles are looked after for all databases at once.
-    let without_owners = RestoreOptions { owners: false, ..options.clone() };
+    let what = What { options, chosen: None };
     let mut members = Vec::with_capacity(detail.databases.len());
     for name in &detail.databases {
         let set = Set::open(Arc::clone(reader), Some(name)).await?;
-        for lack in set.lacks(connection, &without_owners, None).await? {
+        let member = Member { name: name.clone(), set, exists: there.contains(name.as_str()) };
+        let into = if member.stays() { Destination::Existing } else { Destination::New { replaces: member.exists } };
+        for lack in member.set.lacks(connection, (name, into), &what, made).await? {
             if !lacks.iter().any(|(cause, _)| *cause == lack.0) {
                 lacks.push(lack);
             }
         }
-        let member = Member { name: name.clone(), set, exists: there.contains(name.as_str()) };
         if member.exists && (!options.clean || member.stays()) {
             let mut inside = Connection::open(&target.with_database(name)).await?;
-            let what = What { options, chosen: None };
-            if let Some((relation, how)) = member.set.in_the_way(&mut inside, &what).await? {
+            if let Some((cause, _)) = member.set.in_the_way(&mut inside, &what).await? {
                 let mend = if member.set.is_empty() {
                     format!(
                         "empty the database {name}: the set has nothing in it, and --clean keeps what the set lacks;"
@@ -129,7 +137,7 @@ async fn members(
                 } else {
                     "replace what is there with --clean;".to_owned()
                 };
-                lacks.push((format!("in database {name}, {relation} {how}"), mend));
+                lacks.push((format!("in database {name}, {cause}"), mend));
             }
             inside.close().await;
         }
@@ -203,10 +211,22 @@ pub(crate) async fn drop(connection: &mut Connection, name: &str) -> Result<(), 
         return Ok(());
     }
     for statement in ["ALTER DATABASE {} IS_TEMPLATE false", "DROP DATABASE {}"] {
-        let statement = statement.replace("{}", &ident(name));
-        connection.execute(&statement).await.map_err(|error| error.about(format!("database {name}")))?;
+        match connection.execute(&statement.replace("{}", &ident(name))).await {
+            Ok(()) => {}
+            Err(error) if error.sqlstate() == Some("55006") => return Err(why_in_use(connection, name, error).await?),
+            Err(error) => return Err(error.about(format!("database {name}"))),
+        }
     }
     Ok(())
+}
+
+/// Why a database is in use: other sessions have one SQLSTATE with subscriptions, which end with no session.
+async fn why_in_use(connection: &mut Connection, name: &str, error: Error) -> Result<Error, Error> {
+    let object = format!("database {name}");
+    Ok(match preflight::subscribed(connection, name).await? {
+        Some((cause, next)) => Error::Refused { code: "postgres.in-use", object, cause, next },
+        None => error.about(object),
+    })
 }
 
 fn replaced(made: &str) -> String {

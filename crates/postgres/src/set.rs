@@ -8,15 +8,16 @@ use seawall_vault::Vault;
 use serde::Deserialize as _;
 use serde::de::DeserializeOwned;
 
+use crate::Error;
 use crate::client::Connection;
 use crate::client::quote::{literal, qualified};
 use crate::detail::{After, ItemDetail, SetDetail};
 use crate::globals::Globals;
-use crate::restore::{ANYTHING, RestoreOptions, What};
+use crate::preflight::{self, Lack, Request};
+use crate::restore::{ANYTHING, What};
+use crate::restorer::Destination;
 use crate::schema::Schema;
-use crate::select::Selection;
 use crate::toc::Entry;
-use crate::{Error, preflight};
 
 /// The most bytes of a schema, which is taken into memory.
 const LARGEST_SCHEMA: u64 = 1 << 30;
@@ -79,6 +80,19 @@ pub(crate) async fn globals_of(reader: &SetReader) -> Result<Globals, Error> {
     Ok(document(reader, &items(reader, Some(""))?, &ItemDetail::Globals).await?.unwrap_or_default())
 }
 
+/// What a relation is in the way of, and what to do about it. What `--clean` can't be combined with isn't mended by it.
+fn way(relation: &str, in_parts: bool, data_only: bool) -> Lack {
+    let (how, next) = match (in_parts, data_only) {
+        (_, true) => ("has rows already", format!("TRUNCATE {relation}; or name another database")),
+        (true, false) => ("is there already", format!("DROP TABLE {relation}; or name another database")),
+        (false, false) => {
+            let next = "name another database, or replace this one with --clean";
+            ("is in the database, which should be empty", next.to_owned())
+        }
+    };
+    (format!("{relation} {how}"), next)
+}
+
 impl Set {
     /// Opens a set of one database, or `database` of a whole server's.
     pub(crate) async fn open(reader: Arc<SetReader>, database: Option<&str>) -> Result<Self, Error> {
@@ -127,21 +141,33 @@ impl Set {
         self.schema.entries.iter().all(|entry| usual.contains(&entry.kind.as_str())) && !self.items.iter().any(has_rows)
     }
 
+    /// What the target lacks, where the database will be called `database` and the roles `made` are made first.
     pub(crate) async fn lacks(
         &self,
         connection: &mut Connection,
-        options: &RestoreOptions,
-        chosen: Option<&Selection>,
-    ) -> Result<Vec<preflight::Lack>, Error> {
-        let made =
-            |entry: &&Entry| !options.data_only && chosen.is_none_or(|chosen| chosen.entries.contains(&entry.id));
-        let entries: Vec<Entry> = self.schema.entries.iter().filter(made).cloned().collect();
-        let whole = chosen.is_none() && !options.data_only;
-        let mut lacks =
-            preflight::lacks(connection, &self.detail, &entries, &self.after, &self.globals, options.owners, whole)
-                .await?;
+        (database, into): (&str, Destination),
+        what: &What<'_>,
+        made: &[String],
+    ) -> Result<Vec<Lack>, Error> {
+        let options = what.options;
+        let is_made = |entry: &&Entry| !options.data_only && what.has(entry);
+        let entries: Vec<Entry> = self.schema.entries.iter().filter(is_made).cloned().collect();
+        let request = Request {
+            detail: &self.detail,
+            database,
+            into,
+            entries: &entries,
+            after: &self.after,
+            known: &self.globals,
+            made,
+            owners: options.owners,
+            whole: what.chosen.is_none() && !options.data_only,
+        };
+        let mut lacks = preflight::lacks(connection, &request).await?;
         if options.data_only {
             lacks.extend(preflight::may_turn_triggers_off(connection).await?);
+            let tables: Vec<(&str, &str)> = self.tables(what).collect();
+            lacks.extend(preflight::may_add_rows(connection, &tables).await?);
         }
         Ok(lacks)
     }
@@ -156,26 +182,24 @@ impl Set {
         })
     }
 
-    /// A relation that is in a new restore's way, and how.
-    pub(crate) async fn in_the_way(
-        &self,
-        connection: &mut Connection,
-        what: &What<'_>,
-    ) -> Result<Option<(String, &'static str)>, Error> {
-        let (sql, how) = match (&what.chosen, what.options.data_only) {
+    /// What is in a new restore's way, and what to do about it.
+    pub(crate) async fn in_the_way(&self, connection: &mut Connection, what: &What<'_>) -> Result<Option<Lack>, Error> {
+        let found = match (&what.chosen, what.options.data_only) {
             (_, true) => {
                 let name = |(schema, name): (&str, &str)| {
                     let name = qualified(schema, name);
                     format!("(SELECT {} FROM ONLY {name} LIMIT 1)", literal(&name))
                 };
                 let all: Vec<String> = self.tables(what).map(name).collect();
+                let mut found = None;
                 for some in all.chunks(TABLES) {
                     let sql = format!("SELECT * FROM ({}) AS found LIMIT 1", some.join(" UNION ALL "));
-                    if let Some(row) = connection.query(&sql).await?.first() {
-                        return Ok(Some((row.text(0).to_owned(), "has rows already")));
+                    found = connection.query(&sql).await?.pop();
+                    if found.is_some() {
+                        break;
                     }
                 }
-                return Ok(None);
+                found
             }
             (Some(chosen), false) => {
                 let name = |(schema, name): &(String, String)| literal(&qualified(schema, name));
@@ -184,11 +208,11 @@ impl Set {
                     "SELECT name FROM unnest(ARRAY[{}]) name WHERE to_regclass(name) IS NOT NULL",
                     names.join(", ")
                 );
-                (sql, "is there already")
+                connection.query(&sql).await?.pop()
             }
-            (None, false) => (ANYTHING.to_owned(), "is in the database, which should be empty"),
+            (None, false) => connection.query(ANYTHING).await?.pop(),
         };
-        Ok(connection.query(&sql).await?.first().map(|row| (row.text(0).to_owned(), how)))
+        Ok(found.map(|row| way(row.text(0), what.chosen.is_some(), what.options.data_only)))
     }
 
     /// For each item, whether it is a table of the schema. Those of extensions aren't, and may have rows from the start.

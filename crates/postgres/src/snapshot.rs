@@ -33,12 +33,29 @@ pub(crate) struct Snapshot {
     pub(crate) tables: Vec<Table>,
 }
 
+/// What isn't logged never came to a standby: there is nothing to read, and a set without it wouldn't be complete.
+async fn refuse_unlogged_of_a_standby(connection: &mut Connection, target: &Target) -> Result<(), Error> {
+    let sql = "SELECT n.nspname || '.' || c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
+               WHERE pg_is_in_recovery() AND c.relpersistence = 'u' AND c.relkind IN ('r', 'm', 'S') ORDER BY 1";
+    let names: Vec<String> = connection.query(sql).await?.iter().map(|row| row.text(0).to_owned()).collect();
+    if names.is_empty() {
+        return Ok(());
+    }
+    Err(Error::Refused {
+        code: "postgres.unsupported",
+        object: target.to_string(),
+        cause: format!("it is a standby, which has nothing of what is unlogged: {}", rights::shown(&names)),
+        next: "back up the primary; or there ALTER TABLE … SET LOGGED, and ALTER SEQUENCE … SET LOGGED".to_owned(),
+    })
+}
+
 /// Takes one. Fails with `postgres.changing` when a table changed meanwhile: then it is worth another try.
 pub(crate) async fn take(target: &Target, world: &World) -> Result<Snapshot, Error> {
     let mut scout = Connection::open(target).await?;
     let mut connection = Connection::open(target).await?;
     let encoding = prepare(&mut connection).await?;
     rights::check(&mut scout).await?;
+    refuse_unlogged_of_a_standby(&mut scout, target).await?;
     let names = inventory::names(&mut scout).await?;
     // For each table one: those of pg_dump are on the same.
     let lack = preflight::lock_lack(&mut scout, "the backup", names.len() as u64).await?;

@@ -219,14 +219,32 @@ pub(crate) fn superusers(entries: &[Entry]) -> BTreeSet<&str> {
 pub(crate) fn roles(entry: &Entry) -> Vec<String> {
     let mut roles = Vec::new();
     if matches!(entry.kind.as_str(), "ACL" | "DEFAULT ACL" | "POLICY" | "USER MAPPING") {
+        let outside = outside(&entry.statement);
         for before in [" TO ", " FROM ", " FOR ROLE ", " USER MAPPING FOR ", " SESSION AUTHORIZATION "] {
-            for (at, word) in entry.statement.match_indices(before) {
+            for (at, word) in entry.statement.match_indices(before).filter(|(at, _)| outside[*at]) {
                 names(&entry.statement[at + word.len()..], &mut roles);
             }
         }
     }
     roles.retain(|role| !matches!(role.as_str(), "PUBLIC" | "public" | "DEFAULT" | "CURRENT_USER"));
     roles
+}
+
+/// Whether each byte of a statement is its own word, and not within quotes or parentheses: a policy's condition may be a
+/// query, and a table may be called anything.
+fn outside(statement: &str) -> Vec<bool> {
+    let (mut quote, mut depth) = (None, 0_u32);
+    let outside = statement.bytes().map(|byte| {
+        match (quote, byte) {
+            (None, b'"' | b'\'') => quote = Some(byte),
+            (Some(open), _) if open == byte => quote = None,
+            (None, b'(') => depth = depth.saturating_add(1),
+            (None, b')') => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        quote.is_none() && depth == 0
+    });
+    outside.collect()
 }
 
 /// The names of a list at the beginning of a text, without their quotes.
@@ -317,6 +335,14 @@ pub(crate) mod tests {
             ("ACL", "SET SESSION AUTHORIZATION al;\nGRANT ALL ON t TO b;\nRESET SESSION AUTHORIZATION;", &["b", "al"]),
             ("DEFAULT ACL", "ALTER DEFAULT PRIVILEGES FOR ROLE alice GRANT ALL ON TABLES TO b;", &["b", "alice"]),
             ("POLICY", "CREATE POLICY p ON t FOR SELECT TO a, \"b c\" USING (x);", &["a", "b c"]),
+            (
+                "POLICY",
+                "CREATE POLICY p ON t TO a USING ((EXISTS ( SELECT 1 FROM b WHERE (c = ' TO d'::text))));",
+                &["a"],
+            ),
+            ("POLICY", "CREATE POLICY p ON t USING ((a IN ( SELECT b FROM c)));", &[]),
+            ("ACL", "GRANT ALL ON TABLE public.\"it's TO x\" TO reader;", &["reader"]),
+            ("ACL", "GRANT ALL ON FUNCTION public.f(\" FROM \" integer) TO reader;", &["reader"]),
             ("USER MAPPING", "CREATE USER MAPPING FOR alice SERVER s;", &["alice"]),
             ("FUNCTION", "CREATE FUNCTION f() … SELECT x FROM t;", &[]),
         ] {

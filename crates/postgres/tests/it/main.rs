@@ -18,6 +18,7 @@ mod login;
 mod login_failures;
 mod network;
 mod parts;
+mod preflight;
 mod prove;
 mod rights;
 mod rows;

@@ -87,6 +87,27 @@ impl Server {
         if server.until_ready() { Ok(server) } else { Err(server.log()) }
     }
 
+    /// A standby of another one, which it follows by a stream.
+    pub(crate) fn standby_of(primary: &Self) -> Self {
+        let folder = tempfile::Builder::new().prefix("pg").tempdir_in("/tmp").expect("a folder");
+        if is_root() {
+            let owned = Command::new("chown").arg("nobody:nogroup").arg(folder.path()).status();
+            assert!(owned.expect("chown").success());
+        }
+        let data = folder.path().join("data");
+        let mut copy = command(&primary.bin.join("pg_basebackup"));
+        copy.arg("-h").arg(primary.folder()).args(["-U", "postgres", "-c", "fast", "-R", "--no-sync", "-D"]).arg(&data);
+        output(copy);
+        let auto = data.join("postgresql.auto.conf");
+        let text = std::fs::read_to_string(&auto).expect("read");
+        let text = format!("{text}\nunix_socket_directories = '{}'\n", folder.path().display());
+        std::fs::write(&auto, text).expect("written");
+        let child = postgres(&primary.bin, folder.path());
+        let mut server = Self { folder, bin: primary.bin.clone(), child, port: primary.port };
+        assert!(server.until_ready(), "{}", server.log());
+        server
+    }
+
     /// Waits until it takes connections; false if it ended.
     fn until_ready(&mut self) -> bool {
         let deadline = Instant::now() + Duration::from_secs(60);

@@ -104,11 +104,12 @@ fn output(target: &Target, place: &str, dumped: &Dumped) -> Output {
         let invalid = dumped.invalid.iter().map(|(database, index)| json!({ "database": database, "index": index }));
         fields.insert("invalid_indexes".into(), invalid.collect());
         fields.insert("as_text".into(), to_json(&dumped.as_text));
+        fields.insert("left_out".into(), json!(dumped.left_out));
         fields.insert("duration_ms".into(), json!(dumped.duration_ms));
         fields.insert("stages".into(), to_json(&dumped.stages));
     }
     let mut output = Output::done(render(target, place, dumped), &document);
-    if !dumped.invalid.is_empty() {
+    if !(dumped.invalid.is_empty() && dumped.left_out.is_empty()) {
         output.exit = Exit::Partly;
     }
     output
@@ -144,8 +145,14 @@ fn codec(text: &str) -> Result<Codec, Failure> {
 }
 
 fn render(target: &Target, place: &str, dumped: &Dumped) -> String {
-    let Dumped { manifest, databases, as_text, invalid, stages, duration_ms } = dumped;
+    let Dumped { manifest, databases, left_out, as_text, invalid, stages, duration_ms } = dumped;
     let totals = manifest.totals;
+    let left = |name: &String| {
+        format!(
+            "left out: {name}: a restore that isn't done is in it\nnext: repeat that restore, or drop the database\n"
+        )
+    };
+    let left_out: String = left_out.iter().map(left).collect();
     let databases = match target.database.is_empty() {
         true => format!("{}: {}\n", table::count(databases.len(), "database"), databases.join(", ")),
         false => String::new(),
@@ -156,7 +163,7 @@ fn render(target: &Target, place: &str, dumped: &Dumped) -> String {
     });
     let invalid: String = invalid.collect();
     format!(
-        "{target}: the state of {} is in {place} as {}\n{databases}{}, {} as {} in {}, {}/s{}\n{invalid}{}",
+        "{target}: the state of {} is in {place} as {}\n{databases}{}, {} as {} in {}, {}/s{}\n{left_out}{invalid}{}",
         manifest.point,
         manifest.id,
         content(manifest),

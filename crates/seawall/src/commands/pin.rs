@@ -1,23 +1,18 @@
 //! `seawall pin`: keep a point for good, or no longer.
 
 use seawall_agent::Opener;
-use seawall_archive::SetId;
-use seawall_core::{Clock as _, Failure, SystemClock, When};
+use seawall_core::Failure;
 use serde_json::json;
 
 use crate::arguments::PinArguments;
-use crate::edge::{Edge, usage};
+use crate::edge::Edge;
 use crate::output::Output;
-use crate::runtime;
 use crate::source::Source;
+use crate::{runtime, server};
 
 /// Runs the command.
 pub(crate) fn run(arguments: &PinArguments, edge: &Edge) -> Result<Output, Failure> {
-    let when = match arguments.at.parse::<SetId>() {
-        Ok(id) => When::Position(id.to_string()),
-        Err(()) => When::parse(&arguments.at, SystemClock.now())
-            .map_err(|error| usage("usage.when", "--at", &error.to_string(), "correct the moment"))?,
-    };
+    let when = server::when(&arguments.at)?;
     let source = Source::find(&arguments.source, &arguments.config, edge)?;
     let opener = Opener::new(edge.environment.clone(), runtime::working());
     let pinned = !arguments.remove;

@@ -9,7 +9,7 @@ use seawall_lmdb::snapshot::SnapshotName;
 use serde_json::json;
 
 use crate::arguments::{Common, RestoreArguments};
-use crate::edge::{Edge, usage};
+use crate::edge::Edge;
 use crate::output::{Output, to_json};
 use crate::progress::progress;
 use crate::source::Source;
@@ -22,8 +22,7 @@ pub(crate) fn run(arguments: &RestoreArguments, common: &Common, edge: &Edge) ->
         Some(_) => server::when(&arguments.at)?,
         None if arguments.at.parse::<SetId>().is_ok() => When::Position(arguments.at.clone()),
         None if SnapshotName::parse(&arguments.at).is_some() => When::Position(arguments.at.clone()),
-        None => When::parse(&arguments.at, now)
-            .map_err(|error| usage("usage.when", "--at", &error.to_string(), "correct the moment"))?,
+        None => server::moment(&arguments.at, now)?,
     };
     if let Some(to) = &arguments.to {
         return super::restore_server::run(arguments, to, edge, when, common.json);
@@ -64,9 +63,24 @@ fn output(arguments: &RestoreArguments, source: &Source, edge: &Edge) -> Result<
                 Source::Vault(vault) => vault.to_string(),
                 Source::Database(database) => database.name.clone(),
             };
-            let (cause, next) = ("no file to restore into is named", "name one with -o FILE");
+            let cause = "no file to restore into is named";
+            let next = match holds_sets(source, edge) {
+                true => format!(
+                    "name a server, because its backups are here: seawall restore {object} --to postgresql://ROLE@HOST/DATABASE; \
+                     what pg_dump made also goes into a file, with -o FILE"
+                ),
+                false => "name one with -o FILE".to_owned(),
+            };
             Err(Failure::new(Kind::Usage, "usage.no-output", object, cause, next))
         }
+    }
+}
+
+/// Whether the backups of a server are there, as far as the vault answers.
+fn holds_sets(source: &Source, edge: &Edge) -> bool {
+    match source {
+        Source::Database(database) => database.server.is_some(),
+        Source::Vault(_) => runtime::run(super::prove_server::sets(source, edge)).is_ok_and(|found| found.is_some()),
     }
 }
 

@@ -67,10 +67,17 @@ pub(crate) fn run(
         "duration_ms": restored.duration_ms,
     });
     let mut output = Output::done(render(&restored), &document);
-    if !(restored.left_out.is_empty() && restored.kept.is_empty() || restored.dry_run) {
-        output.exit = Exit::Partly;
-    }
+    output.exit = exit(&restored);
     Ok(output)
+}
+
+/// A plan that can't be carried out has failed, as the restore would; one that leaves something out hasn't.
+fn exit(restored: &Restored) -> Exit {
+    match (restored.dry_run, restored.lacks.is_empty()) {
+        (true, false) => Exit::Failed,
+        (false, _) if !(restored.left_out.is_empty() && restored.kept.is_empty()) => Exit::Partly,
+        _ => Exit::Done,
+    }
 }
 
 fn render(restored: &Restored) -> String {
