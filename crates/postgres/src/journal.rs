@@ -25,6 +25,12 @@ pub(crate) struct Journal {
 const UNLOGGED: &str = "SELECT EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
                         WHERE c.relpersistence = 'u' AND c.relkind = 'r' AND n.nspname <> ";
 
+/// Whether a crash of the server would have emptied tables.
+pub(crate) async fn has_unlogged_tables(connection: &mut Connection) -> Result<bool, Error> {
+    let unlogged = format!("{UNLOGGED}{})", literal(SCHEMA));
+    Ok(connection.one(&unlogged).await?.flag(0))
+}
+
 impl Journal {
     /// The journal of a restore of this title: begun, or found. `None` when there is another one's.
     pub(crate) async fn open(connection: &mut Connection, title: &str) -> Result<Option<Self>, Error> {
@@ -48,8 +54,7 @@ impl Journal {
 
     /// Whether tables may have lost rows that were loaded: nothing can be gone on with.
     pub(crate) async fn has_lost_rows(&self, connection: &mut Connection) -> Result<bool, Error> {
-        let unlogged = format!("{UNLOGGED}{})", literal(SCHEMA));
-        Ok(self.crashed && self.is_resumed() && connection.one(&unlogged).await?.flag(0))
+        Ok(self.crashed && self.is_resumed() && has_unlogged_tables(connection).await?)
     }
 
     /// Whether an earlier run has done anything.

@@ -19,7 +19,7 @@ use crate::client::{Connection, Host, Target};
 use crate::detail::ServerDetail;
 use crate::error::Side;
 use crate::globals;
-use crate::journal::{Journal, SCHEMA};
+use crate::journal::{self, Journal, SCHEMA};
 use crate::restorer::Destination;
 use crate::select::{Selection, select};
 use crate::set::{self, Set};
@@ -349,9 +349,12 @@ async fn make_in(
     let options = what.options;
     let mut connection = connect(&place.target, &set.detail.encoding).await?;
     let mut journal = begin(&mut connection, set, &place, what).await?;
-    if let Some(known) = &journal
-        && known.has_lost_rows(&mut connection).await?
-    {
+    // Without its journal nothing says of a whole database whether the server crashed since.
+    let lost = match &journal {
+        Some(known) => known.has_lost_rows(&mut connection).await?,
+        None => journal::has_unlogged_tables(&mut connection).await?,
+    };
+    if lost {
         connection.close().await;
         give_up(target, &place).await?;
         place = find_place(set, target, new, what).await?;
