@@ -57,15 +57,19 @@ pub(crate) fn to_json(value: &impl Serialize) -> Value {
     serde_json::to_value(value).unwrap_or_else(|error| json!({ "error": error.to_string() }))
 }
 
-/// A text as a terminal may get it: what would move its cursor, change its title or turn its letters around is shown as
-/// it would be written in a string. Names are whoever's.
-pub(crate) fn shown(text: &str) -> Cow<'_, str> {
-    let is_plain = |c: char| match c {
-        '\n' | '\t' => true,
+/// Whether a terminal shows a character and does nothing else.
+pub(crate) fn stays_in_its_place(c: char) -> bool {
+    match c {
         // Marks that change the direction of letters, and ends of lines that aren't.
         '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => false,
         c => !c.is_control(),
-    };
+    }
+}
+
+/// A text as a terminal may get it: what would move its cursor, change its title or turn its letters around is shown as
+/// it would be written in a string. Names are whoever's.
+pub(crate) fn shown(text: &str) -> Cow<'_, str> {
+    let is_plain = |c: char| matches!(c, '\n' | '\t') || stays_in_its_place(c);
     if text.chars().all(is_plain) {
         return Cow::Borrowed(text);
     }

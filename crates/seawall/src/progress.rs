@@ -9,6 +9,7 @@ use seawall_core::{NoProgress, Progress};
 use tokio::time::Instant;
 
 use crate::edge::Edge;
+use crate::output::stays_in_its_place;
 use crate::table;
 
 /// The line of a stage whose size is known, and of one whose size isn't.
@@ -147,7 +148,7 @@ fn lines(parts: &BTreeMap<String, Part>, now: Instant) -> String {
 
 /// A name as a terminal may be sent it: whoever named a table may have meant to move the cursor.
 fn printable(name: &str) -> String {
-    let plain = |c: char| if c.is_control() { '?' } else { c };
+    let plain = |c: char| if stays_in_its_place(c) { c } else { '?' };
     let mut text: String = name.chars().take(LONGEST).map(plain).collect();
     if name.chars().count() > LONGEST {
         text.push('…');
