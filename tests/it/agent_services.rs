@@ -108,7 +108,11 @@ fn an_assistant_needs_the_token() {
         serde_json::from_str::<Value>(&answer).unwrap()["result"].clone()
     };
     assert_eq!(ask("initialize", json!({}))["serverInfo"]["name"], "seawall");
-    let synced = ask("tools/call", json!({ "name": "seawall_sync", "arguments": { "database": "app" } }));
+    // The service answers before the protection has its locks.
+    let synced = wait::until("the protection runs", wait::SOON, || {
+        let synced = ask("tools/call", json!({ "name": "seawall_sync", "arguments": { "database": "app" } }));
+        Some(synced).filter(|synced| synced["structuredContent"]["error"]["code"] != "sqlite.not-running")
+    });
     assert_eq!(synced["structuredContent"]["txid"], stand.place.newest(), "{synced}");
     let timeline = ask("tools/call", json!({ "name": "seawall_timeline", "arguments": { "database": "app" } }));
     assert_eq!(timeline["structuredContent"]["holes"], json!([]), "{timeline}");

@@ -51,6 +51,11 @@ fn grow_and_shrink(page_size: u32, replicate: impl Fn(&Stand) -> Process) {
     app.sql("DELETE FROM ballast");
     app.sql("VACUUM");
     app.commit(3);
+    // A process that is stopped before its first look ships nothing.
+    wait::until("something new", wait::SOON * 3, || {
+        assert!(process.running(), "it ended by itself");
+        Some(()).filter(|()| stand.place.newest() > grown)
+    });
     process.stop().ok();
     let source = digest::without_litestream_tables(&stand.db());
     let (_, last) = stand.place.unbroken();

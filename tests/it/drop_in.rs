@@ -211,3 +211,22 @@ fn litestreams_follow_flag_keeps_the_position_where_litestream_has_it() {
     seawall.stop().ok();
     assert_eq!(model::check(&stand.path("standby.db"), stand.seed), app.committed());
 }
+
+/// Litestream tells of each checkpoint at this level, and there are programs that look for it.
+#[test]
+fn a_checkpoint_is_told_in_litestreams_words() {
+    let stand = Stand::folder(Random::from_env().seed());
+    let config = stand.litestream_yml("logging:\n  level: debug").to_str().unwrap().to_owned();
+    let mut app = stand.app();
+    app.commit(1);
+    let mut service = Process::spawn("the link", stand.drop_in_command().args(["replicate", "-config", &config]));
+    app.flood(std::time::Duration::ZERO);
+    let line = wait::until("a checkpoint to be told", wait::SOON * 4, || {
+        assert!(service.running(), "{}", service.stderr());
+        service.stderr().lines().find(|line| line.contains("msg=checkpoint")).map(str::to_owned)
+    });
+    assert!(line.contains("mode=PASSIVE") && line.contains("DEBUG"), "{line}");
+    let committed = app.rest();
+    service.stop().ok();
+    assert_eq!(model::check(&stand.restore(), stand.seed), committed);
+}

@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use seawall_testing::invariants::{self, Look, Seen, Target};
 use seawall_tests::{App, Process, Random, Stand, digest, model, protected, wait};
 
 /// When the blow falls.
@@ -84,6 +85,8 @@ struct Known {
     protected: u64,
     /// The number of commits in the newest restored state.
     commits: u64,
+    /// The vault as it was seen last.
+    look: Look,
 }
 
 /// Starts the program under load and kills it in a phase.
@@ -142,6 +145,10 @@ fn kill_a_restore(stand: &Stand, after: Duration) {
         let mut restore = Process::spawn("seawall", if force { command.arg("--force") } else { &mut command });
         wait::pass(after);
         restore.kill_9();
+        let found = std::fs::read(target).ok();
+        let untouched = found.as_deref() == force.then_some(&b"precious"[..]);
+        let target_now = Target { existed: force, forced: force, restored: !untouched, untouched };
+        invariants::check(&Seen { target: Some(target_now), ..Seen::default() });
         match std::fs::read(target) {
             Ok(bytes) if bytes == b"precious" => {}
             Ok(_) => assert!(model::check(target, stand.seed) > 0),
@@ -193,7 +200,10 @@ fn inspect(stand: &Stand, app: &App, known: &mut Known) -> (u64, u64) {
         assert!(protected <= commits);
         std::fs::remove_file(back).unwrap();
     }
-    known.commits = commits;
+    let now = Look::of_folder(&stand.place.root());
+    let (reported, states) = (Some(known.protected), Some((known.commits, commits)));
+    invariants::check(&Seen { before: Some(&known.look), now: now.clone(), reported, states, ..Seen::default() });
+    (known.commits, known.look) = (commits, now);
     (newest, commits)
 }
 

@@ -125,6 +125,11 @@ fn in_step_on_a_server(marker: bool) {
     let (status, metrics) = ask_address(&address, "GET", "/metrics", "", "");
     assert_eq!(status, 200);
     assert!(metrics.contains("lmdb_stat_entries{lmdb=\"shard\",db=\"d\"} 21\n"), "{metrics}");
+    assert!(metrics.contains("\nprocess_cpu_seconds_total ") && metrics.contains("\nprocess_open_fds "), "{metrics}");
+    assert!(
+        b.stderr().contains("merged a snapshot") && a.stderr().contains("sent a snapshot"),
+        "told at the default level"
+    );
     let (status, objects) = ask_address(&address, "GET", "/storage", "", "");
     assert!(status == 200 && objects.contains("shard__a__"), "{objects}");
     assert_eq!(ask_address(&address, "GET", "/debug/pprof/", "", "").0, 404);
@@ -190,24 +195,109 @@ fn called_lightningstream_it_takes_that_command_line() {
     call(&["-c", "a.yaml", "snapshots", "remove", &name]);
     assert_eq!(call(&["-c", "a.yaml", "snapshots", "list"]), "");
     call(&["-c", "a.yaml", "snapshots", "put", "back.pb.gz", "--name", &name]);
-    assert!(call(&["-c", "a.yaml", "snapshots", "list", "--long"]).contains(&name));
+    assert_eq!(call(&["-c", "a.yaml", "snapshots", "list", "--long"]), format!("{:>12}\t{name}\n", object.len()));
     let stats = call(&["-c", "a.yaml", "stats"]);
-    assert!(stats.contains("_sync_shadow_d") && stats.contains("last transaction"), "{stats}");
-    let (shadow, main) = ("## _sync_shadow_d", "## d\nk = v\n");
+    let main = "shard: dbi d: {PSize:4096 Depth:1 BranchPages:0 LeafPages:1 OverflowPages:0 Entries:1} (4.0 KB)\n";
+    let last = "shard: Total Used: 8.0 KB / 64.0 MB (~ 0.0 %)\n";
+    assert!(stats.starts_with("shard: Env info: {MapSize:67108864 LastPNO:"), "{stats}");
+    assert!(stats.contains("shard: dbi _sync_shadow_d: {") && stats.contains(main) && stats.ends_with(last), "{stats}");
+    let (shadow, main) = ("\n### shard :: _sync_shadow_d\n\nk [6b]  =  ", "\n### shard :: d\n\nk [6b]  =  v [76]\n");
     let all = call(&["-c", "a.yaml", "dump", "-n", "shard"]);
-    assert!(all.contains(main) && all.contains(shadow) && all.contains(", transaction "), "{all}");
+    assert!(all.contains(main) && all.contains(shadow), "{all}");
     let own = call(&["-c", "a.yaml", "dump", "-H"]);
     assert!(own.contains(main) && !own.contains(shadow), "{own}");
     for local in
         [&["-c", "a.yaml", "snapshots", "dump", &name][..], &["snapshots", "dump", "-l", "back.pb.gz", "-d", "d"]]
     {
         let shown = call(local);
-        assert!(shown.contains("\"instance\": \"ns1\"") && shown.contains("\n## d\nk = v ("), "{shown}");
+        let head =
+            "{\n  \"FormatVersion\": 3,\n  \"CompatVersion\": 1,\n  \"Meta\": {\n    \"GenerationID\": \"GX\",\n";
+        assert!(shown.starts_with(head) && shown.contains("\"InstanceID\": \"ns1\",\n"), "{shown}");
+        let entry =
+            "\n### d (transform=\"\", flags=\"\")\n\nk [6b]  =  v [76]  (1970-01-01 00:00:00.000000001 +0000 UTC, ";
+        assert!(shown.contains(entry) && shown.ends_with(" ago; flags=00)\n"), "{shown}");
     }
     assert_eq!(call(&["snapshots", "dump", "-l", "back.pb.gz", "-d", "other"]).matches("##").count(), 0);
     call(&["-c", "a.yaml", "drop-shadow"]);
     assert!(!call(&["-c", "a.yaml", "stats"]).contains("_sync_shadow_d"));
     assert_eq!(fleet.pairs("a").len(), 1);
+}
+
+#[test]
+fn called_lightningstream_it_is_silent_where_that_is_and_ends_with_its_codes() {
+    let fleet = Fleet::in_folder();
+    let program = fleet.path("lightningstream");
+    std::os::unix::fs::symlink(seawall(), &program).unwrap();
+    let call = |args: &[&str]| run("lightningstream", &mut fleet.program(&program, args));
+    fleet.put("a", "k", "v");
+    let silent = |args: &[&str]| assert_eq!(call(&[&["-c", "a.yaml"], args].concat()).ok().stdout, "", "{args:?}");
+    silent(&["sync", "--only-once"]);
+    silent(&["sync", "--only-once", "--only-db", "nope"]);
+    silent(&["--log-level", "nope", "sync", "--only-once"]);
+    silent(&["--minimum-pid", "300", "sync", "--only-once"]);
+    let name = call(&["-c", "a.yaml", "snapshots", "list"]).ok().stdout.lines().next().unwrap().to_owned();
+    silent(&["snapshots", "get", &name, "-o", "back.pb.gz"]);
+    let fetched = std::fs::read(fleet.path("back.pb.gz")).unwrap();
+    std::fs::write(fleet.path("back.pb.gz"), b"an older one").unwrap();
+    silent(&["snapshots", "get", &name, "-o", "back.pb.gz"]);
+    assert_eq!(std::fs::read(fleet.path("back.pb.gz")).unwrap(), fetched, "it is replaced, as by the original");
+    silent(&["snapshots", "remove", &name]);
+    silent(&["snapshots", "remove", "nope"]);
+    silent(&["snapshots", "put", "back.pb.gz", "--name", &name]);
+    for wrong in [&["--nope"][..], &["sync", "--nope"], &["nope"], &["-c", "nope.yaml", "stats"]] {
+        call(wrong).exits(1);
+    }
+    for help in
+        [&["snapshots"][..], &["snapshots", "nope"], &["help"], &["sync", "--help"], &["help", "snapshots", "list"]]
+    {
+        let text = call(help).ok().stdout;
+        assert!(text.contains("Usage: lightningstream") && !text.contains("seawall lmdb"), "{help:?}: {text}");
+    }
+    let version = call(&["version"]).ok().stdout;
+    assert_eq!(call(&["--version"]).ok().stdout, format!("lightningstream version {version}"));
+}
+
+#[test]
+fn an_address_that_is_taken_ends_the_process() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let http = format!("http:\n  address: {}", taken.local_addr().unwrap());
+    let fleet = Fleet::new("  type: fs\n  options:\n    root_path: store", &http);
+    fleet.put("a", "k", "v");
+    let ended = run("seawall", &mut fleet.sync("a", &[])).exits(1);
+    assert!(ended.stderr.contains("next: "), "{ended}");
+}
+
+/// Files that a group may write in a folder that only root may: as packages of PowerDNS lay them out.
+#[test]
+fn files_that_may_be_written_in_a_folder_that_may_not() {
+    use std::os::unix::fs::{PermissionsExt as _, chown};
+    use std::os::unix::process::CommandExt as _;
+    let fleet = Fleet::in_folder();
+    fleet.put("a", "k", "v");
+    let mode = |name: &str, mode: u32| {
+        std::fs::set_permissions(fleet.path(name), std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    std::fs::create_dir(fleet.path("store")).unwrap();
+    mode("store", 0o777);
+    for file in ["a/data.mdb", "a/lock.mdb"] {
+        mode(file, 0o666);
+    }
+    mode("a", 0o555);
+    let as_other = rustix::process::geteuid().is_root();
+    let mut sync = fleet.sync("a", &["--only-once"]);
+    if as_other {
+        // Root may write anywhere, so that another user does it; the binary must be where that one can read it.
+        std::fs::copy(seawall(), fleet.path("seawall")).unwrap();
+        mode("", 0o755);
+        chown(fleet.path("a"), Some(0), Some(0)).unwrap();
+        sync = fleet.program(&fleet.path("seawall"), &["lmdb", "sync", "--config", "a.yaml", "--only-once"]);
+        sync.uid(65_534).gid(65_534);
+    }
+    run("seawall", &mut sync).ok();
+    mode("a", 0o755);
+    assert!(!fleet.path("a/data.mdb-seawall.lock").exists());
+    run("seawall", &mut fleet.sync("b", &["--only-once"])).ok();
+    assert_eq!(fleet.pairs("b"), fleet.pairs("a"));
 }
 
 #[test]

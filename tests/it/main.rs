@@ -43,5 +43,6 @@ mod shapes;
 mod shortage;
 mod soak;
 mod taking_over_from_litestream_and_back;
+mod truth;
 mod two_writers;
 mod we_restore_what_litestream_wrote;

@@ -44,7 +44,7 @@ fn postgres_a_restore_in_place_that_was_killed_is_refused_with_what_to_do() {
     server.sql("postgres", "CREATE DATABASE copy");
     let to = server.url("copy");
     let mut process = Process::spawn("seawall", stand.command().args(["restore", &place, "--to", &to]));
-    let begun = "SELECT count(*) FROM pg_namespace WHERE nspname = 'seawall_restore'";
+    let begun = "SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'seawall_restore%'";
     wait::until("the restore to begin", wait::SOON, || (server.sql("copy", begun) == "1").then_some(()));
     process.kill_9();
     if server.sql("copy", begun) == "1" {

@@ -28,7 +28,7 @@ fn a_process_without_descriptors_holds_the_wal_and_goes_on_when_it_has_some() {
         assert!(seawall.running(), "seawall ended by itself");
         seawall
             .stderr()
-            .contains("[sqlite.io]")
+            .contains("[sqlite.too-many-files]")
             .then_some(())
             .or_else(|| (stand.status()["lag_bytes"].as_u64() > Some(0)).then_some(()))
     });

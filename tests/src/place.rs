@@ -61,6 +61,14 @@ impl Place {
         }
     }
 
+    /// The folder in which all objects are files.
+    pub fn root(&self) -> PathBuf {
+        match self {
+            Place::Folder(path) => path.clone(),
+            Place::Bucket(server, prefix) => server.objects().join(prefix),
+        }
+    }
+
     /// Takes away what was merged by chance, for tests that are about single captures.
     pub fn remove_merged(&self) {
         for level in 1..=8 {

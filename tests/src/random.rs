@@ -26,11 +26,7 @@ pub struct Random {
 impl Random {
     /// Takes the seed from `SEAWALL_SEED`, else a fresh one, and prints it.
     pub fn from_env() -> Self {
-        let seed = match std::env::var("SEAWALL_SEED") {
-            Ok(text) => text.parse().expect("SEAWALL_SEED must be a number"),
-            Err(_) => fresh() >> 32,
-        };
-        eprintln!("SEAWALL_SEED={seed}");
+        let seed = seawall_testing::seed();
         Self { seed, state: seed }
     }
 

@@ -41,7 +41,7 @@ impl ExecCommand {
 /// wait for us, I4).
 pub(crate) async fn settled(fleet: &Fleet, shutdown: &Shutdown) {
     for member in fleet.all() {
-        let (Some(engine), name) = (member.engine, member.config.path.display().to_string()) else { continue };
+        let (Some(engine), name) = (member.engine, member.config.source().to_string()) else { continue };
         while !shutdown.requested() && fleet.find(&name).is_some_and(|member| member.running) {
             // Before its first word a database has no status at all.
             if engine.status().await.is_ok_and(|status| is_settled(status.phase)) {

@@ -13,11 +13,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::FutureExt as _;
 use seawall_core::{Engine, Failure, Kind, Point, Shutdown};
+use seawall_engines::ask;
 use serde::Serialize;
 use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 
-use crate::config::DatabaseConfig;
+use crate::config::{DatabaseConfig, SourceName};
 use crate::process::{self, Outcome};
 
 /// How long an engine may take to end at once.
@@ -94,17 +95,17 @@ struct Entry {
 
 #[derive(Default)]
 struct Entries {
-    by_path: BTreeMap<PathBuf, Entry>,
+    by_source: BTreeMap<SourceName, Entry>,
     /// Whose names and places are taken: thousands come one after the other, and each is compared with all.
-    names: HashMap<String, PathBuf>,
-    places: HashMap<String, PathBuf>,
+    names: HashMap<String, SourceName>,
+    places: HashMap<String, SourceName>,
     next: u64,
     running: usize,
 }
 
 impl Entries {
-    fn forget(&mut self, path: &Path) -> Option<Entry> {
-        let entry = self.by_path.remove(path)?;
+    fn forget(&mut self, source: &SourceName) -> Option<Entry> {
+        let entry = self.by_source.remove(source)?;
         self.names.remove(&entry.member.config.name);
         self.places.remove(&entry.member.config.place());
         Some(entry)
@@ -165,10 +166,10 @@ impl Fleet {
             return Err(failure);
         }
         entries.next += 1;
-        let (order, path) = (entries.next, member.config.path.clone());
-        entries.names.insert(member.config.name.clone(), path.clone());
-        entries.places.insert(member.config.place(), path.clone());
-        entries.by_path.insert(path, Entry { order, member, state: State::Stopped });
+        let (order, source) = (entries.next, member.config.source());
+        entries.names.insert(member.config.name.clone(), source.clone());
+        entries.places.insert(member.config.place(), source.clone());
+        entries.by_source.insert(source, Entry { order, member, state: State::Stopped });
         Ok(())
     }
 
@@ -179,57 +180,81 @@ impl Fleet {
         if let Some(failure) = clash(&self.entries(), &config) {
             return Err(failure);
         }
-        let path = config.path.clone();
+        let source = config.source();
         let member = Member::open(&*self.0.databases, config, origin, false).await;
         member.engine.as_ref().map_err(Failure::clone)?;
         self.admit(member)?;
-        self.spawn(&path).map(drop)
+        self.spawn(&source).map(drop)
+    }
+
+    /// Takes in a database that was found, and starts it. One that can't be opened is a member all the same, with its failure,
+    /// so that the status shows it.
+    pub(crate) async fn find_new(&self, config: DatabaseConfig) -> Result<(), Failure> {
+        let _opening = self.hold_still().await;
+        self.check_lasting(&config.name)?;
+        if let Some(failure) = clash(&self.entries(), &config) {
+            return Err(failure);
+        }
+        let source = config.source();
+        self.admit(Member::open(&*self.0.databases, config, Origin::Found, false).await)?;
+        self.spawn(&source).map(drop)
+    }
+
+    /// The members below a folder that could not be opened.
+    pub(crate) fn unopened_in(&self, folder: &Path) -> Vec<PathBuf> {
+        let entries = self.entries();
+        let unopened = entries.by_source.iter().filter(|(_, entry)| entry.member.engine.is_err());
+        unopened
+            .filter_map(|(source, _)| source.path())
+            .filter(|path| path.starts_with(folder))
+            .map(Path::to_owned)
+            .collect()
     }
 
     /// Starts every member that isn't running and has an engine.
     pub(crate) fn start_all(&self) {
-        let paths: Vec<PathBuf> = self.entries().by_path.keys().cloned().collect();
-        for path in paths {
+        let sources: Vec<SourceName> = self.entries().by_source.keys().cloned().collect();
+        for source in sources {
             // One that has no engine stays what it is; everything else starts.
-            let _without_engine = self.spawn(&path);
+            let _without_engine = self.spawn(&source);
         }
     }
 
     /// Starts a member again; answers whether it wasn't running.
-    pub(crate) async fn start(&self, path: &Path) -> Result<bool, Failure> {
+    pub(crate) async fn start(&self, source: &SourceName) -> Result<bool, Failure> {
         let _opening = self.hold_still().await;
-        self.check_lasting(&path.display().to_string())?;
-        let config = match self.entries().by_path.get(path) {
-            None => return Err(unknown(path)),
+        self.check_lasting(&source.to_string())?;
+        let config = match self.entries().by_source.get(source) {
+            None => return Err(unknown(&source.to_string())),
             Some(entry) => entry.member.engine.is_err().then(|| entry.member.config.clone()),
         };
         if let Some(config) = config {
             let engine = self.0.databases.lasting(&config).await?;
-            if let Some(entry) = self.entries().by_path.get_mut(path) {
+            if let Some(entry) = self.entries().by_source.get_mut(source) {
                 entry.member.engine = Ok(engine);
             }
         }
-        self.spawn(path)
+        self.spawn(source)
     }
 
     /// Runs a member in a task of its own; answers whether it wasn't running.
-    fn spawn(&self, path: &Path) -> Result<bool, Failure> {
+    fn spawn(&self, source: &SourceName) -> Result<bool, Failure> {
         let mut entries = self.entries();
-        let entry = entries.by_path.get_mut(path).ok_or_else(|| unknown(path))?;
+        let entry = entries.by_source.get_mut(source).ok_or_else(|| unknown(&source.to_string()))?;
         if matches!(entry.state, State::Running { .. }) {
             return Ok(false);
         }
         let engine = entry.member.engine.clone()?;
         let shutdown = self.0.shutdown.child();
         let (tell, done) = watch::channel(false);
-        let (fleet, path, asked) = (self.clone(), path.to_owned(), shutdown.clone());
+        let (fleet, source, asked) = (self.clone(), source.clone(), shutdown.clone());
         let task = tokio::spawn(async move {
-            let run = AssertUnwindSafe(engine.run(&asked)).catch_unwind().await;
+            let run = AssertUnwindSafe(async { ask::protection(&*engine)?.run(&asked).await }).catch_unwind().await;
             let result = run.unwrap_or_else(|_| Err(process::defect(&engine.describe().name)));
             if let Err(failure) = &result {
                 process::log_failure(&engine.describe().name, failure);
             }
-            fleet.finish(&path, result, asked.requested());
+            fleet.finish(&source, result, asked.requested());
             tell.send_replace(true);
             fleet.0.ended.notify_waiters();
         });
@@ -243,24 +268,24 @@ impl Fleet {
         if self.0.shutdown.requested() { Err(stopping(name)) } else { Ok(()) }
     }
 
-    fn finish(&self, path: &Path, result: Result<(), Failure>, asked: bool) {
+    fn finish(&self, source: &SourceName, result: Result<(), Failure>, asked: bool) {
         let mut entries = self.entries();
         entries.running = entries.running.saturating_sub(1);
-        if let Some(entry) = entries.by_path.get_mut(path) {
+        if let Some(entry) = entries.by_source.get_mut(source) {
             entry.state = if asked && result.is_ok() { State::Stopped } else { State::Ended(result) };
         }
     }
 
     /// Stops a member, and ships what is committed within a time; answers whether it was running.
-    pub(crate) async fn stop(&self, path: &Path, within: Duration) -> Result<bool, Failure> {
-        let (name, state) = match self.entries().by_path.get(path) {
-            None => return Err(unknown(path)),
+    pub(crate) async fn stop(&self, source: &SourceName, within: Duration) -> Result<bool, Failure> {
+        let (name, state) = match self.entries().by_source.get(source) {
+            None => return Err(unknown(&source.to_string())),
             Some(entry) => (entry.member.config.name.clone(), entry.state.clone()),
         };
         let State::Running { shutdown, mut done, task } = state else { return Ok(false) };
         shutdown.begin();
         if tokio::time::timeout(within, done.wait_for(|done| *done)).await.is_ok() {
-            return match self.entries().by_path.get(path).map(|entry| entry.state.clone()) {
+            return match self.entries().by_source.get(source).map(|entry| entry.state.clone()) {
                 Some(State::Ended(Err(failure))) => Err(failure),
                 _ => Ok(true),
             };
@@ -269,19 +294,19 @@ impl Fleet {
         let ended = tokio::time::timeout(AT_ONCE, done.wait_for(|done| *done)).await.is_ok();
         if !ended {
             task.abort();
-            self.finish(path, Err(process::timed_out(&name)), true);
+            self.finish(source, Err(process::timed_out(&name)), true);
         }
         Err(process::timed_out(&name))
     }
 
     /// Stops a member and lets it go. It is gone even if what it committed last could not be shipped, which is the
     /// failure.
-    pub(crate) async fn remove(&self, path: &Path, within: Duration) -> Result<Option<Point>, Failure> {
-        let stopped = self.stop(path, within).await;
+    pub(crate) async fn remove(&self, source: &SourceName, within: Duration) -> Result<Option<Point>, Failure> {
+        let stopped = self.stop(source, within).await;
         if stopped.as_ref().is_err_and(|failure| failure.code == UNKNOWN) {
             return stopped.map(|_| None);
         }
-        let engine = self.entries().forget(path).and_then(|entry| entry.member.engine.ok());
+        let engine = self.entries().forget(source).and_then(|entry| entry.member.engine.ok());
         stopped?;
         match engine {
             Some(engine) => Ok(engine.status().await.ok().and_then(|status| status.protected)),
@@ -292,22 +317,22 @@ impl Fleet {
     /// The member under a path, or of a name.
     pub(crate) fn find(&self, text: &str) -> Option<Seen> {
         let entries = self.entries();
-        let by_path = entries.by_path.get(Path::new(text));
-        let entry = by_path.or_else(|| entries.by_path.values().find(|entry| entry.member.config.name == text));
+        let by_source = entries.by_source.get(&SourceName::from(text));
+        let entry = by_source.or_else(|| entries.by_source.values().find(|entry| entry.member.config.name == text));
         entry.map(Entry::seen)
     }
 
     /// All members, in the order in which they came.
     pub(crate) fn all(&self) -> Vec<Seen> {
         let entries = self.entries();
-        let mut all: Vec<&Entry> = entries.by_path.values().collect();
+        let mut all: Vec<&Entry> = entries.by_source.values().collect();
         all.sort_by_key(|entry| entry.order);
         all.into_iter().map(Entry::seen).collect()
     }
 
     /// How many members there are.
     pub(crate) fn len(&self) -> usize {
-        self.entries().by_path.len()
+        self.entries().by_source.len()
     }
 
     /// Protects until the process's shutdown, and at most `bound` after it was asked for. Returns how each member
@@ -340,7 +365,7 @@ impl Fleet {
     async fn outcomes(&self, left_over: fn(&str) -> Failure) -> Vec<Outcome<Option<Point>>> {
         let mut entries: Vec<(Member, State, u64)> = {
             let entries = self.entries();
-            entries.by_path.values().map(|entry| (entry.member.clone(), entry.state.clone(), entry.order)).collect()
+            entries.by_source.values().map(|entry| (entry.member.clone(), entry.state.clone(), entry.order)).collect()
         };
         entries.sort_by_key(|(_, _, order)| *order);
         let mut outcomes = Vec::with_capacity(entries.len());
@@ -377,15 +402,16 @@ impl Entry {
 
 /// What a new database would share with one that is there.
 fn clash(entries: &Entries, new: &DatabaseConfig) -> Option<Failure> {
-    let file = entries.by_path.get_key_value(&new.path).map(|(path, _)| ("the file", path));
-    let name = entries.names.get(&new.name).map(|path| ("the name", path));
-    let place = || entries.places.get(&new.place()).map(|path| ("the place in a vault", path));
-    file.or(name).or_else(place).map(|(what, path)| {
-        let name = entries.by_path.get(path).map_or("", |entry| &entry.member.config.name);
+    let source = new.source();
+    let file = entries.by_source.get_key_value(&source).map(|(source, _)| ("the file", source));
+    let name = entries.names.get(&new.name).map(|source| ("the name", source));
+    let place = || entries.places.get(&new.place()).map(|source| ("the place in a vault", source));
+    file.or(name).or_else(place).map(|(what, taken)| {
+        let name = entries.by_source.get(taken).map_or("", |entry| &entry.member.config.name);
         Failure::new(
             Kind::Conflict,
             "agent.duplicate",
-            new.path.display().to_string(),
+            source.to_string(),
             format!("{what} is already that of {name}"),
             "give each database a file, a name and a place of its own",
         )
@@ -396,11 +422,11 @@ fn clash(entries: &Entries, new: &DatabaseConfig) -> Option<Failure> {
 pub(crate) const UNKNOWN: &str = "agent.unknown-database";
 
 /// There is no such member.
-pub(crate) fn unknown(what: &Path) -> Failure {
+pub(crate) fn unknown(what: &str) -> Failure {
     Failure::new(
         Kind::NotFound,
         UNKNOWN,
-        what.display().to_string(),
+        what,
         "the running process doesn't protect this database",
         "see `seawall list` for those that it does",
     )

@@ -82,23 +82,23 @@ async fn databases_come_and_go() {
     for (clashing, what) in [("path", "file"), ("name", "name"), ("vault", "place")] {
         let (mut config, other) = (database("work-3"), database("work-2"));
         match clashing {
-            "path" => config.path = other.path,
+            "path" => config.engine = other.engine,
             "name" => config.name = other.name,
             _ => config.vault = other.vault,
         }
         let failure = fleet.add(config, Origin::Registered).await.expect_err("a clash");
         assert!(failure.code == "agent.duplicate" && failure.cause.contains(what), "{failure}");
     }
-    let path = database("work-2").path;
-    assert_eq!(fleet.start(&path).await, Ok(false), "it runs already");
-    assert_eq!(fleet.stop(&path, BOUND).await, Ok(true));
-    assert_eq!(fleet.stop(&path, BOUND).await, Ok(false), "it is stopped already");
+    let source = database("work-2").source();
+    assert_eq!(fleet.start(&source).await, Ok(false), "it runs already");
+    assert_eq!(fleet.stop(&source, BOUND).await, Ok(true));
+    assert_eq!(fleet.stop(&source, BOUND).await, Ok(false), "it is stopped already");
     assert!(fleet.find("work-2").is_some_and(|member| !member.running && member.failure.is_none()));
-    assert_eq!(fleet.start(&path).await, Ok(true));
-    let point = fleet.remove(&path, BOUND).await.expect("removed").expect("a point");
+    assert_eq!(fleet.start(&source).await, Ok(true));
+    let point = fleet.remove(&source, BOUND).await.expect("removed").expect("a point");
     assert_eq!(point.position, "0000000000000001");
-    assert_eq!(fleet.remove(&path, BOUND).await.map_err(|failure| failure.code), Err("agent.unknown-database"));
-    assert_eq!(fleet.start(&path).await.map_err(|failure| failure.code), Err("agent.unknown-database"));
+    assert_eq!(fleet.remove(&source, BOUND).await.map_err(|failure| failure.code), Err("agent.unknown-database"));
+    assert_eq!(fleet.start(&source).await.map_err(|failure| failure.code), Err("agent.unknown-database"));
     shutdown.begin();
     assert_eq!(codes(&fleet.run(BOUND, true).await), [("work-1", "ok")]);
     let late = fleet.add(database("work-4"), Origin::Found).await;
@@ -109,9 +109,9 @@ async fn databases_come_and_go() {
 async fn one_that_will_not_stop_is_gone_all_the_same() {
     let shutdown = Shutdown::new();
     let fleet = fleet(&["stubborn-1", "stubborn-2"], &shutdown).await;
-    let stopped = fleet.stop(&database("stubborn-1").path, BOUND).await;
+    let stopped = fleet.stop(&database("stubborn-1").source(), BOUND).await;
     assert_eq!(stopped.map_err(|failure| failure.code), Err("agent.shutdown-timeout"));
-    let removed = fleet.remove(&database("stubborn-2").path, BOUND).await;
+    let removed = fleet.remove(&database("stubborn-2").source(), BOUND).await;
     assert_eq!(removed.map_err(|failure| failure.code), Err("agent.shutdown-timeout"));
     assert_eq!(fleet.len(), 1);
     assert_eq!(codes(&fleet.run(BOUND, false).await), [("stubborn-1", "agent.shutdown-timeout")]);
@@ -125,7 +125,7 @@ async fn one_that_ended_is_started_again() {
         tokio::task::yield_now().await;
     }
     assert_eq!(fleet.find("fail").and_then(|member| member.failure).map(|failure| failure.code), Some("stub.failed"));
-    assert_eq!(fleet.start(&database("fail").path).await, Ok(true));
-    let unopened = fleet.start(&database("unopened").path).await;
+    assert_eq!(fleet.start(&database("fail").source()).await, Ok(true));
+    let unopened = fleet.start(&database("unopened").source()).await;
     assert_eq!(unopened.map_err(|failure| failure.code), Err("stub.unopened"));
 }

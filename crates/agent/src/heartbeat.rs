@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seawall_core::{Phase, Shutdown, Status};
+use seawall_vault::HttpClient as Client;
 
 use crate::config::{HeartbeatConfig, Hidden};
 use crate::control::Actions;
-use crate::open::Client;
 
 /// How long one request may take.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -49,13 +49,18 @@ async fn send(client: &Client, url: &Hidden) -> Result<(), String> {
     }
 }
 
+/// What a vault lacks, or what is in the way there, while captures go on: it isn't as safe as it is meant to be.
+const UNSAFE: [&str; 5] = ["sqlite.lost", "sqlite.mixed", "sqlite.stray", "vault.vanished", "vault.replaced"];
+
 /// Whether a database is as safe as it is meant to be. One that isn't there yet, or was stopped by someone, has
-/// nothing to protect.
+/// nothing to protect; one that was there and is gone is not well.
 fn is_well(status: &Status, interval: Duration) -> bool {
     let waiting = Duration::from_millis(status.lag_ms);
+    let is_unsafe = status.error.as_ref().is_some_and(|error| UNSAFE.contains(&error.code.as_str()));
     match status.phase {
-        Phase::Waiting | Phase::Stopped => true,
-        Phase::Protecting => waiting <= interval,
+        Phase::Waiting => status.error.is_none(),
+        Phase::Stopped => true,
+        Phase::Protecting => waiting <= interval && !is_unsafe,
         _ => false,
     }
 }
@@ -97,17 +102,28 @@ mod tests {
     #[test]
     fn when_all_is_well() {
         let interval = Duration::from_secs(60);
-        for (phase, lag_ms, well) in [
-            (Phase::Protecting, 0, true),
-            (Phase::Protecting, 60_000, true),
-            (Phase::Protecting, 60_001, false),
-            (Phase::Waiting, 0, true),
-            (Phase::Stopped, 90_000, true),
-            (Phase::Failing, 0, false),
-            (Phase::Halted, 0, false),
-            (Phase::Base, 0, false),
-            (Phase::Starting, 0, false),
+        for (phase, lag_ms, code, well) in [
+            (Phase::Protecting, 0, None, true),
+            (Phase::Protecting, 60_000, None, true),
+            (Phase::Protecting, 60_001, None, false),
+            (Phase::Protecting, 0, Some("sqlite.damaged-wal"), true),
+            (Phase::Protecting, 0, Some("sqlite.lost"), false),
+            (Phase::Protecting, 0, Some("sqlite.stray"), false),
+            (Phase::Waiting, 0, None, true),
+            (Phase::Waiting, 0, Some("sqlite.missing"), false),
+            (Phase::Stopped, 90_000, None, true),
+            (Phase::Failing, 0, None, false),
+            (Phase::Halted, 0, None, false),
+            (Phase::Base, 0, None, false),
+            (Phase::Starting, 0, None, false),
         ] {
+            let error = code.map(|code: &str| seawall_core::LastError {
+                code: code.to_owned(),
+                message: String::new(),
+                next: String::new(),
+                at: Moment::default(),
+                count: 1,
+            });
             let status = Status {
                 name: "app".into(),
                 engine: "sqlite".into(),
@@ -119,10 +135,12 @@ mod tests {
                 lag_ms,
                 source_bytes: None,
                 log_bytes: None,
-                error: None,
+                content_read_at: None,
+                progress: None,
+                error,
                 at: Moment::default(),
             };
-            assert_eq!(is_well(&status, interval), well, "{phase:?} {lag_ms}");
+            assert_eq!(is_well(&status, interval), well, "{phase:?} {lag_ms} {code:?}");
         }
     }
 }

@@ -1,20 +1,25 @@
 //! A database whose vault could not be opened yet, because something is away: opened again until it can be.
 //!
 //! Opening a vault makes no request, but where the region of a bucket must be asked for. A host that starts before its
-//! network does must not go unprotected until somebody restarts the process.
+//! network does must not go unprotected until a person restarts the process.
+//!
+//! Before the engine is open, the abilities that only some engines have are unknown, and their accessors return `None`.
+//! Commands that use these abilities open a vault themselves and never get a late engine.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use seawall_core::{
-    Clock as _, Description, Engine, Failure, Figures, Kind, LastError, Maintained, Phase, Point, Progress,
-    RestoreRequest, Restored, Shutdown, Status, StrongVerification, SystemClock, Timeline, Verification, When,
+    Backoff, Clock as _, Description, Digests, Engine, Failure, Figures, Files, History, Kind, LastError, Maintain,
+    Phase, Pins, Point, Progress, Protect, RestoreRequest, Restored, Rollback, Shutdown, Standby, Status, SystemClock,
+    Timeline, Verification,
 };
+use seawall_engines::ask;
 use tokio::sync::OnceCell;
 
 /// How long to wait before the next attempt: doubled from the first to the last.
-const WAIT: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+const WAIT: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
 
 /// Opens an engine.
 #[async_trait]
@@ -42,20 +47,14 @@ impl<O: Open> Late<O> {
         if let Err(failure) = &opened {
             let mut error = self.error.lock().unwrap_or_else(PoisonError::into_inner);
             let count = error.as_ref().map_or(0, |last| last.count);
-            *error = Some(LastError {
-                code: failure.code.to_owned(),
-                message: format!("{}: {}", failure.object, failure.cause),
-                next: failure.next.clone(),
-                at: SystemClock.now(),
-                count: count + 1,
-            });
+            *error = Some(LastError { count: count + 1, ..LastError::new(failure, SystemClock.now()) });
         }
         opened
     }
 
     /// Tries until it is open, until the failure is one that time won't cure, or until a stop is asked for.
     async fn engine_in_time(&self, shutdown: &Shutdown) -> Result<&Arc<dyn Engine>, Failure> {
-        let mut wait = WAIT.0;
+        let mut backoff = WAIT;
         loop {
             let failure = match self.engine().await {
                 Ok(engine) => return Ok(engine),
@@ -66,10 +65,9 @@ impl<O: Open> Late<O> {
             }
             tracing::warn!(database = self.description.name, code = failure.code, "{failure}; trying again");
             tokio::select! {
-                () = tokio::time::sleep(wait) => {}
+                () = tokio::time::sleep(backoff.failed()) => {}
                 () = shutdown.graceful() => return Err(failure),
             }
-            wait = (wait * 2).min(WAIT.1);
         }
     }
 }
@@ -78,14 +76,6 @@ impl<O: Open> Late<O> {
 impl<O: Open> Engine for Late<O> {
     fn describe(&self) -> Description {
         self.engine.get().map_or_else(|| self.description.clone(), |engine| engine.describe())
-    }
-
-    async fn run(&self, shutdown: &Shutdown) -> Result<(), Failure> {
-        self.engine_in_time(shutdown).await?.run(shutdown).await
-    }
-
-    async fn take_point(&self, shutdown: &Shutdown) -> Result<Point, Failure> {
-        self.engine().await?.take_point(shutdown).await
     }
 
     async fn status(&self) -> Result<Status, Failure> {
@@ -103,6 +93,8 @@ impl<O: Open> Engine for Late<O> {
             lag_ms: 0,
             source_bytes: None,
             log_bytes: None,
+            content_read_at: None,
+            progress: None,
             error: self.error.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             at: SystemClock.now(),
         })
@@ -115,40 +107,73 @@ impl<O: Open> Engine for Late<O> {
         }
     }
 
-    async fn sync(&self) -> Result<Point, Failure> {
-        self.engine().await?.sync().await
-    }
-
     fn figures(&self) -> Figures {
         self.engine.get().map(|engine| engine.figures()).unwrap_or_default()
     }
 
+    fn protection(&self) -> Option<&dyn Protect> {
+        Some(self)
+    }
+
+    fn history(&self) -> &dyn History {
+        self
+    }
+
+    fn files(&self) -> Option<&dyn Files> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl<O: Open> Protect for Late<O> {
+    async fn run(&self, shutdown: &Shutdown) -> Result<(), Failure> {
+        ask::protection(&**self.engine_in_time(shutdown).await?)?.run(shutdown).await
+    }
+
+    async fn take_point(&self, shutdown: &Shutdown) -> Result<Point, Failure> {
+        ask::protection(&**self.engine().await?)?.take_point(shutdown).await
+    }
+
+    async fn sync(&self) -> Result<Point, Failure> {
+        ask::protection(&**self.engine().await?)?.sync().await
+    }
+}
+
+#[async_trait]
+impl<O: Open> History for Late<O> {
     async fn timeline(&self) -> Result<Timeline, Failure> {
-        self.engine().await?.timeline().await
-    }
-
-    async fn restore(&self, request: &RestoreRequest, progress: Arc<dyn Progress>) -> Result<Restored, Failure> {
-        self.engine().await?.restore(request, progress).await
-    }
-
-    async fn maintain(&self, dry_run: bool) -> Result<Maintained, Failure> {
-        self.engine().await?.maintain(dry_run).await
-    }
-
-    async fn complete(&self) -> Result<Maintained, Failure> {
-        self.engine().await?.complete().await
-    }
-
-    async fn pin(&self, when: &When, pinned: bool) -> Result<String, Failure> {
-        self.engine().await?.pin(when, pinned).await
+        self.engine().await?.history().timeline().await
     }
 
     async fn verify(&self, progress: Arc<dyn Progress>) -> Result<Verification, Failure> {
-        self.engine().await?.verify(progress).await
+        self.engine().await?.history().verify(progress).await
     }
 
-    async fn verify_strong(&self, progress: Arc<dyn Progress>) -> Result<StrongVerification, Failure> {
-        self.engine().await?.verify_strong(progress).await
+    fn digests(&self) -> Option<&dyn Digests> {
+        self.engine.get()?.history().digests()
+    }
+
+    fn maintenance(&self) -> Option<&dyn Maintain> {
+        self.engine.get()?.history().maintenance()
+    }
+
+    fn pins(&self) -> Option<&dyn Pins> {
+        self.engine.get()?.history().pins()
+    }
+}
+
+#[async_trait]
+impl<O: Open> Files for Late<O> {
+    async fn restore(&self, request: &RestoreRequest, progress: Arc<dyn Progress>) -> Result<Restored, Failure> {
+        ask::files(&**self.engine().await?)?.restore(request, progress).await
+    }
+
+    fn rollback(&self) -> Option<&dyn Rollback> {
+        self.engine.get()?.files()?.rollback()
+    }
+
+    fn standby(&self) -> Option<&dyn Standby> {
+        self.engine.get()?.files()?.standby()
     }
 }
 

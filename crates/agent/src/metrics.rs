@@ -178,6 +178,12 @@ fn of_status(page: &mut Page, samples: &[Sample]) {
     each(page, "seawall_lag_seconds", "How long the oldest of them has been waiting.", &|status| {
         Some(status.lag_ms as f64 / 1e3)
     });
+    each(
+        page,
+        "seawall_content_read_timestamp_seconds",
+        "When all that the newest state needs was last read back from the vault; no line where no reading is recorded.",
+        &|status| status.content_read_at.map(|at| at.as_millis() as f64 / 1e3),
+    );
     each(page, "seawall_errors_since_success", "Failures since the last success.", &|status| {
         Some(status.error.as_ref().map_or(0, |error| error.count) as f64)
     });
@@ -258,7 +264,8 @@ fn of_levels(page: &mut Page, samples: &[Sample]) {
 }
 
 /// What the process uses, under the names that every exporter has.
-fn of_process(page: &mut Page, resources: &Resources, started: i64) {
+/// What the process itself uses.
+pub(crate) fn of_process(page: &mut Page, resources: &Resources, started: i64) {
     for (name, kind, help, value) in [
         ("process_cpu_seconds_total", "counter", "User and system time.", resources.cpu_seconds),
         ("process_resident_memory_bytes", "gauge", "Resident memory.", resources.resident_bytes),
@@ -336,6 +343,8 @@ mod tests {
                 lag_ms: 2500,
                 source_bytes: Some(8192),
                 log_bytes: None,
+                content_read_at: Some(Moment::from_millis(2_500)),
+                progress: None,
                 error: Some(LastError {
                     code: "vault.unavailable".into(),
                     message: String::new(),
@@ -379,6 +388,7 @@ mod tests {
             "litestream_replica_operation_total{replica_type=\"s3\",operation=\"PUT\"} 7".to_owned(),
             "litestream_replica_operation_bytes{replica_type=\"s3\",operation=\"PUT\"} 9".to_owned(),
             format!("seawall_protected_timestamp_seconds{{database=\"app\",{db}}} 1.5"),
+            format!("seawall_content_read_timestamp_seconds{{database=\"app\",{db}}} 2.5"),
             format!("seawall_lag_seconds{{database=\"app\",{db}}} 2.5"),
             format!("seawall_errors_since_success{{database=\"app\",{db}}} 3"),
             format!("seawall_phase{{database=\"app\",{db},phase=\"failing\"}} 1"),

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seawall_core::{Engine, Failure, Kind, Point, Shutdown};
+use seawall_engines::ask;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
@@ -48,12 +49,14 @@ pub(crate) async fn take_points(
             if shutdown.requested() {
                 return Err(interrupted(&name));
             }
-            let point = engine.take_point(&shutdown).await?;
-            if also.complete {
-                engine.complete().await?;
-            }
-            if also.maintain {
-                engine.maintain(false).await?;
+            let point = ask::protection(&*engine)?.take_point(&shutdown).await?;
+            if let Some(maintenance) = engine.history().maintenance() {
+                if also.complete {
+                    maintenance.complete().await?;
+                }
+                if also.maintain {
+                    maintenance.maintain(false).await?;
+                }
             }
             Ok(point)
         }

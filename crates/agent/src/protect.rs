@@ -2,11 +2,12 @@
 //! the application as a child where one is given.
 
 use std::collections::HashSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use seawall_core::{Failure, IntegrityCheck, Kind, NoProgress, Point, RestoreRequest, Shutdown, When};
+use seawall_engines::ask;
 use tokio::sync::watch;
 
 use crate::Opener;
@@ -95,7 +96,7 @@ async fn carry_out(
     if !restored {
         return Summary { outcomes: members.into_iter().map(interrupted).collect(), child: None };
     }
-    let lost = members.iter().filter(|member| member.config.restore_if_missing && !exists(&member.config.data_file()));
+    let lost = members.iter().filter(|member| is_missing(&member.config));
     let unrestored = lost.filter_map(|member| member.engine.as_ref().err()).next();
     if let (Some(_), Some(failure)) = (&job.exec, unrestored) {
         // The application would make a new database in place of the one that could not be restored.
@@ -149,7 +150,7 @@ async fn gather(databases: &dyn Databases, job: &Job, registry: Option<&Registry
     let (mut members, mut seen) = (Vec::with_capacity(wanted.len()), HashSet::new());
     for (config, origin) in wanted {
         // Who is named in the configuration comes before who is found.
-        if seen.insert(config.path.clone()) {
+        if seen.insert(config.source()) {
             members.push(Member::open(databases, config, origin, job.once).await);
         }
     }
@@ -199,17 +200,25 @@ async fn run(fleet: &Fleet, job: &Job, shutdown: &Shutdown, mut first: watch::Re
 async fn restore_missing(members: &mut [Member]) {
     for member in members {
         let Ok(engine) = &member.engine else { continue };
-        if !member.config.restore_if_missing || exists(&member.config.data_file()) {
-            continue;
-        }
+        let Some(output) = member.config.path().filter(|_| is_missing(&member.config)) else { continue };
         let request = RestoreRequest {
-            output: member.config.path.clone(),
+            output: output.to_owned(),
             when: When::Latest,
             force: false,
             dry_run: false,
             integrity: IntegrityCheck::None,
         };
-        match engine.restore(&request, Arc::new(NoProgress)).await {
+        let restore =
+            async |request: &RestoreRequest| ask::files(&**engine)?.restore(request, Arc::new(NoProgress)).await;
+        let mut restored = restore(&request).await;
+        if restored.is_err() && !is_missing(&member.config) {
+            // The application made its file meanwhile. That is a new start only if the vault holds nothing.
+            restored = match restore(&RestoreRequest { force: true, dry_run: true, ..request.clone() }).await {
+                Err(failure) if failure.kind == Kind::NotFound => Err(failure),
+                _ => restored,
+            };
+        }
+        match restored {
             Ok(restored) => tracing::info!(
                 database = member.config.name,
                 point = restored.point.position,
@@ -230,8 +239,10 @@ async fn restore_missing(members: &mut [Member]) {
     }
 }
 
-fn exists(file: &Path) -> bool {
-    std::fs::symlink_metadata(file).is_ok()
+/// Whether it is to be restored, because its file is missing.
+fn is_missing(database: &DatabaseConfig) -> bool {
+    let file = database.data_file().filter(|_| database.restore_if_missing);
+    file.is_some_and(|file| std::fs::symlink_metadata(file).is_err())
 }
 
 /// Returns at the first signal, or when a stop is asked for otherwise.
@@ -284,7 +295,7 @@ mod tests {
             bound,
             sweep: Duration::from_secs(60),
             services: Services::default(),
-            registering: Registering::plain(Path::new("/"), bound),
+            registering: Registering::plain("/".as_ref(), bound),
             registry: None,
             version: "0",
         }

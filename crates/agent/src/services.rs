@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use seawall_core::{Failure, Shutdown};
+use seawall_vault::HttpClient as Client;
 use tokio::task::JoinSet;
 
 use crate::config::{HeartbeatConfig, McpConfig, Services, SocketConfig};
@@ -13,7 +14,6 @@ use crate::heartbeat;
 use crate::http::{Listener, serve};
 use crate::mcp::Mcp;
 use crate::metrics::Metrics;
-use crate::open::Client;
 
 /// What is to be offered, and what a heartbeat is sent with.
 pub(crate) struct Offer<'a> {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use seawall_core::{
-    Description, Engine, Failure, Kind, Moment, Phase, Point, Progress, RestoreRequest, Restored, Shutdown, Status,
-    Timeline, Verification,
+    Description, Digests, Engine, Failure, Files, History, Kind, Maintain, Moment, Phase, Pins, Point, Progress,
+    Protect, RestoreRequest, Restored, Rollback, Shutdown, Standby, Status, Timeline, Verification,
 };
 use seawall_vault::VaultUrl;
 
@@ -52,6 +52,40 @@ impl Engine for Stub {
         Description { name: self.name.clone(), engine: "stub", source: None, vault: "memory:".into() }
     }
 
+    async fn status(&self) -> Result<Status, Failure> {
+        Ok(Status {
+            name: self.name.clone(),
+            engine: "stub".into(),
+            source: "nothing".into(),
+            vault: "memory:".into(),
+            phase: if self.act == Act::Work { Phase::Protecting } else { Phase::Failing },
+            protected: Some(self.point()),
+            lag_bytes: 0,
+            lag_ms: 0,
+            source_bytes: None,
+            log_bytes: None,
+            content_read_at: None,
+            progress: None,
+            error: None,
+            at: Moment::from_millis(1),
+        })
+    }
+
+    fn protection(&self) -> Option<&dyn Protect> {
+        Some(self)
+    }
+
+    fn history(&self) -> &dyn History {
+        self
+    }
+
+    fn files(&self) -> Option<&dyn Files> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl Protect for Stub {
     async fn run(&self, shutdown: &Shutdown) -> Result<(), Failure> {
         match self.act {
             Act::Work => shutdown.graceful().await,
@@ -70,28 +104,33 @@ impl Engine for Stub {
     async fn sync(&self) -> Result<Point, Failure> {
         if self.act == Act::Work { Ok(self.point()) } else { self.failed() }
     }
+}
 
-    async fn status(&self) -> Result<Status, Failure> {
-        Ok(Status {
-            name: self.name.clone(),
-            engine: "stub".into(),
-            source: "nothing".into(),
-            vault: "memory:".into(),
-            phase: if self.act == Act::Work { Phase::Protecting } else { Phase::Failing },
-            protected: Some(self.point()),
-            lag_bytes: 0,
-            lag_ms: 0,
-            source_bytes: None,
-            log_bytes: None,
-            error: None,
-            at: Moment::from_millis(1),
-        })
-    }
-
+#[async_trait]
+impl History for Stub {
     async fn timeline(&self) -> Result<Timeline, Failure> {
         Ok(Timeline::default())
     }
 
+    async fn verify(&self, _progress: Arc<dyn Progress>) -> Result<Verification, Failure> {
+        self.failed()
+    }
+
+    fn digests(&self) -> Option<&dyn Digests> {
+        None
+    }
+
+    fn maintenance(&self) -> Option<&dyn Maintain> {
+        None
+    }
+
+    fn pins(&self) -> Option<&dyn Pins> {
+        None
+    }
+}
+
+#[async_trait]
+impl Files for Stub {
     async fn restore(&self, request: &RestoreRequest, _progress: Arc<dyn Progress>) -> Result<Restored, Failure> {
         if self.act == Act::Fail {
             return self.failed();
@@ -106,8 +145,12 @@ impl Engine for Stub {
         })
     }
 
-    async fn verify(&self, _progress: Arc<dyn Progress>) -> Result<Verification, Failure> {
-        self.failed()
+    fn rollback(&self) -> Option<&dyn Rollback> {
+        None
+    }
+
+    fn standby(&self) -> Option<&dyn Standby> {
+        None
     }
 }
 

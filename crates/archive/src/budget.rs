@@ -1,11 +1,11 @@
-//! How large may a frame and a chunk be? Pure: from the limit on memory and the number of lanes.
+//! How large may a frame and a chunk be? Pure: computed from the memory limit and the number of lanes.
 
 use crate::Error;
 
-/// What the process needs beside buffers: its code, connections, the runtime, and an encoder's tables.
+/// Memory that the process needs beside buffers: its code, connections, the runtime, and an encoder's tables.
 const OVERHEAD: u64 = 20 << 20;
 
-/// The largest frame: larger ones gain nothing, neither ratio nor rate, and smaller ones stay in a core's cache.
+/// The largest frame. A larger frame gains neither ratio nor rate, and a smaller one stays in a core's cache.
 const LARGEST: usize = 1 << 20;
 
 /// The smallest frame that is worth the work of making one.
@@ -50,7 +50,7 @@ impl Budget {
         Ok(Self { frame, chunk: frame * FRAMES_IN_A_PACK, jobs })
     }
 
-    /// The same with half of what is there for buffers, and how many bytes that leaves for something else.
+    /// A budget from half of the buffer memory, and the bytes of the other half, which the caller uses for other work.
     ///
     /// # Errors
     /// [`Error::TooLittleMemory`], with what is enough for both halves.

@@ -1,13 +1,13 @@
-//! A chunk's bytes, at an address that begins a page of memory: then a folder's disk takes them without a copy.
+//! A page-aligned buffer for a chunk's bytes, so that a vault in a folder can write them to disk without a copy.
 
 /// Where the bytes begin is a multiple of this.
 const PAGE: usize = 4096;
 
-/// Bytes that are appended to. They stand at the beginning of a page as long as the capacity isn't exceeded.
+/// A buffer that is appended to. Its bytes begin at a page boundary as long as they fit into the capacity.
 #[derive(Debug, Default)]
 pub(crate) struct Buffer {
     bytes: Vec<u8>,
-    /// Bytes before the first one that counts.
+    /// Padding bytes before the first byte of the content.
     start: usize,
 }
 
@@ -27,7 +27,7 @@ impl Buffer {
         self.bytes.extend_from_slice(more);
     }
 
-    /// Itself, empty, for the next use; one that had to grow beyond `capacity` is let go.
+    /// The buffer, emptied for its next use. A buffer that grew beyond `capacity` is freed and replaced.
     pub(crate) fn recycled(mut self, capacity: usize) -> Self {
         if self.bytes.capacity() > capacity + PAGE {
             return Self::with_capacity(capacity);

@@ -1,4 +1,4 @@
-//! The chain of a vault as it is: which sets there are, and the next link.
+//! The chain of a vault as read: which sets exist, and how the next link is added.
 
 use bytes::Bytes;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
@@ -17,7 +17,7 @@ const LARGEST_LINK: u64 = 4 << 20;
 /// Links that are read at once.
 const AT_ONCE: usize = 16;
 
-/// How often a number may be lost to another writer.
+/// How often `add` retries after another writer took the number.
 const ATTEMPTS: u32 = 20;
 
 /// The links of a vault, read.
@@ -32,7 +32,7 @@ pub struct Catalog {
     newest_written: Option<Moment>,
 }
 
-/// Whether there is an object with a name of ours below a prefix.
+/// Whether there is an object with one of Seawall's names below a prefix.
 async fn has_ours(vault: &Vault, prefix: &Prefix) -> Result<bool, Error> {
     let mut keys = Box::pin(vault.entries(prefix, None));
     while let Some(entry) = keys.try_next().await? {
@@ -43,20 +43,20 @@ async fn has_ours(vault: &Vault, prefix: &Prefix) -> Result<bool, Error> {
     Ok(false)
 }
 
-/// A link's object, as far as it could be understood.
+/// A link's object, as far as it could be read.
 enum Read {
     Link(Box<Found>),
     Unreadable(u64, Digest, Finding),
 }
 
 impl Catalog {
-    /// Whether the vault holds sets at all, or what is left of them: one request where it does, two where it doesn't.
+    /// Whether the vault holds sets or remains of sets: one request if it does, two if it doesn't.
     pub async fn is_here(vault: &Vault) -> Result<bool, Error> {
         Ok(has_ours(vault, &layout::chain()?).await? || has_ours(vault, &layout::sets()?).await?)
     }
 
-    /// Refuses where sets are, or parts of them, and no link at all. Nothing tells a chain that was deleted from one that
-    /// wasn't begun: the first backup was interrupted.
+    /// Refuses a vault that holds sets or parts of sets, but no link. Two causes look alike there: the chain was
+    /// deleted, or the first backup was interrupted before it wrote a link.
     pub(crate) async fn check_begun(&self) -> Result<(), Error> {
         if self.newest.is_some() || !has_ours(&self.vault, &layout::sets()?).await? {
             return Ok(());
@@ -66,7 +66,7 @@ impl Catalog {
         Err(Error::NoSet { vault: self.vault.url().to_owned(), cause: cause.to_owned() })
     }
 
-    /// Reads every link. One that can't be understood is a finding, not a failure: the other sets are still there.
+    /// Reads every link. A link that can't be parsed is a finding, not a failure: the other sets can still be used.
     pub async fn read(vault: &Vault) -> Result<Self, Error> {
         let listed = vault.list(&layout::chain()?, None).await?;
         let mut numbers: Vec<u64> = Vec::with_capacity(listed.len());
@@ -95,7 +95,7 @@ impl Catalog {
         Ok(catalog)
     }
 
-    /// Sets that count, oldest first: whole, and not retired.
+    /// The sets that count, oldest first: whole, and not retired.
     pub fn sets(&self) -> Vec<(&Found, &Manifest)> {
         let retired: Vec<u64> = self.retirements().flat_map(|gone| gone.retired.iter().map(|set| set.number)).collect();
         let live = self.links.iter().filter(|found| !retired.contains(&found.link.number));
@@ -104,7 +104,7 @@ impl Catalog {
         sets
     }
 
-    /// Every set that is or was here.
+    /// Every set that is or was in the chain.
     pub(crate) fn known(&self) -> impl Iterator<Item = SetId> {
         let linked = self.links.iter().filter_map(as_set).map(|(_, manifest)| manifest.id);
         linked.chain(self.retired().map(|(_, retired)| retired.id))
@@ -115,18 +115,18 @@ impl Catalog {
         self.retirements().flat_map(|gone| gone.retired.iter().map(|set| (gone.at, set)))
     }
 
-    /// Whether the link of that number and digest is still there.
+    /// Whether the link of this number and digest still exists.
     pub(crate) fn has_link(&self, number: u64, blake3: &Digest) -> bool {
         self.links.iter().any(|found| found.link.number == number && found.blake3 == *blake3)
     }
 
-    /// When the newest link was written, by the store's clock: retention doesn't believe in a later present, so that a clock
-    /// that is ahead, or a time without backups, deletes nothing.
+    /// When the newest link was written, by the store's clock. Retention takes no later moment as the present, so that
+    /// neither a clock that is ahead nor a time without backups deletes anything.
     pub(crate) fn newest_written(&self) -> Option<Moment> {
         self.newest_written
     }
 
-    /// Where sets are missing from the chain and no retirement names them, whether somebody knows of it or not.
+    /// The holes in the chain: missing links that no retirement explains, acknowledged or not.
     pub(crate) fn missing(&self) -> Vec<Hole> {
         let sets = self.sets();
         let hole = |number: u64, reason: String| {
@@ -152,7 +152,7 @@ impl Catalog {
         holes
     }
 
-    /// Notes that somebody knows of missing links: they are no alarm any more.
+    /// Adds a link that acknowledges missing links, so that they raise no alarm any more.
     pub async fn acknowledge(&mut self, numbers: &[u64], at: Moment, nonce: u64) -> Result<(), Error> {
         let newest = self.newest.map_or(0, |newest| newest.number);
         let missing = chain::acknowledge(&self.links, newest, numbers)
@@ -174,7 +174,8 @@ impl Catalog {
         })
     }
 
-    /// The set that holds the state at `when`: the last one whose moment is not behind it, or exactly the named one.
+    /// The set that holds the state at `when`: the last set whose moment isn't later, or exactly the set that `when`
+    /// names.
     pub fn find(&self, when: &When) -> Result<&Manifest, Error> {
         let sets = self.sets();
         let none = |cause: String| Error::NoSet { vault: self.vault.url().to_owned(), cause };
@@ -190,7 +191,7 @@ impl Catalog {
         })
     }
 
-    /// Refuses another database's vault: sets of two databases in one would be taken for one history.
+    /// Refuses a vault that holds another database: sets of two databases in one vault would be read as one history.
     pub fn check_identity(&self, ours: &str) -> Result<(), Error> {
         match self.sets().last() {
             Some((_, manifest)) if manifest.identity != ours => Err(Error::OtherDatabase {
@@ -211,8 +212,8 @@ impl Catalog {
         findings
     }
 
-    /// Adds a link; when it is a set's, the set counts from now on. Whoever loses a number to another writer takes the
-    /// next one.
+    /// Adds a link. If the link is a set's, the set counts from now on. If another writer took the number first, the
+    /// link gets the next number.
     pub async fn add(&mut self, record: Record) -> Result<u64, Error> {
         for _ in 0..ATTEMPTS {
             let number = self.newest.map_or(1, |newest| newest.number + 1);

@@ -1,10 +1,10 @@
 //! The chain of a vault: one link for each set and for each retirement, numbered without gaps, each with the digest of
 //! the one before it.
 //!
-//! A link is created only where none is, so two writers can't both have a number: the loser reads the winner's link and
-//! takes the next one. A link that is missing and that no retirement names, or whose digest isn't the one that the next
-//! link holds, is an alarm. What the chain can't show is that its newest links were taken away: for that, compare the
-//! newest number with one noted elsewhere.
+//! A link is created only if no object has its name, so two writers can't both have a number: the loser reads the
+//! winner's link and takes the next number. Two things raise an alarm: a missing link that no retirement names, and a
+//! link whose digest differs from the digest that the next link holds. The chain can't show that its newest links were
+//! deleted; to detect that, compare the newest number with a number that was noted elsewhere.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Digest, Manifest, Previous, SetId};
 
-/// A set that was, or is to be, deleted.
+/// A set that was deleted, or that is to be deleted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Retired {
@@ -23,11 +23,11 @@ pub struct Retired {
     pub id: SetId,
     /// The digest of the link.
     pub blake3: Digest,
-    /// Why it goes.
+    /// The retention rule that retired the set.
     pub rule: String,
 }
 
-/// The record that sets were retired. It is there before the first of their objects is deleted.
+/// The record that sets were retired. It is written before the first of their objects is deleted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Retirement {
@@ -39,17 +39,17 @@ pub struct Retirement {
     pub retired: Vec<Retired>,
 }
 
-/// A link that is missing, and that somebody said may be.
+/// A missing link that a user acknowledged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Missing {
     /// Its number.
     pub number: u64,
-    /// Its digest, if the link behind it is there to say so.
+    /// Its digest, if the next link exists and holds it.
     pub blake3: Option<Digest>,
 }
 
-/// The record that somebody knows of missing links: they are no alarm any more.
+/// The record that a user acknowledged missing links, so that they raise no alarm any more.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Acknowledgement {
@@ -69,7 +69,7 @@ pub enum Record {
     Set(Box<Manifest>),
     /// Sets were retired.
     Retirement(Retirement),
-    /// Somebody knows of missing links.
+    /// A user acknowledged missing links.
     Acknowledgement(Acknowledgement),
 }
 
@@ -94,8 +94,8 @@ pub struct Found {
     pub blake3: Digest,
 }
 
-/// What is wrong with a chain. `links` are those that could be read, in the order of their numbers; the newest number
-/// is that of the last object, whether it could be read or not.
+/// The problems of a chain. `links` are the links that could be read, in the order of their numbers. `newest` is the
+/// number of the last link's object, readable or not.
 pub fn judge(links: &[Found], newest: u64, unreadable: &[u64]) -> Vec<Finding> {
     let by_number: BTreeMap<u64, &Found> = links.iter().map(|found| (found.link.number, found)).collect();
     let retired = may_be_missing(links);
@@ -103,7 +103,7 @@ pub fn judge(links: &[Found], newest: u64, unreadable: &[u64]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for number in 1..=newest {
         match by_number.get(&number) {
-            // Told already, by whoever couldn't read it.
+            // The reader of the link has reported it already.
             None if unreadable.contains(&number) => {}
             None if retired.contains_key(&number) => {}
             None => {
@@ -141,7 +141,8 @@ fn may_be_missing(links: &[Found]) -> BTreeMap<u64, Option<Digest>> {
     gone
 }
 
-/// What an acknowledgement of `numbers` says; the number that is not missing, or not without a record, if there is one.
+/// The acknowledgement of `numbers`. The error is the first number whose link isn't missing, or whose absence is
+/// recorded already.
 pub(crate) fn acknowledge(links: &[Found], newest: u64, numbers: &[u64]) -> Result<Vec<Missing>, u64> {
     let known = may_be_missing(links);
     let missing = |number: &u64| {

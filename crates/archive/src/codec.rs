@@ -1,6 +1,7 @@
-//! How the bytes of a frame are compressed: every frame by itself, in a format that stock tools read.
+//! Compression of frames: each frame by itself, in a format that standard tools read.
 //!
-//! Frames of one chunk stand one behind another; `zstd -d`, `gzip -d`, `lz4 -d` and `cat` read such a file as one stream.
+//! The frames of one chunk follow each other directly; `zstd -d`, `gzip -d`, `lz4 -d` and `cat` read the file as one
+//! stream.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,8 +12,8 @@ use zstd::zstd_safe::{CParameter, ParamSwitch};
 use crate::gzip::Gzip;
 use crate::lz4;
 
-/// The level of zstd that is used unless another is asked for: a real dump compresses at the rate at which two
-/// connections deliver it, and smaller than gzip makes it at its best.
+/// The default level of zstd. It compresses a real dump at the rate at which two connections deliver the dump, and to
+/// fewer bytes than gzip at its best level.
 const ZSTD_LEVEL: i32 = 1;
 
 /// What level 1 is told beside its level. On the text of a dump each of them alone gains nothing, and together they are a
@@ -33,14 +34,14 @@ pub enum Codec {
         /// 1 to 19.
         level: i32,
     },
-    /// Gzip, for what reads nothing else.
+    /// Gzip, for tools that read no other format.
     Gzip {
         /// 1 to 12.
         level: i32,
     },
     /// LZ4 in its frame format, with a checksum of the content.
     Lz4,
-    /// As it is.
+    /// No compression.
     None,
 }
 
@@ -51,7 +52,7 @@ impl Default for Codec {
 }
 
 impl Codec {
-    /// What names of chunks end with.
+    /// The file extension of chunks.
     pub fn extension(self) -> &'static str {
         match self {
             Self::Zstd { .. } => "zst",
@@ -61,7 +62,7 @@ impl Codec {
         }
     }
 
-    /// Whether this is a codec that can be written and read; what comes from a vault may say anything.
+    /// Whether this codec can be written and read. A codec from a vault may have any value.
     pub(crate) fn is_sound(self) -> bool {
         match self {
             Self::Zstd { level } => (1..=19).contains(&level),
@@ -106,7 +107,7 @@ impl FromStr for Codec {
     }
 }
 
-/// Compresses frames. Kept and used again: its tables are as large as a frame's window.
+/// Compresses frames. An encoder is reused, because its tables are as large as a frame's window.
 pub(crate) enum Encoder {
     Zstd(zstd::bulk::Compressor<'static>),
     Gzip(Gzip),
@@ -162,7 +163,7 @@ impl Encoder {
     }
 }
 
-/// Reads frames. Kept and used again.
+/// Decompresses frames. A decoder is reused.
 pub(crate) enum Decoder {
     Zstd(zstd::bulk::Decompressor<'static>),
     Gzip(libdeflater::Decompressor),
@@ -180,8 +181,8 @@ impl Decoder {
         })
     }
 
-    /// Replaces what `raw` holds by the content of the frame `stored`, which must be exactly `size` bytes: whatever
-    /// the frame says, no more than that is ever made of it (I11).
+    /// Replaces the content of `raw` by the content of the frame `stored`, which must be exactly `size` bytes. A frame
+    /// that claims more never gets more memory than that (I11).
     pub(crate) fn decode(&mut self, stored: &[u8], size: usize, raw: &mut Vec<u8>) -> Result<(), String> {
         raw.clear();
         match self {

@@ -1,12 +1,12 @@
-//! Everything that can go wrong with sets, and how it is told.
+//! Every error of this crate, and how it is reported.
 
-use seawall_core::{Failure, Kind};
+use seawall_core::{Failure, Kind, Panicked};
 
 /// What went wrong.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The vault said no, or nothing.
+    /// The vault refused a request or didn't answer.
     #[error("{0}")]
     Vault(#[from] seawall_vault::Error),
     /// An object is not what it must be.
@@ -17,15 +17,15 @@ pub enum Error {
         /// What is wrong with it.
         cause: String,
     },
-    /// A later Seawall wrote this.
+    /// A later version of Seawall wrote this object.
     #[error("{object}: it has format {format}, and this version reads format 1")]
     TooNew {
         /// The object.
         object: String,
-        /// The format that it says.
+        /// The format number that it holds.
         format: u32,
     },
-    /// There is no set that could be meant.
+    /// No set matches the request.
     #[error("{vault}: {cause}")]
     NoSet {
         /// The vault.
@@ -38,20 +38,20 @@ pub enum Error {
     OtherDatabase {
         /// The vault.
         vault: String,
-        /// Whose sets are there.
+        /// The database whose sets are there.
         theirs: String,
-        /// Whose set should have come.
+        /// The database whose sets were expected.
         ours: String,
     },
-    /// Something is wrong with the chain, so that nothing may be deleted.
+    /// The chain has a problem, so nothing may be deleted.
     #[error("{object}: {cause}")]
     Alarm {
         /// The link.
         object: String,
-        /// What is wrong, with its code.
+        /// The problem, with its code.
         cause: String,
     },
-    /// What somebody acknowledged as missing isn't.
+    /// A user acknowledged a link that isn't missing.
     #[error("{object}: the link {number} is not missing, or is known to be")]
     NotMissing {
         /// The vault.
@@ -59,13 +59,13 @@ pub enum Error {
         /// The link's number.
         number: u64,
     },
-    /// The set has more than its names can number.
+    /// The set has more chunks than chunk names can number.
     #[error("{id}: the set has more chunks than its names can number")]
     TooLarge {
         /// The set.
         id: String,
     },
-    /// The limit on memory leaves nothing to work with.
+    /// The memory limit is too small for the buffers.
     #[error("{memory} bytes are too little memory: {least} are needed")]
     TooLittleMemory {
         /// What was given.
@@ -73,27 +73,27 @@ pub enum Error {
         /// The least that works.
         least: u64,
     },
-    /// The file that is to be made is there already.
+    /// The output file exists already.
     #[error("{path}: the file exists")]
     TargetExists {
         /// The file.
         path: String,
     },
-    /// A directory is to be made, and what has its name isn't an empty folder. Nothing was changed.
+    /// The output directory can't be made, because its path exists and isn't an empty folder. Nothing was changed.
     #[error("{path}: the directory can't be made here, because something is there")]
     FolderInUse {
         /// The folder.
         path: String,
     },
-    /// A local file.
+    /// A local file can't be read or written.
     #[error("{path}: {cause}")]
     Io {
         /// The file.
         path: String,
-        /// What happened.
+        /// What the system reported.
         cause: String,
     },
-    /// A defect.
+    /// A defect in Seawall.
     #[error("{0}")]
     Internal(String),
 }
@@ -102,6 +102,12 @@ impl Error {
     /// An object that is not what it must be.
     pub(crate) fn corrupt(object: impl Into<String>, cause: impl Into<String>) -> Self {
         Self::Corrupt { object: object.into(), cause: cause.into() }
+    }
+}
+
+impl From<Panicked> for Error {
+    fn from(panicked: Panicked) -> Self {
+        Self::Internal(panicked.to_string())
     }
 }
 

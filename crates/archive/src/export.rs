@@ -1,5 +1,5 @@
-//! The vendor's own artefact back out of a set, byte for byte: a file or a directory appears under its name when it is
-//! whole (I8).
+//! Export of a vendor's artefact from a set, byte for byte. The file or directory appears under its name only when it
+//! is whole (I8).
 
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
 
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures::TryStreamExt as _;
-use seawall_core::{PlannedObject, Progress, RestoreRequest, Restored};
+use seawall_core::{Panicked, PlannedObject, Progress, RestoreRequest, Restored};
 use seawall_vault::Vault;
 use tempfile::{NamedTempFile, TempDir};
 use tokio::time::Instant;
@@ -19,7 +19,8 @@ use tokio::time::Instant;
 use crate::manifest::Artefact;
 use crate::{Error, Manifest, SetReader, layout, timeline};
 
-/// Writes the artefact of a set to the file or the directory that `request` names, or only says from what it would.
+/// Writes the artefact of a set to the file or directory that `request` names. A dry run only reports the objects that
+/// it would read.
 pub(crate) async fn export(
     vault: &Vault,
     manifest: &Manifest,
@@ -58,13 +59,13 @@ pub(crate) async fn export(
     while let Some((item, raw)) = content.try_next().await? {
         let size = raw.len() as u64;
         let job = tokio::task::spawn_blocking(move || draft.write(item, &raw).map(|()| draft));
-        draft = job.await.map_err(panicked)??;
+        draft = job.await.map_err(Panicked::from)??;
         restored.bytes += size;
         progress.advance(size);
     }
     let (output, force, folder) = (request.output.clone(), request.force, folder.to_owned());
     let named = tokio::task::spawn_blocking(move || draft.take_the_name(&output, &folder, force));
-    named.await.map_err(panicked)??;
+    named.await.map_err(Panicked::from)??;
     progress.finish();
     restored.duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
     Ok(restored)
@@ -81,7 +82,7 @@ fn objects(reader: &SetReader, items: &BTreeSet<u32>) -> Result<Vec<PlannedObjec
     holding.map(object).collect()
 }
 
-/// Refuses to touch what is there, unless it is a file that may be replaced.
+/// Refuses an existing target, except a file that `--force` may replace.
 fn check_target(output: &Path, force: bool) -> Result<(), Error> {
     match std::fs::symlink_metadata(output) {
         Ok(found) if found.is_dir() => {
@@ -94,8 +95,8 @@ fn check_target(output: &Path, force: bool) -> Result<(), Error> {
     }
 }
 
-/// Refuses to touch what is there, unless it is a folder with nothing in it. No folder with something in it is ever
-/// replaced: nobody knows what else it holds.
+/// Refuses an existing target, except an empty folder. Export never replaces a folder that has content, because Seawall
+/// can't know what the content is worth.
 fn check_folder(output: &Path) -> Result<(), Error> {
     match std::fs::read_dir(output).map(|mut found| found.next().is_none()) {
         Ok(true) => Ok(()),
@@ -104,7 +105,7 @@ fn check_folder(output: &Path) -> Result<(), Error> {
     }
 }
 
-/// What has no name yet: made for this user alone, and gone with its handle until it has one.
+/// Output without a name yet. Only this user can read it, and dropping it deletes it, until it gets its name.
 enum Draft {
     File(NamedTempFile),
     Folder { place: TempDir, names: Vec<Option<String>>, open: Option<(u32, File)>, begun: BTreeSet<u32> },
@@ -129,7 +130,7 @@ impl Draft {
         }
     }
 
-    /// Writes what comes next of an item. Blocks.
+    /// Writes the next bytes of an item. Blocks.
     fn write(&mut self, item: u32, raw: &[u8]) -> Result<(), Error> {
         match self {
             Self::File(file) => file.write_all(raw).map_err(|error| io_error(file.path(), &error)),
@@ -147,7 +148,7 @@ impl Draft {
         }
     }
 
-    /// Gives what is finished its name, so that it is there after a power cut too. Blocks.
+    /// Gives the finished output its name, durably, so that it survives a power cut. Blocks.
     fn take_the_name(self, output: &Path, folder: &Path, force: bool) -> Result<(), Error> {
         match self {
             Self::File(file) => {
@@ -166,7 +167,7 @@ impl Draft {
                     begin(&path, true).map_err(|error| io_error(&path, &error))?;
                 }
                 sync(place.path()).map_err(|error| io_error(output, &error))?;
-                // It replaces a folder that is still empty, and nothing else.
+                // The rename replaces a folder only if the folder is still empty.
                 std::fs::rename(place.path(), output).map_err(|error| match error.kind() {
                     io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::NotADirectory => {
                         Error::FolderInUse { path: output.display().to_string() }
@@ -200,8 +201,4 @@ fn sync(folder: &Path) -> io::Result<()> {
 
 fn io_error(path: &Path, error: &io::Error) -> Error {
     Error::Io { path: path.display().to_string(), cause: error.to_string() }
-}
-
-fn panicked(error: tokio::task::JoinError) -> Error {
-    Error::Internal(format!("a job ended in a panic: {error}"))
 }

@@ -1,4 +1,4 @@
-//! What the fuzz targets call: everything here that reads bytes from a vault.
+//! Entry points of the fuzz targets: every parser here reads bytes from a vault.
 
 use seawall_vault::ObjectKey;
 
@@ -8,8 +8,8 @@ use crate::layout::Name;
 use crate::manifest::read_document;
 use crate::{Codec, Digest, Index, Tuples};
 
-/// Reads `bytes` as a link, as an index, as the name of an object, as rows in binary and as frames. Nothing of it may panic, or make more
-/// memory than it is allowed to.
+/// Parses `bytes` as a link, an index, an object name, binary rows and frames. No parser may panic or allocate more
+/// memory than its limit.
 pub fn parse(bytes: &[u8]) {
     let _ = read_document::<Link>(bytes, "link");
     // With a proof of its own, so that what stands behind it is reached too.

@@ -1,10 +1,10 @@
 //! The fast level of gzip: one member for each frame, which `gzip -d` and every other reader of gzip takes.
 //!
-//! A dump spends most of its CPU compressing, and none of the libraries tried that a clone builds with Rust and a C compiler alone
-//! writes deflate at more than half of this rate (`docs/performance.md`, "The compress stage"). So the fast level is here, and small: one
-//! look at a table for every third byte ([`search`]), then codes made for each block ([`block`], [`codes`]). Reading, and
-//! the levels that take their time, are libdeflate's. A frame depends on nothing but its bytes: the same text becomes
-//! the same member.
+//! A dump spends most of its CPU time on compression. Of the libraries that build with Rust and a C compiler alone,
+//! none that was tried writes deflate at more than half of this rate (`docs/performance.md`, "The compress stage"). So
+//! the fast level is here, and small: one table lookup for every third byte ([`search`]), then codes made for each
+//! block ([`block`], [`codes`]). libdeflate reads gzip and writes the slower levels. A frame depends on nothing but its
+//! bytes: the same text becomes the same member.
 
 mod bits;
 mod block;
@@ -15,16 +15,17 @@ use bits::Bits;
 use block::Block;
 use search::Search;
 
-/// What a block covers: large enough that its codes cost nothing, small enough that they suit what is in it.
+/// Bytes of a block: large enough that its codes cost nothing, small enough that the codes suit its content.
 const BLOCK: usize = 128 << 10;
 
 /// Deflate, no flags, no time, "fastest", an unknown system.
 const HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 255];
 
-/// Compresses frames. Kept and used again.
+/// Compresses frames. A compressor is reused.
 pub(crate) struct Gzip {
     search: Search,
-    /// Room for the largest member so far. Written over, and copied from: filling the caller's with zeros first costs more.
+    /// Room for the largest member so far. The member is made here and copied to the caller, because filling the
+    /// caller's buffer with zeros first costs more.
     room: Vec<u8>,
 }
 
@@ -33,10 +34,10 @@ impl Gzip {
         Self { search: Search::new(), room: Vec::new() }
     }
 
-    /// Replaces what `stored` holds by `raw` as one member, never more than a few bytes for each 64 KiB longer.
+    /// Replaces the content of `stored` by `raw` as one member, which is at most a few bytes longer for each 64 KiB.
     ///
     /// # Errors
-    /// None that can happen: the room is reckoned beforehand.
+    /// None that can happen: the room is computed beforehand.
     pub(crate) fn encode(&mut self, raw: &[u8], stored: &mut Vec<u8>) -> std::io::Result<()> {
         if self.room.len() < bound(raw.len()) {
             self.room.resize(bound(raw.len()), 0);
@@ -52,7 +53,7 @@ impl Gzip {
         Ok(())
     }
 
-    /// Writes all but the sums behind it; where it ends.
+    /// Writes all blocks, without the checksum and length after them; returns where they end.
     fn blocks(&mut self, raw: &[u8]) -> Option<usize> {
         self.room.first_chunk_mut().map(|header| *header = HEADER)?;
         let mut bits = Bits::behind(&mut self.room, HEADER.len());
@@ -75,7 +76,8 @@ impl Gzip {
     }
 }
 
-/// Room for a member of `len` bytes: each block as it is, and what a block may take before that is noticed.
+/// Room for a member of `len` bytes: each block stored as it is, and the bytes that a compressed block may take before
+/// its size is noticed.
 fn bound(len: usize) -> usize {
     HEADER.len() + block::stored_bound(len) + len.div_ceil(BLOCK) * 8 + BLOCK / 8 + 1024
 }

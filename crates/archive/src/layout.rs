@@ -1,5 +1,5 @@
-//! Names of a set's objects, in both directions. Whatever isn't exactly one of these names isn't Seawall's, and is
-//! neither read nor deleted.
+//! Names of a set's objects, in both directions. Seawall neither reads nor deletes an object whose name isn't exactly
+//! one of these.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{Codec, Error};
 
-/// The name of a set: the moment at which it was begun, and a nonce.
+/// The name of a set: the moment at which its backup began, and a nonce.
 ///
 /// `20261121T100000123Z-9f3a6c11`: it sorts as time does, and two sets that begin in one millisecond differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -89,7 +89,7 @@ pub(crate) enum Name {
 }
 
 impl Name {
-    /// What `key` stands for; `None` when it is no name of ours.
+    /// What `key` stands for; `None` when it isn't one of Seawall's names.
     pub(crate) fn parse(key: &ObjectKey) -> Option<Self> {
         let parts: Vec<&str> = key.as_str().split('/').collect();
         match parts[..] {
@@ -108,6 +108,11 @@ impl Name {
             _ => None,
         }
     }
+}
+
+/// Whether an object of this name belongs to a set or to the chain. Such an object shows that a vault holds sets.
+pub fn is_of_sets(key: &ObjectKey) -> bool {
+    matches!(Name::parse(key), Some(Name::Link(_) | Name::Index(_) | Name::Chunk(..)))
 }
 
 /// Exactly eight digits.

@@ -1,13 +1,17 @@
 //! Backup sets of database servers.
 //!
-//! A set is what one backup made: chunks of independently compressed frames, an index that names them all, and a
-//! manifest that makes it count, written last as a link of the vault's chain. The bytes are in `docs/formats.md`.
+//! A set is the result of one backup. It consists of chunks of independently compressed frames, an index that names
+//! them all, and a manifest. The manifest is written last, as a link of the vault's chain; the set counts from then on.
+//! `docs/formats.md` specifies the bytes.
 //!
-//! The rooms: `budget` (how large is a buffer?), `buffer`, `codec` (with `gzip` and `lz4`), `writer` (the pipeline), `stages` (where the time went),
-//! `manifest` (what a set is), `chain` (is anything missing?), `catalog` (which sets are there, and the next link),
-//! `layout` (names), `sample` (which part of the rows?), `timeline`, `reader`, `tuples` (where does a row end?), `export` (a vendor's own files back), `prove`, `retention` (what may go?) with `maintain` and `pins`, `schedule` (when
-//! is the next one due?), `sets` (a vault alone as an engine). Nothing here knows what a table is: engines hand in bytes and rows,
-//! and words of their own that come back with the set.
+//! The rooms: `budget` (how large is a buffer?), `buffer`, `codec` (with `gzip` and `lz4`), `writer` (the pipeline),
+//! `stages` (where the time went), `manifest` (what a set is), `chain` (is anything missing?), `catalog` (which sets
+//! exist, and the next link), `layout` (names), `sample` (which share of the rows?), `timeline`, `reader`, `tuples`
+//! (where does a row end?), `export` (a vendor's own files back), `prove`, `retention` (what may go?) with `maintain`
+//! and `pins`, `schedule` (when is the next backup due?), `sets` (a vault alone as an engine).
+//!
+//! Nothing here knows what a table is. Engines pass in bytes, rows and details of their own, and get the details back
+//! with the set.
 
 #[doc(hidden)]
 pub mod fuzzing;
@@ -45,7 +49,7 @@ pub use chain::{Acknowledgement, Found, Link, Missing, Record, Retired, Retireme
 pub use codec::Codec;
 pub use digest::Digest;
 pub use error::Error;
-pub use layout::SetId;
+pub use layout::{SetId, is_of_sets};
 pub use maintain::{Upkeep, maintain};
 pub use manifest::{Artefact, Chunk, Content, Frame, Index, Item, Manifest, Previous, Sealed, Totals};
 pub use pins::{pin, pins};

@@ -1,8 +1,9 @@
-//! Frames of LZ4 that one thread writes and reads again and again: the library's own writer and reader make their buffers anew
-//! for each frame, eight megabytes of them.
+//! LZ4 frames, written and read with reused buffers. The library's own writer and reader allocate eight megabytes of
+//! buffers for each frame.
 //!
-//! One shape is written, which `lz4 -d` and every other reader of the frame format takes: independent blocks of up to
-//! 4 MiB, the content's size in front and its checksum behind. Only that shape is read: nobody else writes sets.
+//! The writer makes one shape of frame, which `lz4 -d` and every other reader of the format accept: independent blocks
+//! of up to 4 MiB, the content's size in front and the content's checksum behind. The reader accepts only this shape,
+//! because only Seawall writes sets.
 
 use lz4_flex::block::{CompressTable, compress_into_with_table, decompress_into, get_maximum_output_size};
 use twox_hash::XxHash32;
@@ -113,7 +114,7 @@ mod tests {
         vec![Vec::new(), b"x".to_vec(), noise, text[..BLOCK].to_vec(), text]
     }
 
-    /// What the library writes, which sets of earlier versions hold.
+    /// A frame as the library writes it; sets of earlier versions hold such frames.
     fn of_the_library(text: &[u8]) -> Vec<u8> {
         let info =
             FrameInfo::new().block_size(BlockSize::Max4MB).content_size(Some(text.len() as u64)).content_checksum(true);
@@ -140,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_frame_that_was_changed_anywhere_is_refused_or_means_the_same() {
-        // One repetition, so that no other distance means the same.
+        // One repetition, so that no other distance gives the same text.
         let (mut stored, text) =
             (Vec::new(), [&(0..200).collect::<Vec<u8>>()[..], &[0, 1, 2, 3, 4, 5, 6, 7], &[9; 20]].concat());
         Writer::new().encode(&text, &mut stored).expect("written");
@@ -148,7 +149,8 @@ mod tests {
         for at in 0..stored.len() {
             for flip in [1, 0x80] {
                 stored[at] ^= flip;
-                // Bits that mean nothing there are: those of the length of a repetition that the last piece hasn't.
+                // Some bits have no meaning there: the length of a repetition in the last piece, which has no
+                // repetition.
                 let same = decode(&stored, &mut raw).is_ok();
                 assert!(!same || raw == text, "bit {flip} of {at}");
                 kept += usize::from(same);

@@ -1,5 +1,6 @@
-//! Retention carried out: sets are retired by a link of the chain, and a grace later their objects are deleted. Only
-//! names that are exactly Seawall's, of sets that the chain has retired, are ever deleted; a chain with an alarm is left alone.
+//! Carries out retention: a link of the chain retires sets, and a grace period later their objects are deleted. Only
+//! objects with exactly Seawall's names, of sets that the chain has retired, are ever deleted. If the chain has an
+//! alarm, nothing is deleted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -17,15 +18,16 @@ use crate::{Catalog, Error, Manifest, SetId};
 /// Keys that are deleted with one call.
 const AT_ONCE: usize = 1000;
 
-/// Chunks without an index and a link are an interrupted backup's after this time: no snapshot is held as long.
+/// After this time, chunks that have neither an index nor a link belong to an interrupted backup: no backup holds a
+/// snapshot for so long.
 const LEFT_OVER: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// What upkeep did, and when there is more to do.
+/// What maintenance did, and when more is due.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Upkeep {
     /// What was retired and deleted.
     pub done: Maintained,
-    /// When something that is retired by now may be deleted.
+    /// When the next retired objects may be deleted.
     pub next: Option<Moment>,
 }
 
@@ -36,19 +38,20 @@ struct Listed {
     index: Option<u64>,
     chunks: u64,
     bytes: u64,
-    /// When the store touched one of them last.
+    /// When the store last wrote one of the objects.
     written: Moment,
 }
 
 impl Listed {
-    /// Whether everything that the manifest names is there. Numbers that were given up may have left more.
+    /// Whether every object that the manifest names exists. Chunks of an abandoned attempt may exist too.
     fn has(&self, manifest: &Manifest) -> bool {
         let totals = manifest.totals;
         self.index == Some(manifest.index.bytes) && self.chunks >= totals.chunks && self.bytes >= totals.stored
     }
 }
 
-/// Retires what the policy lets go, and deletes what was retired a grace ago; with `dry_run` only says so.
+/// Retires the sets that the policy doesn't keep, and deletes the sets that were retired a grace period ago. With
+/// `dry_run` it only reports them.
 pub async fn maintain(
     vault: &Vault,
     policy: &RetentionPolicy,
@@ -87,7 +90,7 @@ pub async fn maintain(
     Ok(upkeep)
 }
 
-/// The sets that the policy lets go.
+/// The sets that the policy doesn't keep.
 fn due(
     catalog: &Catalog,
     listed: &BTreeMap<SetId, Listed>,
@@ -115,8 +118,8 @@ fn due(
         .collect()
 }
 
-/// Deletes the objects of sets whose retirement is a grace old: chunks and index first, the link last, so that what is left of
-/// an interrupted call is found again.
+/// Deletes the objects of sets that were retired a grace period ago: chunks and index first, the link last. So the next
+/// call finds what an interrupted call left.
 async fn delete_retired(
     vault: &Vault,
     catalog: &Catalog,
@@ -127,7 +130,7 @@ async fn delete_retired(
 ) -> Result<(), Error> {
     let all: Vec<(Moment, Retired)> = catalog.retired().map(|(at, retired)| (at, retired.clone())).collect();
     for (at, retired) in all {
-        // Another link of that number is not the one that was retired.
+        // A link of this number with another digest isn't the retired link.
         let has_link = catalog.has_link(retired.number, &retired.blake3);
         let objects = listed.get(&retired.id);
         if !has_link && objects.is_none() {
@@ -151,8 +154,8 @@ async fn delete_retired(
     Ok(())
 }
 
-/// Deletes chunks that an interrupted backup left long ago. A set with an index may have lost no more than its link, and
-/// stays.
+/// Deletes chunks that an interrupted backup left long ago. A set with an index stays, because only its link may have
+/// been lost.
 async fn delete_left_over(
     vault: &Vault,
     catalog: &Catalog,
@@ -201,7 +204,7 @@ async fn delete_set(
     Ok(vault.delete(&some).await?)
 }
 
-/// What is below `sets/` with names of ours, by set.
+/// Objects with Seawall's names below `sets/`, by set.
 async fn list(vault: &Vault) -> Result<BTreeMap<SetId, Listed>, Error> {
     let mut sets: BTreeMap<SetId, Listed> = BTreeMap::new();
     let mut entries = Box::pin(vault.entries(&layout::sets()?, None));

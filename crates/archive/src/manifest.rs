@@ -1,8 +1,8 @@
 //! What a set is: its manifest, which is a link of the chain, and its index. Pure: bytes in, bytes out.
 //!
-//! Both are one line of JSON and a second one with the format and the BLAKE3 digest of the first, so that they prove
-//! themselves, and `jq` reads them. The manifest is small and is written last: a set counts once it is there. The index names every
-//! item, chunk and frame, and the manifest holds its digest.
+//! Each is two lines of JSON. The second line holds the format and the BLAKE3 digest of the first, so that the document
+//! proves itself and `jq` reads it. The manifest is small and is written last; the set counts once the manifest exists.
+//! The index names every item, chunk and frame, and the manifest holds the digest of the index.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,13 +12,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Codec, Digest, Error, Sample, SetId};
 
-/// The format that is written, and the only one that is read.
+/// The format that Seawall writes, and the only format that it reads.
 pub(crate) const FORMAT: u32 = 1;
 
-/// The most bytes that a frame can have: sixteen times what is written. A frame is decompressed into memory.
+/// The most bytes of a frame: sixteen times the largest that Seawall writes. A reader decompresses a frame into memory.
 pub(crate) const LARGEST_FRAME: u64 = 16 << 20;
 
-/// What the link before this one is.
+/// Number and digest of the link before this one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Previous {
@@ -28,7 +28,7 @@ pub struct Previous {
     pub blake3: Digest,
 }
 
-/// Where an object that belongs to a link is, by size and digest.
+/// Size and digest of an object that belongs to a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sealed {
@@ -54,21 +54,21 @@ pub struct Totals {
     pub chunks: u64,
 }
 
-/// A set, in short: what the chain holds of it.
+/// The summary of a set that the chain holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
     /// Its name.
     pub id: SetId,
-    /// The engine that made it: `postgres`.
+    /// The engine that made the set: `postgres`.
     pub engine: String,
-    /// Which database it is, in the engine's own words; sets of one vault are alike in it.
+    /// Which database the set holds, in the engine's own words; all sets of one vault have the same identity.
     pub identity: String,
     /// The program that made it.
     pub tool: String,
-    /// The moment whose state it holds.
+    /// The moment whose state the set holds.
     pub point: Moment,
-    /// When its last chunk was in the vault.
+    /// When the vault had its last chunk.
     pub ended: Moment,
     /// How its frames are compressed.
     pub codec: Codec,
@@ -76,15 +76,15 @@ pub struct Manifest {
     pub totals: Totals,
     /// The index.
     pub index: Sealed,
-    /// The digest of the digests of all chunks, in their order: of the whole.
+    /// The digest of the digests of all chunks, in order: it stands for all bytes of the set.
     pub whole: Digest,
-    /// When the database is kept as its vendor's own tool writes it: that tool's word for the format, such as `custom`.
+    /// If the set holds a file of the vendor's own tool: the tool's word for its format, such as `custom`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub artefact: Option<String>,
-    /// When it holds a part of the rows alone: which share was asked for. Such a set is no backup.
+    /// If the set holds only a share of the rows: the share that was asked for. Such a set is no backup.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sample: Option<Sample>,
-    /// What the engine wants to know when it restores: server version, snapshot, encoding.
+    /// What the engine needs for a restore: server version, snapshot, encoding.
     pub detail: serde_json::Value,
 }
 
@@ -96,16 +96,16 @@ pub enum Content {
     Lines,
     /// Rows as PostgreSQL's `COPY` writes them in binary, without its header and trailer: see [`crate::Tuples`].
     Tuples,
-    /// A file; its frames, one behind another, are its bytes.
+    /// A file: the concatenated frames are its bytes.
     File,
-    /// A file of the vendor's own tool, which is given back as it is. A set has one, if its manifest says so.
+    /// A file of the vendor's own tool, which an export gives back unchanged. A set has one, if its manifest says so.
     Artefact,
-    /// A file of a directory of the vendor's own tool, which is given back as it is. The item's name is the file's. A set
-    /// has some instead of the one [`Content::Artefact`].
+    /// A file in a directory of the vendor's own tool, which an export gives back unchanged. The item's name is the
+    /// file's name. Such a set has several members instead of one [`Content::Artefact`].
     Member,
 }
 
-/// What the vendor's own tool wrote, by places among the items.
+/// The items that hold a vendor's artefact, by index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Artefact {
     /// One file.
@@ -117,8 +117,8 @@ pub enum Artefact {
 /// The most letters of a file's name in a directory.
 const LONGEST_NAME: usize = 200;
 
-/// Whether a file may be called so in a folder that is being made: a name that somebody else has written can lead nowhere
-/// else, and hides nothing.
+/// Whether an export may make a file of this name in a new folder. The name comes from a vault, so it must neither lead
+/// out of the folder nor hide a file.
 fn is_plain(name: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     (1..=LONGEST_NAME).contains(&name.len()) && name.bytes().all(plain) && !name.starts_with(['.', '-'])
@@ -165,8 +165,8 @@ impl From<Frame> for (u32, u64, u64, u64) {
     }
 }
 
-/// An object with frames, one directly behind another. One without frames is a number that was given to an attempt
-/// which was begun anew: no object of that number counts.
+/// An object with frames, one directly behind another. A chunk without frames stands for a number that an abandoned
+/// attempt used: an object of that number doesn't count.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Chunk {
@@ -174,8 +174,8 @@ pub struct Chunk {
     pub blake3: Digest,
     /// Its frames, in order.
     pub frames: Vec<Frame>,
-    /// The chunk whose last row goes on in this one: a row that is larger than a frame is in several, and may be in
-    /// several chunks, which are only of use together.
+    /// The chunk whose last row continues in this one. A row that is larger than a frame spans several frames, and
+    /// perhaps several chunks, which are only useful together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continues: Option<u32>,
 }
@@ -187,8 +187,8 @@ impl Chunk {
     }
 }
 
-/// Everything in a set. In memory it takes about 60 bytes for each chunk and 32 for each frame: some 20 MB for a
-/// terabyte.
+/// The index: everything in a set. In memory it takes about 60 bytes for each chunk and 32 for each frame: some 20 MB
+/// for a terabyte.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Index {
@@ -232,7 +232,7 @@ impl Index {
         (!members.is_empty()).then_some(Artefact::Directory(members))
     }
 
-    /// Whether there is as much of an artefact as the manifest says, and its files can be made.
+    /// Whether the set holds the artefact that the manifest names, and an export can make all of its files.
     fn check_artefact(&self, manifest: &Manifest) -> Result<(), String> {
         let files = self.items.iter().filter(|item| item.content == Content::Artefact).count();
         let members = || self.items.iter().filter(|item| item.content == Content::Member);
@@ -247,13 +247,13 @@ impl Index {
         }
     }
 
-    /// For each chunk whose last row goes on, the chunk in which it does.
+    /// For each chunk whose last row continues, the chunk in which it continues.
     pub fn continuations(&self) -> BTreeMap<u32, u32> {
         let numbered = (0..).zip(&self.chunks);
         numbered.filter_map(|(number, chunk)| Some((chunk.continues?, number))).collect()
     }
 
-    /// All chunks, those behind one another in which rows go on from each to the next.
+    /// All chunks, grouped into chains: in a chain, the last row of each chunk continues in the next one.
     pub(crate) fn chains(&self) -> Vec<Vec<u32>> {
         let continuations = self.continuations();
         let next = |number: &u32| continuations.get(number).copied();
@@ -261,7 +261,7 @@ impl Index {
         starts.map(|(start, _)| std::iter::successors(Some(start), next).collect()).collect()
     }
 
-    /// Chunks continue others as they can: one at most each other, of an earlier number and the same item.
+    /// Checks that each chunk continues at most one other, which has an earlier number and holds the same item.
     fn check_continuations(&self) -> Result<(), String> {
         let continued = self.chunks.iter().filter(|chunk| chunk.continues.is_some()).count();
         if self.continuations().len() != continued {
@@ -279,7 +279,7 @@ impl Index {
         Ok(())
     }
 
-    /// Whether it can be what it says (I11), and the index of this set.
+    /// Checks that the index is consistent (I11) and belongs to this set.
     pub(crate) fn check(&self, manifest: &Manifest) -> Result<(), String> {
         let known = u32::try_from(self.items.len()).map_err(|_| "it has more items than can be numbered".to_owned())?;
         let mut sum = 0_u64;
@@ -315,7 +315,7 @@ struct Proof {
     blake3: Digest,
 }
 
-/// A document as bytes: a line of JSON, and a line that proves it.
+/// A document as bytes: a line of JSON, and a second line that proves it.
 pub(crate) fn write_document<T: Serialize>(content: &T) -> Result<Vec<u8>, Error> {
     let defect = |error: serde_json::Error| Error::Internal(format!("a document can't be written: {error}"));
     let mut bytes = serde_json::to_vec(content).map_err(defect)?;

@@ -1,14 +1,14 @@
-//! What the benches call: the compress stage alone.
+//! Entry points of the benches: compression and decompression alone.
 
 use std::io::Result;
 
 use crate::Codec;
 use crate::codec::{Decoder, Encoder};
 
-/// Compresses a frame into a buffer, whose content it replaces.
+/// Compresses a frame and replaces the buffer's content by the result.
 pub type Encode = Box<dyn FnMut(&[u8], &mut Vec<u8>) -> Result<()>>;
 
-/// Decompresses a frame of a size into a buffer, whose content it replaces.
+/// Decompresses a frame of the given size and replaces the buffer's content by the result.
 pub type Decode = Box<dyn FnMut(&[u8], usize, &mut Vec<u8>) -> std::result::Result<(), String>>;
 
 /// How sets compress and decompress frames with a codec.

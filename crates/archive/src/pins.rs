@@ -1,4 +1,5 @@
-//! Sets that stay whatever the policy says: an object each, whose name says it all.
+//! Pins: sets that retention keeps whatever the policy says. Each pin is an object, and its name holds all of its
+//! information.
 
 use bytes::Bytes;
 use seawall_vault::{Prefix, Vault};
@@ -6,7 +7,7 @@ use seawall_vault::{Prefix, Vault};
 use crate::layout::{self, Name};
 use crate::{Error, SetId};
 
-/// What stands in a pin, for people.
+/// The content of a pin, for people.
 const CONTENT: &str = "{\"format\":1,\"what\":\"this set is not deleted\"}\n";
 
 /// The pinned sets, oldest first.
@@ -30,7 +31,7 @@ pub async fn pin(vault: &Vault, id: SetId, pinned: bool) -> Result<(), Error> {
         return Ok(vault.delete(&[key]).await?);
     }
     match vault.create(&key, Bytes::from_static(CONTENT.as_bytes()), None).await {
-        // Whoever pinned it before meant the same.
+        // An earlier pin of the same set has the same effect.
         Ok(_) | Err(seawall_vault::Error::AlreadyExists { .. }) => Ok(()),
         Err(error) => Err(error.into()),
     }

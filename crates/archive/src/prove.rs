@@ -1,15 +1,15 @@
-//! Reading everything back: the chain, every index, every chunk, every frame.
+//! Verification reads everything back: the chain, every index, every chunk, every frame.
 
 use std::sync::Arc;
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use seawall_core::{Failure, Finding, Moment, Point, Progress, Verification};
+use seawall_core::{Failure, Finding, Moment, Panicked, Point, Progress, Verification};
 use seawall_vault::Vault;
 
 use crate::reader::SetReader;
 use crate::{Catalog, Content, Error, Manifest, Tuples, timeline};
 
-/// Reads every set back and checks digests, sizes, rows and the chain. A set with a finding can't be the newest point.
+/// Reads every set back and checks digests, sizes, rows and the chain. The newest point is never a set with a finding.
 pub async fn verify(
     vault: &Vault,
     now: Moment,
@@ -17,7 +17,8 @@ pub async fn verify(
     jobs: usize,
 ) -> Result<Verification, Error> {
     let catalog = Catalog::read(vault).await?;
-    let mut verification = Verification { at: now, newest: None, objects: 0, bytes: 0, findings: catalog.findings() };
+    let mut verification =
+        Verification { at: now, newest: None, objects: 0, bytes: 0, findings: catalog.findings(), doubts: Vec::new() };
     let sets = catalog.sets();
     progress.begin("verify", Some(sets.iter().map(|(_, manifest)| manifest.totals.stored).sum()));
     let mut newest: Option<Point> = None;
@@ -34,7 +35,7 @@ pub async fn verify(
     Ok(verification)
 }
 
-/// One set: its findings are added.
+/// Reads one set back and adds its findings.
 async fn verify_set(
     vault: &Vault,
     manifest: &Manifest,
@@ -62,7 +63,7 @@ async fn verify_set(
     Ok(())
 }
 
-/// What was read of a chain.
+/// The result of reading one chain of chunks.
 #[derive(Default)]
 struct Checked {
     objects: u64,
@@ -70,7 +71,7 @@ struct Checked {
     findings: Vec<Finding>,
 }
 
-/// Chunks in which rows go on from each to the next: only in order is it known where those in binary end.
+/// Checks chunks whose rows continue from each to the next. Only reading in order tells where binary rows end.
 async fn check(reader: Arc<SetReader>, chain: Vec<u32>, progress: Arc<dyn Progress>) -> Result<Checked, Error> {
     let mut checked = Checked::default();
     let mut chain = chain.into_iter().peekable();
@@ -92,12 +93,12 @@ async fn check(reader: Arc<SetReader>, chain: Vec<u32>, progress: Arc<dyn Progre
     Ok(checked)
 }
 
-/// A row in binary that goes on behind what was read.
+/// A binary row that continues in the next frame.
 enum Open {
     Nothing,
-    /// One of this item.
+    /// A row of this item.
     Row(u32, Tuples),
-    /// Where it ends isn't known, because a chunk before is damaged, which is a finding.
+    /// The row's end is unknown, because an earlier chunk is damaged, which is a finding already.
     Lost,
 }
 
@@ -124,10 +125,10 @@ async fn check_chunk(reader: Arc<SetReader>, number: u32, open: Open, goes_on: b
         }
         Ok((bytes.len() as u64, open))
     });
-    work.await.map_err(|error| Error::Internal(format!("a job ended in a panic: {error}")))?
+    work.await.map_err(Panicked::from)?
 }
 
-/// How many rows end in a frame, where that can be said.
+/// How many rows end in a frame; `None` where that can't be counted.
 fn rows(content: Option<Content>, item: u32, raw: &[u8], open: &mut Open) -> Result<Option<u64>, &'static str> {
     let mut tuples = match std::mem::replace(open, Open::Nothing) {
         Open::Row(other, _) if other != item => return Err("the row before it is cut off"),

@@ -1,20 +1,21 @@
-//! A set being read: one chunk after another, each proved by its digest before anything of it is used.
+//! Reading a set: one chunk after another. The digest of a chunk is checked before any of its bytes are used.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use futures::{Stream, StreamExt as _, TryStreamExt as _, stream};
+use seawall_core::Panicked;
 use seawall_vault::Vault;
 
 use crate::codec::Decoder;
 use crate::manifest::read_document;
 use crate::{Chunk, Digest, Error, Frame, Index, Manifest, layout};
 
-/// Chunks that are read, and frames that are decompressed, ahead of who takes the bytes of an item.
+/// How many chunks are read, and frames decompressed, ahead of the consumer of an item's bytes.
 const AHEAD: usize = 2;
 
-/// A set that can be read.
+/// An open set.
 pub struct SetReader {
     vault: Vault,
     manifest: Manifest,
@@ -51,12 +52,12 @@ impl SetReader {
         Ok(Self { vault, manifest, index, sizes, decoders: Mutex::default() })
     }
 
-    /// The set in short.
+    /// The set's manifest.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// Everything in it.
+    /// The set's index.
     pub fn index(&self) -> &Index {
         &self.index
     }
@@ -66,7 +67,7 @@ impl SetReader {
         Ok(self.vault.object(&layout::chunk(self.manifest.id, number, self.manifest.codec)?))
     }
 
-    /// Reads a chunk, and proves it.
+    /// Reads a chunk and checks its digest.
     pub async fn chunk(&self, number: u32) -> Result<(&Chunk, Bytes), Error> {
         let key = layout::chunk(self.manifest.id, number, self.manifest.codec)?;
         let Some(chunk) = self.index.chunks.get(number as usize) else {
@@ -82,14 +83,14 @@ impl SetReader {
             return Err(Error::corrupt(object(), format!("it has {} bytes instead of {size}", bytes.len())));
         }
         let digest = tokio::task::spawn_blocking(move || (Digest::of(&bytes), bytes));
-        let (blake3, bytes) = digest.await.map_err(panicked)?;
+        let (blake3, bytes) = digest.await.map_err(Panicked::from)?;
         if blake3 != chunk.blake3 {
             return Err(Error::corrupt(object(), "its digest is wrong: it was changed, damaged or exchanged"));
         }
         Ok((chunk, bytes))
     }
 
-    /// Decompresses a frame of a chunk that [`SetReader::chunk`] has proved. Blocks.
+    /// Decompresses a frame of a chunk that [`SetReader::chunk`] has checked. Blocks.
     pub fn decode(&self, number: u32, frame: &Frame, stored: &[u8], raw: &mut Vec<u8>) -> Result<(), Error> {
         let kept = self.decoders.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let defect = |error: std::io::Error| Error::Internal(format!("decompression failed: {error}"));
@@ -114,13 +115,13 @@ impl SetReader {
         })
     }
 
-    /// The bytes of an item, in order, a frame at a time. A few chunks are held, whatever the size.
+    /// The bytes of an item, in order, a frame at a time. At most a few chunks are in memory, whatever the item's size.
     pub fn content(self: &Arc<Self>, item: u32) -> impl Stream<Item = Result<Vec<u8>, Error>> + Send + use<> {
         self.contents(BTreeSet::from([item])).map_ok(|(_, raw)| raw)
     }
 
-    /// The bytes of some items, a frame at a time: each item's in order, and among items as the chunks hold them. A few
-    /// chunks are held, whatever the size.
+    /// The bytes of several items, a frame at a time: each item's in order, the items interleaved as the chunks hold
+    /// them. At most a few chunks are in memory, whatever the size.
     pub fn contents(
         self: &Arc<Self>,
         items: BTreeSet<u32>,
@@ -139,7 +140,7 @@ impl SetReader {
                 let frames: Vec<_> = wanted.map(|(frame, stored)| Ok((number, *frame, stored))).collect();
                 Ok::<_, Error>(stream::iter(frames))
             });
-            async { job.await.map_err(panicked)? }
+            async { job.await.map_err(Panicked::from)? }
         };
         let decode = move |stored: Result<(u32, Frame, Bytes), Error>| {
             let reader = Arc::clone(&frames);
@@ -149,7 +150,7 @@ impl SetReader {
                     let mut raw = Vec::new();
                     reader.decode(number, &frame, &stored, &mut raw).map(|()| (frame.item, raw))
                 });
-                job.await.map_err(panicked)?
+                job.await.map_err(Panicked::from)?
             }
         };
         stream::iter(numbers).map(read).buffered(AHEAD).try_flatten().map(decode).buffered(AHEAD)
@@ -183,8 +184,4 @@ impl SetReader {
         }
         Ok(file)
     }
-}
-
-fn panicked(error: tokio::task::JoinError) -> Error {
-    Error::Internal(format!("a job ended in a panic: {error}"))
 }

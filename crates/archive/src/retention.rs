@@ -1,10 +1,11 @@
-//! What may go? Pure: from the sets of a vault, the policy and the present to the sets that may be retired, each with
-//! the rule. Three promises hold whatever the policy:
+//! Which sets may be retired? Pure: from the sets of a vault, the policy and the present. Three promises hold whatever
+//! the policy:
 //!
-//! * The newest whole set stays, and with it as many whole ones as `minimum` says. A set that lost an object is not
-//!   counted as one of them.
-//! * What is pinned stays.
-//! * A set is only retired here. Its objects are deleted a `grace` later, so that a restore that reads it comes to its end.
+//! * The newest whole set stays, and at least `minimum` whole sets in all. A set that lost an object doesn't count
+//!   towards them.
+//! * Pinned sets stay.
+//! * The decision only retires a set. Its objects are deleted a `grace` later, so that a restore that reads the set can
+//!   finish.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,31 +14,31 @@ use seawall_core::{Moment, Thinning};
 
 use crate::SetId;
 
-/// What stays. Everything else may go.
+/// The retention policy: which sets stay. Every other set may go.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetentionPolicy {
-    /// Whether anything goes at all.
+    /// Whether retention is on at all.
     pub enabled: bool,
-    /// Every set that isn't older than this; `None` for all.
+    /// Sets that aren't older than this stay; `None` keeps all.
     pub window: Option<Duration>,
-    /// What stays of older ones.
+    /// Which older sets stay.
     pub thinning: Thinning,
     /// How long the objects of a retired set stay.
     pub grace: Duration,
 }
 
-/// A set, as far as it matters here.
+/// The facts about a set that retention decides on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Candidate {
     /// Its name.
     pub id: SetId,
     /// The moment whose state it holds.
     pub point: Moment,
-    /// Whether all of its objects are there, with their sizes.
+    /// Whether all of its objects exist and have their sizes.
     pub whole: bool,
 }
 
-/// The sets that may be retired, of all that count, oldest first.
+/// The sets that may be retired. `sets` are all that count, oldest first.
 pub fn removals(sets: &[Candidate], pins: &[SetId], policy: &RetentionPolicy, now: Moment) -> Vec<SetId> {
     let Some(window) = policy.window.filter(|_| policy.enabled) else { return Vec::new() };
     let whole: Vec<&Candidate> = sets.iter().filter(|set| set.whole).collect();
@@ -124,7 +125,8 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// Whatever the policy, the newest whole set and what is pinned stay, and what stays would stay again.
+        /// Whatever the policy, the newest whole set and pinned sets stay, and a second decision on the kept sets
+        /// retires none of them.
         #[test]
         fn the_newest_whole_set_and_pins_always_stay(
             hours in proptest::collection::btree_set(0_i64..400, 1..12),

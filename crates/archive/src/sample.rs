@@ -1,4 +1,4 @@
-//! Which part of a database's rows is in a sample? A percentage, as people write it. Pure.
+//! Which share of a database's rows is in a sample? A percentage, as people write it. Pure.
 
 use std::fmt;
 use std::str::FromStr;
@@ -34,8 +34,8 @@ impl Sample {
         text.trim_end_matches('0').trim_end_matches('.').to_owned()
     }
 
-    /// Whose sets these are, when `identity` is the database's: no sample is taken for a backup of it, nor for one of
-    /// another share.
+    /// The identity of this sample's sets, for a database's `identity`. The two differ, so that a sample is never taken
+    /// for a backup of the database, nor for a sample of another share.
     pub fn identity(self, identity: &str) -> String {
         format!("sample {self} of {identity}")
     }

@@ -4,20 +4,20 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::Duration;
 
 use cronexpr::{Crontab, FallbackTimezoneOption, MakeTimestamp, ParseOptions, parse_crontab_with};
-use seawall_core::Moment;
+use seawall_core::{Backoff, Moment};
 
-/// How long to wait after a backup that failed: doubled from the first to the last.
-const RETRY: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(3600));
+/// How long to wait after a failed backup: doubled with each failure, from one minute to one hour.
+const RETRY: Backoff = Backoff::new(Duration::from_secs(60), Duration::from_secs(3600));
 
 /// By how much clocks are set back when summer time ends.
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Moments at which a backup is due.
+/// A schedule: the moments at which a backup is due.
 #[derive(Debug, Clone)]
 pub struct Schedule {
     text: String,
     crontab: Crontab,
-    /// Whether it says `*` for the hours, so that it means spans of time and not times of day.
+    /// Whether the hours are `*`: then the expression means intervals and not times of day.
     every_hour: bool,
 }
 
@@ -30,8 +30,8 @@ impl PartialEq for Schedule {
 impl Eq for Schedule {}
 
 impl Schedule {
-    /// Reads `0 3 * * *`, or with a time zone `0 3 * * * Europe/Vienna`. `H` stands for a number that `name` decides, so
-    /// that many databases with one expression have different minutes.
+    /// Reads `0 3 * * *`, or with a time zone `0 3 * * * Europe/Vienna`. `H` stands for a number derived from `name`,
+    /// so that many databases with one expression have different minutes.
     ///
     /// # Errors
     /// What is wrong with it.
@@ -56,7 +56,8 @@ impl Schedule {
         &self.text
     }
 
-    /// The first moment behind `moment`. A time of day that comes twice, because summer time ends, counts the first time.
+    /// The first due moment after `moment`. A time of day that occurs twice, because summer time ends, counts the first
+    /// time only.
     pub fn after(&self, moment: Moment) -> Option<Moment> {
         let mut moment = moment;
         loop {
@@ -69,11 +70,11 @@ impl Schedule {
         }
     }
 
-    /// When the next backup is due: the present where none was ever made, or where one was missed because nobody was
-    /// there to make it.
+    /// When the next backup is due. It is due now if there never was a backup, or if a due moment passed while Seawall
+    /// wasn't running.
     pub fn due(&self, last: Option<Moment>, now: Moment) -> Moment {
         match last {
-            // A clock that was set back doesn't put it off.
+            // A clock that was set back doesn't delay the backup.
             Some(last) if last <= now => self.after(last).unwrap_or(now).max(now),
             Some(_) => self.after(now).unwrap_or(now),
             None => now,
@@ -83,7 +84,7 @@ impl Schedule {
 
 /// How long to wait after the `failures`-th failure in a row.
 pub fn retry_after(failures: u32) -> Duration {
-    RETRY.0.saturating_mul(1 << failures.saturating_sub(1).min(16)).min(RETRY.1)
+    RETRY.after(failures)
 }
 
 #[cfg(test)]

@@ -1,11 +1,12 @@
-//! The sets of a vault as an engine: everything that needs no server.
+//! The sets of a vault as an engine: every operation that needs no server.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use seawall_core::{
-    Clock, Description, Engine, Failure, IntegrityCheck, Kind, Maintained, Phase, Point, Progress, RestoreRequest,
-    Restored, Shutdown, Status, StrongVerification, Timeline, Verification, When,
+    Clock, Description, Digests, Engine, Failure, Files, History, IntegrityCheck, Kind, Maintain, Maintained, Phase,
+    Pins, Point, Progress, Protect, RestoreRequest, Restored, Rollback, Standby, Status, StrongVerification, Timeline,
+    Verification, When,
 };
 use seawall_vault::Vault;
 
@@ -15,7 +16,7 @@ use crate::{Catalog, Error, RetentionPolicy, Upkeep, export, maintain, pin, pins
 #[derive(Debug, Clone)]
 pub struct Sets {
     vault: Vault,
-    /// What may go; without it nothing may.
+    /// The retention policy; without it nothing may be deleted.
     policy: Option<RetentionPolicy>,
     clock: Arc<dyn Clock>,
     nonce: u64,
@@ -28,12 +29,12 @@ impl Sets {
         Self { vault, policy, clock, nonce, jobs }
     }
 
-    /// Where they are.
+    /// The vault of the sets.
     pub fn vault(&self) -> &Vault {
         &self.vault
     }
 
-    /// Retires and deletes what is due.
+    /// Retires and deletes the sets that are due.
     pub async fn upkeep(&self, dry_run: bool) -> Result<Upkeep, Error> {
         match &self.policy {
             Some(policy) => maintain(&self.vault, policy, self.clock.now(), self.nonce, dry_run).await,
@@ -47,7 +48,7 @@ impl Sets {
         Ok(catalog.sets().last().map(|(_, manifest)| (manifest.engine.clone(), point(manifest))))
     }
 
-    /// Writes the artefact of the set that is meant to a file; `None` when that set isn't kept as the vendor's own.
+    /// Writes the artefact of the requested set to a file; `None` when that set doesn't hold a vendor's artefact.
     pub async fn export(
         &self,
         request: &RestoreRequest,
@@ -81,14 +82,6 @@ impl Engine for Sets {
         Description { name: vault.clone(), engine: "sets", source: None, vault }
     }
 
-    async fn run(&self, _shutdown: &Shutdown) -> Result<(), Failure> {
-        Err(self.only_a_vault("protected"))
-    }
-
-    async fn take_point(&self, _shutdown: &Shutdown) -> Result<Point, Failure> {
-        Err(self.only_a_vault("backed up"))
-    }
-
     async fn status(&self) -> Result<Status, Failure> {
         let newest = self.newest().await?;
         Ok(Status {
@@ -102,31 +95,32 @@ impl Engine for Sets {
             lag_ms: 0,
             source_bytes: None,
             log_bytes: None,
+            content_read_at: None,
+            progress: None,
             error: None,
             at: self.clock.now(),
         })
     }
 
+    fn protection(&self) -> Option<&dyn Protect> {
+        None
+    }
+
+    fn history(&self) -> &dyn History {
+        self
+    }
+
+    fn files(&self) -> Option<&dyn Files> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl History for Sets {
     async fn timeline(&self) -> Result<Timeline, Failure> {
         let catalog = Catalog::read(&self.vault).await?;
         let pins = pins(&self.vault).await?.iter().map(ToString::to_string).collect();
         Ok(Timeline { pins, ..timeline(&catalog) })
-    }
-
-    async fn restore(&self, request: &RestoreRequest, progress: Arc<dyn Progress>) -> Result<Restored, Failure> {
-        let restored = self.export(request, progress).await?;
-        restored.ok_or_else(|| self.only_a_vault("restored into a file"))
-    }
-
-    async fn maintain(&self, dry_run: bool) -> Result<Maintained, Failure> {
-        Ok(self.upkeep(dry_run).await?.done)
-    }
-
-    async fn pin(&self, when: &When, pinned: bool) -> Result<String, Failure> {
-        let catalog = Catalog::read(&self.vault).await?;
-        let id = catalog.find(when)?.id;
-        pin(&self.vault, id, pinned).await?;
-        Ok(id.to_string())
     }
 
     async fn verify(&self, progress: Arc<dyn Progress>) -> Result<Verification, Failure> {
@@ -137,10 +131,63 @@ impl Engine for Sets {
         Ok(verified)
     }
 
+    fn digests(&self) -> Option<&dyn Digests> {
+        Some(self)
+    }
+
+    fn maintenance(&self) -> Option<&dyn Maintain> {
+        Some(self)
+    }
+
+    fn pins(&self) -> Option<&dyn Pins> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl Digests for Sets {
     /// A set's chunks are always compared with their BLAKE3, so this asks for nothing more.
     async fn verify_strong(&self, progress: Arc<dyn Progress>) -> Result<StrongVerification, Failure> {
         let verification = self.verify(progress).await?;
         let compared = verification.objects;
         Ok(StrongVerification { verification, compared, without_digest: Vec::new() })
+    }
+}
+
+#[async_trait]
+impl Maintain for Sets {
+    async fn maintain(&self, dry_run: bool) -> Result<Maintained, Failure> {
+        Ok(self.upkeep(dry_run).await?.done)
+    }
+
+    /// Every set is complete.
+    async fn complete(&self) -> Result<Maintained, Failure> {
+        Ok(Maintained::default())
+    }
+}
+
+#[async_trait]
+impl Pins for Sets {
+    async fn pin(&self, when: &When, pinned: bool) -> Result<String, Failure> {
+        let catalog = Catalog::read(&self.vault).await?;
+        let id = catalog.find(when)?.id;
+        pin(&self.vault, id, pinned).await?;
+        Ok(id.to_string())
+    }
+}
+
+#[async_trait]
+impl Files for Sets {
+    async fn restore(&self, request: &RestoreRequest, progress: Arc<dyn Progress>) -> Result<Restored, Failure> {
+        let restored = self.export(request, progress).await?;
+        restored.ok_or_else(|| self.only_a_vault("restored into a file"))
+    }
+
+    fn rollback(&self) -> Option<&dyn Rollback> {
+        None
+    }
+
+    fn standby(&self) -> Option<&dyn Standby> {
+        None
     }
 }

@@ -1,4 +1,4 @@
-//! Where the time of a run goes: what each stage was busy with and what the lanes waited for.
+//! Where the time of a run goes: how long each stage worked, and how long the lanes waited for each stage.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -50,7 +50,7 @@ fn add(counter: &AtomicU64, time: Duration) {
 pub struct Share {
     /// How long lanes waited for it, in milliseconds.
     pub waited_ms: u64,
-    /// How long it worked, in milliseconds; 0 where that can't be seen from here.
+    /// How long it worked, in milliseconds; 0 where that can't be measured from here.
     pub busy_ms: u64,
 }
 

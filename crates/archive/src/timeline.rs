@@ -1,4 +1,4 @@
-//! What can be restored: each set is a point of its own, with nothing known between two of them.
+//! What can be restored: each set is a point of its own. Seawall knows no state between two sets.
 
 use seawall_core::{LevelSummary, Note, Point, Span, Timeline};
 
@@ -9,8 +9,8 @@ pub fn point(manifest: &Manifest) -> Point {
     Point { position: manifest.id.to_string(), moment: manifest.point }
 }
 
-/// The sets of a vault as a timeline: one span of one point for each, because a state between two backups is in
-/// neither. A set that is missing from the chain without having been retired is a hole, which says so with its code.
+/// The sets of a vault as a timeline: one span of one point for each set, because no set holds a state between two
+/// backups. A set that is missing from the chain and wasn't retired is a hole with its code.
 pub fn timeline(catalog: &Catalog) -> Timeline {
     let sets = catalog.sets();
     let spans =

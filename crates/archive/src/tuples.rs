@@ -1,16 +1,17 @@
-//! Where does each row end in the bytes that PostgreSQL's `COPY` writes in binary? Pure.
+//! Where does each row end in PostgreSQL's binary `COPY` format? Pure.
 //!
-//! A row is the number of its columns (16 bits), and for each column the length of its value (32 bits, -1 for NULL) and
-//! the value; numbers are big-endian. The header and the trailer of a whole stream are no rows, and not in a set.
+//! A row is the number of its columns (16 bits), then for each column the length of its value (32 bits, -1 for NULL)
+//! and the value. Numbers are big-endian. The header and the trailer of a whole stream aren't rows, and sets don't hold
+//! them.
 
 /// What the next bytes are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
     /// How many bytes.
     pub bytes: usize,
-    /// Where they are of a value: its column, and how much of it came before.
+    /// If they belong to a value: its column, and the value's bytes before them.
     pub value: Option<(u16, u32)>,
-    /// Whether a row ends with them.
+    /// Whether a row ends after them.
     pub ends: bool,
 }
 
@@ -27,11 +28,11 @@ enum Reading {
 
 const START: Reading = Reading::Columns([0; 2], 0);
 
-/// Rows as they come, in pieces that may begin and end anywhere.
+/// A parser of rows, fed with pieces that may begin and end anywhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tuples {
     reading: Reading,
-    /// The column at hand, and how many there are.
+    /// The current column, and the number of columns.
     column: (u16, u16),
 }
 
@@ -47,7 +48,7 @@ impl Tuples {
         self.reading != START
     }
 
-    /// Takes the first bytes of a piece that isn't empty; the caller goes on behind them.
+    /// Consumes the first bytes of a piece, which must not be empty. The caller continues behind them.
     ///
     /// # Errors
     /// What is wrong with them: then nothing more can be taken.

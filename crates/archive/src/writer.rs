@@ -1,13 +1,13 @@
-//! A set being written: lanes that turn buffers into frames, frames into chunks, and chunks into objects.
+//! Writing a set: lanes turn buffers into frames, frames into chunks, and chunks into objects.
 //!
-//! A lane has a fixed number of buffers, which go round: the caller fills one, a job on the blocking pool compresses it
-//! into another, frames are collected into a chunk in the order in which they came, and a full chunk is put into the
-//! vault while the next one is collected. Whoever is slow stops the one before: [`Lane::buffer`] waits until a buffer is
-//! free again. No buffer is made after the first round. A row that is larger than one is cut into several, and its chunks
-//! are chained.
+//! A lane has a fixed number of buffers, which are reused. The caller fills one buffer, and a job on the blocking pool
+//! compresses it into another. The lane collects frames into a chunk in the order in which they came, and puts a full
+//! chunk into the vault while it collects the next one. A slow stage holds up the stage before it: [`Lane::buffer`]
+//! waits until a buffer is free again. No buffer is allocated after the first round. A row that is larger than a buffer
+//! is split over several, and its chunks are chained.
 //!
-//! Nothing counts before [`SetWriter::finish`] wrote the manifest, and dropping everything leaves chunks that no
-//! manifest names; a later retirement removes them.
+//! The set doesn't count before its manifest, which [`SetWriter::finish`] makes, is in the chain. Dropping everything
+//! earlier leaves chunks that no manifest names; a later maintenance deletes them.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use seawall_core::{Clock, Moment, Progress};
+use seawall_core::{Clock, Moment, Panicked, Progress};
 use seawall_vault::Vault;
 use tokio::sync::Semaphore;
 use tokio::task::{JoinHandle, JoinSet};
@@ -31,15 +31,15 @@ use crate::{
     Budget, Chunk, Codec, Content, Digest, Error, Frame, Index, Item, Manifest, Sample, Sealed, SetId, Stage, Stages,
 };
 
-/// A set being written. Clones write the same set.
+/// A set that is being written. Clones write the same set.
 #[derive(Clone)]
 pub struct SetWriter {
     shared: Arc<Shared>,
-    /// Whose items come from this clone, in a set of a whole server.
+    /// In a set of a whole server: the database that this clone's items belong to.
     database: Option<String>,
 }
 
-/// How far a set was written, to go back to.
+/// How far a set has been written: a position to go back to.
 #[derive(Debug, Clone, Copy)]
 pub struct Mark {
     items: usize,
@@ -53,14 +53,14 @@ struct Shared {
     budget: Budget,
     progress: Arc<dyn Progress>,
     meter: Meter,
-    /// As many frames as there are jobs are compressed at once.
+    /// Limits how many frames are compressed at once: as many as there are jobs.
     compressing: Arc<Semaphore>,
     encoders: Mutex<Vec<Encoder>>,
     next_chunk: AtomicU32,
     content: Mutex<Written>,
 }
 
-/// What is in the vault by now.
+/// What the vault has so far.
 #[derive(Default)]
 struct Written {
     items: Vec<Item>,
@@ -68,7 +68,7 @@ struct Written {
     chunks: Vec<Option<Chunk>>,
     /// About how many bytes items are expected to have.
     expected: BTreeMap<u32, u64>,
-    /// How often it was begun anew: what an earlier attempt still has under way doesn't come in.
+    /// How often the set was restarted. Results of an earlier attempt that arrive late are dropped.
     attempt: u32,
 }
 
@@ -83,7 +83,7 @@ impl Written {
     }
 }
 
-/// What the engine says of a set when it is whole.
+/// Facts about a whole set that the engine provides.
 #[derive(Debug, Clone)]
 pub struct Facts {
     /// [`Manifest::engine`].
@@ -137,8 +137,8 @@ impl SetWriter {
         Mark { items: self.shared.content().items.len(), chunk: self.shared.next_chunk.load(Ordering::Relaxed) }
     }
 
-    /// Takes back everything that came after `mark`, whose lanes have been dropped. Numbers aren't given twice, because
-    /// objects of theirs may be in the vault.
+    /// Takes back everything that was written after `mark`; its lanes must have been dropped. Numbers aren't reused,
+    /// because objects with these numbers may be in the vault.
     pub fn go_back(&self, mark: Mark) {
         let mut written = self.shared.content();
         written.attempt += 1;
@@ -149,19 +149,19 @@ impl SetWriter {
         }
     }
 
-    /// Names something that is to be in the set; its frames refer to it by the number that is returned.
+    /// Adds an item to the set; frames refer to the item by the number that is returned.
     pub fn item(&self, name: impl Into<String>, content: Content, detail: serde_json::Value) -> u32 {
         let mut written = self.shared.content();
         written.items.push(Item { name: name.into(), database: self.database.clone(), content, detail });
         u32::try_from(written.items.len() - 1).unwrap_or(u32::MAX)
     }
 
-    /// Says about how many bytes an item will have, for who looks on.
+    /// Sets about how many bytes an item will have, for progress reports.
     pub fn expect(&self, item: u32, bytes: u64) {
         self.shared.content().expected.insert(item, bytes);
     }
 
-    /// A way for one connection's bytes into the set.
+    /// Opens a lane: the way of one connection's bytes into the set.
     pub fn lane(&self) -> Lane {
         let frame = self.shared.budget.frame;
         Lane {
@@ -189,8 +189,8 @@ impl SetWriter {
         self.shared.meter.report()
     }
 
-    /// Writes the index and makes the manifest, which [`crate::Catalog::add`] turns into a link: then the set counts.
-    /// Every lane must have been finished.
+    /// Writes the index and makes the manifest. [`crate::Catalog::add`] turns the manifest into a link, and the set
+    /// counts from then on. Every lane must have been finished.
     pub async fn finish(&self, facts: Facts, clock: &dyn Clock) -> Result<Manifest, Error> {
         let (items, chunks) = {
             let mut written = self.shared.content();
@@ -225,14 +225,14 @@ impl Shared {
         self.content.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells which item a frame is of.
+    /// Reports which item a frame belongs to.
     fn tell(&self, frame: Frame) {
         let (name, expected) = {
             let written = self.content();
             let name = written.items.get(frame.item as usize).map(|item| item.name.clone());
             (name, written.expected.get(&frame.item).copied())
         };
-        // What is small is over before anybody has read its name.
+        // A small item is finished before a person could read its name.
         if let (Some(name), Some(_)) = (name, expected) {
             self.progress.part(&name, expected, frame.raw);
         }
@@ -254,7 +254,7 @@ impl Shared {
     async fn put(self: Arc<Self>, attempt: u32, number: u32, piece: Piece, bytes: Bytes) -> Result<(), Error> {
         let started = Instant::now();
         let digest = tokio::task::spawn_blocking(move || (Digest::of(&bytes), bytes));
-        let (blake3, bytes) = digest.await.map_err(panicked)?;
+        let (blake3, bytes) = digest.await.map_err(Panicked::from)?;
         let key = layout::chunk(self.id, number, self.codec)?;
         self.vault.create_digested(&key, bytes, seawall_vault::Digest::from_bytes(*blake3.as_bytes())).await?;
         self.meter.busy(Stage::Vault, started.elapsed());
@@ -266,22 +266,22 @@ impl Shared {
     }
 }
 
-/// What a compression gives back: both buffers, and what became of them.
+/// The result of a compression job: both buffers, and the frame's facts.
 struct Compressed {
     raw: Vec<u8>,
     stored: Vec<u8>,
     frame: Frame,
-    /// Whether its last row goes on in the next one.
+    /// Whether its last row continues in the next frame.
     open: bool,
 }
 
-/// What the index will say of a chunk.
+/// What the index will say about a chunk.
 struct Piece {
     frames: Vec<Frame>,
     continues: Option<u32>,
 }
 
-/// A chunk being collected.
+/// A chunk that is being collected.
 struct Pack {
     number: u32,
     bytes: Buffer,
@@ -289,7 +289,7 @@ struct Pack {
     continues: Option<u32>,
 }
 
-/// A chunk's buffer, which goes back when the vault is done with it.
+/// A chunk's buffer, which returns to its lane when the vault is done with it.
 struct Lent {
     bytes: Buffer,
     home: Arc<Mutex<Vec<Buffer>>>,
@@ -309,7 +309,7 @@ impl Drop for Lent {
     }
 }
 
-/// A buffer ready for its next use; one that a large row has made large is let go.
+/// A buffer ready for its next use. A buffer that a large row made large is freed and replaced.
 fn recycled(mut buffer: Vec<u8>, size: usize) -> Vec<u8> {
     if buffer.capacity() > 2 * size + 4096 {
         return Vec::with_capacity(size);
@@ -329,9 +329,9 @@ pub struct Lane {
     /// Chunk buffers made so far; no more than [`PACKS`].
     made: usize,
     pack: Option<Pack>,
-    /// Whether the last row that was taken into a chunk goes on.
+    /// Whether the last row that was put into a chunk continues.
     open: bool,
-    /// The chunk whose last row the next one goes on with.
+    /// The chunk whose last row continues in the next chunk.
     continues: Option<u32>,
     putting: JoinSet<Result<(), Error>>,
 }
@@ -343,7 +343,7 @@ impl std::fmt::Debug for Lane {
 }
 
 impl Lane {
-    /// An empty buffer with room for a frame. Waits for the stages behind this one.
+    /// An empty buffer with room for a frame. Waits until a later stage frees one.
     pub async fn buffer(&mut self) -> Result<Vec<u8>, Error> {
         while self.raw.is_empty() {
             self.collect().await?;
@@ -361,7 +361,7 @@ impl Lane {
         self.compress(item, rows, raw, false).await
     }
 
-    /// The same, when the last row goes on in the buffer that is pushed next.
+    /// The same, when the last row continues in the buffer that is pushed next.
     pub async fn push_open(&mut self, item: u32, rows: u64, raw: Vec<u8>) -> Result<(), Error> {
         self.compress(item, rows, raw, true).await
     }
@@ -372,7 +372,7 @@ impl Lane {
         }
         let mut stored = self.stored.pop().unwrap_or_default();
         let shared = Arc::clone(&self.shared);
-        // Its turn is waited for there, so that this lane can fill its next buffer meanwhile.
+        // The job waits for its turn there, so that this lane can fill its next buffer meanwhile.
         self.compressing.push_back(tokio::spawn(async move {
             let shut = |_| Error::Internal("compression was shut down".to_owned());
             let turn = Arc::clone(&shared.compressing).acquire_owned().await.map_err(shut)?;
@@ -384,12 +384,12 @@ impl Lane {
                 shared.tell(frame);
                 Ok(Compressed { raw, stored, frame, open })
             });
-            job.await.map_err(panicked)?
+            job.await.map_err(Panicked::from)?
         }));
         Ok(())
     }
 
-    /// Ends the present chunk, so that what comes next stands in another one.
+    /// Ends the current chunk, so that the next frames are in another one.
     pub async fn cut(&mut self) -> Result<(), Error> {
         while !self.compressing.is_empty() {
             self.collect().await?;
@@ -397,29 +397,29 @@ impl Lane {
         self.put()
     }
 
-    /// Ends the lane: everything that was pushed is in the vault.
+    /// Ends the lane. On return the vault has everything that was pushed.
     pub async fn finish(mut self) -> Result<(), Error> {
         self.cut().await?;
         let started = Instant::now();
         while let Some(done) = self.putting.join_next().await {
-            done.map_err(panicked)??;
+            done.map_err(Panicked::from)??;
         }
         self.waited(Stage::Vault, started.elapsed());
         Ok(())
     }
 
-    /// Tells how long this lane waited for something.
+    /// Adds to the time that this lane waited for a stage.
     pub fn waited(&self, stage: Stage, time: Duration) {
         self.shared.meter.waited(stage, time);
     }
 
-    /// Takes the oldest frame that is being compressed into the chunk.
+    /// Moves the oldest compressed frame into the chunk, once its compression is done.
     async fn collect(&mut self) -> Result<(), Error> {
         let Some(job) = self.compressing.pop_front() else {
             return Err(Error::Internal("a lane waits for nothing".to_owned()));
         };
         let started = Instant::now();
-        let Compressed { raw, stored, frame, open } = job.await.map_err(panicked)??;
+        let Compressed { raw, stored, frame, open } = job.await.map_err(Panicked::from)??;
         self.waited(Stage::Codec, started.elapsed());
         let size = self.shared.budget.frame;
         self.raw.push(recycled(raw, size));
@@ -457,8 +457,9 @@ impl Lane {
                 break Buffer::with_capacity(self.shared.budget.chunk);
             }
             match self.putting.join_next().await {
-                Some(done) => done.map_err(panicked)??,
-                // The store still holds the bytes of an object that it has: one more buffer, and no wait for ever.
+                Some(done) => done.map_err(Panicked::from)??,
+                // The store still holds the buffer of an object that it has stored already. Allocate one more buffer
+                // rather than wait for ever.
                 None => break Buffer::with_capacity(self.shared.budget.chunk),
             }
         };
@@ -473,17 +474,13 @@ impl Lane {
     fn put(&mut self) -> Result<(), Error> {
         let Some(Pack { number, bytes, frames, continues }) = self.pack.take() else { return Ok(()) };
         self.continues = self.open.then_some(number);
-        // What failed meanwhile is told now rather than at the end.
+        // Report an upload that failed meanwhile now, not at the end.
         while let Some(done) = self.putting.try_join_next() {
-            done.map_err(panicked)??;
+            done.map_err(Panicked::from)??;
         }
         let lent = Lent { bytes, home: Arc::clone(&self.packs), size: self.shared.budget.chunk };
         let (attempt, piece) = (self.attempt, Piece { frames, continues });
         self.putting.spawn(Arc::clone(&self.shared).put(attempt, number, piece, Bytes::from_owner(lent)));
         Ok(())
     }
-}
-
-fn panicked(error: tokio::task::JoinError) -> Error {
-    Error::Internal(format!("a job ended in a panic: {error}"))
 }

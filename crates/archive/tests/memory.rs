@@ -5,8 +5,6 @@
 #![allow(clippy::disallowed_methods, reason = "tests and benches are an edge")]
 #![allow(missing_docs, reason = "tests speak by their names")]
 
-use std::alloc::{GlobalAlloc, Layout as Shape, System};
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -15,98 +13,24 @@ use bytes::Bytes;
 use seawall_archive::measuring::coder;
 use seawall_archive::{Budget, Codec, Content, Lane, SetId, SetWriter};
 use seawall_core::{Moment, NoProgress};
+use seawall_testing::counting::{self, Counting};
+use seawall_testing::{Forwarding, Hooks};
 use seawall_vault::memory::MemoryStore;
-use seawall_vault::{
-    Abilities, Body, Error, Layout, Meta, Multipart, ObjectKey, Page, Policy, Prefix, PutOptions, Store, Tag, Vault,
-};
-
-/// Counts allocations, by size.
-struct Counting;
-
-/// What is no buffer: an entry of the index, a task, a name.
-const SMALL: usize = 8 << 10;
-
-static LARGE: AtomicUsize = AtomicUsize::new(0);
-static BYTES: AtomicUsize = AtomicUsize::new(0);
-
-fn count(size: usize) {
-    BYTES.fetch_add(size, Ordering::Relaxed);
-    LARGE.fetch_add(usize::from(size > SMALL), Ordering::Relaxed);
-}
-
-// SAFETY: the system's allocator does it all; beside it there are counters alone.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, shape: Shape) -> *mut u8 {
-        count(shape.size());
-        // SAFETY: the caller's promises are handed on.
-        unsafe { System.alloc(shape) }
-    }
-
-    unsafe fn realloc(&self, at: *mut u8, shape: Shape, size: usize) -> *mut u8 {
-        count(size);
-        // SAFETY: the caller's promises are handed on.
-        unsafe { System.realloc(at, shape, size) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, shape: Shape) {
-        // SAFETY: the caller's promises are handed on.
-        unsafe { System.dealloc(at, shape) }
-    }
-}
+use seawall_vault::{ObjectKey, Policy, Vault};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// A store that looks at what it is given and keeps nothing.
+/// Looks at what it is given and keeps nothing.
 #[derive(Debug, Default)]
-struct Nowhere {
-    inner: MemoryStore,
-    objects: AtomicUsize,
-}
+struct Nowhere(AtomicUsize);
 
 #[async_trait]
-impl Store for Nowhere {
-    fn url(&self) -> String {
-        self.inner.url()
-    }
-
-    fn layout(&self) -> Layout {
-        self.inner.layout()
-    }
-
-    fn abilities(&self) -> Abilities {
-        self.inner.abilities()
-    }
-
-    async fn put(&self, _key: &ObjectKey, body: Bytes, _options: &PutOptions) -> Result<Option<Tag>, Error> {
+impl Hooks for Nowhere {
+    async fn before_put(&self, _key: &ObjectKey, body: &Bytes) -> bool {
         assert!(!body.is_empty());
-        self.objects.fetch_add(1, Ordering::Relaxed);
-        Ok(None)
-    }
-
-    async fn begin(
-        &self,
-        key: &ObjectKey,
-        options: &PutOptions,
-        in_flight: usize,
-    ) -> Result<Box<dyn Multipart>, Error> {
-        self.inner.begin(key, options, in_flight).await
-    }
-
-    async fn get(&self, key: &ObjectKey, range: Option<Range<u64>>) -> Result<Body, Error> {
-        self.inner.get(key, range).await
-    }
-
-    async fn head(&self, key: &ObjectKey) -> Result<Meta, Error> {
-        self.inner.head(key).await
-    }
-
-    async fn list(&self, prefix: &Prefix, start_after: Option<&ObjectKey>, limit: usize) -> Result<Page, Error> {
-        self.inner.list(prefix, start_after, limit).await
-    }
-
-    async fn delete(&self, keys: &[ObjectKey]) -> Result<Vec<Result<(), Error>>, Error> {
-        self.inner.delete(keys).await
+        self.0.fetch_add(1, Ordering::Relaxed);
+        false
     }
 }
 
@@ -128,23 +52,23 @@ fn steady(codec: Codec) -> (usize, usize) {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
     runtime.block_on(async {
-        let store = Arc::new(Nowhere::default());
-        let vault = Vault::new(Arc::<Nowhere>::clone(&store), Policy { seed: 1, ..Policy::default() });
+        let store = Arc::new(Forwarding { inner: MemoryStore::new(), hooks: Nowhere::default() });
+        let vault = Vault::new(Arc::<Forwarding<Nowhere>>::clone(&store), Policy { seed: 1, ..Policy::default() });
         let budget = Budget { frame: 64 << 10, chunk: 384 << 10, jobs: 1 };
         let id = SetId::new(Moment::from_millis(1_000), 1);
         let writer = SetWriter::begin(vault, id, codec, budget, Arc::new(NoProgress));
         let item = writer.item("public.t", Content::Lines, serde_json::json!({}));
         let (mut lane, mut random) = (writer.lane(), fastrand::Rng::with_seed(7));
-        let objects = |store: &Nowhere| store.objects.load(Ordering::Relaxed);
+        let objects = |store: &Forwarding<Nowhere>| store.hooks.0.load(Ordering::Relaxed);
         while objects(&store) < 20 {
             push(&mut lane, item, 1, &mut random).await;
         }
-        let (before, large, bytes) = (objects(&store), LARGE.load(Ordering::Relaxed), BYTES.load(Ordering::Relaxed));
+        let (before, large, bytes) = (objects(&store), counting::buffers(), counting::bytes());
         while objects(&store) < before + 200 {
             push(&mut lane, item, 1, &mut random).await;
         }
         let chunks = objects(&store) - before;
-        let counted = (LARGE.load(Ordering::Relaxed) - large, (BYTES.load(Ordering::Relaxed) - bytes) / chunks);
+        let counted = (counting::buffers() - large, (counting::bytes() - bytes) / chunks);
         lane.finish().await.expect("finished");
         counted
     })
@@ -158,7 +82,7 @@ fn frames(codec: Codec) -> usize {
     let (mut stored, mut raw, mut large) = (Vec::new(), Vec::new(), 0);
     for round in 0..52 {
         if round == 2 {
-            large = LARGE.load(Ordering::Relaxed);
+            large = counting::buffers();
         }
         // Smaller ones in between, as the last of a table are.
         let text = &text[..text.len() >> (round % 3)];
@@ -166,7 +90,7 @@ fn frames(codec: Codec) -> usize {
         decode(&stored, text.len(), &mut raw).expect("decompressed");
         assert!(raw == text, "{codec}: another text came back");
     }
-    LARGE.load(Ordering::Relaxed) - large
+    counting::buffers() - large
 }
 
 /// One test, because it counts the allocations of the process.

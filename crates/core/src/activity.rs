@@ -1,8 +1,8 @@
-//! What an engine did, counted where it happens.
+//! Counters of what an engine did, incremented where the work happens.
 //!
-//! An engine holds one [`Activity`] and adds to it; whoever wants to know takes [`Figures`], which are plain numbers.
-//! Counting costs a few atomic additions and never waits. Numbers only grow while the process lives; they are for
-//! people, never for decisions.
+//! An engine holds one [`Activity`] and adds to it. A reader takes [`Figures`], which are plain numbers. Counting costs
+//! a few atomic additions and never waits. The numbers only grow while the process lives. They are for people; no
+//! decision reads them.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 /// How many levels a vault can have.
 pub const LEVELS: usize = 10;
 
-/// One kind of work: how often it was done, how often in vain, how much and how long.
+/// One kind of work: how often it succeeded, how often it failed, how many bytes it handled and how long it took.
 #[derive(Debug, Default)]
 pub struct Tally {
     done: AtomicU64,
@@ -22,14 +22,14 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// It was done once: `bytes` were read or made in `took`.
+    /// Counts one success: the work read or made `bytes` in `took`.
     pub fn done(&self, bytes: u64, took: Duration) {
         self.done.fetch_add(1, Ordering::Relaxed);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         self.micros.fetch_add(u64::try_from(took.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// It was tried once, in vain.
+    /// Counts one failed attempt.
     pub fn failed(&self) {
         self.failed.fetch_add(1, Ordering::Relaxed);
     }
@@ -49,50 +49,50 @@ impl Tally {
 /// The numbers of one kind of work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Work {
-    /// How often it was done.
+    /// How often the work succeeded.
     pub done: u64,
-    /// How often it was tried in vain.
+    /// How often an attempt failed.
     pub failed: u64,
-    /// Bytes that were read or made.
+    /// Bytes that the work read or made.
     pub bytes: u64,
-    /// Time that it took, in microseconds.
+    /// Time that the work took, in microseconds.
     pub micros: u64,
 }
 
 /// What one database's engine did since the process began.
 #[derive(Debug, Default)]
 pub struct Activity {
-    /// Changes that were shipped: one each for an object of the log.
+    /// Changes that were shipped; one for each object of the log.
     pub captures: Tally,
     /// Complete copies.
     pub bases: Tally,
-    /// Emptying the log of the database itself, for SQLite its WAL.
+    /// Checkpoints of the database's own log, for SQLite its WAL.
     pub checkpoints: Tally,
-    /// Merging objects, by the level that the result went to.
+    /// Merges of objects, by the level of the result.
     pub compactions: [Tally; LEVELS],
-    /// Deleting objects that retention lets go, by their level: one each for an object.
+    /// Objects that retention deleted, by level.
     pub deletions: [Tally; LEVELS],
     /// Restores into a file or another place.
     pub restores: Tally,
-    /// Reading a vault, or a level of it, back to check it.
+    /// Checks that read a vault, or a level of it, back.
     pub verifications: Tally,
     skipped: AtomicU64,
     behind: AtomicBool,
 }
 
 impl Activity {
-    /// The database was looked at, and there was nothing new: no object was made.
+    /// Counts a look at the database that found nothing new, so that no object was made.
     pub fn skip(&self) {
         self.skipped.fetch_add(1, Ordering::Relaxed);
         self.behind.store(false, Ordering::Relaxed);
     }
 
-    /// Whether there is something new that isn't in the vault yet, as far as is known.
+    /// Notes whether the database has changes that aren't in the vault yet, as far as the engine knows.
     pub fn set_behind(&self, behind: bool) {
         self.behind.store(behind, Ordering::Relaxed);
     }
 
-    /// The numbers so far. `requests` is what the database's vault counted.
+    /// The numbers so far. `requests` are the counts of the database's vault.
     pub fn figures(&self, requests: Requests) -> Figures {
         Figures {
             captures: self.captures.figures(),
@@ -109,7 +109,7 @@ impl Activity {
     }
 }
 
-/// Requests to a store, attempts included, and bytes.
+/// Requests to a store, counted by attempt, and bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Requests {
     /// Whole objects written.
@@ -124,9 +124,9 @@ pub struct Requests {
     pub list: u64,
     /// Batches deleted.
     pub delete: u64,
-    /// How many of all these repeated a failed one.
+    /// How many of all these were retries.
     pub retries: u64,
-    /// How many of all these failed, refusals excepted.
+    /// How many of all these failed; refusals don't count.
     pub failures: u64,
     /// Bytes handed to the store.
     pub bytes_up: u64,
@@ -153,7 +153,7 @@ pub struct Figures {
     pub verifications: Work,
     /// Looks that found nothing new.
     pub skipped: u64,
-    /// Whether nothing waits to be shipped, as far as is known without looking.
+    /// Whether no change waits to be shipped, as far as the engine knows without looking.
     pub idle: bool,
     /// Requests to the database's vault.
     pub requests: Requests,

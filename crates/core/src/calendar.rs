@@ -1,28 +1,29 @@
-//! Which complete copies stay: some of each calendar period, in UTC, and the newest. Pure, and the same for every engine.
+//! Thinning: which complete copies to keep. The rules keep the newest copy of each calendar period, in UTC, and the
+//! newest copies of all. Pure, and the same for every engine.
 
 use std::collections::BTreeSet;
 
 use crate::Moment;
 
-/// How many complete copies stay, whatever their age.
+/// How many complete copies to keep, whatever their age.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Thinning {
-    /// This many of the newest; at least one.
+    /// Keep this many of the newest copies; at least one.
     pub minimum: u32,
-    /// The newest of each of this many hours that have one.
+    /// Keep the newest copy of each of this many hours that have a copy.
     pub hourly: u32,
-    /// Of this many days.
+    /// The same for days.
     pub daily: u32,
-    /// Of this many weeks, from Monday on.
+    /// The same for weeks, which begin on Monday.
     pub weekly: u32,
-    /// Of this many months.
+    /// The same for months.
     pub monthly: u32,
-    /// Of this many years.
+    /// The same for years.
     pub yearly: u32,
 }
 
 impl Thinning {
-    /// Which of the copies of these moments, oldest first, stay: their places.
+    /// The indexes of the copies to keep. `moments` are the moments of all copies, oldest first.
     pub fn chosen(&self, moments: &[Moment]) -> BTreeSet<usize> {
         let newest_first = || (0..moments.len()).rev();
         let number = |count: u32| usize::try_from(count).unwrap_or(usize::MAX);

@@ -1,24 +1,22 @@
-//! The one trait through which the agent and the commands know a database engine.
+//! Requests of the agent and the commands to a database engine, and its answers.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use serde::Serialize;
 
-use crate::{Failure, Figures, Kind, Moment, Point, Progress, Shutdown, Status, Timeline, When};
+use crate::{Moment, Point, When};
 
-/// What a database is, for people.
+/// What a database is, as shown to people.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Description {
     /// The database's name in the configuration, or its path.
     pub name: String,
     /// The engine: `sqlite`.
     pub engine: &'static str,
-    /// What is protected; `None` for a handle on a vault alone.
+    /// The database's source; `None` for a handle that has only a vault.
     pub source: Option<String>,
-    /// Where its objects are, without secrets.
+    /// The URL of its vault, without secrets.
     pub vault: String,
 }
 
@@ -50,29 +48,29 @@ pub struct RestoreRequest {
     pub integrity: IntegrityCheck,
 }
 
-/// What to follow, and with which file.
+/// What to follow, and which file to keep up to date.
 #[derive(Debug, Clone)]
 pub struct FollowRequest {
-    /// The file to make and to keep up: made like a restored one, or one that an earlier call made.
+    /// The file to make and to keep up to date. If an earlier call made the file, following continues from it.
     pub output: PathBuf,
-    /// Replace an existing file that can't be kept up from where it is.
+    /// Replace an existing file that following can't continue from.
     pub force: bool,
     /// Additional checks by the database engine when the file is made.
     pub integrity: IntegrityCheck,
-    /// How often to look for something new where no event tells of it.
+    /// How often to poll the vault where no event announces a change.
     pub interval: Duration,
-    /// Write the position beside the file as well, as `<file>-txid`: where Litestream has it.
+    /// Also write the position to `<file>-txid`, where Litestream keeps it.
     pub position_file: bool,
 }
 
-/// What following came to.
+/// The result of following.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Followed {
-    /// The point that the file is at.
+    /// The point that the file has reached.
     pub point: Point,
     /// The file.
     pub output: PathBuf,
-    /// How often it was changed.
+    /// How often following changed the file.
     pub steps: u64,
 }
 
@@ -102,6 +100,19 @@ pub struct Restored {
     pub dry_run: bool,
 }
 
+/// What restored values change in a state that other databases share.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Rewritten {
+    /// The table: of an LMDB environment a DBI.
+    pub table: String,
+    /// Keys that get their older value back.
+    pub restored: u64,
+    /// Keys that are deleted, because the older state doesn't have them.
+    pub deleted: u64,
+    /// Keys that are as they were.
+    pub unchanged: u64,
+}
+
 /// Something that is wrong in a vault.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
@@ -118,27 +129,30 @@ pub struct Finding {
 pub struct Verification {
     /// When it ended.
     pub at: Moment,
-    /// The newest point that was proved readable; `None` when there is none.
+    /// The newest point that the check proved readable; `None` when there is none.
     pub newest: Option<Point>,
     /// Objects read.
     pub objects: u64,
     /// Bytes read.
     pub bytes: u64,
-    /// Everything that is wrong; empty when all is well.
+    /// Every problem that the check found; empty when all is well.
     pub findings: Vec<Finding>,
+    /// Questions that the check can't answer, each one sentence without a full stop: objects that may belong to this
+    /// database but carry no name that says so.
+    pub doubts: Vec<String>,
 }
 
-/// An object that was made of others, or would be.
+/// An object that was merged from others, or would be in a dry run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct MadeObject {
-    /// The object; in a dry run its size is the sum of its parts.
+    /// The merged object; in a dry run its size is the sum of its parts.
     #[serde(flatten)]
     pub object: PlannedObject,
     /// How many objects went in.
     pub inputs: u64,
 }
 
-/// An object that was deleted or retired, or would be.
+/// An object that was deleted or retired, or would be in a dry run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RemovedObject {
     /// The object.
@@ -148,117 +162,28 @@ pub struct RemovedObject {
     pub reason: &'static str,
 }
 
-/// What the upkeep of a vault did, or would do.
+/// What maintenance of a vault did, or would do in a dry run.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Maintained {
     /// Whether nothing was done because only the plan was asked for.
     pub dry_run: bool,
     /// Objects that were merged from others, in order.
     pub made: Vec<MadeObject>,
-    /// What was set down as not kept any more: it is deleted later, and nothing can be restored from it now.
+    /// Objects that were retired: nothing can be restored from them any more, and a later maintenance deletes them.
     pub retired: Vec<RemovedObject>,
     /// Objects that were deleted, in order.
     pub removed: Vec<RemovedObject>,
 }
 
-/// What reading everything back and comparing digests showed. An object whose bytes are others is a finding.
+/// The result of reading everything back and comparing digests. An object whose bytes don't match its digest is a
+/// finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct StrongVerification {
-    /// As without digests.
+    /// The result of the check without digests.
     #[serde(flatten)]
     pub verification: Verification,
     /// Objects whose bytes were compared with a digest.
     pub compared: u64,
-    /// Objects beside which none was kept: what they are is known by their checksums alone.
+    /// Objects that have no digest beside them; their own checksums are the only check of their bytes.
     pub without_digest: Vec<String>,
-}
-
-/// One protected database, or one vault prefix to restore from.
-///
-/// Implemented once by each engine. Every method bounds its waits (I7), and dropping its future at any await
-/// leaves what a crash would leave.
-#[async_trait]
-pub trait Engine: Send + Sync {
-    /// What this is, for people. Does no I/O.
-    fn describe(&self) -> Description;
-
-    /// Protects the database until `shutdown`. Returns `Ok` after a graceful stop that shipped everything, and a
-    /// failure only where going on makes no sense without someone acting; what can be retried is retried inside
-    /// and told by [`Engine::status`].
-    async fn run(&self, shutdown: &Shutdown) -> Result<(), Failure>;
-
-    /// Ships everything committed before the call and returns the point that holds it.
-    async fn take_point(&self, shutdown: &Shutdown) -> Result<Point, Failure>;
-
-    /// Asks a running protection to ship now, without waiting until the next object is due. Returns the point that
-    /// holds everything that was committed before the call; how long that may take is for the caller to bound.
-    async fn sync(&self) -> Result<Point, Failure> {
-        let cause = "this engine ships by itself and can't be asked to";
-        Err(Failure::new(Kind::Refused, "agent.no-sync", self.describe().name, cause, "wait; see `seawall status`"))
-    }
-
-    /// What was done since the process began. From memory, at once.
-    fn figures(&self) -> Figures {
-        Figures::default()
-    }
-
-    /// The state of the protection, from memory and the local state record; no request to the vault.
-    async fn status(&self) -> Result<Status, Failure>;
-
-    /// The status as far as it is known without looking: for whoever asks again and again, for many databases. What is
-    /// known to wait may be looked at.
-    async fn known_status(&self) -> Result<Status, Failure> {
-        self.status().await
-    }
-
-    /// All that can be restored.
-    async fn timeline(&self) -> Result<Timeline, Failure>;
-
-    /// Restores into a new file, verified before it appears.
-    async fn restore(&self, request: &RestoreRequest, progress: Arc<dyn Progress>) -> Result<Restored, Failure>;
-
-    /// Merges and deletes what is due, by the database's own settings; with `dry_run` only says what would be done. An
-    /// engine whose objects stay as they are has nothing to do.
-    async fn maintain(&self, dry_run: bool) -> Result<Maintained, Failure> {
-        Ok(Maintained { dry_run, ..Maintained::default() })
-    }
-
-    /// Makes a complete copy of the newest point in the vault, from what is there, if there is none of it yet. An engine
-    /// whose every point is complete has nothing to do.
-    async fn complete(&self) -> Result<Maintained, Failure> {
-        Ok(Maintained::default())
-    }
-
-    /// Pins the point that `when` leads to, so that it is never deleted, or takes its pin away. Returns the point's
-    /// position.
-    async fn pin(&self, when: &When, pinned: bool) -> Result<String, Failure> {
-        let (_, _) = (when, pinned);
-        let cause = "this engine deletes nothing, so that no point needs a pin";
-        Err(Failure::new(Kind::Refused, "agent.no-pins", self.describe().name, cause, "nothing: its points stay"))
-    }
-
-    /// Keeps a file at the newest point of the vault until `shutdown`, while others read it. Every state that a reader
-    /// can see is a point. Returns `Ok` after a graceful stop, and a failure only where going on makes no sense without
-    /// someone acting. An engine that can't do it says so.
-    async fn follow(
-        &self,
-        request: &FollowRequest,
-        _shutdown: &Shutdown,
-        _progress: Arc<dyn Progress>,
-    ) -> Result<Followed, Failure> {
-        let (engine, output) = (self.describe().engine, request.output.display().to_string());
-        let cause = format!("{engine} databases can't be followed");
-        Err(Failure::new(Kind::Usage, "engine.no-follow", output, cause, "restore it, again and again if need be"))
-    }
-
-    /// Reads everything back and checks every checksum and the chain.
-    async fn verify(&self, progress: Arc<dyn Progress>) -> Result<Verification, Failure>;
-
-    /// As [`Engine::verify`], and compares the bytes of each object with the digest that was kept beside it when it was
-    /// written.
-    async fn verify_strong(&self, progress: Arc<dyn Progress>) -> Result<StrongVerification, Failure> {
-        drop(progress);
-        let cause = "this engine keeps no digests of its objects";
-        Err(Failure::new(Kind::Refused, "agent.no-digests", self.describe().name, cause, "verify without --strong"))
-    }
 }

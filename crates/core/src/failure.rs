@@ -1,13 +1,13 @@
-//! The one shape in which anything that went wrong reaches a person or a program.
+//! The one form in which an error reaches a person or a program.
 //!
-//! Inside a crate errors are small typed enums; at its border they become a [`Failure`]. The binary prints
-//! it once and derives the exit code from its [`Kind`].
+//! Inside a crate errors are small typed enums. At the crate's border they become a [`Failure`]. The binary prints the
+//! failure once and derives the exit code from its [`Kind`].
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What sort of thing went wrong: the decision that the caller can base on it.
+/// The kind of a failure: what the caller bases its decision on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -39,7 +39,7 @@ pub struct Failure {
     pub kind: Kind,
     /// Stable identifier, `area.problem`; listed in `docs/errors.md`.
     pub code: &'static str,
-    /// The object it happened to: a path, a URL without secrets, a key, a configuration line.
+    /// The object that the failure is about: a path, a URL without secrets, a key, a configuration line.
     pub object: String,
     /// What happened, in one sentence without a full stop.
     pub cause: String,

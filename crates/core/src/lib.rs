@@ -1,31 +1,39 @@
 //! The shared vocabulary of Seawall.
 //!
-//! Every other crate speaks in these terms: a [`Moment`] in time, a [`Point`] that a database can be
-//! restored to, the [`Timeline`] of all points with its holes, the [`Status`] of a database, a
-//! [`Failure`] that says what happened to which object and what to do next, and the [`Engine`] trait,
-//! the only way in which the agent and the commands know a database engine.
+//! Every other crate uses these words: a [`Moment`] in time, a [`Point`] that a database can be restored to, the
+//! [`Timeline`] of all points with its holes, the [`Status`] of a database, and a [`Failure`] that says what happened
+//! to which object and what to do next. The agent and the commands know a database engine only through [`Engine`] and
+//! its [`abilities`].
 //!
-//! Nothing here does any I/O.
+//! Nothing here does any I/O, except that it asks the machine's clocks.
 
+pub mod abilities;
 mod activity;
+mod backoff;
 mod calendar;
 mod engine;
 mod failure;
+mod jobs;
 mod moment;
 mod point;
 mod progress;
 mod shutdown;
 mod status;
+mod steady;
 
+pub use abilities::{Digests, Engine, Files, History, Maintain, Pins, Protect, Rollback, Standby};
 pub use activity::{Activity, Figures, LEVELS, Requests, Tally, Work};
+pub use backoff::Backoff;
 pub use calendar::Thinning;
 pub use engine::{
-    Description, Engine, Finding, FollowRequest, Followed, IntegrityCheck, MadeObject, Maintained, PlannedObject,
-    RemovedObject, RestoreRequest, Restored, StrongVerification, Verification,
+    Description, Finding, FollowRequest, Followed, IntegrityCheck, MadeObject, Maintained, PlannedObject,
+    RemovedObject, RestoreRequest, Restored, Rewritten, StrongVerification, Verification,
 };
 pub use failure::{Failure, Kind};
+pub use jobs::{Panicked, blocking, ended};
 pub use moment::{Clock, Moment, ParseMomentError, SystemClock, When, parse_duration};
 pub use point::{Hole, LevelSummary, Note, Point, Span, Timeline};
-pub use progress::{NoProgress, Progress};
+pub use progress::{Gauge, NoProgress, Progress, Underway};
 pub use shutdown::Shutdown;
 pub use status::{LastError, Phase, Status};
+pub use steady::Steady;

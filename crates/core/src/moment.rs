@@ -1,4 +1,4 @@
-//! Moments in time, the clock that tells them, and the ways a user names one.
+//! Moments in time, the clock that tells them, and the ways in which a user names a moment.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::Steady;
 
 /// A moment, in milliseconds since the Unix epoch: the precision of every format that Seawall writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -33,7 +35,7 @@ impl Moment {
         Self(self.0.saturating_sub(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)))
     }
 
-    /// The moment `duration` behind this one.
+    /// The moment `duration` after this one.
     #[must_use]
     pub fn after(self, duration: Duration) -> Self {
         Self(self.0.saturating_add(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)))
@@ -58,7 +60,7 @@ impl fmt::Display for Moment {
     }
 }
 
-/// A text that is no moment.
+/// The error for a text that names no moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseMomentError(String);
 
@@ -97,10 +99,13 @@ impl<'de> Deserialize<'de> for Moment {
     }
 }
 
-/// Tells the time. Passed in, so that tests and simulations own it.
+/// Tells the time. Callers pass a clock in, so that tests and simulations control it.
 pub trait Clock: Send + Sync + fmt::Debug {
-    /// The present moment. May step in both directions, as wall clocks do.
+    /// The present moment. It may step in both directions, as wall clocks do.
     fn now(&self) -> Moment;
+
+    /// How much time has passed, by the machine's steady clock.
+    fn steady(&self) -> Steady;
 }
 
 /// The machine's wall clock.
@@ -116,6 +121,10 @@ impl Clock for SystemClock {
             Err(before) => -i64::try_from(before.duration().as_millis()).unwrap_or(i64::MAX),
         };
         Moment(millis)
+    }
+
+    fn steady(&self) -> Steady {
+        Steady::of_this_machine()
     }
 }
 
@@ -151,9 +160,9 @@ impl When {
     }
 }
 
-/// Reads a span such as `90s`, `10 minutes`, `1h30m` or `2 days 4 hours`; `None` when it is none.
+/// Reads a duration such as `90s`, `10 minutes`, `1h30m` or `2 days 4 hours`; `None` when the text is no duration.
 ///
-/// One parser for command lines and configurations. A bare number has no unit and is refused.
+/// Command lines and configurations use this one parser. It refuses a bare number, which has no unit.
 pub fn parse_duration(text: &str) -> Option<Duration> {
     let mut total = Duration::ZERO;
     let mut rest = text.trim();

@@ -1,4 +1,4 @@
-//! What can be restored: points, their timeline, and the holes in it.
+//! What can be restored: points, their timeline, and the holes in the timeline.
 
 use serde::{Deserialize, Serialize};
 
@@ -24,7 +24,7 @@ pub struct Span {
     pub points: u64,
 }
 
-/// A stretch that can't be restored (I3): changes between `from` and `to` were never seen.
+/// A stretch that can't be restored (I3): Seawall never saw the changes between `from` and `to`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hole {
     /// The last point before the hole; `None` when nothing before it is left.
@@ -35,7 +35,7 @@ pub struct Hole {
     pub reason: String,
 }
 
-/// What one level of a vault costs.
+/// How many objects and bytes one level of a vault holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LevelSummary {
     /// The engine's name of the level (`0` to `9` for SQLite).
@@ -46,12 +46,12 @@ pub struct LevelSummary {
     pub bytes: u64,
 }
 
-/// What distinguishes a point from the others.
+/// A note on a point that differs from the others.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
     /// The point's position.
     pub position: String,
-    /// What is special about it, for people.
+    /// How the point differs, for people.
     pub note: String,
 }
 
@@ -60,14 +60,14 @@ pub struct Note {
 pub struct Timeline {
     /// Stretches that can be restored, oldest first.
     pub spans: Vec<Span>,
-    /// Stretches that can't, oldest first.
+    /// Stretches that can't be restored, oldest first.
     pub holes: Vec<Hole>,
     /// Objects and bytes by level.
     pub levels: Vec<LevelSummary>,
-    /// Positions that are pinned: what leads to them is not deleted.
+    /// Positions of pinned points: retention doesn't delete the objects that they need.
     #[serde(default)]
     pub pins: Vec<String>,
-    /// Points that aren't like the others.
+    /// Notes on points that differ from the others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<Note>,
 }

@@ -1,20 +1,24 @@
-//! Progress of a long operation, told in bytes.
+//! Progress of a long operation, measured in bytes.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde::{Deserialize, Serialize};
 
 /// Receives progress. Calls are cheap and may come from any thread.
 pub trait Progress: Send + Sync {
-    /// A stage begins; `total` is its number of bytes where known.
+    /// A stage begins; `total` is the number of its bytes, if known.
     fn begin(&self, stage: &str, total: Option<u64>);
 
-    /// `bytes` more are done in the present stage.
+    /// The current stage has processed `bytes` more bytes.
     fn advance(&self, bytes: u64);
 
-    /// `bytes` more are done of one of the things that the present stage works at, such as a table, which has about `total`
-    /// bytes where that is known. It is told beside [`Progress::advance`], which counts them for the stage.
+    /// One part of the current stage, such as a table, has processed `bytes` more bytes of about `total`, if known. The
+    /// caller reports the same bytes to [`Progress::advance`] too, which counts them for the stage.
     fn part(&self, name: &str, total: Option<u64>, bytes: u64) {
         let _ = (name, total, bytes);
     }
 
-    /// The present stage is over.
+    /// The current stage is over.
     fn finish(&self);
 }
 
@@ -26,4 +30,68 @@ impl Progress for NoProgress {
     fn begin(&self, _stage: &str, _total: Option<u64>) {}
     fn advance(&self, _bytes: u64) {}
     fn finish(&self) {}
+}
+
+/// Where a long operation is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Underway {
+    /// The present stage.
+    pub stage: String,
+    /// What is done of it.
+    pub done_bytes: u64,
+    /// What it comes to, where that is known.
+    pub total_bytes: Option<u64>,
+}
+
+/// Keeps progress for a status that is asked for at any time.
+#[derive(Debug, Default)]
+pub struct Gauge(Mutex<Option<Underway>>);
+
+impl Gauge {
+    fn state(&self) -> MutexGuard<'_, Option<Underway>> {
+        // Whole between any two statements that can panic.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where the operation is; `None` while there is none.
+    pub fn now(&self) -> Option<Underway> {
+        self.state().clone()
+    }
+}
+
+impl Progress for Gauge {
+    fn begin(&self, stage: &str, total: Option<u64>) {
+        *self.state() = Some(Underway { stage: stage.to_owned(), done_bytes: 0, total_bytes: total });
+    }
+
+    fn advance(&self, bytes: u64) {
+        if let Some(underway) = self.state().as_mut() {
+            underway.done_bytes = underway.done_bytes.saturating_add(bytes);
+        }
+    }
+
+    fn finish(&self) {
+        *self.state() = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gauge_tells_of_the_present_stage_alone() {
+        let gauge = Gauge::default();
+        gauge.advance(1);
+        assert_eq!(gauge.now(), None);
+        gauge.begin("rows", Some(10));
+        gauge.advance(3);
+        gauge.advance(4);
+        let underway = Underway { stage: "rows".into(), done_bytes: 7, total_bytes: Some(10) };
+        assert_eq!(gauge.now(), Some(underway));
+        gauge.begin("index", None);
+        assert_eq!(gauge.now().map(|underway| underway.done_bytes), Some(0));
+        gauge.finish();
+        assert_eq!(gauge.now(), None);
+    }
 }

@@ -1,9 +1,9 @@
-//! How a running engine is told to stop: once politely, once at once.
+//! How a caller stops a running engine: gracefully, or at once.
 
 use tokio_util::sync::CancellationToken;
 
-/// Two signals. After the first an engine ships what is committed, within a bound; after the second it returns
-/// at once and leaves everything as a crash would, which is always safe.
+/// Two signals. After the first signal an engine ships the committed changes, within a time bound. After the second
+/// signal it returns at once and leaves what a crash would leave, which is always safe.
 #[derive(Debug, Clone, Default)]
 pub struct Shutdown {
     graceful: CancellationToken,
@@ -11,12 +11,13 @@ pub struct Shutdown {
 }
 
 impl Shutdown {
-    /// A fresh pair of signals, neither given.
+    /// A new pair of signals, neither given.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Signals of a part: what is asked of the whole is asked of it too, and not the other way round.
+    /// Signals for a part of the whole. A stop of the whole stops the part too; a stop of the part doesn't stop the
+    /// whole.
     #[must_use]
     pub fn child(&self) -> Self {
         Self { graceful: self.graceful.child_token(), immediate: self.immediate.child_token() }

@@ -1,32 +1,32 @@
-//! The one status type. `--json`, tables, the dashboard, the control socket and metrics all render this.
+//! The one status type. `--json`, tables, the dashboard, the control socket and metrics all render it.
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Moment, Point};
+use crate::{Failure, Moment, Point, Underway};
 
 /// What a database's protection is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Phase {
-    /// No process protects it now.
+    /// No process protects the database now.
     Stopped,
-    /// A process has begun and is finding where the history ends.
+    /// A process has started and is finding where the history ends.
     Starting,
-    /// The database does not exist yet; it is protected as soon as it does.
+    /// The database does not exist yet; protection begins as soon as it does.
     Waiting,
-    /// A complete copy is being taken; nothing after the last point is protected until it is done.
+    /// A complete copy is being made; changes after the last point are protected once the copy is done.
     Base,
-    /// Changes are shipped as they come.
+    /// Changes are shipped as they are committed.
     Protecting,
-    /// The last attempt failed and is being repeated; see the last error.
+    /// The last attempt failed and is being retried; see the last error.
     Failing,
-    /// Protection was given up until someone acts; see the last error.
+    /// Protection has stopped until a person acts; see the last error.
     Halted,
 }
 
 impl Phase {
-    /// Its name, in people's tables and in metrics; the same as in JSON.
+    /// The phase's name in tables and metrics; the same as in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Stopped => "stopped",
@@ -40,7 +40,7 @@ impl Phase {
     }
 }
 
-/// The last thing that went wrong.
+/// The last error.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LastError {
     /// The stable code of the failure.
@@ -55,6 +55,25 @@ pub struct LastError {
     pub count: u64,
 }
 
+impl LastError {
+    /// A failure that happened once.
+    pub fn new(failure: &Failure, at: Moment) -> Self {
+        Self {
+            code: failure.code.to_owned(),
+            message: format!("{}: {}", failure.object, failure.cause),
+            next: failure.next.clone(),
+            at,
+            count: 1,
+        }
+    }
+
+    /// A failure that adds to the count of the last error, if both are of the same kind.
+    pub fn again(last: Option<&Self>, failure: &Failure, at: Moment) -> Self {
+        let before = last.filter(|last| last.code == failure.code).map_or(0, |last| last.count);
+        Self { count: before + 1, ..Self::new(failure, at) }
+    }
+}
+
 /// The state of one database's protection.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {
@@ -62,9 +81,9 @@ pub struct Status {
     pub name: String,
     /// The engine: `sqlite`.
     pub engine: String,
-    /// What is protected: a path or URL.
+    /// The database's source: a path or URL.
     pub source: String,
-    /// Where: a URL without secrets.
+    /// The URL of its vault, without secrets.
     pub vault: String,
     /// What the protection is doing.
     pub phase: Phase,
@@ -72,15 +91,23 @@ pub struct Status {
     pub protected: Option<Point>,
     /// Bytes of changes that are not in the vault yet.
     pub lag_bytes: u64,
-    /// How long the oldest of them has been waiting, in milliseconds; 0 when there are none.
+    /// How long the oldest of these changes has been waiting, in milliseconds; 0 when there are none.
     pub lag_ms: u64,
-    /// Size of the database; `None` where it can't be told from here.
+    /// Size of the database; `None` where it can't be measured from here.
     #[serde(default)]
     pub source_bytes: Option<u64>,
-    /// Size of the database's own log, for SQLite its WAL file; `None` where it can't be told from here.
+    /// Size of the database's own log, for SQLite its WAL file; `None` where it can't be measured from here.
     #[serde(default)]
     pub log_bytes: Option<u64>,
-    /// What went wrong last, until it goes well again.
+    /// When a check last read everything that the newest state needs back from the vault and found every checksum
+    /// right; `None` if no such check is recorded.
+    #[serde(default)]
+    pub content_read_at: Option<Moment>,
+    /// The progress of the complete copy or backup that is being made; `None` if there is none, or if its progress is
+    /// unknown.
+    #[serde(default)]
+    pub progress: Option<Underway>,
+    /// The last error; `None` again after the next success.
     pub error: Option<LastError>,
     /// When this status was taken.
     pub at: Moment,

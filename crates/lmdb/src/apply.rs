@@ -1,10 +1,11 @@
-//! Writing what waits: in slices that hold the write lock for a moment each, or in one transaction.
+//! Writes waiting entries: in slices that hold the write lock for a moment each, or in one transaction.
 //!
 //! Every entry is decided once more under the lock, because the application may have written since the decision was
-//! prepared. In shadow mode an entry's shadow and the application's own value change in the same transaction, and a
-//! change of the application's that nobody saw yet is recorded before anything is merged over it.
+//! prepared. In shadow mode, an entry's shadow and the application's own value change in the same transaction. A change
+//! by the application that Seawall hasn't seen yet is recorded before another version is merged over it.
 //!
-//! After a crash a prefix of the slices is there: versions that would have won anyway. The next run merges the rest.
+//! A crash leaves the first slices written. They hold versions that would have won anyway, and the next run merges the
+//! rest.
 
 use std::cmp::Ordering;
 use std::time::Duration;
@@ -23,7 +24,7 @@ use crate::schema::Schema;
 use crate::snapshot::Entry;
 use crate::spool::{Batch, Spool, Waiting};
 
-/// Bytes of entries that are taken out of the spool at once, outside of the lock.
+/// Bytes of entries that are taken out of the spool at once, without holding the lock.
 const BATCH: usize = 4 << 20;
 
 /// Entries between two looks at the clock.
@@ -32,7 +33,7 @@ const LOOK: usize = 32;
 /// The shortest time that a slice writes before it commits, however slow the disk is.
 const SHORTEST: Duration = Duration::from_millis(2);
 
-/// How long the lock is left alone between two slices.
+/// How long Seawall leaves the lock free between two slices.
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// A DBI that entries are written to; made if it is missing.
@@ -46,19 +47,19 @@ pub(crate) struct Table {
     pub(crate) missing: bool,
 }
 
-/// What the entries are.
+/// What the entries are for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// Versions of another instance. Unknown deletions from before `cutoff` are left out; a change of the application's
-    /// that comes to light happened at `now`.
+    /// Versions from another instance. Deletions of unknown keys from before `cutoff` are left out. A change by the
+    /// application that is found during the merge gets the time `now`.
     Merge { cutoff: Stamp, now: Stamp },
-    /// Keys that the application changed, each with the moment at which that is said to have happened.
+    /// Keys that the application changed, each with the time that its version gets.
     Capture,
-    /// Deletions from before `cutoff`, which are forgotten.
+    /// Deletions from before `cutoff`, which the sweep removes.
     Sweep { cutoff: Stamp },
 }
 
-/// How long the write lock is held.
+/// How long a transaction holds the write lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pace {
     /// The longest that one transaction should take, its commit included.
@@ -86,7 +87,7 @@ pub struct Applied {
 }
 
 impl Applied {
-    /// Both together.
+    /// The sum of both.
     pub(crate) fn and(self, other: Self) -> Self {
         Self {
             entries: self.entries + other.entries,
@@ -96,12 +97,12 @@ impl Applied {
     }
 }
 
-/// Up to which transaction everything is accounted for: sent, or received from others.
+/// The last transaction up to which every change was sent, or received from others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) struct Tide(pub(crate) u64);
 
 impl Tide {
-    /// A transaction of our own. It counts only if nobody else wrote in between.
+    /// Counts a transaction of our own. The tide only moves if no other process wrote in between.
     pub(crate) fn own(&mut self, transaction: u64) {
         if self.0.checked_add(1) == Some(transaction) {
             self.0 = transaction;
@@ -109,7 +110,7 @@ impl Tide {
     }
 }
 
-/// Writes everything that waits. `count` is told the numbers of its transactions.
+/// Writes all waiting entries. `count` is called with the numbers of the transactions.
 pub(crate) fn apply(
     env: &Env,
     schema: &Schema,
@@ -122,7 +123,7 @@ pub(crate) fn apply(
     let mut applied = Applied::default();
     loop {
         match write(env, schema, tables, spool.read()?, (purpose, pace), count, &mut applied) {
-            // Begun anew: what is written already wins against itself no more.
+            // Start again: an entry that is written already doesn't win against itself.
             Err(error) if error.meaning() == Some(Meaning::MapFull) && env.make_room()? => {}
             done => return done.map(|()| applied),
         }
@@ -171,15 +172,15 @@ fn write(
         if slice.commit(count)? {
             applied.entries += entries;
             applied.transactions += 1;
-            // What the last commit took is what the next one is expected to take.
+            // The next commit is expected to take as long as the last one.
             commit = committing.elapsed().min(pace.slice / 2);
         }
         applied.longest = applied.longest.max(locked.elapsed());
     }
 }
 
-/// Lets an application that waits for the write lock have it, before every slice but the first. The lock isn't fair: who takes
-/// it again at once keeps it from everybody for as long as there is something to write.
+/// Gives an application that waits for the write lock a chance to take it, before every slice but the first. The lock
+/// isn't fair: a process that takes it again at once keeps all others out as long as it has entries to write.
 pub(crate) fn give_way(applied: &Applied) {
     if applied.transactions > 0 {
         #[expect(clippy::disallowed_methods, reason = "on a thread that may block, for a moment")]
@@ -192,24 +193,24 @@ struct Open {
     name: Vec<u8>,
     main: Dbi,
     versions: Dbi,
-    /// Where `main` ends, and where `versions` does.
+    /// The last key of `main`, and the last key of `versions`.
     ends: (End, End),
 }
 
-/// Where a DBI ends, for as long as entries come behind that.
+/// The last key of a DBI, as long as new entries come after it.
 #[derive(Default)]
 enum End {
-    /// Not looked at.
+    /// Not read yet.
     #[default]
     Unknown,
-    /// The last key, or one behind it; empty where there was none.
+    /// The last key, or a key after it; empty if the DBI has none.
     Key(Vec<u8>),
-    /// Not worth knowing: entries come in front of it.
+    /// Not needed any more: entries come before it.
     Inside,
 }
 
 impl End {
-    /// Whether a key comes behind all that are in `dbi`.
+    /// Whether a key sorts after all keys in `dbi`.
     fn is_before(&mut self, txn: &WriteTxn<'_>, dbi: Dbi, key: &[u8]) -> Result<bool, Error> {
         if matches!(self, Self::Unknown) {
             let last = txn.cursor(dbi)?.last()?;
@@ -223,7 +224,7 @@ impl End {
         Ok(before)
     }
 
-    /// A key was added behind all others.
+    /// Notes that a key was added after all others.
     fn moved(&mut self, key: &[u8]) {
         if let Self::Key(last) = self {
             last.clear();
@@ -259,7 +260,7 @@ impl<'a> Slice<'a> {
         Ok(Self { schema, purpose, txn, tables: open, value: Vec::new(), entries: 0 })
     }
 
-    /// Writes entries until the deadline; how many were taken.
+    /// Writes entries until the deadline; returns how many.
     fn write<'b>(
         &mut self,
         entries: impl Iterator<Item = (u16, Entry<'b>)>,
@@ -282,7 +283,7 @@ impl<'a> Slice<'a> {
         Ok(taken)
     }
 
-    /// Commits, if there is anything: an empty transaction has no number of its own.
+    /// Commits, if anything changed: an empty transaction has no number of its own.
     fn commit(self, count: &mut dyn FnMut(u64)) -> Result<bool, Error> {
         if !self.txn.changed() {
             return Ok(false);
@@ -297,7 +298,7 @@ impl<'a> Slice<'a> {
         if let Purpose::Merge { cutoff, .. } = self.purpose { cutoff } else { Stamp(0) }
     }
 
-    /// Forgets a deletion, if it still is one. The application's DBI hasn't had the key since.
+    /// Removes a deletion, if the key is still deleted. The application's DBI hasn't had the key since the deletion.
     fn sweep(&mut self, table: usize, entry: &Entry<'_>, cutoff: Stamp) -> Result<bool, Error> {
         let Some(open) = self.tables.get(table) else { return Ok(false) };
         let Some(bytes) = self.txn.get(open.versions, entry.key)? else { return Ok(false) };
@@ -308,7 +309,7 @@ impl<'a> Slice<'a> {
         self.txn.delete(open.versions, entry.key)
     }
 
-    /// Merges an entry into a DBI with headers. Whether it changed something.
+    /// Merges an entry into a DBI with headers; returns whether it changed anything.
     fn native(&mut self, table: usize, entry: &Entry<'_>) -> Result<bool, Error> {
         let Some(open) = self.tables.get_mut(table) else { return Ok(false) };
         let append = open.ends.1.is_before(&self.txn, open.versions, entry.key)?;
@@ -340,7 +341,7 @@ impl<'a> Slice<'a> {
         }
     }
 
-    /// Brings a shadow and the application's own value together, and merges an entry into both.
+    /// Records the application's own value in the shadow if they differ, then merges an entry into both.
     fn shadow(&mut self, table: usize, entry: &Entry<'_>) -> Result<bool, Error> {
         let Some(open) = self.tables.get_mut(table) else { return Ok(false) };
         let (main, dups) = (open.main, open.main.flags().contains(Flags::DUPSORT));
@@ -372,7 +373,7 @@ impl<'a> Slice<'a> {
         };
         let changed = takes || local.is_some();
         if takes {
-            // What the application has goes when it isn't the same; of duplicates exactly the one that is meant.
+            // The application's value is removed if it differs; of duplicates, only the value that the entry names.
             let (was, same) = (value.map(<[u8]>::to_vec), value == Some(new.value) && !new.deleted);
             self.put_version(table, entry.key, &new, append)?;
             if append_main && !new.deleted {
@@ -387,7 +388,7 @@ impl<'a> Slice<'a> {
         Ok(changed)
     }
 
-    /// When a change that the application made is said to have happened.
+    /// The time that a change by the application gets.
     fn stamp_for(&self, entry: &Entry<'_>) -> Stamp {
         if let Purpose::Merge { now, .. } = self.purpose { now } else { entry.stamp }
     }
@@ -415,7 +416,7 @@ impl<'a> Slice<'a> {
     }
 }
 
-/// The version that stands for a change which the application made without telling: newer than what it was made on,
+/// The version for a change that the application made without a header. It is newer than the version that it changed,
 /// whatever the clocks say.
 fn local_version<'a>(shadow: Option<&Version<'_>>, value: Option<&'a [u8]>, stamp: Stamp) -> Version<'a> {
     let after = shadow.map_or(Stamp(0), |shadow| Stamp(shadow.stamp.0.saturating_add(1)));

@@ -1,7 +1,8 @@
-//! Finding what the application changed in an environment whose versions are kept in shadows.
+//! Finds what the application changed in an environment whose versions are kept in shadows.
 //!
-//! The application's DBIs are compared with their shadows, side by side where both have one order, else each with lookups
-//! in the other; what differs waits in a [`Spool`], and is recorded by [`crate::apply`]. Nothing is written here.
+//! The application's DBIs are compared with their shadows: side by side where both have the same order, else by looking
+//! the keys of each up in the other. Differences wait in a [`Spool`], and [`crate::apply`] records them. This module
+//! writes nothing to the environment.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -22,12 +23,12 @@ use crate::shape::{Piece, Place};
 use crate::snapshot::Entry;
 use crate::spool::Spool;
 
-/// When changes that come to light are said to have happened.
+/// The times that changes get when they are found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Moments {
     /// For DBIs that have a shadow.
     pub(crate) known: Stamp,
-    /// For DBIs that have none yet: nobody knows how old they are.
+    /// For DBIs that have no shadow yet: the age of their keys is unknown.
     pub(crate) fresh: Stamp,
 }
 
@@ -38,13 +39,13 @@ pub(crate) struct Changes {
     pub(crate) tables: Vec<Table>,
     /// Keys, each with the value that the application has now.
     pub(crate) spool: Spool,
-    /// The transaction that was looked at.
+    /// The last transaction that the comparison saw.
     pub(crate) transaction: u64,
-    /// How the shadows were cut meanwhile, where that was asked for and could be done.
+    /// How the shadows were cut during the comparison, if that was requested and possible.
     pub(crate) cuts: Cuts,
 }
 
-/// Compares every DBI with its shadow. With the `last` snapshot's pieces, shadows are cut on the way.
+/// Compares every DBI with its shadow. If the pieces of the `last` snapshot are given, shadows are cut on the way.
 pub(crate) fn changes(
     env: &Env,
     schema: &Schema,
@@ -105,7 +106,7 @@ impl Pair<'_> {
         }
     }
 
-    /// Both at once, which have the same order.
+    /// Walks both at once, which have the same order.
     fn side_by_side(&self, versions: Dbi, spool: &mut Spool) -> Result<Option<Cut>, Error> {
         let mut cutting = self.before.map(|before| Cutting::new(versions, before));
         let (mut main, mut shadow) = (self.txn.cursor(self.main)?, self.txn.cursor(versions)?);
@@ -143,7 +144,7 @@ impl Pair<'_> {
         }
     }
 
-    /// What has to be recorded of a key, by what the application and the shadow have of it.
+    /// What has to be recorded for a key, from the application's value and the shadow's.
     fn changed<'b>(
         &self,
         there: Option<(&'b [u8], &'b [u8])>,
@@ -158,7 +159,7 @@ impl Pair<'_> {
         }
     }
 
-    /// What the application has and the shadow hasn't.
+    /// Finds keys that the application has and the shadow doesn't.
     fn added(&self, spool: &mut Spool) -> Result<(), Error> {
         let mut seeker = match self.versions {
             Some(dbi) => Some(Seeker::new(self.txn.cursor(dbi)?, dbi.flags())),
@@ -192,7 +193,7 @@ impl Pair<'_> {
         Ok(())
     }
 
-    /// What the shadow has and the application hasn't any more.
+    /// Finds keys that the shadow has and the application doesn't any more.
     fn removed(&self, spool: &mut Spool) -> Result<(), Error> {
         let Some(versions) = self.versions else { return Ok(()) };
         let mut cursor = self.txn.cursor(versions)?;

@@ -1,8 +1,8 @@
-//! Cutting the versions of a DBI into pieces: all of them, or those again that changed since they were just looked at.
+//! Cuts the versions of a DBI into pieces: all versions, or only the pieces that changed since the last look.
 //!
-//! With shadows, a look for changes walks over every version anyway ([`crate::capture`]), and cuts them as they go by. What
-//! it finds is then recorded; if nobody else wrote in between, only the pieces with a change in them have to be cut
-//! again, with the same result as cutting everything.
+//! With shadows, a look for changes reads every version anyway ([`crate::capture`]), and cuts the versions as it reads
+//! them. The changes that it finds are recorded after that. If no other process wrote in between, only the pieces with
+//! a change have to be cut again. The result equals cutting everything.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,19 +17,19 @@ use crate::snapshot::encode::entry_size;
 /// The pieces of the last snapshot, by DBI.
 pub(crate) type Shapes = BTreeMap<Vec<u8>, Vec<(Piece, Place)>>;
 
-/// All DBIs as they were cut while they were compared.
+/// All DBIs as they were cut during the comparison.
 #[derive(Debug)]
 pub(crate) struct Cuts {
-    /// Up to which transaction that is known: what was seen, and what was recorded since.
+    /// The last transaction that the cut accounts for: what the look saw, and what was recorded after it.
     pub(crate) transaction: u64,
     pub(crate) dbis: BTreeMap<Vec<u8>, Cut>,
 }
 
-/// A DBI as it was cut while it was compared.
+/// A DBI as it was cut during the comparison.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cut {
     pieces: Vec<Piece>,
-    /// Those in which something is going to change.
+    /// The pieces that are going to change.
     changed: BTreeSet<usize>,
 }
 
@@ -50,12 +50,12 @@ impl<'b> Cutting<'b> {
         take(&mut self.cutter, self.versions, key, stored, size(key, stored));
     }
 
-    /// What was taken last, or what is to come behind it, is going to change.
+    /// Marks a change at the version that was taken last, or directly after it.
     pub(crate) fn changes(&mut self) {
         let (piece, entries) = self.cutter.open();
         self.changed.insert(piece);
         if entries <= 1 {
-            // Whether it begins a piece depends on its size.
+            // Whether the entry begins a piece depends on its size.
             self.changed.insert(piece.saturating_sub(1));
         }
     }
@@ -65,7 +65,7 @@ impl<'b> Cutting<'b> {
     }
 }
 
-/// Cuts a DBI of versions. `known` is how it was cut just before, if only what is marked there changed since.
+/// Cuts a DBI of versions. `known` is an earlier cut; then only the pieces that are marked there are cut again.
 pub(crate) fn cut(
     txn: &ReadTxn<'_>,
     name: &[u8],
@@ -81,7 +81,7 @@ pub(crate) fn cut(
     }
 }
 
-/// A DBI of versions, to be cut.
+/// A DBI of versions that is to be cut.
 struct Versions<'a> {
     txn: &'a ReadTxn<'a>,
     name: &'a [u8],
@@ -113,7 +113,7 @@ impl Versions<'_> {
                 continue;
             }
             let mut cutter = Cutter::new(self.before);
-            // Something may have come in front of the first one.
+            // A key may have been added before the first one.
             let mut next = if at == 0 { cursor.first()? } else { cursor.from(&piece.first)? };
             at += 1;
             while let Some((key, bytes)) = next {
@@ -123,7 +123,7 @@ impl Versions<'_> {
                 while known.pieces.get(at).is_some_and(is_behind) {
                     at += 1;
                 }
-                // From here on it is cut as before.
+                // From here on the earlier cut holds again.
                 let same = known.pieces.get(at).is_some_and(|piece| piece.first == key) && !known.changed.contains(&at);
                 if same && cutter.ends_before(key, size) {
                     break;
@@ -174,7 +174,8 @@ mod tests {
         cut(&txn, b"d", versions, &[], None).expect("cut").into_iter().map(plain).collect()
     }
 
-    /// As if everything had been cut: also where pieces begin and end with what changed, and at both ends of the DBI.
+    /// The result equals cutting everything, also where pieces begin and end with a change, and at both ends of the
+    /// DBI.
     #[test]
     fn what_is_cut_again_is_cut_as_all_would_be() {
         for flags in [Flags::default(), Flags::INTEGER_KEY] {

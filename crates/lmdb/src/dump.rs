@@ -1,9 +1,12 @@
-//! An environment as a snapshot: one read transaction, two passes, and pieces of the last snapshot used again.
+//! Takes a snapshot of an environment: one read transaction, two passes, and unchanged pieces of the last snapshot used
+//! again.
 //!
-//! The first pass adds up ([`crate::cut`]): how long each DBI is, which the format wants to know ahead, and which pieces are
-//! the same as last time. The second one reads, encodes and compresses what is new. The result is in a file without a name, from which it
-//! is uploaded after the transaction is over, however slow the vault is. The next one leaves the pieces that it takes where
-//! they are and puts the others behind them, until more of the file is past use than in use.
+//! The first pass adds up ([`crate::cut`]): the length of each DBI, which the format needs before its entries, and
+//! which pieces are the same as last time. The second pass reads, encodes and compresses the new pieces. The result is
+//! in a file without a name. It is uploaded from there after the transaction has ended, however slow the vault is.
+//!
+//! The next snapshot leaves the pieces that it reuses where they are in the file and appends the others. Once more of
+//! the file is unused than used, a snapshot begins a new file.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -22,31 +25,31 @@ use crate::snapshot::encode::{put_database, put_entry, put_preamble};
 use crate::snapshot::index::{self, Index, Section, Span};
 use crate::snapshot::{Codec, Compressor, Meta};
 
-/// Bytes past use that a file may have in any case.
+/// Unused bytes that a file may always have.
 const SLACK: u64 = 64 << 20;
 
 /// A snapshot in a file.
 #[derive(Debug)]
 pub struct Dumped {
-    /// The file that it is in. It has no name, and is gone with the last handle.
+    /// The file that holds it. The file has no name; the system deletes it with the last handle.
     pub file: Arc<File>,
-    /// Where in the file: one after the other these are the snapshot.
+    /// The ranges of the file that make up the snapshot, in order.
     pub stretches: Vec<Stretch>,
     /// Its bytes.
     pub bytes: u64,
     /// Entries in it.
     pub entries: u64,
-    /// When it was read.
+    /// When the environment was read.
     pub stamp: Stamp,
     /// The transaction that it shows.
     pub transaction: u64,
-    /// Bytes that were taken from the last one.
+    /// Bytes that were reused from the last snapshot.
     pub kept: u64,
-    /// What is in it.
+    /// The snapshot's index.
     pub(crate) index: Index,
     /// How it is compressed.
     pub(crate) codec: Codec,
-    /// Where the file ends, as far as this snapshot knows.
+    /// The end of the file when this snapshot was taken.
     end: u64,
     /// Its pieces, by DBI.
     pub(crate) shapes: Shapes,
@@ -61,7 +64,7 @@ pub struct Stretch {
     pub length: u64,
 }
 
-/// Who dumps what.
+/// Whose snapshot it is, and how it is made.
 #[derive(Debug)]
 pub(crate) struct Writer<'a> {
     /// The instance, as in names.
@@ -76,7 +79,7 @@ pub(crate) struct Writer<'a> {
     pub(crate) jobs: usize,
     /// What they make.
     pub(crate) codec: Codec,
-    /// How everything was cut just before, if it was.
+    /// An earlier cut of the versions, if there is one.
     pub(crate) cuts: Option<Cuts>,
 }
 
@@ -88,7 +91,7 @@ struct Shape {
     pieces: Vec<Piece>,
 }
 
-/// Takes a snapshot. `now` is asked once the transaction is open. With `last` unchanged pieces come from there.
+/// Takes a snapshot. `now` is called once the transaction is open. Unchanged pieces are reused from `last`.
 pub(crate) fn dump(
     env: &Env,
     schema: &Schema,
@@ -96,7 +99,7 @@ pub(crate) fn dump(
     now: impl FnOnce() -> Stamp,
     last: Option<&Dumped>,
 ) -> Result<Dumped, Error> {
-    // Members of another compression can't be taken.
+    // Members of another compression can't be reused.
     let last = last.filter(|last| last.codec == writer.codec);
     let mut txn = env.read()?;
     let (stamp, transaction) = (now(), txn.id());
@@ -135,7 +138,7 @@ pub(crate) fn dump(
     Ok(Dumped { file, stretches, bytes, entries, stamp, transaction, kept, index, codec: writer.codec, end, shapes })
 }
 
-/// What is where. `places` are those of all pieces, each with where it begins in the snapshot.
+/// The index. `places` are the places of all pieces, each with its offset in the snapshot.
 fn index_of(preamble: Vec<u8>, shapes: &[Shape], places: &[(u64, Place)]) -> Index {
     let mut places = places.iter();
     let mut span = |piece: &Piece| {
@@ -151,19 +154,19 @@ fn index_of(preamble: Vec<u8>, shapes: &[Shape], places: &[(u64, Place)]) -> Ind
     Index { preamble, sections: shapes.iter().map(&mut section).collect() }
 }
 
-/// What comes next in the file.
+/// The next part of the file.
 enum Part {
     /// To be compressed.
     Raw(Vec<u8>),
-    /// To be taken from the last snapshot.
+    /// To be reused from the last snapshot.
     Kept(Place),
 }
 
-/// A piece of work that is done: its number, the gzip member, and what it holds.
+/// A compressed piece: its number, the gzip member, and the digest of its content.
 type Done = (usize, Vec<u8>, Content);
 
-/// The second pass: compresses on `jobs` threads, and writes in order. Gives the places of all pieces, each with where it
-/// begins in the snapshot.
+/// The second pass: compresses on `jobs` threads and writes in order. Returns the places of all pieces, each with its
+/// offset in the snapshot.
 fn write<'a>(
     txn: &ReadTxn<'_>,
     shapes: &[Shape],
@@ -172,7 +175,7 @@ fn write<'a>(
     (jobs, codec): (usize, Codec),
 ) -> Result<(Output<'a>, Vec<(u64, Place)>), Error> {
     std::thread::scope(|scope| {
-        // As many wait as are worked on: enough that nobody idles, and a bound on the memory.
+        // As many pieces wait as there are threads. This keeps every thread busy and bounds the memory.
         let (work, queue) = sync_channel::<(usize, Vec<u8>)>(jobs);
         let (done, finished) = channel();
         let queue = Arc::new(Mutex::new(queue));
@@ -180,7 +183,7 @@ fn write<'a>(
             let (queue, done) = (Arc::clone(&queue), done.clone());
             scope.spawn(move || compress(&queue, codec, |made| done.send(made).is_ok()));
         }
-        // Only the threads have it then, so that their end is noticed.
+        // Only the threads hold the sender then, so that the receiver notices their end.
         drop(done);
         // Dropped at the end of this closure, also after an error, which ends the threads.
         let mut row = Row {
@@ -234,7 +237,7 @@ fn encode(
     Ok(raw)
 }
 
-/// A thread that compresses until there is nothing more to do.
+/// A thread that compresses until no work is left.
 fn compress(queue: &Mutex<Receiver<(usize, Vec<u8>)>>, codec: Codec, done: impl Fn(Done) -> bool) {
     let (mut compressor, mut member) = (Compressor::new(codec), Vec::new());
     loop {
@@ -245,21 +248,21 @@ fn compress(queue: &Mutex<Receiver<(usize, Vec<u8>)>>, codec: Codec, done: impl 
         let Ok((number, raw)) = next else { return };
         member.clear();
         compressor.member(&raw, &mut member);
-        // A copy, because what was made room for is several times as long.
+        // Copied, because the reserved buffer is several times as long.
         if !done((number, member.clone(), content(&raw))) {
             return;
         }
     }
 }
 
-/// What entries are by their content.
+/// The digest of entries.
 fn content(raw: &[u8]) -> Content {
     let mut content = Content::default();
     blake3::Hasher::new().update(raw).finalize_xof().fill(&mut content);
     content
 }
 
-/// Parts on their way into the file, in order.
+/// Parts that are written to the file in order.
 struct Row<'a> {
     work: SyncSender<(usize, Vec<u8>)>,
     finished: Receiver<Done>,
@@ -297,7 +300,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Waits for one part to be finished, and writes what can be.
+    /// Waits until one part is compressed, and writes every part whose turn it is.
     fn wait(&mut self) -> Result<(), Error> {
         let (number, member, content) = self.finished.recv().map_err(|_| gone())?;
         if let Some((ready, _)) = self.waiting.get_mut(&number) {
@@ -347,7 +350,7 @@ struct Output<'a> {
     /// Where the next bytes go.
     end: u64,
     folder: &'a Path,
-    /// The file of the last snapshot, if this is another one.
+    /// The file of the last snapshot, if it is another file.
     last: Option<&'a File>,
     stretches: Vec<Stretch>,
     bytes: u64,
@@ -355,7 +358,7 @@ struct Output<'a> {
 }
 
 impl<'a> Output<'a> {
-    /// Goes on behind the last snapshot, or begins a file where too much of that one is past use.
+    /// Continues behind the last snapshot, or begins a new file if too much of the old one is unused.
     fn new(folder: &'a Path, last: Option<&'a Dumped>, shapes: &[Shape]) -> Result<Self, Error> {
         let used = shapes.iter().flat_map(|shape| &shape.pieces).filter_map(|piece| piece.kept);
         let used: u64 = used.map(|place| place.length).sum();
@@ -377,7 +380,7 @@ impl<'a> Output<'a> {
         Ok(stretch)
     }
 
-    /// Makes bytes of the file the next ones of the snapshot.
+    /// Makes a range of the file the next part of the snapshot.
     fn take(&mut self, stretch: Stretch) {
         self.bytes += stretch.length;
         match self.stretches.last_mut() {
@@ -386,7 +389,7 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Takes a piece of the last snapshot.
+    /// Reuses a piece of the last snapshot.
     fn keep(&mut self, place: Place) -> Result<Place, Error> {
         self.kept += place.length;
         let Some(last) = self.last else {

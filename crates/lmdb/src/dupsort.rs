@@ -1,7 +1,7 @@
-//! `dupsort_hack`: how a DBI whose keys have several values becomes one with a value for each key.
+//! `dupsort_hack`: how a DBI whose keys have several values becomes a DBI with one value for each key.
 //!
-//! A shadow's key is the key, four zeros, the value (cut to fit) and the key's length; its value is the whole value. This
-//! is Lightning Stream's own transform `dupsort_hack_v1`, byte for byte.
+//! A shadow's key is the key, four zeros, the value (cut to fit) and the key's length; its value is the whole value.
+//! This is Lightning Stream's own transform `dupsort_hack_v1`, byte for byte.
 
 use crate::snapshot::Rule;
 

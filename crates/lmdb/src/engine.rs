@@ -1,12 +1,13 @@
-//! LMDB as an engine: what the agent and the commands know of an environment that is kept in step.
+//! LMDB as an engine: how the agent and the commands see an environment that is kept in step.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use seawall_core::{
-    Description, Engine, Failure, Figures, Kind, LastError, Moment, Phase, Point, Progress, RestoreRequest, Restored,
-    Shutdown, Status, StrongVerification, Timeline, Verification, When, Work,
+    Description, Digests, Engine, Failure, Figures, Files, History, Kind, LastError, Maintain, Moment, Panicked, Phase,
+    Pins, Point, Progress, Protect, RestoreRequest, Restored, Rewritten, Rollback, Shutdown, Standby, Status,
+    StrongVerification, Timeline, Verification, Work, blocking,
 };
 use seawall_vault::Vault;
 use tokio::sync::{Notify, watch};
@@ -16,26 +17,26 @@ use tokio::time::{Instant, sleep};
 use crate::environment::EnvOptions;
 use crate::error::Error;
 use crate::local::{Author, Local, Settings, data_file};
-use crate::session::{NanoClock, Session, SyncOptions};
+use crate::session::{NanoClock, Session, SyncOptions, before};
 use crate::snapshot::{GENERATION, SnapshotName};
 use crate::state;
 use crate::status::SessionStatus;
 use crate::{listing, plan, prove, restore};
 
-/// An environment as a configuration has it.
+/// An environment as the configuration describes it.
 #[derive(Debug, Clone)]
 pub struct LmdbOptions {
     /// Its folder, or with `no_subdir` its file.
     pub path: PathBuf,
     /// How it is opened.
     pub env: EnvOptions,
-    /// How it takes part.
+    /// What its DBIs look like, and how it takes part.
     pub settings: Settings,
     /// How it is kept in step, and under which name.
     pub sync: SyncOptions,
 }
 
-/// An environment with its vault, or a vault's snapshots of one alone.
+/// An environment with its vault, or only the snapshots in a vault.
 pub struct Lmdb {
     vault: Vault,
     /// The database, as in names.
@@ -74,14 +75,11 @@ impl Lmdb {
         Self { vault, name, options: None, clock, now: Mutex::default() }
     }
 
-    /// The database whose snapshots a vault holds; `None` where it holds none.
+    /// The database whose snapshots a vault holds; `None` if it holds no snapshots.
     ///
     /// # Errors
     /// When the vault can't be listed, or holds several.
     pub async fn alone_in(vault: &Vault) -> Result<Option<String>, Failure> {
-        if !listing::is_here(vault).await.map_err(Failure::from)? {
-            return Ok(None);
-        }
         let mut found = listing::databases(vault).await.map_err(Failure::from)?;
         match found.len() {
             0 | 1 => Ok(found.pop()),
@@ -113,7 +111,7 @@ impl Lmdb {
         *self.now.lock().unwrap_or_else(PoisonError::into_inner) = now;
     }
 
-    /// Opens the environment, once it is there and no other process keeps it in step.
+    /// Opens the environment, once it exists and no other process keeps it in step.
     async fn open(&self, options: &LmdbOptions, shutdown: &Shutdown) -> Result<Option<Local>, Failure> {
         let mut told = None;
         loop {
@@ -121,7 +119,7 @@ impl Lmdb {
                 Ok(opened) => return Ok(Some(opened)),
                 Err(error) => error,
             };
-            // As when a process was started before its predecessor has ended.
+            // A process may start before its predecessor has ended.
             let is_anothers = matches!(error, Error::Locked { .. });
             let failure = Failure::from(error);
             if !is_anothers && !matches!(failure.kind, Kind::NotFound | Kind::Unavailable) {
@@ -132,7 +130,7 @@ impl Lmdb {
             }
             self.set(Now::Waiting(failure.clone()));
             if !is_anothers {
-                // Otherwise it is the other's record.
+                // Otherwise the record belongs to the other process.
                 record(options, self.status_from(options, &SessionStatus::default(), Some(failure))).await;
             }
             tokio::select! {
@@ -158,7 +156,7 @@ impl Lmdb {
         Ok(())
     }
 
-    /// Writes the record whenever something changed in it that lasts. Never returns while the session lives.
+    /// Writes the record whenever something in it changed that is worth keeping. Never returns while the session lives.
     async fn keep_record(&self, options: &LmdbOptions, mut status: watch::Receiver<SessionStatus>) {
         let mut last = None;
         loop {
@@ -174,9 +172,10 @@ impl Lmdb {
         }
     }
 
-    /// The status of a session, or of one that can't begin yet for `waiting`.
+    /// The status of a session, or of a session that can't begin yet because of `waiting`.
     fn status_from(&self, options: &LmdbOptions, session: &SessionStatus, waiting: Option<Failure>) -> Status {
         let error = session.failure.as_ref().map(|(failure, at, count)| told(failure, plan::moment(*at), *count));
+        let error = error.or_else(|| self.trouble(session));
         let phase = match &waiting {
             Some(failure) if failure.kind == Kind::NotFound => Phase::Waiting,
             Some(_) => Phase::Failing,
@@ -197,16 +196,26 @@ impl Lmdb {
             lag_ms: unsent,
             source_bytes: session.environment.as_ref().map(|environment| environment.file_bytes),
             log_bytes: None,
+            content_read_at: None,
+            progress: None,
             error: error.or(waiting.map(|failure| told(&failure, self.moment(), 1))),
             at: self.moment(),
         }
+    }
+
+    /// The vault request that the session has waited for too long: its attempts fail, or an attempt has no answer.
+    fn trouble(&self, session: &SessionStatus) -> Option<LastError> {
+        let trouble = self.vault.trouble().filter(|trouble| session.doing.is_some() && trouble.lasts >= PATIENCE)?;
+        let silent = || seawall_vault::Error::Timeout { object: self.vault.url().to_owned(), after: trouble.lasts };
+        let failure = Failure::from(trouble.error.clone().unwrap_or_else(silent));
+        Some(told(&failure, plan::moment(before((self.clock)(), trouble.lasts)), 1))
     }
 
     /// The point up to which everything of this environment is in the vault.
     fn protected(&self, options: &LmdbOptions, session: &SessionStatus) -> Option<Point> {
         let author = &options.sync.author;
         let own = session.sent.map(|(stamp, _)| (author.instance.clone(), stamp, session.sent_as));
-        // One who has nothing of his own has what he got from others.
+        // An instance that sent nothing has the state that it received from others.
         let others = || {
             let received = session.received.iter().map(|(instance, (stamp, codec))| (instance.clone(), *stamp, *codec));
             received.max_by_key(|(_, stamp, _)| *stamp)
@@ -231,6 +240,21 @@ impl Lmdb {
         Ok(point.ok_or(Error::Empty { path })?)
     }
 
+    async fn make(
+        &self,
+        request: &RestoreRequest,
+        as_new: bool,
+        progress: Arc<dyn Progress>,
+    ) -> Result<(Restored, Vec<Rewritten>), Failure> {
+        let started = Instant::now();
+        let options = self.options()?;
+        let order = restore::Order { database: &self.name, env: &options.env, settings: &options.settings, request };
+        let clock = Arc::clone(&self.clock);
+        let (restored, rewritten) = restore::restore(&self.vault, &order, as_new, clock, progress).await?;
+        let duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        Ok((Restored { duration_ms, ..restored }, rewritten))
+    }
+
     async fn listed(&self) -> Result<Vec<crate::latest::Listed>, Failure> {
         Ok(listing::of_database(&self.vault, &self.name).await?)
     }
@@ -241,10 +265,13 @@ impl Lmdb {
     }
 }
 
+/// How long attempts may fail, or one may wait for its answer, before the status says so.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
+
 /// The engine's name.
 const ENGINE: &str = "lmdb";
 
-/// Nothing runs any more, however the session ended.
+/// Marks that nothing runs any more, however the session ended.
 struct Stopped<'a>(&'a Lmdb);
 
 impl Drop for Stopped<'_> {
@@ -253,12 +280,12 @@ impl Drop for Stopped<'_> {
     }
 }
 
-/// Opens an environment, with the lock that keeps other processes of ours from it.
+/// Opens an environment under the lock that excludes other Seawall processes.
 async fn open(options: LmdbOptions) -> Result<Local, Error> {
     blocking(move || Local::open_alone(&options.path, &options.env, options.settings)).await
 }
 
-/// Writes the record. Nothing depends on it.
+/// Writes the record. No decision depends on it.
 async fn record(options: &LmdbOptions, status: Status) {
     let data = Lmdb::data(options);
     let written = blocking(move || state::write(&data, &status)).await;
@@ -267,25 +294,14 @@ async fn record(options: &LmdbOptions, status: Status) {
     }
 }
 
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Error> + Send + 'static) -> Result<T, Error> {
-    let done = spawn_blocking(work).await;
-    done.map_err(|error| Error::Internal(format!("a job ended in a panic: {error}")))?
-}
-
 fn told(failure: &Failure, at: Moment, count: u64) -> LastError {
-    LastError {
-        code: failure.code.to_owned(),
-        message: format!("{}: {}", failure.object, failure.cause),
-        next: failure.next.clone(),
-        at,
-        count,
-    }
+    LastError { count, ..LastError::new(failure, at) }
 }
 
 async fn unless_aborted<T>(shutdown: &Shutdown, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     tokio::select! {
         done = work => done,
-        // Dropped in the middle: what a crash would leave.
+        // Dropped before the end, this leaves what a crash would leave.
         () = shutdown.immediate() => Err(Error::Interrupted.into()),
     }
 }
@@ -299,28 +315,6 @@ impl Engine for Lmdb {
             source: self.options.as_ref().map(|options| options.path.display().to_string()),
             vault: self.vault.url().to_owned(),
         }
-    }
-
-    async fn run(&self, shutdown: &Shutdown) -> Result<(), Failure> {
-        unless_aborted(shutdown, self.keep(shutdown)).await
-    }
-
-    async fn take_point(&self, shutdown: &Shutdown) -> Result<Point, Failure> {
-        unless_aborted(shutdown, self.take(shutdown)).await
-    }
-
-    async fn sync(&self) -> Result<Point, Failure> {
-        let options = self.options()?;
-        let Running { mut status, hurry } = self.running().ok_or_else(|| self.not_running())?;
-        let begun = status.borrow().rounds.0;
-        hurry.notify_one();
-        let over = status.wait_for(|status| status.rounds.1 > begun || status.ended.is_some()).await;
-        let session = over.map_err(|_| self.not_running())?.clone();
-        if session.ended.is_some() {
-            return Err(self.not_running());
-        }
-        let path = options.path.clone();
-        Ok(self.protected(options, &session).ok_or(Error::Empty { path })?)
     }
 
     fn figures(&self) -> Figures {
@@ -345,47 +339,113 @@ impl Engine for Lmdb {
         }
         let (data, now) = (Self::data(options), self.moment());
         let read = spawn_blocking(move || state::read(&data, now)).await;
-        read.map_err(|error| Error::Internal(format!("a job ended in a panic: {error}")))?
+        read.map_err(|panic| Error::from(Panicked::from(panic)))?
     }
 
+    fn protection(&self) -> Option<&dyn Protect> {
+        Some(self)
+    }
+
+    fn history(&self) -> &dyn History {
+        self
+    }
+
+    fn files(&self) -> Option<&dyn Files> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl Protect for Lmdb {
+    async fn run(&self, shutdown: &Shutdown) -> Result<(), Failure> {
+        unless_aborted(shutdown, self.keep(shutdown)).await
+    }
+
+    async fn take_point(&self, shutdown: &Shutdown) -> Result<Point, Failure> {
+        unless_aborted(shutdown, self.take(shutdown)).await
+    }
+
+    async fn sync(&self) -> Result<Point, Failure> {
+        let options = self.options()?;
+        let Running { mut status, hurry } = self.running().ok_or_else(|| self.not_running())?;
+        let begun = status.borrow().rounds.0;
+        hurry.notify_one();
+        let over = status.wait_for(|status| status.rounds.1 > begun || status.ended.is_some()).await;
+        let session = over.map_err(|_| self.not_running())?.clone();
+        if session.ended.is_some() {
+            return Err(self.not_running());
+        }
+        let path = options.path.clone();
+        Ok(self.protected(options, &session).ok_or(Error::Empty { path })?)
+    }
+}
+
+#[async_trait]
+impl History for Lmdb {
     async fn timeline(&self) -> Result<Timeline, Failure> {
         Ok(plan::timeline(&self.listed().await?))
-    }
-
-    async fn restore(&self, request: &RestoreRequest, progress: Arc<dyn Progress>) -> Result<Restored, Failure> {
-        let started = Instant::now();
-        let options = self.options()?;
-        let order = restore::Order { database: &self.name, env: &options.env, settings: &options.settings, request };
-        let restored = restore::restore(&self.vault, &order, Arc::clone(&self.clock), progress).await?;
-        let duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        Ok(Restored { duration_ms, ..restored })
-    }
-
-    async fn pin(&self, when: &When, pinned: bool) -> Result<String, Failure> {
-        let (_, _) = (when, pinned);
-        let cause = "snapshots of an LMDB can't be pinned: every instance of the fleet may clean";
-        let next = "keep a copy of the snapshot, or set cleanup.must-keep to a longer time";
-        Err(Failure::new(Kind::Refused, "lmdb.no-pins", self.name.clone(), cause, next))
     }
 
     async fn verify(&self, progress: Arc<dyn Progress>) -> Result<Verification, Failure> {
         Ok(prove::verify(&self.vault, &self.listed().await?, self.moment(), &*progress).await?)
     }
 
+    fn digests(&self) -> Option<&dyn Digests> {
+        Some(self)
+    }
+
+    fn maintenance(&self) -> Option<&dyn Maintain> {
+        None
+    }
+
+    fn pins(&self) -> Option<&dyn Pins> {
+        None
+    }
+}
+
+#[async_trait]
+impl Digests for Lmdb {
     async fn verify_strong(&self, progress: Arc<dyn Progress>) -> Result<StrongVerification, Failure> {
         Ok(prove::verify_strong(&self.vault, &self.listed().await?, self.moment(), &*progress).await?)
+    }
+}
+
+#[async_trait]
+impl Files for Lmdb {
+    async fn restore(&self, request: &RestoreRequest, progress: Arc<dyn Progress>) -> Result<Restored, Failure> {
+        self.make(request, false, progress).await.map(|(restored, _)| restored)
+    }
+
+    fn rollback(&self) -> Option<&dyn Rollback> {
+        Some(self)
+    }
+
+    fn standby(&self) -> Option<&dyn Standby> {
+        None
+    }
+}
+
+#[async_trait]
+impl Rollback for Lmdb {
+    async fn restore_as_new(
+        &self,
+        request: &RestoreRequest,
+        progress: Arc<dyn Progress>,
+    ) -> Result<(Restored, Vec<Rewritten>), Failure> {
+        self.make(request, true, progress).await
     }
 }
 
 /// The status of the environment whose data is in the file `data`, from its record on this machine. Blocks.
 ///
 /// # Errors
-/// When nothing was recorded, or the record can't be read.
+/// If no status was recorded, or the record can't be read.
 pub fn read_status(data: &Path, now: Moment) -> Result<Status, Failure> {
     state::read(data, now)
 }
 
-/// What others call an instance: names hold letters, digits and `-` alone.
+/// The author of an instance's snapshots. The instance's name is cleaned, because snapshot names hold only letters,
+/// digits and `-`.
 pub fn author(instance: &str, hostname: &str, database: &str) -> Author {
     Author {
         instance: SnapshotName::clean_instance(instance),

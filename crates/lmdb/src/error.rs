@@ -1,9 +1,9 @@
-//! Everything that can go wrong with one environment, and how it is told.
+//! Every error of this crate, and how it is reported.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-use seawall_core::{Failure, Kind};
+use seawall_core::{Failure, Kind, Panicked};
 
 use crate::environment::{LmdbError, Meaning};
 use crate::snapshot::{Fault, Problem};
@@ -12,7 +12,7 @@ use crate::snapshot::{Fault, Problem};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The vault can't do what was asked.
+    /// A request to the vault failed.
     #[error("{0}")]
     Vault(#[from] seawall_vault::Error),
     /// A file can't be read or written.
@@ -23,7 +23,7 @@ pub enum Error {
         /// What the system says.
         source: io::Error,
     },
-    /// liblmdb refuses.
+    /// liblmdb reported an error.
     #[error("{path}: {source}")]
     Lmdb {
         /// The environment.
@@ -43,7 +43,7 @@ pub enum Error {
         /// The environment.
         path: PathBuf,
     },
-    /// There is no environment.
+    /// The environment doesn't exist.
     #[error("{path}: there is no such environment")]
     Missing {
         /// The environment.
@@ -59,7 +59,7 @@ pub enum Error {
         /// What is wrong, without content.
         what: &'static str,
     },
-    /// A snapshot is damaged, or asks for what can't be.
+    /// A snapshot is damaged, or holds something that can't be merged.
     #[error("{object}: {fault}")]
     Snapshot {
         /// The object.
@@ -67,7 +67,7 @@ pub enum Error {
         /// What is wrong, and where.
         fault: Fault,
     },
-    /// The snapshot's DBI can't be made.
+    /// The snapshot's DBI can't be made in the environment.
     #[error("{object}: the flags of DBI {dbi} are not known")]
     UnknownFlags {
         /// The object.
@@ -75,7 +75,7 @@ pub enum Error {
         /// The DBI.
         dbi: String,
     },
-    /// A snapshot changes more than the disk may be used for while it is merged.
+    /// A snapshot changes more data than the spool may put on the disk.
     #[error("{path}: what one snapshot changes takes more than {limit} bytes")]
     SpoolFull {
         /// The folder of the spool.
@@ -83,25 +83,47 @@ pub enum Error {
         /// The bound in bytes.
         limit: u64,
     },
-    /// The environment may have what all others deleted and forgot.
+    /// The environment may still have keys that all other instances deleted and swept.
     #[error("{path}: it was away for longer than deletions are kept, and may bring back what was deleted meanwhile")]
     TooLongAway {
         /// The environment.
         path: PathBuf,
-        /// Where it is written down when it was last in step.
+        /// The file that records when the environment was last in step.
         file: PathBuf,
     },
-    /// A file that would be written is there already.
+    /// The output file exists already.
     #[error("{path}: the file exists already")]
     Exists {
         /// The file.
         path: PathBuf,
     },
-    /// A name that no instance would look at.
+    /// The name isn't a snapshot name, so that no instance would read the object.
     #[error("{name}: this is no name of a snapshot")]
     BadName {
         /// The name.
         name: String,
+    },
+    /// The data file was deleted or renamed during a session.
+    #[error("{path}: the data file was deleted or renamed while it was kept in step")]
+    Gone {
+        /// The data.
+        path: PathBuf,
+    },
+    /// Another data file replaced the file of the session.
+    #[error("{path}: {what} while it was kept in step")]
+    Replaced {
+        /// The data.
+        path: PathBuf,
+        /// What happened.
+        what: &'static str,
+    },
+    /// A process has the environment open that a restore is to replace.
+    #[error("{path}: {holder} has it open")]
+    InUse {
+        /// The data.
+        path: PathBuf,
+        /// The process.
+        holder: String,
     },
     /// Another process keeps the environment in step.
     #[error("{path}: another process keeps it in step")]
@@ -109,13 +131,13 @@ pub enum Error {
         /// The data.
         path: PathBuf,
     },
-    /// The environment holds nothing, and nothing was received.
+    /// The environment is empty, and no snapshot was received.
     #[error("{path}: it is empty, and nothing was received, so that there is no point")]
     Empty {
         /// The environment.
         path: PathBuf,
     },
-    /// No snapshot is there, or none so old.
+    /// The vault has no snapshot, or none that is old enough.
     #[error("{vault}: there is no such snapshot of {database}")]
     NothingThere {
         /// The vault.
@@ -123,15 +145,15 @@ pub enum Error {
         /// The database.
         database: String,
     },
-    /// All snapshots that could be used are damaged.
+    /// All usable snapshots are damaged.
     #[error("{object}: {cause}")]
     AllDamaged {
-        /// The first of them.
+        /// The first damaged snapshot.
         object: String,
         /// What is wrong with it.
         cause: String,
     },
-    /// A vault alone was named, and it holds several databases.
+    /// The command named only a vault, and the vault holds several databases.
     #[error("{vault}: it holds snapshots of several databases: {names}")]
     SeveralDatabases {
         /// The vault.
@@ -139,16 +161,16 @@ pub enum Error {
         /// Their names.
         names: String,
     },
-    /// A vault alone was named, and snapshots don't say what an environment looks like.
+    /// The command named only a vault, and snapshots don't say how an environment is laid out.
     #[error("{vault}: its snapshots don't say how the application keeps its data")]
     UnknownSchema {
         /// The vault.
         vault: String,
     },
-    /// Stopped at once.
+    /// A signal stopped the work at once.
     #[error("stopped at once, before everything was sent")]
     Interrupted,
-    /// A defect.
+    /// A defect in Seawall.
     #[error("{0}")]
     Internal(String),
 }
@@ -171,20 +193,26 @@ impl Error {
         Self::Schema { path: path.to_owned(), dbi: shown(dbi), what }
     }
 
-    /// What liblmdb's answer means, where it is one.
+    /// The meaning of liblmdb's error, if this is one.
     pub fn meaning(&self) -> Option<Meaning> {
         if let Self::Lmdb { source, .. } = self { Some(source.meaning()) } else { None }
     }
 
-    /// Whether the snapshot itself is to blame, so that trying again can't help.
+    /// Whether the snapshot itself is the cause, so that a retry can't help.
     pub fn is_bad_snapshot(&self) -> bool {
         matches!(self, Self::Snapshot { .. } | Self::UnknownFlags { .. })
     }
 }
 
-/// A name that may hold anything, for people.
+/// A name with arbitrary bytes, made readable.
 pub(crate) fn shown(name: &[u8]) -> String {
     name.escape_ascii().to_string()
+}
+
+impl From<Panicked> for Error {
+    fn from(panicked: Panicked) -> Self {
+        Self::Internal(panicked.to_string())
+    }
 }
 
 impl From<Error> for Failure {
@@ -256,6 +284,26 @@ impl From<Error> for Failure {
                 "lmdb.bad-name",
                 name,
                 "name it database__instance__time__GX.pb.gz, or use --force if no instance is to read it",
+            ),
+            Error::Gone { path } => fail(
+                Kind::Unavailable,
+                "lmdb.gone",
+                &path.display(),
+                "put the file back, or let the application make a new one: Seawall goes on with it; to have it made from \
+                 the vault, stop Seawall and use `seawall restore`",
+            ),
+            Error::Replaced { path, .. } => fail(
+                Kind::Conflict,
+                "lmdb.replaced",
+                &path.display(),
+                "restart every application that has the old file open: what it writes there is lost; Seawall goes on with \
+                 the new file",
+            ),
+            Error::InUse { path, .. } => fail(
+                Kind::Refused,
+                "lmdb.in-use",
+                &path.display(),
+                "stop the application and Seawall first: they would go on with the old file, and lose what they write to it",
             ),
             Error::Locked { path } => {
                 fail(Kind::Conflict, "lmdb.locked", &path.display(), "end the other process, or ask it: `seawall sync`")
@@ -345,7 +393,7 @@ fn lmdb_advice(meaning: Meaning) -> (Kind, &'static str, &'static str) {
     }
 }
 
-/// What reading a snapshot came to, with the object.
+/// The error of reading a snapshot, with the object.
 pub(crate) fn snapshot_problem(object: &str, problem: Problem) -> Error {
     match problem {
         Problem::Fault(fault) => Error::Snapshot { object: object.to_owned(), fault },

@@ -1,8 +1,8 @@
-//! The first shadow of a DBI: a copy of it with headers, in slices that hold the write lock for a moment each.
+//! The first shadow of a DBI: a copy of the DBI with headers, in slices that hold the write lock for a moment each.
 //!
-//! Nothing can win against nothing, so that nothing has to be compared, and nothing waits in a spool. Keys that the
-//! application writes behind the place where the copy is are overlooked here, and found by [`crate::capture`], as any change.
-//! A crash leaves a prefix; the next run finds the rest as changes.
+//! No version exists yet that an entry could lose against, so nothing is compared and no spool is needed. If the
+//! application writes a key that the copy has passed already, the copy misses the change; [`crate::capture`] finds it
+//! like any other. A crash leaves the first part of the copy, and the next run finds the rest as changes.
 
 use tokio::time::Instant;
 
@@ -14,23 +14,23 @@ use crate::flags::Flags;
 use crate::header::Stored;
 use crate::schema::{Schema, Tables};
 
-/// Entries that are read before they are written, at most.
+/// The most entries that are read before they are written.
 const GATHER: usize = 256;
 
-/// Bytes of them, at most, unless a single one has more.
+/// The most bytes of these entries, unless a single entry has more.
 const BYTES: usize = 256 << 10;
 
 /// What was done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Filled {
-    /// What was written.
+    /// What the copy wrote.
     pub(crate) applied: Applied,
-    /// Whether every DBI has its first shadow from here.
+    /// Whether this copy made the first shadow of every DBI.
     pub(crate) all: bool,
 }
 
-/// Makes shadows of those DBIs that have none, unless the shadow of one has another order than its DBI: then all are left to
-/// the comparison. `count` is told the numbers of its transactions.
+/// Makes shadows of the DBIs that have none. If one of the shadows would have another order than its DBI, it copies
+/// nothing and leaves all to the comparison. `count` is called with the numbers of the transactions.
 pub(crate) fn shadows(
     env: &Env,
     schema: &Schema,
@@ -47,7 +47,8 @@ pub(crate) fn shadows(
             let other = main.flags().contains(Flags::DUPSORT) || main.flags().contains(Flags::REVERSE_KEY);
             match versions {
                 Some(_) => filled.all = false,
-                // All or nothing, so that a small environment's first shadows come in one transaction, as the original's do.
+                // Copy every DBI or none: then the first shadows of a small environment come in one transaction, as
+                // Lightning Stream's do.
                 None if other => return Ok(Filled::default()),
                 None => names.push(name),
             }
@@ -71,12 +72,12 @@ struct Copy<'a> {
     names: Vec<Vec<u8>>,
     stamp: Stamp,
     pace: Pace,
-    /// How far that is.
+    /// How far the copy is.
     at: Place,
     value: Vec<u8>,
 }
 
-/// How far copying is.
+/// How far the copy is.
 #[derive(Debug, Clone, Default)]
 struct Place {
     /// The number of the DBI.
@@ -98,7 +99,7 @@ impl Copy<'_> {
         let mut txn = self.env.write()?;
         let locked = Instant::now();
         let (mut gathered, mut at, mut entries) = (Gathered::default(), self.at.clone(), 0);
-        // Half of the time is for the commit.
+        // Half of the time is kept for the commit.
         while locked.elapsed() < self.pace.slice / 2
             && let Some(name) = self.names.get(at.dbi).cloned()
         {
@@ -147,7 +148,7 @@ impl Gathered {
         self.ends.clear();
     }
 
-    /// Reads what comes behind `at`, which moves on.
+    /// Reads the entries after `at` and advances `at`.
     fn read(&mut self, txn: &WriteTxn<'_>, main: Dbi, at: &mut Vec<u8>) -> Result<(), Error> {
         let mut cursor = txn.cursor(main)?;
         let mut next = if at.is_empty() { cursor.first()? } else { cursor.from(at)? };

@@ -16,7 +16,7 @@ const NAMES: [(&str, Flags); 6] = [
     ("REVERSEDUP", Flags::REVERSE_DUP),
 ];
 
-/// `MDB_CREATE`, which some writers let slip into the flags.
+/// `MDB_CREATE`, which some writers store among the flags by mistake.
 const CREATE: u64 = 0x4_0000;
 
 impl Flags {
@@ -33,7 +33,7 @@ impl Flags {
     /// Values of a key are compared from their ends.
     pub const REVERSE_DUP: Self = Self(0x40);
 
-    /// Takes bits; `None` where LMDB has no meaning for one of them.
+    /// Flags from bits; `None` if LMDB gives one of the bits no meaning.
     pub fn parse(bits: u16) -> Option<Self> {
         (bits & !0x7e == 0).then_some(Self(bits))
     }
@@ -54,7 +54,7 @@ impl Flags {
         self.0 & other.0 == other.0
     }
 
-    /// Those that are in both.
+    /// The flags that both have.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self(self.0 & other.0)

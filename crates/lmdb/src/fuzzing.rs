@@ -7,7 +7,8 @@ use crate::dupsort;
 use crate::header::Stored;
 use crate::snapshot::{Codec, Limits, SnapshotName, SnapshotReader, encode, index};
 
-/// Reads `bytes` as everything that comes from vault or environment; none of it may panic, whatever they are.
+/// Parses `bytes` in each format that comes from a vault or an environment. No parser may panic, whatever the bytes
+/// are.
 pub fn parse(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     if let Some(name) = SnapshotName::parse(&text) {
@@ -21,14 +22,14 @@ pub fn parse(bytes: &[u8]) {
     }
     let _index = index::parse(&wrapped(bytes), bytes.len() as u64);
     read(bytes);
-    // Behind the checksums of gzip nearly nothing would be reached.
+    // Compressed here, because random bytes would hardly ever pass the checksums of gzip.
     read(&wrapped(bytes));
     let mut frame = Vec::new();
     crate::snapshot::Compressor::new(Codec::Zstd).member(bytes, &mut frame);
     read(&frame);
 }
 
-/// Reads a snapshot to its end, or to what is wrong with it.
+/// Reads a snapshot to its end or to its first error.
 pub fn read(bytes: &[u8]) {
     let mut reader = SnapshotReader::new(bytes, Limits { entry: 1 << 20 });
     while let Ok(Some(_)) = reader.next() {}
@@ -51,7 +52,7 @@ pub fn sample(entries: &[crate::snapshot::Entry<'_>]) -> Vec<u8> {
     out
 }
 
-/// A snapshot with an index that says something else of its pieces: that each begins with `first`, and holds `content`.
+/// A snapshot whose index misstates its pieces: each begins with `first` and holds `content`.
 pub fn reindexed(object: &[u8], first: &[u8], content: u8) -> Vec<u8> {
     let Some(range) = index::find(object, object.len() as u64) else { return Vec::new() };
     let within = |range: Range<u64>| {

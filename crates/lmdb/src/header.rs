@@ -1,4 +1,5 @@
-//! The header before every value of a native schema and of a shadow: when, by which transaction, and whether deleted.
+//! The header before every value of a native schema and of a shadow: the time, the transaction that wrote the value,
+//! and whether the key is deleted.
 
 use crate::Stamp;
 
@@ -8,7 +9,7 @@ pub(crate) const HEADER_SIZE: usize = 24;
 /// The bit for a deleted key.
 const DELETED: u8 = 1;
 
-/// A value as it is stored: its header, and what the application put behind it.
+/// A stored value: its header, and the application's bytes behind it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stored<'a> {
     /// When the key got this value.

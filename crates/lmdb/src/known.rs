@@ -1,9 +1,10 @@
 //! Which pieces of a snapshot are merged already?
 //!
-//! Those that hold the same entries as a piece of the last snapshot that was merged of any instance, or as one of the last
-//! that was taken here. Merging an entry once more changes nothing, unless the application put something older in its
-//! place (a native schema with a clock that is behind); so what was merged from others counts no more where this
-//! environment changed since. Nothing of this outlives the process: a new one begins by reading everything.
+//! A piece is known if it holds the same entries as a piece of the last merged snapshot of any instance, or as a piece
+//! of the last snapshot that this process took. Merging an entry once more changes nothing, with one exception: in a
+//! native schema, an application whose clock is behind may have replaced the entry by an older one. So pieces that were
+//! merged from others count no more where this environment changed since. This knowledge ends with the process; a new
+//! process begins by reading everything.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashSet};
@@ -15,12 +16,12 @@ use crate::snapshot::encode::put_database;
 use crate::snapshot::index::{Index, Section, Span};
 use crate::transfer::Part;
 
-/// The last snapshots.
+/// The indexes of the last snapshots.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
     /// Of this environment.
     own: Option<Index>,
-    /// Of the others, by instance, without what counts no more.
+    /// Of the other instances, without the pieces that count no more.
     merged: BTreeMap<String, Index>,
 }
 
@@ -33,7 +34,7 @@ impl Known {
     /// Records what this environment holds now.
     pub(crate) fn taken(&mut self, index: Index) {
         match &self.own {
-            // Nobody knows what changed since the others' were merged.
+            // It is unknown what changed since the snapshots of others were merged.
             None => self.merged.clear(),
             Some(before) => {
                 for merged in self.merged.values_mut() {
@@ -49,8 +50,8 @@ impl Known {
         *self = Self::default();
     }
 
-    /// What has to be read of a snapshot: its pieces that aren't merged, as a snapshot of their own; `None` for all of it,
-    /// where little could be left out.
+    /// The parts of a snapshot that have to be read: its unknown pieces, as a snapshot of their own. `None` means all
+    /// of it, if little could be left out.
     pub(crate) fn needed(&self, index: &Index) -> Option<Vec<Part>> {
         let all = self.own.iter().chain(self.merged.values()).flat_map(|index| &index.sections);
         let known: HashSet<(&[u8], Content)> =
@@ -82,7 +83,7 @@ impl Known {
     }
 }
 
-/// Takes those pieces out of `merged` whose keys may have changed between `before` and `now`.
+/// Takes the pieces out of `merged` whose keys may have changed between `before` and `now`.
 fn forget(merged: &mut Index, before: &Index, now: &Index) {
     for section in &mut merged.sections {
         let of = |index: &Index| index.sections.iter().position(|found| found.name == section.name);
@@ -98,7 +99,7 @@ fn forget(merged: &mut Index, before: &Index, now: &Index) {
             continue;
         }
         if section.flags.contains(Flags::REVERSE_KEY) {
-            // A shadow has another order than its DBI, and who cut these pieces isn't known.
+            // A shadow has another order than its DBI, and the index doesn't tell which of the two was cut.
             section.pieces.clear();
             continue;
         }
@@ -110,7 +111,7 @@ fn forget(merged: &mut Index, before: &Index, now: &Index) {
     }
 }
 
-/// The keys of a piece: from the first to the one before the next piece's. `None` is an end of the DBI.
+/// The key range of a piece: from its first key up to the first key of the next piece. `None` is an end of the DBI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Stretch<'a> {
     from: Option<&'a [u8]>,

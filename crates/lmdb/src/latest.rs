@@ -1,7 +1,7 @@
-//! Which snapshots are there to be merged?
+//! Which snapshots are merged?
 //!
-//! Of each instance only the newest, which is the one whose name sorts last: it holds everything that the older ones
-//! held. One that was found damaged doesn't count, so that the one before it serves.
+//! Of each instance only the newest, whose name sorts last: it holds everything that the older ones held. A damaged
+//! snapshot doesn't count, and the one before it is used instead.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ pub(crate) struct Listed {
     pub(crate) bytes: u64,
 }
 
-/// The snapshots of `database` among the names and sizes of a listing; others aren't ours to look at.
+/// The snapshots of `database` among the names and sizes of a listing. Other objects are ignored.
 pub(crate) fn snapshots<'a>(database: &str, objects: impl IntoIterator<Item = (&'a str, u64)>) -> Vec<Listed> {
     let parse = |(key, bytes): (&str, u64)| {
         let name = SnapshotName::parse(key).filter(|name| name.database == database)?;

@@ -1,12 +1,13 @@
 //! LMDB: environments kept in step between servers through snapshots in a vault, beside Lightning Stream.
 //!
-//! Every instance writes whole snapshots of its environment, and merges those of the others: the newest version of a key
-//! wins everywhere. Names, bytes and rules are Lightning Stream's, so that either program can take part.
+//! Every instance writes whole snapshots of its environment and merges the snapshots of the others: the newest version
+//! of a key wins everywhere. Names, bytes and rules are Lightning Stream's, so that either program can take part.
 //!
-//! The rooms: `snapshot` (the format as bytes), `environment` (liblmdb, safely), `header`, `flags`, `order`, `dupsort` (what
-//! keys and values look like), `merge` (whose value wins?), `dump` (an environment as a snapshot), `cut` (in which pieces), `load` (a snapshot into
-//! an environment), `latest` (which snapshots are to be merged?), `known` (which pieces of them?), `session` (the whole of keeping in
-//! step). Decisions are pure and have table tests; the bytes are in `docs/formats.md`.
+//! The rooms: `snapshot` (the format as bytes), `environment` (liblmdb, safely), `header`, `flags`, `order`, `dupsort`
+//! (what keys and values look like), `merge` (whose value wins?), `dump` (an environment as a snapshot), `cut` (in
+//! which pieces), `load` (a snapshot into an environment), `latest` (which snapshots are merged?), `known` (which
+//! pieces of them?), `session` (keeping an environment in step). Decisions are pure and have table tests; the bytes are
+//! in `docs/formats.md`.
 
 #[doc(hidden)]
 pub mod fuzzing;
@@ -37,6 +38,7 @@ mod prove;
 mod rejoin;
 mod restore;
 mod retention;
+mod rollback;
 mod schema;
 mod seek;
 mod session;
@@ -44,6 +46,7 @@ mod shape;
 pub mod snapshot;
 pub mod snapshots;
 mod spool;
+mod standing;
 mod state;
 mod status;
 mod sweep;
@@ -62,7 +65,7 @@ pub use migrate::{Migrated, Migration, migrate};
 pub use retention::Retention;
 pub use schema::Schema;
 pub use session::{NanoClock, Report, Session, Sweep, SyncOptions, system_clock};
-pub use status::{Cleaning, EnvStatus, SessionStatus, Start, Sweeping, Tried};
+pub use status::{Cleaning, Doing, EnvStatus, SessionStatus, Start, Sweeping, Tried};
 
 /// A moment in nanoseconds since the Unix epoch: what versions of a key are compared by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]

@@ -9,13 +9,10 @@ use crate::error::Error;
 use crate::latest::{Listed, snapshots};
 use crate::snapshot::SnapshotName;
 
-/// Objects that are looked at to find out whether a vault holds snapshots.
-const GLANCE: usize = 20;
-
-/// Everything that is named as a snapshot of a database would be.
+/// Every object whose name is a snapshot name of a database.
 pub(crate) async fn names(vault: &Vault, database: &str) -> Result<Vec<(String, u64)>, Error> {
     let prefix = SnapshotName::prefix(database);
-    // Everything that begins so comes behind this, and stands together.
+    // All names with this prefix sort after it, and next to each other.
     let after = ObjectKey::new(prefix.get(..prefix.len() - 1).unwrap_or_default())?;
     let mut entries = Box::pin(vault.entries(&Prefix::all(), Some(&after)));
     let mut names = Vec::new();
@@ -34,18 +31,6 @@ pub(crate) async fn names(vault: &Vault, database: &str) -> Result<Vec<(String, 
 pub(crate) async fn of_database(vault: &Vault, database: &str) -> Result<Vec<Listed>, Error> {
     let names = names(vault, database).await?;
     Ok(snapshots(database, names.iter().map(|(name, bytes)| (name.as_str(), *bytes))))
-}
-
-/// Whether a vault holds snapshots of environments, as far as its first objects tell.
-pub(crate) async fn is_here(vault: &Vault) -> Result<bool, Error> {
-    let mut entries = Box::pin(vault.entries(&Prefix::all(), None));
-    for _ in 0..GLANCE {
-        let Some(entry) = entries.try_next().await? else { return Ok(false) };
-        if SnapshotName::parse(entry.key.as_str()).is_some() {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }
 
 /// The databases that a vault has snapshots of.

@@ -1,8 +1,8 @@
-//! Reading a snapshot against an environment: is it whole, does it fit, and which of its versions win?
+//! Reads a snapshot and compares it with an environment: is it whole, does it fit, and which of its versions win?
 //!
-//! Nothing is written here. What wins waits in a [`Spool`] until all of the snapshot was read, so that a damaged one
-//! changes nothing. No transaction is held while bytes come in: entries are gathered, and each handful is compared in a
-//! short read transaction.
+//! This module writes nothing to the environment. Winning versions wait in a [`Spool`] until the whole snapshot was
+//! read, so that a damaged snapshot changes nothing. No transaction is open while bytes arrive: entries are gathered,
+//! and each batch is compared in a short read transaction.
 
 use std::io::Read;
 use std::path::PathBuf;
@@ -28,11 +28,11 @@ const GATHER: usize = 512 << 10;
 pub(crate) struct Survey {
     /// The object, for people.
     pub(crate) object: String,
-    /// Unknown deletions from before this are left out.
+    /// Deletions of unknown keys from before this are left out.
     pub(crate) cutoff: Stamp,
-    /// What it may ask of us.
+    /// The limits that the snapshot must keep.
     pub(crate) limits: Limits,
-    /// Where the spool may put a file.
+    /// The folder for the spool's file.
     pub(crate) folder: PathBuf,
     /// Its bound in bytes.
     pub(crate) spool: u64,
@@ -45,7 +45,7 @@ pub(crate) struct Winners {
     pub(crate) preamble: Preamble,
     /// The DBIs that the entries belong to.
     pub(crate) tables: Vec<Table>,
-    /// Versions that are newer than ours.
+    /// Versions that are newer than the environment's.
     pub(crate) spool: Spool,
     /// Entries in the snapshot.
     pub(crate) entries: u64,
@@ -55,7 +55,7 @@ pub(crate) struct Winners {
 struct Target {
     table: u16,
     dups: bool,
-    /// Keys of DBIs with integer keys must all be as long as these; 0 before the first one.
+    /// The length that all keys of a DBI with integer keys must have; 0 before the first key.
     integers: Option<usize>,
 }
 
@@ -90,7 +90,7 @@ pub(crate) fn survey(env: &Env, schema: &Schema, source: impl Read, how: &Survey
 }
 
 impl Target {
-    /// Holds a key to what its DBI can take.
+    /// Checks that a DBI can take a key.
     fn check(&mut self, key: &[u8], value: &[u8], deleted: bool) -> Result<(), Rule> {
         if self.dups {
             return if deleted { dupsort::split(key).map(drop) } else { dupsort::fits(key, value) };
@@ -103,7 +103,7 @@ impl Target {
     }
 }
 
-/// Finds the table of a snapshot's DBI, or lists it as one to be made; `None` where it is nobody's business.
+/// Finds the table of a snapshot's DBI, or adds it to the tables to be made; `None` if the DBI doesn't take part.
 fn choose(
     env: &Env,
     schema: &Schema,
@@ -156,7 +156,7 @@ fn count(schema: &Schema, txn: &mut ReadTxn<'_>) -> Result<usize, Error> {
     Ok(schema.names(txn.names()?).len())
 }
 
-/// Keeps those entries of a batch that win against what is there. All are of the same table.
+/// Keeps the entries of a batch that win against the environment's versions. All belong to one table.
 fn compare(
     env: &Env,
     schema: &Schema,

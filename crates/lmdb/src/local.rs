@@ -1,7 +1,7 @@
-//! One environment, and what this process knows about it: the only way in which the sync touches it.
+//! One environment, and what this process knows about it. The sync accesses the environment only through this type.
 //!
-//! Every method blocks, and is meant for a thread that may. What is known lives in memory alone; a new process begins
-//! with nothing, looks at everything once, and sends one snapshot.
+//! Every method blocks, so callers use a blocking thread. The knowledge is in memory only: a new process begins with
+//! none, looks at everything once, and sends one snapshot.
 
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
 
@@ -15,7 +15,7 @@ use crate::apply::{Applied, Pace, Purpose, Tide, apply};
 use crate::capture::{Changes, Moments, changes};
 use crate::cut::Cuts;
 use crate::dump::{Dumped, Writer, dump};
-use crate::environment::{Env, EnvInfo, EnvOptions};
+use crate::environment::{self, Env, EnvInfo, EnvOptions, holders};
 use crate::error::{Error, shown};
 use crate::fill;
 use crate::header::Stored;
@@ -23,6 +23,7 @@ use crate::load::{Survey, survey};
 use crate::rejoin;
 use crate::schema::{Schema, Tables, is_private};
 use crate::snapshot::{Codec, Limits, Meta};
+use crate::standing::{self, Standing, standing};
 use crate::state::Lock;
 use crate::status::EnvStatus;
 use crate::sweep;
@@ -34,11 +35,12 @@ pub struct Settings {
     pub schema: Schema,
     /// How long the write lock is held.
     pub pace: Pace,
-    /// What snapshots may ask of us.
+    /// The limits that snapshots must keep.
     pub limits: Limits,
-    /// Where files without a name are made: what waits to be written, and the last snapshot. `None`: beside the data.
+    /// The folder for files without a name: the spool and the last snapshot. `None`: the data's own folder, or the
+    /// system's folder for large temporary files if the data's folder takes no new file.
     pub folder: Option<PathBuf>,
-    /// Bytes that may wait to be written.
+    /// Bytes that the spool may hold.
     pub spool: u64,
     /// Threads that compress.
     pub jobs: usize,
@@ -51,7 +53,7 @@ impl Settings {
     }
 }
 
-/// Who writes snapshots, as they say it themselves.
+/// The author of snapshots, as the snapshots name it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Author {
     /// The instance, as in names.
@@ -62,25 +64,25 @@ pub struct Author {
     pub database: String,
 }
 
-/// What a merged snapshot came to.
+/// The result of merging a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Loaded {
-    /// Who wrote it.
+    /// The snapshot's author.
     pub meta: Meta,
     /// Entries in it.
     pub entries: u64,
-    /// What it changed here.
+    /// What the merge changed here.
     pub applied: Applied,
 }
 
-/// What a sweep came to.
+/// The result of a sweep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Swept {
     /// Versions that were looked at.
     pub entries: u64,
     /// Deletions among them.
     pub deleted: u64,
-    /// What was forgotten.
+    /// What the sweep removed.
     pub applied: Applied,
 }
 
@@ -90,21 +92,27 @@ pub struct Local {
     env: Env,
     settings: Settings,
     folder: PathBuf,
-    /// The data.
+    /// The data file.
     data: PathBuf,
-    /// When the data was last written, by the file's own time, before this process did anything.
+    /// How it was opened.
+    options: EnvOptions,
+    /// The newest transaction that was seen.
+    seen: u64,
+    /// When the data was last written before this process did anything, by the file's modification time.
     written: Stamp,
-    /// Up to which transaction every change is in a snapshot of ours, or came from others.
+    /// The last transaction up to which every change is in a snapshot of ours, or came from others.
     synced: Tide,
-    /// Up to which transaction every change is in the shadows.
+    /// The last transaction up to which every change is in the shadows.
     captured: Tide,
-    /// Up to which transaction nobody but us wrote since [`Local::is_undisturbed`] was asked.
+    /// The last transaction up to which no other process wrote since the last call of [`Local::is_undisturbed`].
     quiet: Tide,
-    /// The last snapshot, whose pieces the next one takes.
+    /// The last snapshot, whose pieces the next one reuses.
     last: Option<Dumped>,
     /// How snapshots are compressed.
     codec: Codec,
-    /// Held by whoever keeps the environment in step.
+    /// Whether this process excludes other processes from keeping the environment in step.
+    alone: bool,
+    /// The lock of the process that keeps the environment in step.
     _lock: Option<Lock>,
 }
 
@@ -115,18 +123,21 @@ impl Local {
         let written = written(&data);
         let env = Env::open(path, options)?;
         let beside = data.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let folder = settings.folder.clone().unwrap_or_else(|| beside.to_owned());
+        let folder = settings.folder.clone().unwrap_or_else(|| folder_for_files(beside));
         Ok(Self {
             env,
             settings,
             folder,
             data,
+            options: options.clone(),
+            seen: 0,
             written,
             synced: Tide(0),
             captured: Tide(0),
             quiet: Tide(0),
             last: None,
             codec: Codec::default(),
+            alone: false,
             _lock: None,
         })
     }
@@ -134,12 +145,62 @@ impl Local {
     /// Opens an environment to keep it in step: no other process of this host may do so meanwhile (I9).
     ///
     /// # Errors
-    /// [`Error::Locked`] when one does.
+    /// [`Error::Locked`] when another process does.
     pub fn open_alone(path: &Path, options: &EnvOptions, settings: Settings) -> Result<Self, Error> {
-        // The environment first, because it may have to make the folder that the lock is in.
+        // The environment comes first, because opening it may make the folder of the lock.
         let local = Self::open(path, options, settings)?;
-        let lock = Lock::take(&local.data, options.file_mask)?;
-        Ok(Self { _lock: Some(lock), ..local })
+        let lock = Lock::take(&local.data, options.mode())?;
+        Ok(Self { alone: true, _lock: Some(lock), ..local })
+    }
+
+    /// The data file.
+    pub(crate) fn data(&self) -> &Path {
+        &self.data
+    }
+
+    /// The result of a look: whether the file is still the same, and whether another process wrote.
+    pub(crate) fn look(&mut self) -> Result<Look, Error> {
+        let last = self.env.info()?.last_transaction;
+        let found = environment::identity(&self.data);
+        let lock = holders::lock_standing(&self.data, self.options.no_subdir, self.env.lock_identity());
+        let facts = standing::Facts { opened: self.env.identity(), found, lock, seen: self.seen, last };
+        self.seen = last;
+        // A commit is in the file for a moment before a read transaction can see it.
+        let visible = last > self.synced.0 && self.env.read()?.id() > self.synced.0;
+        Ok(Look { standing: standing(facts), pending: visible, coming: last > self.synced.0 && !visible, last })
+    }
+
+    /// Opens the same data file with the lock file that other processes use now.
+    pub(crate) fn open_beside(&mut self) -> Result<(), Error> {
+        let options = EnvOptions { create: false, ..self.options.clone() };
+        self.env = self.env.open_beside(&options)?;
+        Ok(())
+    }
+
+    /// Opens the file that has the data's name now, and forgets everything about the old file.
+    pub(crate) fn open_again(&mut self) -> Result<(), Error> {
+        let options = EnvOptions { create: false, ..self.options.clone() };
+        // Otherwise this process's own lock would refuse the opening.
+        self._lock = None;
+        if environment::identity(&self.data) == self.env.identity() {
+            // The file is the same but its content isn't, so the old knowledge no longer holds.
+            self.written = written(&self.data);
+            (self.synced, self.captured, self.quiet, self.last, self.seen) = (Tide(0), Tide(0), Tide(0), None, 0);
+            if self.alone {
+                self._lock = Some(Lock::take(&self.data, options.mode())?);
+            }
+            return Ok(());
+        }
+        let path = self.env.path().to_owned();
+        let open = if self.alone { Self::open_alone } else { Self::open };
+        let codec = self.codec;
+        *self = Self { codec, options: self.options.clone(), ..open(&path, &options, self.settings.clone())? };
+        Ok(())
+    }
+
+    /// Whether a process writes to the data in a way that raises no events.
+    pub(crate) fn has_silent_writers(&self) -> bool {
+        holders::has_silent_writers(&self.data, self.options.no_subdir)
     }
 
     /// The environment.
@@ -152,7 +213,7 @@ impl Local {
         &self.folder
     }
 
-    /// What can be told of it without a transaction.
+    /// Facts about the environment that need no transaction.
     pub fn info(&self) -> Result<EnvInfo, Error> {
         self.env.info()
     }
@@ -163,12 +224,12 @@ impl Local {
         Ok(self.settings.schema.names(txn.names()?).is_empty())
     }
 
-    /// Whether somebody else wrote since the last snapshot was taken.
+    /// Whether another process wrote since the last snapshot was taken.
     pub fn is_pending(&self) -> Result<bool, Error> {
         Ok(self.env.info()?.last_transaction > self.synced.0)
     }
 
-    /// Whether nobody but us wrote since this was asked last; not the first time.
+    /// Whether no other process wrote since the last call; the first call answers `false`.
     pub fn is_undisturbed(&mut self) -> Result<bool, Error> {
         let last = Tide(self.env.info()?.last_transaction);
         Ok(std::mem::replace(&mut self.quiet, last) == last)
@@ -183,12 +244,12 @@ impl Local {
         Err(Error::TooLongAway { path: self.env.path().to_owned(), file })
     }
 
-    /// Writes down that the environment is in step now.
+    /// Records that the environment is in step now.
     pub fn note_in_step(&self, now: Stamp) -> Result<(), Error> {
         rejoin::write(&rejoin::file(&self.data), now)
     }
 
-    /// Removes the shadows, and with them every deletion and every time that is known. Gives their names.
+    /// Removes the shadows, and with them every known deletion and time. Returns their names.
     pub fn drop_shadows(&self) -> Result<Vec<String>, Error> {
         let mut txn = self.env.write()?;
         let shadows: Vec<_> = txn.names()?.into_iter().filter(|name| is_private(name)).collect();
@@ -199,7 +260,7 @@ impl Local {
         Ok(shadows.iter().map(|name| shown(name)).collect())
     }
 
-    /// What can be told of the environment without reading its data.
+    /// Facts about the environment that need none of its data.
     pub fn status(&self) -> Result<EnvStatus, Error> {
         let info = self.env.info()?;
         let file_bytes = fs::metadata(&self.data).map_err(Error::io(&self.data))?.len();
@@ -213,8 +274,9 @@ impl Local {
         Ok(EnvStatus { info, file_bytes, dbis })
     }
 
-    /// Records what the application changed while nobody watched. What has no shadow yet is older than anything that
-    /// others have; the rest happened, as far as anybody knows, when the file was last written.
+    /// Records what the application changed while no process of ours watched. A DBI without a shadow counts as older
+    /// than everything that others have. Every other change gets the time at which the file was last written, because
+    /// no better time is known.
     pub fn begin(&mut self, now: Stamp) -> Result<Applied, Error> {
         let known = if self.written == Stamp(0) { now } else { self.written.min(now) };
         let captured = self.capture(Moments { known, fresh: Stamp(1) }, false);
@@ -222,8 +284,8 @@ impl Local {
         Ok(captured?.0)
     }
 
-    /// Records what the application changed since the last look, if its versions are kept in shadows. With `cut`, they are
-    /// cut for the next snapshot meanwhile.
+    /// Records what the application changed since the last look, if versions are kept in shadows. With `cut` it also
+    /// cuts the shadows for the next snapshot.
     fn capture(&mut self, moments: Moments, cut: bool) -> Result<(Applied, Option<Cuts>), Error> {
         if self.settings.schema.native || self.env.info()?.last_transaction <= self.captured.0 {
             return Ok(Default::default());
@@ -250,7 +312,7 @@ impl Local {
             quiet.own(transaction);
         };
         let applied = apply(&self.env, schema, &tables, spool, Purpose::Capture, self.settings.pace, &mut count)?;
-        // It isn't sent yet, so that `synced` stays behind.
+        // The change isn't sent yet, so `synced` stays behind.
         self.captured = captured;
         let cuts = cutting.then_some(Cuts { transaction: captured.0, ..cuts });
         Ok((applied.and(filled.applied), cuts))
@@ -285,7 +347,7 @@ impl Local {
         self.codec = codec;
     }
 
-    /// Takes a snapshot. What isn't in it because it was written meanwhile stays pending.
+    /// Takes a snapshot. Changes that the application makes meanwhile stay pending.
     pub fn snapshot(&mut self, author: &Author, now: &dyn Fn() -> Stamp) -> Result<&Dumped, Error> {
         let moment = now();
         let (_, cuts) = self.capture(Moments { known: moment, fresh: moment }, true)?;
@@ -305,7 +367,7 @@ impl Local {
         Ok(self.last.insert(dumped))
     }
 
-    /// Reads all of it: whether every version can be read, and the application's DBIs hold what their shadows say.
+    /// Reads everything, and checks that every version can be read and that the application's DBIs match their shadows.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let schema = &self.settings.schema;
         if !schema.native {
@@ -326,7 +388,7 @@ impl Local {
         Ok(())
     }
 
-    /// Forgets deletions from before `cutoff`.
+    /// Removes deletions from before `cutoff`.
     pub fn sweep(&mut self, cutoff: Stamp) -> Result<Swept, Error> {
         let schema = &self.settings.schema;
         let found = sweep::old(&self.env, schema, cutoff, &self.folder, self.settings.spool)?;
@@ -343,12 +405,33 @@ impl Local {
     }
 }
 
-/// The file with the data of an environment.
+/// The result of a look at an environment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Look {
+    /// Whether the data file is still the same.
+    pub(crate) standing: Standing,
+    /// Whether another process wrote since the last snapshot was taken.
+    pub(crate) pending: bool,
+    /// Whether a commit is under way that can't be read yet.
+    pub(crate) coming: bool,
+    /// The last transaction.
+    pub(crate) last: u64,
+}
+
+/// The folder for files without a name: `beside` if it takes new files.
+fn folder_for_files(beside: &Path) -> PathBuf {
+    let takes = |folder: &Path| rustix::fs::access(folder, rustix::fs::Access::WRITE_OK).is_ok();
+    let others = ["/var/tmp", "/tmp"].map(Path::new);
+    let found = std::iter::once(beside).chain(others).find(|folder| takes(folder));
+    found.unwrap_or(beside).to_owned()
+}
+
+/// The data file of an environment.
 pub(crate) fn data_file(path: &Path, no_subdir: bool) -> PathBuf {
     if no_subdir { path.to_owned() } else { path.join("data.mdb") }
 }
 
-/// When a file was last written; 0 where nobody knows.
+/// When a file was last written; 0 if unknown.
 fn written(file: &Path) -> Stamp {
     let modified = fs::metadata(file).and_then(|found| found.modified()).ok();
     let since = modified.and_then(|modified| modified.duration_since(UNIX_EPOCH).ok());

@@ -1,6 +1,8 @@
-//! The update marker: one small object that changes with every write, so that nobody has to list while it doesn't.
+//! The update marker: one small object that changes with every write. While it doesn't change, instances don't need to
+//! list the vault.
 //!
-//! All instances of a bucket use it, or none: what one writes without it is found only when the others list anyway.
+//! Either all instances of a bucket use the marker, or none: others find an object that was written without it only
+//! when they list anyway.
 
 use std::time::Duration;
 
@@ -9,20 +11,21 @@ use crate::Stamp;
 /// Its name in the vault.
 pub(crate) const NAME: &str = "update-marker";
 
-/// The most bytes that one may have.
+/// The most bytes that a marker may have.
 pub(crate) const MOST: u64 = 4096;
 
 /// How the marker is used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Marker {
-    /// What stands before names in the bucket.
+    /// The prefix of names in the bucket.
     pub prefix: String,
-    /// List after this time even if it didn't change.
+    /// List after this time even if the marker didn't change.
     pub force: Duration,
 }
 
 impl Marker {
-    /// What it says after an object was written or deleted. The version of the object isn't told: readers compare texts.
+    /// The marker's content after an object was written or deleted. Readers compare contents, so the object's version
+    /// isn't in it.
     pub(crate) fn text(&self, key: &str, now: Stamp, deleted: bool) -> String {
         format!("{}{key}::{}:{deleted}", self.prefix, now.0)
     }

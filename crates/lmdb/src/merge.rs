@@ -1,8 +1,9 @@
-//! Whose value wins: the rules by which instances that never talk to each other come to the same data.
+//! Whose value wins? These rules bring instances that never talk to each other to the same data.
 //!
-//! The newer one. With equal times the one whose value sorts first, so that a deletion beats a value; and a deletion
-//! also beats a live empty value, which Lightning Stream leaves undecided (there each side keeps its own until the key
-//! changes again). The order of merging doesn't matter: the rules choose the least of all versions by one order.
+//! The newer version wins. With equal times, the version whose value sorts first wins, so that a deletion beats a
+//! value. A deletion also beats a live empty value; Lightning Stream leaves this tie undecided, so that each side keeps
+//! its own version until the key changes again. The order of merging doesn't matter: of all versions, the rules choose
+//! the least one by a total order.
 
 use std::cmp::Ordering;
 
@@ -13,30 +14,30 @@ use crate::Stamp;
 pub(crate) struct Version<'a> {
     /// When it was made.
     pub(crate) stamp: Stamp,
-    /// The application's value; of a deleted key empty.
+    /// The application's value; empty for a deleted key.
     pub(crate) value: &'a [u8],
-    /// Whether it says that the key is deleted.
+    /// Whether the key is deleted.
     pub(crate) deleted: bool,
 }
 
 impl<'a> Version<'a> {
-    /// The value that counts: a deleted key has none, whatever its writer left there.
+    /// The value that counts: a deleted key has none, even if its writer left bytes there.
     fn shown(&self) -> &'a [u8] {
         if self.deleted { &[] } else { self.value }
     }
 }
 
-/// What to do with a version that comes in.
+/// What to do with an incoming version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// What is there stays.
+    /// The present version stays.
     Keep,
-    /// It takes the place of what is there, with its own time.
+    /// The incoming version replaces the present one, with its own time.
     Take,
 }
 
-/// Decides between what is there and what comes in. Deletions of unknown keys from before `cutoff` don't come back:
-/// they were swept.
+/// Decides between the present version and the incoming one. A deletion of an unknown key from before `cutoff` is
+/// ignored, because it was swept here.
 pub(crate) fn decide(old: Option<&Version<'_>>, new: &Version<'_>, cutoff: Stamp) -> Verdict {
     let Some(old) = old else {
         return if new.deleted && new.stamp < cutoff { Verdict::Keep } else { Verdict::Take };
@@ -86,7 +87,7 @@ mod tests {
             (Some(gone(5)), live(6, b""), Take),
             (Some(gone(5)), gone(6), Take),
             (Some(gone(5)), gone(5), Keep),
-            // The tie that the original leaves open.
+            // The tie that Lightning Stream leaves open.
             (Some(live(5, b"")), gone(5), Take),
             (Some(gone(5)), live(5, b""), Keep),
             // Without a time: equal to itself, older than anything, and by value among its like.
@@ -99,7 +100,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the order in which versions come in, the same one is left.
+        /// Merging in any order leaves the same version.
         #[test]
         fn the_order_of_merging_does_not_matter(
             versions in proptest::collection::vec((0_u64..3, "[ab]{0,2}", any::<bool>()), 1..6),

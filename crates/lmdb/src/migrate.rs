@@ -1,7 +1,8 @@
-//! What times does a DBI get from another one? For schemas that moved to new DBIs, whose entries would all be new.
+//! Which times does a DBI take over from another one? For schemas that moved to new DBIs, whose entries would otherwise
+//! all be new.
 //!
-//! Times are only raised, and values stay. Keys that the source knows as deleted may become deletions where the target
-//! has nothing. One write transaction: a crash leaves all of it or nothing.
+//! Times are only raised, and values stay. A key that the source knows as deleted may become a deletion in the target,
+//! if the target doesn't have the key. All happens in one write transaction: a crash leaves all of it or nothing.
 
 use crate::Stamp;
 use crate::environment::{Dbi, Env, WriteTxn};
@@ -9,7 +10,7 @@ use crate::error::Error;
 use crate::flags::Flags;
 use crate::header::Stored;
 
-/// Bytes of keys that are looked at before they are written.
+/// Bytes of keys that are read before they are written.
 const GATHER: usize = 1 << 20;
 
 /// What to migrate.
@@ -17,15 +18,15 @@ const GATHER: usize = 1 << 20;
 pub struct Migration {
     /// The DBI that has the times: values with a header, or with 8 bytes of time as before version 0.3.
     pub from: Vec<u8>,
-    /// The DBI that gets them: values with a header.
+    /// The DBI that takes the times over: values with a header.
     pub to: Vec<u8>,
-    /// Add deletions of keys that the source knows as deleted, and the target doesn't know.
+    /// Add deletions of keys that the source knows as deleted and the target doesn't know.
     pub add_deletions: bool,
-    /// A source that isn't there is nothing to do.
+    /// Succeed without a change if the source doesn't exist.
     pub may_be_missing: bool,
 }
 
-/// What a migration came to.
+/// The result of a migration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Migrated {
     /// Entries of the source.
@@ -52,7 +53,7 @@ struct Known {
     deleted: bool,
 }
 
-/// What becomes of a key in the target.
+/// What to do with a key in the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
     Leave,
@@ -60,7 +61,7 @@ enum Step {
     Delete,
 }
 
-/// Decides what becomes of a key.
+/// Decides what to do with a key.
 fn step(known: Known, target: Option<&Stored<'_>>, add_deletions: bool) -> Step {
     match target {
         Some(target) if known.stamp > target.stamp => Step::Raise,
@@ -69,7 +70,7 @@ fn step(known: Known, target: Option<&Stored<'_>>, add_deletions: bool) -> Step 
     }
 }
 
-/// Reads a value of the source; `None` where it isn't what it should be.
+/// Reads a value of the source; `None` if it has no valid header or time.
 fn known(heads: Heads, bytes: &[u8]) -> Option<Known> {
     match heads {
         Heads::Full => Stored::parse(bytes).ok().map(|stored| Known { stamp: stored.stamp, deleted: stored.deleted }),
@@ -80,10 +81,10 @@ fn known(heads: Heads, bytes: &[u8]) -> Option<Known> {
     }
 }
 
-/// Does it.
+/// Carries the migration out.
 ///
 /// # Errors
-/// Where a DBI isn't there, or has no times. Nothing was changed then.
+/// If a DBI doesn't exist or has no times. Then nothing was changed.
 pub fn migrate(env: &Env, migration: &Migration) -> Result<Migrated, Error> {
     let mut txn = env.write()?;
     let mut done = Migrated::default();
@@ -124,7 +125,7 @@ fn heads(txn: &WriteTxn<'_>, dbi: Dbi) -> Result<Option<Heads>, Error> {
     Ok(if full { Some(Heads::Full) } else { time.then_some(Heads::Time) })
 }
 
-/// Gathers what comes behind the key `at`; whether there was anything. `None` where a value can't be read.
+/// Gathers the entries after the key `at`; returns whether there were any. `None` if a value can't be read.
 fn gather(
     txn: &WriteTxn<'_>,
     dbi: Dbi,

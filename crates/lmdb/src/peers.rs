@@ -1,14 +1,14 @@
-//! May a snapshot be written that only Seawall can read?
+//! May an instance write a snapshot that only Seawall can read?
 //!
-//! Only while every other instance of the vault is known to be ours: by the name of its newest snapshot, or by the index in it.
-//! One that isn't looked at yet may be an old one.
+//! Only while every other instance of the vault is known to run Seawall: by the name of its newest snapshot, or by the
+//! index in it. An instance whose snapshot hasn't been read yet may run an old version.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::latest::Listed;
 use crate::snapshot::Codec;
 
-/// Instances that may not be able to read anything but gzip. `ours` are the names of snapshots that have our index.
+/// Instances that may be able to read only gzip. `ours` are the names of snapshots that have Seawall's index.
 pub(crate) fn old(newest: &BTreeMap<String, Listed>, own: &str, ours: &BTreeSet<String>) -> Vec<String> {
     let is_old = |snapshot: &&Listed| {
         let is_ours = snapshot.name.codec == Codec::Zstd || ours.contains(&snapshot.key);

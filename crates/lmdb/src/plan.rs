@@ -1,14 +1,14 @@
-//! Which snapshots make the environment of a moment, and what can be restored at all?
+//! Which snapshots make up the state of a moment, and what can be restored at all?
 //!
-//! A moment is that of the whole fleet: of every instance the newest snapshot that is no younger. A snapshot that is
-//! named is taken alone, whatever the others had then.
+//! A moment applies to the whole fleet: of every instance, the newest snapshot that isn't later. If a snapshot is
+//! named, it is restored alone, whatever the other instances had then.
 
 use seawall_core::{LevelSummary, Moment, Point, Span, Timeline, When};
 
 use crate::Stamp;
 use crate::latest::Listed;
 
-/// The snapshots that may be used; of each instance the newest counts, and one before it where that is damaged.
+/// The snapshots that may be used. Of each instance the newest counts, or an earlier one if the newest is damaged.
 pub(crate) fn until(listed: &[Listed], when: &When) -> Vec<Listed> {
     let meant = |snapshot: &&Listed| match when {
         When::Latest => true,
@@ -18,17 +18,17 @@ pub(crate) fn until(listed: &[Listed], when: &When) -> Vec<Listed> {
     listed.iter().filter(meant).cloned().collect()
 }
 
-/// The point that a snapshot is.
+/// The point of a snapshot.
 pub(crate) fn point(snapshot: &Listed) -> Point {
     Point { position: snapshot.key.clone(), moment: moment(snapshot.name.stamp) }
 }
 
-/// The point that the youngest of several snapshots is.
+/// The point of the latest of several snapshots.
 pub(crate) fn newest_point<'a>(snapshots: impl IntoIterator<Item = &'a Listed>) -> Option<Point> {
     snapshots.into_iter().max_by_key(|snapshot| (snapshot.name.stamp, &snapshot.key)).map(point)
 }
 
-/// Every snapshot is a point by itself; each instance is what others call a level.
+/// Every snapshot is a point by itself; each instance is shown as a level.
 pub(crate) fn timeline(listed: &[Listed]) -> Timeline {
     let mut all: Vec<&Listed> = listed.iter().collect();
     all.sort_by_key(|snapshot| (snapshot.name.stamp, &snapshot.key));
@@ -48,7 +48,7 @@ pub(crate) fn timeline(listed: &[Listed]) -> Timeline {
     Timeline { spans, levels, ..Timeline::default() }
 }
 
-/// A stamp as everybody else has moments.
+/// A stamp as a [`Moment`], which the other crates use.
 pub(crate) fn moment(stamp: Stamp) -> Moment {
     Moment::from_millis(i64::try_from(stamp.0 / 1_000_000).unwrap_or(i64::MAX))
 }

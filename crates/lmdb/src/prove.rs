@@ -1,4 +1,4 @@
-//! Reading snapshots back: is every one of them whole, and does its index say what it holds?
+//! Verification of snapshots: is every snapshot whole, and does its index match its content?
 
 use std::io::{self, ErrorKind, Read as _};
 
@@ -13,7 +13,7 @@ use crate::snapshot::index::Span;
 use crate::snapshot::{Decompressor, Limits, SnapshotReader};
 use crate::transfer::{self, Part};
 
-/// Reads all snapshots of a database. What was deleted meanwhile isn't missed.
+/// Reads all snapshots of a database. A snapshot that was deleted since the listing is no finding.
 pub(crate) async fn verify(
     vault: &Vault,
     listed: &[Listed],
@@ -21,7 +21,8 @@ pub(crate) async fn verify(
     progress: &dyn Progress,
 ) -> Result<Verification, Error> {
     progress.begin("verify", Some(listed.iter().map(|snapshot| snapshot.bytes).sum()));
-    let mut found = Verification { at: now, newest: None, objects: 0, bytes: 0, findings: Vec::new() };
+    let mut found =
+        Verification { at: now, newest: None, objects: 0, bytes: 0, findings: Vec::new(), doubts: Vec::new() };
     let mut whole = Vec::new();
     for snapshot in listed {
         let key = ObjectKey::new(&snapshot.key)?;
@@ -52,7 +53,7 @@ fn finding(key: &str, error: Error) -> Finding {
     Finding { code: failure.code, object: key.to_owned(), cause: failure.cause }
 }
 
-/// The same, and compares every piece with the digest that the index has of it.
+/// The same, and compares every piece with its digest in the index.
 pub(crate) async fn verify_strong(
     vault: &Vault,
     listed: &[Listed],
@@ -89,7 +90,7 @@ pub(crate) async fn verify_strong(
     Ok(strong)
 }
 
-/// The bytes of all pieces; neighbours are read at once.
+/// The bytes of all pieces; adjacent pieces are read at once.
 fn ranges(spans: &[Span]) -> Vec<Part> {
     let mut parts = Vec::new();
     for span in spans {
@@ -102,7 +103,7 @@ fn ranges(spans: &[Span]) -> Vec<Part> {
     parts
 }
 
-/// Where the first piece begins that doesn't hold what its span says.
+/// The offset of the first piece that doesn't match its entry in the index.
 fn compare(mut source: impl io::Read, spans: &[Span]) -> io::Result<Option<u64>> {
     let mut buffer = vec![0; 64 << 10];
     for span in spans {
@@ -116,7 +117,7 @@ fn compare(mut source: impl io::Read, spans: &[Span]) -> io::Result<Option<u64>>
                     raw += count as u64;
                     hasher.update(buffer.get(..count).unwrap_or_default());
                 }
-                // Anything else is the vault's.
+                // Any other error is the vault's.
                 Err(error) => match error.kind() {
                     ErrorKind::InvalidInput | ErrorKind::InvalidData | ErrorKind::UnexpectedEof => {
                         return Ok(Some(span.at));

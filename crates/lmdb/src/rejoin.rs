@@ -1,8 +1,9 @@
-//! May an environment take part again that was away?
+//! May an environment that was away take part again?
 //!
-//! Deletions are forgotten after the retention. An environment that was away for longer may have what all others deleted
-//! and forgot, and would bring it back; so it is refused. When it was last in step is kept in a small file beside the data,
-//! because neither environment nor vault tells: the application writes too, and snapshots are cleaned.
+//! Deletions are swept after the retention. An environment that was away for longer may still have keys that all others
+//! deleted and swept, and would bring the keys back; so it is refused. A small file beside the data records when the
+//! environment was last in step. Neither the environment nor the vault could tell: the application writes to the
+//! environment too, and old snapshots are deleted.
 
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
 
@@ -21,12 +22,12 @@ pub(crate) fn file(data: &Path) -> PathBuf {
     name.into()
 }
 
-/// Whether an environment that was last in step at `last` may take part; one that never was may.
+/// Whether an environment that was last in step at `last` may take part; an environment that never was in step may.
 pub(crate) fn may(last: Option<Stamp>, now: Stamp, retention: Duration) -> bool {
     last.is_none_or(|last| Duration::from_nanos(now.0.saturating_sub(last.0)) < retention)
 }
 
-/// When the environment was last in step; `None` where nobody wrote it down.
+/// When the environment was last in step; `None` if no record exists.
 pub(crate) fn read(file: &Path) -> Result<Option<Stamp>, Error> {
     match fs::read_to_string(file) {
         Ok(text) => Ok(text.trim().parse().ok().map(Stamp)),
@@ -35,7 +36,7 @@ pub(crate) fn read(file: &Path) -> Result<Option<Stamp>, Error> {
     }
 }
 
-/// Writes that down. The file is the old one or the new one, whatever happens.
+/// Writes the record. A crash leaves the old file or the new one.
 pub(crate) fn write(file: &Path, now: Stamp) -> Result<(), Error> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut draft = tempfile::NamedTempFile::new_in(folder).map_err(Error::io(folder))?;

@@ -1,31 +1,39 @@
-//! Making an environment of snapshots: what a new instance would hold after it merged them.
+//! Makes an environment from snapshots: the state that a new instance would have after merging them.
 //!
-//! It is made in a folder of its own beside the target, checked, and takes the target's place when it is whole (I8).
+//! The environment is made in a folder of its own beside the target, checked, and takes the target's place when it is
+//! whole (I8).
 
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::ErrorKind;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use seawall_core::{PlannedObject, Progress, RestoreRequest, Restored};
+use seawall_core::{PlannedObject, Progress, RestoreRequest, Restored, Rewritten};
 use seawall_vault::Vault;
 use tokio::time::sleep;
 
 use crate::environment::EnvOptions;
+use crate::environment::holders::{self, Holder};
 use crate::error::Error;
 use crate::latest::{Listed, newest};
 use crate::local::{Author, Local, Settings};
+use crate::rollback;
 use crate::session::{NanoClock, Session, SyncOptions};
 use crate::{listing, plan};
 
-/// How far the map of a new environment may grow: further than any disk.
+/// How far the map of a new environment may grow: more than any disk holds.
 const LARGEST_MAP: u64 = 1 << 45;
 
-/// How often progress is told.
+/// How often progress is reported.
 const TELL: Duration = Duration::from_millis(100);
+
+/// Permissions of a restored file if neither an existing file nor the configuration gives them. The file may hold keys,
+/// so they are private.
+const PRIVATE: u32 = 0o600;
 
 /// What to make.
 pub(crate) struct Order<'a> {
@@ -35,17 +43,21 @@ pub(crate) struct Order<'a> {
     pub(crate) env: &'a EnvOptions,
     /// What its DBIs look like.
     pub(crate) settings: &'a Settings,
-    /// What is asked for.
+    /// The user's request.
     pub(crate) request: &'a RestoreRequest,
 }
 
-/// Restores, or says what would be done.
+/// The result of a restore, and for a rollback what it changes.
+pub(crate) type Done = (Restored, Vec<Rewritten>);
+
+/// Restores, or reports what a restore would do. With `as_new` the restored values win over everything in the vault.
 pub(crate) async fn restore(
     vault: &Vault,
     order: &Order<'_>,
+    as_new: bool,
     clock: NanoClock,
     progress: Arc<dyn Progress>,
-) -> Result<Restored, Error> {
+) -> Result<Done, Error> {
     let request = order.request;
     let listed = listing::of_database(vault, order.database).await?;
     let chosen = plan::until(&listed, &request.when);
@@ -64,31 +76,59 @@ pub(crate) async fn restore(
         duration_ms: 0,
         dry_run: request.dry_run,
     };
-    if request.dry_run {
-        return Ok(restored);
+    if request.dry_run && !as_new {
+        return Ok((restored, Vec::new()));
     }
-    let target = Target { output: request.output.clone(), no_subdir: order.env.no_subdir, force: request.force };
-    target.is_free()?;
+    let target = Target {
+        output: request.output.clone(),
+        no_subdir: order.env.no_subdir,
+        force: request.force,
+        file_mask: order.env.file_mask,
+    };
+    if !request.dry_run {
+        target.is_free()?;
+    }
     let draft = target.draft()?;
-    let options = EnvOptions { no_subdir: false, create: true, largest_map: Some(LARGEST_MAP), ..order.env.clone() };
-    let settings = Settings { folder: Some(draft.path().to_owned()), ..order.settings.clone() };
-    let local = Local::open(draft.path(), &options, settings)?;
-    // An instance without a name: no snapshot is its own.
-    let author = Author { instance: String::new(), hostname: String::new(), database: order.database.to_owned() };
-    let how = SyncOptions { receive_only: true, ..SyncOptions::new(author) };
-    let mut session = Session::new(local, vault.clone(), how, clock);
+    let options = EnvOptions {
+        no_subdir: false,
+        create: true,
+        largest_map: Some(LARGEST_MAP),
+        file_mask: Some(PRIVATE),
+        ..order.env.clone()
+    };
+    let session = |folder: &Path| {
+        let settings = Settings { folder: Some(draft.path().to_owned()), ..order.settings.clone() };
+        let local = Local::open(folder, &options, settings)?;
+        // An instance without a name, so that no snapshot counts as its own.
+        let author = Author { instance: String::new(), hostname: String::new(), database: order.database.to_owned() };
+        let how = SyncOptions { receive_only: true, ..SyncOptions::new(author) };
+        Ok::<_, Error>(Session::new(local, vault.clone(), how, Arc::clone(&clock)))
+    };
+    let mut older = session(draft.path())?;
     progress.begin("restore", Some(wanted.iter().map(|snapshot| snapshot.bytes).sum()));
-    let merged = told(vault, &*progress, session.fill(chosen)).await?;
-    let point = plan::newest_point(&merged).ok_or_else(nothing)?;
-    let checked = session.check().await;
+    let merged = told(vault, &*progress, older.fill(chosen)).await;
+    let mut rewritten = Vec::new();
+    if merged.is_ok() && as_new {
+        let mut newest = session(&draft.path().join("newest"))?;
+        told(vault, &*progress, newest.fill(listed)).await?;
+        let (at, schema) = (clock(), order.settings.schema.clone());
+        rewritten = older.beside(newest, move |then, newest| rollback::rewrite(then, newest, &schema, at)).await?;
+    }
+    let checked = older.check().await;
     progress.finish();
+    let merged = merged?;
     checked?;
-    drop(session);
+    drop(older);
+    let point = plan::newest_point(&merged).ok_or_else(nothing)?;
+    let restored = Restored { point, objects: planned(&merged), ..restored };
+    if request.dry_run {
+        return Ok((restored, rewritten));
+    }
     let bytes = target.take(draft.path())?;
-    Ok(Restored { point, objects: planned(&merged), bytes, ..restored })
+    Ok((Restored { bytes, ..restored }, rewritten))
 }
 
-/// Tells what comes from the vault while work is done.
+/// Reports the bytes that come from the vault while the work runs.
 async fn told<T>(vault: &Vault, progress: &dyn Progress, work: impl Future<Output = T>) -> T {
     let mut seen = vault.counts().bytes_down;
     let mut tell = || {
@@ -107,11 +147,12 @@ async fn told<T>(vault: &Vault, progress: &dyn Progress, work: impl Future<Outpu
     }
 }
 
-/// The environment that is to be there.
+/// The environment that the restore is to make.
 struct Target {
     output: PathBuf,
     no_subdir: bool,
     force: bool,
+    file_mask: Option<u32>,
 }
 
 impl Target {
@@ -120,15 +161,38 @@ impl Target {
     }
 
     fn lock(&self) -> PathBuf {
-        if !self.no_subdir {
-            return self.output.join("lock.mdb");
-        }
-        let mut name = self.output.as_os_str().to_owned();
-        name.push("-lock");
-        name.into()
+        holders::lock_file(&self.data(), self.no_subdir)
     }
 
-    /// Refuses to replace what nobody said may be replaced.
+    /// Refuses to replace a file that a process has open: the process would keep using the old file.
+    fn is_closed(&self) -> Result<(), Error> {
+        let path = self.data();
+        let holder = match holders::holder(&path, self.no_subdir)? {
+            None => return Ok(()),
+            Some(Holder::Own) => "this process".to_owned(),
+            Some(Holder::Other(Some(pid))) => format!("process {pid}"),
+            Some(Holder::Other(None)) => "a process in another container".to_owned(),
+        };
+        Err(Error::InUse { path, holder })
+    }
+
+    /// Gives a draft the owner and the permissions of the environment that it replaces; without one the draft is
+    /// private.
+    fn adopt(&self, made: &File, path: &Path) -> Result<(), Error> {
+        // If the data file was lost, the lock file still shows the owner.
+        let there = [self.data(), self.lock()].into_iter().find_map(|file| fs::metadata(file).ok());
+        let mode = there.as_ref().map(|there| there.mode() & 0o777);
+        if let Some(there) = there {
+            let own = made.metadata().map_err(Error::io(path))?;
+            if (own.uid(), own.gid()) != (there.uid(), there.gid()) {
+                fchown(made, Some(there.uid()), Some(there.gid())).map_err(Error::io(path))?;
+            }
+        }
+        let mode = mode.or(self.file_mask).unwrap_or(PRIVATE);
+        made.set_permissions(Permissions::from_mode(mode)).map_err(Error::io(path))
+    }
+
+    /// Refuses to replace an existing environment without `--force`.
     fn is_free(&self) -> Result<(), Error> {
         let (data, is_folder) = (self.data(), self.output.is_dir());
         if self.no_subdir == is_folder && fs::symlink_metadata(&self.output).is_ok() {
@@ -137,27 +201,29 @@ impl Target {
         if !self.force && fs::symlink_metadata(&data).is_ok() {
             return Err(Error::Exists { path: data });
         }
-        Ok(())
+        self.is_closed()
     }
 
-    /// A folder on the same file system.
+    /// A folder on the target's file system.
     fn draft(&self) -> Result<tempfile::TempDir, Error> {
         let parent = self.output.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let folder = if self.output.is_dir() { &self.output } else { parent };
         tempfile::Builder::new().prefix(".seawall-restore-").tempdir_in(folder).map_err(Error::io(folder))
     }
 
-    /// Puts the data of a draft in its place. Gives its bytes.
+    /// Moves the data of a draft to its place. Returns its size in bytes.
     fn take(&self, draft: &Path) -> Result<u64, Error> {
         let (made, data) = (draft.join("data.mdb"), self.data());
         let file = File::open(&made).map_err(Error::io(&made))?;
+        self.adopt(&file, &made)?;
         file.sync_all().map_err(Error::io(&made))?;
         let bytes = file.metadata().map_err(Error::io(&made))?.len();
         if !self.no_subdir {
             fs::create_dir_all(&self.output).map_err(Error::io(&self.output))?;
         }
         if self.force {
-            // Whoever has the old data open goes on with it, and with the old lock; both have no name any more.
+            // A process may have opened the target since the restore began.
+            self.is_closed()?;
             fs::rename(&made, &data).map_err(Error::io(&data))?;
             match fs::remove_file(self.lock()) {
                 Err(error) if error.kind() != ErrorKind::NotFound => return Err(Error::io(&self.lock())(error)),

@@ -1,9 +1,9 @@
 //! Which snapshots may be deleted?
 //!
-//! Those that a newer one of the same instance has stood beside for long enough that nobody still reads them; and the
-//! last one of an instance that is gone, once all that it held is in a snapshot of ours. How long a snapshot has been
-//! there is counted from when this process first saw it, because clocks of instances differ. Only names of snapshots of
-//! the one database are looked at.
+//! A snapshot may be deleted once it has been seen for `keep` and a newer one of the same instance exists, so that
+//! readers have finished with it. The last snapshot of an instance that is gone may be deleted once everything in it is
+//! in a snapshot of ours. The age of a snapshot counts from when this process first saw it, because the clocks of
+//! instances differ. Only names of snapshots of this database are considered.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,9 +14,9 @@ use crate::latest::Listed;
 /// When snapshots are deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
-    /// How often to look.
+    /// How often to look for snapshots to delete.
     pub interval: Duration,
-    /// How long a snapshot stays in any case, from when it was first seen.
+    /// How long every snapshot stays, counted from when it was first seen.
     pub keep: Duration,
     /// How old the last snapshot of an instance must be for the instance to count as gone.
     pub gone: Duration,
@@ -27,12 +27,13 @@ pub struct Retention {
 pub(crate) enum Reason {
     /// Its instance has a newer one.
     Newer,
-    /// Its instance is gone, and what it held is in ours.
+    /// Its instance is gone, and its content is in a snapshot of ours.
     Gone,
 }
 
-/// Decides what is deleted now. `seen` is when each name was seen first; names are added to it and taken out.
-/// `incorporated` has, for each instance, the time of the last snapshot whose content is in one that we sent.
+/// Decides which snapshots are deleted now. `seen` is when each name was first seen; this function adds new names and
+/// removes missing ones. `incorporated` is, for each instance, the time of its last snapshot whose content is in a
+/// snapshot that we sent.
 pub(crate) fn due(
     listed: &[Listed],
     seen: &mut BTreeMap<String, Stamp>,
@@ -48,7 +49,7 @@ pub(crate) fn due(
     for snapshot in newest_first {
         let (instance, stamp) = (snapshot.name.instance.as_str(), snapshot.name.stamp);
         let Some(first) = seen.get(&snapshot.key) else {
-            // It doesn't count as a newer one yet: others may not have seen it.
+            // It doesn't count as a newer snapshot yet: other instances may not have seen it.
             seen.insert(snapshot.key.clone(), now);
             continue;
         };

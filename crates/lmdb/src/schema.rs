@@ -8,10 +8,10 @@ use crate::error::Error;
 use crate::flags::Flags;
 use crate::snapshot::{DUPSORT_HACK, Rule};
 
-/// What DBIs that belong to the sync itself begin with. They are never sent, and ignored where they are received.
+/// The prefix of DBIs that belong to the sync itself. They are never sent, and ignored when they are received.
 const PRIVATE: &[u8] = b"_sync";
 
-/// What the shadow of a DBI begins with.
+/// The prefix of a shadow's name.
 const SHADOW: &[u8] = b"_sync_shadow_";
 
 /// How versions of keys are kept.
@@ -19,7 +19,7 @@ const SHADOW: &[u8] = b"_sync_shadow_";
 pub struct Schema {
     /// The application puts a header before every value. Otherwise versions are kept in a shadow of each DBI.
     pub native: bool,
-    /// Take DBIs with several values to a key too. Only with shadows.
+    /// Include DBIs with several values to a key. Only with shadows.
     pub dupsort_hack: bool,
     /// Write an empty extension block into every header, to test readers.
     pub padding: bool,
@@ -49,7 +49,7 @@ impl Schema {
         if flags.contains(Flags::DUPSORT) { DUPSORT_HACK } else { "" }
     }
 
-    /// Refuses DBIs with several values to a key where they aren't asked for.
+    /// Refuses DBIs with several values to a key unless the configuration includes them.
     pub(crate) fn admit(&self, path: &Path, name: &[u8], flags: Flags) -> Result<(), Error> {
         if flags.contains(Flags::DUPSORT) && (self.native || !self.dupsort_hack) {
             return Err(Error::schema(path, name, "it has several values to a key, and dupsort_hack is not set"));
@@ -57,7 +57,7 @@ impl Schema {
         Ok(())
     }
 
-    /// Whether a snapshot's DBI can be merged here: what it says of itself must fit the schema.
+    /// Whether a snapshot's DBI can be merged here: its flags and transform must fit the schema.
     pub(crate) fn accepts(&self, format: u64, flags: Flags, transform: &str) -> Result<(), Rule> {
         let hack = match transform {
             "" => false,
@@ -67,14 +67,14 @@ impl Schema {
         if hack && self.native {
             return Err(Rule::Transform);
         }
-        // Before format 3 flags weren't those of the application's DBI.
+        // Before format 3, flags weren't the flags of the application's DBI.
         if hack && !self.dupsort_hack || format >= 3 && flags.contains(Flags::DUPSORT) != hack {
             return Err(Rule::Dupsort);
         }
         Ok(())
     }
 
-    /// The flags with which a missing DBI is made; `None` where nobody says.
+    /// The flags with which a missing DBI is made; `None` if neither the schema nor the snapshot gives them.
     pub(crate) fn flags_for(&self, name: &[u8], format: u64, flags: Flags) -> Option<Flags> {
         let text = std::str::from_utf8(name).ok();
         let set = text.and_then(|name| self.create_flags.get(name)).copied();
@@ -87,17 +87,17 @@ pub(crate) fn is_private(name: &[u8]) -> bool {
     name.starts_with(PRIVATE)
 }
 
-/// A DBI of the application with the one that keeps its versions, where they exist.
+/// A DBI of the application and the DBI that keeps its versions, if they exist.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tables {
-    /// The application's. In a native schema the same as `versions`.
+    /// The application's DBI. In a native schema the same as `versions`.
     pub(crate) main: Option<Dbi>,
-    /// The one with headers.
+    /// The DBI with headers.
     pub(crate) versions: Option<Dbi>,
 }
 
 impl Tables {
-    /// Opens what there is.
+    /// Opens the DBIs that exist.
     pub(crate) fn open(schema: &Schema, txn: &mut ReadTxn<'_>, name: &[u8]) -> Result<Self, Error> {
         let main = txn.open(name)?;
         if let Some(dbi) = main {

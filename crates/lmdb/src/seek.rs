@@ -1,8 +1,8 @@
-//! Looking keys up one after the other: next to nothing for keys that come in order, a descent for others.
+//! Looks up many keys in turn: nearly free for keys in order, a search from the root for others.
 //!
-//! A snapshot's keys come in the order of the DBI they were read from, which nearly always is that of ours. Then a lookup
-//! is a step of a cursor; where they don't (another order, a writer that doesn't sort), it is a search from the root. The
-//! answer is right either way.
+//! A snapshot's keys come in the order of the DBI that they were read from, which is nearly always the order of our
+//! DBI. Then a lookup is a step of a cursor. Otherwise (another order, or a writer that doesn't sort) a lookup searches
+//! from the root. The answer is right either way.
 
 use std::cmp::Ordering;
 
@@ -20,7 +20,7 @@ pub(crate) struct Seeker<'t> {
     flags: Flags,
     /// Where the cursor stands; `None` behind the end.
     at: Option<Pair<'t>>,
-    /// No key lies between this one and `at`. `None`: nothing is known yet.
+    /// The lower end of the gap before `at`: no key lies between the two. `None`: nothing is known yet.
     low: Option<Vec<u8>>,
 }
 

@@ -1,22 +1,22 @@
-//! Into which pieces is a DBI cut, and which of them are the same as last time?
+//! Into which pieces is a DBI cut, and which pieces are the same as last time?
 //!
-//! A piece is a run of entries that becomes one gzip member. Where it is cut follows from the keys alone, so that
-//! instances that hold the same data cut it alike, whatever they held before, and a change makes one piece new and
-//! leaves the others as they are. That a piece is unchanged since the last snapshot follows from its entries: as many, as
-//! long, with the same times, and none written after that snapshot was read.
+//! A piece is a run of entries that becomes one gzip member. The keys alone decide where a piece ends. So instances
+//! that hold the same data cut it alike, whatever they held before, and a change makes one piece new and leaves the
+//! others as they are. A piece is unchanged since the last snapshot if its entries have the same number, length and
+//! times, and none was written after that snapshot was read.
 
 use crate::header::Stored;
 
-/// The fewest bytes of entries in a piece, but for the last one of a DBI.
+/// The fewest bytes of entries in a piece, except the last piece of a DBI.
 const LEAST: u64 = 256 << 10;
 
-/// What comes on top of that until a key is met that begins a piece, on average.
+/// How many further bytes it takes, on average, until a key begins a new piece.
 const STRETCH: u64 = 384 << 10;
 
-/// Bytes of entries at which a piece ends in any case.
+/// Bytes of entries at which a piece always ends.
 const MOST: u64 = 2 << 20;
 
-/// What entries are by their content: a digest of their bytes in a snapshot, before compression.
+/// The identity of a piece's content: a digest of its bytes in a snapshot, before compression.
 pub(crate) type Content = [u8; 16];
 
 /// A run of entries.
@@ -24,9 +24,9 @@ pub(crate) type Content = [u8; 16];
 pub(crate) struct Piece {
     /// Its first key.
     pub(crate) first: Vec<u8>,
-    /// What it adds up to.
+    /// The sums over its entries.
     pub(crate) sum: Sum,
-    /// Where it is in the last snapshot, compressed, if it is unchanged; else to be made.
+    /// Its place in the last snapshot, compressed, if it is unchanged; otherwise it has to be made.
     pub(crate) kept: Option<Place>,
 }
 
@@ -41,14 +41,14 @@ pub(crate) struct Place {
     pub(crate) content: Content,
 }
 
-/// What the entries of a piece add up to.
+/// Sums over the entries of a piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Sum {
     /// How many.
     pub(crate) entries: u64,
     /// Bytes in the snapshot.
     pub(crate) bytes: u64,
-    /// Their times and transactions, mixed.
+    /// The times and transactions, mixed into one number.
     pub(crate) mixed: u64,
 }
 
@@ -58,7 +58,7 @@ impl Sum {
         self.entries += 1;
         self.bytes += bytes;
         let version = stored.stamp.0 ^ stored.transaction.rotate_left(32) ^ u64::from(stored.deleted);
-        // Spread first: times of neighbours differ in a few bits, and sums of those could be equal.
+        // Spread first: the times of neighbours differ in a few bits, so that plain sums could be equal.
         let spread = (version ^ bytes).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.mixed = self.mixed.wrapping_add(spread ^ spread >> 29);
     }
@@ -69,9 +69,9 @@ pub(crate) struct Cutter<'b> {
     before: &'b [(Piece, Place)],
     /// The pieces so far.
     pieces: Vec<Piece>,
-    /// The one that is being filled, and the one of last time that began with the same key.
+    /// The piece that is being filled, and the piece of last time that began with the same key.
     open: Option<(Piece, Option<usize>)>,
-    /// The next piece of last time that hasn't begun.
+    /// The next piece of last time that the walk hasn't reached.
     next: usize,
 }
 
@@ -103,7 +103,7 @@ impl<'b> Cutter<'b> {
         }
     }
 
-    /// Whether the next entry would begin a piece behind another one.
+    /// Whether the next entry would begin a piece if another piece came before it.
     pub(crate) fn ends_before(&self, key: &[u8], bytes: u64) -> bool {
         self.open.as_ref().is_some_and(|(piece, _)| begins(key, bytes, piece.sum.bytes))
     }
@@ -127,13 +127,14 @@ impl<'b> Cutter<'b> {
     }
 }
 
-/// Whether an entry of `bytes` begins a piece, where the one before it has `filled` bytes.
+/// Whether an entry of `bytes` begins a piece, if the piece before it has `filled` bytes.
 fn begins(key: &[u8], bytes: u64, filled: u64) -> bool {
-    // The longer an entry, the likelier: pieces of large values aren't longer than those of small ones.
+    // A longer entry is likelier to begin a piece, so that pieces of large values aren't longer than pieces of small
+    // ones.
     filled >= MOST || filled >= LEAST && mark(key) < (u64::MAX / STRETCH).saturating_mul(bytes)
 }
 
-/// A number that a key always has, evenly spread.
+/// A number that is fixed for a key and evenly spread over keys.
 fn mark(key: &[u8]) -> u64 {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
     let mix = |mark: u64, word: u64| (mark ^ word).wrapping_mul(ODD).rotate_left(29);
@@ -186,7 +187,8 @@ mod tests {
         let keys: Keys = (0..4_000).map(|n| (n * 10, 7)).collect();
         let before = placed(cut(&keys, &[]));
         assert!(cut(&keys, &before).iter().all(|piece| piece.kept.is_some()));
-        // A piece that grew or shrank may end elsewhere, and the next ones until both meet a key that begins one.
+        // A piece that grew or shrank may end elsewhere, and so may the next pieces, until both walks meet a key that
+        // begins a piece.
         let few = 0..=6;
         for at in (5..3_900).step_by(97) {
             let with = |change: &dyn Fn(&mut Keys)| {
@@ -195,7 +197,7 @@ mod tests {
                 let pieces = cut(&keys, &before);
                 assert_eq!(pieces.iter().map(|piece| piece.sum.entries).sum::<u64>(), keys.len() as u64);
                 let fresh = pieces.iter().filter(|piece| piece.kept.is_none()).count();
-                // Whoever holds the same comes to the same pieces without the ones before.
+                // An instance that holds only the later entries cuts them into the same pieces.
                 let alone = cut(&keys, &[]);
                 let sums = |pieces: &[Piece]| -> Vec<_> { pieces.iter().map(|p| (p.first.clone(), p.sum)).collect() };
                 assert_eq!(sums(&pieces), sums(&alone));

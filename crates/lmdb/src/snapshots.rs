@@ -1,4 +1,4 @@
-//! Snapshots in a vault as objects: looked at, fetched, put there and removed by hand.
+//! Snapshots as objects of a vault: commands that list, show, fetch, upload and remove them.
 
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
 
@@ -8,8 +8,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use futures::TryStreamExt as _;
+use seawall_core::blocking;
 use seawall_vault::{ObjectKey, Prefix, Vault};
-use tokio::task::spawn_blocking;
 
 use crate::Stamp;
 use crate::dump::Stretch;
@@ -26,11 +26,11 @@ pub struct Object {
     pub name: String,
     /// Its bytes.
     pub bytes: u64,
-    /// The time that its name says; `None` where it isn't named as a snapshot.
+    /// The time in its name; `None` if it isn't a snapshot name.
     pub stamp: Option<Stamp>,
 }
 
-/// Lists what begins with `prefix`, by name or by the time that names say; those that say none come first then.
+/// Lists the objects with `prefix`, by name or by the time in the name. Objects without a time come first then.
 pub async fn list(vault: &Vault, prefix: &str, by_time: bool) -> Result<Vec<Object>, Error> {
     let mut entries = Box::pin(vault.entries(&Prefix::all(), None));
     let mut objects = Vec::new();
@@ -47,11 +47,12 @@ pub async fn list(vault: &Vault, prefix: &str, by_time: bool) -> Result<Vec<Obje
     Ok(objects)
 }
 
-/// Fetches an object into a file, which appears when it is whole. An existing one is refused.
-pub async fn get(vault: &Vault, name: &str, output: &Path) -> Result<u64, Error> {
+/// Fetches an object into a file, which appears when it is whole. An existing file is refused; with `overwrite` it is
+/// replaced.
+pub async fn get(vault: &Vault, name: &str, output: &Path, overwrite: bool) -> Result<u64, Error> {
     let key = ObjectKey::new(name)?;
     let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_owned();
-    if output.exists() {
+    if !overwrite && output.exists() {
         return Err(Error::Exists { path: output.to_owned() });
     }
     let mut draft = tempfile::NamedTempFile::new_in(&folder).map_err(Error::io(&folder))?;
@@ -62,22 +63,23 @@ pub async fn get(vault: &Vault, name: &str, output: &Path) -> Result<u64, Error>
         draft.write_all(&chunk).map_err(Error::io(output))?;
     }
     draft.as_file().sync_all().map_err(Error::io(output))?;
-    draft.persist_noclobber(output).map_err(|error| match error.error.kind() {
+    let persisted = if overwrite { draft.persist(output) } else { draft.persist_noclobber(output) };
+    persisted.map_err(|error| match error.error.kind() {
         io::ErrorKind::AlreadyExists => Error::Exists { path: output.to_owned() },
         _ => Error::io(output)(error.error),
     })?;
     Ok(bytes)
 }
 
-/// Puts a file into the vault. It must be a whole snapshot, and named as one, unless `force`; an object of the same name
-/// that isn't the same is never replaced.
+/// Uploads a file. Unless `force` is given, it must be a whole snapshot with a snapshot name. An object of the same
+/// name with other content is never replaced.
 pub async fn put(vault: &Vault, file: &Path, name: &str, force: bool) -> Result<u64, Error> {
     if !force && SnapshotName::parse(name).is_none() {
         return Err(Error::BadName { name: name.to_owned() });
     }
     let key = ObjectKey::new(name)?;
     let path = file.to_owned();
-    let opened = spawn_blocking(move || {
+    let opened = blocking(move || {
         let file = File::open(&path).map_err(Error::io(&path))?;
         let bytes = file.metadata().map_err(Error::io(&path))?.len();
         if !force {
@@ -85,14 +87,13 @@ pub async fn put(vault: &Vault, file: &Path, name: &str, force: bool) -> Result<
         }
         Ok::<_, Error>((file, bytes))
     });
-    let (opened, bytes) =
-        opened.await.map_err(|error| Error::Internal(format!("a job ended in a panic: {error}")))??;
+    let (opened, bytes) = opened.await?;
     let all = [Stretch { at: 0, length: bytes }];
     transfer::upload(vault, &key, &Arc::new(opened), &all, file).await?;
     Ok(bytes)
 }
 
-/// Shows a snapshot of the vault, as [`view::snapshot`] does. Gives the viewer back.
+/// Shows a snapshot of the vault, as [`view::snapshot`] does. Returns the viewer.
 pub async fn show<V: Viewer + Send + 'static>(
     vault: &Vault,
     name: &str,
@@ -107,13 +108,13 @@ pub async fn show<V: Viewer + Send + 'static>(
     .await?
 }
 
-/// Shows a snapshot that is a file.
+/// Shows a snapshot in a local file.
 pub fn show_file(file: &Path, only: Option<&[u8]>, viewer: &mut impl Viewer) -> Result<(), Error> {
     let source = File::open(file).map_err(Error::io(file))?;
     view::snapshot(&file.display().to_string(), source, only, viewer)
 }
 
-/// Removes an object, which must be there.
+/// Removes an object, which must exist.
 pub async fn remove(vault: &Vault, name: &str) -> Result<(), Error> {
     let key = ObjectKey::new(name)?;
     if vault.head(&key).await?.is_none() {
@@ -122,7 +123,7 @@ pub async fn remove(vault: &Vault, name: &str) -> Result<(), Error> {
     Ok(vault.delete(&[key]).await?)
 }
 
-/// Reads all of a snapshot.
+/// Reads a whole snapshot.
 fn check(object: &str, source: impl io::Read) -> Result<(), Error> {
     let mut reader = SnapshotReader::new(source, Limits::default());
     while reader.next().map_err(|problem| snapshot_problem(object, problem))?.is_some() {}

@@ -1,7 +1,7 @@
 //! Entries that wait to be written: in memory while they are few, in a file without a name once they are many.
 //!
-//! What a snapshot changes is known only once all of it was read and found whole, and it is written only after that. The
-//! file is never seen by anyone, and is gone with the process.
+//! The changes of a snapshot are written only after the whole snapshot was read without a fault. No other process sees
+//! the file, and the system deletes it when the process ends.
 
 use std::fs::File;
 use std::io::{self, Read, Seek as _, SeekFrom, Write as _};
@@ -19,7 +19,7 @@ const IN_MEMORY: usize = 1 << 20;
 /// Bytes before key and value: table, flags, lengths, stamp.
 const HEAD: usize = 2 + 1 + 2 + 4 + 8;
 
-/// Entries in the order in which they came, each of a table that its writer numbers.
+/// Entries in the order in which they were added, each with the number of its table.
 #[derive(Debug)]
 pub(crate) struct Spool {
     folder: PathBuf,
@@ -28,12 +28,12 @@ pub(crate) struct Spool {
     file: Option<File>,
     bytes: u64,
     entries: u64,
-    /// What was in the buffer when it was read.
+    /// The rest of the buffer when reading began.
     rest: Bytes,
 }
 
 impl Spool {
-    /// A spool whose file, if one is needed, is made in `folder`, and holds at most `limit` bytes.
+    /// A spool that holds at most `limit` bytes. It makes its file in `folder`, if it needs one.
     pub(crate) fn new(folder: &Path, limit: u64) -> Self {
         Self {
             folder: folder.to_owned(),
@@ -73,7 +73,7 @@ impl Spool {
         };
         file.write_all(&self.buffer).map_err(Error::io(&self.folder))?;
         self.buffer.clear();
-        // One large entry isn't kept room for.
+        // Frees the memory of an unusually large entry.
         self.buffer.shrink_to(2 * IN_MEMORY);
         Ok(())
     }
@@ -83,13 +83,13 @@ impl Spool {
         self.entries == 0
     }
 
-    /// Reads the entries back, from the first. Nothing can be added any more; reading can begin anew, once whoever reads
-    /// now is gone.
+    /// Reads the entries from the first one on. No entry can be added after that. Reading can start again once the
+    /// previous reader is dropped.
     pub(crate) fn read(&mut self) -> Result<Waiting, Error> {
         if !self.buffer.is_empty() {
             self.rest = std::mem::take(&mut self.buffer).into();
         }
-        // What was in the buffer comes behind what is in the file.
+        // The bytes in the buffer follow the bytes in the file.
         let rest = io::Cursor::new(self.rest.clone());
         let source: Box<dyn Read + Send> = match &mut self.file {
             Some(file) => {
@@ -111,7 +111,7 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// Fills `batch` with what comes next, up to about `bytes`; it is empty at the end.
+    /// Fills `batch` with the next entries, up to about `bytes`; it is empty at the end.
     pub(crate) fn fill(&mut self, batch: &mut Batch, bytes: usize) -> Result<(), Error> {
         batch.clear();
         while self.left > 0 && batch.data.len() < bytes {
@@ -176,7 +176,7 @@ impl Batch {
         self.slots.push(Slot { table, key, end: self.data.len(), stamp, deleted });
     }
 
-    /// The entries from the `from`th, each with its table.
+    /// The entries from index `from` on, each with its table.
     pub(crate) fn entries(&self, from: usize) -> impl Iterator<Item = (u16, Entry<'_>)> {
         let start = match from.checked_sub(1) {
             Some(before) => self.slots.get(before).map_or(self.data.len(), |slot| slot.end),
@@ -225,7 +225,7 @@ mod tests {
                     break;
                 }
                 let owned = |(t, e): (u16, Entry<'_>)| (t, e.key.to_vec(), e.value.to_vec(), e.stamp, e.deleted);
-                // In two halves, as where a slice ended in the middle.
+                // In two parts, as if a slice had ended in between.
                 let half = batch.len() / 2;
                 found.extend(batch.entries(0).take(half).map(owned));
                 found.extend(batch.entries(half).map(owned));

@@ -1,8 +1,10 @@
-//! What is known on this machine of an environment that is kept in step: a record beside its data, and a lock.
+//! This machine's files for an environment that is kept in step: a record beside its data, and a lock.
 //!
-//! `<data>-seawall.json` is the last status, for whoever asks while no process can be asked; it is the old one or the new one,
-//! whatever happens. `<data>-seawall.lock` is held by the process that keeps the environment in step, so that there is one (I9);
-//! the system lets it go when the process ends in any way.
+//! `<data>-seawall.json` is the last status; commands read it while no process answers. A crash leaves the old record
+//! or the new one. The process that keeps an environment in step holds two locks, so that there is only one such
+//! process (I9): on `<data>-seawall.lock`, and on the data file itself. A user who may write to the files but not to
+//! their folder can't make the first; then the second refuses another process. The system releases both when the
+//! process ends, however it ends.
 
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
 
@@ -10,17 +12,10 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
 use seawall_core::{Failure, Kind, Moment, Phase, Status};
 
 use crate::error::Error;
-
-/// Whoever looks whether a lock is held holds it for an instant, so one that is taken is tried again.
-const GLANCES: u32 = 10;
-const GLANCE: Duration = Duration::from_millis(5);
 
 fn beside(data: &Path, end: &str) -> PathBuf {
     let mut name = data.as_os_str().to_owned();
@@ -28,37 +23,51 @@ fn beside(data: &Path, end: &str) -> PathBuf {
     name.into()
 }
 
-/// Keeps others from keeping an environment in step, until it is dropped.
+/// The locks that exclude other processes from keeping the environment in step, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Lock {
-    _file: File,
+    /// The lock file; `None` if the folder takes no new file.
+    _beside: Option<File>,
+    _data: File,
 }
 
 impl Lock {
-    /// Takes the lock of the environment whose data is in `data`; `mode` are the permissions of its files.
+    /// Takes the lock of the environment whose data file is `data`; `mode` are the permissions of its files.
     pub(crate) fn take(data: &Path, mode: u32) -> Result<Self, Error> {
         let path = beside(data, "-seawall.lock");
         let file = OpenOptions::new().create(true).truncate(false).write(true).mode(mode & 0o666).open(&path);
         let file = match file {
-            // Made by another user, as by root once: a lock needs no right to write.
-            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => File::open(&path),
-            opened => opened,
+            // Another user, such as root, made the file earlier. Locking it needs no write permission.
+            Err(error) if is_refusal(&error) => match File::open(&path) {
+                Err(error) if error.kind() == ErrorKind::NotFound || is_refusal(&error) => None,
+                opened => Some(opened),
+            },
+            opened => Some(opened),
         };
-        let file = file.map_err(Error::io(&path))?;
-        for _ in 0..GLANCES {
-            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => return Ok(Self { _file: file }),
-                Err(Errno::WOULDBLOCK) => std::thread::sleep(GLANCE),
-                Err(error) => return Err(Error::io(&path)(error.into())),
-            }
+        let file = file.transpose().map_err(Error::io(&path))?;
+        if let Some(file) = &file {
+            hold(file, &path, data)?;
         }
-        Err(Error::Locked { path: data.to_owned() })
+        let of_data = File::open(data).map_err(Error::io(data))?;
+        hold(&of_data, data, data)?;
+        Ok(Self { _beside: file, _data: of_data })
+    }
+}
+
+fn is_refusal(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem)
+}
+
+/// Locks a file, or says that another process keeps the environment in step.
+fn hold(file: &File, path: &Path, data: &Path) -> Result<(), Error> {
+    match seawall_host::lock(file).map_err(Error::io(path))? {
+        true => Ok(()),
+        false => Err(Error::Locked { path: data.to_owned() }),
     }
 }
 
 fn is_held(data: &Path) -> bool {
-    let opened = OpenOptions::new().read(true).open(beside(data, "-seawall.lock"));
-    opened.is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK))
+    [beside(data, "-seawall.lock"), data.to_owned()].iter().any(|path| seawall_host::is_locked(path))
 }
 
 /// Writes the record.
@@ -72,10 +81,11 @@ pub(crate) fn write(data: &Path, status: &Status) -> Result<(), Error> {
     Ok(())
 }
 
-/// The status of the environment whose data is in `data`, from its record; it is stopped if no process has its lock.
+/// The status of the environment whose data file is `data`, from its record. Its phase is stopped if no process holds
+/// the lock.
 ///
 /// # Errors
-/// When nothing was recorded, or the record can't be read.
+/// If no status was recorded, or the record can't be read.
 pub(crate) fn read(data: &Path, now: Moment) -> Result<Status, Failure> {
     let path = beside(data, "-seawall.json");
     let fail =
@@ -118,10 +128,13 @@ mod tests {
             lag_ms: 0,
             source_bytes: None,
             log_bytes: None,
+            content_read_at: None,
+            progress: None,
             error: None,
             at: Moment::from_millis(1),
         };
         write(&data, &status).expect("written");
+        fs::write(&data, "data").expect("written");
         let lock = Lock::take(&data, 0o600).expect("a lock");
         assert!(matches!(Lock::take(&data, 0o600), Err(Error::Locked { .. })));
         assert_eq!(read(&data, now).expect("a record"), Status { at: now, ..status.clone() });

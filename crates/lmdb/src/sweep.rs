@@ -1,7 +1,7 @@
-//! Which deletions are old enough to be forgotten?
+//! Which deletions are old enough to be swept?
 //!
-//! A deletion is kept, so that it can win over older values of other instances. Once it is older than the retention every
-//! instance has seen it, or may not come back; see `docs/operating.md`. Nothing is written here.
+//! A deletion is kept so that it can win over older values of other instances. Once it is older than the retention,
+//! every instance has either seen it or may not take part again; see `docs/operating.md`. This module writes nothing.
 
 use std::path::Path;
 
@@ -19,9 +19,9 @@ use crate::spool::Spool;
 pub(crate) struct Old {
     /// The DBIs that the entries belong to.
     pub(crate) tables: Vec<Table>,
-    /// Keys whose deletions are to be forgotten.
+    /// Keys whose deletions are to be removed.
     pub(crate) spool: Spool,
-    /// Versions that were looked at.
+    /// Versions that the sweep read.
     pub(crate) entries: u64,
     /// Deletions among them.
     pub(crate) deleted: u64,

@@ -1,4 +1,4 @@
-//! Between a vault and a thread that blocks: the bytes of a snapshot, a few chunks at a time in memory.
+//! Moves the bytes of a snapshot between a vault and a blocking thread, with a few chunks in memory at a time.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::{StreamExt as _, stream};
+use seawall_core::Panicked;
 use seawall_vault::{ObjectKey, Vault};
 use tokio::sync::mpsc::{Receiver, channel};
 use tokio::task::spawn_blocking;
@@ -24,21 +25,21 @@ const AHEAD: usize = 4;
 /// Bytes that are read from a file at once.
 const CHUNK: u64 = 1 << 20;
 
-/// Bytes at the end of an object that are read to find its index: nearly always all of it.
+/// Bytes at the end of an object that are read to find its index; they nearly always hold all of it.
 const TAIL: u64 = 64 << 10;
 
-/// A part of what is read.
+/// A part of the bytes to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Part {
     /// All of the object.
     Whole,
-    /// Bytes of it.
+    /// A range of the object.
     Range(Range<u64>),
-    /// Bytes that aren't in it, to be compressed.
+    /// Bytes that aren't in the object, still to be compressed.
     Raw(Vec<u8>),
 }
 
-/// What arrives, for a thread that waits for it.
+/// The bytes that arrive, for a thread that waits for them.
 pub(crate) struct Arriving {
     chunks: Receiver<Result<Bytes, seawall_vault::Error>>,
     chunk: Bytes,
@@ -81,7 +82,7 @@ pub(crate) async fn read<T: Send + 'static>(
     });
     let pump = async move {
         while let Some(chunk) = stream.next().await {
-            // A thread that found what it needs, or what is wrong, has gone away.
+            // The thread has ended, because it has what it needs or found a fault.
             let failed = chunk.is_err();
             if sender.send(chunk).await.is_err() || failed {
                 break;
@@ -89,10 +90,10 @@ pub(crate) async fn read<T: Send + 'static>(
         }
     };
     let (done, ()) = tokio::join!(working, pump);
-    done.map_err(|error| Error::Internal(format!("a job ended in a panic: {error}")))
+    Ok(done.map_err(Panicked::from)?)
 }
 
-/// The index of an object of `size` bytes, if it has one that can be read: without it all of the object is.
+/// The index of an object of `size` bytes. Without a readable index the caller reads the whole object.
 pub(crate) async fn index(vault: &Vault, key: &ObjectKey, size: u64) -> Result<Option<Index>, Error> {
     if size < index::FOOTER as u64 {
         return Ok(None);
@@ -133,7 +134,7 @@ pub(crate) async fn upload(
                 let mut chunk = vec![0; length];
                 file.read_exact_at(&mut chunk, at).map(|()| chunk)
             });
-            let chunk = read.await.map_err(|error| Error::Internal(format!("a job ended in a panic: {error}")))?;
+            let chunk = read.await.map_err(Panicked::from)?;
             upload.write(chunk.map_err(Error::io(folder))?.into()).await?;
             at += length as u64;
         }

@@ -1,4 +1,4 @@
-//! An environment or a snapshot, shown entry by entry to whoever prints it. Nothing of it is held.
+//! Shows an environment or a snapshot to a [`Viewer`], entry by entry, without holding it in memory.
 
 use std::io::{self, Read};
 
@@ -10,18 +10,18 @@ use crate::header::Stored;
 use crate::schema::{Schema, is_private};
 use crate::snapshot::{Item, Limits, Preamble, SnapshotReader};
 
-/// What is known of a key beside its value.
+/// Facts about a key beside its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Age {
     /// When it got the value.
     pub stamp: Stamp,
-    /// The transaction of the environment that wrote it; snapshots don't say.
+    /// The environment's transaction that wrote it; snapshots don't record it.
     pub transaction: Option<u64>,
     /// Whether it was deleted.
     pub deleted: bool,
 }
 
-/// Whoever prints.
+/// Receives the entries, and prints them for instance.
 pub trait Viewer {
     /// A snapshot begins.
     fn begin(&mut self, preamble: &Preamble) -> io::Result<()>;
@@ -29,14 +29,20 @@ pub trait Viewer {
     /// A DBI begins.
     fn database(&mut self, name: &[u8], flags: Flags, transform: &str) -> io::Result<()>;
 
-    /// An entry of it; without `age` where the application's values have no header.
+    /// An entry of it; `age` is missing if the application's values have no header.
     fn entry(&mut self, key: &[u8], value: &[u8], age: Option<Age>) -> io::Result<()>;
 
-    /// Everything was shown.
+    /// The end.
     fn end(&mut self) -> io::Result<()>;
+
+    /// Whether values of an environment are shown as stored, with their headers.
+    fn wants_headers(&self) -> bool {
+        false
+    }
 }
 
-/// Shows all DBIs of an environment, in one read transaction. `hide` leaves those out that belong to the sync itself.
+/// Shows all DBIs of an environment, in one read transaction. `hide` leaves out the DBIs that belong to the sync
+/// itself.
 pub fn environment(env: &Env, schema: &Schema, hide: bool, viewer: &mut impl Viewer) -> Result<(), Error> {
     let mut txn = env.read()?;
     for name in txn.names()? {
@@ -45,10 +51,10 @@ pub fn environment(env: &Env, schema: &Schema, hide: bool, viewer: &mut impl Vie
         }
         let Some(dbi) = txn.open(&name)? else { continue };
         viewer.database(&name, dbi.flags(), "").map_err(output)?;
-        let headers = schema.native || is_private(&name);
+        let headers = (schema.native || is_private(&name)) && !viewer.wants_headers();
         let mut cursor = txn.cursor(dbi)?;
         while let Some((key, bytes)) = cursor.next()? {
-            // For eyes: what has no header that can be read is shown as it is.
+            // A value without a readable header is shown as it is.
             let stored = if headers { Stored::parse(bytes).ok() } else { None };
             let age = |s: &Stored<'_>| Age { stamp: s.stamp, transaction: Some(s.transaction), deleted: s.deleted };
             let value = stored.as_ref().map_or(bytes, |stored| stored.value);
@@ -58,7 +64,8 @@ pub fn environment(env: &Env, schema: &Schema, hide: bool, viewer: &mut impl Vie
     viewer.end().map_err(output)
 }
 
-/// Shows a snapshot, or only one DBI of it. All of it is read, so that it is known to be whole in the end.
+/// Shows a snapshot, or only one DBI of it. It reads the whole snapshot, so that at the end the snapshot is known to be
+/// whole.
 pub fn snapshot(object: &str, source: impl Read, only: Option<&[u8]>, viewer: &mut impl Viewer) -> Result<(), Error> {
     let mut reader = SnapshotReader::new(source, Limits::default());
     let mut begun = false;

@@ -6,38 +6,15 @@
 #![allow(clippy::disallowed_methods, reason = "tests are an edge")]
 #![allow(missing_docs, reason = "tests speak by their names")]
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use seawall_lmdb::{Author, Dumped, EnvOptions, Flags, Local, Pace, Schema, Settings, Stamp, Stretch};
-
-/// Counts the bytes that are allocated, and the most that were at once.
-struct Counting;
-
-static NOW: AtomicUsize = AtomicUsize::new(0);
-static PEAK: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: the system's allocator does it all; beside it there are counters alone.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let now = NOW.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
-        PEAK.fetch_max(now, Ordering::Relaxed);
-        // SAFETY: the caller's promises are handed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        NOW.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's promises are handed on.
-        unsafe { System.dealloc(at, layout) }
-    }
-}
+use seawall_testing::counting::{Counting, take_peak};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -104,10 +81,7 @@ fn peaks(native: bool, records: u32) -> Vec<(&'static str, usize)> {
     let [mut sender, mut receiver] = [&folders[0], &folders[1]].map(|folder| open(folder.path(), native));
     let author = Author { instance: "a".into(), hostname: "h".into(), database: "main".into() };
     let mut peaks = Vec::new();
-    let mut measured = |step| {
-        let before = NOW.load(Ordering::Relaxed);
-        peaks.push((step, PEAK.swap(before, Ordering::Relaxed)));
-    };
+    let mut measured = |step| peaks.push((step, take_peak()));
     write(&sender, native, 0..records, 7);
     sender.begin(Stamp(8)).expect("begun");
     measured("the first look");

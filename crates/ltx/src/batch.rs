@@ -1,8 +1,8 @@
-//! Pages compressed away from the file that they go into.
+//! Compresses pages apart from the file that they go into.
 //!
-//! Compression is most of the cost of writing a file, and needs nothing of the file but the page size. A
-//! [`Batch`] is made on any thread, carries its frames and its share of the checksums, and is joined by
-//! [`Encoder::append`](crate::Encoder::append), in order.
+//! Compression is most of the cost of writing a file, and depends on the file only by the page size. So any thread can
+//! make a [`Batch`], which carries its frames and its share of the checksums.
+//! [`Encoder::append`](crate::Encoder::append) adds the batches to the file in order.
 
 use crate::checksum::{Crc64, Rolling};
 use crate::decode::{CheckedFrame, split_frame};
@@ -33,7 +33,7 @@ pub struct Batch {
     pub(crate) page_size: PageSize,
     /// Page number and frame size, in order.
     pub(crate) entries: Vec<(PageNo, u32)>,
-    /// The frames, and room behind them.
+    /// The frames, with reserved room after them.
     buffer: Vec<u8>,
     len: usize,
     pub(crate) crc: Crc64,
@@ -57,7 +57,7 @@ impl Batch {
     }
 }
 
-/// Makes batches, page by page, with working memory that is used again.
+/// Makes batches, page by page, and reuses its working memory.
 ///
 /// ```
 /// use seawall_ltx::{Batcher, Checksum, Encoder, Header, PageNo, PageSize, Txid};
@@ -120,8 +120,8 @@ impl Batcher {
         Ok(())
     }
 
-    /// Takes a frame of another file as it is: its page is decompressed for the checksums, and not compressed
-    /// again. (A frame of the older form becomes one of the newer, which costs a compression.)
+    /// Copies a frame of another file unchanged: its page is decompressed for the checksums, but not compressed again.
+    /// (A frame of the older form becomes a frame of the newer form, which costs a compression.)
     ///
     /// ```
     /// # use seawall_ltx::{Checksum, Encoder, Header, PageSize, Txid};
@@ -166,8 +166,8 @@ impl Batcher {
         done.map(|()| found.page)
     }
 
-    /// Takes a frame of another file, whose page was hashed when it was checked: nothing is decompressed. (A frame of
-    /// the older form becomes one of the newer, which costs both.)
+    /// Copies a frame of another file whose page was hashed when it was checked, so nothing is decompressed. (A frame
+    /// of the older form becomes a frame of the newer form, which costs both.)
     ///
     /// ```
     /// # use seawall_ltx::{Batcher, Checksum, Encoder, Header, PageNo, PageSize, Splitter, Txid, decode_all};
@@ -221,8 +221,8 @@ impl Batcher {
         Ok(())
     }
 
-    /// Makes room for `len` bytes behind the frames. Grows in steps, and never shrinks: fresh memory costs as much
-    /// as compressing does.
+    /// Reserves `len` bytes after the frames. The buffer grows in steps and never shrinks, because fresh memory costs
+    /// as much as compression.
     fn reserve(&mut self, len: usize) {
         let needed = self.len + len;
         if self.buffer.len() < needed {
@@ -235,8 +235,8 @@ impl Batcher {
         self.len
     }
 
-    /// The pages so far as a batch; the next page begins another. The memory of a batch that is no longer needed
-    /// is used for the next one.
+    /// Returns the pages so far as a batch; the next page begins another batch. The memory of a used batch serves for
+    /// the next one.
     pub fn take(&mut self, used: Option<Batch>) -> Batch {
         let (entries, buffer) = used.map(|used| (used.entries, used.buffer)).unwrap_or_default();
         let batch = Batch {

@@ -1,12 +1,12 @@
 //! CRC-64/GO-ISO and the three checksums of the format.
 //!
 //! * page: over the page number and the page;
-//! * database ("rolling"): all page checksums but the lock page's, XORed;
+//! * database ("rolling"): all page checksums except the lock page's, XORed;
 //! * file: over the header, page headers, *decompressed* pages, index and post-apply checksum.
 //!
-//! Every stored checksum has bit 63 set, so that 0 can mean "none"; 63 bits are effective. A database
-//! checksum is an XOR of CRCs, and so can't see two pages that were swapped: it is the format's, kept for
-//! other readers, not a proof of content.
+//! Every stored checksum has bit 63 set, so that 0 can mean "none"; 63 bits are effective. A database checksum is an
+//! XOR of CRCs, so it can't detect two swapped pages. It belongs to the format and serves other readers; it is no proof
+//! of content.
 
 use std::fmt;
 use std::str::FromStr;
@@ -49,7 +49,7 @@ impl Checksum {
     /// The database checksum of a database without pages.
     pub const EMPTY: Checksum = Checksum(Self::FLAG);
 
-    /// The stored form of a CRC: its top bit gives way to the flag.
+    /// The stored form of a CRC: the flag replaces its top bit.
     pub fn from_crc(crc: u64) -> Checksum {
         Checksum(crc | Self::FLAG)
     }
@@ -102,12 +102,12 @@ pub struct Crc64 {
 }
 
 impl Crc64 {
-    /// The CRC of nothing yet.
+    /// The CRC of no bytes.
     pub fn new() -> Crc64 {
         Crc64 { digest: Digest::new(CrcAlgorithm::Crc64GoIso), hashed: 0 }
     }
 
-    /// Goes on from the CRC `value` of `hashed` bytes.
+    /// Continues from the CRC `value` of `hashed` bytes.
     pub(crate) fn resume(value: u64, hashed: u64) -> Crc64 {
         Crc64 { digest: Digest::new_with_init_state(CrcAlgorithm::Crc64GoIso, value ^ XOR_OUT), hashed }
     }
@@ -118,7 +118,7 @@ impl Crc64 {
         self.hashed = self.hashed.wrapping_add(bytes.len() as u64);
     }
 
-    /// Adds all the bytes that `next` has seen, at the end. Costs about a microsecond, whatever the lengths.
+    /// Appends all bytes that `next` has hashed. Costs about a microsecond, whatever the lengths.
     pub fn join(&mut self, next: &Crc64) {
         let value = shift::over_zeros(self.value(), next.hashed) ^ next.value();
         *self = Crc64::resume(value, self.hashed.wrapping_add(next.hashed));
@@ -129,7 +129,7 @@ impl Crc64 {
         self.digest.finalize()
     }
 
-    /// How many bytes it has seen.
+    /// How many bytes it has hashed.
     ///
     /// ```
     /// let mut crc = seawall_ltx::Crc64::new();
@@ -193,12 +193,12 @@ pub fn page_checksum(page: PageNo, data: &[u8]) -> Checksum {
 pub struct Rolling(u64);
 
 impl Rolling {
-    /// The database without pages.
+    /// The checksum of a database without pages.
     pub fn new() -> Rolling {
         Rolling(0)
     }
 
-    /// Adds a page that was not in, or takes out one that was.
+    /// Adds a page that the checksum doesn't hold, or removes a page that it holds.
     pub fn toggle(&mut self, page: Checksum) {
         self.0 ^= page.0;
     }
@@ -215,7 +215,7 @@ impl Rolling {
 }
 
 impl From<Checksum> for Rolling {
-    /// Goes on from a stored database checksum.
+    /// Continues from a stored database checksum.
     fn from(stored: Checksum) -> Self {
         Rolling(stored.0)
     }

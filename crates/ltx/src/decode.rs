@@ -1,4 +1,4 @@
-//! From frames to pages: whole batches for streams, whole files in memory, single frames for random access.
+//! Decodes frames into pages: whole batches for streams, whole files in memory, single frames for random access.
 
 use crate::batch::check_length;
 use crate::checksum::{Crc64, Rolling};
@@ -8,7 +8,7 @@ use crate::pagehash::{FileHash, PageHash, PageHasher};
 use crate::split::{Splitter, Summary};
 use crate::types::{PageNo, PageSize};
 
-/// Whole frames of a file, still compressed. An owned value, to be sent to any thread.
+/// Whole frames of a file, still compressed. An owned value that can be sent to any thread.
 ///
 /// ```
 /// # use seawall_ltx::{Checksum, Encoder, Header, PageSize, Txid};
@@ -38,12 +38,12 @@ pub struct RawBatch {
 }
 
 impl RawBatch {
-    /// How many pages are in it.
+    /// How many pages it holds.
     pub fn len(&self) -> usize {
         self.frames
     }
 
-    /// Whether there is no page in it, which [`Splitter::feed`] doesn't give out.
+    /// Whether it holds no page. [`Splitter::feed`] never returns such a batch.
     pub fn is_empty(&self) -> bool {
         self.frames == 0
     }
@@ -58,7 +58,7 @@ impl RawBatch {
     pub fn decode(&self) -> Result<DecodedBatch> {
         let page_size = self.page_size.bytes();
         let mut numbers = Vec::with_capacity(self.frames);
-        // Frames were counted by their bytes, each of which is there: no length of the file's making.
+        // The count comes from frames whose bytes have all arrived, so no length in the file can inflate it.
         let mut data = vec![0; self.frames.checked_mul(page_size).ok_or(Error::TooLarge)?];
         let mut frames = Frames::new(self.page_size, self.offset, &self.bytes, self.rolling);
         for page in data.chunks_exact_mut(page_size) {
@@ -68,7 +68,7 @@ impl RawBatch {
         Ok(DecodedBatch { offset: self.offset, page_size: self.page_size, numbers, data, share })
     }
 
-    /// Decompresses and hashes the pages, and keeps the frames: for a file that is made of others. Pure.
+    /// Decompresses and hashes the pages, and keeps the frames, for a file that is merged from others. Pure.
     ///
     /// Memory: one page, and 40 bytes for each.
     ///
@@ -90,32 +90,32 @@ impl RawBatch {
     }
 }
 
-/// What contiguous frames add to the checksums of their file.
+/// The share of contiguous frames in the checksums of their file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Share {
-    /// The offset behind the last frame.
+    /// The offset after the last frame.
     pub(crate) end: u64,
     pub(crate) crc: Crc64,
     pub(crate) rolling: Rolling,
 }
 
-/// Opens contiguous frames one after the other.
+/// Decodes contiguous frames one after the other.
 pub(crate) struct Frames<'a> {
     hasher: PageHasher,
     rest: &'a [u8],
     end: u64,
     file: FileHash,
-    /// Absent where nobody asks for it.
+    /// Absent if the caller doesn't need it.
     rolling: Option<Rolling>,
 }
 
-/// A frame that was opened.
+/// A decoded frame.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Opened {
     pub(crate) page: PageNo,
     /// The bytes of the frame.
     pub(crate) size: usize,
-    /// How many of them are in the file checksum as they stand.
+    /// How many of them enter the file checksum as stored.
     hashed: usize,
     /// The hash of the page.
     hash: PageHash,
@@ -146,7 +146,7 @@ impl<'a> Frames<'a> {
         Ok(Opened { page: frame.page, size: frame.bytes.len(), hashed: frame.hashed, hash })
     }
 
-    /// What the frames add up to, all of which must have been opened.
+    /// The sums over the frames, all of which must have been decoded.
     pub(crate) fn finish(self) -> Result<Share> {
         if !self.rest.is_empty() {
             return Err(Error::Trailing { offset: self.end });
@@ -202,8 +202,8 @@ impl DecodedBatch {
     }
 }
 
-/// Frames whose pages were decompressed and hashed, and are here as they are in the file. To be joined to the
-/// [`Splitter`] they came from, in order.
+/// Frames whose pages were decompressed and hashed, with their bytes as they are in the file. The caller joins them to
+/// the [`Splitter`] that they came from, in order.
 ///
 /// ```
 /// # use seawall_ltx::{Checksum, Encoder, Header, PageSize, Txid};
@@ -236,17 +236,17 @@ struct Found {
 }
 
 impl CheckedBatch {
-    /// How many pages are in it.
+    /// How many pages it holds.
     pub fn len(&self) -> usize {
         self.found.len()
     }
 
-    /// Whether there is no page in it.
+    /// Whether it holds no page.
     pub fn is_empty(&self) -> bool {
         self.found.is_empty()
     }
 
-    /// The frame at this place, from 0.
+    /// The frame at this index, from 0.
     pub fn get(&self, at: usize) -> Option<CheckedFrame<'_>> {
         let Found { start, opened } = *self.found.get(at)?;
         let bytes = self.bytes.get(start..)?.get(..opened.size)?;
@@ -254,8 +254,7 @@ impl CheckedBatch {
     }
 }
 
-/// A frame whose page was decompressed and hashed: what
-/// [`Batcher::copy_checked`](crate::Batcher::copy_checked) takes.
+/// A frame whose page was decompressed and hashed, for [`Batcher::copy_checked`](crate::Batcher::copy_checked).
 ///
 /// ```
 /// # use seawall_ltx::{Checksum, Encoder, Header, PageSize, Txid};
@@ -296,11 +295,11 @@ impl CheckedFrame<'_> {
 pub(crate) struct FrameRef<'a> {
     pub(crate) page: PageNo,
     pub(crate) bytes: &'a [u8],
-    /// What of it is in the file checksum as it stands.
+    /// The bytes that enter the file checksum as stored.
     pub(crate) hashed: usize,
 }
 
-/// Takes the frame at the front of `bytes`, which begin at `offset` of a file.
+/// Reads the frame at the front of `bytes`, which begin at `offset` of a file.
 pub(crate) fn split_frame<'a>(bytes: &mut &'a [u8], offset: u64, page_size: PageSize) -> Result<FrameRef<'a>> {
     let truncated = Error::Truncated { offset: offset.saturating_add(bytes.len() as u64), part: Part::Pages };
     let Measure::Frame { page, len, hashed } = frame::measure(bytes, offset, page_size)? else {
@@ -311,7 +310,7 @@ pub(crate) fn split_frame<'a>(bytes: &mut &'a [u8], offset: u64, page_size: Page
     Ok(FrameRef { page, bytes: frame, hashed })
 }
 
-/// Frames one behind the other, as they are, each with its page. Offsets in errors are relative.
+/// Consecutive frames, unchanged, each with its page. Offsets in errors are relative.
 ///
 /// ```
 /// # use seawall_ltx::{Checksum, Encoder, Header, PageNo, PageSize, Txid};
@@ -332,7 +331,7 @@ pub(crate) fn split_frame<'a>(bytes: &mut &'a [u8], offset: u64, page_size: Page
 ///
 /// # Errors
 ///
-/// An item says what is wrong with a frame, and is the last one then.
+/// An item that is an error says what is wrong with a frame; it is the last item.
 pub fn frames(page_size: PageSize, bytes: &[u8]) -> impl Iterator<Item = Result<(PageNo, &[u8])>> {
     let mut rest = bytes;
     std::iter::from_fn(move || {
@@ -348,7 +347,7 @@ pub fn frames(page_size: PageSize, bytes: &[u8]) -> impl Iterator<Item = Result<
     })
 }
 
-/// Decompresses one frame, as found by [`Index`](crate::Index), into `page`. Gives back the page's number.
+/// Decompresses one frame, as found by [`Index`](crate::Index), into `page`. Returns the page's number.
 ///
 /// Nothing but LZ4 itself protects the content of a single frame: checksums are over whole files.
 ///
@@ -414,8 +413,8 @@ pub fn decode_frame(page_size: PageSize, bytes: &[u8]) -> Result<(PageNo, Vec<u8
 
 /// Reads and verifies a whole file in memory. For files that are small; [`Splitter`] reads the others.
 ///
-/// `visit` gets the pages in order *before* the end of the file is verified: what it made of them must be
-/// thrown away after an error.
+/// `visit` gets the pages in order *before* the end of the file is verified. After an error the caller must discard
+/// everything that it made from them.
 ///
 /// ```
 /// # use seawall_ltx::{Checksum, Encoder, Error, Header, PageNo, PageSize, Txid, decode_all};

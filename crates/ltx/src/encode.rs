@@ -1,8 +1,8 @@
 //! Writing a file: header, pages in order, index and trailer, appended to the caller's buffer.
 //!
-//! The encoder never looks at the buffer again, so the caller may send it off and clear it after each
-//! call. Every rule is checked before the first byte of a step is written: after an error the file is as
-//! it was, and may be gone on with. A file that was finished can be read by every reader of the format.
+//! The encoder never reads the buffer again, so the caller may send its bytes and clear it after each call. Every rule
+//! is checked before the first byte of a step is written. After an error the file is unchanged, and writing can
+//! continue. Every reader of the format can read a finished file.
 
 use crate::batch::{Batch, Batcher, check_length};
 use crate::checksum::{Checksum, Crc64, Rolling};
@@ -14,7 +14,7 @@ use crate::sequence::Sequence;
 use crate::types::PageNo;
 use crate::varint;
 
-/// How much of the index [`Tail::write`] makes at a time.
+/// How many bytes of the index [`Tail::write`] makes at a time.
 const INDEX_CHUNK: usize = 64 * 1024;
 
 /// Writes one file.
@@ -44,7 +44,7 @@ pub struct Encoder {
     ledger: Ledger,
     crc: Crc64,
     rolling: Rolling,
-    /// Made at the first page that comes uncompressed.
+    /// Made when the first uncompressed page arrives.
     single: Option<(Batcher, Option<Batch>)>,
 }
 
@@ -126,8 +126,8 @@ impl Encoder {
         Ok(())
     }
 
-    /// Takes the pages of a batch as appended, and leaves it to the caller to write its
-    /// [`frames`](Batch::frames) at the place that [`Encoder::len`] had before: a copy less.
+    /// Counts the pages of a batch as appended. The caller writes the batch's [`frames`](Batch::frames) at the offset
+    /// that [`Encoder::len`] returned before the call. This saves a copy.
     ///
     /// ```
     /// use seawall_ltx::{Encoder, Header, PageNo, PageSize, Txid, compress_batch};
@@ -162,7 +162,7 @@ impl Encoder {
         Ok(())
     }
 
-    /// What the index will be made from.
+    /// The frames that the index is made from.
     #[cfg(feature = "file")]
     pub(crate) fn ledger(&mut self) -> &mut Ledger {
         &mut self.ledger
@@ -186,8 +186,7 @@ impl Encoder {
         }
     }
 
-    /// Ends the file as [`Encoder::finish`] does, but leaves it to the caller to ask for the rest of the
-    /// bytes piece by piece.
+    /// Ends the file as [`Encoder::finish`] does. The caller then fetches the remaining bytes piece by piece.
     ///
     /// # Errors
     ///
@@ -209,7 +208,7 @@ impl Encoder {
         })
     }
 
-    /// Whether the pages of the file are the whole database, so that its checksum is known here.
+    /// Whether the file holds all pages of the database, so that the encoder knows the database checksum.
     fn has_rolling(&self) -> bool {
         self.header.is_snapshot() && !self.header.no_checksum
     }
@@ -247,8 +246,8 @@ pub struct Tail {
 }
 
 impl Tail {
-    /// Appends the next piece, some 64 KiB. Gives back the trailer with the last one; after that there
-    /// is nothing more to append.
+    /// Appends the next piece, some 64 KiB. Returns the trailer with the last piece; there is nothing to append after
+    /// it.
     pub fn write(&mut self, out: &mut Vec<u8>) -> Option<Trailer> {
         if self.trailer.is_some() {
             return self.trailer;
@@ -269,7 +268,7 @@ impl Tail {
         None
     }
 
-    /// Appends the entries of steps that the ledger forgot, which come before all others: as many as are whole.
+    /// Appends the entries of steps that the ledger handed over, which come before all others: as many as are whole.
     #[cfg(feature = "file")]
     pub(crate) fn replay(&mut self, steps: &mut &[u8], out: &mut Vec<u8>) {
         let start = out.len();
@@ -281,7 +280,7 @@ impl Tail {
         self.index_size = Some(index_size);
     }
 
-    /// The bytes of the index so far; before the first of them comes the end marker.
+    /// The bytes of the index so far; the end marker comes before the first of them.
     fn begin(&self, out: &mut Vec<u8>) -> u64 {
         self.index_size.unwrap_or_else(|| {
             out.extend_from_slice(&END_MARKER);
@@ -298,7 +297,7 @@ impl Tail {
     }
 }
 
-/// Appends an entry of the index; its bytes.
+/// Appends an entry of the index; returns its bytes.
 fn entry(frame: Frame, out: &mut Vec<u8>) -> u64 {
     varint::put(frame.page.0.into(), out) + varint::put(frame.offset, out) + varint::put(frame.size, out)
 }

@@ -1,7 +1,7 @@
-//! What can be wrong with a file, or with what was asked of the encoder.
+//! Errors of a file, or of calls to the encoder.
 //!
-//! One variant for each class of defect, each with the place: a page number, or an offset in the file.
-//! A variant never carries content of the file, only numbers.
+//! Each class of defect has one variant, which says where the defect is: a page number, or an offset in the file. A
+//! variant never carries content of the file, only numbers.
 
 use crate::checksum::Checksum;
 use crate::types::{PageNo, PageSize, Txid};
@@ -17,8 +17,8 @@ use crate::types::{PageNo, PageSize, Txid};
 /// ```
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a file can't be read, or can't be written like this. Section numbers are those of the format's
-/// description in the repository's `docs/formats.md`.
+/// Why a file can't be read, or can't be written in this way. Section numbers refer to the format's description in the
+/// repository's `docs/formats.md`.
 ///
 /// ```
 /// use seawall_ltx::{Error, Part, decode_all};
@@ -92,7 +92,7 @@ pub enum Error {
         fault: Lz4Fault,
     },
 
-    /// The page index doesn't say what the file holds.
+    /// The page index doesn't match the content of the file.
     #[error("page index at offset {offset}: {fault}")]
     Index {
         /// Where in the file, as far as known.
@@ -101,7 +101,7 @@ pub enum Error {
         fault: IndexFault,
     },
 
-    /// The post-apply checksum is not one that this file can have.
+    /// The post-apply checksum breaks a rule for this file.
     #[error("post-apply checksum {found}: {rule}")]
     PostApply {
         /// The checksum found.
@@ -110,16 +110,16 @@ pub enum Error {
         rule: PostApplyRule,
     },
 
-    /// The file's bytes are not those that were written.
+    /// The file's bytes don't match its file checksum.
     #[error("the file checksum is {computed}, the trailer says {stored}")]
     FileChecksum {
         /// The checksum in the trailer.
         stored: Checksum,
-        /// The checksum of what was read.
+        /// The checksum of the bytes that were read.
         computed: Checksum,
     },
 
-    /// The pages of a snapshot are not those that the writer had.
+    /// The pages of a snapshot don't match its database checksum.
     #[error("the database checksum of the snapshot is {computed}, the trailer says {stored}")]
     DatabaseChecksum {
         /// The checksum in the trailer.
@@ -137,29 +137,29 @@ pub enum Error {
         part: Part,
     },
 
-    /// More of the end of the file is needed to read the index. Not a defect of the file.
+    /// Reading the index needs more of the end of the file. Not a defect of the file.
     #[error("the index needs the last {needed} bytes of the file")]
     TailTooShort {
         /// The bytes that are needed.
         needed: u64,
     },
 
-    /// There is something behind the trailer.
+    /// There are bytes after the trailer.
     #[error("data after the end of the file at offset {offset}")]
     Trailing {
         /// Where the file should end.
         offset: u64,
     },
 
-    /// A file of a generation that this version doesn't read.
+    /// A file of a generation that this version can't read.
     #[error("an LTX file of generation {0}, which is not supported")]
     Generation(Generation),
 
-    /// The numbers don't fit the format, or memory.
+    /// The numbers exceed the format, or memory.
     #[error("the file is too large")]
     TooLarge,
 
-    /// Decoded batches were joined in another order than they stand in the file, or not all of them.
+    /// Decoded batches were joined in another order than they have in the file, or some weren't joined.
     #[error("the batch at offset {found} was joined in place of the one at {expected}")]
     BatchOrder {
         /// The offset of the batch that has to be joined next.
@@ -168,7 +168,7 @@ pub enum Error {
         found: u64,
     },
 
-    /// Files that can't be merged into one.
+    /// The files can't be merged into one.
     #[error("merging: {0}")]
     Merge(#[from] MergeError),
 
@@ -192,7 +192,7 @@ pub enum Error {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HeaderError {
-    /// Not an LTX file at all.
+    /// Not an LTX file.
     #[error("not an LTX file")]
     Magic,
     /// Unknown flags.
@@ -254,27 +254,27 @@ pub enum MergeError {
     /// Two neighbours are of different page sizes.
     #[error("file {input} (counted from 0) has another page size than those before it")]
     PageSize {
-        /// The later one, counted from 0.
+        /// The later file, counted from 0.
         input: usize,
     },
-    /// Two neighbours are not contiguous: a gap, or the later one leads no further.
+    /// Two neighbours are not contiguous: there is a gap, or the later file leads no further.
     #[error("transactions {min} to {max} don't follow transaction {after}")]
     Gap {
-        /// The last transaction of the earlier one.
+        /// The last transaction of the earlier file.
         after: Txid,
-        /// The first transaction of the later one.
+        /// The first transaction of the later file.
         min: Txid,
-        /// The last transaction of the later one.
+        /// The last transaction of the later file.
         max: Txid,
     },
-    /// A file was made for another database than the one that the file before it leaves behind.
+    /// A file was made for another database state than the state after the file before it.
     #[error("file {input} (counted from 0) expects database checksum {expected}, the file before it leaves {found}")]
     Chain {
-        /// The later one, counted from 0.
+        /// The later file, counted from 0.
         input: usize,
         /// Its pre-apply checksum.
         expected: Checksum,
-        /// The post-apply checksum of the earlier one.
+        /// The post-apply checksum of the earlier file.
         found: Checksum,
     },
 }
@@ -296,7 +296,7 @@ pub enum PageRule {
     /// Pages count from 1.
     #[error("pages count from 1")]
     Zero,
-    /// The page is behind the end of the database.
+    /// The page is beyond the end of the database.
     #[error("behind the end of the database of {commit} pages")]
     BeyondCommit {
         /// The pages of the database.
@@ -313,7 +313,7 @@ pub enum PageRule {
     },
 }
 
-/// Why a frame is not one page.
+/// Why a frame doesn't decompress to one page.
 ///
 /// ```
 /// use seawall_ltx::{Error, Lz4Fault, PageSize, decode_frame};
@@ -335,7 +335,7 @@ pub enum Lz4Fault {
         /// The bytes that came out.
         len: usize,
     },
-    /// A frame of the older form is not framed as the format demands.
+    /// A frame of the older form breaks the rules of its form.
     #[error("invalid LZ4 frame")]
     Frame,
     /// The content checksum of a frame of the older form is wrong.
@@ -366,7 +366,7 @@ pub enum IndexFault {
     /// A number is not in its shortest form, or has more than 64 bits.
     #[error("invalid number")]
     Varint,
-    /// An entry is not that of the frame in its place.
+    /// An entry doesn't match the frame at its place.
     #[error("an entry doesn't match the frame of page {page}")]
     Mismatch {
         /// The page whose entry should be here.
@@ -389,8 +389,8 @@ pub enum IndexFault {
         /// The bytes of the index.
         actual: u64,
     },
-    /// Entries are not ascending, not contiguous, or outside of the file (only where the frames are not
-    /// at hand to compare with).
+    /// Entries are not ascending, not contiguous, or outside of the file. Reported only if the reader doesn't have the
+    /// frames to compare with.
     #[error("an entry is out of order or out of range")]
     Entry,
 }
@@ -454,8 +454,7 @@ impl std::fmt::Display for Part {
     }
 }
 
-/// A generation of the format before the current one. The files don't carry a version; it is told from
-/// their bytes.
+/// A generation of the format before the current one. The files carry no version; their bytes show the generation.
 ///
 /// ```
 /// # use seawall_ltx::{Checksum, Encoder, Header, PageNo, PageSize, Txid};

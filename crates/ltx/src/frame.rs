@@ -6,8 +6,8 @@
 //! end marker  0000 0000 0000
 //! ```
 //!
-//! Both forms may stand in one file. [`measure`] finds where a frame ends from its first bytes alone, and
-//! bounds its length by the page size, so a reader never waits or allocates for a length that a file claims.
+//! Both forms may stand in one file. [`measure`] finds the end of a frame from its first bytes alone, and bounds its
+//! length by the page size. So a reader never waits for, or allocates, a length that only the file claims.
 
 use crate::error::{Error, Generation, Lz4Fault, PageRule, Result};
 use crate::header::HEADER_SIZE;
@@ -16,7 +16,7 @@ use crate::types::{PageNo, PageSize};
 
 /// The bytes of a page header, and of the end marker.
 pub(crate) const PAGE_HEADER_SIZE: usize = 6;
-/// What stands in place of a page header behind the last frame.
+/// The bytes after the last frame, in place of a page header.
 pub(crate) const END_MARKER: [u8; PAGE_HEADER_SIZE] = [0; PAGE_HEADER_SIZE];
 /// The bytes of a page header with the length of the block form.
 const BLOCK_HEADER_SIZE: usize = PAGE_HEADER_SIZE + 4;
@@ -30,10 +30,10 @@ pub(crate) const MAX_FRAME_SIZE: u64 = 65536 + 65536 / 255 + 16 + (FRAME_HEADER_
 /// The smallest frame: a block of one byte.
 pub(crate) const MIN_FRAME_SIZE: u64 = BLOCK_HEADER_SIZE as u64 + 1;
 
-/// What stands at a place in the page block.
+/// The element at an offset of the page block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Measure {
-    /// So many bytes from the start of the frame are needed to tell.
+    /// Deciding needs this many bytes from the start of the frame.
     Need(usize),
     /// The end marker.
     End,
@@ -42,12 +42,12 @@ pub(crate) enum Measure {
         page: PageNo,
         /// The whole frame.
         len: usize,
-        /// What of it is in the file checksum as it stands, before the decompressed page.
+        /// How many of its bytes enter the file checksum as stored, before the decompressed page.
         hashed: usize,
     },
 }
 
-/// Tells what `bytes`, which begin at `offset` of a file, begin with.
+/// Finds the element at the front of `bytes`, which begin at `offset` of a file.
 pub(crate) fn measure(bytes: &[u8], offset: u64, page_size: PageSize) -> Result<Measure> {
     let Some(&[p0, p1, p2, p3, f0, f1]) = bytes.first_chunk() else {
         return Ok(Measure::Need(PAGE_HEADER_SIZE));
@@ -110,7 +110,7 @@ fn field(bytes: &[u8], at: usize) -> Option<[u8; 4]> {
     bytes.get(at..)?.first_chunk().copied()
 }
 
-/// Decompresses a whole frame into `page`; gives back what of it is in the file checksum as it stands.
+/// Decompresses a whole frame into `page`; returns the bytes that enter the file checksum as stored.
 pub(crate) fn open<'a>(
     frame: &'a [u8],
     number: PageNo,
@@ -125,7 +125,7 @@ pub(crate) fn open<'a>(
     Ok(head)
 }
 
-/// Whether a frame that was measured is of the block form, the one that is written.
+/// Whether a measured frame is of the block form, which this crate writes.
 pub(crate) fn is_block(hashed: usize) -> bool {
     hashed == BLOCK_HEADER_SIZE
 }
@@ -135,8 +135,8 @@ pub(crate) fn room(page_size: PageSize) -> usize {
     BLOCK_HEADER_SIZE + lz4::bound(page_size)
 }
 
-/// Writes a page as a frame of the block form to the front of `out`, which has the [`room`] for one. Gives back the
-/// length of the page header and of the whole.
+/// Writes a page as a frame of the block form to the front of `out`, which must have [`room`] for one. Returns the
+/// length of the page header and of the whole frame.
 pub(crate) fn seal(number: PageNo, page: &[u8], compressor: &mut Compressor, out: &mut [u8]) -> Result<(usize, usize)> {
     let (head, block) = out.split_first_chunk_mut::<BLOCK_HEADER_SIZE>().ok_or(Error::TooLarge)?;
     let len = compressor.compress(page, block);

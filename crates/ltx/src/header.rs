@@ -1,8 +1,8 @@
 //! The first 100 and the last 16 bytes of a file.
 //!
-//! A [`Header`] says what the file does: which transactions it holds, how large the database is after it,
-//! where in SQLite's WAL it came from. A [`Trailer`] closes it with two checksums. Both are checked by the
-//! same rules when they are written and when they are read. All numbers are big-endian.
+//! A [`Header`] describes the file: which transactions it holds, how large the database is after it, and where in
+//! SQLite's WAL it came from. A [`Trailer`] ends the file with two checksums. Writer and reader check both by the same
+//! rules. All numbers are big-endian.
 
 use crate::checksum::Checksum;
 use crate::error::{Error, Generation, HeaderError, Part, PostApplyRule, Result};
@@ -83,7 +83,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// A header without checksums, time, WAL position and node: the least that a file needs.
+    /// A header without checksums, time, WAL position and node: the minimum of a file.
     pub fn new(page_size: PageSize, commit: u32, min_txid: Txid, max_txid: Txid) -> Header {
         Header {
             no_checksum: true,
@@ -102,14 +102,14 @@ impl Header {
         }
     }
 
-    /// Whether the file is a snapshot: it begins at transaction 1, and holds every page of the database
-    /// but the lock page. Nothing else marks one; a complete copy at a later transaction is formally an
-    /// increment.
+    /// Whether the file is a snapshot: it begins at transaction 1, and holds every page of the database except the lock
+    /// page. Nothing else marks a snapshot; a complete copy at a later transaction is formally an increment.
     pub fn is_snapshot(&self) -> bool {
         self.min_txid == Txid(1)
     }
 
-    /// The 100 bytes, whatever the fields hold; [`Header::validate`] says whether a reader takes them.
+    /// The 100 bytes of the header, whatever the fields hold. [`Header::validate`] checks whether a reader accepts
+    /// them.
     pub fn encode(&self) -> [u8; HEADER_SIZE] {
         let flags = if self.no_checksum { FLAG_NO_CHECKSUM } else { 0 };
         let mut out = Writer { bytes: [0; HEADER_SIZE], at: 0 };
@@ -176,7 +176,7 @@ impl Header {
         Ok((header, flags & FLAG_LZ4 != 0))
     }
 
-    /// Whether the fields keep the format's rules.
+    /// Checks that the fields keep the format's rules.
     ///
     /// ```
     /// use seawall_ltx::{Header, HeaderError, PageSize, Txid};
@@ -187,7 +187,7 @@ impl Header {
     ///
     /// # Errors
     ///
-    /// The first rule that is broken.
+    /// The first broken rule.
     pub fn validate(&self) -> std::result::Result<(), HeaderError> {
         if self.min_txid == Txid(0) || self.max_txid == Txid(0) {
             return Err(HeaderError::TxidZero);
@@ -260,7 +260,7 @@ impl Trailer {
         out.bytes
     }
 
-    /// Reads the 16 bytes. The checksums can be judged only together with the whole file.
+    /// Reads the 16 bytes. Only a check of the whole file can verify the checksums.
     pub fn parse(bytes: &[u8; TRAILER_SIZE]) -> Trailer {
         let mut fields = Reader { bytes, at: 0 };
         Trailer { post_apply: Checksum(fields.u64()), file: Checksum(fields.u64()) }

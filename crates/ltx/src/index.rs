@@ -1,11 +1,11 @@
-//! The page index, for random access: which frame holds a page, from the last bytes of a file alone.
+//! The page index, for random access: it finds the frame of a page from the last bytes of a file alone.
 //!
 //! ```text
 //! … frames | 0000 0000 0000 | (page, offset, size) as varints, … | 0 | index size u64 | trailer 16
 //! ```
 //!
-//! What is read here is checked for itself only: entries ascend, and frames fill the file from the header
-//! to the end marker without gap. Whether the frames are those pages, only reading them can tell.
+//! Reading checks the index only by itself: entries ascend, and frames fill the file from the header to the end marker
+//! without a gap. Only reading the frames shows whether they hold these pages.
 
 use crate::error::{Error, IndexFault, Part, Result};
 use crate::frame::{MAX_FRAME_SIZE, MIN_FRAME_SIZE, PAGE_HEADER_SIZE};
@@ -73,7 +73,7 @@ pub struct Index {
 }
 
 impl Index {
-    /// Reads the index from the last bytes of a file of `file_len` bytes. More than the index may be there.
+    /// Reads the index from the last bytes of a file of `file_len` bytes. `tail` may begin before the index.
     ///
     /// # Errors
     ///
@@ -101,7 +101,7 @@ impl Index {
         Ok(Index { entries, trailer: Trailer::parse(trailer) })
     }
 
-    /// Whether the pages are those that a file with this header can have.
+    /// Checks that a file with this header can have these pages.
     ///
     /// # Errors
     ///

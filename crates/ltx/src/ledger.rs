@@ -1,8 +1,8 @@
-//! The frames of a file in the least memory: what the page index is written from, and compared with.
+//! A compact list of a file's frames, from which the page index is written and with which it is compared.
 //!
-//! An entry of the index is a page number, an offset and a size. Pages ascend and frames are contiguous, so
-//! the step of the page number and the size say it all: two varints, typically 3 bytes and at most 8 for a
-//! frame. A database of 100 million pages (400 GB) costs 300 MB here, and a Go map of the same 9 GB.
+//! An entry of the index is a page number, an offset and a size. Pages ascend and frames are contiguous, so the step of
+//! the page number and the size are enough: two varints, typically 3 bytes and at most 8 for a frame. A database of 100
+//! million pages (400 GB) costs 300 MB here; a Go map of the same entries takes 9 GB.
 
 use crate::error::{Error, Result};
 use crate::header::HEADER_SIZE;
@@ -23,7 +23,7 @@ impl Ledger {
         Ledger { steps: Vec::new(), last: PageNo(0), end: HEADER_SIZE as u64 }
     }
 
-    /// Adds a frame behind the others. The page is above the one before, which [`crate::sequence`] checks.
+    /// Appends a frame. Its page number exceeds the one before, which [`crate::sequence`] checks.
     pub(crate) fn push(&mut self, page: PageNo, size: u32) -> Result<()> {
         self.end = self.end.checked_add(u64::from(size)).ok_or(Error::TooLarge)?;
         varint::put(u64::from(page.0.wrapping_sub(self.last.0)), &mut self.steps);
@@ -38,13 +38,13 @@ impl Ledger {
         &self.steps
     }
 
-    /// Leaves the steps so far to the caller, who gives them to [`Cursor::step`] before those that come.
+    /// Hands the steps so far over to the caller, who passes them to [`Cursor::step`] before the later ones.
     #[cfg(feature = "file")]
     pub(crate) fn forget(&mut self) {
         self.steps.clear();
     }
 
-    /// The offset behind the last frame.
+    /// The offset after the last frame.
     pub(crate) fn end(&self) -> u64 {
         self.end
     }
@@ -58,7 +58,7 @@ pub(crate) struct Frame {
     pub(crate) size: u64,
 }
 
-/// A place in a ledger. Apart from the ledger so that both can live in one struct.
+/// A position in a ledger. Separate from the ledger so that one struct can hold both.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cursor {
     at: usize,
@@ -80,7 +80,7 @@ impl Cursor {
         Some(frame)
     }
 
-    /// The next frame, of steps that are elsewhere. `None`, and nothing taken, where the steps end in one.
+    /// The next frame, from steps that are kept elsewhere. `None`, with nothing consumed, if the steps end within one.
     pub(crate) fn step(&mut self, steps: &mut &[u8]) -> Option<Frame> {
         let mut rest = *steps;
         let step = u32::try_from(varint::take(&mut rest)?).ok()?;

@@ -6,9 +6,9 @@
 //! 2             header | (page u32, LZ4 frame) … | 0 u32 | index | index size u64 | trailer
 //! ```
 //!
-//! They carry no version. The generation is told from the first bytes of the pages and from the length of
-//! the file, which therefore must be known; with it they are read as a stream. The rules for header, order,
-//! snapshots and checksums are the current ones.
+//! The files carry no version. The first bytes of the pages and the length of the file show the generation. So the
+//! length must be known; with it the files are read as a stream. The rules for header, order, snapshots and checksums
+//! are the current ones.
 
 use std::hash::Hasher;
 
@@ -34,8 +34,8 @@ const EMPTY_V1: u64 = (HEADER_SIZE + PAGE_HEADER_SIZE + TRAILER_SIZE) as u64;
 const EMPTY_V2: u64 = EMPTY_V1 + 1 + 8;
 
 impl Generation {
-    /// The generation of a whole file, `None` for the current one (or for something that isn't a file of
-    /// any: reading it as a current one says what is wrong).
+    /// The generation of a whole file; `None` for the current generation, and for bytes of no generation, which the
+    /// current reader then reports.
     ///
     /// # Errors
     ///
@@ -91,9 +91,9 @@ impl Generation {
 
 /// Reads and verifies a whole file of any generation, as [`crate::decode_all`] does one of the current.
 ///
-/// `visit` gets the pages in order *before* the end of the file is verified: what it made of them must be
-/// thrown away after an error. Memory for older generations: one page, one block of 64 KiB, a few bytes for
-/// each page.
+/// `visit` gets the pages in order *before* the end of the file is verified. After an error the caller must discard
+/// everything that it made from them. Memory for older generations: one page, one block of 64 KiB, a few bytes for each
+/// page.
 ///
 /// ```
 /// # use seawall_ltx::{Checksum, Encoder, Header, PageNo, PageSize, Txid};
@@ -130,8 +130,8 @@ fn decode_legacy(generation: Generation, file: &[u8], visit: impl FnMut(PageNo, 
     decode_stream(generation, file.len() as u64, pull, visit)
 }
 
-/// Reads a file of an older generation, whose length is known, from its first byte on. `pull` fills a buffer
-/// with the next bytes, or gives `None` where it can't.
+/// Reads a file of an older generation, whose length is known, from its first byte on. `pull` fills a buffer with the
+/// next bytes, or returns `None` if it can't.
 pub(crate) fn decode_stream(
     generation: Generation,
     len: u64,
@@ -168,7 +168,7 @@ pub(crate) fn decode_stream(
     state.check_trailer(rest)
 }
 
-/// What is known of the file so far.
+/// The facts about the file so far.
 struct State {
     header: Header,
     sequence: Sequence,
@@ -228,7 +228,7 @@ impl State {
     }
 }
 
-/// Where page headers and pages come from.
+/// The source of page headers and pages.
 enum Source<'a> {
     Raw(Bytes<'a>),
     /// Page by page.
@@ -260,7 +260,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Reads a page; the size of its frame with the page header.
+    /// Reads a page; returns the size of its frame with the page header.
     fn page(&mut self, page: PageNo, out: &mut [u8]) -> Result<u32> {
         let size = match self {
             Source::Raw(bytes) => {
@@ -282,7 +282,7 @@ impl<'a> Source<'a> {
         u32::try_from(size.saturating_add(PAGE_HEADER_SIZE)).map_err(|_| Error::TooLarge)
     }
 
-    /// Ends the pages; what is behind them.
+    /// Ends the pages; returns the bytes after them.
     fn finish(self) -> Result<Bytes<'a>> {
         match self {
             Source::Raw(bytes) | Source::Frames(bytes) => Ok(bytes),
@@ -291,7 +291,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// The file from where it was read to.
+/// The file from the current read position on.
 struct Bytes<'a> {
     pull: &'a mut dyn FnMut(&mut [u8]) -> Option<()>,
     held: Vec<u8>,
@@ -300,7 +300,7 @@ struct Bytes<'a> {
 }
 
 impl Bytes<'_> {
-    /// The next `len` bytes, which are in a part of the file where no more than a page is taken at once.
+    /// The next `len` bytes, in a part of the file where no more than a page is read at once.
     fn take(&mut self, len: usize, part: Part) -> Result<&[u8]> {
         self.held.clear();
         self.more(len, part)?;
@@ -366,7 +366,7 @@ impl<'a> Stream<'a> {
         Ok(())
     }
 
-    /// Decompresses the next block; whether there is one.
+    /// Decompresses the next block; returns whether there was one.
     fn next_block(&mut self) -> Result<bool> {
         let offset = self.bytes.offset;
         let error = |fault| Error::Lz4 { page: PageNo(0), offset, fault };
@@ -375,7 +375,7 @@ impl<'a> Stream<'a> {
         if len == 0 {
             return Ok(false);
         }
-        // No length of the file's making is waited for: no block is longer than its content.
+        // A length in the file can't make the reader wait: no block is longer than its content.
         if len > BLOCK_SIZE {
             return Err(error(Lz4Fault::Frame));
         }
@@ -393,7 +393,7 @@ impl<'a> Stream<'a> {
         Ok(true)
     }
 
-    /// Takes the end mark and checks the content checksum.
+    /// Reads the end mark and checks the content checksum.
     fn finish(mut self) -> Result<Bytes<'a>> {
         let offset = self.bytes.offset;
         let error = |fault| Err(Error::Lz4 { page: PageNo(0), offset, fault });

@@ -1,10 +1,10 @@
-//! One page in, one LZ4 block out, and back.
+//! Compresses one page to one LZ4 block, and decompresses it again.
 //!
-//! What is written: a raw block without dictionary, whose last token has an empty low half (the peers'
-//! decompressor refuses others; LZ4's own library writes it so, and a test holds it to that). What doesn't
-//! compress becomes literals, and then is slightly larger than the page.
-//! What is read: any valid block of exactly one page, and the framed form of older writers. Those bytes come from
-//! elsewhere, so what reads them checks every bound.
+//! The writer makes a raw block without dictionary, whose last token has an empty low half. (The peers' decompressor
+//! refuses other blocks; LZ4's own library writes such blocks, and a test holds it to that.) A page that doesn't
+//! compress becomes literals, and then the block is slightly larger than the page. The reader accepts any valid block
+//! of exactly one page, and the framed form of older writers. These bytes aren't trusted, so the reader checks every
+//! bound.
 
 use lz4::block::{CompressionMode, compress_to_buffer};
 use lz4_flex::block::decompress_into;
@@ -13,12 +13,12 @@ use twox_hash::XxHash32;
 use crate::error::Lz4Fault;
 use crate::types::PageSize;
 
-/// The start of each frame of the older form: magic, descriptor (independent blocks, content checksum),
-/// block size of 64 KiB, and the checksum of these two bytes. Its one writer never used other settings.
+/// The start of each frame of the older form: magic, descriptor (independent blocks, content checksum), block size of
+/// 64 KiB, and the checksum of these two bytes. The only writer of this form never used other settings.
 pub(crate) const FRAME_START: [u8; 7] = [0x04, 0x22, 0x4d, 0x18, 0x64, 0x40, 0xa7];
-/// Behind the only block of such a frame: an empty block as the end mark, and the content checksum.
+/// The bytes after the only block of such a frame: an empty block as the end mark, and the content checksum.
 pub(crate) const FRAME_END: usize = 4 + 4;
-/// Marks a block of such a frame that is stored as it is.
+/// Marks a block of such a frame that is stored uncompressed.
 pub(crate) const STORED: u32 = 1 << 31;
 
 /// The longest block that a page can become.
@@ -30,23 +30,23 @@ fn longest(page: usize) -> usize {
     page + page / 255 + 16
 }
 
-/// How much faster, and with how much less care, pages are searched where little was found (LZ4's "acceleration"): three
-/// times as fast as the careful search, for a thirtieth more bytes.
+/// The acceleration (LZ4's word) for pages after a page that hardly compressed: three times as fast as the careful
+/// search, for a thirtieth more bytes.
 const HASTY: i32 = 4;
 
-/// A page is searched with care at least each so many pages.
+/// At least one page of this many is searched carefully.
 const TRIAL: u8 = 16;
 
-/// Compresses pages one after the other. Neighbours are alike: behind one in which little was found less is searched, until
-/// more is found again.
+/// Compresses pages one after the other. Adjacent pages are alike: after a page that hardly compressed, the search is
+/// faster, until pages compress again.
 #[derive(Default)]
 pub(crate) struct Compressor {
-    /// How many more pages are searched with less care.
+    /// How many more pages get the faster search.
     hasty: u8,
 }
 
 impl Compressor {
-    /// Writes the block of a page to the front of `out`, which has the room of a [`bound`]; how long it is.
+    /// Writes the block of a page to the front of `out`, which has the room of a [`bound`]; returns its length.
     pub(crate) fn compress(&mut self, page: &[u8], out: &mut [u8]) -> usize {
         let acceleration = if self.hasty > 0 { HASTY } else { 1 };
         // It needs no more, and counts in 31 bits.
@@ -59,7 +59,7 @@ impl Compressor {
     }
 }
 
-/// For how many pages less is searched, after a page of `page` bytes became `block` bytes.
+/// How many pages get the faster search after a page of `page` bytes became `block` bytes.
 fn hasty(left: u8, page: usize, block: usize) -> u8 {
     match left {
         _ if block < page / 10 * 9 => 0,
@@ -76,7 +76,7 @@ pub(crate) fn decompress(block: &[u8], page: &mut [u8]) -> Result<(), Lz4Fault> 
     }
 }
 
-/// Decompresses a block into the front of `out`; how much it was.
+/// Decompresses a block into the front of `out`; returns the number of bytes.
 pub(crate) fn decompress_partly(block: &[u8], out: &mut [u8]) -> Result<usize, Lz4Fault> {
     decompress_into(block, out).map_err(|_| Lz4Fault::Invalid)
 }

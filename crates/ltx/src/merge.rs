@@ -1,12 +1,12 @@
-//! Many files into one: which copy of each page the merged file takes.
+//! Merges many files into one: which copy of each page does the merged file take?
 //!
-//! The merged file does to a database exactly what its inputs do one after the other. So of each page it
-//! has the last copy, unless a later input cut the database shorter than that page: then the page is gone,
-//! and if the database has grown again since without writing it, it is zeros. (Taking the last copy without
-//! that rule brings old content back. The peers' compaction does; their writers hide it.)
+//! The merged file does to a database exactly what its inputs do one after the other. So it has the last copy of each
+//! page, unless a later input truncates the database below that page. Then the page is gone; and if the database has
+//! grown again without writing the page, the page is zeros. (Taking the last copy without this rule brings old content
+//! back. The peers' compaction does so; their writers hide it.)
 //!
-//! [`Merge`] decides, from headers and page numbers alone; the caller brings the pages, from streams or by
-//! indexes. Memory: a few bytes for each input.
+//! [`Merge`] decides, from headers and page numbers alone. The caller reads the pages, from streams or by indexes.
+//! Memory: a few bytes for each input.
 
 use crate::checksum::Checksum;
 use crate::decode::{DecodedBatch, RawBatch};
@@ -17,7 +17,7 @@ use crate::split::Splitter;
 use crate::text::FileName;
 use crate::types::PageNo;
 
-/// Decides what a merged file holds.
+/// Decides which pages a merged file holds.
 ///
 /// ```
 /// use seawall_ltx::{Header, Merge, PageNo, PageSize, Source, Txid};
@@ -36,14 +36,14 @@ use crate::types::PageNo;
 #[derive(Clone, Debug)]
 pub struct Merge {
     header: Header,
-    /// For each input the size to which the inputs behind it cut the database at least once.
+    /// For each input, the smallest size to which later inputs truncate the database.
     kept: Vec<u32>,
-    /// The smallest size that the database had: pages above it that no input has were cut off and are zeros.
+    /// The smallest size that the database had. Pages above it that no input has were cut off and are zeros.
     smallest: u32,
     last: PageNo,
 }
 
-/// Where the content of a page of the merged file comes from.
+/// The source of a page's content in the merged file.
 ///
 /// ```
 /// use seawall_ltx::{Header, Merge, PageNo, PageSize, Source, Txid};
@@ -69,9 +69,9 @@ pub enum Source {
 impl Merge {
     /// Merges files with these headers, in their order.
     ///
-    /// The merged header has page size, first transaction and pre-apply checksum of the first input, and
-    /// size, last transaction and time of the last. It has no checksums if one of the inputs has none, and
-    /// nothing of WAL position, node and reserved bytes.
+    /// The merged header has page size, first transaction and pre-apply checksum of the first input, and size, last
+    /// transaction and time of the last. It has no checksums if an input has none. WAL position, node and reserved
+    /// bytes are not set.
     ///
     /// # Errors
     ///
@@ -106,7 +106,7 @@ impl Merge {
             smallest = smallest.min(input.commit);
         }
         kept.reverse();
-        // A snapshot begins with nothing: what no input has is zeros.
+        // A snapshot begins with an empty database: pages that no input has are zeros.
         let smallest = if header.is_snapshot() { 0 } else { smallest };
         Ok(Merge { header, kept, smallest, last: PageNo(0) })
     }
@@ -116,8 +116,8 @@ impl Merge {
         &self.header
     }
 
-    /// The next page, ascending, and where it comes from. `heads` has, for each input, its next page; after
-    /// the call the inputs whose head is the page given back have to move on. `None` after the last page.
+    /// The next page, ascending, and its source. `heads` holds, for each input, its next page. After the call, the
+    /// caller advances the inputs whose head is the returned page. `None` after the last page.
     pub fn next(&mut self, heads: impl IntoIterator<Item = Option<PageNo>>) -> Option<(PageNo, Source)> {
         // The lowest head, and the last of the inputs that have it.
         let mut lowest: Option<(PageNo, usize)> = None;
@@ -149,7 +149,7 @@ impl Merge {
 
 /// Merges whole files in memory, in their order. For files that are small.
 ///
-/// Every input is verified to its end. After an error, what was appended to `out` is no file.
+/// Every input is verified to its end. After an error, the bytes that were appended to `out` aren't a file.
 ///
 /// ```
 /// # use seawall_ltx::{Checksum, Encoder, Header, PageNo, PageSize, Txid};

@@ -1,8 +1,8 @@
 //! One pass over a page for both of its checksums.
 //!
-//! A page counts twice: in its own checksum, behind its number, and in the file checksum, behind its page
-//! header. A CRC is linear, so what stands before a page and the page itself can be hashed apart and added:
-//! with `raw` the page hashed from an empty register, and `shift` what a page of zeros does to a register,
+//! A page enters two checksums: its own, after its number, and the file checksum, after its page header. A CRC is
+//! linear, so the bytes before a page and the page itself can be hashed separately and added. With `raw` the page
+//! hashed from an empty register, and `shift` the effect of a page of zeros on a register,
 //!
 //! ```text
 //! register after (head, page) = shift(register after head) ^ raw(page)
@@ -42,9 +42,9 @@ pub struct PageHasher {
 #[derive(Debug)]
 struct Tables {
     over_page: Shift,
-    /// What each byte of a page number adds to the checksum of its page.
+    /// The share of each byte of a page number in the checksum of its page.
     number: Box<[[u64; 256]; 4]>,
-    /// What page number 0 would add.
+    /// The share of page number 0.
     zero: u64,
 }
 
@@ -76,7 +76,7 @@ impl PageHasher {
         PageHasher { page_size, tables }
     }
 
-    /// The page size that it was made for.
+    /// The page size of this hasher.
     pub fn page_size(&self) -> PageSize {
         self.page_size
     }
@@ -93,15 +93,15 @@ impl PageHasher {
         Checksum::from_crc(self.number_part(number) ^ page.0)
     }
 
-    /// What a page's number adds to its checksum.
+    /// The share of a page's number in its checksum.
     fn number_part(&self, number: PageNo) -> u64 {
         let [a, b, c, d] = number.0.to_be_bytes().map(usize::from);
         let [ta, tb, tc, td] = &*self.tables.number;
         self.tables.zero ^ ta[a] ^ tb[b] ^ tc[c] ^ td[d]
     }
 
-    /// The sum of the checksums of the pages from `first` to `last` whose contents, XORed, hash to `folded`:
-    /// the database checksum without a look at each page's own.
+    /// The sum of the checksums of the pages from `first` to `last` whose contents, XORed, hash to `folded`. This gives
+    /// the database checksum without each page's own checksum.
     ///
     /// ```
     /// use seawall_ltx::{PageHasher, PageNo, PageSize, Rolling};
@@ -154,7 +154,7 @@ impl FileHash {
         FileHash { register: ONES, hashed: 0 }
     }
 
-    /// Adds a page header and the page behind it.
+    /// Adds a page header and the page after it.
     pub(crate) fn add(&mut self, hasher: &PageHasher, head: &[u8], page: PageHash) {
         self.register = hasher.tables.over_page.apply(shift::step(self.register, head)) ^ page.0;
         self.hashed += head.len() as u64 + u64::from(hasher.page_size.get());

@@ -1,4 +1,4 @@
-//! Text forms of where a database is in its history, and of when.
+//! Text forms of a database's position in its history, and of a moment.
 
 use std::fmt;
 use std::str::FromStr;
@@ -35,7 +35,8 @@ impl fmt::Display for Position {
 impl FromStr for Position {
     type Err = TextError;
 
-    /// Reads two numbers of 16 hexadecimal digits with a slash between them. (Others take any character.)
+    /// Reads two numbers of 16 hexadecimal digits with a slash between them. (Other programs accept any character
+    /// there.)
     fn from_str(text: &str) -> Result<Self, TextError> {
         let (txid, checksum) = text.split_once('/').ok_or(TextError::Position)?;
         let (txid, checksum) = (txid.parse(), checksum.parse());

@@ -1,8 +1,8 @@
-//! Which page may come next: the order rules of the format, the same for writer and reader.
+//! Which page may come next? The order rules of the format, the same for writer and reader.
 //!
-//! Pages ascend, stay within the database, and never are the lock page. A snapshot moreover has every
-//! page: a hole is found at the page behind it, a missing end when the file is closed. (Other programs
-//! leave that last check out; a short snapshot restores as a damaged database.)
+//! Pages ascend, stay within the database, and are never the lock page. A snapshot moreover has every page: a hole is
+//! found at the page after it, and a missing end when the file is closed. (Other programs omit this last check; a short
+//! snapshot then restores as a damaged database.)
 
 use crate::error::{Error, PageRule, Result};
 use crate::header::Header;
@@ -30,7 +30,7 @@ impl Sequence {
         }
     }
 
-    /// Takes the next page, or says which rule it breaks; then nothing has changed.
+    /// Counts the next page, or returns the rule that the page breaks, and then changes nothing.
     pub(crate) fn admit(&mut self, page: PageNo) -> Result<()> {
         let rule = if page == PageNo(0) {
             Some(PageRule::Zero)
@@ -64,12 +64,12 @@ impl Sequence {
         }
     }
 
-    /// How many pages were taken.
+    /// How many pages were counted.
     pub(crate) fn pages(&self) -> u64 {
         self.pages
     }
 
-    /// The page that a complete copy has next, unless it is complete.
+    /// The next page of a complete copy, unless the copy is complete.
     fn missing(&self) -> Option<PageNo> {
         self.page_size.page_after(self.last).filter(|next| next.0 <= self.commit)
     }

@@ -1,8 +1,8 @@
-//! Joining CRCs: what a CRC becomes when zero bytes follow.
+//! Joins CRCs: computes a CRC after further zero bytes.
 //!
-//! A CRC is a remainder of polynomials over GF(2), so n bytes more multiply it by x^(8n). The power is put
-//! together from x^8, x^16, x^32, … by the bits of n. The CRC library joins too, by squaring matrices, which
-//! took a seventh of the time of reading a file in batches of 1 MiB.
+//! A CRC is a remainder of polynomials over GF(2), so n more bytes multiply it by x^(8n). The power is composed from
+//! x^8, x^16, x^32, … by the bits of n. The CRC library can join too, but by squaring matrices, which took a seventh of
+//! the time of reading a file in batches of 1 MiB.
 
 /// x^64 + x^4 + x^3 + x + 1 without its highest power. Bits are reflected: x^0 is the top one.
 const POLYNOMIAL: u64 = 0xd800_0000_0000_0000;
@@ -33,8 +33,8 @@ const fn multiply(a: u64, b: u64) -> u64 {
     product
 }
 
-/// The CRC `crc` after `len` zero bytes, as far as the bytes before them are concerned. XORed with the CRC
-/// of `len` other bytes it is that of all of them.
+/// The share of the bytes so far, whose CRC is `crc`, in a CRC after `len` zero bytes. XORed with the CRC of `len`
+/// other bytes, it is the CRC of all bytes.
 pub(crate) fn over_zeros(crc: u64, len: u64) -> u64 {
     POWERS.iter().enumerate().filter(|(k, _)| len >> k & 1 == 1).fold(crc, |crc, (_, power)| multiply(crc, *power))
 }
@@ -94,7 +94,7 @@ static OVER_8: [[u64; 256]; 8] = {
     tables
 };
 
-/// The register after a few bytes: what a page header costs less with than with the CRC library.
+/// The register after a few bytes. For a page header this is cheaper than the CRC library.
 pub(crate) fn step(mut register: u64, bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<8>();
     for word in words {

@@ -1,9 +1,9 @@
 //! Reading a file as a stream: arbitrary pieces in, header and batches of whole frames out.
 //!
-//! The [`Splitter`] does what has to happen in order and is cheap: find the frames, check the order of the
-//! pages, compare the index with the frames, add up the checksums. What is expensive, decompression and
-//! hashing, happens in [`RawBatch::decode`] on any thread; [`Splitter::join`] brings the results back in
-//! order. Nothing that was read is proven before [`Splitter::finish`] has said so.
+//! The [`Splitter`] does the cheap work that must happen in order: it finds the frames, checks the order of the pages,
+//! compares the index with the frames, and adds up the checksums. The expensive work, decompression and hashing,
+//! happens in [`RawBatch::decode`] on any thread; [`Splitter::join`] takes the results back in order. The pages are
+//! unverified until [`Splitter::finish`] returns success.
 //!
 //! Memory: one batch, and typically 3 (at most 8) bytes for each page to compare the index with.
 
@@ -16,13 +16,13 @@ use crate::ledger::{Cursor, Frame, Ledger};
 use crate::sequence::Sequence;
 use crate::varint::Varint;
 
-/// The decompressed size at which a batch is complete, unless the caller wants another.
+/// The default decompressed size at which a batch is complete.
 const BATCH_SIZE: usize = 1 << 20;
 
 /// The index size and the trailer.
 const TAIL_SIZE: usize = 8 + TRAILER_SIZE;
 
-/// What a file held, once all of it was read and verified.
+/// The summary of a file that was read and verified to its end.
 ///
 /// ```
 /// # use seawall_ltx::{Checksum, Encoder, Header, PageSize, Txid};
@@ -74,17 +74,17 @@ pub struct Summary {
 pub struct Splitter {
     state: State,
     batch_size: usize,
-    /// How many bytes of the file were taken.
+    /// How many bytes of the file were consumed.
     position: u64,
-    /// The unfinished header; then frames that are not handed out yet, the last of them unfinished; then
-    /// index size and trailer.
+    /// The unfinished header; later the frames that are not returned yet, the last of them unfinished; later index size
+    /// and trailer.
     held: Vec<u8>,
-    /// Over the header and the joined batches.
+    /// The CRC over the header and the joined batches.
     crc: Crc64,
-    /// Over the end marker and all behind it.
+    /// The CRC over the end marker and all bytes after it.
     tail_crc: Crc64,
     rolling: Rolling,
-    /// The offset of the batch to be joined next.
+    /// The offset of the batch that has to be joined next.
     joined: u64,
 }
 
@@ -95,12 +95,12 @@ enum State {
     Index(Pages, IndexReader),
     Tail(Pages, u64),
     Done(Pages, Trailer),
-    /// What is wrong behind the frames that were handed out.
+    /// The defect after the returned frames.
     Defect(Pages, Error),
     Failed(Error),
 }
 
-/// What is known of the pages.
+/// The facts about the pages.
 struct Pages {
     header: Header,
     sequence: Sequence,
@@ -108,22 +108,22 @@ struct Pages {
     /// How many bytes of `held` are whole frames, and how many frames.
     whole: usize,
     frames: usize,
-    /// How many bytes behind `whole` are needed to go on.
+    /// How many bytes after `whole` are needed to continue.
     need: usize,
 }
 
-/// What stands behind the whole frames.
+/// The element after the whole frames.
 enum Look {
-    /// Something that isn't all there.
+    /// An element that hasn't arrived completely.
     Need,
-    /// A frame, which is whole now.
+    /// A frame that is whole now.
     Frame,
     /// The end marker.
     End,
 }
 
 impl Pages {
-    /// Looks at the bytes behind the whole frames.
+    /// Examines the bytes after the whole frames.
     fn look(&mut self, here: &[u8]) -> Result<Look> {
         match frame::measure(here, self.ledger.end(), self.header.page_size)? {
             Measure::Need(len) => self.need = len,
@@ -144,7 +144,7 @@ impl Pages {
         Ok(Look::Need)
     }
 
-    /// Takes the whole frames out of `held`, with what is behind them.
+    /// Takes the whole frames out of `held`, and keeps the bytes after them.
     fn take_batch(&mut self, held: &mut Vec<u8>) -> Option<RawBatch> {
         held.truncate(self.whole);
         if self.frames == 0 {
@@ -170,8 +170,8 @@ impl Splitter {
         Splitter::with_batch_size(BATCH_SIZE)
     }
 
-    /// A reader of one file, whose batches are handed out once they have `bytes` bytes of decompressed
-    /// pages, or are the last. At least one page.
+    /// A reader of one file. It returns a batch once the batch has `bytes` bytes of decompressed pages, or is the last.
+    /// A batch has at least one page.
     pub fn with_batch_size(bytes: usize) -> Splitter {
         Splitter {
             state: State::Header,
@@ -185,7 +185,7 @@ impl Splitter {
         }
     }
 
-    /// The header, once its 100 bytes were there.
+    /// The header, once its 100 bytes have arrived.
     pub fn header(&self) -> Option<&Header> {
         match &self.state {
             State::Header | State::Failed(_) => None,
@@ -197,13 +197,13 @@ impl Splitter {
         }
     }
 
-    /// Takes bytes from the front of `piece` until a batch is complete or the piece is used up, which
-    /// `None` says.
+    /// Consumes bytes from the front of `piece` until a batch is complete. Returns `None` if the piece is used up
+    /// before that.
     ///
     /// # Errors
     ///
-    /// The first defect of the file behind the batches that were handed out; every later call gives the same one. What
-    /// is wrong with those shows when they are decoded.
+    /// The first defect of the file after the returned batches; every later call returns the same one. Defects of the
+    /// returned batches show when they are decoded.
     pub fn feed(&mut self, piece: &mut &[u8]) -> Result<Option<RawBatch>> {
         let result = self.step(piece);
         if let Err(error) = result {
@@ -229,7 +229,7 @@ impl Splitter {
         Ok(None)
     }
 
-    /// Moves bytes from the piece until `held` has `len`; whether it has.
+    /// Moves bytes from the piece until `held` has `len`; returns whether it does.
     fn hold(&mut self, len: usize, piece: &mut &[u8]) -> bool {
         let missing = len.saturating_sub(self.held.len());
         let (taken, rest) = piece.split_at_checked(missing).unwrap_or((piece, &[]));
@@ -270,7 +270,7 @@ impl Splitter {
                     self.state = State::Index(pages, index);
                     return Ok(batch);
                 }
-                // The frames before the defect come first.
+                // The frames before the defect are returned first.
                 Err(error) => {
                     let batch = pages.take_batch(&mut self.held);
                     self.state = State::Defect(pages, error);
@@ -316,21 +316,21 @@ impl Splitter {
         Ok(None)
     }
 
-    /// Adds a decoded batch to the checksums. Batches are joined in the order in which they came, all of
-    /// them, at any time before [`Splitter::finish`].
+    /// Adds a decoded batch to the checksums. The caller joins all batches, in the order in which they were returned,
+    /// at any time before [`Splitter::finish`].
     ///
     /// # Errors
     ///
-    /// [`Error::BatchOrder`] if it is another's turn.
+    /// [`Error::BatchOrder`] if another batch has to come first.
     pub fn join(&mut self, batch: &DecodedBatch) -> Result<()> {
         self.add(batch.offset, &batch.share)
     }
 
-    /// Adds a checked batch to the checksums, as [`Splitter::join`] does a decoded one.
+    /// Adds a checked batch to the checksums, as [`Splitter::join`] does with a decoded batch.
     ///
     /// # Errors
     ///
-    /// [`Error::BatchOrder`] if it is another's turn.
+    /// [`Error::BatchOrder`] if another batch has to come first.
     pub fn join_checked(&mut self, batch: &CheckedBatch) -> Result<()> {
         self.add(batch.offset, &batch.share)
     }
@@ -345,7 +345,7 @@ impl Splitter {
         Ok(())
     }
 
-    /// Says that the file ends here, and whether it was right from the first byte to the last.
+    /// Ends the file, and returns whether it was right from the first byte to the last.
     ///
     /// # Errors
     ///
@@ -393,7 +393,7 @@ impl Default for Splitter {
 /// Compares the bytes of an index with the frames that were read.
 pub(crate) struct IndexReader {
     cursor: Cursor,
-    /// The frame whose entry is next, or being read.
+    /// The frame whose entry is next, or is being read.
     expected: Option<Frame>,
     /// How many numbers of that entry were read.
     field: u8,
@@ -409,7 +409,7 @@ impl IndexReader {
         IndexReader { cursor, expected, field: 0, varint: Varint::default(), size: 0 }
     }
 
-    /// Takes the next byte; whether the index is complete with it.
+    /// Reads the next byte; returns whether the index is complete with it.
     pub(crate) fn push(&mut self, byte: u8, ledger: &Ledger) -> std::result::Result<bool, IndexFault> {
         self.size = self.size.saturating_add(1);
         let Some(value) = self.varint.push(byte).map_err(|_| IndexFault::Varint)? else {

@@ -1,8 +1,8 @@
 //! Text forms: file names and hexadecimal numbers.
 //!
-//! A file is named after the transactions that it holds: `<min>-<max>.ltx`, each 16 lowercase hexadecimal
-//! digits, nothing before and nothing after. Numbers on their own are read in either case, as all other
-//! programs of this format do; names are not, because two spellings of one name would be two objects.
+//! The name of a file gives the transactions that it holds: `<min>-<max>.ltx`, each 16 lowercase hexadecimal digits,
+//! with nothing before and nothing after. Numbers on their own are read in either case, as all other programs of this
+//! format do. Names are not, because two spellings of one name would be two objects.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,7 +12,7 @@ use crate::types::Txid;
 /// The length of a file name: two ids, the dash and the extension.
 const NAME_LEN: usize = 16 + 1 + 16 + 4;
 
-/// Text that is not what it should be.
+/// Text that doesn't have the expected form.
 ///
 /// ```
 /// use seawall_ltx::{FileName, TextError, Txid};
@@ -48,7 +48,7 @@ pub(crate) fn hex16(text: &str) -> Option<u64> {
 
 /// The name of an LTX file: the first and the last transaction in it.
 ///
-/// A name with `min` above `max` can be spelled and is read, but no file can have such a header.
+/// A name with `min` above `max` can be written and is read, but no file can have such a header.
 ///
 /// ```
 /// use seawall_ltx::{FileName, Txid};
@@ -68,8 +68,8 @@ pub struct FileName {
 }
 
 impl FileName {
-    /// Whether a file of this name can be applied to a database that is at `position`: it begins at or
-    /// before the next transaction and leads further. Overlap is allowed.
+    /// Whether a file of this name can be applied to a database at `position`: it begins at or before the next
+    /// transaction and leads further. Overlap is allowed.
     pub fn continues(&self, position: Txid) -> bool {
         let begins = position.next().is_none_or(|next| self.min <= next);
         begins && self.max > position

@@ -29,7 +29,7 @@ const LOCK_OFFSET: u32 = 0x4000_0000;
 pub struct Txid(pub u64);
 
 impl Txid {
-    /// The id after this one, or `None` at the end of the numbers.
+    /// The id after this one; `None` after the largest id.
     pub fn next(self) -> Option<Txid> {
         self.0.checked_add(1).map(Txid)
     }

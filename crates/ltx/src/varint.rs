@@ -1,12 +1,12 @@
 //! Unsigned LEB128 numbers: seven bits to a byte, the lowest first, the top bit on all but the last.
 //!
-//! Only the shortest form of a number is read, and at most 64 bits: every writer of the format makes the
-//! shortest form, and with it an index has exactly one spelling.
+//! A reader accepts only the shortest form of a number, and at most 64 bits. Every writer of the format makes the
+//! shortest form, so an index has exactly one spelling.
 
 /// The most bytes that a number takes.
 const MAX_LEN: u32 = 10;
 
-/// Appends a number; gives back how many bytes it took (1 to 10).
+/// Appends a number; returns how many bytes it took (1 to 10).
 pub(crate) fn put(mut value: u64, out: &mut Vec<u8>) -> u64 {
     let mut len = 1;
     while value >= 0x80 {
@@ -30,7 +30,7 @@ pub(crate) struct Varint {
 }
 
 impl Varint {
-    /// Takes the next byte; the number, once it is complete. Ready for the next number after that.
+    /// Reads the next byte; returns the number once it is complete, and then begins the next number.
     pub(crate) fn push(&mut self, byte: u8) -> Result<Option<u64>, Invalid> {
         let last = byte & 0x80 == 0;
         // The tenth byte has room for one bit, and must be the last.
@@ -50,7 +50,7 @@ impl Varint {
     }
 }
 
-/// The next number of `bytes`, which is moved behind it. `None` where the bytes end or are invalid.
+/// The next number of `bytes`, which advances past it. `None` if the bytes end or are invalid.
 pub(crate) fn take(bytes: &mut &[u8]) -> Option<u64> {
     let mut varint = Varint::default();
     for (at, byte) in bytes.iter().enumerate() {

@@ -1,10 +1,10 @@
 //! SQLite's write-ahead log as bytes: its header, its frames and their checksum chain.
 //!
-//! LTX files are made from it, by the functions of `file` and by whoever captures a live log, so it is read in one
-//! place. Source: "WAL File Format" of the SQLite file format documentation (<https://www.sqlite.org/fileformat2.html>,
-//! section 4). A frame is live when its salts are the header's and its checksum continues the chain that begins
-//! in the header; the checksum stored in a frame therefore covers everything before it in its generation, and
-//! comparing those eight bytes compares the whole history.
+//! LTX files are made from the WAL, by the functions of `file` and by programs that capture a live log, so this module
+//! is the one reader of it. Source: "WAL File Format" of the SQLite file format documentation
+//! (<https://www.sqlite.org/fileformat2.html>, section 4). A frame is live if its salts are the header's and its
+//! checksum continues the chain that begins in the header. The checksum stored in a frame therefore covers everything
+//! before it in its generation: comparing these eight bytes compares the whole history.
 //!
 //! ```
 //! use seawall_ltx::PageNo;
@@ -69,7 +69,7 @@ pub struct Salts(pub u32, pub u32);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Chain(pub u32, pub u32);
 
-/// The order in which checksummed words are read; the header's magic number says which.
+/// The byte order of checksummed words; the header's magic number sets it.
 ///
 /// ```
 /// use seawall_ltx::wal::{Chain, WordOrder};
@@ -106,14 +106,14 @@ pub struct WalHeader {
     pub order: WordOrder,
     /// The size of the pages in the frames.
     pub page_size: PageSize,
-    /// What names the generation.
+    /// The salts, which identify the generation.
     pub salts: Salts,
-    /// Where the chain of the generation begins.
+    /// The checksum at which the generation's chain begins.
     pub chain: Chain,
 }
 
 impl WalHeader {
-    /// Reads the header; `None` for anything that SQLite itself would take as an empty log.
+    /// Reads the header; `None` for bytes that SQLite itself would treat as an empty log.
     ///
     /// ```
     /// assert_eq!(seawall_ltx::wal::WalHeader::parse(&[0; 32]), None);
@@ -200,11 +200,11 @@ impl Chain {
 pub struct FrameHeader {
     /// The page in the frame.
     pub page: PageNo,
-    /// Size of the database in pages after the transaction that this frame ends; 0 when it ends none.
+    /// Size of the database in pages after the transaction that this frame ends; 0 if it ends none.
     pub commit: u32,
-    /// The generation that it was written in.
+    /// The salts of the generation in which it was written.
     pub salts: Salts,
-    /// The chain behind it.
+    /// The chain after it.
     pub chain: Chain,
 }
 
@@ -227,7 +227,7 @@ impl FrameHeader {
     }
 }
 
-/// Checks one whole frame as the continuation of `chain`; `None` when it is not live.
+/// Checks one whole frame as the continuation of `chain`; `None` if it isn't live.
 fn live_frame(header: &WalHeader, chain: Chain, frame: &[u8]) -> Option<FrameHeader> {
     let found = FrameHeader::parse(frame)?;
     if found.salts != header.salts || found.page.0 == 0 {
@@ -271,7 +271,7 @@ pub struct PageVersion {
     pub frame: u32,
 }
 
-/// A scan of the WAL. What it finds is committed: frames of an open transaction don't count.
+/// A scan of the WAL. It reports only committed frames; frames of an open transaction don't count.
 ///
 /// Memory: eight bytes for each frame.
 ///
@@ -297,16 +297,16 @@ pub struct PageVersion {
 pub struct Scan {
     /// File offset of the first frame.
     pub start: u64,
-    /// File offset behind the last committed frame.
+    /// File offset after the last committed frame.
     pub end: u64,
-    /// The chain there.
+    /// The chain at that offset.
     pub chain: Chain,
-    /// Size of the database in pages after the last commit; 0 when there was none.
+    /// Size of the database in pages after the last commit; 0 if there was none.
     pub commit: u32,
     /// Every frame up to `end`; sorted and reduced by [`Scan::newest`].
     versions: Vec<PageVersion>,
     committed: usize,
-    /// Where the next frame is expected, and the chain there: past `end` when a transaction is still open.
+    /// Where the next frame is expected, and the chain there: past `end` if a transaction is still open.
     cursor: (u64, Chain),
 }
 
@@ -316,7 +316,7 @@ impl Scan {
         Self { start, end: start, chain, commit: 0, versions: Vec::new(), committed: 0, cursor: (start, chain) }
     }
 
-    /// Goes back to the last commit: what follows it may be written over, and is read anew.
+    /// Goes back to the last commit: later frames may be overwritten, and have to be read again.
     ///
     /// ```
     /// use seawall_ltx::wal::{HEADER_SIZE, Scan, WalHeader};
@@ -347,8 +347,8 @@ impl Scan {
         self.cursor.0
     }
 
-    /// Takes the bytes at [`Scan::wants`]; consumes whole live frames and stops, `false`, at the first that is
-    /// not live, or at the first commit once `limit` bytes are committed.
+    /// Consumes the bytes at [`Scan::wants`]. It takes whole live frames and stops, with `false`, at the first frame
+    /// that isn't live, or at the first commit once `limit` bytes are committed.
     pub fn take(&mut self, header: &WalHeader, bytes: &[u8], limit: u64) -> bool {
         let size = header.frame_size();
         for frame in bytes.chunks_exact(size as usize) {
@@ -382,7 +382,7 @@ impl Scan {
     pub fn newest(mut self) -> Vec<PageVersion> {
         self.versions.truncate(self.committed);
         self.versions.retain(|version| version.page.0 <= self.commit);
-        // The newest first, of which one is kept.
+        // The newest version comes first and is kept.
         self.versions.sort_unstable_by_key(|version| (version.page, std::cmp::Reverse(version.frame)));
         self.versions.dedup_by_key(|version| version.page);
         self.versions

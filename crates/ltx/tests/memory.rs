@@ -4,47 +4,16 @@
 #![allow(clippy::disallowed_methods, reason = "tests and benches are an edge")]
 #![allow(missing_docs, reason = "tests speak by their names")]
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::fs::{self, File};
 use std::num::NonZeroUsize;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use seawall_ltx::file::{EncodeOptions, Work, compact, encode, verify};
-
-/// Counts the bytes that are allocated, and the most that were at once.
-struct Counting;
-
-static NOW: AtomicUsize = AtomicUsize::new(0);
-static PEAK: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: the system's allocator does it all; beside it there are counters alone.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let now = NOW.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
-        PEAK.fetch_max(now, Ordering::Relaxed);
-        // SAFETY: the caller's promises are handed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        NOW.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's promises are handed on.
-        unsafe { System.dealloc(at, layout) }
-    }
-}
+use seawall_testing::counting::{Counting, peak_of};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
-
-/// The most bytes that `work` had allocated at once.
-fn peak<T>(work: impl FnOnce() -> T) -> usize {
-    let before = NOW.load(Ordering::Relaxed);
-    PEAK.store(before, Ordering::Relaxed);
-    drop(work());
-    PEAK.load(Ordering::Relaxed) - before
-}
 
 const PAGES: u32 = 400_000;
 /// For a thread's buffers, and pieces of indexes.
@@ -70,15 +39,15 @@ fn an_index_past_the_bound_is_put_aside() {
     let all = Work { index: usize::MAX, ..Work::new() }.with_jobs(NonZeroUsize::MIN);
     let bounded = Work { index: BOUND, ..all };
 
-    let kept = peak(|| encode(&path("x.db"), &path("kept.ltx"), options, all).expect("encoded"));
-    let spilled = peak(|| encode(&path("x.db"), &path("spilled.ltx"), options, bounded).expect("encoded"));
+    let kept = peak_of(|| encode(&path("x.db"), &path("kept.ltx"), options, all).expect("encoded"));
+    let spilled = peak_of(|| encode(&path("x.db"), &path("spilled.ltx"), options, bounded).expect("encoded"));
     assert!(kept > spilled + PAGES as usize, "{kept} bytes: without a bound the index is in memory");
     assert!(kept < FIXED + 16 * PAGES as usize, "{kept} bytes: at most 16 for each page");
     assert!(spilled < FIXED + 4 * BOUND, "{spilled} bytes");
     assert!(fs::read(path("kept.ltx")).ok() == fs::read(path("spilled.ltx")).ok(), "the files differ");
 
     let inputs = [path("kept.ltx")];
-    let merged = peak(|| compact(&inputs, &path("merged.ltx"), bounded).expect("merged"));
+    let merged = peak_of(|| compact(&inputs, &path("merged.ltx"), bounded).expect("merged"));
     assert!(merged < FIXED + 4 * BOUND, "{merged} bytes");
     let found = verify(&path("merged.ltx"), all).expect("a whole file");
     assert_eq!(found.summary.pages, u64::from(PAGES));

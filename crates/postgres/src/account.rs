@@ -6,11 +6,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::client::TextEncoding;
+use crate::compare::Name;
 use crate::lines::{Lines, Sum};
+use crate::owned::Owned;
+use crate::pages;
 use crate::toc::{Entry, Section};
-
-/// Bytes of a page of a large object, as two digits each.
-const PAGE: usize = 2 * 2048;
 
 /// What comments begin with that name an object, or its rows.
 const NAMES: [&str; 2] = ["-- Name: ", "-- Data for Name: "];
@@ -27,8 +28,10 @@ const ROWS: [&str; 8] = [
     "STATISTICS DATA",
 ];
 
-/// A schema and a name in it.
-type Name = (String, String);
+/// The object that such a comment names, for messages.
+pub(crate) fn shown(line: &str) -> Option<String> {
+    entry(line).map(|entry| crate::allowed::name(&entry))
+}
 
 /// Whether a line of a script is a comment that names an object.
 pub(crate) fn is_name(line: &[u8]) -> bool {
@@ -38,6 +41,10 @@ pub(crate) fn is_name(line: &[u8]) -> bool {
 /// What a script comes to, while it is read.
 #[derive(Default)]
 pub(crate) struct Account {
+    /// The encoding that the script is in.
+    encoding: TextEncoding,
+    /// Digits of a page of large objects on the server that takes the script.
+    page: usize,
     /// The object at hand, and what its statements come to.
     at: Option<(Entry, blake3::Hasher)>,
     objects: Vec<Entry>,
@@ -52,8 +59,12 @@ pub(crate) struct Account {
     object: Option<(u32, Vec<u8>, u64)>,
     pages: Lines,
     large_objects: BTreeSet<u32>,
+    /// The statements that make objects, and the statements that set the session.
+    script: Vec<Vec<u8>>,
     /// What isn't understood, and so can't be compared.
     strange: Vec<String>,
+    /// Whose is what belongs to a role of ours.
+    owned: Owned,
 }
 
 /// What a script comes to.
@@ -69,39 +80,67 @@ pub(crate) struct Contents {
     /// Large objects, and what their pages come to.
     pub(crate) large_objects: BTreeSet<u32>,
     pub(crate) pages: Sum,
+    /// The statements that make objects, and the statements that set the session.
+    pub(crate) script: Vec<Vec<u8>>,
     /// What isn't understood, and so can't be compared.
     pub(crate) strange: Vec<String>,
 }
 
 impl Account {
+    /// That of a script in an encoding, which a server with blocks of so many bytes takes.
+    pub(crate) fn of(encoding: TextEncoding, block: u64) -> Self {
+        // A byte is two digits.
+        let page = usize::try_from(2 * pages::of_block(block)).unwrap_or(usize::MAX);
+        Self { encoding, page, ..Self::default() }
+    }
+
+    /// The same, of a restored database in which some objects belong to roles of ours.
+    pub(crate) fn owned(self, owned: Owned) -> Self {
+        Self { owned, ..self }
+    }
+
     /// A comment that names what comes.
     pub(crate) fn name(&mut self, line: &[u8]) {
         self.close();
-        match entry(&String::from_utf8_lossy(line)) {
-            Some(entry) => self.at = Some((entry, blake3::Hasher::new())),
-            None => self.strange.push(String::from_utf8_lossy(line).trim_end().to_owned()),
+        let line = self.encoding.decode_lossy(line);
+        match entry(&line) {
+            Some(entry) => self.at = Some((self.owned.entry(entry), blake3::Hasher::new())),
+            None => self.strange.push(line.trim_end().to_owned()),
         }
     }
 
     /// A statement.
     pub(crate) fn statement(&mut self, statement: &[u8]) {
+        let of_rows = self.at.as_ref().is_some_and(|(entry, _)| is_of_rows(entry));
+        if !of_rows {
+            self.script.push(statement.to_vec());
+        }
         // What the session is set to depends on what came before.
         if statement.starts_with(b"SET ") || statement.starts_with(b"SELECT pg_catalog.set_config(") {
             return;
         }
         let Some((entry, hasher)) = &mut self.at else {
-            return self.strange.push(String::from_utf8_lossy(statement).chars().take(60).collect());
+            return self.strange.push(self.encoding.decode_lossy(statement).chars().take(60).collect());
         };
         let name = (entry.schema.clone(), entry.tag.clone());
         match entry.kind.as_str() {
-            "SEQUENCE SET" => match set_to(statement) {
-                Some(value) => drop(self.sequences.insert(name, value)),
+            // In a comment a line break is a space: the statement has the name as it is.
+            "SEQUENCE SET" => match set_to(&self.encoding.decode_lossy(statement)) {
+                Some((name, value)) => drop(self.sequences.insert(name, value)),
                 None => self.strange.push(format!("sequence {}.{}", name.0, name.1)),
             },
-            "MATERIALIZED VIEW DATA" => drop(self.filled.insert(name)),
+            "MATERIALIZED VIEW DATA" => match refreshed(&self.encoding.decode_lossy(statement)) {
+                Some(name) => drop(self.filled.insert(name)),
+                None => self.strange.push(format!("materialized view {}.{}", name.0, name.1)),
+            },
             "BLOBS" => self.large_object(statement),
             _ => {
-                hasher.update(statement);
+                match self.owned.is_in(statement) {
+                    true => {
+                        hasher.update(self.owned.text(&String::from_utf8_lossy(statement), &entry.owner).as_bytes())
+                    }
+                    false => hasher.update(statement),
+                };
                 hasher.update(b";");
             }
         }
@@ -109,9 +148,10 @@ impl Account {
 
     /// A statement that rows follow.
     pub(crate) fn copy(&mut self, statement: &[u8]) {
-        match copied(&String::from_utf8_lossy(statement)) {
+        let statement = self.encoding.decode_lossy(statement);
+        match copied(&statement) {
             Some((name, columns)) => self.copying = Some((name, columns, Lines::default())),
-            None => self.strange.push(String::from_utf8_lossy(statement).chars().take(60).collect()),
+            None => self.strange.push(statement.chars().take(60).collect()),
         }
     }
 
@@ -138,14 +178,14 @@ impl Account {
             let oid = rest.split('\'').next().and_then(|oid| oid.parse().ok());
             if let Some(oid) = oid {
                 self.large_objects.insert(oid);
-                self.object = Some((oid, Vec::with_capacity(PAGE), 0));
+                self.object = Some((oid, Vec::with_capacity(self.page), 0));
                 return;
             }
         } else if let Some((_, digits)) = call.strip_prefix("lowrite(").and_then(|rest| rest.split_once("\\x")) {
             if let Some((oid, page, pages)) = &mut self.object {
                 for digit in digits.bytes().take_while(u8::is_ascii_hexdigit) {
                     page.push(digit);
-                    if page.len() == PAGE {
+                    if page.len() == self.page {
                         write_page(&mut self.pages, *oid, *pages, page);
                         *pages += 1;
                     }
@@ -167,8 +207,7 @@ impl Account {
 
     fn close(&mut self) {
         let Some((mut entry, hasher)) = self.at.take() else { return };
-        let of_large_objects = entry.tag.starts_with("LARGE OBJECT");
-        if !ROWS.contains(&entry.kind.as_str()) && !of_large_objects {
+        if !is_of_rows(&entry) {
             entry.statement = hasher.finalize().to_hex().to_string();
             self.objects.push(entry);
         }
@@ -184,9 +223,15 @@ impl Account {
             filled: self.filled,
             large_objects: self.large_objects,
             pages: self.pages.end(),
+            script: self.script,
             strange: self.strange,
         }
     }
+}
+
+/// Whether an entry is of rows or of large objects, and not of the schema.
+fn is_of_rows(entry: &Entry) -> bool {
+    ROWS.contains(&entry.kind.as_str()) || entry.tag.starts_with("LARGE OBJECT")
 }
 
 /// A page as COPY writes it of `pg_largeobject`.
@@ -197,11 +242,15 @@ fn write_page(lines: &mut Lines, oid: u32, number: u64, page: &mut Vec<u8>) {
     page.clear();
 }
 
-/// The object that a comment names.
+/// The object that a comment names. A name may hold whatever else stands in it, but a kind is in capital letters.
 fn entry(line: &str) -> Option<Entry> {
     let rest = NAMES.iter().find_map(|name| line.strip_prefix(name))?.trim_end_matches('\n');
-    let (tag, rest) = rest.rsplit_once("; Type: ")?;
-    let (kind, rest) = rest.split_once("; Schema: ")?;
+    let of = |(at, word): (usize, &str)| {
+        let (kind, behind) = rest[at + word.len()..].split_once("; Schema: ")?;
+        let is_kind = !kind.is_empty() && kind.chars().all(|c| c.is_ascii_uppercase() || c == ' ');
+        is_kind.then_some((&rest[..at], kind, behind))
+    };
+    let (tag, kind, rest) = rest.rmatch_indices("; Type: ").find_map(of)?;
     let (schema, rest) = rest.rsplit_once("; Owner: ")?;
     let owner = rest.split_once("; Tablespace: ").map_or(rest, |(owner, _)| owner);
     let text = |text: &str| if text == "-" { String::new() } else { text.to_owned() };
@@ -218,12 +267,34 @@ fn entry(line: &str) -> Option<Entry> {
     })
 }
 
-/// Where `SELECT pg_catalog.setval('…', 7, true)` sets a sequence.
-fn set_to(statement: &[u8]) -> Option<(i64, bool)> {
-    let text = std::str::from_utf8(statement).ok()?.trim_end().strip_suffix(')')?;
+/// The sequence of `SELECT pg_catalog.setval('public.s', 7, true)`, and where it is set.
+fn set_to(statement: &str) -> Option<(Name, (i64, bool))> {
+    let text = statement.trim_end().strip_suffix(')')?;
     let (rest, called) = text.rsplit_once(", ")?;
-    let (_, value) = rest.rsplit_once(", ")?;
-    Some((value.parse().ok()?, called.parse().ok()?))
+    let (rest, value) = rest.rsplit_once(", ")?;
+    let literal = rest.trim_start().strip_prefix("SELECT pg_catalog.setval(")?;
+    let (literal, has_escapes) = match literal.strip_prefix('E') {
+        Some(literal) => (literal, true),
+        None => (literal, false),
+    };
+    let mut qualified = literal.strip_prefix('\'')?.strip_suffix('\'')?.replace("''", "'");
+    if has_escapes {
+        qualified = qualified.replace("\\\\", "\\");
+    }
+    let name = qualified_name(&qualified)?;
+    Some((name, (value.parse().ok()?, called.parse().ok()?)))
+}
+
+/// The view of `REFRESH MATERIALIZED VIEW public.v`.
+fn refreshed(statement: &str) -> Option<Name> {
+    qualified_name(statement.trim().strip_prefix("REFRESH MATERIALIZED VIEW ")?)
+}
+
+/// A schema and a name in it, and nothing else.
+fn qualified_name(text: &str) -> Option<Name> {
+    let (schema, rest) = name(text)?;
+    let (object, rest) = name(rest.strip_prefix('.')?)?;
+    rest.is_empty().then_some((schema, object))
 }
 
 /// The table and the columns of `COPY schema.table (a, b) FROM stdin`.
@@ -311,7 +382,7 @@ mod tests {
 
     #[test]
     fn a_script_is_accounted_for() {
-        let mut account = Account::default();
+        let mut account = Account::of(TextEncoding::UTF8, 8192);
         account.statement(b"SET statement_timeout = 0");
         account.name(b"-- Name: t; Type: TABLE; Schema: public; Owner: app\n");
         account.statement(b"CREATE TABLE public.t (a integer)");
@@ -344,7 +415,7 @@ mod tests {
 
     #[test]
     fn what_is_not_understood_is_told() {
-        let mut account = Account::default();
+        let mut account = Account::of(TextEncoding::UTF8, 8192);
         account.statement(b"SELECT 1");
         account.name(b"-- Name: what\n");
         account.name(b"-- Name: s; Type: SEQUENCE SET; Schema: public; Owner: app\n");

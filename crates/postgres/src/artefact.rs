@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use seawall_archive::{Content, Lane, SetWriter, Stage};
 use seawall_core::Progress;
-use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
 use crate::aside::{self, Aside, Taken};
@@ -21,7 +20,7 @@ use crate::detail::ItemDetail;
 use crate::directory::{self, CONTENTS, Directory};
 use crate::inventory;
 use crate::tools::Tool;
-use crate::{Error, Format, World};
+use crate::{Error, Format, World, rights};
 
 /// How often it is looked how much `pg_dump` has put aside.
 const LOOK: Duration = Duration::from_secs(1);
@@ -45,6 +44,7 @@ pub(crate) async fn write(
     connection: &mut Connection,
     how: How<'_>,
 ) -> Result<(), Error> {
+    rights::check_large_objects(connection).await?;
     let needs = inventory::needs(connection).await?;
     let beside = file(writer, "needs.json", &ItemDetail::Needs, &needs);
     match how.format {
@@ -73,7 +73,7 @@ fn arguments(seen: Seen<'_>, format: Format) -> Vec<String> {
     arguments.push(format!("--format={}", format.name()));
     arguments.push(keepalives());
     arguments.push(format!("--encoding={}", seen.encoding));
-    arguments.push(format!("--snapshot={}", seen.snapshot));
+    arguments.extend(seen.arguments());
     arguments
 }
 
@@ -172,7 +172,7 @@ async fn take_file(item: u32, mut lane: Lane, path: PathBuf) -> Result<Lane, Err
 }
 
 async fn blocking<T: Send + 'static>(job: impl FnOnce() -> Result<T, Error> + Send + 'static) -> Result<T, Error> {
-    spawn_blocking(job).await.map_err(|error| Error::Internal(format!("a job ended in a panic: {error}")))?
+    seawall_core::blocking(job).await
 }
 
 /// `pg_dump` knows one database.

@@ -19,6 +19,9 @@ use crate::{Error, space};
 /// How the folders are called.
 const PREFIX: &str = "seawall-dump-";
 
+/// The flags of a folder that is opened itself, and not what a link leads to.
+const NO_LINK: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW);
+
 /// Free bytes below which a disk is full: who failed to write wanted no more than that.
 const FULL: u64 = 1 << 20;
 
@@ -34,7 +37,7 @@ impl Aside {
     pub(crate) fn new(environment: &Environment, tables: u64) -> Result<Self, Error> {
         let place = environment.get("TMPDIR").filter(|place| !place.is_empty());
         let place = place.map_or_else(|| PathBuf::from("/tmp"), PathBuf::from);
-        remove_left(&place);
+        remove_left(&place, "backup", PREFIX, rustix::process::geteuid().as_raw());
         let free = space::free(&place);
         if let Some(cause) = free.and_then(|free| space::cannot_hold(free, tables)) {
             return Err(no_space(&place, cause));
@@ -46,9 +49,7 @@ impl Aside {
         let mut builder = tempfile::Builder::new();
         builder.prefix(PREFIX).permissions(Permissions::from_mode(0o700));
         let folder = builder.tempdir_in(&place).map_err(|error| failed(&place, &error))?;
-        let lock = File::open(folder.path()).map_err(|error| failed(folder.path(), &error))?;
-        // Whoever looks whether it was left lets go of it at once: there is nothing in it.
-        flock(&lock, FlockOperation::LockExclusive).map_err(|error| failed(folder.path(), &error.into()))?;
+        let lock = lock(folder.path()).map_err(|error| failed(folder.path(), &error))?;
         Ok(Self { folder, _lock: lock })
     }
 
@@ -130,28 +131,35 @@ fn failed(path: &Path, error: &io::Error) -> Error {
     Error::Io { path: path.display().to_string(), cause: error.to_string() }
 }
 
-/// Removes what killed processes of this user left in a place; what can't be removed is named.
-fn remove_left(place: &Path) {
+/// Locks a folder of ours that has nothing in it: it is in use until what this returns is closed.
+pub(crate) fn lock(folder: &Path) -> io::Result<File> {
+    let lock = File::open(folder)?;
+    // Whoever looks whether it was left lets go of it at once: there is nothing in it.
+    flock(&lock, FlockOperation::LockExclusive)?;
+    Ok(lock)
+}
+
+/// Removes the folders that killed processes left in a place: those of a `user` whose names begin with `prefix`. Messages say
+/// what the process was (`work`), and name each folder that can't be removed.
+pub(crate) fn remove_left(place: &Path, work: &str, prefix: &str, user: u32) {
     let Ok(found) = std::fs::read_dir(place) else { return };
-    for folder in found.flatten().filter(|folder| folder.file_name().to_string_lossy().starts_with(PREFIX)) {
+    for folder in found.flatten().filter(|folder| folder.file_name().to_string_lossy().starts_with(prefix)) {
         let path = folder.path();
-        let ours = folder.metadata().is_ok_and(|facts| {
-            facts.is_dir() && facts.uid() == rustix::process::geteuid().as_raw() && facts.mode() & 0o077 == 0
-        });
+        let ours =
+            folder.metadata().is_ok_and(|facts| facts.is_dir() && facts.uid() == user && facts.mode() & 0o077 == 0);
         if !ours || !was_left(&path) {
             continue;
         }
         match std::fs::remove_dir_all(&path) {
-            Ok(()) => tracing::warn!(folder = %path.display(), "removed what a killed backup left"),
-            Err(error) => tracing::warn!(folder = %path.display(), "a killed backup left it; remove it: {error}"),
+            Ok(()) => tracing::warn!(folder = %path.display(), "removed what a killed {work} left"),
+            Err(error) => tracing::warn!(folder = %path.display(), "a killed {work} left it; remove it: {error}"),
         }
     }
 }
 
 /// Whether nobody holds a folder in which something is.
 fn was_left(path: &Path) -> bool {
-    let no_link = (OFlags::DIRECTORY | OFlags::NOFOLLOW).bits();
-    let Ok(flags) = i32::try_from(no_link) else { return false };
+    let Ok(flags) = i32::try_from(NO_LINK.bits()) else { return false };
     let Ok(opened) = OpenOptions::new().read(true).custom_flags(flags).open(path) else { return false };
     flock(&opened, FlockOperation::NonBlockingLockExclusive).is_ok()
         && std::fs::read_dir(path).is_ok_and(|mut found| found.next().is_some())

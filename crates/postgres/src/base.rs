@@ -13,14 +13,15 @@ use serde::Serialize;
 use tokio::time::Instant;
 
 use crate::artefact::How;
-use crate::client::{Connection, Target, keepalives};
+use crate::client::{Connection, Target, keepalives, session};
 use crate::detail::{ItemDetail, ServerDetail, SetDetail};
 use crate::dump::Readers;
 use crate::error::Side;
 use crate::inventory::{self, Table};
+use crate::proof_name::ProofName;
 use crate::snapshot::{self, Snapshot};
 use crate::tools::{self, Running, Tool};
-use crate::{CopyFormat, DumpOptions, Error, Format, Limits, World, artefact, binary, globals, journal, sample};
+use crate::{CopyFormat, DumpOptions, Error, Format, Limits, World, artefact, binary, globals, journal, pages, sample};
 
 /// The oldest server that is known to work: pages can be read by ranges since then.
 const OLDEST: u32 = 140_000;
@@ -39,7 +40,9 @@ pub struct Dumped {
     pub invalid: Vec<(String, String)>,
     /// Tables that were read as text where binary was asked for.
     pub as_text: Vec<AsText>,
-    /// Of a whole server: databases that aren't, because a restore that isn't done is in them.
+    /// Schemas that aren't, by database: each is the journal of a restore that isn't done.
+    pub journals: Vec<(String, String)>,
+    /// Of a whole server: databases that aren't, because a restore that isn't done is in them, or a proof.
     pub left_out: Vec<String>,
     /// Where the time went.
     pub stages: Stages,
@@ -99,7 +102,16 @@ async fn make_set(
     catalog.check_identity(&source.identity(options.sample))?;
     let id = SetId::new(world.clock.now(), world.nonce);
     let writer = SetWriter::begin(vault.clone(), id, options.codec, budget, Arc::clone(&progress));
-    let base = Base { writer, source: &source, options, room, world, progress, invalid: Mutex::default() };
+    let base = Base {
+        writer,
+        source: &source,
+        options,
+        room,
+        world,
+        progress,
+        invalid: Mutex::default(),
+        journals: Mutex::default(),
+    };
     let (point, detail, as_text) = if source.whole { base.server(target).await? } else { base.alone(target).await? };
     let facts = Facts {
         engine: "postgres",
@@ -115,8 +127,9 @@ async fn make_set(
     let duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
     let stages = base.writer.stages();
     let invalid = base.invalid.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().collect();
+    let journals = base.journals.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().collect();
     let Source { databases, left_out, .. } = source;
-    Ok(Dumped { manifest, databases, left_out, as_text, invalid, stages, duration_ms })
+    Ok(Dumped { manifest, databases, left_out, as_text, invalid, journals, stages, duration_ms })
 }
 
 /// What is known of the server before anything is read.
@@ -126,7 +139,7 @@ struct Source {
     standby: bool,
     /// What is read.
     databases: Vec<String>,
-    /// What isn't, because a restore that isn't done is in it.
+    /// What isn't, because a restore that isn't done is in it, or a proof.
     left_out: Vec<String>,
     /// Whether that is all of the server.
     whole: bool,
@@ -146,7 +159,10 @@ impl Source {
         }
         let pg_dump = tools::find("pg_dump", version / 10_000, &options.limits, &world.environment).await?;
         let row = connection
-            .one("SELECT system_identifier, pg_is_in_recovery(), current_database() FROM pg_control_system()")
+            .one(
+                "SELECT system_identifier, pg_catalog.pg_is_in_recovery(), pg_catalog.current_database() \
+                  FROM pg_catalog.pg_control_system()",
+            )
             .await?;
         let mut databases = match whole {
             true => globals::databases(&mut connection, &options.excluded).await?,
@@ -156,8 +172,13 @@ impl Source {
         let mut left_out = Vec::new();
         if whole {
             for database in std::mem::take(&mut databases) {
-                let is_ours = journal::is_unfinished(&target.with_database(&database)).await?;
-                if is_ours { &mut left_out } else { &mut databases }.push(database);
+                let is_proofs = ProofName::of(&database).is_some();
+                if is_proofs || journal::is_unfinished(&target.with_database(&database)).await? {
+                    &mut left_out
+                } else {
+                    &mut databases
+                }
+                .push(database);
             }
         }
         let system_identifier = row.text(0).to_owned();
@@ -209,6 +230,8 @@ struct Base<'a> {
     progress: Arc<dyn Progress>,
     /// Indexes that aren't in it, and the database of each.
     invalid: Mutex<BTreeSet<(String, String)>>,
+    /// Journals of restores that aren't done, and the database of each.
+    journals: Mutex<BTreeSet<(String, String)>>,
 }
 
 impl Base<'_> {
@@ -273,15 +296,25 @@ impl Base<'_> {
             tracing::warn!(database, index, "left out: an invalid index");
             self.invalid.lock().unwrap_or_else(PoisonError::into_inner).insert((database.clone(), index));
         }
+        let journals = journal::all(&mut snapshot.connection).await?;
+        for schema in &journals {
+            tracing::warn!(database, schema, "left out: the journal of a restore that isn't done");
+            let mut all = self.journals.lock().unwrap_or_else(PoisonError::into_inner);
+            all.insert((database.clone(), schema.clone()));
+        }
+        let block_size = snapshot.connection.one("SHOW block_size").await?.number(0);
         let total: u64 = snapshot.tables.iter().map(|table| table.bytes).sum();
         self.progress.begin(&format!("dump {database}"), self.options.sample.is_none().then_some(total));
         let tool = &self.source.pg_dump;
-        let Snapshot { mut connection, name, lsn, standby, moment, system_identifier, encoding, mut tables } = snapshot;
+        let Snapshot { mut connection, name, lsn, standby, moment, system_identifier, mut tables } = snapshot;
+        let encoding = connection.encoding.name();
         let as_text = match (self.options.format, self.options.copy) {
             (Format::Native, CopyFormat::Binary) => in_binary(&mut connection, &database, &mut tables).await?,
             _ => Vec::new(),
         };
-        let seen = Seen { target, snapshot: &name, encoding: &encoding };
+        let options = session::deviations(&mut connection, self.options.format != Format::Native).await?;
+        let target = &target.with_options(options);
+        let seen = Seen { target, snapshot: &name, encoding, journals: &journals };
         let connection = match self.options.format {
             Format::Native => self.rows(writer, seen, connection, tables).await?,
             format => {
@@ -299,11 +332,12 @@ impl Base<'_> {
             system_identifier,
             lsn,
             standby,
-            encoding,
+            encoding: encoding.to_owned(),
             pg_dump: tool.major,
             locale,
             size,
             extensions,
+            block_size: pages::noted(block_size),
         };
         Ok(Taken { moment, detail, as_text })
     }
@@ -362,6 +396,17 @@ pub(crate) struct Seen<'a> {
     pub(crate) snapshot: &'a str,
     /// The encoding that texts are to be in.
     pub(crate) encoding: &'a str,
+    /// Schemas that don't belong to it.
+    journals: &'a [String],
+}
+
+impl Seen<'_> {
+    /// How `pg_dump` is asked to see the same.
+    pub(crate) fn arguments(&self) -> Vec<String> {
+        let mut arguments = vec![format!("--snapshot={}", self.snapshot)];
+        arguments.extend(self.journals.iter().map(|schema| format!("--exclude-schema={schema}")));
+        arguments
+    }
 }
 
 /// A value as JSON.
@@ -382,7 +427,7 @@ pub(crate) fn schema_arguments(encoding: &str) -> Vec<String> {
 async fn schema(writer: &SetWriter, tool: &Tool, seen: Seen<'_>) -> Result<(), Error> {
     let item = writer.item("schema.dump", Content::File, json(&ItemDetail::Schema)?);
     let mut arguments = schema_arguments(seen.encoding);
-    arguments.push(format!("--snapshot={}", seen.snapshot));
+    arguments.extend(seen.arguments());
     written(writer, item, tool.start(seen.target, &arguments)?).await
 }
 

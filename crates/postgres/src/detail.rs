@@ -3,6 +3,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::client::TextEncoding;
+use crate::grants::Grant;
+use crate::pages;
 use crate::properties::Properties;
 
 /// The `detail` of a manifest.
@@ -19,7 +22,7 @@ pub struct SetDetail {
     pub lsn: String,
     /// Whether the server was a standby.
     pub standby: bool,
-    /// The encoding that rows are in: the client's when they were read.
+    /// The encoding of the rows and of the schema. That of the database; `UTF8` of sets that older versions made.
     pub encoding: String,
     /// The major version of the `pg_dump` that wrote the schema.
     pub pg_dump: u32,
@@ -29,6 +32,21 @@ pub struct SetDetail {
     pub size: u64,
     /// Extensions that it needs, by name.
     pub extensions: Vec<String>,
+    /// The server's block size, where it isn't 8192: a page of a large object has a fourth of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub block_size: Option<u64>,
+}
+
+impl SetDetail {
+    /// The encoding of its texts; none if no database has such a one.
+    pub(crate) fn text_encoding(&self) -> Option<TextEncoding> {
+        TextEncoding::of(&self.encoding)
+    }
+
+    /// Bytes of a page of large objects; 0 where no server has such.
+    pub(crate) fn page(&self) -> u64 {
+        pages::of_a_set(self.block_size).unwrap_or_default()
+    }
 }
 
 /// The `detail` of the manifest of a whole server's set; each database has a [`SetDetail`] of its own in it.
@@ -163,9 +181,11 @@ pub struct LargeObject {
     pub oid: u32,
     /// Its owner.
     pub owner: String,
-    /// Who may do what: `(grantee, privilege, grantable)`; `None` when nothing was ever granted. An empty grantee is
-    /// PUBLIC.
-    pub grants: Option<Vec<(String, String, bool)>>,
+    /// Who may do what; `None` when nothing was ever granted.
+    pub grants: Option<Vec<Grant>>,
     /// Its comment.
     pub comment: Option<String>,
+    /// Its security labels: provider and label.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<(String, String)>,
 }

@@ -23,7 +23,7 @@ use crate::{CopyFormat, Error, snapshot, too_large};
 
 /// The pages of large objects, in order.
 pub(crate) const LARGE_OBJECTS: &str =
-    "COPY (SELECT loid, pageno, data FROM pg_largeobject ORDER BY loid, pageno) TO STDOUT";
+    "COPY (SELECT loid, pageno, data FROM pg_catalog.pg_largeobject ORDER BY loid, pageno) TO STDOUT";
 
 /// One COPY.
 #[derive(Debug, Clone, Copy)]

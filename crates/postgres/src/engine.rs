@@ -10,8 +10,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use seawall_archive::{Schedule, Sets, point, retry_after};
 use seawall_core::{
-    Activity, Description, Engine, Failure, Figures, Kind, LastError, Maintained, Moment, NoProgress, Phase, Point,
-    Progress, RestoreRequest, Restored, Shutdown, Status, StrongVerification, Timeline, Verification, When,
+    Activity, Description, Engine, Failure, Figures, Files, Gauge, History, Kind, LastError, Moment, NoProgress, Phase,
+    Point, Progress, Protect, RestoreRequest, Restored, Rollback, Shutdown, Standby, Status,
 };
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep};
@@ -43,6 +43,8 @@ pub struct Postgres {
     state: watch::Sender<State>,
     hurry: Notify,
     activity: Activity,
+    /// Where the backup is that is being made.
+    gauge: Arc<Gauge>,
 }
 
 /// How the protection is.
@@ -68,7 +70,17 @@ impl Postgres {
     pub fn new(name: String, source: Source, sets: Sets, world: World) -> Self {
         let (state, _) = watch::channel(State::default());
         let backups = AtomicU32::new(0);
-        Self { name, source, sets, world, backups, state, hurry: Notify::new(), activity: Activity::default() }
+        Self {
+            name,
+            source,
+            sets,
+            world,
+            backups,
+            state,
+            hurry: Notify::new(),
+            activity: Activity::default(),
+            gauge: Arc::default(),
+        }
     }
 
     /// One backup.
@@ -148,12 +160,18 @@ impl Postgres {
                 state.phase = Some(Phase::Base);
             }
         });
-        let done = self.backup(Arc::new(NoProgress)).await;
+        let done = self.backup(Arc::clone(&self.gauge) as Arc<dyn Progress>).await;
+        // One that failed in the middle of a stage has not finished it.
+        self.gauge.finish();
         let due = match done {
             Ok(Dumped { manifest, left_out, duration_ms, .. }) => {
                 *failures = 0;
                 for left in left_out {
-                    tracing::warn!(database = self.name, left, "left out: a restore that isn't done is in it");
+                    tracing::warn!(
+                        database = self.name,
+                        left,
+                        "left out: a restore or a proof that isn't done is in it"
+                    );
                 }
                 let bytes = manifest.totals.stored;
                 tracing::info!(database = self.name, set = %manifest.id, bytes, duration_ms, "backed up");
@@ -177,13 +195,7 @@ impl Postgres {
         let (now, wait) = (self.world.clock.now(), retry_after(*failures));
         let again = now.after(wait);
         tracing::error!(database = self.name, code = failure.code, next = failure.next, %again, "not backed up: {failure}");
-        let error = LastError {
-            code: failure.code.to_owned(),
-            message: format!("{}: {}", failure.object, failure.cause),
-            next: failure.next.clone(),
-            at: now,
-            count: u64::from(*failures),
-        };
+        let error = LastError { count: u64::from(*failures), ..LastError::new(failure, now) };
         self.state.send_modify(|state| state.error = Some(error.clone()));
         again
     }
@@ -229,6 +241,8 @@ impl Postgres {
             lag_ms: u64::try_from(late.as_millis()).unwrap_or(u64::MAX),
             source_bytes: state.bytes,
             log_bytes: None,
+            content_read_at: None,
+            progress: self.gauge.now(),
             error: state.error.clone(),
             at: now,
         }
@@ -248,6 +262,7 @@ struct Stopped<'a>(&'a Postgres);
 
 impl Drop for Stopped<'_> {
     fn drop(&mut self) {
+        self.0.gauge.finish();
         self.0.state.send_modify(|state| {
             state.phase = None;
             state.rounds.1 = state.rounds.0;
@@ -266,6 +281,39 @@ impl Engine for Postgres {
         }
     }
 
+    fn figures(&self) -> Figures {
+        self.activity.figures(self.sets.vault().counts())
+    }
+
+    async fn status(&self) -> Result<Status, Failure> {
+        let state = self.state.borrow().clone();
+        if state.phase.is_some() {
+            return Ok(self.status_from(&state));
+        }
+        // There is no record on this machine: the vault knows.
+        let newest = self.sets.newest().await?.map(|(_, point)| point);
+        Ok(self.status_from(&State { newest, ..state }))
+    }
+
+    async fn known_status(&self) -> Result<Status, Failure> {
+        Ok(self.status_from(&self.state.borrow().clone()))
+    }
+
+    fn protection(&self) -> Option<&dyn Protect> {
+        Some(self)
+    }
+
+    fn history(&self) -> &dyn History {
+        &self.sets
+    }
+
+    fn files(&self) -> Option<&dyn Files> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl Protect for Postgres {
     async fn run(&self, shutdown: &Shutdown) -> Result<(), Failure> {
         let _stopped = Stopped(self);
         self.keep(shutdown).await
@@ -310,29 +358,10 @@ impl Engine for Postgres {
             _ => Err(self.not_running()),
         }
     }
+}
 
-    fn figures(&self) -> Figures {
-        self.activity.figures(self.sets.vault().counts())
-    }
-
-    async fn status(&self) -> Result<Status, Failure> {
-        let state = self.state.borrow().clone();
-        if state.phase.is_some() {
-            return Ok(self.status_from(&state));
-        }
-        // There is no record on this machine: the vault knows.
-        let newest = self.sets.newest().await?.map(|(_, point)| point);
-        Ok(self.status_from(&State { newest, ..state }))
-    }
-
-    async fn known_status(&self) -> Result<Status, Failure> {
-        Ok(self.status_from(&self.state.borrow().clone()))
-    }
-
-    async fn timeline(&self) -> Result<Timeline, Failure> {
-        self.sets.timeline().await
-    }
-
+#[async_trait]
+impl Files for Postgres {
     async fn restore(&self, request: &RestoreRequest, progress: Arc<dyn Progress>) -> Result<Restored, Failure> {
         let restored = self.sets.export(request, progress).await?;
         restored.ok_or_else(|| {
@@ -342,19 +371,11 @@ impl Engine for Postgres {
         })
     }
 
-    async fn maintain(&self, dry_run: bool) -> Result<Maintained, Failure> {
-        self.sets.maintain(dry_run).await
+    fn rollback(&self) -> Option<&dyn Rollback> {
+        None
     }
 
-    async fn pin(&self, when: &When, pinned: bool) -> Result<String, Failure> {
-        self.sets.pin(when, pinned).await
-    }
-
-    async fn verify(&self, progress: Arc<dyn Progress>) -> Result<Verification, Failure> {
-        self.sets.verify(progress).await
-    }
-
-    async fn verify_strong(&self, progress: Arc<dyn Progress>) -> Result<StrongVerification, Failure> {
-        self.sets.verify_strong(progress).await
+    fn standby(&self) -> Option<&dyn Standby> {
+        None
     }
 }

@@ -3,9 +3,10 @@
 use std::fmt;
 use std::io;
 
-use seawall_core::{Failure, Kind};
+use seawall_core::{Failure, Kind, Panicked};
 
 use crate::client::quote::ident;
+use crate::proof_name::ProofName;
 
 /// What a server said no with.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -228,6 +229,57 @@ impl Error {
         }
     }
 
+    /// The same, of one database of several.
+    #[must_use]
+    pub(crate) fn in_database(self, name: &str) -> Self {
+        let of = |object: String| format!("{object} in database {name}");
+        match self {
+            Self::Server { object, error } => Self::Server { object: of(object), error },
+            Self::Refused { code, object, cause, next } => Self::Refused { code, object: of(object), cause, next },
+            Self::Denied { object, cause, next } => Self::Denied { object: of(object), cause, next },
+            Self::Different { object, cause } => Self::Different { object: of(object), cause },
+            Self::ToolFailed { tool, cause } => Self::ToolFailed { tool: of(tool), cause },
+            Self::During { side, error } => error.in_database(name).during(side),
+            Self::Unfinished { databases, error } => {
+                Self::Unfinished { databases, error: Box::new(error.in_database(name)) }
+            }
+            other => other,
+        }
+    }
+
+    /// The same, where what it is about is in a database.
+    #[must_use]
+    pub(crate) fn within(self, database: &str) -> Self {
+        // The name of a proof's own database says nothing to a person.
+        if ProofName::of(database).is_some() {
+            return self;
+        }
+        let also = |object: String| match object.contains(" in database ") || object.starts_with("database ") {
+            true => object,
+            false => format!("{object} in database {database}"),
+        };
+        match self {
+            Self::Server { object, error } if !object.starts_with("postgresql://") => {
+                Self::Server { object: also(object), error }
+            }
+            other => other,
+        }
+    }
+
+    /// The same, with another next step where the server denied a right.
+    #[must_use]
+    pub(crate) fn denied_with(self, next: &str) -> Self {
+        match self {
+            Self::Server { object, error } if error.code == "42501" => {
+                Self::Denied { object, cause: error.to_string(), next: next.to_owned() }
+            }
+            Self::During { error, .. } | Self::Unfinished { error, .. } if error.sqlstate() == Some("42501") => {
+                error.denied_with(next)
+            }
+            other => other,
+        }
+    }
+
     /// The same, said about `object`.
     #[must_use]
     pub(crate) fn about(self, object: impl Into<String>) -> Self {
@@ -300,7 +352,8 @@ fn of_sqlstate(code: &str, side: Option<Side>) -> (Kind, &'static str, &'static 
             Some("23") => (
                 Kind::Refused,
                 "postgres.constraint",
-                "the rows contradict what is in the target: restore into an empty database",
+                "where the target had rows before, name another database; else the rows were so in the source: mend them there and \
+                 back up again, or restore the other tables with --table",
             ),
             Some("XX") => (
                 Kind::Corrupt,
@@ -309,6 +362,12 @@ fn of_sqlstate(code: &str, side: Option<Side>) -> (Kind, &'static str, &'static 
             ),
             _ => (Kind::Refused, "postgres.refused", "see what the server says"),
         },
+    }
+}
+
+impl From<Panicked> for Error {
+    fn from(panicked: Panicked) -> Self {
+        Self::Internal(panicked.to_string())
     }
 }
 

@@ -25,6 +25,8 @@ pub(crate) struct ForeignKey {
     pub(crate) to_is_partitioned: bool,
     /// Its columns.
     pub(crate) columns: Vec<Column>,
+    /// Whether to compare them calls a function of a user's, which would run with our rights (I18).
+    pub(crate) calls_users: bool,
 }
 
 /// A column of a foreign key on both sides, and how the server compares them.
@@ -41,6 +43,11 @@ pub(crate) struct Column {
 }
 
 impl Column {
+    /// Whether a conversion comes between the columns and their operator.
+    pub(crate) fn is_converted(&self) -> bool {
+        self.from_type.is_some() || self.to_type.is_some()
+    }
+
     /// Whether two rows have the same in it. No name is looked up by a path of search, and no other operator or
     /// conversion is found than the constraint's own.
     fn condition(&self) -> String {
@@ -73,6 +80,8 @@ pub(crate) struct Heir {
 pub(crate) struct Key {
     /// The tables, by their places, whose rows it needs.
     pub(crate) needs: Vec<usize>,
+    /// Whether it can be asked without running what users have written; otherwise all of `needs` is taken.
+    pub(crate) is_safe: bool,
     /// Those of `needs` as SQL.
     relation: String,
     condition: String,
@@ -118,7 +127,8 @@ pub(crate) fn needs(tables: &[u64], foreign_keys: &[ForeignKey], heirs: &[Heir])
         let relation = format!("{only}{}", qualified(schema, name));
         let condition = foreign_key.columns.iter().map(Column::condition).collect::<Vec<_>>().join(" AND ");
         for from in leaves(foreign_key.from, &partitions, &places) {
-            let key = Key { needs: needs.clone(), relation: relation.clone(), condition: condition.clone() };
+            let (needs, relation, condition) = (needs.clone(), relation.clone(), condition.clone());
+            let key = Key { needs, is_safe: !foreign_key.calls_users, relation, condition };
             keys[from].push(key);
         }
     }
@@ -198,6 +208,7 @@ mod tests {
             to,
             to_name: name(&format!("t{to}")),
             to_is_partitioned: false,
+            calls_users: false,
             columns: vec![column("a", "b")],
         }
     }

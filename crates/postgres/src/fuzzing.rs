@@ -26,7 +26,7 @@ pub fn parse(bytes: &[u8]) {
     stream(bytes);
     if let Ok(globals) = serde_json::from_slice::<Globals>(bytes) {
         let plan = roles::plan(&globals, &Globals::default(), 180_000);
-        let _ = (plan.statements.len(), roles::tablespaces(&globals, &Globals::default()).len());
+        let _ = (plan.statements.len(), crate::tablespaces::lacks(&globals, &Globals::default()).len());
     }
     let text = String::from_utf8_lossy(bytes);
     if let Ok(target) = Target::parse(&text, &Environment::empty()) {

@@ -5,10 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::client::quote::ident;
 use crate::client::{Connection, Target};
+use crate::grants::{self, Grant};
+use crate::properties::labels_of;
 use crate::{Error, rights};
-
-/// Who may do what: `(grantee, privilege, grantable)`. An empty grantee is PUBLIC.
-pub(crate) type Grants = Vec<(String, String, bool)>;
 
 /// What belongs to a server.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -21,7 +20,7 @@ pub struct Globals {
     /// Tablespaces, but for those that every server has.
     pub tablespaces: Vec<Tablespace>,
     /// Rights on settings of the server, by their name.
-    pub parameters: Vec<(String, Grants)>,
+    pub parameters: Vec<(String, Vec<Grant>)>,
     /// What is set for all roles in every database, as `name=value`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub settings: Vec<String>,
@@ -45,6 +44,9 @@ pub struct Role {
     pub comment: Option<String>,
     /// Its settings in every database, as `name=value`.
     pub settings: Vec<String>,
+    /// Its security labels: provider and label.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<(String, String)>,
 }
 
 /// Something that a role may do. What isn't there it may not.
@@ -96,24 +98,80 @@ pub struct Tablespace {
     /// Its folder on the server.
     pub location: String,
     /// Who may do what; `None` when nothing was ever granted.
-    pub grants: Option<Grants>,
+    pub grants: Option<Vec<Grant>>,
     /// Its options, as `name=value`.
     pub options: Vec<String>,
     /// Its comment.
     pub comment: Option<String>,
+    /// Its security labels: provider and label.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<(String, String)>,
 }
 
-/// A connection to a server, whichever database: `postgres`, or where that isn't, the one that is always there.
+/// A connection to a server, whichever database.
 pub(crate) async fn connect(target: &Target) -> Result<Connection, Error> {
-    match Connection::open(&target.with_database("postgres")).await {
-        Err(error) if error.sqlstate() == Some("3D000") => Connection::open(&target.with_database("template1")).await,
-        opened => opened,
+    connect_beside(target, &[]).await
+}
+
+/// A connection to a server, in none of the databases `besides`: no session renames or drops the database that it is in.
+/// `postgres` and `template1` may be missing or closed; then any other does.
+pub(crate) async fn connect_beside(target: &Target, besides: &[&str]) -> Result<Connection, Error> {
+    let target = &target.for_databases();
+    let mut failure = None;
+    for name in ["postgres", "template1"].into_iter().filter(|name| !besides.contains(name)) {
+        match open_if_there(&target.with_database(name)).await? {
+            Ok(connection) => return Ok(connection),
+            Err(error) => failure = failure.or(Some(error)),
+        }
+    }
+    // Whichever of the others takes us can say what else there is.
+    let mut known: Vec<String> = besides.iter().map(|name| (*name).to_owned()).collect();
+    known.extend(["postgres", "template1", &target.named, &target.database].map(str::to_owned));
+    for name in known.into_iter().filter(|name| !name.is_empty()) {
+        let Ok(mut inside) = open_if_there(&target.with_database(&name)).await? else { continue };
+        if !besides.contains(&name.as_str()) {
+            return Ok(inside);
+        }
+        let others = inside.query(OTHERS).await?;
+        inside.close().await;
+        for other in others.iter().map(|row| row.text(0)).filter(|other| !besides.contains(other)) {
+            if let Ok(connection) = open_if_there(&target.with_database(other)).await? {
+                return Ok(connection);
+            }
+        }
+        break;
+    }
+    let nowhere = || Error::Internal("no database was looked for".to_owned());
+    Err(failure.map_or_else(nowhere, |error| no_maintenance(target, &error)))
+}
+
+/// Databases that the role may connect to.
+const OTHERS: &str = "SELECT datname FROM pg_catalog.pg_database WHERE datallowconn AND datconnlimit <> -2 \
+                      AND pg_catalog.has_database_privilege(oid, 'CONNECT') ORDER BY datname";
+
+/// Opens a database; the inner error says that it is missing, closed, or not for this role.
+pub(crate) async fn open_if_there(target: &Target) -> Result<Result<Connection, Error>, Error> {
+    match Connection::open(target).await {
+        Err(error) if matches!(error.sqlstate(), Some("3D000" | "55000" | "42501")) => Ok(Err(error)),
+        opened => opened.map(Ok),
+    }
+}
+
+fn no_maintenance(target: &Target, error: &Error) -> Error {
+    Error::Refused {
+        code: "postgres.not-ready",
+        object: target.to_string(),
+        cause: format!(
+            "databases are made, renamed and dropped from another one, and there is none to connect to: {}",
+            error.cause()
+        ),
+        next: "CREATE DATABASE postgres; (an empty one is enough)".to_owned(),
     }
 }
 
 /// A connection to the target's database, and `true`; where there is no such database one beside it, and `false`.
 pub(crate) async fn connect_to_or_beside(target: &Target) -> Result<(Connection, bool), Error> {
-    match Connection::open(target).await {
+    match Connection::open(&target.for_databases()).await {
         Ok(connection) => Ok((connection, true)),
         Err(error) if error.sqlstate() == Some("3D000") => Ok((connect(target).await?, false)),
         Err(error) => Err(error),
@@ -123,7 +181,8 @@ pub(crate) async fn connect_to_or_beside(target: &Target) -> Result<(Connection,
 /// The databases of a server, without those that are excluded.
 pub(crate) async fn databases(connection: &mut Connection, excluded: &[String]) -> Result<Vec<String>, Error> {
     let sql = "SELECT datname, datallowconn, datconnlimit = -2, \
-               has_database_privilege(oid, 'CONNECT'), current_user FROM pg_database WHERE datname <> 'template0' ORDER BY datname";
+               pg_catalog.has_database_privilege(oid, 'CONNECT'), current_user FROM pg_catalog.pg_database \
+               WHERE datname <> 'template0' ORDER BY datname";
     let rows = connection.query(sql).await?;
     if let Some(unknown) = excluded.iter().find(|name| !rows.iter().any(|row| row.text(0) == *name)) {
         return Err(Error::Url {
@@ -162,8 +221,6 @@ pub(crate) async fn databases(connection: &mut Connection, excluded: &[String]) 
 
 /// Everything but the databases. Passwords can only be read by a superuser, or who was granted SELECT on `pg_authid`.
 pub(crate) async fn read(connection: &mut Connection, passwords: bool) -> Result<Globals, Error> {
-    // Dates and names read the same everywhere.
-    connection.execute("SET datestyle = ISO; SET timezone = 'UTC'; SET client_encoding = 'UTF8'").await?;
     Ok(Globals {
         roles: roles(connection, passwords).await?,
         memberships: memberships(connection).await?,
@@ -187,11 +244,12 @@ const ATTRIBUTES: [(Attribute, &str); 7] = [
 pub(crate) async fn roles(connection: &mut Connection, passwords: bool) -> Result<Vec<Role>, Error> {
     let (table, password) = if passwords { ("pg_authid", "rolpassword") } else { ("pg_roles", "NULL") };
     let columns = ATTRIBUTES.map(|(_, column)| column).join(", ");
+    let labels = labels_of("pg_authid", "r.oid");
     let sql = format!(
-        "SELECT rolname, rolconnlimit, rolvaliduntil, {password}, shobj_description(r.oid, 'pg_authid'), \
-         (SELECT coalesce(json_agg(one), '[]') FROM pg_db_role_setting, unnest(setconfig) one \
+        "SELECT rolname, rolconnlimit, rolvaliduntil, {password}, pg_catalog.shobj_description(r.oid, 'pg_authid'), {labels}, \
+         (SELECT coalesce(pg_catalog.json_agg(one), '[]') FROM pg_catalog.pg_db_role_setting, pg_catalog.unnest(setconfig) one \
           WHERE setrole = r.oid AND setdatabase = 0), {columns} \
-         FROM {table} r WHERE rolname !~ '^pg_' ORDER BY r.oid"
+         FROM pg_catalog.{table} r WHERE rolname !~ '^pg_' ORDER BY r.oid"
     );
     let rows = connection.query(&sql).await;
     let rows = rows.map_err(|error| match error.sqlstate() {
@@ -204,14 +262,15 @@ pub(crate) async fn roles(connection: &mut Connection, passwords: bool) -> Resul
         _ => error,
     })?;
     let role = |row: &crate::client::Row| {
-        let has = |place: usize| row.flag(6 + place);
+        let has = |place: usize| row.flag(7 + place);
         Ok(Role {
             name: row.text(0).to_owned(),
             connections: row.text(1).parse().unwrap_or(-1),
             valid_until: row.optional(2).map(str::to_owned),
             password: row.optional(3).map(str::to_owned),
             comment: row.optional(4).map(str::to_owned),
-            settings: list(row.text(5))?,
+            labels: list(row.text(5))?,
+            settings: list(row.text(6))?,
             attributes: (0..ATTRIBUTES.len()).filter(|place| has(*place)).map(|place| ATTRIBUTES[place].0).collect(),
         })
     };
@@ -221,12 +280,14 @@ pub(crate) async fn roles(connection: &mut Connection, passwords: bool) -> Resul
 /// Who is a member of what.
 pub(crate) async fn memberships(connection: &mut Connection) -> Result<Vec<Membership>, Error> {
     let options = match connection.version {
-        160_000.. => "inherit_option, set_option, CASE WHEN grantor = 10 THEN NULL ELSE pg_get_userbyid(grantor) END",
+        160_000.. => {
+            "inherit_option, set_option, CASE WHEN grantor = 10 THEN NULL ELSE pg_catalog.pg_get_userbyid(grantor) END"
+        }
         _ => "NULL, NULL, NULL",
     };
     let sql = format!(
-        "SELECT pg_get_userbyid(roleid), pg_get_userbyid(member), admin_option, {options} FROM pg_auth_members \
-         WHERE pg_get_userbyid(member) !~ '^pg_' ORDER BY 1, 2, 6"
+        "SELECT pg_catalog.pg_get_userbyid(roleid), pg_catalog.pg_get_userbyid(member), admin_option, {options} FROM pg_catalog.pg_auth_members \
+         WHERE NOT (pg_catalog.pg_get_userbyid(member) ~ '^pg_' AND pg_catalog.pg_get_userbyid(roleid) ~ '^pg_') ORDER BY 1, 2, 6"
     );
     let truth = |row: &crate::client::Row, column| row.optional(column).map(|value| value == "t");
     let rows = connection.query(&sql).await?;
@@ -242,14 +303,13 @@ pub(crate) async fn memberships(connection: &mut Connection) -> Result<Vec<Membe
 }
 
 async fn tablespaces(connection: &mut Connection) -> Result<Vec<Tablespace>, Error> {
-    let sql = "
-SELECT spcname, pg_get_userbyid(spcowner), pg_tablespace_location(oid), spcacl IS NOT NULL,
-       (SELECT coalesce(json_agg(json_build_array(
-            CASE WHEN a.grantee = 0 THEN '' ELSE pg_get_userbyid(a.grantee) END, a.privilege_type, a.is_grantable)), '[]')
-        FROM aclexplode(spcacl) a),
-       (SELECT coalesce(json_agg(one), '[]') FROM unnest(spcoptions) one), shobj_description(oid, 'pg_tablespace')
-FROM pg_tablespace WHERE spcname !~ '^pg_' ORDER BY oid";
-    let rows = connection.query(sql).await?;
+    let (grants, labels) = (grants::query("spcacl", "spcowner"), labels_of("pg_tablespace", "t.oid"));
+    let sql = format!(
+        "SELECT spcname, pg_catalog.pg_get_userbyid(spcowner), pg_catalog.pg_tablespace_location(t.oid), spcacl IS NOT NULL, {grants}, \
+         (SELECT coalesce(pg_catalog.json_agg(one), '[]') FROM pg_catalog.unnest(spcoptions) one), pg_catalog.shobj_description(t.oid, 'pg_tablespace'), \
+         {labels} FROM pg_catalog.pg_tablespace t WHERE spcname !~ '^pg_' ORDER BY t.oid"
+    );
+    let rows = connection.query(&sql).await?;
     let tablespace = |row: &crate::client::Row| {
         Ok(Tablespace {
             name: row.text(0).to_owned(),
@@ -258,26 +318,29 @@ FROM pg_tablespace WHERE spcname !~ '^pg_' ORDER BY oid";
             grants: if row.flag(3) { Some(list(row.text(4))?) } else { None },
             options: list(row.text(5))?,
             comment: row.optional(6).map(str::to_owned),
+            labels: list(row.text(7))?,
         })
     };
     rows.iter().map(tablespace).collect()
 }
 
-async fn parameters(connection: &mut Connection) -> Result<Vec<(String, Grants)>, Error> {
+async fn parameters(connection: &mut Connection) -> Result<Vec<(String, Vec<Grant>)>, Error> {
     if connection.version < 150_000 {
         return Ok(Vec::new());
     }
     // What the server's first superuser has of itself is no grant.
     let sql = "
-SELECT parname, json_agg(json_build_array(
-           CASE WHEN a.grantee = 0 THEN '' ELSE pg_get_userbyid(a.grantee) END, a.privilege_type, a.is_grantable))
-FROM pg_parameter_acl, aclexplode(paracl) a WHERE a.grantee <> 10 GROUP BY parname ORDER BY parname";
+SELECT parname, pg_catalog.json_agg(pg_catalog.json_build_array(
+           CASE WHEN a.grantee = 0 THEN '' ELSE pg_catalog.pg_get_userbyid(a.grantee) END, a.privilege_type, a.is_grantable,
+           CASE WHEN a.grantor <> 10 THEN pg_catalog.pg_get_userbyid(a.grantor) END))
+FROM pg_catalog.pg_parameter_acl, pg_catalog.aclexplode(paracl) a WHERE a.grantee <> 10 GROUP BY parname ORDER BY parname";
     let rows = connection.query(sql).await?;
     rows.iter().map(|row| Ok((row.text(0).to_owned(), list(row.text(1))?))).collect()
 }
 
 async fn settings(connection: &mut Connection) -> Result<Vec<String>, Error> {
-    let sql = "SELECT coalesce(json_agg(one), '[]') FROM pg_db_role_setting, unnest(setconfig) one \
+    let sql = "SELECT coalesce(pg_catalog.json_agg(one), '[]') \
+               FROM pg_catalog.pg_db_role_setting, pg_catalog.unnest(setconfig) one \
                WHERE setrole = 0 AND setdatabase = 0";
     list(connection.one(sql).await?.text(0))
 }

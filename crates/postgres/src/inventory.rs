@@ -6,6 +6,8 @@ use crate::binary::{Kind, Kinds};
 use crate::client::quote::{literal, qualified};
 use crate::client::{Connection, Row};
 use crate::detail::{After, LargeObject, Locale, Name, Needs, Sequence};
+use crate::grants::{self, Grant};
+use crate::journal::IS_OURS;
 use crate::{CopyFormat, Error, properties};
 
 /// A table whose rows are to be read.
@@ -51,24 +53,28 @@ impl Table {
     }
 }
 
-/// Tables and partitioned tables of users, and the configuration of extensions.
+/// Tables and partitioned tables of users, and the configuration of extensions. What a restore that isn't done has left of its own
+/// is neither.
 const TABLES: &str = "
 SELECT c.oid, n.nspname, c.relname, c.relkind = 'p',
-       (SELECT coalesce(json_agg(a.attname ORDER BY a.attnum), '[]') FROM pg_attribute a
+       (SELECT coalesce(pg_catalog.json_agg(a.attname ORDER BY a.attnum), '[]') FROM pg_catalog.pg_attribute a
         WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''),
-       coalesce(pg_table_size(c.oid), 0),
-       coalesce(pg_relation_size(c.oid), 0) / current_setting('block_size')::bigint,
-       coalesce(am.amname = 'heap', false), c.relfilenode, coalesce(pg_relation_filenode(c.oid), 0), x.condition,
-       (SELECT coalesce(json_agg(a.atttypid::bigint ORDER BY a.attnum), '[]') FROM pg_attribute a
+       coalesce(pg_catalog.pg_table_size(c.oid), 0),
+       coalesce(pg_catalog.pg_relation_size(c.oid), 0) / pg_catalog.current_setting('block_size')::bigint,
+       coalesce(am.amname = 'heap', false), c.relfilenode, coalesce(pg_catalog.pg_relation_filenode(c.oid), 0), x.condition,
+       (SELECT coalesce(pg_catalog.json_agg(a.atttypid::bigint ORDER BY a.attnum), '[]') FROM pg_catalog.pg_attribute a
         WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '')
-FROM pg_class c
-JOIN pg_namespace n ON n.oid = c.relnamespace
-LEFT JOIN pg_am am ON am.oid = c.relam
-LEFT JOIN (SELECT unnest(extconfig) AS oid, unnest(extcondition) AS condition FROM pg_extension) x ON x.oid = c.oid
+FROM pg_catalog.pg_class c
+JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+LEFT JOIN pg_catalog.pg_am am ON am.oid = c.relam
+LEFT JOIN (SELECT pg_catalog.unnest(extconfig) AS oid, pg_catalog.unnest(extcondition) AS condition
+  FROM pg_catalog.pg_extension) x ON x.oid = c.oid
 WHERE c.relkind IN ('r', 'p') AND c.relpersistence <> 't'
   AND n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspname !~ '^pg_(toast|temp)'
   AND (x.oid IS NOT NULL OR NOT EXISTS (
-       SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e'))
+       SELECT FROM pg_catalog.pg_depend d WHERE d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass
+       AND d.objid = c.oid AND d.deptype = 'e'))
+  AND NOT {journal}
 ORDER BY c.oid";
 
 /// The names alone: what has to be locked before a snapshot is taken.
@@ -79,14 +85,15 @@ pub(crate) async fn names(connection: &mut Connection) -> Result<Vec<(u64, Strin
 /// Indexes that an interrupted or failed `CREATE INDEX CONCURRENTLY` has left: nothing reads them, and `pg_dump` passes over
 /// them.
 pub(crate) async fn invalid_indexes(connection: &mut Connection) -> Result<Vec<String>, Error> {
-    let sql = "SELECT i.indexrelid::regclass FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid \
+    let sql = "SELECT i.indexrelid::pg_catalog.regclass FROM pg_catalog.pg_index i \
+               JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid \
                WHERE NOT (i.indisvalid AND i.indisready) AND c.relkind = 'i' ORDER BY 1";
     Ok(connection.query(sql).await?.iter().map(|row| row.text(0).to_owned()).collect())
 }
 
 /// Every table.
 pub(crate) async fn tables(connection: &mut Connection) -> Result<Vec<Table>, Error> {
-    let rows = connection.query(TABLES).await?;
+    let rows = connection.query(&TABLES.replace("{journal}", IS_OURS)).await?;
     rows.iter().map(table).collect()
 }
 
@@ -112,7 +119,8 @@ fn table(row: &Row) -> Result<Table, Error> {
 pub(crate) async fn kinds(connection: &mut Connection) -> Result<Kinds, Error> {
     let sql = "
 SELECT t.oid, t.typtype, CASE t.typtype WHEN 'd' THEN t.typbasetype ELSE coalesce(r.rngsubtype, 0) END
-FROM pg_type t LEFT JOIN pg_range r ON t.oid IN (r.rngtypid, r.rngmultitypid) WHERE t.typtype IN ('e', 'd', 'r', 'm')";
+FROM pg_catalog.pg_type t LEFT JOIN pg_catalog.pg_range r ON t.oid IN (r.rngtypid, r.rngmultitypid) WHERE t.typtype
+  IN ('e', 'd', 'r', 'm')";
     let number = |row: &Row, column| u32::try_from(row.number(column)).unwrap_or_default();
     let kind = |row: &Row| match row.text(1) {
         "e" => Kind::Enum,
@@ -126,8 +134,11 @@ FROM pg_type t LEFT JOIN pg_range r ON t.oid IN (r.rngtypid, r.rngmultitypid) WH
 /// Types as people call them.
 pub(crate) async fn names_of_types(connection: &mut Connection, types: &[u32]) -> Result<BTreeMap<u32, String>, Error> {
     let list: Vec<String> = types.iter().map(u32::to_string).collect();
-    let sql =
-        format!("SELECT number, format_type(number::oid, NULL) FROM unnest('{{{}}}'::bigint[]) number", list.join(","));
+    let sql = format!(
+        "SELECT number, pg_catalog.format_type(number::pg_catalog.oid, NULL) \
+         FROM pg_catalog.unnest('{{{}}}'::bigint[]) number",
+        list.join(",")
+    );
     let rows = connection.query(&sql).await?;
     Ok(rows.iter().map(|row| (u32::try_from(row.number(0)).unwrap_or_default(), row.text(1).to_owned())).collect())
 }
@@ -142,9 +153,10 @@ pub(crate) async fn database(connection: &mut Connection) -> Result<(String, Loc
     let rules = if connection.version >= 160_000 { "daticurules" } else { "NULL::text" };
     let provider = if connection.version >= 150_000 { "datlocprovider" } else { "'c'" };
     let sql = format!(
-        "SELECT datname, pg_encoding_to_char(encoding), datcollate, datctype, {provider}, {locale}, \
-         pg_database_size(oid), {rules}, \
-         (SELECT spcname FROM pg_tablespace WHERE oid = dattablespace AND spcname <> 'pg_default') FROM pg_database WHERE datname = current_database()"
+        "SELECT datname, pg_catalog.pg_encoding_to_char(encoding), datcollate, datctype, {provider}, {locale}, \
+         pg_catalog.pg_database_size(oid), {rules}, \
+         (SELECT spcname FROM pg_catalog.pg_tablespace WHERE oid = dattablespace AND spcname <> 'pg_default') \
+         FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()"
     );
     let row = connection.one(&sql).await?;
     let locale = Locale {
@@ -156,7 +168,8 @@ pub(crate) async fn database(connection: &mut Connection) -> Result<(String, Loc
         rules: row.optional(7).map(str::to_owned),
         tablespace: row.optional(8).map(str::to_owned),
     };
-    let extensions = connection.query("SELECT extname FROM pg_extension WHERE extname <> 'plpgsql' ORDER BY 1").await?;
+    let extensions =
+        connection.query("SELECT extname FROM pg_catalog.pg_extension WHERE extname <> 'plpgsql' ORDER BY 1").await?;
     let extensions = extensions.iter().map(|row| row.text(0).to_owned()).collect();
     Ok((row.text(0).to_owned(), locale, row.number(6), extensions))
 }
@@ -165,23 +178,28 @@ pub(crate) async fn database(connection: &mut Connection) -> Result<(String, Loc
 /// depend on, but for its first superuser and the usual tablespace.
 pub(crate) async fn needs(connection: &mut Connection) -> Result<Needs, Error> {
     let roles = "
-SELECT DISTINCT pg_get_userbyid(refobjid) FROM pg_shdepend
-WHERE refclassid = 'pg_authid'::regclass AND dbid = (SELECT oid FROM pg_database WHERE datname = current_database())
-UNION SELECT pg_get_userbyid(10) WHERE EXISTS (
-  SELECT FROM pg_class WHERE relowner = 10 AND oid >= 16384 UNION ALL SELECT FROM pg_namespace WHERE nspowner = 10 AND oid >= 16384
-  UNION ALL SELECT FROM pg_proc WHERE proowner = 10 AND oid >= 16384 UNION ALL SELECT FROM pg_type WHERE typowner = 10 AND oid >= 16384)
+SELECT DISTINCT pg_catalog.pg_get_userbyid(refobjid) FROM pg_catalog.pg_shdepend
+WHERE refclassid = 'pg_catalog.pg_authid'::pg_catalog.regclass AND dbid = (SELECT oid FROM pg_catalog.pg_database
+  WHERE datname = pg_catalog.current_database())
+UNION SELECT pg_catalog.pg_get_userbyid(10) WHERE EXISTS (
+  SELECT FROM pg_catalog.pg_class WHERE relowner = 10 AND oid >= 16384 UNION ALL SELECT FROM pg_catalog.pg_namespace
+  WHERE nspowner = 10 AND oid >= 16384
+  UNION ALL SELECT FROM pg_catalog.pg_proc WHERE proowner = 10 AND oid >= 16384 UNION ALL SELECT
+  FROM pg_catalog.pg_type WHERE typowner = 10 AND oid >= 16384)
 ORDER BY 1";
     let tablespaces = "
-SELECT DISTINCT spcname FROM pg_class c JOIN pg_tablespace t ON t.oid = c.reltablespace
-WHERE c.relnamespace <> 'pg_catalog'::regnamespace AND spcname !~ '^pg_' ORDER BY 1";
+SELECT DISTINCT spcname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_tablespace t ON t.oid = c.reltablespace
+WHERE c.relnamespace <> 'pg_catalog'::pg_catalog.regnamespace AND spcname !~ '^pg_' ORDER BY 1";
     let names = |rows: Vec<Row>| rows.iter().map(|row| row.text(0).to_owned()).collect();
     // As another session of the same role has it. Amounts of money can't be read where a locale is missing; so it is only
     // noted where there are any.
     let settings = "
-SELECT name, reset_val FROM pg_settings WHERE name IN ('TimeZone', 'bytea_output') OR name = 'lc_monetary' AND EXISTS (
-  SELECT FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
-  WHERE a.atttypid IN ('money'::regtype, 'money[]'::regtype) AND c.oid >= 16384
-  UNION ALL SELECT FROM pg_type WHERE typbasetype IN ('money'::regtype, 'money[]'::regtype))
+SELECT name, reset_val FROM pg_catalog.pg_settings WHERE name IN ('TimeZone', 'bytea_output') OR name = 'lc_monetary'
+  AND EXISTS (
+  SELECT FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class c ON c.oid = a.attrelid
+  WHERE a.atttypid IN ('pg_catalog.money'::pg_catalog.regtype, 'pg_catalog.money[]'::pg_catalog.regtype) AND c.oid >= 16384
+  UNION ALL SELECT FROM pg_catalog.pg_type WHERE typbasetype
+  IN ('pg_catalog.money'::pg_catalog.regtype, 'pg_catalog.money[]'::pg_catalog.regtype))
 ORDER BY 1";
     let settings = connection.query(settings).await?;
     Ok(Needs {
@@ -207,11 +225,12 @@ const SEQUENCES: usize = 200;
 
 async fn sequences(connection: &mut Connection) -> Result<Vec<Sequence>, Error> {
     let sql = "
-SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+SELECT n.nspname, c.relname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind = 'S' AND c.relpersistence <> 't' AND n.nspname NOT IN ('pg_catalog', 'information_schema')
   AND n.nspname !~ '^pg_(toast|temp)'
-  AND (c.oid IN (SELECT unnest(extconfig) FROM pg_extension) OR NOT EXISTS (
-       SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e'))
+  AND (c.oid IN (SELECT pg_catalog.unnest(extconfig) FROM pg_catalog.pg_extension) OR NOT EXISTS (
+       SELECT FROM pg_catalog.pg_depend d WHERE d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass
+       AND d.objid = c.oid AND d.deptype = 'e'))
 ORDER BY 1, 2";
     let names = connection.query(sql).await?;
     let mut sequences = Vec::with_capacity(names.len());
@@ -237,38 +256,39 @@ async fn materialized_views(connection: &mut Connection) -> Result<Vec<Name>, Er
     let sql = "
 WITH RECURSIVE uses AS (
   SELECT DISTINCT r.ev_class AS reader, d.refobjid AS source
-  FROM pg_rewrite r JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid
-  WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid <> r.ev_class
+  FROM pg_catalog.pg_rewrite r JOIN pg_catalog.pg_depend d ON d.classid = 'pg_catalog.pg_rewrite'::pg_catalog.regclass AND d.objid = r.oid
+  WHERE d.refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass AND d.refobjid <> r.ev_class
 ), depth AS (
-  SELECT c.oid, 0 AS level FROM pg_class c WHERE c.relkind IN ('m', 'v')
+  SELECT c.oid, 0 AS level FROM pg_catalog.pg_class c WHERE c.relkind IN ('m', 'v')
   UNION
   SELECT u.reader, depth.level + 1 FROM depth JOIN uses u ON u.source = depth.oid WHERE depth.level < 1000
 )
-SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+SELECT n.nspname, c.relname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 JOIN depth ON depth.oid = c.oid
 WHERE c.relkind = 'm' AND c.relispopulated
-GROUP BY c.oid, n.nspname, c.relname ORDER BY max(depth.level), c.oid";
+GROUP BY c.oid, n.nspname, c.relname ORDER BY pg_catalog.max(depth.level), c.oid";
     let rows = connection.query(sql).await?;
     Ok(rows.iter().map(|row| Name { schema: row.text(0).to_owned(), name: row.text(1).to_owned() }).collect())
 }
 
 async fn large_objects(connection: &mut Connection) -> Result<Vec<LargeObject>, Error> {
-    let sql = "
-SELECT m.oid, pg_get_userbyid(m.lomowner), m.lomacl IS NOT NULL,
-       (SELECT coalesce(json_agg(json_build_array(
-            CASE WHEN a.grantee = 0 THEN '' ELSE pg_get_userbyid(a.grantee) END, a.privilege_type, a.is_grantable)), '[]')
-        FROM aclexplode(m.lomacl) a),
-       obj_description(m.oid, 'pg_largeobject')
-FROM pg_largeobject_metadata m ORDER BY m.oid";
+    let sql = format!(
+        "SELECT m.oid, pg_catalog.pg_get_userbyid(m.lomowner), m.lomacl IS NOT NULL, {}, pg_catalog.obj_description(m.oid, 'pg_largeobject'), \
+         (SELECT coalesce(pg_catalog.json_agg(pg_catalog.json_build_array(l.provider, l.label) ORDER BY l.provider), '[]') FROM pg_catalog.pg_seclabel l \
+          WHERE l.classoid = 'pg_largeobject'::regclass AND l.objoid = m.oid) \
+         FROM pg_catalog.pg_largeobject_metadata m ORDER BY m.oid",
+        grants::query("m.lomacl", "m.lomowner")
+    );
     let mut objects = Vec::new();
-    for row in connection.query(sql).await? {
-        let grants: Vec<(String, String, bool)> = serde_json::from_str(row.text(3))
-            .map_err(|error| Error::Internal(format!("the grants of a large object: {error}")))?;
+    for row in connection.query(&sql).await? {
+        let wrong = |error| Error::Internal(format!("the grants of a large object: {error}"));
+        let grants: Vec<Grant> = serde_json::from_str(row.text(3)).map_err(wrong)?;
         objects.push(LargeObject {
             oid: u32::try_from(row.number(0)).unwrap_or_default(),
             owner: row.text(1).to_owned(),
             grants: row.flag(2).then_some(grants),
             comment: row.optional(4).map(str::to_owned),
+            labels: serde_json::from_str(row.text(5)).map_err(wrong)?,
         });
     }
     Ok(objects)

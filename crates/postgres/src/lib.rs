@@ -5,50 +5,73 @@
 //!
 //! The rooms: `client` (the protocol), `tools` (`pg_dump` and `pg_restore`), `rights` (what may the role not see?), `snapshot` (one state for all
 //! connections), `inventory` (what is in the database), `plan` (in which pieces is it read?), `properties` (of the
-//! database itself), `globals` (of the server), `dump` (the rows), `binary` (which of them in binary?), `sample` (which of them?) with `foreign_keys` (which
+//! database itself), `globals` (of the server), `grants` (who may do what, by whose grant), `dump` (the rows), `binary` (which of them in binary?), `sample` (which of them?) with `foreign_keys` (which
 //! does a row need?) and `taken`, `too_large` (which of them has no text?), `base` (the whole set), `detail` (what a set says); `artefact` (what `pg_dump`
 //! makes, kept as it is) with `aside` (a disk for it) and `directory` (which files does it have?), `replay` (it back into a server) with `joined` (a directory as one file) and `script` (where do its statements end?); `toc`
 //! (which objects are in a schema), `select` (which of them belong to some tables?), `preflight` (what does the target
-//! lack?) with `restorer` (what may the role there not do?), `restore` with `schema`, `large_objects`, `load` (rows) in `units`, `build` (indexes and constraints), `orphans` (which rows
-//! contradict a foreign key?) and `journal` (what is done already); `roles` (which does a server lack?) and `server`
-//! (all databases of one); `engine` (by a schedule); `prove` and `prove_artefact` (is a restored set what it was?) with `account` (what does a script come to?), `lines`,
-//! `throwaway` (a server for it) and `space` (is there room?).
+//! lack?) with `restorer` (what may the role there not do?) and `allowed` (what is tried by itself?) with `extensions`, `grantors` (grants by others), `diagnose` (which statement failed?), `restore` with `schema`, `large_objects`, `load` (rows) in `units`, `build` (indexes and constraints), `orphans` (which rows
+//! contradict a foreign key?) and `journal` (what is done already); `roles` and `tablespaces` (which does a server lack?), `tried` (what may the server refuse?) and `server`
+//! (all databases of one); `engine` (by a schedule); `prove` and `prove_artefact` (is a restored set what it was?) with `compare`, `account` (what does a script come to?), `lines`,
+//! `proof_name` (what are its databases called?), `remains` (what does it leave?), `throwaway` (a server for it), `bounds` (how much may it take?), `guard` (two sessions that restore there) with `powers` (who runs a statement?) and `owned` (whose is what nobody was given?), and `space` (is there room?).
 
 #[doc(hidden)]
 pub mod fuzzing;
 
 mod account;
+mod allowed;
 mod artefact;
 mod aside;
 mod base;
 mod binary;
+mod bound;
+mod bounds;
 mod build;
 mod client;
+mod compare;
 mod detail;
+mod diagnose;
 mod directory;
 mod dump;
 mod engine;
 mod error;
+mod extensions;
+mod finish;
 mod foreign_keys;
 mod globals;
+mod grantors;
+mod grants;
+mod guard;
 mod inventory;
 mod joined;
 mod journal;
 mod large_objects;
+mod later;
 mod lines;
 mod load;
+mod naming;
 mod options;
+mod order;
 mod orphans;
+mod owned;
+mod pages;
 mod plan;
+mod powers;
 mod preflight;
+mod proof_name;
 mod properties;
 mod prove;
 mod prove_artefact;
+mod refresh;
+mod remains;
 mod replay;
+mod replica;
 mod restore;
+mod restore_mode;
 mod restorer;
+mod retell;
 mod rights;
 mod roles;
+mod routed;
 mod sample;
 mod schema;
 mod script;
@@ -59,11 +82,15 @@ mod snapshot;
 mod space;
 mod statistics;
 mod steps;
+mod tablespaces;
 mod taken;
 mod throwaway;
 mod toc;
 mod too_large;
 mod tools;
+mod tried;
+mod triggers;
+mod unfinished;
 mod units;
 
 pub use base::{AsText, Dumped, dump};
@@ -72,7 +99,8 @@ pub use detail::{After, ItemDetail, LargeObject, Locale, Name, Needs, Sequence, 
 pub use engine::{Postgres, Source};
 pub use error::{Error, ServerError, Side};
 pub use globals::{Attribute, Globals, Membership, Role, Tablespace};
+pub use grants::Grant;
 pub use options::{CopyFormat, DumpOptions, Format, Limits, World};
-pub use properties::Properties;
+pub use properties::{Dropped, Properties};
 pub use prove::{ProveOptions, Proved, prove};
 pub use restore::{RestoreOptions, Restored, restore};

@@ -1,21 +1,23 @@
 //! Rows back into tables: one transaction for each unit of chunks, noted in the journal by the same transaction.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use futures::future::try_join_all;
-use seawall_archive::{Frame, SetReader};
-use seawall_core::Progress;
+use seawall_archive::{Chunk, Frame, Index, SetReader};
+use seawall_core::{Panicked, Progress, blocking};
 use tokio::task::JoinHandle;
 
 use crate::binary::misfit;
 use crate::client::quote::{ident, qualified};
 use crate::client::{Connection, Target, binary};
 use crate::detail::ItemDetail;
-use crate::journal::{Journal, SCHEMA};
+use crate::journal::Journal;
+use crate::routed::Named;
+use crate::triggers::Triggers;
 use crate::units::{Unit, units};
-use crate::{Error, inventory, restore};
+use crate::{Error, inventory, large_objects, restore};
 
 /// What is loaded, and by whom.
 pub(crate) struct Load<'a> {
@@ -28,29 +30,59 @@ pub(crate) struct Load<'a> {
     pub(crate) wanted: Vec<bool>,
     /// Whether each is a table that this restore has made, and nobody else has written to.
     pub(crate) fresh: Vec<bool>,
-    /// Whether triggers fire: where there are none yet, it makes no difference.
-    pub(crate) triggers: bool,
+    /// The table that takes the rows of each, if it is one.
+    pub(crate) into: Vec<Option<Named>>,
+    /// Whether triggers and foreign keys are off.
+    pub(crate) quiet: bool,
+    /// Whether all rows are one COPY: those of a table whose keys refer to itself, and are checked when that ends.
+    pub(crate) alone: bool,
+    /// Those that fire all the same.
+    pub(crate) triggers: Triggers,
+    /// Bytes of a page of large objects, in the source.
+    pub(crate) page: u64,
+    /// What is loaded already.
+    pub(crate) journal: &'a Journal,
     pub(crate) progress: &'a dyn Progress,
 }
 
 impl Load<'_> {
     /// Loads every unit that the journal doesn't have, with `jobs` connections.
-    pub(crate) async fn run(&self, journal: &Journal, jobs: usize) -> Result<(), Error> {
-        let index = self.reader.index();
-        let unwanted = |frame: &&Frame| !self.is_wanted(frame);
-        let frames = || index.chunks.iter().flat_map(|chunk| &chunk.frames);
-        self.progress.advance(frames().filter(unwanted).map(|frame| frame.raw).sum());
-        let (done, left): (VecDeque<Unit>, VecDeque<Unit>) = units(index, &self.wanted, &self.fresh, jobs)
-            .into_iter()
-            .partition(|unit| unit.chunks.iter().any(|number| journal.has(&step(*number))));
-        let of_chunk = |number: &u32| index.chunks.get(*number as usize).into_iter().flat_map(|chunk| &chunk.frames);
-        let loaded = done.iter().flat_map(|unit| &unit.chunks).flat_map(of_chunk);
-        self.progress.advance(loaded.filter(|frame| self.is_wanted(frame)).map(|frame| frame.raw).sum());
+    pub(crate) async fn run(&self, connection: &mut Connection, jobs: usize) -> Result<(), Error> {
+        let (index, done) = (self.reader.index(), self.journal.chunks());
+        let chunks = || (0..).zip(&index.chunks);
+        let is_wanted = |frame: &&Frame| self.is_wanted(frame);
+        let passed = chunks().filter(|(number, _)| done.contains(number)).flat_map(|(_, chunk)| &chunk.frames);
+        self.progress.advance(passed.filter(is_wanted).map(|frame| frame.raw).sum());
+        let left: VecDeque<Unit> = match self.alone {
+            true => {
+                let holds = |(number, chunk): &(u32, &Chunk)| {
+                    !done.contains(number) && chunk.frames.iter().any(|frame| self.is_wanted(frame))
+                };
+                let chunks: Vec<u32> = chunks().filter(holds).map(|(number, _)| number).collect();
+                let unit = Unit { chunks, frozen: Vec::new() };
+                (!unit.chunks.is_empty()).then_some(unit).into_iter().collect()
+            }
+            false => units(index, &self.wanted, &self.fresh, &done, jobs).into(),
+        };
         let jobs = jobs.min(left.len());
         let wanted = self.items.iter().zip(&self.wanted).filter(|(_, wanted)| **wanted);
         fits(self.target, wanted.map(|(item, _)| item)).await?;
         let left = Mutex::new(left);
-        try_join_all((0..jobs).map(|number| self.worker(number, &left))).await.map(drop)
+        try_join_all((0..jobs).map(|number| self.worker(number, &left))).await?;
+        self.check(connection).await
+    }
+
+    /// Insists that all is loaded: every wanted chunk is noted, and of each item as many rows as the set has.
+    async fn check(&self, connection: &mut Connection) -> Result<(), Error> {
+        let (chunks, rows) = self.journal.loaded(connection).await?;
+        let missing = lacking(self.reader.index(), &self.wanted, &chunks, &rows);
+        let Some(Lacking { item, loaded, expected }) = missing else { return Ok(()) };
+        let object = match self.items.get(item as usize) {
+            Some(ItemDetail::Table { schema, name, .. }) => format!("{schema}.{name}"),
+            _ => "large objects".to_owned(),
+        };
+        let cause = format!("{loaded} of its rows are noted as loaded, and the set has {expected}");
+        Err(Error::Different { object, cause })
     }
 
     fn is_wanted(&self, frame: &Frame) -> bool {
@@ -59,12 +91,12 @@ impl Load<'_> {
 
     async fn worker(&self, number: usize, left: &Mutex<VecDeque<Unit>>) -> Result<(), Error> {
         let mut connection = restore::connect(self.target, self.encoding).await?;
-        if !self.triggers {
-            // They fired when the rows were written the first time. It turns foreign keys off as well: see `orphans`.
+        if self.quiet {
+            // Triggers fired when the rows were written the first time. Foreign keys are off as well: see `orphans`.
             connection.execute("SET session_replication_role = replica").await?;
         }
-        let mut worker = Worker { pages: format!("{SCHEMA}.pages_{number}"), spare: Vec::new() };
-        let mut frames = Frames::new(self.reader, left);
+        let mut worker = Worker { pages: format!("{}.pages_{number}", self.journal.schema), spare: Vec::new() };
+        let mut frames = Frames::new(self.reader, left, &self.wanted);
         while let Some(unit) = frames.unit() {
             self.load(&mut connection, &unit, &mut frames, &mut worker).await?;
         }
@@ -80,16 +112,21 @@ impl Load<'_> {
         frames: &mut Frames<'_>,
         worker: &mut Worker,
     ) -> Result<(), Error> {
-        connection.execute("BEGIN").await?;
+        let (off, on) = self.triggers.off_and_on(self.tables(unit));
+        connection.execute(&format!("BEGIN; {off}")).await?;
         let mut next = frames.next().await?;
         while let Some(first) = next {
-            next = match self.is_wanted(&first.frame) {
-                true => self.copy(connection, unit, first, frames, worker).await?,
-                false => frames.next().await?,
-            };
+            next = self.copy(connection, unit, first, frames, worker).await?;
         }
-        let notes: Vec<String> = unit.chunks.iter().map(|number| Journal::note(&step(*number))).collect();
-        connection.execute(&format!("{}; COMMIT", notes.join("; "))).await
+        let notes: Vec<String> = unit.chunks.iter().map(|number| self.journal.note_chunk(*number)).collect();
+        connection.execute(&format!("{on}{}; COMMIT", notes.join("; "))).await
+    }
+
+    /// The tables that take the rows of a unit.
+    fn tables(&self, unit: &Unit) -> impl Iterator<Item = &Named> {
+        let chunks = unit.chunks.iter().filter_map(|number| self.reader.index().chunks.get(*number as usize));
+        let wanted = chunks.flat_map(|chunk| &chunk.frames).filter(|frame| self.is_wanted(frame));
+        wanted.filter_map(|frame| self.into.get(frame.item as usize)?.as_ref())
     }
 
     /// The statement that takes an item's rows.
@@ -104,7 +141,11 @@ impl Load<'_> {
             Some(ItemDetail::Table { schema, name, columns, binary }) => {
                 let columns: Vec<String> = columns.iter().map(|column| ident(column)).collect();
                 let columns = if columns.is_empty() { String::new() } else { format!("({})", columns.join(", ")) };
-                let (table, about) = (qualified(schema, name), format!("{schema}.{name}"));
+                let table = match self.into.get(item as usize) {
+                    Some(Some((schema, name))) => qualified(schema, name),
+                    _ => qualified(schema, name),
+                };
+                let about = format!("{schema}.{name}");
                 let is_frozen = unit.frozen.contains(&item);
                 if is_frozen {
                     // It is empty. A table that its own transaction has emptied can take frozen rows.
@@ -124,7 +165,9 @@ impl Load<'_> {
             }
             Some(ItemDetail::LargeObjects) => {
                 let pages = &worker.pages;
-                let make = format!("CREATE UNLOGGED TABLE IF NOT EXISTS {pages} (oid oid, page bigint, data bytea)");
+                let make = format!(
+                    "CREATE UNLOGGED TABLE IF NOT EXISTS {pages} (oid pg_catalog.oid, page pg_catalog.int8, data pg_catalog.bytea)"
+                );
                 connection.execute(&make).await?;
                 let (sql, about) = (format!("COPY {pages} FROM STDIN"), "large objects".to_owned());
                 Ok(Some(Statement { sql, about, is_binary: false }))
@@ -187,10 +230,10 @@ impl Load<'_> {
             let cause = format!("the server took {loaded} rows of a unit, and it holds {expected}");
             return Err(Error::Different { object: statement.about, cause });
         }
+        let first = unit.chunks.first().copied().unwrap_or_default();
+        connection.execute(&self.journal.note_rows(first, item, loaded)).await?;
         if self.items.get(item as usize) == Some(&ItemDetail::LargeObjects) {
-            let pages = &worker.pages;
-            // The objects themselves are there already, empty.
-            let write = format!("SELECT count(lo_put(oid, page * 2048, data)) FROM {pages}; TRUNCATE {pages}");
+            let write = large_objects::write(&worker.pages, self.page);
             connection.execute(&write).await.map_err(failed)?;
         }
         Ok(next)
@@ -198,8 +241,11 @@ impl Load<'_> {
 
     async fn decode(&self, stored: Stored, mut raw: Vec<u8>) -> Result<Vec<u8>, Error> {
         let (reader, Stored { number, frame, bytes }) = (Arc::clone(self.reader), stored);
-        let job = tokio::task::spawn_blocking(move || reader.decode(number, &frame, &bytes, &mut raw).map(|()| raw));
-        Ok(job.await.map_err(panicked)??)
+        let job = blocking(move || {
+            reader.decode(number, &frame, &bytes, &mut raw)?;
+            Ok::<_, Error>(raw)
+        });
+        job.await
     }
 }
 
@@ -277,10 +323,12 @@ struct Stored {
     bytes: Bytes,
 }
 
-/// The frames of one connection's units, one behind another. While a chunk is loaded, the next one is read.
+/// The wanted frames of one connection's units, one behind another. While a chunk is loaded, the next one is read.
 struct Frames<'a> {
     reader: &'a Arc<SetReader>,
     left: &'a Mutex<VecDeque<Unit>>,
+    /// Whether the frames of each item are wanted.
+    wanted: &'a [bool],
     /// The chunk at hand: its number, how many of its frames are done, and the bytes of the others.
     chunk: (u32, usize, Bytes),
     /// What is left of the unit at hand.
@@ -292,10 +340,11 @@ struct Frames<'a> {
 }
 
 impl<'a> Frames<'a> {
-    fn new(reader: &'a Arc<SetReader>, left: &'a Mutex<VecDeque<Unit>>) -> Self {
+    fn new(reader: &'a Arc<SetReader>, left: &'a Mutex<VecDeque<Unit>>, wanted: &'a [bool]) -> Self {
         let mut frames = Self {
             reader,
             left,
+            wanted,
             chunk: (u32::MAX, 0, Bytes::new()),
             numbers: VecDeque::new(),
             following: None,
@@ -323,7 +372,7 @@ impl<'a> Frames<'a> {
         self.ahead = Some(tokio::spawn(async move { reader.chunk(number).await.map(|(_, bytes)| bytes) }));
     }
 
-    /// The next frame of the unit at hand.
+    /// The next wanted frame of the unit at hand.
     async fn next(&mut self) -> Result<Option<Stored>, Error> {
         loop {
             let (number, done, bytes) = &mut self.chunk;
@@ -331,22 +380,74 @@ impl<'a> Frames<'a> {
             if let Some(frame) = chunk.and_then(|chunk| chunk.frames.get(*done)) {
                 *done += 1;
                 let size = usize::try_from(frame.stored).unwrap_or(usize::MAX).min(bytes.len());
-                return Ok(Some(Stored { number: *number, frame: *frame, bytes: bytes.split_to(size) }));
+                let bytes = bytes.split_to(size);
+                if !self.wanted.get(frame.item as usize).copied().unwrap_or(false) {
+                    continue;
+                }
+                return Ok(Some(Stored { number: *number, frame: *frame, bytes }));
             }
             let Some(number) = self.numbers.pop_front() else { return Ok(None) };
             let Some(ahead) = self.ahead.take() else {
                 return Err(Error::Internal("a chunk was not read ahead".to_owned()));
             };
-            self.chunk = (number, 0, ahead.await.map_err(panicked)??);
+            self.chunk = (number, 0, ahead.await.map_err(Panicked::from)??);
             self.read_ahead();
         }
     }
 }
 
-fn panicked(error: tokio::task::JoinError) -> Error {
-    Error::Internal(format!("a job ended in a panic: {error}"))
+/// An item that isn't loaded whole.
+#[derive(Debug, PartialEq, Eq)]
+struct Lacking {
+    item: u32,
+    loaded: u64,
+    expected: u64,
 }
 
-fn step(number: u32) -> String {
-    format!("chunk {number}")
+/// The first wanted item of which a chunk isn't noted, or of which others than the set's rows are.
+fn lacking(index: &Index, wanted: &[bool], chunks: &BTreeSet<u32>, rows: &BTreeMap<u32, u64>) -> Option<Lacking> {
+    let mut expected = BTreeMap::new();
+    let mut open = BTreeSet::new();
+    for (number, chunk) in (0..).zip(&index.chunks) {
+        let is_wanted = |frame: &&Frame| wanted.get(frame.item as usize).copied().unwrap_or(false);
+        for frame in chunk.frames.iter().filter(is_wanted) {
+            *expected.entry(frame.item).or_insert(0) += frame.rows;
+            if !chunks.contains(&number) {
+                open.insert(frame.item);
+            }
+        }
+    }
+    expected.into_iter().find_map(|(item, expected)| {
+        let loaded = rows.get(&item).copied().unwrap_or_default();
+        (open.contains(&item) || loaded != expected).then_some(Lacking { item, loaded, expected })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use seawall_archive::{Digest, SetId};
+    use seawall_core::Moment;
+
+    use super::*;
+
+    #[test]
+    fn a_chunk_that_is_not_noted_and_rows_that_are_missing_are_found() {
+        let chunk = |items: &[(u32, u64)]| Chunk {
+            blake3: Digest::of(b""),
+            frames: items.iter().map(|(item, rows)| Frame { item: *item, rows: *rows, raw: 1, stored: 1 }).collect(),
+            continues: None,
+        };
+        let chunks = vec![chunk(&[(1, 10), (2, 5)]), chunk(&[(1, 7)]), chunk(&[(0, 3)])];
+        let index = Index { id: SetId::new(Moment::from_millis(0), 0), items: Vec::new(), chunks };
+        let wanted = [false, true, true];
+        let find = |chunks: &[u32], rows: &[(u32, u64)]| {
+            let (chunks, rows) = (chunks.iter().copied().collect(), rows.iter().copied().collect());
+            lacking(&index, &wanted, &chunks, &rows).map(|found| (found.item, found.loaded, found.expected))
+        };
+        assert_eq!(find(&[0, 1], &[(1, 17), (2, 5)]), None, "what isn't wanted isn't missed");
+        assert_eq!(find(&[0], &[(1, 10), (2, 5)]), Some((1, 10, 17)));
+        assert_eq!(find(&[0, 1], &[(1, 17), (2, 4)]), Some((2, 4, 5)));
+        assert_eq!(find(&[0, 1], &[(1, 27), (2, 5)]), Some((1, 27, 17)));
+        assert_eq!(find(&[1], &[(1, 17), (2, 5)]), Some((1, 17, 17)), "a note is missing, whatever the sums say");
+    }
 }

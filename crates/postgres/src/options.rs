@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use seawall_archive::{Codec, Sample};
 use seawall_core::{Clock, SystemClock};
@@ -36,11 +37,13 @@ pub struct Limits {
     pub memory: u64,
     /// The folder of `pg_dump` and `pg_restore`; without it they are looked for.
     pub bindir: Option<PathBuf>,
+    /// How long the proof of a database may take on a server that is started for it; without, by the database's size.
+    pub proof: Option<Duration>,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { jobs: 2, memory: 128 << 20, bindir: None }
+        Self { jobs: 2, memory: 128 << 20, bindir: None, proof: None }
     }
 }
 

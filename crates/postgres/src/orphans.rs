@@ -8,29 +8,40 @@ use crate::client::Connection;
 use crate::client::quote::qualified;
 use crate::error::ServerError;
 
+/// A key that refers to a partitioned table has a constraint for each partition, which a row need not fulfil: only the
+/// whole one is asked about.
+///
 /// Each checked foreign key as its name, its table and the query that finds a row without the one that it refers to; of a
 /// key with a PERIOD, without those that cover its period together. Which keys have one is asked by `{period}`.
 const KEYS: &str = "
-SELECT c.conname, n.nspname, t.relname, format(
+SELECT c.conname, n.nspname, t.relname, pg_catalog.format(
     CASE WHEN {period} THEN
-      'SELECT 1 FROM ONLY %s f WHERE %s AND NOT coalesce((SELECT f.%5$I OPERATOR(pg_catalog.<@) pg_catalog.range_agg(p.%6$I) \
+      'SELECT 1 FROM ONLY %s f WHERE %s \
+      AND NOT coalesce((SELECT f.%5$I OPERATOR(pg_catalog.<@) pg_catalog.range_agg(p.%6$I) \
        FROM %3$s p WHERE %4$s AND p.%6$I OPERATOR(pg_catalog.&&) f.%5$I), false) LIMIT 1'
     ELSE 'SELECT 1 FROM ONLY %s f WHERE %s AND NOT EXISTS (SELECT FROM %s p WHERE %s) LIMIT 1' END,
-    c.conrelid::regclass,
-    (SELECT string_agg(format('f.%I IS NOT NULL', a.attname), CASE c.confmatchtype WHEN 'f' THEN ' OR ' ELSE ' AND ' END)
-     FROM unnest(c.conkey) k JOIN pg_attribute a ON a.attrelid = c.conrelid AND a.attnum = k),
-    c.confrelid::regclass,
-    (SELECT string_agg(format('p.%I OPERATOR(%s.%s) f.%I', pa.attname, quote_ident(o.nspname), o.oprname, fa.attname), ' AND ')
-     FROM generate_subscripts(c.conkey, 1) i
-     JOIN pg_attribute fa ON fa.attrelid = c.conrelid AND fa.attnum = c.conkey[i]
-     JOIN pg_attribute pa ON pa.attrelid = c.confrelid AND pa.attnum = c.confkey[i]
-     JOIN (SELECT op.oid, op.oprname, ns.nspname FROM pg_operator op JOIN pg_namespace ns ON ns.oid = op.oprnamespace) o
+    c.conrelid::pg_catalog.regclass,
+    (SELECT pg_catalog.string_agg(pg_catalog.format('f.%I IS NOT NULL', a.attname), CASE c.confmatchtype WHEN 'f' \
+    THEN ' OR ' ELSE ' AND ' END)
+     FROM pg_catalog.unnest(c.conkey) k JOIN pg_catalog.pg_attribute a ON a.attrelid = c.conrelid AND a.attnum = k),
+    c.confrelid::pg_catalog.regclass,
+    (SELECT pg_catalog.string_agg(pg_catalog.format('p.%I OPERATOR(%s.%s) f.%I', pa.attname, pg_catalog.quote_ident(o.nspname), o.oprname, fa.attname), ' AND ')
+     FROM pg_catalog.generate_subscripts(c.conkey, 1) i
+     JOIN pg_catalog.pg_attribute fa ON fa.attrelid = c.conrelid AND fa.attnum = c.conkey[i]
+     JOIN pg_catalog.pg_attribute pa ON pa.attrelid = c.confrelid AND pa.attnum = c.confkey[i]
+     JOIN (SELECT op.oid, op.oprname, ns.nspname FROM pg_catalog.pg_operator op \
+     JOIN pg_catalog.pg_namespace ns ON ns.oid = op.oprnamespace) o
        ON o.oid = c.conpfeqop[i]
-     WHERE NOT ({period} AND i = cardinality(c.conkey))),
-    (SELECT attname FROM pg_attribute WHERE attrelid = c.conrelid AND attnum = c.conkey[cardinality(c.conkey)]),
-    (SELECT attname FROM pg_attribute WHERE attrelid = c.confrelid AND attnum = c.confkey[cardinality(c.confkey)]))
-FROM pg_constraint c JOIN pg_class t ON t.oid = c.conrelid JOIN pg_namespace n ON n.oid = t.relnamespace
-WHERE c.contype = 'f' AND c.convalidated ORDER BY c.oid";
+     WHERE NOT ({period} AND i = pg_catalog.cardinality(c.conkey))),
+    (SELECT attname FROM pg_catalog.pg_attribute WHERE attrelid = c.conrelid \
+    AND attnum = c.conkey[pg_catalog.cardinality(c.conkey)]),
+    (SELECT attname FROM pg_catalog.pg_attribute WHERE attrelid = c.confrelid \
+    AND attnum = c.confkey[pg_catalog.cardinality(c.confkey)]))
+FROM pg_catalog.pg_constraint c JOIN pg_catalog.pg_class t ON t.oid = c.conrelid \
+JOIN pg_catalog.pg_namespace n ON n.oid = t.relnamespace
+WHERE c.contype = 'f' AND c.convalidated AND NOT EXISTS (
+  SELECT FROM pg_catalog.pg_constraint whole WHERE whole.oid = c.conparentid AND whole.conrelid = c.conrelid)
+ORDER BY c.oid";
 
 /// Refuses when a row of `tables` contradicts a foreign key, by the key's name.
 pub(crate) async fn check<'a>(

@@ -5,28 +5,38 @@
 //! and the properties of the database are compared as they are. Whatever can't be compared is a failure (I12).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::future::try_join_all;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use seawall_archive::{Catalog, Digest, Manifest, SetReader};
-use seawall_core::{Failure, Finding, Progress, When};
+use seawall_core::{Finding, Progress, When, blocking};
 use seawall_vault::Vault;
 use serde::Deserialize as _;
 use tokio::time::Instant;
 
-use crate::client::quote::{ident, literal};
-use crate::client::{Connection, Filled, Target};
+use crate::client::quote::{ident, literal, qualified};
+use crate::client::{Connection, Filled, Target, session};
+use crate::compare::{
+    LARGE_OBJECTS, Name, compare_after, compare_rows, compare_schemas, different, is_object, shown, words_differ,
+};
 use crate::detail::{After, ItemDetail, ServerDetail};
+use crate::globals::Attribute;
 use crate::inventory::{self, Table};
 use crate::lines::{Rows, Sum};
-use crate::restore::{self, What};
+use crate::owned::Owned;
+use crate::proof_name::ProofName;
+use crate::remains::{self, Hold};
+use crate::routed;
+use crate::schema::for_the_server;
 use crate::set::{self, Set};
 use crate::throwaway::Throwaway;
 use crate::toc::{self, Entry};
 use crate::units::units;
 use crate::{
-    CopyFormat, Error, Limits, Properties, RestoreOptions, World, base, dump, prove_artefact, roles, snapshot, tools,
+    CopyFormat, Error, Limits, RestoreOptions, World, base, bound, dump, globals, grants, guard, journal, pages,
+    preflight, prove_artefact, restore, snapshot, tools,
 };
 
 /// How much of a table is read at once.
@@ -92,7 +102,18 @@ pub async fn prove(
         findings: Vec::new(),
         duration_ms: 0,
     };
+    let extensions = match options.to {
+        Some(_) => BTreeSet::new(),
+        None => set::extensions(&reader, &databases).await?,
+    };
     let mut ours = None;
+    let hold = match &options.to {
+        Some(server) => {
+            remains::remove_left(server).await?;
+            Some(Hold::take(server, ProofName::new(world.nonce)).await?)
+        }
+        None => None,
+    };
     let proving = async {
         if is_artefact {
             return prove_artefact::run(&reader, options, world, progress, &mut ours, &mut proved).await;
@@ -101,18 +122,19 @@ pub async fn prove(
             let set = Set::open(Arc::clone(&reader), database.as_deref()).await?;
             let server = match &options.to {
                 Some(server) => server.clone(),
-                None => furnished(&mut ours, &set, options, world).await?,
+                None => furnished(&mut ours, &set, &extensions, options, world).await?,
             };
             prove_one(vault, &set, database, &server, options, world, Arc::clone(&progress), &mut proved).await?;
         }
         Ok(())
     };
-    let done: Result<(), Error> = proving.await;
+    let mut done: Result<(), Error> = proving.await;
     if let Some(server) = ours {
+        done = done.map_err(|error| server.explain(error));
         server.stop().await;
     }
-    // Databases that were made for it are removed, whatever came of it.
-    done.map_err(Error::without_what_stays)?;
+    drop(hold);
+    done?;
     proved.duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
     Ok(proved)
 }
@@ -129,28 +151,37 @@ async fn prove_one(
     progress: Arc<dyn Progress>,
     proved: &mut Proved,
 ) -> Result<(), Error> {
-    let name = format!("seawall_proof_{:08x}", world.nonce);
+    let name = ProofName::new(world.nonce);
     let id = proved.manifest.id.to_string();
-    let whole = RestoreOptions::whole(&id, database, options.limits.clone());
-    let proof = Proof { set, target: server.with_database(&name), whole, world };
+    let whole = RestoreOptions::whole(&id, database.clone(), options.limits.clone());
+    let proof = Proof { set, target: server.with_database(&name.whole()), name, whole, world };
+    let first = proved.findings.len();
     let compared = proof.run(vault, progress, proved).await;
-    let removed = proof.remove(&name).await;
-    compared.and(removed)
+    let compared = remains::removed(server, name, compared).await;
+    let Some(database) = database else { return compared };
+    for finding in proved.findings.iter_mut().skip(first) {
+        finding.object = format!("{} in database {database}", finding.object);
+    }
+    compared.map_err(|error| error.in_database(&database))
 }
 
 /// A server of ours, started if it isn't yet, with everything that a target must have before the set is restored.
 async fn furnished(
     ours: &mut Option<Throwaway>,
     set: &Set,
+    extensions: &BTreeSet<String>,
     options: &ProveOptions,
     world: &World,
 ) -> Result<Target, Error> {
     let started = match ours.take() {
         Some(server) => server,
-        None => Throwaway::start(least(set), &options.limits, &world.environment).await?,
+        None => {
+            let settings = |programs: &Path| bound::settings(extensions, ProofName::new(world.nonce), programs);
+            Throwaway::start(least(set), settings, &options.limits, &world.environment).await?
+        }
     };
     let server = ours.insert(started);
-    server.has_room(set.detail.size)?;
+    server.admit(set.detail.size)?;
     furnish(server, set).await?;
     Ok(server.target.clone())
 }
@@ -162,17 +193,22 @@ fn least(set: &Set) -> u32 {
 
 /// Gives a server of ours what a target must have before a restore: roles and tablespaces, those that it hasn't.
 async fn furnish(server: &Throwaway, set: &Set) -> Result<(), Error> {
-    let mut connection = Connection::open(&server.target).await?;
+    let mut connection = server.connect().await?;
     let superusers = toc::superusers(&set.schema.entries);
-    let there = names(&mut connection, "SELECT rolname FROM pg_roles").await?;
-    for role in roles(&set.schema.entries, &set.after).into_iter().filter(|role| !there.contains(role)) {
-        let known = set.globals.roles.iter().find(|known| known.name == role);
-        let create = match known {
-            Some(known) => roles::create_plainly(known),
-            None if superusers.contains(role.as_str()) => format!("CREATE ROLE {} SUPERUSER", ident(&role)),
-            None => format!("CREATE ROLE {}", ident(&role)),
+    let encoding = set.detail.text_encoding().unwrap_or_default();
+    let there = names(&mut connection, "SELECT rolname FROM pg_catalog.pg_roles").await?;
+    for role in roles(&set.schema.entries, &set.after) {
+        // The same bytes, which the database that is made will look for.
+        let spelled = encoding.respelled(&role, connection.encoding);
+        if there.contains(&spelled) {
+            continue;
+        }
+        let may_be_one = match set.globals.roles.iter().find(|known| known.name == spelled) {
+            Some(known) => known.attributes.contains(&Attribute::Superuser),
+            // A set of one database doesn't say which roles are superusers.
+            None => role == "postgres" || superusers.contains(role.as_str()),
         };
-        connection.execute(&create).await.map_err(|error| error.about(format!("role {role}")))?;
+        server.make_role(&mut connection, &spelled, may_be_one).await?;
     }
     let mut spaces: BTreeSet<&str> = set.schema.entries.iter().map(|entry| entry.tablespace.as_str()).collect();
     spaces.extend(set.detail.locale.tablespace.as_deref());
@@ -187,10 +223,11 @@ pub(crate) async fn make_tablespaces(
     connection: &mut Connection,
     spaces: BTreeSet<&str>,
 ) -> Result<(), Error> {
-    let there = names(connection, "SELECT spcname FROM pg_tablespace").await?;
+    let there = names(connection, "SELECT spcname FROM pg_catalog.pg_tablespace").await?;
     for space in spaces.into_iter().filter(|space| !space.is_empty() && !there.contains(*space)) {
         let folder = server.folder(&format!("tablespace-{}", &Digest::of(space.as_bytes()).to_string()[..16]))?;
-        let create = format!("CREATE TABLESPACE {} LOCATION {}", ident(space), literal(&folder));
+        let owner = ident(&server.target.user);
+        let create = format!("CREATE TABLESPACE {} OWNER {owner} LOCATION {}", ident(space), literal(&folder));
         connection.execute(&create).await.map_err(|error| error.about(format!("tablespace {space}")))?;
     }
     Ok(())
@@ -205,10 +242,10 @@ fn roles(entries: &[Entry], after: &After) -> Vec<String> {
     let mut roles: Vec<String> = toc::owners(entries).into_iter().map(str::to_owned).collect();
     for object in &after.large_objects {
         roles.push(object.owner.clone());
-        roles.extend(object.grants.iter().flatten().map(|(grantee, ..)| grantee.clone()));
+        roles.extend(grants::roles(object.grants.as_deref().unwrap_or_default()).map(str::to_owned));
     }
     roles.push(after.properties.owner.clone());
-    roles.extend(after.properties.grants.iter().flatten().map(|(grantee, ..)| grantee.clone()));
+    roles.extend(grants::roles(after.properties.grants.as_deref().unwrap_or_default()).map(str::to_owned));
     roles.extend(after.properties.settings.iter().filter_map(|(role, _)| role.clone()));
     roles.extend(entries.iter().flat_map(toc::roles));
     roles.retain(|role| !role.is_empty() && !role.starts_with("pg_"));
@@ -221,47 +258,118 @@ fn roles(entries: &[Entry], after: &After) -> Vec<String> {
 struct Proof<'a> {
     set: &'a Set,
     target: Target,
+    /// What its databases are called.
+    name: ProofName,
     /// How it is restored.
     whole: RestoreOptions,
     world: &'a World,
 }
 
 impl Proof<'_> {
+    /// Refuses a server on which the pages of large objects have another size: they couldn't be compared.
+    async fn has_such_pages(&self) -> Result<(), Error> {
+        if !self.set.items.contains(&ItemDetail::LargeObjects) {
+            return Ok(());
+        }
+        let mut connection = globals::connect(&self.target).await?;
+        let block = connection.one("SHOW block_size").await?.number(0);
+        connection.close().await;
+        match pages::why_not_compared(self.set.detail.page(), block) {
+            None => Ok(()),
+            Some(cause) => Err(Error::Refused {
+                code: "postgres.block-size",
+                object: self.target.to_string(),
+                cause,
+                next: "prove it with --to on a server that is built as the source's; a restore needs no such server"
+                    .to_owned(),
+            }),
+        }
+    }
+
     async fn run(&self, vault: &Vault, progress: Arc<dyn Progress>, proved: &mut Proved) -> Result<(), Error> {
-        restore::restore(vault, &self.target, &self.whole, self.world, Arc::clone(&progress)).await?;
-        let mut connection = Connection::open(&self.target).await?;
-        snapshot::prepare(&mut connection).await?;
+        self.has_such_pages().await?;
+        let restored = restore::restore(vault, &self.target, &self.whole, self.world, Arc::clone(&progress)).await?;
+        let read = self.target.for_databases();
+        let mut connection = self.connect().await?;
         let version = connection.version;
         let tables = inventory::tables(&mut connection).await?;
-        compare_after(&self.set.after, &inventory::after(&mut connection).await?, &mut proved.findings);
+        let journals = journal::all(&mut connection).await?;
+        let roots = routed::roots(&mut connection, &self.set.detail.locale.encoding).await?;
+        let mut after = self.set.after.clone();
+        for (view, cause) in restored.unfilled {
+            after.refresh.retain(|known| qualified(&known.schema, &known.name) != view);
+            different(view, format!("it can't be filled: {cause}"), &mut proved.findings);
+        }
+        compare_after(&after, &inventory::after(&mut connection).await?, &mut proved.findings);
+        let options = session::deviations(&mut connection, false).await?;
         connection.close().await;
-        let entries = self.schema(version).await?;
+        let entries = self.schema(version, &read.with_options(options.clone())).await?;
         let same_words = version / 10_000 == self.set.detail.server_version / 10_000;
-        compare_schemas(&self.set.schema.entries, &entries, same_words, &mut proved.findings);
+        let wanted = &self.set.schema.entries;
+        let control = match same_words && words_differ(wanted, &entries) {
+            true => self.control(version, options).await?,
+            false => None,
+        };
+        compare_schemas(wanted, &entries, same_words, control.as_deref(), &mut proved.findings);
         progress.begin("compare", Some(self.set.totals(|_| true).raw));
-        let expected = self.expected().await?;
-        let found = self.found(tables.into_iter().filter(|table| !table.parent).collect(), &*progress).await?;
-        compare_rows(&expected, &found, &mut proved.findings);
+        let mut expected = self.expected().await?;
+        // An older version has left the journal of an interrupted restore in the set, and what is there is read without any.
+        expected.retain(|(schema, _), _| !journals.contains(schema));
+        let tables = tables.into_iter().filter(|table| !table.parent).collect();
+        let found = self.found(tables, &*progress, &mut proved.findings).await?;
+        compare_rows(&together(&expected, &roots), &together(&found, &roots), &mut proved.findings);
         progress.finish();
         proved.databases += 1;
         proved.server_version = version;
-        proved.rows += expected.iter().filter(|(name, _)| *name != LARGE_OBJECTS).map(|(_, sum)| sum.rows).sum::<u64>();
-        proved.tables += expected.keys().filter(|name| *name != LARGE_OBJECTS).count() as u64;
+        proved.rows +=
+            expected.iter().filter(|(name, _)| **name != large_objects()).map(|(_, sum)| sum.rows).sum::<u64>();
+        proved.tables += expected.keys().filter(|name| **name != large_objects()).count() as u64;
         proved.objects += entries.iter().filter(|entry| is_object(entry)).count() as u64;
         Ok(())
     }
 
-    /// Removes the database, whole or not.
-    async fn remove(&self, name: &str) -> Result<(), Error> {
-        let unfinished = What { options: &self.whole, chosen: None }.unfinished_name(self.set, name);
-        remove(&self.target, [name, &unfinished]).await
+    /// A connection that reads what was restored as the set has it.
+    async fn connect(&self) -> Result<Connection, Error> {
+        let mut connection = Connection::open(&self.target.for_databases()).await?;
+        snapshot::prepare(&mut connection).await?;
+        connection.speak(self.set.detail.text_encoding().unwrap_or_default()).await?;
+        Ok(connection)
+    }
+
+    /// The schema of what `pg_restore` by itself makes of the set's, without rows; none if it can't be had.
+    async fn control(&self, version: u32, options: Vec<(String, String)>) -> Result<Option<Vec<Entry>>, Error> {
+        let name = self.name.control();
+        let mut connection = globals::connect(&self.target).await?;
+        let create = preflight::create_database(&name, &self.target, &self.set.detail, connection.version);
+        connection.execute(&create).await.map_err(|error| error.about(format!("database {name}")))?;
+        connection.close().await;
+        let target = self.target.with_database(&name);
+        if target.keeper().is_some() {
+            self.control_by_plain_role(&target, version).await?;
+        } else {
+            self.set.schema.restore_by_itself(&target, &self.whole, self.world).await?;
+        }
+        self.schema(version, &target.for_databases().with_options(options)).await.map(Some)
+    }
+
+    /// Makes a control where no superuser runs what is in a set.
+    async fn control_by_plain_role(&self, target: &Target, version: u32) -> Result<(), Error> {
+        let (schema, encoding) = (&self.set.schema, &self.set.detail.encoding);
+        let script = for_the_server(&schema.script(|_| true, &self.whole, self.world).await?, version);
+        let mut connection = restore::connect(target, encoding).await?;
+        guard::watch(&mut connection, target).await?;
+        guard::set(&mut connection, toc::texts(&schema.entries)).await?;
+        guard::script(&mut connection, &script, true).await?;
+        guard::finish(&mut connection, true).await?;
+        connection.close().await;
+        Ok(())
     }
 
     /// The schema of the restored database.
-    async fn schema(&self, version: u32) -> Result<Vec<Entry>, Error> {
+    async fn schema(&self, version: u32, target: &Target) -> Result<Vec<Entry>, Error> {
         let least = (version / 10_000).max(self.set.detail.pg_dump);
         let tool = tools::find("pg_dump", least, &self.whole.limits, &self.world.environment).await?;
-        let mut running = tool.start(&self.target, &base::schema_arguments(&self.set.detail.encoding))?;
+        let mut running = tool.start(target, &base::schema_arguments(&self.set.detail.encoding))?;
         let mut archive = Vec::new();
         loop {
             archive.reserve(BUFFER);
@@ -271,14 +379,15 @@ impl Proof<'_> {
         }
         running.finish().await?;
         let wrong = |cause| Error::Different { object: "the restored schema".to_owned(), cause };
-        toc::parse(&archive).map_err(wrong)
+        let owned = Owned::new(&self.set.schema.entries, self.target.logins());
+        Ok(toc::parse(&archive).map_err(wrong)?.into_iter().map(|entry| owned.entry(entry)).collect())
     }
 
     /// What the rows of each item of the set come to.
-    async fn expected(&self) -> Result<BTreeMap<String, Sum>, Error> {
+    async fn expected(&self) -> Result<BTreeMap<Name, Sum>, Error> {
         let (reader, items) = (&self.set.reader, &self.set.items);
         let wanted: Vec<bool> = items.iter().map(|item| name_of(item).is_some()).collect();
-        let units = units(reader.index(), &wanted, &[], 1);
+        let units = units(reader.index(), &wanted, &[], &BTreeSet::new(), 1);
         // Of each item with rows, the forms of its columns.
         let rows: Vec<Option<Vec<String>>> = items.iter().map(|item| name_of(item).map(|_| forms_of(item))).collect();
         let rows = Arc::new(rows);
@@ -290,7 +399,7 @@ impl Proof<'_> {
                 for number in unit.chunks {
                     let (_, bytes) = reader.chunk(number).await?;
                     let (reader, rows) = (Arc::clone(&reader), Arc::clone(&rows));
-                    let job = tokio::task::spawn_blocking(move || {
+                    let job = blocking(move || {
                         let Some(chunk) = reader.index().chunks.get(number as usize) else { return Ok(sums) };
                         let mut raw = Vec::new();
                         for (frame, stored) in SetReader::frames(chunk, &bytes) {
@@ -302,7 +411,7 @@ impl Proof<'_> {
                         }
                         Ok::<_, Error>(sums)
                     });
-                    sums = job.await.map_err(|error| Error::Internal(format!("a job ended in a panic: {error}")))??;
+                    sums = job.await?;
                 }
                 Ok::<_, Error>(sums)
             }
@@ -310,7 +419,7 @@ impl Proof<'_> {
         let jobs = self.whole.limits.jobs.max(1);
         let sums: Vec<BTreeMap<u32, Rows>> = stream::iter(units).map(read).buffered(jobs).try_collect().await?;
         // A table without rows has no chunk.
-        let mut all: BTreeMap<String, Sum> =
+        let mut all: BTreeMap<Name, Sum> =
             items.iter().filter_map(name_of).map(|name| (name, Sum::default())).collect();
         for (item, lines) in sums.into_iter().flatten() {
             let name = items.get(item as usize).and_then(name_of);
@@ -319,27 +428,39 @@ impl Proof<'_> {
         Ok(all)
     }
 
-    /// What the rows of each restored table come to.
-    async fn found(&self, tables: Vec<Table>, progress: &dyn Progress) -> Result<BTreeMap<String, Sum>, Error> {
-        let forms: BTreeMap<String, Vec<String>> =
-            self.set.items.iter().filter_map(|item| Some((name_of(item)?, forms_of(item)))).collect();
-        let job = |mut table: Table| {
-            table.binary = forms.get(&table.shown()).cloned().unwrap_or_default();
-            (table.shown(), dump::copy(&table, None), table.binary)
-        };
-        let mut jobs: VecDeque<(String, String, Vec<String>)> = tables.into_iter().map(job).collect();
+    /// What the rows of each restored table come to; a table with other columns than in the set is named instead.
+    async fn found(
+        &self,
+        tables: Vec<Table>,
+        progress: &dyn Progress,
+        findings: &mut Vec<Finding>,
+    ) -> Result<BTreeMap<Name, Sum>, Error> {
+        let in_the_set: BTreeMap<Name, (&[String], &[String])> =
+            self.set.items.iter().filter_map(|item| Some((name_of(item)?, columns_of(item)?))).collect();
+        let mut jobs: VecDeque<(Name, String, Vec<String>)> = VecDeque::new();
+        for table in tables {
+            let name = (table.schema.clone(), table.name.clone());
+            let table = match in_the_set.get(&name) {
+                Some((columns, forms)) => as_in_the_set(table, columns, forms),
+                None => Some(table),
+            };
+            match table {
+                Some(table) => jobs.push_back((name, dump::copy(&table, None), table.binary)),
+                None => different(shown(&name), "its columns are not those of the set", findings),
+            }
+        }
         if self.set.items.contains(&ItemDetail::LargeObjects) {
-            jobs.push_back((LARGE_OBJECTS.to_owned(), dump::LARGE_OBJECTS.to_owned(), Vec::new()));
+            jobs.push_back((large_objects(), dump::LARGE_OBJECTS.to_owned(), Vec::new()));
         }
         let workers = self.whole.limits.jobs.clamp(1, jobs.len().max(1));
         let (jobs, sums) = (Mutex::new(jobs), Mutex::new(BTreeMap::new()));
         let worker = async || {
-            let mut connection = Connection::open(&self.target).await?;
-            snapshot::prepare(&mut connection).await?;
+            let mut connection = self.connect().await?;
             loop {
                 let next = jobs.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
                 let Some((name, sql, forms)) = next else { break };
-                let sum = rows(&mut connection, &sql, &forms, progress).await.map_err(|error| error.about(&*name))?;
+                let sum = rows(&mut connection, &sql, &forms, progress).await;
+                let sum = sum.map_err(|error| error.about(shown(&name)))?;
                 sums.lock().unwrap_or_else(PoisonError::into_inner).insert(name, sum);
             }
             connection.close().await;
@@ -348,47 +469,6 @@ impl Proof<'_> {
         try_join_all((0..workers).map(|_| worker())).await?;
         Ok(sums.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
-}
-
-/// Removes databases of a proof, whole or not.
-pub(crate) async fn remove(server: &Target, names: [&str; 2]) -> Result<(), Error> {
-    for name in names {
-        unsubscribe(&server.with_database(name)).await?;
-    }
-    let mut connection = Connection::open(&server.with_database("postgres")).await?;
-    for name in names {
-        let there = format!("SELECT datistemplate FROM pg_database WHERE datname = {}", literal(name));
-        // What everybody may copy, nobody may drop.
-        let keep_off = format!("ALTER DATABASE {} IS_TEMPLATE false", ident(name));
-        if connection.query(&there).await?.first().is_some_and(|row| row.flag(0)) {
-            connection.execute(&keep_off).await?;
-        }
-        connection.execute(&format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", ident(name))).await?;
-    }
-    connection.close().await;
-    Ok(())
-}
-
-/// Removes subscriptions, which no database can be dropped with. They were restored turned off, and what they subscribe
-/// to is left alone.
-async fn unsubscribe(target: &Target) -> Result<(), Error> {
-    let mut connection = match Connection::open(target).await {
-        Ok(connection) => connection,
-        Err(error) if error.sqlstate() == Some("3D000") => return Ok(()),
-        Err(error) => return Err(error),
-    };
-    let sql = "SELECT subname FROM pg_subscription s JOIN pg_database d ON d.oid = s.subdbid \
-               WHERE d.datname = current_database()";
-    for row in connection.query(sql).await? {
-        let name = ident(row.text(0));
-        for step in
-            ["ALTER SUBSCRIPTION {} DISABLE", "ALTER SUBSCRIPTION {} SET (slot_name = NONE)", "DROP SUBSCRIPTION {}"]
-        {
-            connection.execute(&step.replace("{}", &name)).await.map_err(|error| error.about(row.text(0)))?;
-        }
-    }
-    connection.close().await;
-    Ok(())
 }
 
 /// What the rows of one COPY come to.
@@ -405,13 +485,12 @@ pub(crate) async fn rows(
     loop {
         let (filled, _) = copying.fill(&mut buffer).await?;
         progress.advance(buffer.len() as u64);
-        let job = tokio::task::spawn_blocking(move || {
-            let taken = rows.take(&buffer);
+        let job = blocking(move || {
+            rows.take(&buffer).map_err(wrong)?;
             buffer.clear();
-            taken.map(|()| (rows, buffer))
+            Ok::<_, Error>((rows, buffer))
         });
-        let taken = job.await.map_err(|error| Error::Internal(format!("a job ended in a panic: {error}")))?;
-        (rows, buffer) = taken.map_err(wrong)?;
+        (rows, buffer) = job.await?;
         if filled == Filled::Done {
             return rows.end().map_err(wrong);
         }
@@ -419,13 +498,30 @@ pub(crate) async fn rows(
 }
 
 /// What pages of large objects are called.
-pub(crate) const LARGE_OBJECTS: &str = "large objects";
+pub(crate) fn large_objects() -> Name {
+    (String::new(), LARGE_OBJECTS.to_owned())
+}
 
 /// The name of an item with rows.
-fn name_of(item: &ItemDetail) -> Option<String> {
+fn name_of(item: &ItemDetail) -> Option<Name> {
     match item {
-        ItemDetail::Table { schema, name, .. } => Some(format!("{schema}.{name}")),
-        ItemDetail::LargeObjects => Some(LARGE_OBJECTS.to_owned()),
+        ItemDetail::Table { schema, name, .. } => Some((schema.clone(), name.clone())),
+        ItemDetail::LargeObjects => Some(large_objects()),
+        _ => None,
+    }
+}
+
+/// A table as it has to be read so that its rows are those of the set: the columns in their order there, which is another
+/// one where a column of a parent came later. None if it has other columns.
+fn as_in_the_set(table: Table, columns: &[String], forms: &[String]) -> Option<Table> {
+    let same = columns.len() == table.columns.len() && columns.iter().all(|column| table.columns.contains(column));
+    same.then(|| Table { columns: columns.to_vec(), binary: forms.to_vec(), ..table })
+}
+
+/// The columns of a table's item, and their forms where its rows are in binary.
+fn columns_of(item: &ItemDetail) -> Option<(&[String], &[String])> {
+    match item {
+        ItemDetail::Table { columns, binary, .. } => Some((columns, binary)),
         _ => None,
     }
 }
@@ -438,163 +534,12 @@ fn forms_of(item: &ItemDetail) -> Vec<String> {
     }
 }
 
-/// A finding.
-pub(crate) fn different(object: impl Into<String>, cause: impl Into<String>, findings: &mut Vec<Finding>) {
-    let Failure { code, object, cause, .. } =
-        Failure::from(Error::Different { object: object.into(), cause: cause.into() });
-    findings.push(Finding { code, object, cause });
-}
-
-/// Compares what tables' rows come to.
-pub(crate) fn compare_rows(
-    expected: &BTreeMap<String, Sum>,
-    found: &BTreeMap<String, Sum>,
-    findings: &mut Vec<Finding>,
-) {
-    for (name, wanted) in expected {
-        match found.get(name) {
-            Some(sum) if sum == wanted => {}
-            Some(sum) if sum.rows == wanted.rows => different(name, "a row is not what it is in the set", findings),
-            Some(sum) => {
-                different(name, format!("it has {} rows, and {} in the set", sum.rows, wanted.rows), findings);
-            }
-            None => different(name, "it was not restored", findings),
-        }
+/// Sums of tables, with one for all partitions that have their rows by a hash which isn't the same everywhere: which of them
+/// has which row is the server's to say.
+fn together(sums: &BTreeMap<Name, Sum>, roots: &BTreeMap<Name, Name>) -> BTreeMap<Name, Sum> {
+    let mut all: BTreeMap<Name, Sum> = BTreeMap::new();
+    for (name, sum) in sums {
+        all.entry(roots.get(name).unwrap_or(name).clone()).or_default().add(*sum);
     }
-    for name in found.keys().filter(|name| !expected.contains_key(*name)) {
-        different(name, "the set doesn't have it", findings);
-    }
-}
-
-/// What must be the same of an object: its kind, schema, name, owner and, perhaps, the statement that makes it.
-type Key<'a> = (&'a str, &'a str, &'a str, &'a str, &'a str);
-
-fn key(entry: &Entry, same_words: bool) -> Key<'_> {
-    let statement = if same_words { entry.statement.as_str() } else { "" };
-    (&entry.kind, &entry.schema, &entry.tag, &entry.owner, statement)
-}
-
-/// Whether an entry is of an object in the database: not a setting of `pg_dump`'s session, nor the database itself, which
-/// has another name, and whose properties are compared by themselves.
-pub(crate) fn is_object(entry: &Entry) -> bool {
-    let session = ["ENCODING", "STDSTRINGS", "SEARCHPATH", "DATABASE", "DATABASE PROPERTIES"];
-    !session.contains(&entry.kind.as_str()) && !entry.tag.starts_with("DATABASE ")
-}
-
-/// Compares schemas object by object, and by the statements that make them where the same version wrote both.
-pub(crate) fn compare_schemas(expected: &[Entry], found: &[Entry], same_words: bool, findings: &mut Vec<Finding>) {
-    let mut balance: BTreeMap<Key<'_>, i64> = BTreeMap::new();
-    let key = |entry| key(entry, same_words);
-    expected.iter().filter(|entry| is_object(entry)).for_each(|entry| *balance.entry(key(entry)).or_default() += 1);
-    found.iter().filter(|entry| is_object(entry)).for_each(|entry| *balance.entry(key(entry)).or_default() -= 1);
-    for ((kind, schema, tag, ..), count) in balance.into_iter().filter(|(_, count)| *count != 0) {
-        let dot = if schema.is_empty() { "" } else { "." };
-        let object = format!("{} {schema}{dot}{tag}", kind.to_lowercase());
-        let cause = if count > 0 { "it is not as in the set, or missing" } else { "the set doesn't have it so" };
-        different(object, cause, findings);
-    }
-}
-
-/// Compares sequences, large objects and properties.
-fn compare_after(expected: &After, found: &After, findings: &mut Vec<Finding>) {
-    let sequences = |after: &After| -> BTreeMap<String, (i64, bool)> {
-        let one = |s: &crate::Sequence| (format!("{}.{}", s.schema, s.name), (s.last, s.called));
-        after.sequences.iter().map(one).collect()
-    };
-    let (wanted, there) = (sequences(expected), sequences(found));
-    for (name, value) in &wanted {
-        if there.get(name) != Some(value) {
-            different(
-                name,
-                format!("the sequence stands at {:?}, and at {value:?} in the set", there.get(name)),
-                findings,
-            );
-        }
-    }
-    let views = |after: &After| {
-        let mut names: Vec<_> = after.refresh.iter().map(|view| (view.schema.clone(), view.name.clone())).collect();
-        names.sort();
-        names
-    };
-    if views(expected) != views(found) {
-        different("materialized views", "others than those of the set are filled", findings);
-    }
-    let objects: BTreeMap<u32, _> = found.large_objects.iter().map(|object| (object.oid, object)).collect();
-    for object in &expected.large_objects {
-        if objects.get(&object.oid) != Some(&object) {
-            different(format!("large object {}", object.oid), "it is not as in the set, or missing", findings);
-        }
-    }
-    if objects.len() != expected.large_objects.len() {
-        let counts = format!("there are {}, and {} in the set", objects.len(), expected.large_objects.len());
-        different(LARGE_OBJECTS, counts, findings);
-    }
-    if in_order(&expected.properties) != in_order(&found.properties) {
-        different("the database's own properties", "they are not those of the set", findings);
-    }
-}
-
-/// Properties with their lists sorted: in which order they were granted and set, nobody knows.
-pub(crate) fn in_order(properties: &Properties) -> Properties {
-    let mut properties = properties.clone();
-    properties.settings.sort();
-    if let Some(grants) = &mut properties.grants {
-        grants.sort();
-    }
-    properties
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::toc::Section;
-
-    fn sum(text: &str) -> Sum {
-        let mut rows = Rows::new(&[]);
-        rows.take(text.as_bytes()).expect("text");
-        rows.end().expect("text")
-    }
-
-    fn objects(findings: &[Finding]) -> Vec<&str> {
-        findings.iter().map(|finding| finding.object.as_str()).collect()
-    }
-
-    #[test]
-    fn every_table_that_differs_is_named() {
-        let expected = BTreeMap::from(["same", "less", "other", "gone"].map(|name| (name.to_owned(), sum("a\nb\n"))));
-        let found = BTreeMap::from([
-            ("same".to_owned(), sum("b\na\n")),
-            ("less".to_owned(), sum("a\n")),
-            ("other".to_owned(), sum("a\nc\n")),
-            ("more".to_owned(), sum("")),
-        ]);
-        let mut findings = Vec::new();
-        compare_rows(&expected, &found, &mut findings);
-        assert_eq!(objects(&findings), ["gone", "less", "other", "more"]);
-        assert!(findings[1].cause.contains("it has 1 rows, and 2 in the set"), "{findings:?}");
-    }
-
-    #[test]
-    fn every_object_that_is_missing_or_different_is_named() {
-        let entry = |kind: &str, tag: &str, statement: &str| Entry {
-            id: 0,
-            kind: kind.into(),
-            tag: tag.into(),
-            statement: statement.into(),
-            schema: "public".into(),
-            tablespace: String::new(),
-            owner: "app".into(),
-            section: Section::After,
-            needs: Vec::new(),
-        };
-        let expected = [entry("INDEX", "a", "1"), entry("INDEX", "b", "1"), entry("TRIGGER", "t", "1")];
-        let found = [entry("INDEX", "b", "2"), entry("INDEX", "a", "1")];
-        for (same_words, named) in
-            [(true, vec!["index public.b", "index public.b", "trigger public.t"]), (false, vec!["trigger public.t"])]
-        {
-            let mut findings = Vec::new();
-            compare_schemas(&expected, &found, same_words, &mut findings);
-            assert_eq!(objects(&findings), named);
-        }
-    }
+    all
 }

@@ -6,24 +6,32 @@
 //! the database. Who owns large objects, and what is granted and said of them, isn't compared, nor are statistics.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::Arc;
 
 use seawall_archive::SetReader;
 use seawall_core::{Finding, Progress};
 
 use crate::account::{Account, Contents};
-use crate::client::quote::{ident, literal};
-use crate::client::{Connection, Target};
+use crate::client::quote::literal;
+use crate::client::{Connection, Target, session};
+use crate::compare::{
+    LARGE_OBJECTS, Name, compare_rows, compare_schemas, different, in_order, is_object, shown, words_differ,
+};
 use crate::inventory::{self, Table};
 use crate::lines::Sum;
-use crate::prove::{
-    self, LARGE_OBJECTS, ProveOptions, Proved, compare_rows, compare_schemas, different, in_order, is_object,
-};
+use crate::owned::Owned;
+use crate::proof_name::ProofName;
+use crate::prove::{self, ProveOptions, Proved, large_objects};
 use crate::replay::{Artefact, Told};
 use crate::restorer::Destination;
 use crate::script::Scanner;
 use crate::throwaway::Throwaway;
-use crate::{Error, RestoreOptions, World, base, dump, globals, preflight, restore, snapshot, tools};
+use crate::toc::Entry;
+use crate::{
+    Error, RestoreOptions, World, base, bound, dump, globals, grants, guard, journal, preflight, remains, restore,
+    snapshot, tools,
+};
 
 /// How much of a schema is read at once.
 const BUFFER: usize = 1 << 20;
@@ -46,15 +54,13 @@ pub(crate) async fn run(
         Some(server) => server.clone(),
         None => furnished(ours, &artefact, options, world).await?,
     };
-    let name = format!("seawall_proof_{:08x}", world.nonce);
-    let proof = Proof { artefact: &artefact, target: server.with_database(&name), whole: &whole, world };
+    let name = ProofName::new(world.nonce);
+    let proof = Proof { artefact: &artefact, target: server.with_database(&name.whole()), name, whole: &whole, world };
     let compared = proof.run(&*progress, proved).await;
-    let removed = prove::remove(&server, [&name, &artefact.unfinished_name(&name)]).await;
-    compared.and(removed)
+    remains::removed(&server, name, compared).await
 }
 
-/// A server of ours with everything that a target must have. Every role is a superuser there: which of them have to be one,
-/// the set doesn't say.
+/// A server of ours with everything that a target must have.
 async fn furnished(
     ours: &mut Option<Throwaway>,
     artefact: &Artefact<'_>,
@@ -63,18 +69,22 @@ async fn furnished(
 ) -> Result<Target, Error> {
     let detail = &artefact.detail;
     let least = (detail.server_version / 10_000).max(detail.pg_dump);
-    let server = ours.insert(Throwaway::start(least, &options.limits, &world.environment).await?);
-    server.has_room(detail.size)?;
-    let mut connection = Connection::open(&server.target).await?;
+    let extensions = detail.extensions.iter().cloned().collect();
+    let settings = |programs: &Path| bound::settings(&extensions, ProofName::new(world.nonce), programs);
+    let server = ours.insert(Throwaway::start(least, settings, &options.limits, &world.environment).await?);
+    server.admit(detail.size)?;
+    let mut connection = server.connect().await?;
     let properties = &artefact.needs.properties;
     let mut roles: BTreeSet<&str> = artefact.needs.roles.iter().map(String::as_str).collect();
     roles.insert(&properties.owner);
     roles.extend(properties.settings.iter().filter_map(|(role, _)| role.as_deref()));
-    roles.extend(properties.grants.iter().flatten().map(|(grantee, ..)| grantee.as_str()));
-    let there = prove::names(&mut connection, "SELECT rolname FROM pg_roles").await?;
-    for role in roles.into_iter().filter(|role| !role.is_empty() && !there.contains(*role)) {
-        let create = format!("CREATE ROLE {} SUPERUSER", ident(role));
-        connection.execute(&create).await.map_err(|error| error.about(format!("role {role}")))?;
+    roles.extend(grants::roles(properties.grants.as_deref().unwrap_or_default()));
+    let there = prove::names(&mut connection, "SELECT rolname FROM pg_catalog.pg_roles").await?;
+    let spelled = |role: &str| artefact.encoding().respelled(role, connection.encoding);
+    let roles: Vec<String> = roles.into_iter().filter(|role| !role.is_empty()).map(spelled).collect();
+    for role in roles.iter().filter(|role| !there.contains(*role)) {
+        // Which of them are superusers, the set doesn't say.
+        server.make_role(&mut connection, role, true).await?;
     }
     let mut spaces: BTreeSet<&str> = artefact.needs.tablespaces.iter().map(String::as_str).collect();
     spaces.extend(detail.locale.tablespace.as_deref());
@@ -87,6 +97,8 @@ async fn furnished(
 struct Proof<'a> {
     artefact: &'a Artefact<'a>,
     target: Target,
+    /// What its databases are called.
+    name: ProofName,
     whole: &'a RestoreOptions,
     world: &'a World,
 }
@@ -95,26 +107,42 @@ impl Proof<'_> {
     async fn run(&self, progress: &dyn Progress, proved: &mut Proved) -> Result<(), Error> {
         let (mut connection, _) = globals::connect_to_or_beside(&self.target).await?;
         let lacks = self.artefact.lacks(&mut connection, &self.target, Destination::New { replaces: false }).await?;
+        let block = connection.one("SHOW block_size").await?.number(0);
         connection.close().await;
         preflight::refuse(&self.target.to_string(), &lacks)?;
-        let mut told = Told { account: Some(Account::default()), ..Told::default() };
+        let encoding = self.artefact.encoding();
+        let mut told = Told { account: Some(Account::of(encoding, block)), ..Told::default() };
         let made = self.artefact.make(&self.target, progress, &mut told).await?;
         let expected = told.account.unwrap_or_default().end();
         for strange in &expected.strange {
             different(strange, "this of the dump can't be compared", &mut proved.findings);
         }
-        let mut connection = Connection::open(&made).await?;
+        let read = made.for_databases();
+        let mut connection = Connection::open(&read).await?;
         snapshot::prepare(&mut connection).await?;
+        connection.speak(encoding).await?;
         self.look_as_it_did(&mut connection).await?;
         let version = connection.version;
         progress.begin("compare", Some(self.whole_size()));
         let found = self.rows(&mut connection, &expected, progress).await?;
-        compare_rows(&texts(&expected), &found, &mut proved.findings);
+        // An older version has left the journal of an interrupted restore in the set, and what is there is read without any.
+        let journals = journal::all(&mut connection).await?;
+        let mut texts = texts(&expected);
+        texts.retain(|(schema, _), _| !journals.contains(schema));
+        compare_rows(&texts, &found, &mut proved.findings);
         self.compare_others(&mut connection, &expected, &mut proved.findings).await?;
+        // Values in the schema are spelled as they were by the session of `pg_dump`.
+        let mut options = session::deviations(&mut connection, true).await?;
+        options.extend(self.settings_of_texts().cloned());
         connection.close().await;
-        let schema = self.schema(&made, version).await?;
+        let schema = self.schema(&read.with_options(options.clone()), version, &expected.objects).await?;
         let same_words = version / 10_000 == self.artefact.detail.server_version / 10_000;
-        compare_schemas(&expected.objects, &schema.objects, same_words, &mut proved.findings);
+        let control = match same_words && words_differ(&expected.objects, &schema.objects) {
+            true => Some(self.control(&expected, version, options).await?),
+            false => None,
+        };
+        let control = control.as_ref().map(|control| &control.objects[..]);
+        compare_schemas(&expected.objects, &schema.objects, same_words, control, &mut proved.findings);
         progress.finish();
         proved.databases += 1;
         proved.server_version = version;
@@ -131,13 +159,15 @@ impl Proof<'_> {
 
     /// Sets a session to write values as `pg_dump`'s did.
     async fn look_as_it_did(&self, connection: &mut Connection) -> Result<(), Error> {
-        for (name, value) in &self.artefact.needs.settings {
-            if restore::OF_TEXTS.contains(&name.as_str()) {
-                let set = format!("SET {name} = {}", literal(value));
-                connection.execute(&set).await.map_err(|error| error.about(&**name))?;
-            }
+        for (name, value) in self.settings_of_texts() {
+            let set = format!("SET {name} = {}", literal(value));
+            connection.execute(&set).await.map_err(|error| error.about(&**name))?;
         }
         Ok(())
+    }
+
+    fn settings_of_texts(&self) -> impl Iterator<Item = &(String, String)> {
+        self.artefact.needs.settings.iter().filter(|(name, _)| restore::OF_TEXTS.contains(&name.as_str()))
     }
 
     /// What the rows of each restored table come to, with the columns that the dump has.
@@ -146,17 +176,18 @@ impl Proof<'_> {
         connection: &mut Connection,
         expected: &Contents,
         progress: &dyn Progress,
-    ) -> Result<BTreeMap<String, Sum>, Error> {
+    ) -> Result<BTreeMap<Name, Sum>, Error> {
         let mut sums = BTreeMap::new();
         for table in inventory::tables(connection).await?.into_iter().filter(|table| !table.parent) {
             let columns = expected.rows.get(&(table.schema.clone(), table.name.clone()));
             let columns = columns.map_or_else(|| table.columns.clone(), |(columns, _)| columns.clone());
             let table = Table { columns, ..table };
             let sum = prove::rows(connection, &dump::copy(&table, None), &[], progress).await;
-            sums.insert(table.shown(), sum.map_err(|error| error.about(table.shown()))?);
+            let sum = sum.map_err(|error| error.about(table.shown()))?;
+            sums.insert((table.schema, table.name), sum);
         }
         connection.execute("SET bytea_output = hex").await?;
-        sums.insert(LARGE_OBJECTS.to_owned(), prove::rows(connection, dump::LARGE_OBJECTS, &[], progress).await?);
+        sums.insert(large_objects(), prove::rows(connection, dump::LARGE_OBJECTS, &[], progress).await?);
         Ok(sums)
     }
 
@@ -168,13 +199,13 @@ impl Proof<'_> {
         findings: &mut Vec<Finding>,
     ) -> Result<(), Error> {
         let found = inventory::after(connection).await?;
-        let sequences: BTreeMap<(String, String), (i64, bool)> =
+        let sequences: BTreeMap<Name, (i64, bool)> =
             found.sequences.iter().map(|s| ((s.schema.clone(), s.name.clone()), (s.last, s.called))).collect();
-        for ((schema, name), value) in &expected.sequences {
-            let there = sequences.get(&(schema.clone(), name.clone()));
+        for (name, value) in &expected.sequences {
+            let there = sequences.get(name);
             if there != Some(value) {
                 let cause = format!("the sequence stands at {there:?}, and at {value:?} in the dump");
-                different(format!("{schema}.{name}"), cause, findings);
+                different(shown(name), cause, findings);
             }
         }
         let filled: BTreeSet<_> = found.refresh.iter().map(|view| (view.schema.clone(), view.name.clone())).collect();
@@ -192,14 +223,41 @@ impl Proof<'_> {
         Ok(())
     }
 
+    /// The schema of what its own statements make without rows, one by one. What fails isn't there.
+    async fn control(
+        &self,
+        expected: &Contents,
+        version: u32,
+        options: Vec<(String, String)>,
+    ) -> Result<Contents, Error> {
+        let name = self.name.control();
+        let mut server = globals::connect(&self.target).await?;
+        let create = preflight::create_database(&name, &self.target, &self.artefact.detail, server.version);
+        server.execute(&create).await.map_err(|error| error.about(format!("database {name}")))?;
+        server.close().await;
+        let target = self.target.with_database(&name);
+        let mut connection = self.artefact.connect(&target).await?;
+        for statement in &expected.script {
+            match guard::run(&mut connection, statement).await {
+                Err(error) if error.sqlstate().is_none() => return Err(error),
+                _ => {}
+            }
+        }
+        guard::finish(&mut connection, true).await?;
+        connection.close().await;
+        self.schema(&target.for_databases().with_options(options), version, &expected.objects).await
+    }
+
     /// The schema of the restored database, in the words of a script.
-    async fn schema(&self, made: &Target, version: u32) -> Result<Contents, Error> {
+    async fn schema(&self, made: &Target, version: u32, wanted: &[Entry]) -> Result<Contents, Error> {
         let least = (version / 10_000).max(self.artefact.detail.pg_dump);
         let tool = tools::find("pg_dump", least, &self.whole.limits, &self.world.environment).await?;
         let mut arguments = base::schema_arguments(&self.artefact.detail.encoding);
         arguments.push("--format=plain".to_owned());
         let mut running = tool.start(made, &arguments)?;
-        let (mut account, mut scanner, mut more) = (Account::default(), Scanner::default(), true);
+        let owned = Owned::new(wanted, self.target.logins());
+        let account = Account::of(self.artefact.encoding(), 0).owned(owned);
+        let (mut account, mut scanner, mut more) = (account, Scanner::default(), true);
         let wrong = |_| Error::Internal("what pg_dump has just written can't be read".to_owned());
         while more {
             let mut piece = Vec::with_capacity(BUFFER);
@@ -225,9 +283,8 @@ impl Proof<'_> {
 }
 
 /// What the rows of each table of a dump come to, and the pages of large objects.
-fn texts(contents: &Contents) -> BTreeMap<String, Sum> {
-    let one = |((schema, name), (_, sum)): (&(String, String), &(Vec<String>, Sum))| (format!("{schema}.{name}"), *sum);
-    let mut texts: BTreeMap<String, Sum> = contents.rows.iter().map(one).collect();
-    texts.insert(LARGE_OBJECTS.to_owned(), contents.pages);
+fn texts(contents: &Contents) -> BTreeMap<Name, Sum> {
+    let mut texts: BTreeMap<Name, Sum> = contents.rows.iter().map(|(name, (_, sum))| (name.clone(), *sum)).collect();
+    texts.insert(large_objects(), contents.pages);
     texts
 }

@@ -7,32 +7,36 @@
 use std::sync::Arc;
 
 use futures::{Stream, StreamExt as _, TryStreamExt as _, stream};
-use seawall_archive::{Artefact as Kept, Digest, Manifest, SetReader};
+use seawall_archive::{Artefact as Kept, Manifest, SetReader};
 use seawall_core::Progress;
 use serde::Deserialize as _;
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::ChildStdin;
 
 use crate::account::Account;
-use crate::client::quote::literal;
-use crate::client::{Connection, Host, Target};
+use crate::client::quote::{ident, literal};
+use crate::client::{Connection, Host, Target, TextEncoding};
 use crate::detail::{After, ItemDetail, Needs, SetDetail};
+use crate::diagnose::shown;
 use crate::globals::{self, Globals};
-use crate::journal::{Journal, SCHEMA};
+use crate::guard;
+use crate::journal::{self, Journal};
 use crate::preflight::Request;
+use crate::proof_name::ProofName;
 use crate::restore::{self};
 use crate::restorer::Destination;
 use crate::schema::NEWER;
 use crate::script::{self, Refusal, Rows, Scanner};
 use crate::set;
 use crate::tools::{self, Running, Tool};
-use crate::{Error, Format, RestoreOptions, Restored, World, joined, preflight, properties, server, statistics};
+use crate::tried::{Refused, is_about_the_statement};
+use crate::{
+    Error, Format, RestoreOptions, Restored, World, joined, preflight, properties, refresh, server, statistics, tried,
+    unfinished,
+};
 
 /// How much of what `pg_restore` writes is taken at once.
 const PIECE: usize = 1 << 20;
-
-/// Letters of a statement that a message shows.
-const SHOWN: usize = 60;
 
 /// A set that is one artefact of `pg_dump`.
 pub(crate) struct Artefact<'a> {
@@ -53,6 +57,8 @@ pub(crate) struct Told {
     pub(crate) account: Option<Account>,
     /// See [`Restored::without_statistics`].
     pub(crate) without_statistics: Vec<(String, String)>,
+    /// See [`Restored::refused`].
+    pub(crate) refused: Vec<(String, String)>,
 }
 
 /// What a database is that a restore finds.
@@ -86,9 +92,12 @@ pub(crate) async fn restore(
     if exists && !options.clean {
         return artefact.fill_in_place(target, &*progress, restored).await;
     }
+    // The name is given from another database, in the end: whether there is one is known now.
+    globals::connect_beside(target, &[&target.database]).await?.close().await;
     let mut told = Told::default();
     let made = artefact.make(target, &*progress, &mut told).await?;
     restored.without_statistics = told.without_statistics;
+    restored.refused = told.refused;
     let named = restore::take_name(target, &made.database, &target.database, exists).await;
     named.map_err(|error| error.leaves(&made.database))
 }
@@ -122,7 +131,7 @@ impl<'a> Artefact<'a> {
             return Err(in_parts(manifest, &name, "its owners and grants can't be left out"));
         }
         let detail = SetDetail::deserialize(&manifest.detail).map_err(|error| corrupt(&error.to_string()))?;
-        if !matches!(detail.encoding.as_str(), "UTF8" | "SQL_ASCII") {
+        if detail.text_encoding().is_none() || detail.page() == 0 {
             return Err(corrupt(&format!("its rows have the encoding {}", detail.encoding)));
         }
         let items = set::items(&reader, None)?;
@@ -160,10 +169,24 @@ impl<'a> Artefact<'a> {
             known: &none,
             made: &[],
             owners,
+            tries: self.options.without_superuser,
             whole: true,
         };
-        let mut lacks = preflight::lacks(connection, &request).await?;
-        for lack in preflight::lacks_beside(connection, &self.needs, owners).await? {
+        let look = preflight::look(connection, &request).await?;
+        let mut lacks = look.lacks;
+        lacks.extend(look.later.into_iter().map(|what| {
+            let cause = format!(
+                "the {what} is bound to the name of its database, and this format is restored under another name first"
+            );
+            (
+                cause,
+                format!(
+                    "CREATE DATABASE {}; (an empty one), and restore into that, without --clean",
+                    ident(&target.database)
+                ),
+            )
+        }));
+        for lack in preflight::lacks_beside(connection, &self.needs, self.encoding(), owners).await? {
             if !lacks.contains(&lack) {
                 lacks.push(lack);
             }
@@ -172,6 +195,11 @@ impl<'a> Artefact<'a> {
             lacks.extend(preflight::room(connection, self.detail.size).await?);
         }
         Ok(lacks)
+    }
+
+    /// The encoding of its texts.
+    pub(crate) fn encoding(&self) -> TextEncoding {
+        self.detail.text_encoding().unwrap_or_default()
     }
 
     /// The set in short.
@@ -187,8 +215,10 @@ impl<'a> Artefact<'a> {
 
     /// What a database that is to be called `name` is called until it is all there.
     pub(crate) fn unfinished_name(&self, name: &str) -> String {
-        let digest = Digest::of(format!("{}\0{name}", self.title()).as_bytes()).to_string();
-        format!("seawall-{}", &digest[..16])
+        if let Some(unfinished) = ProofName::unfinished(name) {
+            return unfinished;
+        }
+        unfinished::name(&self.title(), name)
     }
 
     /// Makes a new database under a name of its own; returns it. One that an interrupted call left is made anew, unless
@@ -209,14 +239,17 @@ impl<'a> Artefact<'a> {
             Err(error) if error.sqlstate() == Some("3D000") => None,
             Err(error) => return Err(error),
         };
-        if left == Some(State::Filled) {
+        if left == Some(State::Filled)
+            && let Some(refused) = self.refused_before(&made, target).await?
+        {
+            told.refused = refused;
             return Ok(made);
         }
         let mut server = globals::connect(target).await?;
         if left.is_some() {
             server::drop(&mut server, &made.database).await?;
         }
-        let create = preflight::create_database(&made.database, &self.detail, server.version);
+        let create = preflight::create_database(&made.database, target, &self.detail, server.version);
         match server.execute(&create).await {
             // An interrupted restore's own statement came to its end meanwhile.
             Err(error) if matches!(error.sqlstate(), Some("42P04" | "23505")) => {}
@@ -229,10 +262,25 @@ impl<'a> Artefact<'a> {
             let (object, next) = (target.to_string(), "start again when it is done".to_owned());
             return Err(Error::Refused { code: "postgres.other-restore", object, cause, next });
         }
-        let filled = self.fill(&mut connection, Some(&made.database), progress, told).await;
+        let filled = self.fill(&mut connection, Some((&made.database, &target.database)), progress, told).await;
         filled.map_err(|error| error.leaves(&made.database))?;
         connection.close().await;
         Ok(made)
+    }
+
+    /// What the server refused in the run that made all of a database but its name; `None` where a view has no rows: whether
+    /// the server refused to fill it is known when it is done again.
+    async fn refused_before(&self, made: &Target, target: &Target) -> Result<Option<Vec<Refused>>, Error> {
+        let mut connection = self.connect(made).await?;
+        if refresh::has_unfilled(&mut connection).await? {
+            connection.close().await;
+            return Ok(None);
+        }
+        let mut statements = self.properties(&made.database, &target.database);
+        statements.retain(|statement| statement.gives.is_some());
+        let refused = tried::run(&mut connection, &statements).await?;
+        connection.close().await;
+        Ok(Some(refused))
     }
 
     /// Fills a database that is there and has nothing in it.
@@ -261,12 +309,13 @@ impl<'a> Artefact<'a> {
         let mut told = Told::default();
         self.fill(&mut connection, None, progress, &mut told).await?;
         restored.without_statistics = told.without_statistics;
+        restored.refused = told.refused;
         connection.close().await;
         Ok(())
     }
 
     /// A connection that no other restore shares its database with.
-    async fn connect(&self, target: &Target) -> Result<Connection, Error> {
+    pub(crate) async fn connect(&self, target: &Target) -> Result<Connection, Error> {
         let mut connection = restore::connect(target, &self.detail.encoding).await?;
         // An amount of money reads as another one where it was written in another place.
         if let Some((name, value)) = self.needs.settings.iter().find(|(name, _)| name == "lc_monetary") {
@@ -274,40 +323,49 @@ impl<'a> Artefact<'a> {
             connection.execute(&set).await.map_err(|error| error.about(&**name))?;
         }
         restore::be_alone(&mut connection).await?;
+        guard::watch(&mut connection, target).await?;
         Ok(connection)
     }
 
-    /// Everything, into an empty database; one that was made for it gets its properties under its `name`.
+    /// Everything, into an empty database; one that was made for it gets its properties under its `name`, and messages call
+    /// it by the second one.
     async fn fill(
         &self,
         connection: &mut Connection,
-        name: Option<&str>,
+        name: Option<(&str, &str)>,
         progress: &dyn Progress,
         told: &mut Told,
     ) -> Result<(), Error> {
-        let Some(_) = Journal::open(connection, &self.title()).await? else {
+        let Some(journal) = Journal::open(connection, &self.title()).await? else {
             return Err(Error::Internal("an empty database has a journal".to_owned()));
         };
+        if name.is_some() {
+            told.refused = guard::tried(connection, &properties::first_drops(&self.needs.properties)).await?;
+        }
         progress.begin("load", Some(self.reader.manifest().totals.raw));
-        self.replay(connection, progress, &mut told.account).await?;
+        self.replay(connection, progress, told).await?;
         progress.finish();
-        if let Some(name) = name {
-            let statements = properties::statements(&self.needs.properties, name, self.options.owners);
-            connection.execute(&statements).await?;
+        if let Some((name, shown)) = name {
+            let statements = self.properties(name, shown);
+            told.refused.extend(guard::tried(connection, &statements).await?);
         }
         told.without_statistics = statistics::gather_here(connection).await?;
         // What was committed without waiting for the disk is behind this, which waits.
         connection.execute("SET synchronous_commit = on").await?;
-        Journal::remove(connection).await
+        journal.remove(connection, b"").await?;
+        guard::finish(connection, false).await
+    }
+
+    /// The statements for what belongs to the database itself.
+    fn properties(&self, name: &str, shown: &str) -> Vec<tried::Statement> {
+        let properties = &self.needs.properties;
+        let mut statements = properties::last_drops(properties);
+        statements.extend(properties::statements(properties, name, shown, self.options.owners));
+        statements
     }
 
     /// Runs the script that the artefact is, or is made into.
-    async fn replay(
-        &self,
-        connection: &mut Connection,
-        progress: &dyn Progress,
-        account: &mut Option<Account>,
-    ) -> Result<(), Error> {
+    async fn replay(&self, connection: &mut Connection, progress: &dyn Progress, told: &mut Told) -> Result<(), Error> {
         let counted = |raw: Vec<u8>| {
             progress.advance(raw.len() as u64);
             raw
@@ -317,14 +375,14 @@ impl<'a> Artefact<'a> {
             Kept::Directory(items) => joined::archive(&self.reader, items).await?.boxed(),
         };
         let content = content.map_ok(counted);
-        let Some(tool) = &self.pg_restore else { return self.play(connection, content, account).await };
+        let Some(tool) = &self.pg_restore else { return self.play(connection, content, told).await };
         let mut arguments = vec!["--format=custom".to_owned(), "--file=-".to_owned()];
         if !self.options.owners {
             arguments.extend(["--no-owner".to_owned(), "--no-privileges".to_owned()]);
         }
         let (input, mut running) = tool.filter(&arguments)?;
         let script = Box::pin(output(&mut running));
-        let (all, ()) = tokio::try_join!(feed(input, content), self.play(connection, script, account))?;
+        let (all, ()) = tokio::try_join!(feed(input, content), self.play(connection, script, told))?;
         running.finish().await?;
         match all {
             true => Ok(()),
@@ -332,12 +390,18 @@ impl<'a> Artefact<'a> {
         }
     }
 
-    async fn play<S>(&self, connection: &mut Connection, input: S, account: &mut Option<Account>) -> Result<(), Error>
+    async fn play<S>(&self, connection: &mut Connection, input: S, told: &mut Told) -> Result<(), Error>
     where
         S: Stream<Item = Result<Vec<u8>, Error>> + Unpin,
     {
         let input = Input { pieces: input, bytes: Vec::new(), at: 0 };
-        let mut player = Player { connection, input, scanner: Scanner::default(), account };
+        let mut player = Player {
+            connection,
+            input,
+            scanner: Scanner::default(),
+            account: &mut told.account,
+            refused: &mut told.refused,
+        };
         player.play().await.map_err(|stopped| match stopped {
             Stopped::Error(error) => error,
             Stopped::Refused(Refusal::Wrong(line, cause)) => {
@@ -355,13 +419,20 @@ impl<'a> Artefact<'a> {
 
 /// What a database is.
 async fn state(connection: &mut Connection) -> Result<State, Error> {
-    let journal = format!("SELECT 1 FROM pg_namespace WHERE nspname = {}", literal(SCHEMA));
-    if !connection.query(&journal).await?.is_empty() {
+    if !journal::all(connection).await?.is_empty() {
         return Ok(State::Begun);
     }
     let is_empty = connection.query(restore::ANYTHING).await?.is_empty();
     Ok(if is_empty { State::Empty } else { State::Filled })
 }
+
+/// Whether a statement only says something of an object that may be another's, or that a library must know.
+fn is_said(statement: &[u8]) -> bool {
+    statement.starts_with(b"COMMENT ON EXTENSION ") || statement.starts_with(b"SECURITY LABEL ")
+}
+
+/// How the statement that fills a materialized view begins.
+const REFRESH: &[u8] = b"REFRESH MATERIALIZED VIEW ";
 
 /// Writes everything to a tool; false if that didn't want all of it.
 async fn feed<S>(mut input: ChildStdin, mut content: S) -> Result<bool, Error>
@@ -437,6 +508,8 @@ struct Player<'a, S> {
     scanner: Scanner,
     /// What it comes to, if somebody wants to know.
     account: &'a mut Option<Account>,
+    /// What the server refused without harm to anything else.
+    refused: &'a mut Vec<Refused>,
 }
 
 impl<S: Stream<Item = Result<Vec<u8>, Error>> + Unpin> Player<'_, S> {
@@ -472,7 +545,19 @@ impl<S: Stream<Item = Result<Vec<u8>, Error>> + Unpin> Player<'_, S> {
         if let Some(account) = self.account {
             names.iter().for_each(|name| account.name(name));
         }
-        let Some(mut copying) = self.connection.run(statement).await.map_err(|error| error.about(&*about))? else {
+        let copying = match guard::run(self.connection, statement).await {
+            Err(error) if is_said(statement) && is_about_the_statement(&error) => {
+                self.refused.push((shown(statement), error.cause()));
+                return Ok(());
+            }
+            // The view stays without rows, as in the restore of a native set.
+            Err(error) if statement.starts_with(REFRESH) && error.sqlstate().is_some_and(refresh::is_the_views_own) => {
+                self.refused.push((shown(statement), error.cause()));
+                None
+            }
+            ran => ran.map_err(|error| error.about(&*about))?,
+        };
+        let Some(mut copying) = copying else {
             if let Some(account) = self.account {
                 account.statement(statement);
             }
@@ -518,12 +603,6 @@ impl<S: Stream<Item = Result<Vec<u8>, Error>> + Unpin> Player<'_, S> {
             }
         }
     }
-}
-
-/// The beginning of a statement, for messages: no further than its first text, which may be a password.
-fn shown(statement: &[u8]) -> String {
-    let line = statement.split(|byte| matches!(byte, b'\n' | b'\'' | b'$')).next().unwrap_or_default();
-    String::from_utf8_lossy(line).trim_end().chars().take(SHOWN).collect()
 }
 
 #[cfg(test)]

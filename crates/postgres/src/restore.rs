@@ -5,7 +5,8 @@
 //! journal inside the target, in the step's own transaction; the same command goes on where an earlier one was
 //! interrupted. Only settings of our own sessions are ever changed.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use seawall_archive::{Catalog, Digest, Manifest};
@@ -15,20 +16,31 @@ use serde::Deserialize as _;
 use tokio::time::Instant;
 
 use crate::client::quote::{ident, literal, qualified};
-use crate::client::{Connection, Host, Target};
+use crate::client::{Connection, Host, Target, TextEncoding};
 use crate::detail::ServerDetail;
 use crate::error::Side;
+use crate::finish::{self, Waiting};
 use crate::globals;
-use crate::journal::{self, Journal, SCHEMA};
+use crate::guard;
+use crate::journal::{self, Journal};
+use crate::later::Later;
+use crate::naming::{self, Pair};
+use crate::proof_name::ProofName;
 use crate::restorer::Destination;
 use crate::select::{Selection, select};
 use crate::set::{self, Set};
-use crate::toc::Entry;
-use crate::{Error, Limits, World, load, preflight, properties, replay, server};
+use crate::toc::{self, Entry};
+use crate::{
+    Error, Limits, World, large_objects, load, preflight, properties, refresh, replay, replica, server, steps, tried,
+    unfinished,
+};
 
-/// A relation of a user's, whichever.
-pub(crate) const ANYTHING: &str = "SELECT c.oid::regclass FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
-     WHERE n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspname !~ '^pg_(toast|temp)' LIMIT 1";
+/// A relation of a user's, whichever. What extensions have made is none.
+pub(crate) const ANYTHING: &str = "SELECT c.oid::pg_catalog.regclass FROM pg_catalog.pg_class c \
+                                   JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
+     WHERE n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspname !~ '^pg_(toast|temp)' \
+     AND c.relkind NOT IN ('i', 'I', 't') AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend d \
+     WHERE d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND d.objid = c.oid AND d.deptype = 'e') LIMIT 1";
 
 /// Settings of a session that change how values are written: those of a dump are noted beside it.
 pub(crate) const OF_TEXTS: [&str; 3] = ["TimeZone", "bytea_output", "lc_monetary"];
@@ -55,6 +67,8 @@ pub struct RestoreOptions {
     pub data_only: bool,
     /// Restore owners and grants; without, everything belongs to who restores.
     pub owners: bool,
+    /// Try what PostgreSQL leaves to superusers, as a provider may allow it; what is refused is left out and named.
+    pub without_superuser: bool,
     /// Only say what would be done.
     pub dry_run: bool,
     /// Of a whole server's set: the database that is meant. Without it, the one that is called as the target's, and all of
@@ -73,6 +87,7 @@ impl RestoreOptions {
             tables: Vec::new(),
             data_only: false,
             owners: true,
+            without_superuser: false,
             dry_run: false,
             database,
             limits,
@@ -93,34 +108,53 @@ pub struct Restored {
     pub left_out: Vec<(String, String)>,
     /// Tables that the planner has no statistics of, and why: gathering them fails in the source as well.
     pub without_statistics: Vec<(String, String)>,
+    /// Materialized views that were left without rows, and why: their query fails now, whatever it did when they were filled.
+    pub unfilled: Vec<(String, String)>,
     /// Of a whole server's set: the databases that were restored.
     pub databases: Vec<String>,
     /// Of a whole server: the roles that were made.
     pub roles: Vec<String>,
     /// Of a whole server: roles that were there already and aren't as the set has them: which, and how they differ.
     pub kept: Vec<(String, String)>,
+    /// What the server refused without harm to everything else, and what it said.
+    pub refused: Vec<(String, String)>,
     /// Whether nothing was done because only the plan was asked for.
     pub dry_run: bool,
     /// What a dry run found that the target lacks: what, and the command that mends it.
     pub lacks: Vec<(String, String)>,
+    /// What will be tried, because only the server knows whether it allows it.
+    pub doubts: Vec<String>,
+    /// What is made when the database has its name, because it is bound to that.
+    pub later: Vec<String>,
     /// Wall time in milliseconds.
     pub duration_ms: u64,
 }
 
+/// A role may be set to write as a replica does, which passes triggers over; setting that needs a right, even to what it is. And a
+/// server may keep sessions from views, which materialized ones are filled from.
+const AS_USUAL: &str = "SELECT pg_catalog.set_config(name, CASE name WHEN 'session_replication_role' THEN 'origin' ELSE '' END, false) \
+                        FROM pg_catalog.pg_settings WHERE name = 'session_replication_role' AND setting <> 'origin' \
+                        OR name = 'restrict_nonsystem_relation_kind' AND setting <> ''";
+
 /// A connection that is set to write what a set holds.
 pub(crate) async fn connect(target: &Target, encoding: &str) -> Result<Connection, Error> {
     let mut connection = Connection::open(target).await?;
-    // Whatever the role or the server is set to, texts are read as they were written.
+    // Rows have moments with their offset from UTC. A CHECK may look at the day, and means that of the server's zone.
     connection
         .execute(&format!(
-            "SELECT pg_advisory_lock_shared({UNDER_WAY}); SET client_encoding = {}; \
-             SET lock_timeout = 0; SET synchronous_commit = off; SET row_security = off; SET check_function_bodies = off; \
-             SET xmloption = content; SET datestyle = ISO; SET intervalstyle = postgres; SET lc_monetary = 'C'; \
-             SET array_nulls = on; SELECT pg_catalog.set_config('search_path', '', false)",
-            literal(encoding)
+            "SELECT pg_catalog.pg_advisory_lock_shared({UNDER_WAY}); \
+             SET lock_timeout = 0; SET synchronous_commit = off; SET check_function_bodies = off; \
+             RESET timezone; {AS_USUAL}"
         ))
         .await?;
+    connection.speak(TextEncoding::of(encoding).ok_or_else(|| unknown_encoding(encoding))?).await?;
+    replica::without_those_of_extensions(&mut connection).await?;
     Ok(connection)
+}
+
+/// What is wrong with a set whose texts have an encoding that no database has.
+fn unknown_encoding(encoding: &str) -> Error {
+    Error::Internal(format!("texts in the encoding {encoding}"))
 }
 
 /// Where the restore goes, and what is to be done with it in the end.
@@ -136,16 +170,55 @@ pub(crate) struct What<'a> {
     pub(crate) options: &'a RestoreOptions,
     /// The chosen tables; without, everything.
     pub(crate) chosen: Option<Selection>,
+    /// Tables and sequences that have no place, because the server refused their extension.
+    pub(crate) absent: OnceLock<BTreeSet<(String, String)>>,
+    /// Whether what is bound to the database's name may wait for it.
+    pub(crate) may_wait: bool,
+    /// What waits, if anything.
+    pub(crate) later: OnceLock<Later>,
+    /// Whether this is what waited, and not all else.
+    pub(crate) is_later: bool,
 }
 
-impl What<'_> {
+impl<'a> What<'a> {
+    /// Everything of a set, or the chosen tables.
+    pub(crate) fn new(options: &'a RestoreOptions, chosen: Option<Selection>) -> Self {
+        let (absent, later) = (OnceLock::new(), OnceLock::new());
+        Self { options, chosen, absent, may_wait: false, later, is_later: false }
+    }
+
+    /// The same, where the database is made under another name first.
+    pub(crate) fn under_another_name(self, is_so: bool) -> Self {
+        Self { may_wait: is_so, ..self }
+    }
+
+    /// What waits for the name.
+    fn waiting(&self) -> Self {
+        let later = self.later.clone();
+        Self { later, is_later: true, ..Self::new(self.options, self.chosen.clone()) }
+    }
+
+    /// Whether a relation's turn is now: before the database has its name, or then.
+    pub(crate) fn is_now(&self, schema: &str, name: &str) -> bool {
+        self.later.get().is_none_or(|later| later.has(schema, name) == self.is_later)
+    }
+
+    /// Whether a table or sequence has no place.
+    pub(crate) fn is_absent(&self, schema: &str, name: &str) -> bool {
+        let is_it = |(other, its): &(String, String)| (other.as_str(), its.as_str()) == (schema, name);
+        self.absent.get().is_some_and(|absent| absent.iter().any(is_it))
+    }
+
     pub(crate) fn has(&self, entry: &Entry) -> bool {
-        self.chosen.as_ref().is_none_or(|chosen| chosen.entries.contains(&entry.id))
+        self.later.get().is_none_or(|later| later.entries.contains(&entry.id) == self.is_later)
+            && self.chosen.as_ref().is_none_or(|chosen| chosen.entries.contains(&entry.id))
     }
 
     pub(crate) fn has_table(&self, schema: &str, name: &str) -> bool {
         let name = (schema.to_owned(), name.to_owned());
-        self.chosen.as_ref().is_none_or(|chosen| chosen.tables.contains(&name))
+        !self.is_absent(schema, &name.1)
+            && self.is_now(schema, &name.1)
+            && self.chosen.as_ref().is_none_or(|chosen| chosen.tables.contains(&name))
     }
 
     /// What a journal is called, so that nothing else goes on with it.
@@ -171,8 +244,10 @@ impl What<'_> {
     /// What a database that is to be called `name` is called until it is all there: the same restore finds the same name
     /// again, and goes on in it.
     pub(crate) fn unfinished_name(&self, set: &Set, name: &str) -> String {
-        let digest = Digest::of(format!("{}\0{name}", self.title(set)).as_bytes()).to_string();
-        format!("seawall-{}", &digest[..16])
+        if let Some(unfinished) = ProofName::unfinished(name) {
+            return unfinished;
+        }
+        unfinished::name(&self.title(set), name)
     }
 }
 
@@ -208,11 +283,15 @@ async fn restore_set(
         resumed: false,
         left_out: Vec::new(),
         without_statistics: Vec::new(),
+        unfilled: Vec::new(),
         databases: Vec::new(),
         roles: Vec::new(),
         kept: Vec::new(),
+        refused: Vec::new(),
         dry_run: options.dry_run,
         lacks: Vec::new(),
+        doubts: Vec::new(),
+        later: Vec::new(),
         duration_ms: 0,
     };
     match (&server, target.database.is_empty()) {
@@ -272,6 +351,9 @@ async fn restore_one(
     progress: Arc<dyn Progress>,
     restored: &mut Restored,
 ) -> Result<(), Error> {
+    if !options.dry_run && !options.data_only {
+        naming::undo_left(target, &[&target.database]).await?;
+    }
     // Rows alone need tables that are there.
     let (mut connection, exists) = if options.data_only {
         (Connection::open(target).await?, true)
@@ -284,9 +366,15 @@ async fn restore_one(
         names => Some(select(&set.schema.entries, names, new)?),
     };
     restored.left_out = chosen.as_ref().map(|chosen| chosen.left_out.clone()).unwrap_or_default();
-    let what = What { options, chosen };
+    if let Some(chosen) = &chosen
+        && !options.data_only
+    {
+        refuse_parts(&mut connection, &chosen.needs, new).await?;
+    }
+    let what = What::new(options, chosen).under_another_name(new);
     let into = if new { Destination::New { replaces: exists } } else { Destination::Existing };
-    restored.lacks = set.lacks(&mut connection, (&target.database, into), &what, &[]).await?;
+    let look = set.lacks(&mut connection, (&target.database, into), &what, &[]).await?;
+    (restored.lacks, restored.doubts, restored.later) = (look.lacks, look.doubts, look.later);
     if what.chosen.is_none() && !options.data_only && matches!(target.host, Host::Socket(_)) {
         restored.lacks.extend(preflight::room(&mut connection, set.detail.size).await?);
     }
@@ -298,7 +386,7 @@ async fn restore_one(
         // What is done in the end is refused in the end; a plan names it before.
         if !new
             && restored.lacks.is_empty()
-            && let Some(way) = in_the_way(&mut connection, set, &what).await?
+            && let Some(way) = in_the_way(&mut connection, set, &what, new).await?
         {
             restored.lacks.push(way);
         }
@@ -307,10 +395,35 @@ async fn restore_one(
     }
     connection.close().await;
     preflight::refuse(&restored.target, &restored.lacks)?;
-    let place = make(set, target, new, &what, world, progress, restored).await?;
-    if let Some(name) = &place.rename {
-        let made = &place.target.database;
-        take_name(target, made, name, exists).await.map_err(|error| error.leaves(made))?;
+    if new {
+        // The name is given from another database, in the end: whether there is one is known now.
+        globals::connect_beside(target, &[&target.database]).await?.close().await;
+    }
+    restored.later.clear();
+    let place = make(set, target, new, &what, world, Arc::clone(&progress), restored).await?;
+    let Some(name) = &place.rename else { return Ok(()) };
+    let made = &place.target.database;
+    if what.later.get().is_none() {
+        return take_name(target, made, name, exists).await.map_err(|error| error.leaves(made));
+    }
+    let pair = Pair { made: made.clone(), name: name.clone(), replaces: exists };
+    let waiting = Waiting { set, what: &what, made, name };
+    finish::finish(target, &[pair], &[waiting], world, &progress, restored).await
+}
+
+/// Refuses tables that can't be made without others, which aren't restored and aren't in the target either.
+async fn refuse_parts(connection: &mut Connection, needs: &[[(String, String); 2]], new: bool) -> Result<(), Error> {
+    for [table, other] in needs {
+        let name = qualified(&other.0, &other.1);
+        let is_there = format!("SELECT pg_catalog.to_regclass({}) IS NOT NULL", literal(&name));
+        if new || !connection.one(&is_there).await?.flag(0) {
+            return Err(Error::Refused {
+                code: "postgres.needs-table",
+                object: format!("{}.{}", table.0, table.1),
+                cause: format!("it is made of {}.{}, from which it inherits or whose type it has", other.0, other.1),
+                next: format!("restore that as well: --table {}.{}", other.0, other.1),
+            });
+        }
     }
     Ok(())
 }
@@ -328,7 +441,7 @@ pub(crate) async fn make(
     let place = find_place(set, target, new, what).await?;
     let made = place.rename.is_some().then(|| place.target.database.clone());
     let done = make_in(place, set, target, new, what, world, progress, restored).await;
-    done.map_err(|error| match made {
+    done.map_err(|error| error.within(&target.database)).map_err(|error| match made {
         Some(made) => error.leaves(&made),
         None => error,
     })
@@ -348,33 +461,101 @@ async fn make_in(
 ) -> Result<Place, Error> {
     let options = what.options;
     let mut connection = connect(&place.target, &set.detail.encoding).await?;
+    guard::watch(&mut connection, &place.target).await?;
+    guard::set(&mut connection, toc::texts(&set.schema.entries)).await?;
     let mut journal = begin(&mut connection, set, &place, what).await?;
     // Without its journal nothing says of a whole database whether the server crashed since.
     let lost = match &journal {
         Some(known) => known.has_lost_rows(&mut connection).await?,
-        None => journal::has_unlogged_tables(&mut connection).await?,
+        None => {
+            journal::is_of_before(&mut connection, &what.title(set)).await?
+                || journal::has_unlogged_tables(&mut connection).await?
+        }
     };
     if lost {
         connection.close().await;
-        give_up(target, &place).await?;
+        give_up(target, &place, &journal::name(&what.title(set))).await?;
         place = find_place(set, target, new, what).await?;
         connection = connect(&place.target, &set.detail.encoding).await?;
+        guard::watch(&mut connection, &place.target).await?;
+        guard::set(&mut connection, toc::texts(&set.schema.entries)).await?;
         journal = begin(&mut connection, set, &place, what).await?;
     }
     restored.resumed |= journal.as_ref().is_none_or(Journal::is_resumed);
     if let Some(journal) = journal {
-        let without = set.fill(&mut connection, &place.target, &journal, what, world, progress).await?;
-        restored.without_statistics.extend(without);
         if place.rename.is_some() {
-            let statements = properties::statements(&set.after.properties, &place.target.database, options.owners);
-            connection.execute(&statements).await?;
+            let drops = properties::first_drops(&set.after.properties);
+            restored.refused.extend(guard::tried(&mut connection, &drops).await?);
+        }
+        let told = set.fill(&mut connection, &place.target, &journal, what, world, progress).await?;
+        restored.without_statistics.extend(told.without_statistics);
+        restored.unfilled.extend(told.unfilled);
+        restored.refused.extend(told.refused);
+        if what.chosen.is_none() {
+            let labels = large_objects::label(&set.after.large_objects, &mut connection);
+            restored.refused.extend(labels.await?);
+        }
+        let waits = what.later.get();
+        if place.rename.is_some() {
+            let properties = &set.after.properties;
+            // Scripts of extensions that wait may need what is dropped last.
+            let mut statements = if waits.is_none() { properties::last_drops(properties) } else { Vec::new() };
+            let (made, shown) = (&place.target.database, &target.database);
+            statements.extend(properties::statements(properties, made, shown, options.owners));
+            restored.refused.extend(guard::tried(&mut connection, &statements).await?);
         }
         // What was committed without waiting for the disk is behind this, which waits.
         connection.execute("SET synchronous_commit = on").await?;
-        Journal::remove(&mut connection).await?;
+        match waits {
+            None => {
+                let last = set.event_triggers(what, world, connection.version).await?;
+                restored.refused.extend(set.end(&mut connection, journal, &last, what, world).await?);
+            }
+            Some(later) => {
+                restored.later.extend(later.extensions.iter().map(|name| format!("extension {name}")));
+            }
+        }
+    } else {
+        restored.unfilled.extend(refresh::left(&mut connection, &set.after.refresh).await?);
+        restored.refused.extend(set.left(&mut connection, what).await?);
+        let superuser = steps::is_superuser(&mut connection).await?;
+        restored.refused.extend(set.refused_of_what_is_said(&mut connection, what, superuser).await?);
+        // What the server refused of these before it refuses again, and that is told.
+        let properties = &set.after.properties;
+        let mut statements = properties::last_drops(properties);
+        statements.extend(properties::statements(properties, &place.target.database, &target.database, options.owners));
+        statements.retain(|statement| statement.gives.is_some());
+        restored.refused.extend(tried::run(&mut connection, &statements).await?);
     }
     connection.close().await;
     Ok(place)
+}
+
+/// Makes what waited for the database's name, in the database that has it now, and ends the restore.
+pub(crate) async fn make_later(
+    set: &Set,
+    target: &Target,
+    what: &What<'_>,
+    world: &World,
+    progress: Arc<dyn Progress>,
+    restored: &mut Restored,
+) -> Result<(), Error> {
+    let mut connection = connect(target, &set.detail.encoding).await?;
+    connection.execute(toc::texts(&set.schema.entries)).await?;
+    let Some(journal) = Journal::open(&mut connection, &what.title(set)).await? else {
+        return Err(Error::Internal("a restore has lost its journal".to_owned()));
+    };
+    let told = set.fill(&mut connection, target, &journal.part("later"), &what.waiting(), world, progress).await?;
+    restored.without_statistics.extend(told.without_statistics);
+    restored.unfilled.extend(told.unfilled);
+    restored.refused.extend(told.refused);
+    restored.refused.extend(tried::run(&mut connection, &properties::last_drops(&set.after.properties)).await?);
+    let whole = What::new(what.options, what.chosen.clone());
+    let last = set.event_triggers(&whole, world, connection.version).await?;
+    connection.execute("SET synchronous_commit = on").await?;
+    restored.refused.extend(set.end(&mut connection, journal, &last, &whole, world).await?);
+    connection.close().await;
+    Ok(())
 }
 
 /// Where to restore, made if it isn't there.
@@ -382,11 +563,20 @@ async fn find_place(set: &Set, target: &Target, new: bool, what: &What<'_>) -> R
     if !new {
         return Ok(Place { target: target.clone(), rename: None });
     }
-    let name = what.unfinished_name(set, &target.database);
+    let mut name = what.unfinished_name(set, &target.database);
+    let before = unfinished::before(&what.title(set), &target.database);
     let mut connection = globals::connect(target).await?;
-    let there = format!("SELECT 1 FROM pg_database WHERE datname = {}", literal(&name));
-    if connection.query(&there).await?.is_empty() {
-        let create = preflight::create_database(&name, &set.detail, connection.version);
+    let there = format!(
+        "SELECT datname FROM pg_catalog.pg_database WHERE datname IN ({}, {}) ORDER BY pg_catalog.length(datname) DESC",
+        literal(&name),
+        literal(&before)
+    );
+    let there = connection.query(&there).await?;
+    if let Some(row) = there.first() {
+        // An older version may have begun it.
+        name = row.text(0).to_owned();
+    } else {
+        let create = preflight::create_database(&name, target, &set.detail, connection.version);
         match connection.execute(&create).await {
             // An interrupted restore's own statement came to its end meanwhile.
             Err(error) if matches!(error.sqlstate(), Some("42P04" | "23505")) => {}
@@ -397,8 +587,9 @@ async fn find_place(set: &Set, target: &Target, new: bool, what: &What<'_>) -> R
     Ok(Place { target: target.with_database(&name), rename: Some(target.database.clone()) })
 }
 
-/// Drops a database of ours that can't be gone on with, because the server crashed and emptied its unlogged tables.
-async fn give_up(target: &Target, place: &Place) -> Result<(), Error> {
+/// Drops a database of ours that can't be gone on with: the server may have crashed and emptied its unlogged tables, or an
+/// older version has begun it, whose journal says too little.
+async fn give_up(target: &Target, place: &Place, journal: &str) -> Result<(), Error> {
     if place.rename.is_none() {
         return Err(Error::Refused {
             code: "postgres.emptied",
@@ -406,11 +597,14 @@ async fn give_up(target: &Target, place: &Place) -> Result<(), Error> {
             cause: "the server crashed while it was restored into, and emptied unlogged tables that were loaded"
                 .to_owned(),
             next: format!(
-                "drop the schema {SCHEMA} and everything that was restored (or the database), then start again"
+                "drop the schema {journal} and everything that was restored (or the database), then start again"
             ),
         });
     }
-    tracing::warn!(database = place.target.database, "begun anew: the server crashed, and emptied unlogged tables");
+    tracing::warn!(
+        database = place.target.database,
+        "begun anew: the server may have emptied unlogged tables in a crash, or an older version of Seawall began it"
+    );
     let mut connection = globals::connect(target).await?;
     server::drop(&mut connection, &place.target.database).await?;
     connection.close().await;
@@ -434,10 +628,10 @@ async fn begin(
 /// Waits until no other session restores into the connection's database: what an interrupted restore left running on
 /// the server is one until it ends, and so is another restore.
 pub(crate) async fn be_alone(connection: &mut Connection) -> Result<(), Error> {
-    connection.execute(&format!("SELECT pg_advisory_unlock_shared({UNDER_WAY})")).await?;
+    connection.execute(&format!("SELECT pg_catalog.pg_advisory_unlock_shared({UNDER_WAY})")).await?;
     let deadline = Instant::now() + PATIENCE;
     // Asked for again and again: who waits for it in the server stops the sessions that the other restore still opens.
-    while !connection.one(&format!("SELECT pg_try_advisory_lock({UNDER_WAY})")).await?.flag(0) {
+    while !connection.one(&format!("SELECT pg_catalog.pg_try_advisory_lock({UNDER_WAY})")).await?.flag(0) {
         if Instant::now() > deadline {
             return Err(Error::Refused {
                 code: "postgres.other-restore",
@@ -453,17 +647,23 @@ pub(crate) async fn be_alone(connection: &mut Connection) -> Result<(), Error> {
 
 /// Lets the other sessions of this restore begin.
 pub(crate) async fn be_one_of_us(connection: &mut Connection) -> Result<(), Error> {
-    let shared = format!("SELECT pg_advisory_lock_shared({UNDER_WAY}); SELECT pg_advisory_unlock({UNDER_WAY})");
+    let shared = format!(
+        "SELECT pg_catalog.pg_advisory_lock_shared({UNDER_WAY}); SELECT pg_catalog.pg_advisory_unlock({UNDER_WAY})"
+    );
     connection.execute(&shared).await
 }
 
 /// What is in the way of a restore that wasn't begun yet, and what to do about it.
-async fn in_the_way(connection: &mut Connection, set: &Set, what: &What<'_>) -> Result<Option<preflight::Lack>, Error> {
-    let journal = format!("SELECT 1 FROM pg_namespace WHERE nspname = {}", literal(SCHEMA));
-    match connection.query(&journal).await?.is_empty() {
-        true => set.in_the_way(connection, what).await,
-        false => Ok(None),
-    }
+async fn in_the_way(
+    connection: &mut Connection,
+    set: &Set,
+    what: &What<'_>,
+    new: bool,
+) -> Result<Option<preflight::Lack>, Error> {
+    let journals = journal::all(connection).await?;
+    // The set itself may hold the journal of an older restore.
+    let is_begun = if new { journals.contains(&journal::name(&what.title(set))) } else { !journals.is_empty() };
+    if is_begun { Ok(None) } else { set.in_the_way(connection, what).await }
 }
 
 async fn find_journal(
@@ -479,7 +679,17 @@ async fn find_journal(
         cause,
         next: next.to_owned(),
     };
-    if let Some((cause, next)) = in_the_way(connection, set, what).await? {
+    let of_before = journal::is_of_before(connection, &what.title(set)).await?;
+    if of_before && place.rename.is_some() {
+        return Ok(None);
+    }
+    if of_before {
+        let cause = "an older version of Seawall began this restore in it, and this version can't go on with that";
+        let next =
+            "empty the database (or drop what was restored), DROP SCHEMA seawall_restore CASCADE, then start again";
+        return Err(refused("postgres.other-restore", cause.to_owned(), next));
+    }
+    if let Some((cause, next)) = in_the_way(connection, set, what, place.rename.is_some()).await? {
         if place.rename.is_some() {
             return Ok(None);
         }
@@ -488,18 +698,19 @@ async fn find_journal(
     match Journal::open(connection, &what.title(set)).await? {
         Some(journal) => Ok(Some(journal)),
         None => {
-            let cause = "another restore was begun in it".to_owned();
-            let next = "finish that with the same arguments, or drop the database and start again";
-            Err(refused("postgres.other-restore", cause, next))
+            let journals = journal::all(connection).await?.join(", ");
+            let cause = format!("another restore was begun in it, and is not done: its journal is {journals}");
+            let next = format!(
+                "finish that with the same arguments; or give it up: DROP SCHEMA {journals} CASCADE, then start again"
+            );
+            Err(refused("postgres.other-restore", cause, &next))
         }
     }
 }
 
 /// Gives the finished database its name; the one that had it is dropped in this moment.
 pub(crate) async fn take_name(target: &Target, made: &str, name: &str, exists: bool) -> Result<(), Error> {
-    // Nobody renames the database that he is in.
-    let elsewhere = if name == "postgres" { "template1" } else { "postgres" };
-    let mut connection = Connection::open(&target.with_database(elsewhere)).await?;
+    let mut connection = globals::connect_beside(target, &[made, name]).await?;
     if exists {
         server::drop(&mut connection, name).await?;
     }

@@ -4,9 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::Error;
+use crate::allowed::{PROVIDERS, needs_superuser};
 use crate::client::Connection;
 use crate::client::quote::{ident, literal};
-use crate::preflight::Lack;
+use crate::preflight::{Lack, Look};
 use crate::rights::shown;
 use crate::toc::Entry;
 
@@ -27,6 +28,10 @@ pub(crate) struct Deeds<'a> {
     /// The database in the end.
     pub(crate) database: &'a str,
     pub(crate) into: Destination,
+    /// Whether what PostgreSQL leaves to superusers is tried.
+    pub(crate) tries: bool,
+    /// Who granted something that isn't theirs: the grant is made again as that role.
+    pub(crate) grantors: BTreeSet<String>,
     /// What is made.
     pub(crate) entries: &'a [Entry],
     /// Who gets to own something.
@@ -63,30 +68,35 @@ struct Denied {
     tablespaces: Vec<String>,
     /// Roles whose settings it may not change.
     settings: Vec<String>,
+    /// Roles as which it may not grant.
+    grantors: Vec<String>,
 }
 
-/// Everything of `deeds` that the role of `connection` may not do.
-pub(crate) async fn lacks(connection: &mut Connection, deeds: &Deeds<'_>) -> Result<Vec<Lack>, Error> {
-    let who = "SELECT rolname, rolsuper, rolcreatedb, rolcreaterole FROM pg_roles WHERE rolname = current_user";
+/// Everything of `deeds` that the role of `connection` may not do, and what only the server knows.
+pub(crate) async fn look(connection: &mut Connection, deeds: &Deeds<'_>) -> Result<Look, Error> {
+    let who =
+        "SELECT rolname, rolsuper, rolcreatedb, rolcreaterole FROM pg_catalog.pg_roles WHERE rolname = current_user";
     let who = connection.one(who).await?;
     if who.flag(1) {
-        return Ok(Vec::new());
+        return Ok(Look::default());
     }
     let mut denied = Denied { role: who.text(0).to_owned(), ..Denied::default() };
     match deeds.into {
         Destination::New { replaces } => {
             denied.databases = !who.flag(2);
             if replaces {
-                let sql = "SELECT datname, pg_get_userbyid(datdba) FROM pg_database \
-                           WHERE NOT pg_has_role(datdba, 'USAGE') AND datname";
+                let sql = "SELECT datname, pg_catalog.pg_get_userbyid(datdba) FROM pg_catalog.pg_database \
+                           WHERE NOT pg_catalog.pg_has_role(datdba, 'USAGE') AND datname";
                 denied.drop = among(connection, sql, &[deeds.database].into()).await?.pop();
             }
         }
         Destination::Existing => {
-            let sql = "SELECT datname FROM pg_database WHERE NOT has_database_privilege(oid, 'CREATE') AND datname";
+            let sql = "SELECT datname FROM pg_catalog.pg_database \
+                       WHERE NOT pg_catalog.has_database_privilege(oid, 'CREATE') AND datname";
             denied.schemas = first(among(connection, sql, &[deeds.database].into()).await?).pop();
             let schemas = deeds.entries.iter().filter(|entry| is_owned(entry)).map(|entry| entry.schema.as_str());
-            let sql = "SELECT nspname FROM pg_namespace WHERE NOT has_schema_privilege(oid, 'CREATE') AND nspname";
+            let sql = "SELECT nspname FROM pg_catalog.pg_namespace \
+                       WHERE NOT pg_catalog.has_schema_privilege(oid, 'CREATE') AND nspname";
             denied.schema = first(among(connection, sql, &schemas.collect()).await?);
         }
     }
@@ -94,7 +104,8 @@ pub(crate) async fn lacks(connection: &mut Connection, deeds: &Deeds<'_>) -> Res
     let owners: BTreeSet<&str> = deeds.owners.iter().copied().filter(|owner| !owner.starts_with("pg_")).collect();
     let become_it = if connection.version < 160_000 { "MEMBER" } else { "SET" };
     let sql = format!(
-        "SELECT rolname FROM pg_roles WHERE pg_has_role(oid, 'USAGE') AND pg_has_role(oid, '{become_it}') AND rolname"
+        "SELECT rolname FROM pg_catalog.pg_roles WHERE pg_catalog.pg_has_role(oid, 'USAGE') \
+         AND pg_catalog.pg_has_role(oid, '{become_it}') AND rolname"
     );
     let ours = first(among(connection, &sql, &owners).await?);
     for owner in owners.into_iter().filter(|owner| !ours.iter().any(|known| known == owner)) {
@@ -104,22 +115,44 @@ pub(crate) async fn lacks(connection: &mut Connection, deeds: &Deeds<'_>) -> Res
     denied.inside = inside(connection, deeds, &denied.role).await?;
     let installed = if deeds.into == Destination::Existing { "e.installed_version IS NULL" } else { "true" };
     let sql = format!(
-        "SELECT e.name FROM pg_available_extensions e JOIN pg_available_extension_versions v \
-         ON v.name = e.name AND v.version = e.default_version WHERE v.superuser AND NOT v.trusted AND {installed} AND e.name"
+        "SELECT e.name FROM pg_catalog.pg_available_extensions e JOIN pg_catalog.pg_available_extension_versions v \
+         ON v.name = e.name AND v.version = e.default_version WHERE v.superuser AND NOT v.trusted AND {installed} \
+         AND e.name"
     );
     denied.extensions = first(among(connection, &sql, &deeds.extensions).await?);
-    let objects = deeds.entries.iter().filter(|entry| needs_superuser(entry));
+    let subscribes = connection.version >= 160_000 && is_member(connection, &["pg_create_subscription"]).await?;
+    let is_denied = |entry: &&Entry| needs_superuser(entry) || (entry.kind == "SUBSCRIPTION" && !subscribes);
+    let objects = deeds.entries.iter().filter(is_denied);
     denied.objects = objects.map(|entry| format!("{} {}", entry.kind.to_lowercase(), entry.tag)).collect();
-    let sql = "SELECT spcname FROM pg_tablespace WHERE NOT has_tablespace_privilege(oid, 'CREATE') AND spcname";
+    let sql = "SELECT spcname FROM pg_catalog.pg_tablespace \
+               WHERE NOT pg_catalog.has_tablespace_privilege(oid, 'CREATE') AND spcname";
     denied.tablespaces = first(among(connection, sql, &deeds.tablespaces).await?);
     // Before version 16 whoever makes roles may change them all.
     let (makes_roles, all) = (who.flag(3), connection.version < 160_000);
     let sql = format!(
-        "SELECT rolname FROM pg_roles WHERE rolname <> current_user AND NOT ({makes_roles} AND \
-         ({all} OR pg_has_role(oid, 'MEMBER WITH ADMIN OPTION'))) AND rolname"
+        "SELECT rolname FROM pg_catalog.pg_roles WHERE rolname <> current_user AND NOT ({makes_roles} AND \
+         ({all} OR pg_catalog.pg_has_role(oid, 'MEMBER WITH ADMIN OPTION'))) AND rolname"
     );
     denied.settings = first(among(connection, &sql, &deeds.settings).await?);
-    Ok(mended(&denied))
+    let grantors: BTreeSet<&str> = deeds.grantors.iter().map(String::as_str).collect();
+    let sql =
+        format!("SELECT rolname FROM pg_catalog.pg_roles WHERE pg_catalog.pg_has_role(oid, '{become_it}') AND rolname");
+    let known = first(among(connection, &sql, &grantors).await?);
+    denied.grantors =
+        grantors.into_iter().filter(|one| !known.iter().any(|known| known == one)).map(str::to_owned).collect();
+    let tries = deeds.tries || is_member(connection, &PROVIDERS).await?;
+    let doubts = if tries { doubts(&mut denied) } else { Vec::new() };
+    Ok(Look { lacks: mended(&denied), doubts, ..Look::default() })
+}
+
+/// Whether the role is a member of one of these.
+async fn is_member(connection: &mut Connection, roles: &[&str]) -> Result<bool, Error> {
+    let names: Vec<String> = roles.iter().map(|role| literal(role)).collect();
+    let sql = format!(
+        "SELECT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname IN ({}) AND pg_catalog.pg_has_role(oid, 'MEMBER'))",
+        names.join(", ")
+    );
+    Ok(connection.one(&sql).await?.flag(0))
 }
 
 /// What a question finds of `wanted`: a name, and what it says of it.
@@ -164,10 +197,12 @@ async fn inside(connection: &mut Connection, deeds: &Deeds<'_>, role: &str) -> R
     let anybody = connection.version < 150_000;
     let sql = format!(
         "SELECT w.owner || ' in schema ' || w.schema FROM (VALUES {}) w(owner, schema, its) \
-         LEFT JOIN pg_roles o ON o.rolname = w.owner LEFT JOIN pg_roles i ON i.rolname = w.its::text \
-         LEFT JOIN pg_namespace n ON {there} AND n.nspname = w.schema \
-         WHERE NOT coalesce(o.rolsuper OR CASE WHEN n.oid IS NOT NULL THEN has_schema_privilege(o.oid, n.oid, 'CREATE') \
-         WHEN w.its IS NOT NULL THEN pg_has_role(o.oid, i.oid, 'USAGE') ELSE {anybody} END, false) ORDER BY 1",
+         LEFT JOIN pg_catalog.pg_roles o ON o.rolname = w.owner \
+         LEFT JOIN pg_catalog.pg_roles i ON i.rolname = w.its::pg_catalog.text \
+         LEFT JOIN pg_catalog.pg_namespace n ON {there} AND n.nspname = w.schema \
+         WHERE NOT coalesce(o.rolsuper OR CASE WHEN n.oid IS NOT NULL \
+         THEN pg_catalog.has_schema_privilege(o.oid, n.oid, 'CREATE') \
+         WHEN w.its IS NOT NULL THEN pg_catalog.pg_has_role(o.oid, i.oid, 'USAGE') ELSE {anybody} END, false) ORDER BY 1",
         rows.join(", ")
     );
     Ok(connection.query(&sql).await?.iter().map(|row| row.text(0).to_owned()).collect())
@@ -196,21 +231,22 @@ fn is_owned(entry: &Entry) -> bool {
     !entry.schema.is_empty() && kinds.contains(&entry.kind.as_str())
 }
 
-/// Whether only a superuser makes such an object.
-fn needs_superuser(entry: &Entry) -> bool {
-    match entry.kind.as_str() {
-        "EVENT TRIGGER"
-        | "FOREIGN DATA WRAPPER"
-        | "SUBSCRIPTION"
-        | "ACCESS METHOD"
-        | "OPERATOR CLASS"
-        | "OPERATOR FAMILY"
-        | "TEXT SEARCH PARSER"
-        | "TEXT SEARCH TEMPLATE"
-        | "PUBLICATION TABLES IN SCHEMA" => true,
-        "PUBLICATION" => entry.statement.contains(" FOR ALL TABLES WITH ("),
-        _ => false,
+/// The names of what is denied to a role that a server may allow all the same.
+fn doubts(denied: &mut Denied) -> Vec<String> {
+    let role = denied.role.clone();
+    let mut doubts = Vec::new();
+    for (names, verb) in [
+        (std::mem::take(&mut denied.extensions), "make the extension"),
+        (std::mem::take(&mut denied.objects), "make the"),
+        (std::mem::take(&mut denied.settings), "change what sessions begin with of the role"),
+    ] {
+        doubts.extend(
+            names
+                .into_iter()
+                .map(|name| format!("whether {role} may {verb} {name} only the server knows: it is tried")),
+        );
     }
+    doubts
 }
 
 /// What is lacking, and the statement that mends it. Pure.
@@ -218,6 +254,10 @@ fn mended(denied: &Denied) -> Vec<Lack> {
     let role = ident(&denied.role);
     let idents = |names: &[String]| names.iter().map(|name| ident(name)).collect::<Vec<_>>().join(", ");
     let superuser = format!("ALTER ROLE {role} SUPERUSER; (or restore as a superuser)");
+    let tried = format!(
+        "ALTER ROLE {role} SUPERUSER; (or restore as a superuser; where the provider of the server allows more than \
+         PostgreSQL does, --without-superuser tries it)"
+    );
     let without = "(or leave owners and grants out with --no-owner)";
     let mut lacks = Vec::new();
     if denied.databases {
@@ -240,9 +280,10 @@ fn mended(denied: &Denied) -> Vec<Lack> {
         (&denied.owners, "make something belong to", format!("GRANT {} TO {role}; {without}", idents(&denied.owners))),
         (&denied.made, "make something belong to the new role", superuser.clone()),
         (&denied.inside, "give what has no right to be made there to", format!("{superuser} {without}")),
-        (&denied.extensions, "make the extension", superuser.clone()),
-        (&denied.objects, "make, as superusers alone may, the", superuser.clone()),
-        (&denied.settings, "change what sessions begin with of the role", superuser.clone()),
+        (&denied.extensions, "make the extension", tried.clone()),
+        (&denied.objects, "make, as superusers alone may, the", tried.clone()),
+        (&denied.settings, "change what sessions begin with of the role", tried.clone()),
+        (&denied.grantors, "grant as", format!("GRANT {} TO {role}; {without}", idents(&denied.grantors))),
     ] {
         if !names.is_empty() {
             lacks.push((format!("{role} may not {cause} {}", shown(names)), mend));
@@ -287,7 +328,13 @@ mod tests {
             (
                 Denied { extensions: names(&["postgres_fdw"]), ..nothing.clone() },
                 "\"r\" may not make the extension postgres_fdw",
-                "ALTER ROLE \"r\" SUPERUSER; (or restore as a superuser)",
+                "ALTER ROLE \"r\" SUPERUSER; (or restore as a superuser; where the provider of the server allows more than \
+                 PostgreSQL does, --without-superuser tries it)",
+            ),
+            (
+                Denied { grantors: names(&["a"]), ..nothing.clone() },
+                "\"r\" may not grant as a",
+                "GRANT \"a\" TO \"r\"; (or leave owners and grants out with --no-owner)",
             ),
             (
                 Denied { tablespaces: names(&["fast"]), ..nothing.clone() },

@@ -3,12 +3,13 @@
 //! superusers alone, and writes a schema without them for everybody else.
 
 use crate::Error;
-use crate::client::quote::ident;
+use crate::client::quote::{ident, literal};
 use crate::client::{Connection, Row};
+use crate::journal::IS_OURS;
 use crate::preflight::Lack;
 
-/// How many names are told of each kind.
-const SHOWN: usize = 5;
+/// The most large objects that a GRANT names one by one.
+const ONE_BY_ONE: usize = 5;
 
 /// What is hidden from a role, by name.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -28,36 +29,42 @@ struct Hidden {
 /// What a backup reads itself: tables, sequences and the configuration of extensions.
 const RELATIONS: &str = "
 SELECT n.nspname || '.' || c.relname,
-       NOT (has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT')),
-       c.relkind <> 'S' AND row_security_active(c.oid)
-FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+       NOT (pg_catalog.has_schema_privilege(n.oid, 'USAGE') AND pg_catalog.has_table_privilege(c.oid, 'SELECT')),
+       c.relkind <> 'S' AND pg_catalog.row_security_active(c.oid)
+FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p', 'S') AND c.relpersistence <> 't'
   AND n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspname !~ '^pg_(toast|temp)'
-  AND (NOT (has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT')) OR c.relrowsecurity)
-  AND (c.oid IN (SELECT unnest(extconfig) FROM pg_extension) OR NOT EXISTS (
-       SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e'))
+  AND (NOT (pg_catalog.has_schema_privilege(n.oid, 'USAGE') AND pg_catalog.has_table_privilege(c.oid, 'SELECT'))
+  OR c.relrowsecurity)
+  AND (c.oid IN (SELECT pg_catalog.unnest(extconfig) FROM pg_catalog.pg_extension) OR NOT EXISTS (
+       SELECT FROM pg_catalog.pg_depend d WHERE d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass
+       AND d.objid = c.oid AND d.deptype = 'e'))
+  AND NOT {journal}
 ORDER BY 1";
 
-const LARGE_OBJECTS: &str = "SELECT EXISTS (SELECT FROM pg_largeobject_metadata) \
-                             AND NOT has_table_privilege('pg_catalog.pg_largeobject', 'SELECT')";
+const LARGE_OBJECTS: &str = "SELECT EXISTS (SELECT FROM pg_catalog.pg_largeobject_metadata) \
+                             AND NOT pg_catalog.has_table_privilege('pg_catalog.pg_largeobject', 'SELECT')";
 
-const SUBSCRIPTIONS: &str = "SELECT subname FROM pg_subscription WHERE subdbid = \
-                             (SELECT oid FROM pg_database WHERE datname = current_database()) ORDER BY 1";
+const SUBSCRIPTIONS: &str = "SELECT subname FROM pg_catalog.pg_subscription WHERE subdbid = \
+                             (SELECT oid FROM pg_catalog.pg_database \
+                             WHERE datname = pg_catalog.current_database()) ORDER BY 1";
 
 /// Mappings of which the view that everybody may read shows no options.
-const MAPPINGS: &str = "SELECT umid, usename || ' for server ' || srvname FROM pg_user_mappings \
+const MAPPINGS: &str = "SELECT umid, usename || ' for server ' || srvname FROM pg_catalog.pg_user_mappings \
                         WHERE umoptions IS NULL ORDER BY 2";
 
 /// Those that have options. Who may not read it can't know.
-const WITH_OPTIONS: &str = "SELECT oid FROM pg_user_mapping WHERE umoptions IS NOT NULL";
+const WITH_OPTIONS: &str = "SELECT oid FROM pg_catalog.pg_user_mapping WHERE umoptions IS NOT NULL";
 
 /// Refuses when the role of `connection` doesn't see everything of its database, with what is hidden and what mends it.
 pub(crate) async fn check(connection: &mut Connection) -> Result<(), Error> {
-    let who = connection.one("SELECT current_user, current_setting('is_superuser'), current_database()").await?;
+    let who = connection
+        .one("SELECT current_user, pg_catalog.current_setting('is_superuser'), pg_catalog.current_database()")
+        .await?;
     if who.text(1) == "on" {
         return Ok(());
     }
-    let relations = connection.query(RELATIONS).await?;
+    let relations = connection.query(&RELATIONS.replace("{journal}", IS_OURS)).await?;
     let names = |column| relations.iter().filter(move |row| row.flag(column)).map(|row| row.text(0).to_owned());
     let mut hidden = Hidden {
         role: who.text(0).to_owned(),
@@ -81,6 +88,46 @@ pub(crate) async fn check(connection: &mut Connection) -> Result<(), Error> {
         }
     }
     refuse(format!("role {} in database {}", hidden.role, who.text(2)), &lacks(&hidden))
+}
+
+/// Large objects that the role may not open. Before version 18 the server has no question for it.
+const CLOSED_OBJECTS: &str = "
+SELECT m.oid FROM pg_catalog.pg_largeobject_metadata m WHERE NOT (pg_catalog.pg_has_role(m.lomowner, 'USAGE') OR EXISTS (
+  SELECT FROM pg_catalog.aclexplode(m.lomacl) a
+  WHERE a.privilege_type = 'SELECT' AND (a.grantee = 0 OR pg_catalog.pg_has_role(a.grantee, 'USAGE')))) ORDER BY 1";
+
+/// The same of servers that have one.
+const CLOSED_OBJECTS_18: &str = "SELECT m.oid FROM pg_catalog.pg_largeobject_metadata m WHERE NOT pg_catalog.has_largeobject_privilege(m.oid, 'SELECT') ORDER BY 1";
+
+/// Refuses when `pg_dump` couldn't read all large objects: it opens each, for which the right to read their pages isn't enough.
+pub(crate) async fn check_large_objects(connection: &mut Connection) -> Result<(), Error> {
+    let who = "SELECT current_user, pg_catalog.current_setting('is_superuser') = 'on' OR pg_catalog.current_setting('lo_compat_privileges') = 'on', \
+               pg_catalog.current_database()";
+    let who = connection.one(who).await?;
+    if who.flag(1) {
+        return Ok(());
+    }
+    let sql = if connection.version < 180_000 { CLOSED_OBJECTS } else { CLOSED_OBJECTS_18 };
+    let closed: Vec<String> = connection.query(sql).await?.iter().map(|row| row.text(0).to_owned()).collect();
+    refuse(format!("role {} in database {}", who.text(0), who.text(2)), closed_objects(who.text(0), &closed).as_slice())
+}
+
+/// What is lacking of large objects that a role may not open. Pure.
+fn closed_objects(role: &str, closed: &[String]) -> Option<Lack> {
+    if closed.is_empty() {
+        return None;
+    }
+    let role = ident(role);
+    let grant = match closed.len() {
+        0..=ONE_BY_ONE => format!("GRANT SELECT ON LARGE OBJECT {} TO {role};", closed.join(", ")),
+        _ => format!(
+            "DO $$ DECLARE o oid; BEGIN FOR o IN SELECT oid FROM pg_catalog.pg_largeobject_metadata LOOP \
+             EXECUTE pg_catalog.format('GRANT SELECT ON LARGE OBJECT %s TO %s', o, {}); END LOOP; END $$;",
+            literal(&role)
+        ),
+    };
+    let cause = format!("pg_dump opens each large object, and it may not open {}", shown(closed));
+    Some((cause, format!("{grant} (or leave --format out: for that pg_read_all_data is enough)")))
 }
 
 /// What is lacking, and the statement that mends it. Pure.
@@ -111,11 +158,9 @@ fn lacks(hidden: &Hidden) -> Vec<Lack> {
     lacks
 }
 
-/// Some names, and how many more there are.
+/// Names in a message: all of them, for programs that read it. A terminal gets some.
 pub(crate) fn shown(names: &[String]) -> String {
-    let (some, more) = names.split_at(names.len().min(SHOWN));
-    let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
-    some.join(", ") + &more
+    names.join(", ")
 }
 
 /// Refuses when there is anything, with every statement once.
@@ -145,7 +190,7 @@ mod tests {
             ),
             (
                 Hidden { row_security: names(&["1", "2", "3", "4", "5", "6", "7"]), ..nothing.clone() },
-                "row security hides rows of 1, 2, 3, 4, 5 and 2 more from it",
+                "row security hides rows of 1, 2, 3, 4, 5, 6, 7 from it",
                 "ALTER ROLE \"b \"\"x\"\"\" BYPASSRLS;",
             ),
             (

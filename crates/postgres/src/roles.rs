@@ -2,9 +2,9 @@
 //! stays as it is, and is named where it differs.
 
 use crate::client::quote::{ident, literal};
-use crate::globals::{Attribute, Globals, Membership, Role, Tablespace};
-use crate::preflight::Lack;
-use crate::properties::value_of;
+use crate::globals::{Attribute, Globals, Membership, Role};
+use crate::tried::Statement;
+use crate::{grants, properties};
 
 /// What is to be done, and what isn't.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -13,6 +13,8 @@ pub(crate) struct Plan {
     pub(crate) made: Vec<String>,
     /// The statements that make them, and everything about them.
     pub(crate) statements: String,
+    /// Those that the server may refuse.
+    pub(crate) tried: Vec<Statement>,
     /// Roles that are there already and differ: which, and how.
     pub(crate) kept: Vec<(String, String)>,
 }
@@ -35,6 +37,9 @@ pub(crate) fn plan(wanted: &Globals, there: &Globals, version: u32) -> Plan {
             None => {
                 plan.made.push(role.name.clone());
                 plan.statements.push_str(&create(role));
+                let (object, shown) = (format!("ROLE {}", ident(&role.name)), format!("role {}", role.name));
+                plan.tried.extend(role.settings.iter().filter_map(|one| properties::set(&object, &shown, one)));
+                plan.tried.extend(properties::label(&object, &shown, &role.labels));
             }
             Some(known) => {
                 let differs = differences(role, known);
@@ -51,17 +56,12 @@ pub(crate) fn plan(wanted: &Globals, there: &Globals, version: u32) -> Plan {
     for membership in in_order(missing, &there.memberships) {
         plan.statements.push_str(&grant(&membership, version));
     }
-    for (parameter, grants) in wanted.parameters.iter().filter(|one| !there.parameters.contains(one)) {
-        for (grantee, privilege, grantable) in grants {
-            let Some(privilege) = ["SET", "ALTER SYSTEM"].into_iter().find(|known| known == privilege) else {
-                continue;
-            };
-            let grantee = if grantee.is_empty() { "PUBLIC".to_owned() } else { ident(grantee) };
-            let option = if *grantable { " WITH GRANT OPTION" } else { "" };
-            // A parameter's name is an identifier, or two with a dot between them.
-            let name = parameter.split('.').map(ident).collect::<Vec<_>>().join(".");
-            plan.statements.push_str(&format!("GRANT {privilege} ON PARAMETER {name} TO {grantee}{option};\n"));
-        }
+    for (parameter, its) in &wanted.parameters {
+        let known = there.parameters.iter().find(|(name, _)| name == parameter).map_or(&[][..], |(_, known)| known);
+        let missing: Vec<grants::Grant> = its.iter().filter(|grant| !known.contains(grant)).cloned().collect();
+        // A parameter's name is an identifier, or two with a dot between them.
+        let name = parameter.split('.').map(ident).collect::<Vec<_>>().join(".");
+        plan.statements.push_str(&grants::granting(&format!("PARAMETER {name}"), &missing, &["SET", "ALTER SYSTEM"]));
     }
     for setting in wanted.settings.iter().filter(|setting| !there.settings.contains(setting)) {
         let Some((name, value)) = setting.split_once('=') else { continue };
@@ -69,7 +69,7 @@ pub(crate) fn plan(wanted: &Globals, there: &Globals, version: u32) -> Plan {
         if is_set {
             plan.kept.push((format!("setting {name} of all roles"), format!("the set has {value}")));
         } else {
-            plan.statements.push_str(&format!("ALTER ROLE ALL SET {} TO {};\n", ident(name), value_of(name, value)));
+            plan.tried.extend(properties::set("ROLE ALL", "all roles", setting));
         }
     }
     plan
@@ -102,9 +102,6 @@ fn create(role: &Role) -> String {
     if let Some(comment) = &role.comment {
         sql.push_str(&format!("COMMENT ON ROLE {name} IS {};\n", literal(comment)));
     }
-    for (setting, value) in role.settings.iter().filter_map(|one| one.split_once('=')) {
-        sql.push_str(&format!("ALTER ROLE {name} SET {} TO {};\n", ident(setting), value_of(setting, value)));
-    }
     sql
 }
 
@@ -129,6 +126,9 @@ fn differences(wanted: &Role, there: &Role) -> Vec<String> {
     }
     if wanted.settings.iter().any(|setting| !there.settings.contains(setting)) {
         differences.push("the set has other settings".to_owned());
+    }
+    if wanted.labels.iter().any(|label| !there.labels.contains(label)) {
+        differences.push("the set has other security labels".to_owned());
     }
     differences
 }
@@ -175,23 +175,6 @@ fn grant(membership: &Membership, version: u32) -> String {
     sql + ";\n"
 }
 
-/// What a server lacks that has no such tablespace: its folder is somebody else's to make.
-pub(crate) fn tablespace(wanted: &Tablespace) -> Lack {
-    let mut mend = format!("CREATE TABLESPACE {} LOCATION {}", ident(&wanted.name), literal(&wanted.location));
-    let options = wanted.options.iter().filter_map(|option| option.split_once('='));
-    let options: Vec<String> = options.map(|(name, value)| format!("{} = {}", ident(name), literal(value))).collect();
-    if !options.is_empty() {
-        mend.push_str(&format!(" WITH ({})", options.join(", ")));
-    }
-    (format!("the tablespace {} is missing", wanted.name), mend + "; (its folder must be there, and be the server's)")
-}
-
-/// The tablespaces that a server lacks.
-pub(crate) fn tablespaces(wanted: &Globals, there: &Globals) -> Vec<Lack> {
-    let is_there = |one: &Tablespace| there.tablespaces.iter().any(|known| known.name == one.name);
-    wanted.tablespaces.iter().filter(|one| !is_there(one)).map(tablespace).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -220,7 +203,7 @@ mod tests {
                 role("same", &[Attribute::Inherit]),
             ],
             memberships: vec![member("same", "a\"b", true, None)],
-            parameters: vec![("my.own".into(), vec![(String::new(), "SET".into(), false)])],
+            parameters: vec![("my.own".into(), vec![grants::Grant { privilege: "SET".into(), ..Default::default() }])],
             ..Globals::default()
         };
         let there = Globals {
@@ -236,10 +219,11 @@ mod tests {
             made.statements,
             "CREATE ROLE \"a\"\"b\" WITH NOSUPERUSER INHERIT NOCREATEROLE NOCREATEDB LOGIN NOREPLICATION NOBYPASSRLS \
              CONNECTION LIMIT 3 PASSWORD 'SCRAM-SHA-256$it''s' VALID UNTIL '2030-01-01 00:00:00+00';\n\
-             ALTER ROLE \"a\"\"b\" SET \"search_path\" TO 'a', 'B';\n\
              GRANT \"same\" TO \"a\"\"b\" WITH ADMIN TRUE, INHERIT TRUE, SET FALSE;\n\
              GRANT SET ON PARAMETER \"my\".\"own\" TO PUBLIC;\n"
         );
+        let setting = "ALTER ROLE \"a\"\"b\" SET \"search_path\" TO 'a', 'B'";
+        assert_eq!(made.tried, [Statement::may_fail(setting.to_owned(), "setting search_path of role a\"b")]);
         assert_eq!(made.kept, [("role postgres".to_owned(), "the set has INHERIT, the set has no LOGIN".to_owned())]);
         assert_eq!(plan(&wanted, &wanted, 180_000), Plan::default(), "a second time there is nothing to do");
         assert!(plan(&wanted, &there, 150_000).statements.contains("TO \"a\"\"b\" WITH ADMIN OPTION;\n"));
@@ -270,14 +254,5 @@ mod tests {
             let ordered: Vec<String> = in_order(left, &there).into_iter().map(|one| one.member).collect();
             assert_eq!(ordered, order);
         }
-    }
-
-    #[test]
-    fn tablespaces_are_named_with_their_folder() {
-        let space = Tablespace { name: "fast".into(), location: "/mnt/it's".into(), ..Default::default() };
-        let wanted = Globals { tablespaces: vec![space], ..Globals::default() };
-        let lacks = tablespaces(&wanted, &Globals::default());
-        assert!(lacks[0].1.starts_with("CREATE TABLESPACE \"fast\" LOCATION '/mnt/it''s';"), "{lacks:?}");
-        assert_eq!(tablespaces(&wanted, &wanted), Vec::new());
     }
 }

@@ -102,10 +102,14 @@ pub(crate) async fn choose(
         true => Choice::Some { rows: Taken::new(page_size), bytes: 0 },
         false => Choice::Whole,
     };
+    let mut choices: Vec<Choice> = tables.iter().map(choice).collect();
+    for need in needs.keys.iter().flatten().filter(|key| !key.is_safe).flat_map(|key| &key.needs) {
+        choices[*need] = Choice::Whole;
+    }
     let mut choosing = Choosing {
         tables,
         places: numbers.iter().enumerate().map(|(place, number)| (*number, place)).collect(),
-        choices: tables.iter().map(choice).collect(),
+        choices,
         bytes: 0,
         room,
     };
@@ -267,7 +271,7 @@ async fn few(connection: &mut Connection, tables: &[Table], families: &[u64]) ->
     let all: Vec<(&Table, u64)> = tables.iter().zip(families.iter().copied()).collect();
     for some in all.chunks(TABLES) {
         let count = |(table, family): &(&Table, u64)| {
-            format!("SELECT {family}, count(*) FROM (SELECT FROM ONLY {} LIMIT {FEW}) AS rows", table.sql())
+            format!("SELECT {family}, pg_catalog.count(*) FROM (SELECT FROM ONLY {} LIMIT {FEW}) AS rows", table.sql())
         };
         let sql = some.iter().map(count).collect::<Vec<_>>().join(" UNION ALL ");
         for row in connection.query(&sql).await? {
@@ -280,29 +284,40 @@ async fn few(connection: &mut Connection, tables: &[Table], families: &[u64]) ->
 
 /// Who is a partition of whom, or inherits from whom; of several the first one first.
 async fn heirs(connection: &mut Connection) -> Result<Vec<Heir>, Error> {
-    let sql = "SELECT i.inhrelid, i.inhparent, c.relkind = 'p' FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhparent \
+    let sql = "SELECT i.inhrelid, i.inhparent, c.relkind = 'p' FROM pg_catalog.pg_inherits i \
+               JOIN pg_catalog.pg_class c ON c.oid = i.inhparent \
                WHERE c.relkind IN ('r', 'p') ORDER BY i.inhrelid, i.inhseqno";
     let heir = |row: &Row| Heir { table: row.number(0), of: row.number(1), is_partition: row.flag(2) };
     Ok(connection.query(sql).await?.iter().map(heir).collect())
 }
 
 /// Foreign keys, but for those that stand for another one at a partition. A key that nobody checks is one, too: a row is
-/// better off with what it refers to, where that is there.
+/// better off with what it refers to, where that is there. The last two columns: whether an operator of the key, and whether
+/// any conversion of the database, is a function that no superuser owns.
 const FOREIGN_KEYS: &str = "
 SELECT k.conrelid, k.confrelid, n.nspname, c.relname, c.relkind = 'p', (
-  SELECT json_agg(json_build_object(
-    'from', f.attname, 'to', t.attname, 'operator', json_build_array(o_n.nspname, o.oprname),
-    'from_type', CASE WHEN f.atttypid <> o.oprright AND r.typtype <> 'p' THEN json_build_array(r_n.nspname, r.typname) END,
-    'to_type', CASE WHEN t.atttypid <> o.oprleft AND l.typtype <> 'p' THEN json_build_array(l_n.nspname, l.typname) END,
-    'collation', CASE WHEN t.attcollation NOT IN (0, f.attcollation) THEN json_build_array(x_n.nspname, x.collname) END) ORDER BY u.at)
+  SELECT pg_catalog.json_agg(pg_catalog.json_build_object(
+    'from', f.attname, 'to', t.attname, 'operator', pg_catalog.json_build_array(o_n.nspname, o.oprname),
+    'from_type', CASE WHEN f.atttypid <> o.oprright AND r.typtype <> 'p'
+    THEN pg_catalog.json_build_array(r_n.nspname, r.typname) END,
+    'to_type', CASE WHEN t.atttypid <> o.oprleft AND l.typtype <> 'p'
+    THEN pg_catalog.json_build_array(l_n.nspname, l.typname) END,
+    'collation', CASE WHEN t.attcollation NOT IN (0, f.attcollation)
+    THEN pg_catalog.json_build_array(x_n.nspname, x.collname) END) ORDER BY u.at)
   FROM unnest(k.conkey, k.confkey, k.conpfeqop) WITH ORDINALITY AS u (\"from\", \"to\", operator, at)
-  JOIN pg_attribute f ON f.attrelid = k.conrelid AND f.attnum = u.\"from\"
-  JOIN pg_attribute t ON t.attrelid = k.confrelid AND t.attnum = u.\"to\"
-  JOIN pg_operator o ON o.oid = u.operator JOIN pg_namespace o_n ON o_n.oid = o.oprnamespace
-  JOIN pg_type l ON l.oid = o.oprleft JOIN pg_namespace l_n ON l_n.oid = l.typnamespace
-  JOIN pg_type r ON r.oid = o.oprright JOIN pg_namespace r_n ON r_n.oid = r.typnamespace
-  LEFT JOIN pg_collation x ON x.oid = t.attcollation LEFT JOIN pg_namespace x_n ON x_n.oid = x.collnamespace)
-FROM pg_constraint k JOIN pg_class c ON c.oid = k.confrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+  JOIN pg_catalog.pg_attribute f ON f.attrelid = k.conrelid AND f.attnum = u.\"from\"
+  JOIN pg_catalog.pg_attribute t ON t.attrelid = k.confrelid AND t.attnum = u.\"to\"
+  JOIN pg_catalog.pg_operator o ON o.oid = u.operator JOIN pg_catalog.pg_namespace o_n ON o_n.oid = o.oprnamespace
+  JOIN pg_catalog.pg_type l ON l.oid = o.oprleft JOIN pg_catalog.pg_namespace l_n ON l_n.oid = l.typnamespace
+  JOIN pg_catalog.pg_type r ON r.oid = o.oprright JOIN pg_catalog.pg_namespace r_n ON r_n.oid = r.typnamespace
+  LEFT JOIN pg_catalog.pg_collation x ON x.oid = t.attcollation
+  LEFT JOIN pg_catalog.pg_namespace x_n ON x_n.oid = x.collnamespace)
+  , EXISTS (SELECT FROM pg_catalog.pg_operator o JOIN pg_catalog.pg_proc p ON p.oid = o.oprcode
+            JOIN pg_catalog.pg_roles w ON w.oid = p.proowner WHERE o.oid = ANY (k.conpfeqop) AND NOT w.rolsuper)
+  , EXISTS (SELECT FROM pg_catalog.pg_cast x JOIN pg_catalog.pg_proc p ON p.oid = x.castfunc
+            JOIN pg_catalog.pg_roles w ON w.oid = p.proowner WHERE NOT w.rolsuper)
+FROM pg_catalog.pg_constraint k JOIN pg_catalog.pg_class c ON c.oid = k.confrelid
+  JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE k.contype = 'f' AND k.conparentid = 0
 ORDER BY k.oid";
 
@@ -319,6 +334,7 @@ fn foreign_key(row: &Row) -> Result<ForeignKey, Error> {
         to: row.number(1),
         to_name: (row.text(2).to_owned(), row.text(3).to_owned()),
         to_is_partitioned: row.flag(4),
+        calls_users: row.flag(6) || (row.flag(7) && columns.iter().any(Column::is_converted)),
         columns,
     })
 }

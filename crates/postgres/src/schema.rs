@@ -2,13 +2,16 @@
 
 use std::io::Write as _;
 
-use crate::client::Connection;
+use crate::client::{Connection, Target};
 use crate::journal::Journal;
 use crate::toc::{self, Entry};
-use crate::{Error, RestoreOptions, World, tools};
+use crate::{Error, RestoreOptions, World, diagnose, guard, tools};
 
 /// What `pg_dump` and `pg_restore` write first since version 17, for servers that may be older.
 pub(crate) const NEWER: &str = "SET transaction_timeout = 0";
+
+/// A script sets a few things of its own.
+pub(crate) const AS_BEFORE: &str = "SET row_security = off; SET lock_timeout = 0; SET synchronous_commit = off";
 
 /// An archive and its table of contents.
 pub(crate) struct Schema {
@@ -62,26 +65,65 @@ impl Schema {
         Ok(text)
     }
 
-    /// Runs a script of `pg_restore` in one transaction with its note. Its bytes have the encoding that it says itself.
-    pub(crate) async fn run(connection: &mut Connection, step: &str, script: &[u8]) -> Result<(), Error> {
-        // Only the first: a function may have such a line of its own.
-        let mut is_there = connection.version >= 170_000;
-        let mut all = b"BEGIN;\n".to_vec();
-        for line in lines_for_the_server(script) {
-            if !is_there && is_newer(line) {
-                is_there = true;
-            } else {
-                all.extend_from_slice(line);
-            }
+    /// Lets `pg_restore` by itself make all of it in a database. It names what it can't make, and goes on.
+    pub(crate) async fn restore_by_itself(
+        &self,
+        target: &Target,
+        options: &RestoreOptions,
+        world: &World,
+    ) -> Result<(), Error> {
+        let io = |error: std::io::Error| Error::Io { path: "a temporary file".to_owned(), cause: error.to_string() };
+        let tool = tools::find("pg_restore", self.pg_dump, &options.limits, &world.environment).await?;
+        let mut archive = tempfile::NamedTempFile::new().map_err(io)?;
+        archive.write_all(&self.archive).map_err(io)?;
+        let file = archive.path().display().to_string();
+        let arguments = ["--no-password".to_owned(), format!("--dbname={}", target.database), file];
+        match tool.start(target, &arguments)?.finish().await {
+            Err(Error::ToolFailed { tool, cause }) => tracing::info!(tool, "what a proof compares with: {cause}"),
+            done => done?,
         }
-        all.extend_from_slice(format!("\n;\n{};\nCOMMIT", Journal::note(step)).as_bytes());
-        let done = connection.run(&all).await.map_err(|error| error.about("the schema"))?;
-        if done.is_some() {
-            return Err(Error::Internal("a schema asks for rows".to_owned()));
-        }
-        // The script sets a few things of its own.
-        connection.execute("SET row_security = off; SET lock_timeout = 0; SET synchronous_commit = off").await
+        Ok(())
     }
+
+    /// Runs a script of `pg_restore` in one transaction with its note. Its bytes have the encoding that it says itself.
+    pub(crate) async fn run(
+        connection: &mut Connection,
+        journal: &Journal,
+        step: &str,
+        script: &[u8],
+    ) -> Result<(), Error> {
+        let script = for_the_server(script, connection.version);
+        if connection.guard.is_some() {
+            guard::script(connection, &script, false).await?;
+            connection.execute(&journal.note(step)).await?;
+            return connection.execute(AS_BEFORE).await;
+        }
+        let mut all = b"BEGIN;\n".to_vec();
+        all.extend_from_slice(&script);
+        all.extend_from_slice(format!("\n;\n{};\nCOMMIT", journal.note(step)).as_bytes());
+        let ran = connection.run(&all).await.map(|asks| asks.is_some());
+        match ran {
+            Err(error) => return Err(diagnose::find(connection, &[], &script, error).await),
+            Ok(true) => return Err(Error::Internal("a schema asks for rows".to_owned())),
+            Ok(false) => {}
+        }
+        connection.execute(AS_BEFORE).await
+    }
+}
+
+/// A script of `pg_restore` without what a server of this version doesn't know.
+pub(crate) fn for_the_server(script: &[u8], version: u32) -> Vec<u8> {
+    // Only the first: a function may have such a line of its own.
+    let mut is_there = version >= 170_000;
+    let mut all = Vec::with_capacity(script.len());
+    for line in lines_for_the_server(script) {
+        if !is_there && is_newer(line) {
+            is_there = true;
+        } else {
+            all.extend_from_slice(line);
+        }
+    }
+    all
 }
 
 /// The lines of a script without `\restrict` and `\unrestrict`, which are for psql alone. They stand before the first

@@ -47,6 +47,8 @@ pub(crate) struct Selection {
     pub(crate) entries: BTreeSet<u32>,
     /// What belongs to the tables and can't be made: its name, and what it needs.
     pub(crate) left_out: Vec<(String, String)>,
+    /// Chosen tables that can't be made without another one: its schema and name, and the other's.
+    pub(crate) needs: Vec<[(String, String); 2]>,
 }
 
 /// The table that `text` names: `schema.table`, or `table` where there is only one of that name.
@@ -99,7 +101,12 @@ pub(crate) fn select(entries: &[Entry], names: &[String], new: bool) -> Result<S
         });
         let before = made.len();
         for part in parts.map(|part| part.id).collect::<Vec<_>>() {
-            match other_relation(part, &by_id, &made) {
+            let other = match new {
+                true => other_relation(part, &by_id, &made),
+                // What is published of a database that exists is not for a restore to say.
+                false => publication(part, &by_id).or_else(|| other_relation(part, &by_id, &made)),
+            };
+            match other {
                 None => drop(made.insert(part)),
                 Some(other) => drop(left_out.insert(part, other)),
             }
@@ -123,8 +130,22 @@ pub(crate) fn select(entries: &[Entry], names: &[String], new: bool) -> Result<S
     }
     let name = |id: &u32| by_id.get(id).map(|entry| format!("{} {}", entry.kind.to_lowercase(), entry.tag));
     let left_out = left_out.iter().filter_map(|(id, other)| Some((name(id)?, name(other)?))).collect();
-    let tables = chosen.iter().filter_map(|id| by_id.get(id)).map(|entry| (entry.schema.clone(), entry.tag.clone()));
-    Ok(Selection { tables: tables.collect(), entries: made, left_out })
+    let named = |entry: &&Entry| (entry.schema.clone(), entry.tag.clone());
+    let tables: BTreeSet<_> = chosen.iter().filter_map(|id| by_id.get(id)).map(named).collect();
+    let mut needs = Vec::new();
+    for table in chosen.iter().filter_map(|id| by_id.get(id)) {
+        // A partition is made without the table that it becomes a part of.
+        let attach = entries
+            .iter()
+            .find(|entry| entry.kind == "TABLE ATTACH" && (&entry.schema, &entry.tag) == (&table.schema, &table.tag));
+        let is_needed =
+            |need: &&u32| !chosen.contains(need) && !attach.is_some_and(|attach| attach.needs.contains(need));
+        let others = table.needs.iter().filter(is_needed).filter_map(|need| by_id.get(need));
+        needs.extend(
+            others.filter(|other| RELATIONS.contains(&other.kind.as_str())).map(|other| [named(table), named(other)]),
+        );
+    }
+    Ok(Selection { tables, entries: made, left_out, needs })
 }
 
 /// Whether `entry`, which needs `of`, is a part of it: of a table, or of a part of one. A foreign key is a part of the table
@@ -153,6 +174,12 @@ fn add_partitions(entries: &[Entry], chosen: &mut BTreeSet<u32>) {
             return;
         }
     }
+}
+
+/// The publication that `id` puts a table into.
+fn publication(id: u32, by_id: &BTreeMap<u32, &Entry>) -> Option<u32> {
+    let entry = by_id.get(&id).filter(|entry| entry.kind == "PUBLICATION TABLE")?;
+    entry.needs.iter().copied().find(|need| by_id.get(need).is_some_and(|need| need.kind == "PUBLICATION"))
 }
 
 /// What `id` needs of a table that isn't restored.
@@ -216,8 +243,11 @@ mod tests {
             entry(14, "FUNCTION", "touch()", &[1]),
             entry(15, "TRIGGER", "lines touching", &[10, 14]),
             entry(20, "TABLE", "parts", &[1]),
-            entry(21, "TABLE", "parts_1", &[1]),
+            entry(21, "TABLE", "parts_1", &[1, 20]),
             entry(22, "TABLE ATTACH", "parts_1", &[20, 21]),
+            entry(30, "TABLE", "child", &[1, 3]),
+            entry(31, "PUBLICATION", "pub", &[]),
+            entry(32, "PUBLICATION TABLE", "pub child", &[30, 31]),
         ]
     }
 
@@ -251,9 +281,31 @@ mod tests {
     }
 
     #[test]
+    fn a_table_is_left_out_of_publications_of_a_database_that_exists() {
+        let (entries, left_out) = made(&["child"], false);
+        let publication = ("publication table pub child".to_owned(), "publication pub".to_owned());
+        assert_eq!((entries, left_out), (vec![30], vec![publication]));
+        let (entries, left_out) = made(&["child"], true);
+        assert_eq!((entries, left_out), (vec![1, 30, 31, 32], vec![]));
+    }
+
+    #[test]
+    fn a_table_that_another_one_is_made_of_is_named() {
+        let needs = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            select(&shop(), &names, true).expect("they are there").needs
+        };
+        let named = |name: &str| ("public".to_owned(), name.to_owned());
+        assert_eq!(needs(&["child"]), [[named("child"), named("orders")]]);
+        assert!(needs(&["child", "orders"]).is_empty());
+        assert!(needs(&["lines"]).is_empty(), "a key is no part of it");
+        assert!(needs(&["parts_1"]).is_empty(), "a partition is made by itself");
+    }
+
+    #[test]
     fn a_name_must_mean_one_table() {
         let mut entries = shop();
-        entries.push(Entry { schema: "other".into(), ..entry(30, "TABLE", "orders", &[]) });
+        entries.push(Entry { schema: "other".into(), ..entry(40, "TABLE", "orders", &[]) });
         for (name, found) in
             [("orders", false), ("other.orders", true), ("public.orders", true), ("paid", false), ("", false)]
         {

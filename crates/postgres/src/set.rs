@@ -9,11 +9,12 @@ use serde::Deserialize as _;
 use serde::de::DeserializeOwned;
 
 use crate::Error;
-use crate::client::Connection;
 use crate::client::quote::{literal, qualified};
+use crate::client::{Connection, Row};
 use crate::detail::{After, ItemDetail, SetDetail};
 use crate::globals::Globals;
-use crate::preflight::{self, Lack, Request};
+use crate::inventory;
+use crate::preflight::{self, Lack, Look, Request};
 use crate::restore::{ANYTHING, What};
 use crate::restorer::Destination;
 use crate::schema::Schema;
@@ -93,6 +94,19 @@ fn way(relation: &str, in_parts: bool, data_only: bool) -> Lack {
     (format!("{relation} {how}"), next)
 }
 
+/// The extensions of the databases of a set: `None` stands for the only one.
+pub(crate) async fn extensions(reader: &SetReader, databases: &[Option<String>]) -> Result<BTreeSet<String>, Error> {
+    let mut all = BTreeSet::new();
+    for database in databases {
+        let detail = match database {
+            None => SetDetail::deserialize(&reader.manifest().detail).ok(),
+            Some(name) => document(reader, &items(reader, Some(name))?, &ItemDetail::Database).await?,
+        };
+        all.extend(detail.into_iter().flat_map(|detail: SetDetail| detail.extensions));
+    }
+    Ok(all)
+}
+
 impl Set {
     /// Opens a set of one database, or `database` of a whole server's.
     pub(crate) async fn open(reader: Arc<SetReader>, database: Option<&str>) -> Result<Self, Error> {
@@ -106,7 +120,10 @@ impl Set {
             }
         };
         let globals = globals_of(&reader).await?;
-        if !matches!(detail.encoding.as_str(), "UTF8" | "SQL_ASCII") {
+        if detail.page() == 0 {
+            return Err(corrupt(format!("its server had blocks of {} bytes", detail.block_size.unwrap_or_default())));
+        }
+        if detail.text_encoding().is_none() {
             return Err(corrupt(format!("its rows have the encoding {}", detail.encoding)));
         }
         let place = |wanted: &ItemDetail| items.iter().position(|item| item == wanted).map(|place| place as u32);
@@ -148,7 +165,7 @@ impl Set {
         (database, into): (&str, Destination),
         what: &What<'_>,
         made: &[String],
-    ) -> Result<Vec<Lack>, Error> {
+    ) -> Result<Look, Error> {
         let options = what.options;
         let is_made = |entry: &&Entry| !options.data_only && what.has(entry);
         let entries: Vec<Entry> = self.schema.entries.iter().filter(is_made).cloned().collect();
@@ -161,15 +178,17 @@ impl Set {
             known: &self.globals,
             made,
             owners: options.owners,
+            tries: options.without_superuser,
             whole: what.chosen.is_none() && !options.data_only,
         };
-        let mut lacks = preflight::lacks(connection, &request).await?;
+        let mut look = preflight::look(connection, &request).await?;
         if options.data_only {
+            let lacks = &mut look.lacks;
             lacks.extend(preflight::may_turn_triggers_off(connection).await?);
             let tables: Vec<(&str, &str)> = self.tables(what).collect();
             lacks.extend(preflight::may_add_rows(connection, &tables).await?);
         }
-        Ok(lacks)
+        Ok(look)
     }
 
     /// Tables with rows, and whether they are restored.
@@ -180,6 +199,30 @@ impl Set {
             }
             _ => None,
         })
+    }
+
+    /// A table of an extension that has rows of a user's already, if the set has rows of it as well.
+    async fn rows_of_extensions(&self, connection: &mut Connection) -> Result<Option<Row>, Error> {
+        let made = self.of_the_schema();
+        let items = || self.items.iter().zip(&made).filter(|(_, made)| !**made);
+        let names: BTreeSet<(&str, &str)> = items()
+            .filter_map(|(item, _)| match item {
+                ItemDetail::Table { schema, name, .. } => Some((schema.as_str(), name.as_str())),
+                _ => None,
+            })
+            .collect();
+        if names.is_empty() {
+            return Ok(None);
+        }
+        let tables = inventory::tables(connection).await?;
+        for table in tables.iter().filter(|table| names.contains(&(table.schema.as_str(), table.name.as_str()))) {
+            let (name, condition) = (table.sql(), table.condition.as_deref().unwrap_or_default());
+            let sql = format!("SELECT {} FROM ONLY {name} {condition} LIMIT 1", literal(&name));
+            if let Some(found) = connection.query(&sql).await?.pop() {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
     }
 
     /// What is in a new restore's way, and what to do about it.
@@ -205,12 +248,15 @@ impl Set {
                 let name = |(schema, name): &(String, String)| literal(&qualified(schema, name));
                 let names: Vec<String> = chosen.tables.iter().map(name).collect();
                 let sql = format!(
-                    "SELECT name FROM unnest(ARRAY[{}]) name WHERE to_regclass(name) IS NOT NULL",
+                    "SELECT name FROM pg_catalog.unnest(ARRAY[{}]) name WHERE pg_catalog.to_regclass(name) IS NOT NULL",
                     names.join(", ")
                 );
                 connection.query(&sql).await?.pop()
             }
-            (None, false) => connection.query(ANYTHING).await?.pop(),
+            (None, false) => match connection.query(ANYTHING).await?.pop() {
+                Some(found) => Some(found),
+                None => self.rows_of_extensions(connection).await?,
+            },
         };
         Ok(found.map(|row| way(row.text(0), what.chosen.is_some(), what.options.data_only)))
     }
@@ -236,7 +282,7 @@ impl Set {
     pub(crate) fn is_loaded(&self, item: &ItemDetail, what: &What<'_>) -> bool {
         match item {
             ItemDetail::Table { schema, name, .. } => what.has_table(schema, name),
-            ItemDetail::LargeObjects => what.chosen.is_none(),
+            ItemDetail::LargeObjects => what.chosen.is_none() && !what.is_later,
             _ => false,
         }
     }

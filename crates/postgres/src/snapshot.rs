@@ -6,19 +6,17 @@
 
 use seawall_core::Moment;
 
-use crate::client::{Connection, Target};
+use crate::client::{Connection, Target, session};
 use crate::inventory::{self, Table};
 use crate::{Error, World, preflight, rights};
 
 /// Tables that are locked with one statement.
 const AT_ONCE: usize = 500;
 
-/// What every connection that reads is set to: values as text that is the same everywhere, and reads the same.
-const SETTINGS: &str = "
-SET datestyle = ISO; SET intervalstyle = postgres; SET extra_float_digits = 3; SET bytea_output = hex;
-SET timezone = 'UTC'; SET lc_monetary = 'C';
-SET synchronize_seqscans = off; SET row_security = off; SET quote_all_identifiers = off;
-SELECT pg_catalog.set_config('search_path', '', false)";
+/// What a table was a moment ago may be a view now, whose functions would run with our rights (CVE-2024-7348). `pg_dump`
+/// begins with the same, where the server has the setting.
+const TABLES_ALONE: &str = "SELECT pg_catalog.set_config(name, 'view, foreign-table', false) FROM pg_catalog.pg_settings \
+                            WHERE name = 'restrict_nonsystem_relation_kind'";
 
 /// A state that is held: it lives as long as its connection's transaction.
 pub(crate) struct Snapshot {
@@ -28,15 +26,14 @@ pub(crate) struct Snapshot {
     pub(crate) standby: bool,
     pub(crate) moment: Moment,
     pub(crate) system_identifier: String,
-    /// The encoding that texts are sent in.
-    pub(crate) encoding: String,
     pub(crate) tables: Vec<Table>,
 }
 
 /// What isn't logged never came to a standby: there is nothing to read, and a set without it wouldn't be complete.
 async fn refuse_unlogged_of_a_standby(connection: &mut Connection, target: &Target) -> Result<(), Error> {
-    let sql = "SELECT n.nspname || '.' || c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
-               WHERE pg_is_in_recovery() AND c.relpersistence = 'u' AND c.relkind IN ('r', 'm', 'S') ORDER BY 1";
+    let sql = "SELECT n.nspname || '.' || c.relname FROM pg_catalog.pg_class c \
+               JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
+               WHERE pg_catalog.pg_is_in_recovery() AND c.relpersistence = 'u' AND c.relkind IN ('r', 'm', 'S') ORDER BY 1";
     let names: Vec<String> = connection.query(sql).await?.iter().map(|row| row.text(0).to_owned()).collect();
     if names.is_empty() {
         return Ok(());
@@ -53,7 +50,7 @@ async fn refuse_unlogged_of_a_standby(connection: &mut Connection, target: &Targ
 pub(crate) async fn take(target: &Target, world: &World) -> Result<Snapshot, Error> {
     let mut scout = Connection::open(target).await?;
     let mut connection = Connection::open(target).await?;
-    let encoding = prepare(&mut connection).await?;
+    prepare(&mut connection).await?;
     rights::check(&mut scout).await?;
     refuse_unlogged_of_a_standby(&mut scout, target).await?;
     let names = inventory::names(&mut scout).await?;
@@ -70,13 +67,15 @@ pub(crate) async fn take(target: &Target, world: &World) -> Result<Snapshot, Err
     }
     let moment = world.clock.now();
     // The first statement that looks at anything: the snapshot is behind the locks.
-    let sql = "SELECT pg_export_snapshot(), pg_is_in_recovery(), \
-               CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END, \
-               (SELECT system_identifier FROM pg_control_system())";
+    let sql = "SELECT pg_catalog.pg_export_snapshot(), pg_catalog.pg_is_in_recovery(), \
+               CASE WHEN pg_catalog.pg_is_in_recovery() \
+               THEN pg_catalog.pg_last_wal_replay_lsn() ELSE pg_catalog.pg_current_wal_lsn() END, \
+               (SELECT system_identifier FROM pg_catalog.pg_control_system())";
     let row = connection.one(sql).await?;
     let tables = inventory::tables(&mut connection).await?;
     for table in &tables {
-        let known = names.iter().any(|(oid, _)| *oid == table.oid);
+        // By its name as well: by that one it was locked.
+        let known = names.iter().any(|(oid, name)| *oid == table.oid && *name == table.sql());
         if !known || table.files.0 != table.files.1 {
             return Err(Error::Refused {
                 code: "postgres.changing",
@@ -93,7 +92,6 @@ pub(crate) async fn take(target: &Target, world: &World) -> Result<Snapshot, Err
         lsn: row.text(2).to_owned(),
         system_identifier: row.text(3).to_owned(),
         moment,
-        encoding,
         tables: tables.into_iter().filter(|table| !table.parent).collect(),
     })
 }
@@ -108,11 +106,24 @@ pub(crate) async fn join(connection: &mut Connection, snapshot: &str) -> Result<
         .await
 }
 
-/// Sets a connection to read, and returns the encoding of what it reads. A database without an encoding is read as it is.
-pub(crate) async fn prepare(connection: &mut Connection) -> Result<String, Error> {
-    connection.execute(SETTINGS).await?;
-    let encoding = connection.one("SHOW server_encoding").await?;
-    let encoding = if encoding.text(0) == "SQL_ASCII" { "SQL_ASCII" } else { "UTF8" };
-    connection.execute(&format!("SET client_encoding = '{encoding}'")).await?;
-    Ok(encoding.to_owned())
+/// Sets a connection to read. Its texts are in the encoding of its database. A damaged page must be an error, and no page
+/// without rows.
+pub(crate) async fn prepare(connection: &mut Connection) -> Result<(), Error> {
+    connection.execute(TABLES_ALONE).await?;
+    for name in session::hiding_damage(connection).await? {
+        match connection.execute(&format!("SET {name} = off")).await {
+            Err(error) if error.sqlstate() == Some("42501") => {
+                return Err(Error::Refused {
+                    code: "postgres.hides-damage",
+                    object: "the server".to_owned(),
+                    cause: format!("{name} is on, and rows on damaged pages would be missing without a word"),
+                    next: format!(
+                        "ALTER SYSTEM RESET {name}; SELECT pg_catalog.pg_reload_conf(); or back up as a superuser, who turns it off for the session"
+                    ),
+                });
+            }
+            done => done?,
+        }
+    }
+    Ok(())
 }

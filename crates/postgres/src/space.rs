@@ -1,7 +1,7 @@
 //! Is there room for a restored database, or for rows that are put aside? Asked where the disk can be seen from here: of a server on this host, and of
 //! one that is started for a proof. PostgreSQL itself doesn't tell.
 
-use std::path::Path;
+pub(crate) use seawall_host::free_space as free;
 
 /// Beside a database: WAL, and what a sort puts aside.
 const BESIDE: u64 = 256 << 20;
@@ -9,12 +9,6 @@ const BESIDE: u64 = 256 << 20;
 /// Bytes that a database of `size` bytes needs while it is restored: a tenth more, for indexes are built in any order.
 pub(crate) fn needed(size: u64) -> u64 {
     size.saturating_add(size / 10).saturating_add(BESIDE)
-}
-
-/// Bytes that can be written below a folder; `None` where that can't be seen.
-pub(crate) fn free(folder: &Path) -> Option<u64> {
-    let facts = rustix::fs::statvfs(folder).ok()?;
-    facts.f_bavail.checked_mul(facts.f_frsize)
 }
 
 /// What is wrong with so much room, if anything.
@@ -34,6 +28,8 @@ pub(crate) fn cannot_hold(free: u64, bytes: u64) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     #[test]

@@ -16,9 +16,10 @@ const TOGETHER: u64 = 16 << 20;
 const AT_ONCE: usize = 200;
 
 /// Tables and their sizes, of those for which a condition holds.
-const TABLES: &str = "SELECT format('%I.%I', n.nspname, c.relname), \
-     (SELECT sum(pg_relation_size(part)) FROM (SELECT c.oid UNION SELECT relid FROM pg_partition_tree(c.oid)) AS p (part)) \
-     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
+const TABLES: &str = "SELECT pg_catalog.format('%I.%I', n.nspname, c.relname), \
+     (SELECT pg_catalog.sum(pg_catalog.pg_relation_size(part)) FROM (SELECT c.oid UNION SELECT relid \
+     FROM pg_catalog.pg_partition_tree(c.oid)) AS p (part)) \
+     FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
      WHERE c.relkind IN ('r', 'm', 'p') AND c.relpersistence <> 't' AND NOT c.relisshared AND ";
 
 /// A table that got no statistics, and why.
@@ -67,9 +68,9 @@ async fn tables(
         None => "NOT c.relispartition".to_owned(),
         Some(chosen) => {
             let names: Vec<String> = chosen.iter().map(|(schema, name)| literal(&qualified(schema, name))).collect();
-            let chosen = format!("ANY (ARRAY[{}]::regclass[])", names.join(", "));
+            let chosen = format!("ANY (ARRAY[{}]::pg_catalog.regclass[])", names.join(", "));
             format!(
-                "c.oid = {chosen} AND NOT EXISTS (SELECT FROM pg_inherits i \
+                "c.oid = {chosen} AND NOT EXISTS (SELECT FROM pg_catalog.pg_inherits i \
                  WHERE c.relispartition AND i.inhrelid = c.oid AND i.inhparent = {chosen})"
             )
         }
@@ -82,8 +83,10 @@ async fn tables(
 async fn analyze(connection: &mut Connection, names: Vec<String>) -> Result<Vec<Without>, Error> {
     let together = connection.execute(&format!("ANALYZE {}", names.join(", "))).await;
     let Err(error) = together else { return Ok(Vec::new()) };
-    if !error.sqlstate().is_some_and(is_the_tables_own) {
-        return Err(error.about(names.join(", ")));
+    if !error.sqlstate().is_some_and(leaves_the_server_at_work) {
+        let (first, others) = (names.first().map_or("", String::as_str), names.len().saturating_sub(1));
+        let all = if others == 0 { first.to_owned() } else { format!("{first} and {others} other tables") };
+        return Err(error.about(all));
     }
     if let [name] = &names[..] {
         return Ok(vec![(name.clone(), error.to_string())]);
@@ -95,10 +98,12 @@ async fn analyze(connection: &mut Connection, names: Vec<String>) -> Result<Vec<
     Ok(without)
 }
 
-/// Whether an error of this SQLSTATE comes from what the table is, so that it would come in the source as well: the owner
-/// mustn't call the function of an index, or the function fails.
-fn is_the_tables_own(sqlstate: &str) -> bool {
-    ["0A", "22", "23", "2F", "38", "39", "42", "P0"].iter().any(|class| sqlstate.starts_with(class))
+/// Whether an error of this SQLSTATE says something of the table alone, while the server goes on working: the owner mustn't
+/// call the function of an index, a function of a type fails, or the server behind a foreign partition doesn't answer.
+/// Statistics are no content, so such a table is named, and the restore goes on.
+fn leaves_the_server_at_work(sqlstate: &str) -> bool {
+    // No resources, an operator's command, an error of the system, damaged data.
+    !["53", "57", "58", "XX001", "XX002"].iter().any(|class| sqlstate.starts_with(class))
 }
 
 /// Which tables share a statement: the largest come first and alone, the others as many as are worth it.
@@ -123,6 +128,25 @@ fn batches(mut tables: Vec<(String, u64)>) -> Vec<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_table_can_not_have_is_told_from_a_server_that_can_not_go_on() {
+        for (sqlstate, goes_on) in [
+            ("42501", true),
+            ("22012", true),
+            ("55000", true),
+            ("08001", true),
+            ("HV000", true),
+            ("XX000", true),
+            ("53100", false),
+            ("57P01", false),
+            ("57014", false),
+            ("58030", false),
+            ("XX001", false),
+        ] {
+            assert_eq!(leaves_the_server_at_work(sqlstate), goes_on, "{sqlstate}");
+        }
+    }
 
     #[test]
     fn large_tables_stand_alone_and_small_ones_share() {

@@ -7,6 +7,8 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
+use crate::client::TextEncoding;
+
 /// The archive versions that are understood.
 const VERSIONS: std::ops::RangeInclusive<(u8, u8)> = (1, 14)..=(1, 16);
 
@@ -97,7 +99,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Vec<Entry>, String> {
 /// # Errors
 /// What is wrong with it.
 pub(crate) fn read(bytes: &[u8]) -> Result<Toc, String> {
-    let mut reader = Reader { rest: bytes, int: 4, offset: 8 };
+    let mut reader = Reader { rest: bytes, int: 4, offset: 8, encoding: TextEncoding::UTF8 };
     if reader.take(5)? != b"PGDMP" {
         return Err("it is no archive of pg_dump".to_owned());
     }
@@ -131,6 +133,10 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Toc, String> {
     let mut section = Section::Before;
     for _ in 0..count {
         let entry = entry(&mut reader, minor, &mut section)?;
+        // It is the first one.
+        if entry.kind == "ENCODING" {
+            reader.encoding = encoding(&entry.statement)?;
+        }
         let from = bytes.len() - reader.rest.len();
         let file = match form {
             Form::Custom => reader.take(1 + reader.offset).map(|_| None)?,
@@ -170,10 +176,18 @@ fn entry(reader: &mut Reader<'_>, minor: u8, section: &mut Section) -> Result<En
     Ok(Entry { id, kind, tag, statement, schema, tablespace, owner, section: *section, needs })
 }
 
+/// The encoding of `SET client_encoding = 'WIN1252';`.
+fn encoding(statement: &str) -> Result<TextEncoding, String> {
+    let name = statement.split('\'').nth(1).unwrap_or_default();
+    TextEncoding::of(name).ok_or_else(|| format!("its texts have the encoding {name:?}, which no database has"))
+}
+
 struct Reader<'a> {
     rest: &'a [u8],
     int: usize,
     offset: usize,
+    /// The encoding of its texts.
+    encoding: TextEncoding,
 }
 
 impl<'a> Reader<'a> {
@@ -199,7 +213,17 @@ impl<'a> Reader<'a> {
     /// A text, or none where its length is negative.
     fn text(&mut self) -> Result<Option<String>, String> {
         let Ok(size) = usize::try_from(self.int()?) else { return Ok(None) };
-        Ok(Some(String::from_utf8_lossy(self.take(size)?).into_owned()))
+        let bytes = self.take(size)?;
+        Ok(Some(self.encoding.decode_lossy(bytes)))
+    }
+}
+
+/// The setting under which the texts of the statements are read as they were written. The server reads the texts of a whole
+/// message before it runs the first statement of it, so that a setting within the script comes too late.
+pub(crate) fn texts(entries: &[Entry]) -> &'static str {
+    match entries.iter().any(|entry| entry.kind == "STDSTRINGS" && entry.statement.contains("'off'")) {
+        true => "SET standard_conforming_strings = off",
+        false => "SET standard_conforming_strings = on",
     }
 }
 
@@ -228,6 +252,20 @@ pub(crate) fn roles(entry: &Entry) -> Vec<String> {
     }
     roles.retain(|role| !matches!(role.as_str(), "PUBLIC" | "public" | "DEFAULT" | "CURRENT_USER"));
     roles
+}
+
+/// The roles that have made the grants of an entry, but for its owner.
+pub(crate) fn grantors(entry: &Entry) -> Vec<String> {
+    let (mut grantors, before) = (Vec::new(), "SET SESSION AUTHORIZATION ");
+    if entry.kind == "ACL" {
+        let outside = outside(&entry.statement);
+        let is_whole = |at: usize| at == 0 || entry.statement[..at].ends_with('\n');
+        for (at, word) in entry.statement.match_indices(before).filter(|(at, _)| outside[*at] && is_whole(*at)) {
+            names(&entry.statement[at + word.len()..], &mut grantors);
+        }
+    }
+    grantors.retain(|role| role != "DEFAULT");
+    grantors
 }
 
 /// Whether each byte of a statement is its own word, and not within quotes or parentheses: a policy's condition may be a
@@ -349,6 +387,14 @@ pub(crate) mod tests {
             let entry = Entry { statement: statement.into(), ..entry(1, kind, Section::After, &[]) };
             assert_eq!(roles(&entry), expected, "{statement}");
         }
+    }
+
+    #[test]
+    fn who_granted_is_known() {
+        let statement = "GRANT ALL ON TABLE t TO x;\nSET SESSION AUTHORIZATION \"a b\";\nGRANT SELECT ON TABLE t TO b;\n\
+                         RESET SESSION AUTHORIZATION;\nSET SESSION AUTHORIZATION c;\nGRANT ALL ON t TO d;\n";
+        let entry = Entry { statement: statement.into(), ..entry(1, "ACL", Section::After, &[]) };
+        assert_eq!(grantors(&entry), ["a b", "c"]);
     }
 
     #[test]

@@ -48,8 +48,10 @@ async fn largest(target: &Target, table: &Table) -> Result<Option<(String, u64)>
     let mut connection = Connection::open(target).await?;
     let name = literal(&table.sql());
     let sql = format!(
-        "SELECT attname, atttypid = 'bytea'::regtype FROM pg_attribute WHERE attrelid = {name}::regclass AND attnum > 0 \
-         AND NOT attisdropped AND atttypid IN ('bytea'::regtype, 'text'::regtype, 'varchar'::regtype, 'bpchar'::regtype)"
+        "SELECT attname, atttypid = 'pg_catalog.bytea'::pg_catalog.regtype FROM pg_catalog.pg_attribute \
+         WHERE attrelid = {name}::pg_catalog.regclass AND attnum > 0 \
+         AND NOT attisdropped AND atttypid \
+         IN ('pg_catalog.bytea'::pg_catalog.regtype, 'pg_catalog.text'::pg_catalog.regtype, 'pg_catalog.varchar'::pg_catalog.regtype, 'pg_catalog.bpchar'::pg_catalog.regtype)"
     );
     let size = |row: &crate::client::Row| {
         let letters = if row.flag(1) && table.format() == CopyFormat::Text { 2 } else { 1 };

@@ -36,7 +36,7 @@ pub(crate) struct Common {
     /// Print one JSON document instead of text (docs/json.md)
     #[arg(long, global = true, help_heading = "Global options")]
     pub(crate) json: bool,
-    /// How much to log to standard error: trace, debug, info, warn or error
+    /// The level of the log on standard error: trace, debug, info, warn or error
     #[arg(
         long,
         global = true,
@@ -46,21 +46,24 @@ pub(crate) struct Common {
         hide_env_values = true
     )]
     pub(crate) log_level: Option<Level>,
-    /// The shape of the log: text, json or pretty
+    /// The form of the log: text, json or pretty
     #[arg(long, global = true, help_heading = "Global options", value_name = "TYPE")]
     pub(crate) log_type: Option<LogFormat>,
     /// Log lines have no time. Only Lightning Stream's command line asks for it.
     #[arg(skip)]
     pub(crate) log_timeless: bool,
+    /// The program was called by Lightning Stream's name: it prints what that prints.
+    #[arg(skip)]
+    pub(crate) as_original: bool,
 }
 
 /// The configuration to use.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct ConfigArguments {
-    /// The configuration: a seawall.yml or a litestream.yml. Without it ./seawall.yml, else /etc/seawall.yml
+    /// The configuration: a seawall.yml or a litestream.yml [default: ./seawall.yml, else /etc/seawall.yml]
     #[arg(long, value_name = "FILE", env = "SEAWALL_CONFIG", hide_env_values = true, help_heading = "Configuration")]
     pub(crate) config: Option<PathBuf>,
-    /// Take $ in the configuration as it is, instead of expanding environment variables
+    /// Don't expand environment variables in the configuration: leave each $ as it is
     #[arg(long, help_heading = "Configuration")]
     pub(crate) no_expand_env: bool,
 }
@@ -82,26 +85,25 @@ pub(crate) enum Command {
     Verify(VerifyArguments),
     /// Merge and delete what is due in a vault, now
     Maintain(MaintainArguments),
-    /// Keep a point for good, or no longer
+    /// Keep a point for good, or end that
     Pin(PinArguments),
-    /// Show how far each database is protected, from the state records on this machine
-    /// Show how far each database is protected: from the running process, else from the state records on this machine
+    /// Show how far each database is protected
     Status(StatusArguments),
     /// List the databases of a running process
     List(ListArguments),
-    /// Tell what process is running
+    /// Show which process is running
     Info(InfoArguments),
-    /// Have a running process ship what is committed now
+    /// Ask a running process to ship what is committed now
     Sync(SyncArguments),
-    /// Have a running process protect another database, from now on
+    /// Ask a running process to protect another database, from now on
     Register(RegisterArguments),
-    /// Have a running process let a database go
+    /// Ask a running process to let a database go
     Unregister(UnregisterArguments),
-    /// Have a running process start a database that was stopped
+    /// Ask a running process to start a database that was stopped
     Start(StartArguments),
-    /// Have a running process stop a database, after shipping what is committed
+    /// Ask a running process to stop a database, after shipping what is committed
     Stop(StopArguments),
-    /// Look at a configuration
+    /// Check a configuration
     #[command(subcommand)]
     Config(ConfigCommand),
     /// Keep LMDB environments in step between servers
@@ -115,7 +117,7 @@ pub(crate) enum Command {
 /// `seawall demo`
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  seawall demo\n\n\
-    Everything it makes is below ./seawall-demo and ./vault, in a new folder each time; nothing else is touched.")]
+    The demo writes only below ./seawall-demo and ./vault, into a new folder each time.")]
 pub(crate) struct DemoArguments {}
 
 /// `seawall replicate`
@@ -126,7 +128,7 @@ pub(crate) struct DemoArguments {}
     seawall replicate --config seawall.yml --restore-if-missing --exec 'myserver --port 80'\n  \
     seawall replicate ./data s3://bucket/all --pattern '*.db' --recursive\n  \
     seawall replicate --config litestream.yml --once\n\n\
-    SIGTERM and SIGINT ship what is committed and end; a second one ends at once (exit code 130).")]
+    On SIGTERM or SIGINT, replicate ships what is committed and ends. On a second signal it ends at once (exit code 130).")]
 pub(crate) struct ReplicateArguments {
     /// The database to protect, or a folder of databases; without it, every database of the configuration
     #[arg(requires = "vault", value_name = "SOURCE")]
@@ -142,19 +144,19 @@ pub(crate) struct ReplicateArguments {
     /// Run this program under protection and end when it ends, with its exit code
     #[arg(long, value_name = "CMD", conflicts_with = "once")]
     pub(crate) exec: Option<String>,
-    /// Restore a database whose file is missing, if the vault has it, before anything else
+    /// If a database's file is missing and the vault has the database, restore it before anything else
     #[arg(long)]
     pub(crate) restore_if_missing: bool,
-    /// Take turns with other processes that protect the same: wait until nobody else has the lease in the vault
+    /// Take turns with other processes that protect the same databases: wait until the lease in the vault is free
     #[arg(long)]
     pub(crate) lease: bool,
-    /// Of a folder: the file names that are meant, such as '*.db'. Without it, every SQLite database
+    /// With a folder: protect only files with such names, as '*.db' [default: every SQLite database]
     #[arg(long, value_name = "PATTERN", requires = "source")]
     pub(crate) pattern: Option<String>,
-    /// Of a folder: the folders in it too
+    /// With a folder: also the folders inside
     #[arg(long, requires = "source")]
     pub(crate) recursive: bool,
-    /// Listen here for list, info, register, sync and the other commands that ask a running process
+    /// Make a control socket here, for list, info, register, sync and the other commands that ask a running process
     #[arg(long, value_name = "PATH", conflicts_with = "once")]
     pub(crate) socket: Option<PathBuf>,
 }
@@ -162,13 +164,13 @@ pub(crate) struct ReplicateArguments {
 /// How much of the machine a command about a server may use.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct ServerArguments {
-    /// Connections that move data, and cores that compress; one for each core unless given
+    /// Connections that move data, and cores that compress [default: one for each core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64), help_heading = "Servers")]
     pub(crate) jobs: Option<u16>,
-    /// The memory for buffers, and with them for nearly everything, such as 64MB; 128MiB unless given
+    /// The memory for buffers, which is nearly all memory, such as 64MB [default: 128MiB]
     #[arg(long, value_name = "SIZE", help_heading = "Servers")]
     pub(crate) memory: Option<String>,
-    /// The folder of pg_dump and pg_restore; without it they are looked for
+    /// The folder of pg_dump and pg_restore [default: the packages' folders, then PATH]
     #[arg(long, value_name = "FOLDER", help_heading = "Servers")]
     pub(crate) pg_bindir: Option<PathBuf>,
 }
@@ -184,34 +186,35 @@ pub(crate) struct ServerArguments {
     seawall backup --config seawall.yml shop\n\n\
     The password comes from PGPASSWORD or ~/.pgpass. The role needs pg_read_all_data.")]
 pub(crate) struct BackupArguments {
-    /// The database: postgresql://ROLE@HOST:PORT/DATABASE; without DATABASE every one of the server, with its roles. Or
-    /// the name of a server's database in the configuration, which says how
+    /// The database: postgresql://ROLE@HOST:PORT/DATABASE; without DATABASE all databases of the server, with its roles.
+    /// Or the name of a server's database in the configuration, with the settings there
     #[arg(value_name = "SOURCE|NAME")]
     pub(crate) source: String,
-    /// The place to keep it in: a folder or a URL. A name of the configuration has its own
+    /// The place to keep the backup in: a folder or a URL. A database of the configuration has its own
     #[arg(value_name = "VAULT")]
     pub(crate) vault: Option<String>,
     /// How to compress: zstd, zstd:1 to zstd:19, gzip, gzip:1 to gzip:12, lz4 or none [default: zstd]
     #[arg(long, value_name = "CODEC")]
     pub(crate) compression: Option<String>,
-    /// In which form: native, or what pg_dump itself writes: custom, directory (put aside in TMPDIR first) or plain
+    /// The form of the backup: native, or one of pg_dump's own: custom, directory (first written to TMPDIR) or plain
     /// [default: native]
     #[arg(long, value_name = "FORMAT")]
     pub(crate) format: Option<String>,
-    /// Not a backup but a part of it, for development and tests: this share of each table's rows, such as 1%, with every row
-    /// that those refer to by foreign keys. Into a vault of its own
+    /// Make no backup but a sample, for development and tests: this share of each table's rows, such as 1%, and every
+    /// row that those refer to by foreign keys. It needs a vault of its own
     #[arg(long, value_name = "PERCENT")]
     pub(crate) sample: Option<String>,
-    /// How the server is to write rows: text, or binary where that means the same in every server [default: text]
+    /// The form in which the server writes rows: text, or binary for types that mean the same in every server
+    /// [default: text]
     #[arg(long, value_name = "FORMAT")]
     pub(crate) copy: Option<String>,
-    /// At most this many bytes a second into the vault, such as 20MB
+    /// The most bytes a second that are written to the vault, such as 20MB
     #[arg(long, value_name = "SIZE")]
     pub(crate) upload_limit: Option<String>,
-    /// Of a whole server: leave this database out; may be given more than once
+    /// With a whole server: leave this database out; may be given more than once
     #[arg(long, value_name = "DATABASE")]
     pub(crate) exclude_database: Vec<String>,
-    /// Of a whole server: take the passwords of roles along, as the server keeps them
+    /// With a whole server: include the passwords of roles, as the server keeps them
     #[arg(long)]
     pub(crate) role_passwords: bool,
     #[command(flatten)]
@@ -236,32 +239,36 @@ pub(crate) struct RestoreArguments {
     /// A vault (folder or URL), or the name or path of a database in the configuration
     #[arg(value_name = "VAULT|NAME|PATH", required_unless_present = "all")]
     pub(crate) source: Option<String>,
-    /// Every database below the vault, into a folder; without a vault, every database of the configuration
+    /// Restore every database below the vault into a folder; without a vault, every database of the configuration
     #[arg(long, conflicts_with = "follow")]
     pub(crate) all: bool,
-    /// The file to make; it must not exist. Without it, the database's own path from the configuration. Of a server's
-    /// backup, what pg_dump wrote, where --format kept that: a file or a directory
+    /// The file to make; it must not exist [default: the database's own path in the configuration]. For a server's
+    /// backup made with --format: the file or directory that pg_dump wrote
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// The server's database to make: postgresql://ROLE@HOST:PORT/DATABASE. One that exists must be empty. Without
-    /// DATABASE, every database of a server's backup, with its roles
+    /// The database to make on a server: postgresql://ROLE@HOST:PORT/DATABASE. An existing database must be empty.
+    /// Without DATABASE, every database of a server's backup, with its roles
     #[arg(long, value_name = "URL", conflicts_with_all = ["all", "follow", "output", "force", "if_missing", "integrity"])]
     pub(crate) to: Option<String>,
-    /// With --to: of a server's backup, the database to restore; without it, the one that is called as the new one
+    /// With --to: the database of a whole server's backup to restore [default: the one with the new one's name]
     #[arg(long, requires = "to", value_name = "DATABASE", help_heading = "Servers")]
     pub(crate) database: Option<String>,
-    /// With --to: replace the database when the restored one is whole
+    /// With --to: replace the existing database when the restored one is whole
     #[arg(long, requires = "to", conflicts_with = "output", help_heading = "Servers")]
     pub(crate) clean: bool,
-    /// With --to: only this table with its keys and indexes, as schema.table; may be given more than once
+    /// With --to: restore only this table with its keys and indexes, as schema.table; may be given more than once
     #[arg(long, requires = "to", conflicts_with_all = ["output", "clean"], value_name = "TABLE", help_heading = "Servers")]
     pub(crate) table: Vec<String>,
-    /// With --to: only rows, into tables that are there and empty
+    /// With --to: restore only rows, into existing empty tables
     #[arg(long, requires = "to", conflicts_with_all = ["output", "clean"], help_heading = "Servers")]
     pub(crate) data_only: bool,
-    /// With --to: leave owners and grants out; everything belongs to the role that restores
+    /// With --to: leave out owners and grants; all objects belong to the role that restores
     #[arg(long, requires = "to", conflicts_with = "output", help_heading = "Servers")]
     pub(crate) no_owner: bool,
+    /// With --to: try objects that need a superuser, because a provider may allow them. Refused ones are left out and
+    /// named
+    #[arg(long, requires = "to", conflicts_with = "output", help_heading = "Servers")]
+    pub(crate) without_superuser: bool,
     #[command(flatten)]
     pub(crate) server: ServerArguments,
     /// The moment to restore: RFC 3339, "10 minutes ago", a transaction id of 16 hex digits, the name of a set, or latest
@@ -270,19 +277,22 @@ pub(crate) struct RestoreArguments {
     /// Replace an existing file
     #[arg(long)]
     pub(crate) force: bool,
-    /// Only say what would be read and which moment would be reached
+    /// Only show what would be read and which moment would be reached
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Do nothing, successfully, when the file exists
+    /// With an LMDB environment: give the restored values new times, so that every instance of the fleet takes them
+    #[arg(long, conflicts_with_all = ["all", "to", "if_missing", "follow"])]
+    pub(crate) as_new: bool,
+    /// If the file exists, do nothing and succeed
     #[arg(long, conflicts_with_all = ["force", "dry_run"])]
     pub(crate) if_missing: bool,
-    /// Go on: keep the file at the newest state until stopped, while others read it
+    /// Keep the file at the newest state until stopped, while others read it
     #[arg(long, conflicts_with_all = ["at", "dry_run", "if_missing"])]
     pub(crate) follow: bool,
-    /// How often to look for something new, where no event tells of it
+    /// How often to look for new objects where no events come
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = span, requires = "follow")]
     pub(crate) follow_interval: Duration,
-    /// Let the database engine check the restored file as well
+    /// Also let the database engine check the restored file
     #[arg(long, value_name = "CHECK", value_enum, default_value_t = Integrity::None)]
     pub(crate) integrity: Integrity,
     #[command(flatten)]
@@ -334,13 +344,13 @@ pub(crate) struct SourceArguments {
     seawall verify s3://bucket/app --json\n  seawall verify s3://bucket/shop --restore\n  \
     seawall verify s3://bucket/shop --restore --to postgresql://postgres@test/")]
 pub(crate) struct VerifyArguments {
-    /// Of a server's backups: restore one into a database that is thrown away, and compare all of it with the set
+    /// With a server's backups: restore one into a throw-away database, and compare all of it with the set
     #[arg(long, conflicts_with = "strong", help_heading = "Servers")]
     pub(crate) restore: bool,
-    /// With --restore: the server on which to do it; without, one is started here and removed
+    /// With --restore: the server to restore on [default: one that is started here, and removed]
     #[arg(long, requires = "restore", value_name = "URL", help_heading = "Servers")]
     pub(crate) to: Option<String>,
-    /// With --restore: which set: RFC 3339, "10 minutes ago", the name of a set, or latest
+    /// With --restore: the set: RFC 3339, "10 minutes ago", the name of a set, or latest
     #[arg(
         long,
         requires = "restore",
@@ -350,9 +360,20 @@ pub(crate) struct VerifyArguments {
         help_heading = "Servers"
     )]
     pub(crate) at: String,
+    /// With --restore, where a server is started for it: how long the proof of a database may take, such as 2h; an hour, and a
+    /// second for each MiB of the database, unless given
+    #[arg(
+        long,
+        requires = "restore",
+        conflicts_with = "to",
+        value_name = "SPAN",
+        value_parser = span,
+        help_heading = "Servers"
+    )]
+    pub(crate) proof_timeout: Option<Duration>,
     #[command(flatten)]
     pub(crate) server: ServerArguments,
-    /// Compare the bytes of each object with the BLAKE3 that was kept beside it, too; exit code 3 if some have none
+    /// Also compare each object's bytes with its recorded BLAKE3; exit code 3 if some objects have none
     #[arg(long)]
     pub(crate) strong: bool,
     /// A vault (folder or URL), or the name or path of a database in the configuration
@@ -372,20 +393,20 @@ pub(crate) struct MaintainArguments {
     /// The name or path of a database in the configuration, or a vault (folder or URL)
     #[arg(value_name = "NAME|PATH|VAULT")]
     pub(crate) source: String,
-    /// Only say what would be merged and deleted, and why
+    /// Only show what would be merged and deleted, and why
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Make a complete copy of the newest point first, if there is none
+    /// First make a complete copy of the newest point, if there is none
     #[arg(long, conflicts_with = "dry_run")]
     pub(crate) base: bool,
-    /// Every point of this long ago stays, or forever. Without it the configuration says so
+    /// Keep the points of this time back, such as 7d, or forever [default: as the configuration says]
     #[arg(long, value_name = "TIME")]
     pub(crate) keep: Option<String>,
-    /// At least this many complete copies stay
+    /// Keep at least this many complete copies
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) minimum: Option<u32>,
-    /// Of a server's backups: say that you know that this link of the chain is missing, and do nothing else; may be given
-    /// more than once
+    /// With a server's backups: record that you know that this link of the chain is missing, and do nothing else; may be
+    /// given more than once
     #[arg(long, value_name = "NUMBER", conflicts_with_all = ["dry_run", "base", "keep", "minimum"], help_heading = "Servers")]
     pub(crate) acknowledge: Vec<u64>,
     #[command(flatten)]
@@ -403,7 +424,7 @@ pub(crate) struct PinArguments {
     /// The moment to keep: RFC 3339, "10 minutes ago", a transaction id of 16 hex digits, the name of a set, or latest
     #[arg(long, value_name = "WHEN", default_value = "latest", allow_hyphen_values = true)]
     pub(crate) at: String,
-    /// Take the pin away; what it held is deleted when its time has come
+    /// Remove the pin; retention deletes the point when it is due
     #[arg(long)]
     pub(crate) remove: bool,
     #[command(flatten)]
@@ -414,8 +435,8 @@ pub(crate) struct PinArguments {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  seawall status\n  seawall status /data/app.db\n  \
     seawall status --config seawall.yml --json\n\n\
-    A running process with a control socket is asked. Without one, the state records on this machine: those of the\n\
-    configuration's databases if there is one, else those found below the current folder.")]
+    The status comes from the running process if it has a control socket. Otherwise it comes from the state records on\n\
+    this machine: those of the configuration's databases if there is one, else those found below the current folder.")]
 pub(crate) struct StatusArguments {
     /// Databases, or their state folders
     #[arg(value_name = "PATH")]
@@ -427,7 +448,7 @@ pub(crate) struct StatusArguments {
 /// Which running process to ask.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SocketArguments {
-    /// Its control socket. Without it, the one that the configuration names, else /var/run/seawall.sock
+    /// Its control socket [default: the configuration's, else /var/run/seawall.sock]
     #[arg(long, value_name = "PATH", env = "SEAWALL_SOCKET", hide_env_values = true, help_heading = "Running process")]
     pub(crate) socket: Option<PathBuf>,
     #[command(flatten)]
@@ -456,7 +477,7 @@ pub(crate) struct ChangeArguments {
     /// The database: its name or its file
     #[arg(value_name = "NAME|PATH")]
     pub(crate) database: String,
-    /// How many seconds it may take
+    /// How many seconds the request may take
     #[arg(long, value_name = "SECONDS", default_value_t = 30.0)]
     timeout: f64,
     #[command(flatten)]
@@ -474,7 +495,7 @@ impl ChangeArguments {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  seawall sync /data/app.db --wait\n  seawall sync app --wait --timeout 5")]
 pub(crate) struct SyncArguments {
-    /// Return only once everything that was committed is in the vault
+    /// Return only when everything that was committed is in the vault
     #[arg(long)]
     pub(crate) wait: bool,
     #[command(flatten)]
@@ -500,7 +521,7 @@ pub(crate) struct StopArguments {
 /// `seawall unregister`
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  seawall unregister /data/new.db\n\n\
-    A database that the configuration names is let go until the process is started again.")]
+    A database that the configuration names comes back when the process is started again.")]
 pub(crate) struct UnregisterArguments {
     #[command(flatten)]
     pub(crate) change: ChangeArguments,
@@ -510,18 +531,18 @@ pub(crate) struct UnregisterArguments {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  seawall register /data/new.db s3://bucket/new\n  \
     seawall register /data/new.db --name orders\n\n\
-    It gets the defaults of the running process's configuration, and is protected after a restart too.")]
+    The database gets the defaults of the running process's configuration. The registration survives a restart.")]
 pub(crate) struct RegisterArguments {
     /// The database file
     #[arg(value_name = "PATH")]
     pub(crate) database: PathBuf,
-    /// The place to protect it in: a folder or a URL. Without it, below the one that the configuration has for all
+    /// The place to protect it in: a folder or a URL [default: below the configuration's top-level vault]
     #[arg(value_name = "VAULT")]
     pub(crate) vault: Option<String>,
-    /// What it is called
+    /// The database's name
     #[arg(long)]
     pub(crate) name: Option<String>,
-    /// How many seconds it may take
+    /// How many seconds the request may take
     #[arg(long, value_name = "SECONDS", default_value_t = 30.0)]
     timeout: f64,
     #[command(flatten)]
@@ -538,7 +559,7 @@ impl RegisterArguments {
 /// `seawall config`
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
-    /// Say how a configuration is understood, or what is wrong with it
+    /// Show how Seawall understands a configuration, or what is wrong with it
     Check(CheckArguments),
 }
 

@@ -37,6 +37,14 @@ impl Exit {
         }
     }
 
+    /// What Lightning Stream would say: it knows done and failed.
+    pub(crate) fn as_original(self) -> Self {
+        match self {
+            Self::Usage | Self::Partly | Self::NotFound => Self::Failed,
+            other => other,
+        }
+    }
+
     /// What a failure of the whole command means.
     pub(crate) fn of(kind: Kind) -> Self {
         match kind {
@@ -48,6 +56,20 @@ impl Exit {
             }
             _ => Self::Failed,
         }
+    }
+
+    /// What one result means: it failed if something must not be relied on, and is partly done if something was left out.
+    pub(crate) fn judge(is_sound: bool, is_whole: bool) -> Self {
+        match (is_sound, is_whole) {
+            (false, _) => Self::Failed,
+            (true, false) => Self::Partly,
+            (true, true) => Self::Done,
+        }
+    }
+
+    /// The worst of several results of which each counts for the whole.
+    pub(crate) fn worst(exits: &[Self]) -> Self {
+        Self::judge(!exits.contains(&Self::Failed), !exits.contains(&Self::Partly))
     }
 
     /// What the results for several databases mean together: all alike as one, anything else partly done.

@@ -25,7 +25,7 @@ use clap::error::ErrorKind;
 use seawall_core::{Failure, Kind};
 
 use crate::arguments::Arguments;
-use crate::commands::lmdb::{itself, original};
+use crate::commands::lmdb::{itself, original, words};
 use crate::edge::Edge;
 use crate::exit::Exit;
 
@@ -35,34 +35,44 @@ fn main() -> ExitCode {
     if litestream::is_called(words.next().as_deref()) {
         return litestream::main(words, &edge);
     }
-    let mut timeless = false;
+    let (mut timeless, mut faithful) = (false, false);
     let words = match original::is_called(std::env::args_os().next().as_deref()) {
         false => commands::ltx::doubled(std::env::args_os()),
         true => match as_original(words, &edge) {
+            Ok(Ok(original)) if original.asks.is_some() => {
+                return original.asks.map_or(Exit::Failed, |asks| words::answer(&asks)).into();
+            }
             Ok(Ok(original)) => {
-                timeless = original.timeless;
+                (timeless, faithful) = (original.timeless, true);
                 original.words
             }
             Ok(Err(code)) => return code,
             Err(failure) => {
                 output::print_failure(&failure, false);
-                return Exit::of(failure.kind).into();
+                return Exit::of(failure.kind).as_original().into();
             }
         },
     };
     let mut arguments = match Arguments::try_parse_from(words) {
         Ok(arguments) => arguments,
-        Err(error) => return refuse(&error).into(),
+        Err(error) => return of_program(refuse(&error), faithful).into(),
     };
     arguments.common.log_timeless |= timeless;
+    arguments.common.as_original |= faithful;
     let json = arguments.common.json;
-    match commands::run(arguments, &edge) {
-        Ok(output) => output.print(json).into(),
+    let exit = match commands::run(arguments, &edge) {
+        Ok(output) => output.print(json),
         Err(failure) => {
             output::print_failure(&failure, json);
-            Exit::of(failure.kind).into()
+            Exit::of(failure.kind)
         }
-    }
+    };
+    of_program(exit, faithful).into()
+}
+
+/// The exit code of the program that was called.
+fn of_program(exit: Exit, faithful: bool) -> Exit {
+    if faithful { exit.as_original() } else { exit }
 }
 
 /// Lightning Stream's command line; an exit code where another process did what it says.

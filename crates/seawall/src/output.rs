@@ -28,6 +28,11 @@ impl Output {
         Self { text: text.into(), failures: Vec::new(), json: to_json(json), exit: Exit::Done }
     }
 
+    /// The same, with nothing to say to people.
+    pub(crate) fn without_text(self) -> Self {
+        Self { text: String::new(), ..self }
+    }
+
     /// A result that was printed while it was made.
     pub(crate) fn printed() -> Self {
         Self { text: String::new(), failures: Vec::new(), json: Value::Null, exit: Exit::Done }
@@ -83,7 +88,25 @@ pub(crate) fn shown(text: &str) -> Cow<'_, str> {
 /// A failure as text: what happened to what, and what to do next. An object has one line.
 pub(crate) fn failure_text(failure: &Failure) -> String {
     let object = failure.object.replace('\n', "\\n");
-    format!("error[{}]: {object}: {}\nnext: {}\n", failure.code, failure.cause, failure.next)
+    format!("error[{}]: {object}: {}\nnext: {}\n", failure.code, brief(&failure.cause), failure.next)
+}
+
+/// Letters of a sentence that a terminal gets before its list of names is cut.
+const BRIEF: usize = 300;
+
+/// A cause for a terminal: of each sentence that names very many, some, and how many more there are. JSON has all of them.
+pub(crate) fn brief(cause: &str) -> Cow<'_, str> {
+    if cause.len() <= BRIEF {
+        return Cow::Borrowed(cause);
+    }
+    let cut = |sentence: &str| {
+        let end = sentence.char_indices().nth(BRIEF).map_or(sentence.len(), |(end, _)| end);
+        // A sentence without a list isn't cut.
+        let last = sentence[..end].rfind(", ").filter(|_| end < sentence.len());
+        let Some(last) = last else { return sentence.to_owned() };
+        format!("{} and {} more (--json names all)", &sentence[..last], sentence[last..].matches(", ").count())
+    };
+    Cow::Owned(cause.split("; ").map(cut).collect::<Vec<_>>().join("; "))
 }
 
 /// Prints a failure: to standard error as text, or as the one JSON document on standard output.
@@ -119,6 +142,22 @@ mod tests {
         }
         let failure = Failure::new(Kind::NotFound, "c", "a\nerror[x]: b", "cause", "next");
         assert_eq!(failure_text(&failure), "error[c]: a\\nerror[x]: b: cause\nnext: next\n");
+    }
+
+    #[test]
+    fn a_terminal_gets_some_of_very_many_names() {
+        let names = |count| (0..count).map(|number| format!("public.t{number:04}")).collect::<Vec<_>>().join(", ");
+        let few = format!("it may not read {}; nor write", names(5));
+        assert_eq!(brief(&few), few);
+        let many = format!("it may not read {}; it may not read large objects", names(1000));
+        let told = brief(&many);
+        assert!(told.starts_with("it may not read public.t0000, public.t0001, "), "{told}");
+        assert!(
+            told.ends_with("public.t0019 and 980 more (--json names all); it may not read large objects"),
+            "{told}"
+        );
+        let prose = "x".repeat(1000);
+        assert_eq!(brief(&prose), prose);
     }
 
     #[test]

@@ -70,8 +70,14 @@ pub(crate) fn run_with<T>(threads: usize, future: impl Future<Output = Result<T,
             _ = terminate.recv() => Err(interrupted()),
         }
     });
-    runtime.shutdown_background();
+    end(runtime);
     result
+}
+
+/// Ends the runtime of a command. Blocking jobs get a moment to end: what a job made for a future that was dropped, such as a
+/// temporary folder, is removed when the job ends. A job that hangs, as on a dead file system, doesn't hold up the end.
+pub(crate) fn end(runtime: Runtime) {
+    runtime.shutdown_timeout(Duration::from_millis(200));
 }
 
 /// The system refuses what every process needs.

@@ -1,8 +1,7 @@
 //! What commands about database servers share: URLs, sizes, vaults.
 
 use seawall_agent::config::{parse_size, read_place};
-use seawall_archive::SetId;
-use seawall_core::{Clock as _, Failure, Moment, SystemClock, When};
+use seawall_core::Failure;
 use seawall_postgres::Target;
 use seawall_vault::{Policy, Throttle, Vault, VaultUrl};
 
@@ -22,20 +21,6 @@ pub(crate) fn target(text: &str, edge: &Edge) -> Result<Target, Failure> {
         );
     }
     Ok(target)
-}
-
-/// Which set is meant: by its name, or by a moment.
-pub(crate) fn when(text: &str) -> Result<When, Failure> {
-    match text.parse::<SetId>() {
-        Ok(id) => Ok(When::Position(id.to_string())),
-        Err(()) => moment(text, SystemClock.now()),
-    }
-}
-
-/// A moment, or a position of the engine's.
-pub(crate) fn moment(text: &str, now: Moment) -> Result<When, Failure> {
-    let next = "correct the moment, or give the name of a set or a snapshot as `seawall timeline` shows it";
-    When::parse(text, now).map_err(|error| usage("usage.when", "--at", &error.to_string(), next))
 }
 
 /// A number of bytes.

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use seawall_agent::config::{Config, DatabaseConfig, read_place};
-use seawall_agent::{Opener, VaultUrl};
-use seawall_core::{Engine, Failure, Kind};
+use seawall_agent::{Keep, Opener, VaultUrl, read_when};
+use seawall_core::{Clock as _, Engine, Failure, Kind, SystemClock, When};
 
 use crate::arguments::ConfigArguments;
 use crate::configuration;
@@ -33,6 +33,22 @@ impl Source {
         decide(text, is_vault, config.as_ref(), edge)
     }
 
+    /// Where its objects are.
+    pub(crate) fn vault(&self) -> &VaultUrl {
+        match self {
+            Self::Vault(vault) => vault,
+            Self::Database(database) => &database.vault,
+        }
+    }
+
+    /// Opens its vault alone, to merge and delete in.
+    pub(crate) async fn open_to_maintain(&self, opener: &Opener, keep: &Keep) -> Result<Arc<dyn Engine>, Failure> {
+        match self {
+            Self::Vault(vault) => opener.vault_to_maintain(vault, keep).await,
+            Self::Database(database) => opener.database_to_maintain(database, keep).await,
+        }
+    }
+
     /// Opens it.
     pub(crate) async fn open(&self, opener: &Opener) -> Result<Arc<dyn Engine>, Failure> {
         match self {
@@ -40,6 +56,11 @@ impl Source {
             Self::Database(database) => opener.database(database).await,
         }
     }
+}
+
+/// The point that `--at` means.
+pub(crate) fn when(text: &str) -> Result<When, Failure> {
+    read_when(text, SystemClock.now())
 }
 
 fn decide(text: &str, is_vault: bool, config: Option<&Config>, edge: &Edge) -> Result<Source, Failure> {

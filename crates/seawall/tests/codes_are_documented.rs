@@ -8,8 +8,10 @@ use std::path::Path;
 
 /// Texts between `open` and `close` that look like a code: `area.problem`.
 fn codes(text: &str, quote: char) -> impl Iterator<Item = String> {
-    const AREAS: [&str; 11] =
-        ["archive", "postgres", "usage", "command", "config", "agent", "sqlite", "lmdb", "vault", "ltx", "demo"];
+    const AREAS: [&str; 12] = [
+        "engine", "archive", "postgres", "usage", "command", "config", "agent", "sqlite", "lmdb", "vault", "ltx",
+        "demo",
+    ];
     let is_code = |part: &&str| {
         let word = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_lowercase() || c == '-');
         part.split_once('.').is_some_and(|(area, problem)| AREAS.contains(&area) && word(problem))

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use futures::TryStreamExt;
 use seawall_core::Failure;
-use seawall_vault::{Layout, Prefix, Vault};
+use seawall_vault::{ObjectKey, Prefix, Scheme, Vault};
 
 use crate::error::Error;
 use crate::generations::{self, GENERATIONS};
-use crate::layout::parse_key;
+use crate::layout::{Layout, parse_key};
 
 /// The databases of a vault that holds several, each as its prefix below the vault, in order. Empty for the vault's own
 /// database, if it has one.
@@ -21,13 +21,18 @@ pub async fn databases_below(vault: &Vault) -> Result<Vec<String>, Failure> {
     let mut found = BTreeSet::new();
     let mut entries = Box::pin(vault.entries(&Prefix::all(), None));
     while let Some(entry) = entries.try_next().await.map_err(Error::from)? {
-        if let Some(database) = database_of(vault.layout(), entry.key.as_str())
+        if let Some(database) = database_of(Layout::of(vault), entry.key.as_str())
             && !found.contains(database)
         {
             found.insert(database.to_owned());
         }
     }
     Ok(found.into_iter().collect())
+}
+
+/// Whether an object belongs to the own database of a vault in such a store.
+pub fn is_of_database(scheme: Scheme, key: &ObjectKey) -> bool {
+    database_of(Layout::in_stores(scheme), key.as_str()) == Some("")
 }
 
 /// The prefix of the database that an object belongs to; `None` for what is no database's.

@@ -1,33 +1,36 @@
 //! One protected SQLite database, or one vault to restore from: the crate's implementation of [`Engine`].
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use seawall_core::{
-    Activity, Description, Engine, Failure, Figures, FollowRequest, Followed, Kind, LastError, Maintained, Moment,
-    Phase, Point, Progress, RestoreRequest, Restored, Shutdown, Status, StrongVerification, Timeline, Verification,
-    When,
+    Activity, Backoff, Description, Digests, Engine, Failure, Figures, Files, FollowRequest, Followed, History, Kind,
+    LastError, Maintain, Maintained, Moment, Panicked, Phase, Pins, Point, Progress, Protect, RestoreRequest, Restored,
+    Rollback, Shutdown, Standby, Status, Steady, StrongVerification, Timeline, Verification, When,
 };
+use seawall_host::{Glance, Subscription, links_on};
+use seawall_ltx::Txid;
 use seawall_vault::Vault;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use crate::error::Error;
+use crate::clock::BelievedClock;
+use crate::error::{Error, SEVERAL_NAMES};
 use crate::hold::KeptFiles;
 use crate::identity::Lineage;
 use crate::lock::{self, Locks};
 use crate::maintain::Maintenance;
 use crate::probe::Probe;
 use crate::prove::{self, Strength};
+use crate::read_back::ReadBack;
 use crate::seal;
-use crate::session::{BACKOFF, Patience, Session};
+use crate::session::{BACKOFF, Looking, Patience, Session};
 use crate::ship::blocking;
-use crate::source::{is_there, resolved};
-use crate::state::{Facts, Position, Record, sizes};
-use crate::watch::{Glance, Subscription};
+use crate::source::{is_there, leads_to, resolved};
+use crate::state::{Facts, Position, Record, StoredClock, sizes};
 use crate::{Admission, Options, World, follow, marks, read_state, restore, target, timeline};
 
 /// How long to let a burst of writes settle before looking: a commit is several writes.
@@ -40,7 +43,7 @@ const GLANCE: Duration = Duration::from_millis(50);
 const LAST_TRIES: u32 = 5;
 
 /// How long to wait before a lost database is opened again: doubled from the first to the last.
-const REOPEN: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
+const REOPEN: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(30));
 
 /// One SQLite database and its place in a vault.
 ///
@@ -51,9 +54,12 @@ pub struct Sqlite {
     options: Options,
     world: World,
     kept: Arc<Mutex<KeptFiles>>,
+    /// Where the database and its state directory were found when the present stretch of protection began.
+    placed: Mutex<Option<(PathBuf, PathBuf)>>,
     /// The locks of the protection that is running.
     locks: Arc<Mutex<Option<Locks>>>,
     told: Mutex<Told>,
+    clock: Arc<BelievedClock>,
     /// Whether the state record on the disk is older than what is told.
     unsaved: Arc<AtomicBool>,
     asked: Arc<Mutex<Asked>>,
@@ -61,17 +67,20 @@ pub struct Sqlite {
     hurry: Arc<Notify>,
     activity: Arc<Activity>,
     maintenance: Arc<Maintenance>,
+    read_back: Arc<ReadBack>,
     probe: Probe,
 }
 
 /// Those who asked to ship now, and wait for the point.
-type Asked = Vec<oneshot::Sender<Point>>;
+type Asked = Vec<oneshot::Sender<Result<Point, Failure>>>;
 
 /// What is told about the protection.
 #[derive(Debug, Clone, Copy, Default)]
 struct Known {
     position: Option<Position>,
     lineage: Option<Lineage>,
+    /// When it was captured, by the steady clock.
+    captured: Option<Steady>,
 }
 
 #[derive(Debug, Default)]
@@ -80,21 +89,25 @@ struct Told {
     error: Option<LastError>,
     /// What went wrong in the vault's upkeep, as it was told.
     upkeep: Option<LastError>,
+    /// What is wrong with the clock, as it was told.
+    clock: Option<LastError>,
+    /// When a capture began last.
+    began: Option<Steady>,
     /// What was told last, with the sizes of the database and its WAL then.
     phase: Option<Phase>,
     sizes: (Option<u64>, Option<u64>),
 }
 
+impl Told {
+    /// What is told of all that is wrong.
+    fn worst(&self) -> Option<LastError> {
+        self.error.clone().or_else(|| self.upkeep.clone()).or_else(|| self.clock.clone())
+    }
+}
+
 /// A failure counted with the last one, if that was of the same kind.
 pub(crate) fn once_more(last: Option<&LastError>, failure: &Failure, at: Moment) -> LastError {
-    let count = last.filter(|last| last.code == failure.code).map_or(0, |last| last.count);
-    LastError {
-        code: failure.code.to_owned(),
-        message: failure.to_string(),
-        next: failure.next.clone(),
-        at,
-        count: count + 1,
-    }
+    LastError { message: failure.to_string(), ..LastError::again(last, failure, at) }
 }
 
 /// Frames that are in the WAL and not published, at a place in the WAL as it was written last.
@@ -126,12 +139,17 @@ impl Sqlite {
     /// A database (`options.path`) and the vault prefix that is its own. Does no I/O.
     pub fn new(vault: Vault, options: Options, world: World) -> Self {
         let (activity, hurry) = (Arc::<Activity>::default(), Arc::<Notify>::default());
+        let read_back = Arc::new(ReadBack::new(options.state_dir(), vault.url().to_owned()));
+        let maintenance = Maintenance::new(&vault, &options, &world, activity.clone(), hurry.clone());
         Self {
-            maintenance: Arc::new(Maintenance::new(&vault, &options, &world, activity.clone(), hurry.clone())),
+            maintenance: Arc::new(maintenance.noting(read_back.clone())),
+            read_back,
+            clock: Arc::new(BelievedClock::new(world.clock.clone(), options.display_name(&vault))),
             vault,
             options,
             world,
             kept: Arc::default(),
+            placed: Mutex::default(),
             locks: Arc::default(),
             told: Mutex::default(),
             unsaved: Arc::default(),
@@ -159,6 +177,10 @@ impl Sqlite {
         &self.activity
     }
 
+    pub(crate) fn read_back(&self) -> &Arc<ReadBack> {
+        &self.read_back
+    }
+
     pub(crate) fn maintenance(&self) -> &Arc<Maintenance> {
         &self.maintenance
     }
@@ -176,7 +198,28 @@ impl Sqlite {
     }
 
     pub(crate) fn now(&self) -> Moment {
-        self.world.clock.now()
+        self.clock.wall()
+    }
+
+    pub(crate) fn clock(&self) -> &Arc<BelievedClock> {
+        &self.clock
+    }
+
+    /// The moment of what is captured now.
+    pub(crate) fn moment(&self) -> Moment {
+        let now = self.clock.ask();
+        self.told().began = Some(self.clock.steady());
+        now.moment
+    }
+
+    /// Whether something is wrong with the clock that isn't told, or is told and over.
+    pub(crate) fn clock_has_news(&self) -> bool {
+        let newest = self.told().known.position.map(|position| position.moment);
+        self.clock.fault(newest).is_some() != self.clock_fault_is_told()
+    }
+
+    pub(crate) fn clock_fault_is_told(&self) -> bool {
+        self.told().clock.is_some()
     }
 
     pub(crate) fn random(&self) -> u64 {
@@ -191,8 +234,19 @@ impl Sqlite {
         self.kept.clone()
     }
 
-    /// The database file behind all symbolic links, and the state directory.
+    fn placed(&self) -> MutexGuard<'_, Option<(PathBuf, PathBuf)>> {
+        self.placed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The database file behind all symbolic links, and the state directory: while it is protected, as they were when that began.
     pub(crate) fn place(&self) -> Result<(PathBuf, PathBuf), Error> {
+        match self.placed().clone() {
+            Some(placed) => Ok(placed),
+            None => self.place_now(),
+        }
+    }
+
+    fn place_now(&self) -> Result<(PathBuf, PathBuf), Error> {
         match (&self.options.path, self.options.state_dir()) {
             (Some(path), Some(state_dir)) => Ok((resolved(path), state_dir)),
             _ => Err(Error::NoSource { vault: self.vault.url().to_owned() }),
@@ -204,11 +258,27 @@ impl Sqlite {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Everything up to `position` is durable: what went wrong before is over.
-    pub(crate) fn arrived(&self, position: Position, lineage: Lineage) {
+    /// Everything up to `position` is durable: what went wrong before is over, unless it is `still` so.
+    pub(crate) fn arrived(&self, position: Position, lineage: Lineage, still: bool) {
         let mut told = self.told();
-        told.known = Known { position: Some(position), lineage: Some(lineage) };
-        told.error = None;
+        told.known = Known { position: Some(position), lineage: Some(lineage), captured: told.began };
+        told.error = told.error.take().filter(|_| still);
+    }
+
+    /// The error that an absence of the database is, where it was protected before.
+    fn of_the_lost(&self, error: Error) -> Error {
+        let known = self.told().known.position.is_some();
+        match error {
+            // A database never becomes an empty file by itself.
+            Error::Empty { path } if known => Error::Cut { path },
+            error => error,
+        }
+    }
+
+    /// Whether links lead from the database's name to another file than `path` now.
+    async fn leads_elsewhere(&self, path: &Path) -> bool {
+        let (Some(named), path) = (self.options.path.clone(), path.to_owned()) else { return false };
+        blocking(move || Ok(leads_to(&named).is_some_and(|now| now != path))).await.unwrap_or(false)
     }
 
     /// Notes what the protection does, for `status`, and writes the state record.
@@ -218,23 +288,30 @@ impl Sqlite {
         }
         let Ok((source, state_dir)) = self.place() else { return };
         let upkeep = self.maintenance.failure();
+        let newest = self.told().known.position.map(|position| position.moment);
+        let clock = self.clock.fault(newest).map(|what| Error::Clock { database: self.name(), what });
+        let belief = self.clock.belief();
         let record = {
+            let at = self.now();
             let mut told = self.told();
             told.phase = Some(phase);
             told.upkeep = upkeep;
+            told.clock = clock.map(|error| once_more(told.clock.as_ref(), &error.failure(), at));
             Record::new(Facts {
                 name: &self.name(),
                 source: &source,
                 vault: self.vault.url(),
                 lineage: told.known.lineage.unwrap_or(lineage),
                 phase,
-                error: told.error.clone().or_else(|| told.upkeep.clone()),
-                at: self.now(),
+                error: told.worst(),
+                at,
                 position: told.known.position,
+                clock: belief.map(|belief| StoredClock { belief, captured: told.known.captured }),
             })
         };
-        let (locks, probe) = (self.locks.clone(), self.probe());
+        let (locks, probe, read_back) = (self.locks.clone(), self.probe(), self.read_back.clone());
         let save = move || {
+            read_back.refresh();
             record.save(&state_dir, &probe)?;
             // The state directory may have been deleted under us, and the lock in it.
             match &mut *locks.lock().unwrap_or_else(PoisonError::into_inner) {
@@ -274,33 +351,54 @@ impl Sqlite {
         self.maintenance.failure() != self.told().upkeep
     }
 
-    /// The status of a protection for which nothing waits, from memory alone; `None` where it must be looked at.
+    /// The status that was told last, from memory: for when the record can't be read.
+    fn told_status(&self) -> Option<Status> {
+        let (told, source) = (self.told(), self.options.path.as_ref()?);
+        Some(self.status_of(&told, told.phase?, source))
+    }
+
+    /// The status of a protection that has nothing pending, from memory alone; `None` where it must be looked at.
     fn resting(&self) -> Option<Status> {
         if !self.figures().idle || self.locks.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
             return None;
         }
         let told = self.told();
         let phase = told.phase.filter(|phase| *phase == Phase::Protecting)?;
-        Some(Status {
+        told.known.position?;
+        Some(self.status_of(&told, phase, &self.place().ok()?.0))
+    }
+
+    /// The status that memory gives a protection in this phase.
+    fn status_of(&self, told: &Told, phase: Phase, source: &Path) -> Status {
+        Status {
             name: self.name(),
             engine: "sqlite".to_owned(),
-            source: self.place().ok()?.0.display().to_string(),
+            source: source.display().to_string(),
             vault: self.vault.url().to_owned(),
             phase,
-            protected: Some(told.known.position?.point()),
+            protected: told.known.position.map(|position| position.point()),
             lag_bytes: 0,
             lag_ms: 0,
             source_bytes: told.sizes.0,
             log_bytes: told.sizes.1,
-            error: told.error.clone().or_else(|| told.upkeep.clone()),
+            content_read_at: self.read_back.at(),
+            progress: None,
+            error: told.worst(),
             at: self.now(),
-        })
+        }
     }
 
     /// Takes up what an earlier run knew, so that the status is right before the first success.
     fn remember(&self, record: Option<Record>) {
-        if let Some((facts, position)) = record.and_then(|record| record.remembered(self.vault.url())) {
-            self.told().known = Known { position: Some(position), lineage: Some(facts.lineage) };
+        let clock = record.as_ref().and_then(Record::clock);
+        self.clock.begin(clock.map(|clock| clock.belief));
+        let mut told = self.told();
+        let known = told.known.position.map(|position| position.txid);
+        if let Some((facts, position)) = record.and_then(|record| record.remembered(self.vault.url()))
+            && known.is_none_or(|known| known < position.txid)
+        {
+            let captured = clock.and_then(|clock| clock.captured);
+            told.known = Known { position: Some(position), lineage: Some(facts.lineage), captured };
         }
     }
 
@@ -322,11 +420,32 @@ impl Sqlite {
     }
 
     async fn protect(&self, shutdown: &Shutdown) -> Result<(), Error> {
+        let mut backoff = REOPEN;
+        loop {
+            match Box::pin(self.protect_here(shutdown)).await {
+                Ok(Ended::Stopped) => return Ok(()),
+                Ok(Ended::Elsewhere) => tracing::warn!(database = %self.name(), "links lead to another file now"),
+                // What others of the process need as well was let go, the locks among it. They aren't to come back all at once.
+                Err(error) if error.is_shortage() && !shutdown.requested() => {
+                    Box::pin(self.tell(Phase::Failing, Some(&error), Lineage::new(1))).await;
+                    let share = (self.random() >> 40) as u32;
+                    let pause = backoff.failed().mul_f64(f64::from(share) / f64::from(1 << 24));
+                    Box::pin(self.wait_for(shutdown, pause)).await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Protects the file to which the database's name leads now, for as long as it leads there.
+    async fn protect_here(&self, shutdown: &Shutdown) -> Result<Ended, Error> {
+        let _placed = Placed::settle(self)?;
         let _locks = self.take_locks().await?;
         let _upkeep = self.maintenance.in_background();
         let (path, _) = self.place()?;
-        let subscription = self.world.watcher.as_ref().map(|watcher| watcher.subscribe(&path));
-        let mut backoff = REOPEN.0;
+        let links = self.options.path.clone().map_or_else(Vec::new, |named| links_on(&named));
+        let subscription = self.world.watcher.as_ref().map(|watcher| watcher.subscribe_with(&path, &links));
+        let mut backoff = REOPEN;
         let (mut last_word, mut last_tries) = (Lineage::new(1), 0);
         // What an earlier process recorded last is not true any more.
         self.tell(Phase::Starting, None, last_word).await;
@@ -338,43 +457,55 @@ impl Sqlite {
             let error = match ended {
                 Ok(()) => {
                     self.tell(Phase::Stopped, None, last_word).await;
-                    return Ok(());
+                    return Ok(Ended::Stopped);
                 }
-                Err(error) => error,
+                Err(error) => self.of_the_lost(error),
             };
+            if !error.is_final() && self.leads_elsewhere(&path).await {
+                self.tell(Phase::Failing, Some(&error), last_word).await;
+                return Ok(Ended::Elsewhere);
+            }
+            if error.is_shortage() && !shutdown.requested() {
+                return Err(error);
+            }
             if error.is_absent() && shutdown.requested() && last_tries < LAST_TRIES && is_there(&path) {
                 // It came back while it was looked for: what is in it is to be shipped before the end.
                 last_tries += 1;
                 sleep(SETTLE).await;
                 continue;
             }
-            if error.is_absent() && shutdown.requested() {
+            let lost = self.told().known.position.is_some();
+            if error.is_absent() && shutdown.requested() && !lost {
                 self.tell(Phase::Stopped, None, last_word).await;
-                return Ok(());
+                return Ok(Ended::Stopped);
             }
-            if error.is_final() || shutdown.requested() {
+            let hopeless = matches!(error, Error::Vault(seawall_vault::Error::Missing { .. })) && self.is_new();
+            if error.is_final() || hopeless || shutdown.requested() {
                 self.tell(Phase::Halted, Some(&error), last_word).await;
                 return Err(error);
             }
             if error.is_absent() {
-                self.tell(Phase::Waiting, None, last_word).await;
+                self.tell(Phase::Waiting, lost.then_some(&error), last_word).await;
                 tracing::info!(database = %self.name(), "waiting for the database to be created");
                 self.wait(shutdown, subscription.as_ref(), None).await;
                 continue;
             }
             self.tell(Phase::Failing, Some(&error), last_word).await;
-            if since.elapsed() > REOPEN.1 {
-                backoff = REOPEN.0;
+            if since.elapsed() > REOPEN.longest() {
+                backoff.worked();
             }
-            self.wait_for(shutdown, backoff).await;
+            self.wait_for(shutdown, backoff.failed()).await;
             if matches!(error, Error::GaveUp { .. }) {
                 // The WAL is pinned again only once the vault answers.
-                while !shutdown.requested() && crate::survey::list(&self.vault).await.is_err() {
-                    self.wait_for(shutdown, REOPEN.1).await;
+                while !shutdown.requested() && !self.vault_answers().await {
+                    self.wait_for(shutdown, REOPEN.longest()).await;
                 }
             }
-            backoff = (backoff * 2).min(REOPEN.1);
         }
+    }
+
+    async fn vault_answers(&self) -> bool {
+        self.vault.enter().await.is_ok() && crate::survey::list(&self.vault).await.is_ok()
     }
 
     /// Bounds work from the moment at which a graceful stop is requested, whatever it was doing then (I7).
@@ -423,19 +554,23 @@ impl Sqlite {
         // What is large goes into boxes that are gone while nothing happens: thousands wait here.
         let mut session = Box::pin(Session::open(self, shutdown, Patience::Protecting)).await?;
         *last_word = session.lineage();
-        let (mut unpublished, mut backoff) = (Unpublished::default(), BACKOFF.0);
+        let (mut unpublished, mut backoff) = (Unpublished::default(), BACKOFF);
         let mut done = Box::pin(session.drain()).await;
         loop {
             match done {
                 Ok(()) if shutdown.requested() => match Box::pin(session.drain()).await {
-                    Ok(()) => return Ok(()),
+                    Ok(()) => {
+                        Box::pin(session.claim()).await?;
+                        return Box::pin(session.look_at_the_end()).await;
+                    }
                     failed => done = failed,
                 },
                 Ok(()) => {
-                    backoff = BACKOFF.0;
+                    backoff.worked();
                     done = self.next_change(shutdown, subscription, &mut session, &mut unpublished).await;
                 }
                 Err(error) => {
+                    self.refuse(&error);
                     Box::pin(session.endure(error, &mut backoff)).await?;
                     done = Box::pin(session.recover()).await;
                 }
@@ -452,7 +587,7 @@ impl Sqlite {
         unpublished: &mut Unpublished,
     ) -> Result<(), Error> {
         let wait = self.wait(shutdown, subscription, Some(session.glance()));
-        let (behind, written) = session.glimpse().await?;
+        let (behind, written) = Box::pin(session.glimpse()).await?;
         match unpublished.look_again((session.position(), written)) {
             Some(soon) if behind => {
                 unpublished.attempts += 1;
@@ -464,28 +599,64 @@ impl Sqlite {
                 wait.await;
             }
         }
-        let behind = session.is_behind(0).await?;
+        Box::pin(session.check_vault()).await?;
+        let behind = Box::pin(session.is_behind(0)).await?;
         self.activity.set_behind(behind);
         if behind && self.asked().is_empty() {
-            self.wait_until_due(shutdown, session).await?;
+            Box::pin(self.wait_until_due(shutdown, session)).await?;
         } else if !behind
             && self.asked().is_empty()
             && !session.look_is_due()
             && Box::pin(session.is_as_it_was()).await?
         {
             self.activity.skip();
+            Box::pin(session.look_at_vault(Looking::WhenDue)).await?;
             Box::pin(session.keep_record()).await;
             return Ok(());
         }
-        let asked = std::mem::take(&mut *self.asked());
+        // Those who come meanwhile may have committed since: they are answered the next time.
+        let asked = self.asked().len();
         Box::pin(session.drain()).await?;
-        Box::pin(session.keep_record()).await;
         self.activity.set_behind(false);
+        if let Err(error) = session.claim().await {
+            // Those who asked are told why.
+            self.refuse(&error);
+            return Ok(());
+        }
+        // A client that asked may not wait any more.
+        let waits = self.asked().iter().take(asked).any(|asked| !asked.is_closed());
+        let looking = if waits { Looking::Now } else { Looking::WhenDue };
+        match Box::pin(session.look_at_vault(looking)).await {
+            // The newest state is in the vault: that is no reason to let go of the WAL.
+            Err(error @ (Error::Stray { .. } | Error::Lost { newest: false, .. })) => {
+                self.refuse(&error);
+                Box::pin(session.keep_record()).await;
+                return Ok(());
+            }
+            looked => looked?,
+        }
+        Box::pin(session.keep_record()).await;
+        let asked: Vec<_> = {
+            let mut all = self.asked();
+            let asked = asked.min(all.len());
+            all.drain(..asked).collect()
+        };
         for (asked, point) in asked.into_iter().zip(std::iter::repeat(session.point())) {
-            // Whoever asked may not wait any more.
-            let _gone = point.map(|point| asked.send(point));
+            let _gone = point.map(|point| asked.send(Ok(point)));
         }
         Ok(())
+    }
+
+    /// Tells those who wait for a point why there is none.
+    fn refuse(&self, error: &Error) {
+        for asked in std::mem::take(&mut *self.asked()) {
+            let _gone = asked.send(Err(error.failure()));
+        }
+    }
+
+    /// Whether nothing of this database was ever in its vault, as far as is known here.
+    pub(crate) fn is_new(&self) -> bool {
+        self.told().known.position.is_none()
     }
 
     /// Lets commits collect until the next object is due, or there is much to ship.
@@ -508,6 +679,13 @@ impl Sqlite {
         Ok(())
     }
 
+    /// The error that the file has other names, if that was told last.
+    fn several_names(&self) -> Option<Error> {
+        let told = self.told().error.as_ref().is_some_and(|error| error.code == SEVERAL_NAMES);
+        let (path, _) = self.place().ok().filter(|_| told)?;
+        Some(Error::SeveralNames { path, what: "the file has other names".to_owned() })
+    }
+
     fn not_running(&self) -> Failure {
         Failure::new(
             Kind::Unavailable,
@@ -522,7 +700,11 @@ impl Sqlite {
         let _locks = self.take_locks().await?;
         let mut session = Session::open(self, shutdown, Patience::Once).await?;
         session.drain().await?;
+        session.claim().await?;
         self.tell(Phase::Stopped, None, session.lineage()).await;
+        if let Err(error) = session.record_doubts().await {
+            tracing::warn!(database = %self.name(), "the doubt about moments could not be recorded: {error}");
+        }
         // The point is durable: what is due besides must not make it a failure.
         if self.maintenance.work_and_note().await.is_err() {
             self.tell(Phase::Stopped, None, session.lineage()).await;
@@ -539,6 +721,32 @@ impl Sqlite {
             done = work => done.map_err(Failure::from),
             () = shutdown.immediate() => Err(Error::Interrupted.into()),
         }
+    }
+}
+
+/// How a stretch of protection ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    /// It was asked to, and everything is shipped.
+    Stopped,
+    /// The database's name leads to another file.
+    Elsewhere,
+}
+
+/// Keeps the place of the database as it is, while a stretch of protection lasts.
+struct Placed<'a>(&'a Sqlite);
+
+impl<'a> Placed<'a> {
+    fn settle(engine: &'a Sqlite) -> Result<Self, Error> {
+        let place = engine.place_now()?;
+        *engine.placed() = Some(place);
+        Ok(Self(engine))
+    }
+}
+
+impl Drop for Placed<'_> {
+    fn drop(&mut self) {
+        self.0.placed().take();
     }
 }
 
@@ -566,6 +774,45 @@ impl Engine for Sqlite {
         }
     }
 
+    fn figures(&self) -> Figures {
+        self.activity.figures(self.vault.counts())
+    }
+
+    async fn status(&self) -> Result<Status, Failure> {
+        let (_, state_dir) = self.place()?;
+        let clock = self.world.clock.clone();
+        let read = tokio::task::spawn_blocking(move || read_state(&state_dir, &*clock)).await;
+        if let (Ok(Err(_)), true, Some(told)) = (&read, self.unsaved.load(Ordering::Relaxed), self.told_status()) {
+            return Ok(told);
+        }
+        read.unwrap_or_else(|e| {
+            let cause = Panicked::from(e).to_string();
+            Err(Failure::new(Kind::Internal, "sqlite.internal", self.name(), cause, "report this: it is a defect"))
+        })
+    }
+
+    async fn known_status(&self) -> Result<Status, Failure> {
+        match self.resting() {
+            Some(status) => Ok(status),
+            None => self.status().await,
+        }
+    }
+
+    fn protection(&self) -> Option<&dyn Protect> {
+        Some(self)
+    }
+
+    fn history(&self) -> &dyn History {
+        self
+    }
+
+    fn files(&self) -> Option<&dyn Files> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl Protect for Sqlite {
     async fn run(&self, shutdown: &Shutdown) -> Result<(), Failure> {
         Self::unless_aborted(shutdown, Box::pin(self.protect(shutdown))).await
     }
@@ -584,45 +831,45 @@ impl Engine for Sqlite {
             self.asked().push(tell);
         }
         self.hurry.notify_one();
-        told.await.map_err(|_| self.not_running())
-    }
-
-    fn figures(&self) -> Figures {
-        self.activity.figures(self.vault.counts())
-    }
-
-    async fn status(&self) -> Result<Status, Failure> {
-        let (_, state_dir) = self.place()?;
-        let now = self.now();
-        let read = tokio::task::spawn_blocking(move || read_state(&state_dir, now)).await;
-        read.unwrap_or_else(|e| {
-            let cause = format!("a job ended in a panic: {e}");
-            Err(Failure::new(Kind::Internal, "sqlite.internal", self.name(), cause, "report this: it is a defect"))
+        told.await.unwrap_or_else(|_| match self.several_names() {
+            Some(error) => Err(error.failure()),
+            None => Err(self.not_running()),
         })
     }
+}
 
-    async fn known_status(&self) -> Result<Status, Failure> {
-        match self.resting() {
-            Some(status) => Ok(status),
-            None => self.status().await,
-        }
-    }
-
+#[async_trait]
+impl History for Sqlite {
     async fn timeline(&self) -> Result<Timeline, Failure> {
-        Ok(timeline::timeline(&self.vault).await?)
+        Ok(timeline::timeline(&self.vault, self.now()).await?)
     }
 
-    async fn restore(&self, request: &RestoreRequest, progress: Arc<dyn Progress>) -> Result<Restored, Failure> {
-        let started = Instant::now();
-        let restored = restore::restore(&self.vault, request, progress, self.options.jobs).await;
-        let restored = restored.inspect_err(|_| self.activity.restores.failed())?;
-        if !restored.dry_run {
-            self.activity.restores.done(restored.bytes, started.elapsed());
-        }
-        let duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        Ok(Restored { duration_ms, ..restored })
+    async fn verify(&self, progress: Arc<dyn Progress>) -> Result<Verification, Failure> {
+        Ok(self.prove(progress, Strength::Format).await?.verification)
     }
 
+    fn digests(&self) -> Option<&dyn Digests> {
+        Some(self)
+    }
+
+    fn maintenance(&self) -> Option<&dyn Maintain> {
+        Some(self)
+    }
+
+    fn pins(&self) -> Option<&dyn Pins> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl Digests for Sqlite {
+    async fn verify_strong(&self, progress: Arc<dyn Progress>) -> Result<StrongVerification, Failure> {
+        self.prove(progress, Strength::Digests).await
+    }
+}
+
+#[async_trait]
+impl Maintain for Sqlite {
     async fn maintain(&self, dry_run: bool) -> Result<Maintained, Failure> {
         if dry_run {
             return Ok(self.maintenance.rehearse().await?);
@@ -634,11 +881,14 @@ impl Engine for Sqlite {
     async fn complete(&self) -> Result<Maintained, Failure> {
         Ok(self.maintenance.complete().await?)
     }
+}
 
+#[async_trait]
+impl Pins for Sqlite {
     async fn pin(&self, when: &When, pinned: bool) -> Result<String, Failure> {
         let point = match when {
             When::Position(text) if !pinned => text.parse().ok(),
-            _ => target::find(&self.vault, when).await?.last().map(|file| file.max),
+            _ => target::find(&self.vault, when, self.now()).await?.last().map(|file| file.max),
         };
         let point = point.ok_or_else(|| Error::NothingThere { vault: self.vault.url().to_owned() })?;
         match pinned {
@@ -648,7 +898,37 @@ impl Engine for Sqlite {
         }
         Ok(point.to_string())
     }
+}
 
+#[async_trait]
+impl Files for Sqlite {
+    async fn restore(&self, request: &RestoreRequest, progress: Arc<dyn Progress>) -> Result<Restored, Failure> {
+        let started = Instant::now();
+        let (recorded, now) = (self.recorded().await?, self.now());
+        let restored = restore::restore(&self.vault, request, recorded, now, progress, self.options.jobs).await;
+        let restored = restored.inspect_err(|_| self.activity.restores.failed())?;
+        if !restored.dry_run {
+            self.activity.restores.done(restored.bytes, started.elapsed());
+            // An older point needs only a part of what the newest one does.
+            if request.when == When::Latest {
+                self.note_reading().await;
+            }
+        }
+        let duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        Ok(Restored { duration_ms, ..restored })
+    }
+
+    fn rollback(&self) -> Option<&dyn Rollback> {
+        None
+    }
+
+    fn standby(&self) -> Option<&dyn Standby> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl Standby for Sqlite {
     async fn follow(
         &self,
         request: &FollowRequest,
@@ -665,23 +945,36 @@ impl Engine for Sqlite {
         };
         Ok(follow::follow(setting).await?)
     }
-
-    async fn verify(&self, progress: Arc<dyn Progress>) -> Result<Verification, Failure> {
-        Ok(self.prove(progress, Strength::Format).await?.verification)
-    }
-
-    async fn verify_strong(&self, progress: Arc<dyn Progress>) -> Result<StrongVerification, Failure> {
-        self.prove(progress, Strength::Digests).await
-    }
 }
 
 impl Sqlite {
+    /// Up to where this database was acknowledged, as its state record tells; `None` where no database is named, or nothing is
+    /// recorded of this vault.
+    async fn recorded(&self) -> Result<Option<Txid>, Error> {
+        let (Some(_), Some(state_dir)) = (&self.options.path, self.options.state_dir()) else { return Ok(None) };
+        let record = blocking(move || Record::load(&state_dir)).await?;
+        Ok(record.and_then(|record| record.remembered(self.vault.url())).map(|(facts, _)| facts.txid))
+    }
+
     async fn prove(&self, progress: Arc<dyn Progress>, strength: Strength) -> Result<StrongVerification, Failure> {
         let started = Instant::now();
-        let verified = prove::verify(&self.vault, self.now(), progress, self.options.jobs, strength).await;
+        // Before the vault is listed: what is acknowledged meanwhile isn't missing.
+        let recorded = self.recorded().await?;
+        let verified = prove::verify(&self.vault, self.now(), progress, self.options.jobs, strength, recorded).await;
         let verified = verified.inspect_err(|_| self.activity.verifications.failed())?;
         self.activity.verifications.done(verified.verification.bytes, started.elapsed());
+        if verified.verification.findings.is_empty() {
+            self.note_reading().await;
+        }
         Ok(verified)
+    }
+
+    /// Notes that everything was read back just now.
+    async fn note_reading(&self) {
+        let (read_back, now) = (self.read_back.clone(), self.now());
+        if let Err(error) = blocking(move || read_back.note(now)).await {
+            tracing::debug!(database = %self.name(), "when the content was read is not noted: {error}");
+        }
     }
 }
 

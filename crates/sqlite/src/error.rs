@@ -3,8 +3,13 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use seawall_core::{Failure, Kind};
+use seawall_core::{Failure, Kind, Panicked};
 use seawall_ltx::Txid;
+
+use crate::layout::Stored;
+
+/// The code of [`Error::SeveralNames`].
+pub(crate) const SEVERAL_NAMES: &str = "sqlite.several-names";
 
 /// What went wrong.
 #[derive(Debug, thiserror::Error)]
@@ -21,6 +26,14 @@ pub(crate) enum Error {
     Missing { path: PathBuf },
     #[error("{path}: the file is empty")]
     Empty { path: PathBuf },
+    #[error("{path}: the file was cut: it is shorter than the database in it")]
+    Cut { path: PathBuf },
+    #[error("{path}: {what}")]
+    SeveralNames { path: PathBuf, what: String },
+    #[error("{database}: {what}")]
+    Clock { database: String, what: String },
+    #[error("{vault}: {target} can't be restored: {why}")]
+    MomentsInDoubt { vault: String, target: String, why: String, next: String },
     #[error("{path}: {what}")]
     NotADatabase { path: PathBuf, what: &'static str },
     #[error("{path}: a frame behind offset {offset} was committed, and is damaged")]
@@ -41,6 +54,12 @@ pub(crate) enum Error {
     Unreachable { vault: String, target: String, why: String, next: String },
     #[error("{object}: {what}")]
     Corrupt { object: String, what: String },
+    #[error("{object}: it doesn't belong to {other}: {why}")]
+    Mixed { object: String, stranger: Stored, other: String, why: &'static str, next: String },
+    #[error("{vault}: it ends at {newest}, and everything up to {recorded} had been acknowledged")]
+    EndsEarly { vault: String, newest: Txid, recorded: Txid },
+    #[error("{path}: {what}")]
+    TargetOpen { path: PathBuf, what: &'static str },
     #[error("{digest}: it is no digest, so {file} can't be compared")]
     BadDigest { digest: String, file: String },
     #[error("{path}: somebody else wrote to it, and it follows a vault")]
@@ -53,6 +72,10 @@ pub(crate) enum Error {
     GaveUp { path: PathBuf, limit: u64 },
     #[error("{vault}: the credentials don't allow to delete ({cause}): objects that are not kept any longer stay")]
     MayNotDelete { vault: String, cause: seawall_vault::Error },
+    #[error("{vault}: {what}")]
+    Lost { vault: String, what: String, newest: bool },
+    #[error("{object}: it isn't ours, and reaches past everything that was captured")]
+    Stray { object: String },
     #[error("{vault}: {point} is not pinned")]
     NotPinned { vault: String, point: Txid },
     #[error("{vault}: no database was named")]
@@ -111,9 +134,41 @@ impl Error {
         }
     }
 
+    /// Whether the process, or the system, has no descriptor left for now.
+    pub(crate) fn is_shortage(&self) -> bool {
+        match self {
+            Self::Io { source, .. } => is_descriptor_shortage(source),
+            // SQLite doesn't say why; whatever it is, nothing is held that helps.
+            Self::Sqlite { source, .. } => source.sqlite_error_code() == Some(rusqlite::ErrorCode::CannotOpen),
+            _ => false,
+        }
+    }
+
+    /// Whether the vault isn't there or doesn't answer, and may again: everything goes on by itself then.
+    pub(crate) fn is_away(&self) -> bool {
+        use seawall_vault::Error as Vault;
+        matches!(
+            self,
+            Self::Vault(
+                Vault::Vanished { .. }
+                    | Vault::Missing { .. }
+                    | Vault::Unavailable { .. }
+                    | Vault::Timeout { .. }
+                    | Vault::Denied { .. }
+            )
+        )
+    }
+
     /// Whether there is just no database yet.
     pub(crate) fn is_absent(&self) -> bool {
         matches!(self, Self::Missing { .. } | Self::Empty { .. })
+    }
+}
+
+impl From<Panicked> for Error {
+    fn from(panicked: Panicked) -> Self {
+        // The runtime ends: the process was told to stop.
+        if panicked.is_cancelled() { Self::Interrupted } else { Self::Internal(panicked.to_string()) }
     }
 }
 
@@ -157,6 +212,26 @@ impl Error {
                 &path.display(),
                 "let the application create its tables; it is protected from then on",
             ),
+            Error::Cut { path } => fail(
+                Kind::Corrupt,
+                "sqlite.cut",
+                &path.display(),
+                "if it is being copied here, wait; else restore it: everything up to the protected point is in the vault",
+            ),
+            Error::SeveralNames { path, .. } => fail(
+                Kind::Refused,
+                SEVERAL_NAMES,
+                &path.display(),
+                "leave the file one name, and share its folder rather than the file: a writer through another name has a WAL of its \
+                 own, whose commits can't be seen from here",
+            ),
+            Error::Clock { database, .. } => fail(
+                Kind::Unavailable,
+                "sqlite.clock",
+                database,
+                "set the clock right, by NTP; until then name points by their ids, as `seawall timeline` shows them",
+            ),
+            Error::MomentsInDoubt { vault, next, .. } => fail(Kind::Refused, "sqlite.moments-in-doubt", vault, next),
             Error::NotADatabase { path, .. } => {
                 fail(Kind::Usage, "sqlite.not-a-database", &path.display(), "name a SQLite database file")
             }
@@ -208,6 +283,19 @@ impl Error {
                 object,
                 "run `seawall verify` to see what else is damaged, and restore an earlier point with --at",
             ),
+            Error::Mixed { object, next, .. } => fail(Kind::Corrupt, "sqlite.mixed", object, next),
+            Error::EndsEarly { vault, newest, .. } => fail(
+                Kind::Refused,
+                "sqlite.ends-early",
+                vault,
+                &format!("find out what became of the objects; `--at {newest}` restores what is there"),
+            ),
+            Error::TargetOpen { path, .. } => fail(
+                Kind::Refused,
+                "sqlite.target-open",
+                &path.display(),
+                "stop what uses it, then restore again, or name another file with -o",
+            ),
             Error::BadDigest { digest, .. } => fail(
                 Kind::Corrupt,
                 "sqlite.bad-digest",
@@ -243,6 +331,19 @@ impl Error {
                 "sqlite.may-not-delete",
                 vault,
                 "allow deletion, or set retention.enabled to false and let rules of the bucket delete",
+            ),
+            Error::Lost { vault, .. } => fail(
+                Kind::Corrupt,
+                "sqlite.lost",
+                vault,
+                "find out who deletes or writes there; `seawall timeline` shows what can be restored. What was committed last is \
+                 protected anew by itself, with a base where one is needed",
+            ),
+            Error::Stray { object } => fail(
+                Kind::Conflict,
+                "sqlite.stray",
+                object,
+                "find out who wrote it, stop that writer, and remove the object: what is newest can't be told from it",
             ),
             Error::NotPinned { vault, .. } => {
                 fail(Kind::NotFound, "sqlite.not-pinned", vault, "see `seawall timeline` for the pinned points")
@@ -280,8 +381,19 @@ fn io_advice(error: &io::Error) -> (Kind, &'static str, &'static str) {
         io::ErrorKind::ReadOnlyFilesystem => {
             (Kind::Denied, "sqlite.read-only", "set state-dir to a folder that can be written")
         }
+        _ if is_descriptor_shortage(error) => (Kind::Unavailable, "sqlite.too-many-files", RAISE_THE_LIMIT),
         _ => (Kind::Unavailable, "sqlite.io", "check the disk and the system's log"),
     }
+}
+
+/// What to do when descriptors run out.
+const RAISE_THE_LIMIT: &str = "raise the limit of open files (`ulimit -n`, or `LimitNOFILE=` of a systemd unit): a process needs \
+                               four for each database. Seawall goes on by itself when some are free";
+
+/// Whether the process, or the system, had no descriptor left: an error without a kind of its own.
+fn is_descriptor_shortage(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    matches!(error.raw_os_error().map(Errno::from_raw_os_error), Some(Errno::MFILE | Errno::NFILE))
 }
 
 /// Kind, code and next step of a SQLite error.
@@ -299,7 +411,14 @@ fn sqlite_advice(error: &rusqlite::Error) -> (Kind, &'static str, &'static str) 
             "sqlite.corrupt-source",
             "the database itself is damaged: check it with `PRAGMA integrity_check`, and restore an earlier point",
         ),
-        Some(ErrorCode::PermissionDenied | ErrorCode::ReadOnly | ErrorCode::CannotOpen) => (
+        // SQLite says so both of a file that may not be opened and of a shortage of descriptors.
+        Some(ErrorCode::CannotOpen) => (
+            Kind::Denied,
+            "sqlite.denied",
+            "give the user that runs Seawall write access to the database, its -wal and -shm files and their folder; where it has that, \
+             raise the limit of open files",
+        ),
+        Some(ErrorCode::PermissionDenied | ErrorCode::ReadOnly) => (
             Kind::Denied,
             "sqlite.denied",
             "give the user that runs Seawall write access to the database, its -wal and -shm files and their folder",
@@ -308,5 +427,28 @@ fn sqlite_advice(error: &rusqlite::Error) -> (Kind, &'static str, &'static str) 
             (Kind::Unavailable, "sqlite.disk-full", "free some space; Seawall goes on by itself")
         }
         _ => (Kind::Unavailable, "sqlite.failed", "see the cause; it is tried again"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::io::Errno;
+
+    use super::*;
+
+    #[test]
+    fn io_errors_have_advice_of_their_own() {
+        let advice = |error: io::Error| io_advice(&error);
+        for (errno, kind, code, word) in [
+            (Errno::MFILE, Kind::Unavailable, "sqlite.too-many-files", "LimitNOFILE"),
+            (Errno::NFILE, Kind::Unavailable, "sqlite.too-many-files", "ulimit -n"),
+            (Errno::IO, Kind::Unavailable, "sqlite.io", "the disk"),
+            (Errno::NOSPC, Kind::Unavailable, "sqlite.disk-full", "space"),
+            (Errno::ACCESS, Kind::Denied, "sqlite.io-denied", "access"),
+        ] {
+            let (found, told, next) = advice(errno.into());
+            assert_eq!((found, told), (kind, code), "{errno:?}");
+            assert!(next.contains(word), "{next}");
+        }
     }
 }

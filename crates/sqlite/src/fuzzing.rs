@@ -1,13 +1,12 @@
 //! The crate's parsers of foreign bytes, for the fuzz target `sqlite_parsers`. Not part of the interface.
 
 use seawall_core::Moment;
-use seawall_vault::Layout;
 
 use crate::catalog::{Catalog, Dated};
 use crate::compaction::{self, Schedule};
 use crate::generations;
 use crate::holes::HoleRecord;
-use crate::layout::{PINS, Stored, parse_key, parse_mark};
+use crate::layout::{Layout, PINS, Stored, parse_key, parse_mark};
 use crate::mark::FollowRecord;
 use crate::options::Upkeep;
 use crate::plan::{latest, stretches};

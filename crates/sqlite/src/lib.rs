@@ -4,79 +4,57 @@
 //! ships them as LTX files, and empties the log itself without losing a commit. Replicas have Litestream's layout and
 //! either program reads, and continues, what the other wrote.
 //!
-//! The rooms: `wal` (the log as bytes), `source` (the live file), `continuity` (is this the continuation?), `capture`
-//! and `pages` (what changed), `ship` (into the vault), `standing` (is the place as it was left?), `session` (the whole of protecting), `plan` (which objects restore
-//! this point?), `target`, `fetch`, `assemble`, `restore`, `timeline`, `prove`; `compaction` (which objects become one?),
-//! `retention` (what may go?), `fresh`, `merge`, `maintain`; following: `bridge` (how does it get on?), `mark`, `standby`, `follow`;
-//! replicas of Litestream before 0.5: `generations`, `legacy`. Decisions are pure and have table tests; what is written
-//! to disk and bucket is in `docs/formats.md`.
+//! Decisions are pure and have table tests; what is written to disk and bucket is in `docs/formats.md`. The rooms:
+//!
+//! - `live`: the database file and its WAL, as they are now
+//! - `protect`: one stretch of protection: what is new, and how it gets into the vault
+//! - `history`: what a vault holds, and what of it belongs together
+//! - `upkeep`: merging, deleting, and looking whether everything is still there
+//! - `restore`: from a vault to a database file, to a timeline, or to a proof
+//! - `follow`: a database that is kept at the newest state of a vault
+//! - `before05`: replicas of Litestream before 0.5
+//! - `record`: what is kept on this machine: the state record, locks, the belief in the clock
+//!
+//! `engine` joins them: it runs what the crate's users ask for.
 
 #[doc(hidden)]
 pub mod fuzzing;
 
-mod admission;
-mod assemble;
-mod bridge;
-mod capture;
-mod catalog;
-mod checkpoint;
-mod compaction;
-mod connection;
-mod continuity;
-mod digests;
+mod before05;
 mod discover;
 mod engine;
 mod error;
-mod fetch;
 mod follow;
-mod fresh;
-mod generations;
-mod grip;
-mod hold;
-mod holes;
-mod identity;
-mod layout;
-mod legacy;
-mod listing;
-mod lock;
-mod maintain;
-mod mark;
-mod marks;
-mod merge;
+mod history;
+mod live;
 mod options;
-mod pages;
-mod plan;
 #[cfg(all(feature = "testing", debug_assertions))]
 #[doc(hidden)]
 pub mod probe;
 #[cfg(not(all(feature = "testing", debug_assertions)))]
 mod probe;
-mod proof;
-mod prove;
+mod protect;
+mod record;
 mod restore;
-mod retention;
-mod seal;
-mod sealed;
-mod session;
-mod ship;
-mod source;
-mod spool;
-mod standby;
-mod standing;
-mod state;
-mod survey;
-mod target;
-mod timeline;
-mod wal;
-mod watch;
+mod upkeep;
+
+// Inside the crate a module is named by itself, wherever its room is.
+use before05::{generations, legacy};
+use follow::{bridge, mark, standby};
+use history::{belonging, catalog, digests, doubts, holes, identity, layout, listing, marks, plan, survey, together};
+use live::{checkpoint, connection, grip, hold, names, source, standing, wal};
+use protect::{admission, capture, continuity, pages, proof, seal, sealed, session, ship, spool};
+use record::{clock, lock, moments, read_back, state};
+use restore::{assemble, fetch, prove, target, timeline};
+use upkeep::{compaction, fresh, maintain, merge, missing, retention, sight};
 
 pub use admission::Admission;
 pub use digests::digest_of_object;
-pub use discover::databases_below;
+pub use discover::{databases_below, is_of_database};
 pub use engine::Sqlite;
 pub use listing::{LtxObject, ltx_objects};
 pub use lock::is_held as is_protected;
 pub use maintain::Turns;
 pub use options::{LevelPolicy, Options, Retention, Upkeep, World};
-pub use state::{default_state_dir, read_state};
-pub use watch::Watcher;
+pub use seawall_host::Watcher;
+pub use state::{default_state_dir, read_state, was_protected};

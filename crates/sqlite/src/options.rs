@@ -48,8 +48,10 @@ pub struct Upkeep {
     pub retention: Retention,
     /// Whether every merged object is looked for in a listing of its level, which must have no gap.
     pub verify_compaction: bool,
-    /// How often all levels are listed and compared with what is known; `None` for never.
+    /// How often all levels are listed and compared with what is known, also while nothing happens; `None` for never.
     pub validation_interval: Option<Duration>,
+    /// How often what the newest restore needs is looked for at most, while something is uploaded; `None` for never.
+    pub sight_interval: Option<Duration>,
 }
 
 /// One level of merged objects.
@@ -104,7 +106,8 @@ impl Default for Upkeep {
             base_interval: Some(Duration::from_secs(24 * 3600)),
             retention: Retention::default(),
             verify_compaction: false,
-            validation_interval: None,
+            validation_interval: Some(Duration::from_secs(24 * 3600)),
+            sight_interval: Some(Duration::from_secs(600)),
         }
     }
 }

@@ -8,49 +8,18 @@
 #![allow(clippy::disallowed_methods, reason = "tests are an edge")]
 #![allow(missing_docs, reason = "tests speak by their names")]
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rusqlite::Connection;
-use seawall_core::{Engine, IntegrityCheck, NoProgress, RestoreRequest, Shutdown, When};
+use seawall_core::abilities::*;
+use seawall_core::{IntegrityCheck, NoProgress, RestoreRequest, Shutdown, When};
 use seawall_sqlite::{Admission, Options, Retention, Sqlite, Upkeep, World};
+use seawall_testing::counting::{Counting, take_peak};
 use seawall_vault::{FileStore, Policy, Vault};
-
-/// Counts the bytes that are allocated, and the most that were at once.
-struct Counting;
-
-static NOW: AtomicUsize = AtomicUsize::new(0);
-static PEAK: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: the system's allocator does it all; beside it there are counters alone.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let now = NOW.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
-        PEAK.fetch_max(now, Ordering::Relaxed);
-        // SAFETY: the caller's promises are handed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // The system moves large pieces without copying them: there is one of them at any time.
-        let now = NOW.fetch_add(size, Ordering::Relaxed) + size - layout.size();
-        NOW.fetch_sub(layout.size(), Ordering::Relaxed);
-        PEAK.fetch_max(now, Ordering::Relaxed);
-        // SAFETY: the caller's promises are handed on.
-        unsafe { System.realloc(at, layout, size) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        NOW.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's promises are handed on.
-        unsafe { System.dealloc(at, layout) }
-    }
-}
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -85,11 +54,7 @@ async fn peaks(pages: u32) -> Vec<(&'static str, usize)> {
     let options = Options { path: Some(path.clone()), upkeep, ..Options::default() };
     let engine = || Sqlite::new(vault(), options.clone(), World::real(None, Admission::default()));
     let mut peaks = Vec::new();
-    let mut measured = |step| {
-        let before = NOW.load(Ordering::Relaxed);
-        let peak = PEAK.swap(before, Ordering::Relaxed);
-        peaks.push((step, peak));
-    };
+    let mut measured = |step| peaks.push((step, take_peak()));
     measured("nothing");
     engine().take_point(&Shutdown::new()).await.expect("a first copy");
     measured("a first copy");

@@ -34,6 +34,22 @@ pub enum Error {
         /// What the system said.
         cause: String,
     },
+    /// The folder of the vault, or the disk that it is on, was there and isn't any more. Nothing was written.
+    #[error("{object}: {cause}")]
+    Vanished {
+        /// The folder.
+        object: String,
+        /// What is missing.
+        cause: String,
+    },
+    /// Another folder took the place of the vault's. Nothing was written.
+    #[error("{object}: {cause}")]
+    Replaced {
+        /// The folder.
+        object: String,
+        /// What is there.
+        cause: String,
+    },
     /// A create-only write found an object of someone else (I9).
     #[error("{object}: the object exists already, with other content")]
     AlreadyExists {
@@ -180,6 +196,8 @@ impl Error {
             Self::NotFound { object }
             | Self::Missing { object, .. }
             | Self::NoFolder { object, .. }
+            | Self::Vanished { object, .. }
+            | Self::Replaced { object, .. }
             | Self::AlreadyExists { object }
             | Self::Precondition { object }
             | Self::Denied { object, .. }
@@ -214,6 +232,22 @@ impl From<Error> for Failure {
                 "vault.no-folder",
                 format!("the folder can't be made: {cause}"),
                 "name a place that leads through folders only, and in which a folder can be made".to_owned(),
+            ),
+            Error::Vanished { cause, .. } => (
+                Kind::Unavailable,
+                "vault.vanished",
+                format!("{cause}; nothing is written to what is there now"),
+                "mount the disk, or put the folder back: it goes on by itself. If the vault is to be here from now on, \
+                 make the folder, or start Seawall again"
+                    .to_owned(),
+            ),
+            Error::Replaced { cause, .. } => (
+                Kind::Unavailable,
+                "vault.replaced",
+                cause,
+                "nothing, if this was intended: what is there now is looked at, and protection begins anew with a base if \
+                 it isn't the vault's. The former folder still holds what was kept until then"
+                    .to_owned(),
             ),
             Error::AlreadyExists { .. } => (
                 Kind::Conflict,

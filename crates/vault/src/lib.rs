@@ -4,8 +4,9 @@
 //! be the same everywhere: deadlines, classified retry, settlement of ambiguous answers, bandwidth, counting, reads
 //! that resume. [`VaultUrl`] is the one place where text becomes a store.
 //!
-//! The arrows: `url`, `settings`, `provider`, `endpoint` (text) -> `file`, `s3`, `memory`, `simulated` (stores) ->
-//! `store` (the contract) <- `vault`, `reading`, `upload` (the facade) with `retry`, `settle`, `throttle`, `counts`.
+//! The arrows: `scheme` (the list of kinds), `url` (text) -> `stores` (a folder for each kind) -> `store` (the contract)
+//! <- `vault`, `reading`, `upload` (the facade) with `retry`, `settle`, `throttle`, `counts`. Stores with a server share
+//! `connections`, `tls` and `secret`.
 //!
 //! ```
 //! use bytes::Bytes;
@@ -27,25 +28,25 @@
 
 #[cfg(feature = "testing")]
 pub mod conformance;
+mod connections;
 mod counts;
 mod digest;
-mod endpoint;
 mod environment;
 mod error;
-mod file;
 mod key;
-pub mod memory;
-mod provider;
 mod reading;
 mod retry;
-mod s3;
-mod settings;
+mod scheme;
+mod secret;
 mod settle;
-pub mod simulated;
 mod store;
+mod stores;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod text;
 mod throttle;
+mod tls;
+mod trouble;
 mod upload;
 mod url;
 mod vault;
@@ -53,17 +54,23 @@ mod vault;
 /// What [`Connections::plain`] gives.
 pub use reqwest::Client as HttpClient;
 
+pub use connections::Connections;
 pub use counts::Operation;
 pub use digest::{Digest, Digester, NoDigest};
 pub use environment::Environment;
 pub use error::Error;
-pub use file::FileStore;
 pub use key::{ObjectKey, Prefix};
 pub use retry::Policy;
-pub use s3::{Connections, S3Store};
-pub use settings::{Pem, S3Settings, Secret, Tls};
-pub use store::{Abilities, Body, Condition, Entry, Layout, Meta, Multipart, Page, PutOptions, Store, Tag};
+pub use scheme::Scheme;
+pub use secret::Secret;
+pub use store::{Abilities, Body, Condition, Entry, Meta, Multipart, Page, PutOptions, Store, Tag};
+pub use stores::file::FileStore;
+pub use stores::s3::S3Store;
+pub use stores::s3::settings::S3Settings;
+pub use stores::{memory, simulated};
 pub use throttle::Throttle;
+pub use tls::{Pem, Tls};
+pub use trouble::Trouble;
 pub use upload::Upload;
 pub use url::VaultUrl;
 pub use vault::{Capabilities, Created, Vault};

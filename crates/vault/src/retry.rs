@@ -6,9 +6,11 @@ use std::future::Future;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use seawall_core::Backoff;
 use tokio::time::{Instant, timeout};
 
 use crate::counts::{Counters, Operation};
+use crate::trouble::Troubles;
 use crate::{Connections, Error, Throttle};
 
 /// The bounds that a vault works within.
@@ -72,8 +74,7 @@ impl Policy {
         if !error.is_retryable() || next > self.attempts || left.is_zero() {
             return None;
         }
-        let doublings = next.saturating_sub(2).min(20);
-        Some(self.backoff.saturating_mul(1 << doublings).min(self.backoff_max))
+        Some(Backoff::new(self.backoff, self.backoff_max).after(next.saturating_sub(1)))
     }
 }
 
@@ -82,13 +83,14 @@ impl Policy {
 pub(crate) struct Retrier {
     pub(crate) policy: Policy,
     pub(crate) counters: Counters,
+    pub(crate) troubles: Troubles,
     rng: Mutex<fastrand::Rng>,
 }
 
 impl Retrier {
     pub(crate) fn new(policy: Policy) -> Self {
         let rng = Mutex::new(fastrand::Rng::with_seed(policy.seed));
-        Self { policy, counters: Counters::default(), rng }
+        Self { policy, counters: Counters::default(), troubles: Troubles::default(), rng }
     }
 
     /// A number that no other vault of this process or another draws, but for an accident of 2^-64.
@@ -130,6 +132,7 @@ impl Retrier {
         attempt: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Error> {
         self.counters.request(operation);
+        let waiting = self.troubles.begin(deadline.saturating_sub(self.policy.attempt));
         let result = match timeout(deadline, attempt).await {
             Ok(result) => result,
             Err(_) => Err(Error::Timeout { object: object.to_owned(), after: deadline }),
@@ -139,6 +142,7 @@ impl Retrier {
         {
             self.counters.failure();
         }
+        waiting.ends(result.as_ref().err().filter(|error| error.is_ambiguous()));
         result
     }
 

@@ -7,22 +7,14 @@
 
 use std::fmt;
 use std::ops::Range;
+use std::path::PathBuf;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream::BoxStream;
 use seawall_core::Moment;
 
-use crate::{Digest, Error, ObjectKey, Prefix};
-
-/// How the objects of a database are named in this kind of place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Layout {
-    /// Like a folder: Litestream's `ltx/<level>/` names.
-    Files,
-    /// Like a bucket: Litestream's `<level as four hex digits>/` names.
-    Objects,
-}
+use crate::{Digest, Error, ObjectKey, Prefix, Scheme};
 
 /// A version of an object, opaque; equal versions have equal tags. Where a tag is a hash of the content, equal content
 /// has equal tags, which is why everything written under a condition carries a nonce.
@@ -155,11 +147,21 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// The place as a URL without secrets, without a `/` at its end.
     fn url(&self) -> String;
 
-    /// How objects are named here.
-    fn layout(&self) -> Layout;
+    /// What kind of store it is.
+    fn scheme(&self) -> Scheme;
+
+    /// Whether only a probe tells what the server behind the place does with conditions.
+    fn needs_probe(&self) -> bool {
+        false
+    }
 
     /// What this backend promises.
     fn abilities(&self) -> Abilities;
+
+    /// The folder whose files are the objects, where the place is one: its events tell of new objects.
+    fn folder(&self) -> Option<PathBuf> {
+        None
+    }
 
     /// Writes a whole object. `Ok` means that it is durable (I1) and visible to every later call, also of others.
     /// After an error other than a refusal it may be there or not. Returns the new version where the store tells it.
@@ -184,6 +186,30 @@ pub trait Store: Send + Sync + fmt::Debug {
 
     /// Deletes objects, at most [`Abilities::delete_batch`]; one result per key, in order. A missing object is deleted.
     async fn delete(&self, keys: &[ObjectKey]) -> Result<Vec<Result<(), Error>>, Error>;
+
+    /// Takes the place as it is now for the one to work in, for a caller that looks at what is there before it goes on.
+    /// From then on [`Error::Replaced`] is given until it is called again.
+    ///
+    /// # Errors
+    /// [`Error::Vanished`] while a place that was there isn't.
+    async fn enter(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Whether the place is the one in which something was written, as far as the system tells without a request. May
+    /// block for a system call or two.
+    ///
+    /// # Errors
+    /// [`Error::Vanished`] or [`Error::Replaced`].
+    fn check(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// A number that changes when names below these prefixes come or go, where the system tells it without a request.
+    /// May block for a system call each.
+    fn trace(&self, _prefixes: &[Prefix]) -> Option<u64> {
+        None
+    }
 }
 
 /// An object being written in parts. Dropped before completion it leaves nothing visible; [`Multipart::abort`] also

@@ -1,7 +1,7 @@
 //! Tables for the URL parser.
 
 use super::*;
-use crate::settings::Secret;
+use crate::Secret;
 
 fn s3(text: &str) -> S3Settings {
     match VaultUrl::parse(text) {
@@ -159,32 +159,6 @@ fn secrets_are_taken_and_never_shown() {
         let error = VaultUrl::parse(text).expect_err(text);
         let failure = seawall_core::Failure::from(error.clone());
         assert!(!format!("{error} {error:?} {failure} {failure:?}").contains("hunter2"), "{error:?}");
-    }
-}
-
-#[test]
-fn parts_of_a_configuration() {
-    let url = VaultUrl::from_parts(
-        Some("s3"),
-        [("bucket", "b"), ("path", "p"), ("endpoint", "http://localhost:9000"), ("force-path-style", "true")],
-    );
-    assert_eq!(url, VaultUrl::parse("s3://b/p?endpoint=http://localhost:9000&forcePathStyle=true"));
-    let url = VaultUrl::from_parts(None, [("url", "s3://b/p"), ("region", "r")]);
-    assert!(url.is_err(), "two places for one thing");
-    let url = VaultUrl::from_parts(None, [("url", "s3://b/p"), ("access-key-id", "i"), ("secret-access-key", "s")]);
-    assert!(matches!(url, Ok(VaultUrl::S3(_))), "{url:?}");
-    assert_eq!(VaultUrl::from_parts(None, [("path", "/x")]), Ok(VaultUrl::File("/x".into())));
-    assert_eq!(VaultUrl::from_parts(Some("file"), [("url", "file:///x")]), Ok(VaultUrl::File("/x".into())));
-    for (kind, parts) in [
-        (Some("file"), vec![("url", "s3://b/p")]),
-        (Some("file"), vec![("path", "/x"), ("bucket", "b")]),
-        (Some("s3"), vec![("url", "file:///x")]),
-        (Some("s3"), vec![("path", "p")]),
-        (Some("gs"), vec![("bucket", "b")]),
-        (Some("s33"), vec![("bucket", "b")]),
-        (None, vec![]),
-    ] {
-        assert!(VaultUrl::from_parts(kind, parts.clone()).is_err(), "{kind:?} {parts:?}");
     }
 }
 

@@ -16,9 +16,10 @@ use crate::counts::Operation;
 use crate::reading;
 use crate::retry::Retrier;
 use crate::settle::{self, Owner, Settled};
+use crate::trouble::Trouble;
 use crate::{
-    Abilities, Condition, Digest, Entry, Environment, Error, FileStore, Layout, Meta, ObjectKey, Page, Policy, Prefix,
-    PutOptions, S3Store, Store, Tag, Upload, VaultUrl,
+    Abilities, Condition, Digest, Entry, Environment, Error, Meta, ObjectKey, Page, Policy, Prefix, PutOptions, Scheme,
+    Store, Tag, Upload, VaultUrl,
 };
 
 /// Keys asked for with one listing request.
@@ -83,11 +84,7 @@ impl fmt::Debug for Vault {
 impl Vault {
     /// Opens the place that a URL names. Checks what can be checked without a request; the rest shows at the first use.
     pub async fn open(url: &VaultUrl, environment: &Environment, policy: Policy) -> Result<Self, Error> {
-        let store: Arc<dyn Store> = match url {
-            VaultUrl::File(path) => Arc::new(FileStore::new(path)),
-            VaultUrl::S3(settings) => Arc::new(S3Store::connect(settings, environment, &policy).await?),
-        };
-        Ok(Self::new(store, policy))
+        Ok(Self::new(url.open(environment, &policy).await?, policy))
     }
 
     /// A vault over a store.
@@ -109,15 +106,29 @@ impl Vault {
         &self.inner.url
     }
 
-    /// Whether a [`Vault::probe`] is still to tell what the server does: one that is named by an endpoint, and wasn't
-    /// asked yet by this process.
+    /// Whether a [`Vault::probe`] is still to tell what the server does, because this process didn't ask it yet.
     pub fn needs_probe(&self) -> bool {
-        self.inner.url.contains("?endpoint=") && !self.inner.probed.load(std::sync::atomic::Ordering::Relaxed)
+        self.inner.store.needs_probe() && !self.inner.probed.load(std::sync::atomic::Ordering::Relaxed)
     }
 
-    /// How objects are named here.
-    pub fn layout(&self) -> Layout {
-        self.inner.store.layout()
+    /// What kind of store it stands on.
+    pub fn scheme(&self) -> Scheme {
+        self.inner.store.scheme()
+    }
+
+    /// Takes the place as it is now for the one to work in; see [`Store::enter`].
+    pub async fn enter(&self) -> Result<(), Error> {
+        self.inner.store.enter().await
+    }
+
+    /// Whether the place is the one in which something was written; see [`Store::check`]. May block for a system call.
+    pub fn check(&self) -> Result<(), Error> {
+        self.inner.store.check()
+    }
+
+    /// A number that changes when names below these prefixes come or go; see [`Store::trace`].
+    pub fn trace(&self, prefixes: &[Prefix]) -> Option<u64> {
+        self.inner.store.trace(prefixes)
     }
 
     /// What the backend promises; [`Vault::probe`] tells what the server really does.
@@ -128,6 +139,17 @@ impl Vault {
     /// Requests and bytes so far, of this vault and its clones.
     pub fn counts(&self) -> seawall_core::Requests {
         self.inner.retrier.counters.snapshot()
+    }
+
+    /// The folder whose files are the objects, where the place is one.
+    pub fn folder(&self) -> Option<std::path::PathBuf> {
+        self.inner.store.folder()
+    }
+
+    /// What requests have come to since the last one that was answered: the first that failed, or one that waits for its
+    /// answer. `None` where all is well. Tells of a store that is away while requests are still tried again.
+    pub fn trouble(&self) -> Option<Trouble> {
+        self.inner.retrier.troubles.now()
     }
 
     /// The bounds that this vault works within.

@@ -10,7 +10,7 @@ use seawall_vault::memory::MemoryStore;
 use seawall_vault::simulated::SimulatedStore;
 use seawall_vault::testing::{KEYS, S3Server};
 use seawall_vault::{
-    Environment, FileStore, Layout, ObjectKey, Pem, Policy, Prefix, S3Settings, S3Store, Secret, Store, Tls, Vault,
+    Environment, FileStore, ObjectKey, Pem, Policy, Prefix, S3Settings, S3Store, Scheme, Secret, Store, Tls, Vault,
     VaultUrl, conformance,
 };
 
@@ -22,7 +22,7 @@ async fn memory() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn simulated() {
     let open = |_| async {
-        let inner = MemoryStore::with(Layout::Files, Arc::new(SystemClock));
+        let inner = MemoryStore::with(Scheme::File, Arc::new(SystemClock));
         Arc::new(SimulatedStore::new(inner, 7)) as Arc<dyn Store>
     };
     conformance::run(open).await;

@@ -113,3 +113,37 @@ async fn a_file_in_the_way_is_an_error_and_not_a_panic() {
     let vault = open(folder.path()).await;
     assert!(vault.create(&key("file/a"), Bytes::from_static(b"n"), None).await.is_err());
 }
+
+#[tokio::test]
+async fn nothing_is_written_below_a_folder_that_took_the_vaults_place() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (root, aside) = (folder.path().join("vault"), folder.path().join("aside"));
+    let vault = open(&root).await;
+    vault.enter().await.expect("to be made");
+    let write = async |name: &str| vault.create(&key(name), Bytes::from_static(b"n"), None).await;
+    write("x/1").await.expect("written");
+    let mut upload = vault.upload(&key("x/streamed"), None);
+    upload.write(Bytes::from(vec![1; 1 << 20])).await.expect("write");
+
+    std::fs::rename(&root, &aside).expect("renamed");
+    assert!(matches!(write("x/2").await, Err(Error::Vanished { .. })));
+    assert!(matches!(vault.list(&Prefix::all(), None).await, Err(Error::Vanished { .. })), "not an empty vault");
+    assert!(matches!(vault.check(), Err(Error::Vanished { .. })));
+    assert!(!root.exists(), "it isn't made again");
+
+    std::fs::create_dir(&root).expect("made");
+    assert!(matches!(upload.finish().await, Err(Error::Replaced { .. })));
+    for _ in 0..2 {
+        assert!(matches!(write("x/2").await, Err(Error::Replaced { .. })));
+        assert!(matches!(vault.head(&key("x/1")).await, Err(Error::Replaced { .. })));
+        assert!(matches!(vault.delete(&[key("x/1")]).await, Err(Error::Replaced { .. })));
+    }
+    assert_eq!(names(&root), Vec::<String>::new());
+
+    std::fs::remove_dir(&root).expect("removed");
+    std::fs::rename(&aside, &root).expect("back");
+    write("x/2").await.expect("it goes on by itself");
+    let whole = |name: &String| !name.starts_with('.');
+    let there: Vec<String> = names(&root.join("x")).into_iter().filter(whole).collect();
+    assert_eq!(there, ["1", "2"], "beside what is left of an upload, as by a crash");
+}

@@ -7,7 +7,7 @@ use seawall_core::{Failure, Kind};
 use super::error::{Location, Problem};
 use super::fields::{At, Fields};
 use super::pattern::Pattern;
-use super::{DatabaseConfig, absolute};
+use super::{DatabaseConfig, EngineConfig, SqliteConfig, absolute};
 
 /// Ends of the names of files that belong to a database and are none.
 const SIDE_FILES: [&str; 3] = ["-wal", "-shm", "-journal"];
@@ -96,6 +96,11 @@ impl DirectoryConfig {
                 "give the file a name in UTF-8",
             ));
         };
+        let files = SqliteConfig {
+            state_dir: self.state.as_ref().map(|root| root.of(relative)),
+            path: path.clone(),
+            ..self.template.sqlite().cloned().unwrap_or_else(|| SqliteConfig::new(PathBuf::new()))
+        };
         Ok(DatabaseConfig {
             name: match &self.prefix {
                 Some(prefix) if prefix.is_empty() => text.to_owned(),
@@ -103,8 +108,7 @@ impl DirectoryConfig {
                 None => path.display().to_string(),
             },
             vault: self.template.vault.join(text)?,
-            state_dir: self.state.as_ref().map(|root| root.of(relative)),
-            path,
+            engine: EngineConfig::Sqlite(files),
             ..self.template.clone()
         })
     }
@@ -183,8 +187,9 @@ mod tests {
     fn each_database_gets_its_own() {
         let database = |prefix, state| directory(prefix, state).database(Path::new("a/b.db")).expect("a database");
         let plain = database(None, None);
-        assert_eq!((plain.name.as_str(), plain.path.as_path()), ("/data/a/b.db", Path::new("/data/a/b.db")));
-        assert_eq!((plain.vault.to_string().as_str(), plain.state_dir), ("s3://bucket/all/a/b.db", None));
+        assert_eq!((plain.name.as_str(), plain.path()), ("/data/a/b.db", Some(Path::new("/data/a/b.db"))));
+        let state_dir = |found: &DatabaseConfig| found.sqlite().and_then(|files| files.state_dir.clone());
+        assert_eq!((plain.vault.to_string().as_str(), state_dir(&plain)), ("s3://bucket/all/a/b.db", None));
         assert_eq!(database(Some("tenants"), None).name, "tenants/a/b.db");
         assert_eq!(database(Some(""), None).name, "a/b.db");
         for (root, expected) in [
@@ -192,7 +197,7 @@ mod tests {
             (StateRoot::MetaPath("/s".into()), "/s/a/.b.db-litestream/seawall"),
             (StateRoot::MetaDir("/s".into()), "/s/a/b.db-litestream/seawall"),
         ] {
-            assert_eq!(database(None, Some(root)).state_dir.as_deref(), Some(Path::new(expected)));
+            assert_eq!(state_dir(&database(None, Some(root))).as_deref(), Some(Path::new(expected)));
         }
     }
 

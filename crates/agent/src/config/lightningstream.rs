@@ -282,7 +282,7 @@ fn env_options(mut fields: Fields) -> Result<EnvOptions, Location> {
         no_subdir: fields.flag("no_subdir")?.is_some_and(|at| at.value),
         create: fields.flag("create")?.is_some_and(|at| at.value),
         dir_mask: fields.parsed("dir_mask", expected, mask)?.map_or(default.dir_mask, |at| at.value),
-        file_mask: fields.parsed("file_mask", expected, mask)?.map_or(default.file_mask, |at| at.value),
+        file_mask: fields.parsed("file_mask", expected, mask)?.map(|at| at.value),
         map_size: fields.parsed("map_size", "a size such as 1GB", size)?.map(|at| at.value),
         max_dbs: fields.count("max_dbs")?.map_or(default.max_dbs, |at| at.value),
         // Ours alone.
@@ -380,7 +380,7 @@ mod tests {
         let database = &config.databases[0];
         assert_eq!((database.options.map_size, database.options.max_dbs), (Some(8 << 30), 9));
         assert_eq!((database.options.largest_map, database.pace.whole), (Some(16 << 30), true));
-        assert_eq!((database.options.file_mask, database.options.no_subdir), (0o600, true));
+        assert_eq!((database.options.file_mask, database.options.no_subdir), (Some(0o600), true));
         assert_eq!(database.schema.create_flags["d"], Flags::from_text("12").expect("flags"));
     }
 

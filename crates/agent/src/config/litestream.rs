@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use seawall_sqlite::Upkeep;
+use seawall_engines::sqlite::Upkeep;
 use seawall_vault::Environment;
 
 use super::directory::FolderKeys;
@@ -17,8 +17,8 @@ use super::fields::{At, Fields, parse_bool};
 use super::litestream_replica as replica;
 use super::native::exec_command;
 use super::{
-    Config, DatabaseConfig, DirectoryConfig, Format, Registering, SHUTDOWN_TIMEOUT, StateRoot, Surroundings, Warning,
-    absolute, services, upkeep,
+    Config, DatabaseConfig, DirectoryConfig, EngineConfig, Format, Registering, SHUTDOWN_TIMEOUT, SqliteConfig,
+    StateRoot, Surroundings, Warning, absolute, services, upkeep,
 };
 
 /// Reads the tree of a `litestream.yml`.
@@ -125,22 +125,18 @@ fn read_item(node: Node, context: &Context<'_>, warnings: &mut Vec<Warning>) -> 
     let replica = the_replica(&mut fields)?;
     warn_unknown(fields, warnings);
     let replica = replica::read(replica, context.defaults, &context.surroundings, warnings)?;
-    let database = DatabaseConfig {
-        lmdb: None,
-        server: None,
-        name: path.display().to_string(),
-        path: absolute(&path, context.surroundings.directory),
-        vault: replica.vault,
+    let files = SqliteConfig {
         state_dir,
         sync_interval: replica.sync_interval,
         busy_timeout,
         checkpoint_pages,
-        wal_limit: None,
-        shutdown_timeout: None,
-        restore_if_missing,
-        lease: None,
         upkeep: if own == **context.upkeep { context.upkeep.clone() } else { Arc::new(own) },
+        ..SqliteConfig::new(absolute(&path, context.surroundings.directory))
+    };
+    let database = DatabaseConfig {
+        restore_if_missing,
         line,
+        ..DatabaseConfig::of(path.display().to_string(), replica.vault, EngineConfig::Sqlite(files))
     };
     Ok(Item { folder, database })
 }
@@ -161,7 +157,7 @@ fn folder_of(
         warnings.push(Warning { line, text });
     }
     Ok(DirectoryConfig {
-        dir: template.path.clone(),
+        dir: template.path().map(Path::to_owned).unwrap_or_default(),
         pattern,
         recursive: keys.recursive,
         watch: keys.watch.unwrap_or(false),

@@ -147,9 +147,12 @@ fn a_folder_gives_each_database_what_litestream_gives_it() {
     let database = folder.database(Path::new("eu/a.db")).expect("a database");
     assert_eq!(database.name, "/home/me/data/eu/a.db");
     assert_eq!(database.vault.to_string(), "s3://b/p/eu/a.db");
-    assert_eq!(database.state_dir.as_deref(), Some(Path::new("/home/me/meta/eu/a.db-litestream/seawall")));
-    assert_eq!(database.busy_timeout, Some(Duration::from_secs(3)));
-    assert_eq!(database.sync_interval, Some(Duration::from_secs(2)));
+    assert_eq!(
+        database.sqlite().expect("a file").state_dir.as_deref(),
+        Some(Path::new("/home/me/meta/eu/a.db-litestream/seawall"))
+    );
+    assert_eq!(database.sqlite().expect("a file").busy_timeout, Some(Duration::from_secs(3)));
+    assert_eq!(database.sqlite().expect("a file").sync_interval, Some(Duration::from_secs(2)));
     assert_eq!(config.find("/home/me/data/eu/a.db", Path::new("/srv")), Some(database));
     assert_eq!(config.find("/home/me/data/eu/a.txt", Path::new("/srv")), None);
 }
@@ -247,15 +250,15 @@ fn what_is_taken_has_its_effect() {
     assert_eq!(config.log_format, Some(crate::LogFormat::Json));
     assert!(config.exec.is_some());
     let [first, second, third] = config.databases.as_slice() else { panic!("{config:?}") };
-    assert_eq!(first.path, Path::new("/srv/app.db"));
-    assert_eq!(first.state_dir.as_deref(), Some(Path::new("/home/me/meta/seawall")));
-    assert_eq!(first.busy_timeout, Some(Duration::from_secs(3)));
-    assert_eq!(first.checkpoint_pages, Some(50));
-    assert_eq!(first.sync_interval, Some(Duration::from_secs(2)));
+    assert_eq!(first.path(), Some(Path::new("/srv/app.db")));
+    assert_eq!(first.sqlite().expect("a file").state_dir.as_deref(), Some(Path::new("/home/me/meta/seawall")));
+    assert_eq!(first.sqlite().expect("a file").busy_timeout, Some(Duration::from_secs(3)));
+    assert_eq!(first.sqlite().expect("a file").checkpoint_pages, Some(50));
+    assert_eq!(first.sqlite().expect("a file").sync_interval, Some(Duration::from_secs(2)));
     assert_eq!(first.shutdown_timeout, Some(Duration::from_secs(7)));
     assert!(first.restore_if_missing);
-    assert_eq!(second.path, Path::new("/home/me/b.db"));
-    assert_eq!(second.sync_interval, Some(Duration::from_secs(9)), "the default for all");
+    assert_eq!(second.path(), Some(Path::new("/home/me/b.db")));
+    assert_eq!(second.sqlite().expect("a file").sync_interval, Some(Duration::from_secs(9)), "the default for all");
     assert_eq!(second.vault.to_string(), "s3://c/q");
     let region = |vault: &VaultUrl| match vault {
         VaultUrl::S3(s3) => s3.region.clone(),
@@ -270,10 +273,10 @@ fn what_is_taken_has_its_effect() {
 fn variables() {
     let text = "dbs:\n  - path: $DB\n    replica:\n      url: s3://b/${DB}-$PID\n";
     let config = parse_with(text, &[("DB", "x")], true).expect("a configuration");
-    assert_eq!(config.databases[0].path, Path::new("/srv/x"));
+    assert_eq!(config.databases[0].path(), Some(Path::new("/srv/x")));
     assert_eq!(config.databases[0].vault.to_string(), "s3://b/x-42");
     let config = parse_with(text, &[("DB", "x")], false).expect("a configuration");
-    assert_eq!(config.databases[0].path, Path::new("/srv/$DB"));
+    assert_eq!(config.databases[0].path(), Some(Path::new("/srv/$DB")));
     // A variable may hold a whole value with what YAML needs around it, as with Litestream.
     let text = "dbs:\n  - path: /a.db\n    replica: $REPLICA\n";
     let config = parse_with(text, &[("REPLICA", "{ path: /r }")], true).expect("a configuration");
@@ -314,7 +317,13 @@ fn unknown_keys_are_warnings_with_line_and_nearest_key() {
 #[test]
 fn levels_and_retention_as_litestream_has_them() {
     let database = "dbs:\n  - path: /a.db\n    replica: { path: /r }\n";
-    let upkeep = |top: &str| parse(&format!("{top}\n{database}")).expect("a configuration").databases[0].upkeep.clone();
+    let upkeep = |top: &str| {
+        parse(&format!("{top}\n{database}")).expect("a configuration").databases[0]
+            .sqlite()
+            .expect("a file")
+            .upkeep
+            .clone()
+    };
     let seconds = |spans: &[u64]| spans.iter().map(|span| Duration::from_secs(*span)).collect::<Vec<_>>();
     let intervals = |top: &str| upkeep(top).levels.iter().map(|level| level.interval).collect::<Vec<_>>();
     let day = Duration::from_secs(24 * 3600);
@@ -323,7 +332,8 @@ fn levels_and_retention_as_litestream_has_them() {
     let plain = upkeep("");
     assert_eq!((plain.base_interval, plain.retention.window), (Some(day), Some(day)));
     assert_eq!((plain.retention.l0, plain.retention.enabled), (Some(Duration::from_secs(300)), true));
-    assert_eq!((plain.verify_compaction, plain.validation_interval), (false, None));
+    assert_eq!((plain.verify_compaction, plain.validation_interval), (false, Some(day)));
+    assert_eq!(upkeep("validation: { interval: 0s }").validation_interval, None);
     let set = upkeep(
         "snapshot: { interval: 6h, retention: 72h }\nl0-retention: 0\nl0-retention-check-interval: 30s\n\
          verify-compaction: true\nvalidation: { interval: 1h }\nretention: { enabled: false }",
@@ -333,5 +343,8 @@ fn levels_and_retention_as_litestream_has_them() {
     assert_eq!(set.retention.check_interval, Duration::from_secs(30));
     assert_eq!((set.verify_compaction, set.validation_interval), (true, Some(day / 24)));
     let own = parse("dbs:\n  - path: /a.db\n    snapshot: { retention: 48h }\n    replica: { path: /r }\n");
-    assert_eq!(own.expect("a configuration").databases[0].upkeep.retention.window, Some(2 * day));
+    assert_eq!(
+        own.expect("a configuration").databases[0].sqlite().expect("a file").upkeep.retention.window,
+        Some(2 * day)
+    );
 }

@@ -1,11 +1,11 @@
 //! Our own format, `seawall.yml`. Strict: whatever isn't known is an error.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use seawall_lmdb::snapshot::SnapshotName;
-use seawall_sqlite::Upkeep;
+use seawall_engines::sqlite::Upkeep;
+use seawall_engines::{Said, Subject};
 use seawall_vault::{Environment, VaultUrl};
 
 use super::directory::FolderKeys;
@@ -14,8 +14,8 @@ use super::error::{Location, Problem};
 use super::fields::{At, Fields};
 use super::place::{self, Precedence};
 use super::{
-    Config, DatabaseConfig, DirectoryConfig, Format, Pattern, Registering, SHUTDOWN_TIMEOUT, StateRoot, absolute,
-    is_name, lmdb, s3, server, services, upkeep,
+    Config, DatabaseConfig, DirectoryConfig, EngineConfig, Format, Pattern, Registering, SHUTDOWN_TIMEOUT, StateRoot,
+    absolute, is_name, s3, services, upkeep,
 };
 use crate::child::ExecCommand;
 
@@ -47,7 +47,7 @@ pub(crate) fn read(tree: Node, file: &Path, here: &Path, environment: &Environme
         let database = DatabaseConfig { shutdown_timeout: Some(shutdown_timeout), ..database };
         match folder {
             None => databases.push(database),
-            Some(keys) => directories.push(folder_of(keys, database)?),
+            Some(keys) => directories.push(folder_of(keys, database, here)?),
         }
     }
     let registering = Registering {
@@ -84,7 +84,6 @@ fn read_database(
 ) -> Result<(Option<FolderKeys>, DatabaseConfig), Location> {
     let mut fields = Fields::new("databases", node)?;
     let line = fields.line;
-    let url = fields.text("url")?;
     let path = fields.text("path")?;
     let folder = FolderKeys::read(&mut fields, path.as_ref())?;
     let name = fields.parsed("name", "letters, digits, \".\", \"_\" and \"-\", not beginning with \".\"", |text| {
@@ -93,116 +92,30 @@ fn read_database(
     let vault = fields.text("vault")?;
     let own_s3 = fields.section("s3")?;
     let path = path.or_else(|| folder.as_ref().map(|keys| keys.dir.clone()));
-    let target = url.map(|at| server::target(&at, environment)).transpose()?;
-    let path = match (path, &target) {
-        (Some(at), None) => absolute(Path::new(&at.value), here),
-        (None, Some(target)) => PathBuf::from(target.to_string()),
-        (Some(at), Some(_)) => {
-            return Err(
-                Problem::Contradiction("url and path: a database is on a server or in a file".to_owned()).at(at.line)
-            );
-        }
-        (None, None) => return Err(fields.missing("path")),
-    };
-    let own_name = match &target {
-        Some(target) if target.database.is_empty() => None,
-        Some(target) => Some(target.database.as_ref()),
-        None if folder.is_some() => path.file_name(),
-        None => path.file_stem(),
-    };
+    let subject = Subject::take(&mut fields, path.as_ref(), here, environment)?;
     let name = match name {
         Some(At { value, .. }) => value,
-        None => name_of(own_name).ok_or_else(|| {
-            let found = format!("none could be made from {}", path.display());
-            Problem::Value { key: "name".into(), expected: "a database needs a name".into(), found }.at(line)
-        })?,
+        None => {
+            let own = subject.own_name(folder.is_some()).filter(|name| is_name(name)).map(str::to_owned);
+            own.ok_or_else(|| {
+                let found = format!("none could be made from {}", subject.source());
+                Problem::Value { key: "name".into(), expected: "a database needs a name".into(), found }.at(line)
+            })?
+        }
     };
     let vault = match (vault, default) {
         (Some(own), _) => own,
         (None, Some(At { line, value })) => At { line: *line, value: place::below(value, &name) },
         (None, None) => return Err(fields.missing("vault")),
     };
-    let own = upkeep::read_native(&mut fields, common)?;
-    let lmdb = fields.section("lmdb")?.map(lmdb::read).transpose()?;
-    if lmdb.is_some() && !SnapshotName::is_word(&name) {
-        let expected =
-            "is a name without dots or two underscores in a row, because snapshots are named by it".to_owned();
-        return Err(Problem::Value { key: "name".into(), expected, found: format!("\"{name}\"") }.at(line));
-    }
-    let server = target.map(|target| server::read(&mut fields, target, &name, here)).transpose()?;
-    // Environments are kept in step by several at a time, and a second backup does no harm: they take no turns.
-    let lease = lease.filter(|_| lmdb.is_none() && server.is_none());
-    let database = DatabaseConfig {
-        lmdb: lmdb.map(Arc::new),
-        server: server.map(Arc::new),
-        name,
-        path,
-        vault: read_vault(&vault, own_s3, s3, here)?,
-        state_dir: fields.text("state-dir")?.map(|at| absolute(Path::new(&at.value), here)),
-        sync_interval: fields.positive_duration("sync-interval")?.map(|at| at.value),
-        busy_timeout: fields.duration("busy-timeout")?.map(|at| at.value),
-        checkpoint_pages: fields.count("checkpoint-pages")?.map(|at| at.value),
-        wal_limit: fields.size("wal-limit")?.map(|at| at.value),
-        shutdown_timeout: None,
-        restore_if_missing: fields.flag("restore-if-missing")?.is_some_and(|at| at.value),
-        lease: read_lease(&mut fields, lease)?,
-        upkeep: if own == **common { common.clone() } else { Arc::new(own) },
-        line,
-    };
+    let vault = read_vault(&vault, own_s3, s3, here)?;
+    let restore_if_missing = fields.flag("restore-if-missing")?.is_some_and(|at| at.value);
+    let lease = read_lease(&mut fields, lease.filter(|_| subject.takes_turns()))?;
+    let said = Said { dir: folder.is_some(), restore_if_missing, lease: lease.is_some() };
+    let engine = EngineConfig::read(&mut fields, subject, &name, here, common, said)?;
     fields.finish()?;
-    if database.lmdb.is_some() {
-        check_environment(&database, folder.is_some(), common)?;
-    }
-    if database.server.is_some() {
-        check_server(&database, common)?;
-    }
+    let database = DatabaseConfig { restore_if_missing, lease, line, ..DatabaseConfig::of(name, vault, engine) };
     Ok((folder, database))
-}
-
-/// Refuses what an environment can't have: an option that does nothing would be worse than none.
-fn check_environment(database: &DatabaseConfig, is_folder: bool, common: &Arc<Upkeep>) -> Result<(), Location> {
-    let sqlites = [
-        ("dir", is_folder),
-        ("state-dir", database.state_dir.is_some()),
-        ("sync-interval", database.sync_interval.is_some()),
-        ("busy-timeout", database.busy_timeout.is_some()),
-        ("checkpoint-pages", database.checkpoint_pages.is_some()),
-        ("wal-limit", database.wal_limit.is_some()),
-        ("lease", database.lease.is_some()),
-        ("settings of levels, snapshots and retention", database.upkeep != *common),
-    ];
-    match sqlites.iter().find(|(_, is_set)| *is_set) {
-        Some((key, _)) => {
-            let cause = format!("{key}: of no use for an LMDB environment; what is stands in its lmdb section");
-            Err(Problem::Contradiction(cause).at(database.line))
-        }
-        None => Ok(()),
-    }
-}
-
-/// Refuses what a server's database can't have.
-fn check_server(database: &DatabaseConfig, common: &Upkeep) -> Result<(), Location> {
-    // Retention is all that it shares with files; the rest is as everywhere.
-    let upkeep = Upkeep { retention: common.retention.clone(), ..Upkeep::clone(&database.upkeep) };
-    let files = [
-        ("lmdb", database.lmdb.is_some()),
-        ("state-dir", database.state_dir.is_some()),
-        ("sync-interval", database.sync_interval.is_some()),
-        ("busy-timeout", database.busy_timeout.is_some()),
-        ("checkpoint-pages", database.checkpoint_pages.is_some()),
-        ("wal-limit", database.wal_limit.is_some()),
-        ("restore-if-missing", database.restore_if_missing),
-        ("lease", database.lease.is_some()),
-        ("l0-retention", database.upkeep.retention.l0 != common.retention.l0),
-        ("settings of levels, snapshots and validation", upkeep != *common),
-    ];
-    match files.iter().find(|(_, is_set)| *is_set) {
-        Some((key, _)) => {
-            let cause = format!("{key}: of no use for a database of a server");
-            Err(Problem::Contradiction(cause).at(database.line))
-        }
-        None => Ok(()),
-    }
 }
 
 /// How long a lease lasts without being renewed unless something else is said.
@@ -222,18 +135,19 @@ fn read_lease(fields: &mut Fields, common: Option<Duration>) -> Result<Option<Du
 }
 
 /// A folder of databases from what an item says of all of them.
-fn folder_of(keys: FolderKeys, template: DatabaseConfig) -> Result<DirectoryConfig, Location> {
+fn folder_of(keys: FolderKeys, template: DatabaseConfig, here: &Path) -> Result<DirectoryConfig, Location> {
     if template.restore_if_missing {
         let cause = "restore-if-missing needs a path: nobody knows what is missing in a folder".to_owned();
         return Err(Problem::Contradiction(cause).at(template.line));
     }
+    let state = template.sqlite().and_then(|files| files.state_dir.clone());
     Ok(DirectoryConfig {
-        dir: template.path.clone(),
+        dir: absolute(Path::new(&keys.dir.value), here),
         pattern: keys.pattern.unwrap_or_else(Pattern::any),
         recursive: keys.recursive,
         watch: keys.watch.unwrap_or(true),
         prefix: Some(template.name.clone()),
-        state: template.state_dir.clone().map(StateRoot::Native),
+        state: state.map(StateRoot::Native),
         template,
     })
 }
@@ -259,11 +173,6 @@ fn read_vault(
         }
     };
     place::with_settings(url, all, Precedence::Url).map_err(at_vault)
-}
-
-/// The name of a database or a folder that was given none: its file's without the extension, the folder's own.
-fn name_of(own: Option<&std::ffi::OsStr>) -> Option<String> {
-    own.and_then(|name| name.to_str()).filter(|name| is_name(name)).map(str::to_owned)
 }
 
 /// Splits a command line, which is not shown when it is wrong: it may hold a secret (I13).

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::config::{ConfigError, Surroundings};
-use seawall_sqlite::{Retention, Upkeep};
+use seawall_engines::sqlite::{Retention, Upkeep};
 
 fn parse(text: &str) -> Result<Config, ConfigError> {
     let variables = [("DATA", "/data"), ("KEY", "hush")].map(|(name, value)| (name.to_owned(), value.to_owned()));
@@ -74,15 +74,21 @@ databases:
     assert!(config.exec.is_some() && config.warnings.is_empty());
 
     let [first, second, third] = config.databases.as_slice() else { panic!("{config:?}") };
-    assert_eq!((first.name.as_str(), first.path.as_path()), ("app", Path::new("/data/app.db")));
+    assert_eq!((first.name.as_str(), first.path()), ("app", Some(Path::new("/data/app.db"))));
     assert_eq!(first.vault.to_string(), "s3://bucket/all/app?endpoint=https://minio.example");
-    assert_eq!((first.sync_interval, first.state_dir.as_ref()), (None, None));
-    assert_eq!((second.name.as_str(), second.path.as_path()), ("second", Path::new("/etc/other.db")));
+    assert_eq!(
+        (first.sqlite().expect("a file").sync_interval, first.sqlite().expect("a file").state_dir.as_ref()),
+        (None, None)
+    );
+    assert_eq!((second.name.as_str(), second.path()), ("second", Some(Path::new("/etc/other.db"))));
     assert_eq!(second.vault.to_string(), "file:///backup/second");
-    assert_eq!(second.state_dir.as_deref(), Some(Path::new("/etc/state")));
-    assert_eq!(second.sync_interval.map(|span| span.as_millis()), Some(500));
-    assert_eq!(second.busy_timeout.map(|span| span.as_secs()), Some(2));
-    assert_eq!((second.checkpoint_pages, second.wal_limit), (Some(500), Some(64 << 20)));
+    assert_eq!(second.sqlite().expect("a file").state_dir.as_deref(), Some(Path::new("/etc/state")));
+    assert_eq!(second.sqlite().expect("a file").sync_interval.map(|span| span.as_millis()), Some(500));
+    assert_eq!(second.sqlite().expect("a file").busy_timeout.map(|span| span.as_secs()), Some(2));
+    assert_eq!(
+        (second.sqlite().expect("a file").checkpoint_pages, second.sqlite().expect("a file").wal_limit),
+        (Some(500), Some(64 << 20))
+    );
     assert!(second.restore_if_missing && !first.restore_if_missing);
     let VaultUrl::S3(s3) = &third.vault else { panic!("{third:?}") };
     assert_eq!(s3.region.as_deref(), Some("us-2"), "its own setting wins");
@@ -147,9 +153,9 @@ fn a_folder_of_databases() {
     assert_eq!(database.vault.to_string(), "s3://bucket/all/tenants/a.db");
     assert_eq!(config.find("tenants/a.db", Path::new("/")), Some(database));
     let database = second.database(Path::new("x/b.sqlite")).expect("a database");
-    assert_eq!(database.path, Path::new("/etc/more/x/b.sqlite"));
+    assert_eq!(database.path(), Some(Path::new("/etc/more/x/b.sqlite")));
     assert_eq!(database.vault.to_string(), "s3://bucket/elsewhere/x/b.sqlite");
-    assert_eq!(database.state_dir.as_deref(), Some(Path::new("/state/x/b.sqlite-seawall")));
+    assert_eq!(database.sqlite().expect("a file").state_dir.as_deref(), Some(Path::new("/state/x/b.sqlite-seawall")));
 }
 
 #[test]
@@ -172,19 +178,22 @@ fn what_is_wrong_with_a_folder() {
 #[test]
 fn levels_and_retention() {
     let text = |top: &str, own: &str| format!("vault: /v\n{top}\ndatabases:\n  - path: /a.db\n{own}");
-    let upkeep = |top: &str, own: &str| parse(&text(top, own)).map(|config| Upkeep::clone(&config.databases[0].upkeep));
+    let upkeep = |top: &str, own: &str| {
+        parse(&text(top, own)).map(|config| Upkeep::clone(&config.databases[0].sqlite().expect("a file").upkeep))
+    };
     assert_eq!(upkeep("", ""), Ok(Upkeep::default()));
     let hours = |hours: u64| Duration::from_secs(hours * 3600);
     let all = "levels: [{ interval: 1m, keep: 2h }, { interval: 1h, keep: forever }]\nsnapshot: { interval: 1h }\n\
-               l0-retention: 10m\nverify-compaction: true\nvalidation: { interval: 6h }\n\
+               l0-retention: 10m\nverify-compaction: true\nvalidation: { interval: 6h, active: off }\n\
                retention: { enabled: true, keep: 30d, minimum: 2, hourly: 24, daily: 7, weekly: 4, monthly: 12, \
                yearly: 3, grace: 1h }\n";
     let set = upkeep(all, "").expect("a configuration");
     let registering = parse(&text(all, "")).expect("a configuration").registering;
     let registered = registering.database(Path::new("/later.db"), None, None).expect("a database");
-    assert_eq!(*registered.upkeep, set, "what is registered later is kept as what is listed");
+    assert_eq!(*registered.sqlite().expect("a file").upkeep, set, "what is registered later is kept as what is listed");
     assert_eq!(set.levels.iter().map(|level| level.keep).collect::<Vec<_>>(), [Some(hours(2)), None]);
     assert_eq!((set.base_interval, set.validation_interval), (Some(hours(1)), Some(hours(6))));
+    assert_eq!(set.sight_interval, None);
     let expected = Retention {
         enabled: true,
         l0: Some(Duration::from_secs(600)),
@@ -227,10 +236,11 @@ fn a_database_of_a_server() {
     let config = parse(text).expect("a configuration");
     let [shop, cluster] = &config.databases[..] else { panic!("{config:?}") };
     assert_eq!(
-        (shop.name.as_str(), shop.engine(), shop.vault.to_string().as_str()),
+        (shop.name.as_str(), shop.engine.name(), shop.vault.to_string().as_str()),
         ("shop", "postgres", "s3://bucket/all/shop")
     );
-    let source = shop.server.as_deref().expect("a server");
+    let EngineConfig::Postgres(postgres) = &shop.engine else { panic!("{shop:?}") };
+    let source = &postgres.source;
     assert_eq!(
         (source.target.to_string().as_str(), source.schedule.text()),
         ("postgresql://app@db:5432/shop", "0 3 * * *")
@@ -239,15 +249,16 @@ fn a_database_of_a_server() {
         (source.options.limits.jobs, source.options.limits.memory, source.options.codec.to_string().as_str()),
         (4, 64 << 20, "lz4")
     );
-    assert_eq!(source.options.copy, seawall_postgres::CopyFormat::Binary);
+    assert_eq!(source.options.copy, "binary".parse().expect("a format"));
     assert_eq!(
         config.find("postgresql://app@db:5432/shop", Path::new("/")).map(|found| found.name),
         Some("shop".into())
     );
-    let source = cluster.server.as_deref().expect("a server");
+    let EngineConfig::Postgres(postgres) = &cluster.engine else { panic!("{cluster:?}") };
+    let source = &postgres.source;
     assert!(source.options.role_passwords && source.target.database.is_empty());
     assert_eq!(source.options.excluded, ["a", "b c"]);
-    assert_eq!((cluster.upkeep.retention.minimum, cluster.upkeep.retention.daily), (3, 7));
+    assert_eq!((postgres.retention.thinning.minimum, postgres.retention.thinning.daily), (3, 7));
     let item = |more: &str| format!("vault: /v\ndatabases:\n  - url: postgresql://app@db/shop\n{more}");
     let daily = |more: &str| item(&format!("    schedule: 0 3 * * *\n{more}"));
     for (text, code) in [
@@ -288,14 +299,14 @@ fn an_lmdb_environment() {
         - { path: /d/other, vault: s3://bucket/lmdb, lmdb: {} }\n  - { path: /d/third, lmdb: {} }\n";
     let config = parse(text).expect("a configuration");
     let [shard, other, third] = &config.databases[..] else { panic!("{config:?}") };
-    let lmdb = shard.lmdb.as_deref().expect("an environment");
+    let EngineConfig::Lmdb(lmdb) = &shard.engine else { panic!("{shard:?}") };
     assert_eq!((lmdb.instance.as_deref(), lmdb.schema.native, lmdb.pace.whole), (Some("ns1"), true, true));
     assert_eq!((lmdb.options.map_size, lmdb.options.largest_map), (Some(1 << 30), Some(8 << 30)));
     assert_eq!(lmdb.force, Some(std::time::Duration::ZERO));
     assert_eq!(lmdb.sweep.map(|sweep| sweep.retention.as_secs()), Some(100 * 86_400));
     assert_eq!(lmdb.clean.map(|rules| rules.keep.as_secs()), Some(7 * 86_400));
-    assert_eq!((shard.engine(), shard.data_file()), ("lmdb", "/d/shard".into()));
-    assert_eq!(other.data_file(), std::path::PathBuf::from("/d/other/data.mdb"));
+    assert_eq!((shard.engine.name(), shard.data_file()), ("lmdb", Some("/d/shard".into())));
+    assert_eq!(other.data_file(), Some("/d/other/data.mdb".into()));
     assert_eq!(
         (other.vault.to_string().as_str(), third.vault.to_string().as_str()),
         ("s3://bucket/lmdb", "s3://bucket/all/third")

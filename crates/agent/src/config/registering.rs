@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seawall_core::{Failure, Kind};
-use seawall_sqlite::Upkeep;
+use seawall_engines::sqlite::Upkeep;
 use seawall_vault::VaultUrl;
 
 use super::place::{self, Precedence};
-use super::{DatabaseConfig, absolute, is_name, s3};
+use super::{DatabaseConfig, EngineConfig, SqliteConfig, absolute, is_name, s3};
 
 /// The defaults of a configuration.
 #[derive(Clone)]
@@ -78,13 +78,16 @@ impl Registering {
             }
             (None, None) => return Err(wrong("no place is named for it", "give a vault")),
         };
-        let database = DatabaseConfig::new(name, path, self.place(&place)?);
-        Ok(DatabaseConfig {
+        let place = self.place(&place)?;
+        let files = SqliteConfig {
             sync_interval: self.sync_interval,
-            lease: self.lease,
             upkeep: Arc::clone(&self.upkeep),
+            ..SqliteConfig::new(path)
+        };
+        Ok(DatabaseConfig {
+            lease: self.lease,
             shutdown_timeout: Some(self.shutdown_timeout),
-            ..database
+            ..DatabaseConfig::of(name, place, EngineConfig::Sqlite(files))
         })
     }
 
@@ -111,12 +114,12 @@ mod tests {
         };
         let database = defaults.database(Path::new("/data/app.db"), None, None).expect("a database");
         assert_eq!((database.name.as_str(), database.vault.to_string().as_str()), ("app", "s3://bucket/all/app"));
-        assert_eq!(database.sync_interval, Some(Duration::from_secs(5)));
+        assert_eq!(database.sqlite().and_then(|files| files.sync_interval), Some(Duration::from_secs(5)));
         assert_eq!(database.shutdown_timeout, Some(Duration::from_secs(9)));
         let own = defaults.database(Path::new("/data/app.db"), Some("./v"), Some("orders")).expect("a database");
         assert_eq!((own.name.as_str(), own.vault.to_string().as_str()), ("orders", "file:///srv/v"));
         let own = plain.database(Path::new("/data/./app.db"), Some("/v"), None).expect("a database");
-        assert_eq!((own.name.as_str(), own.path.as_path()), ("/data/app.db", Path::new("/data/app.db")));
+        assert_eq!((own.name.as_str(), own.path()), ("/data/app.db", Some(Path::new("/data/app.db"))));
         for (path, vault, name) in [
             ("app.db", Some("/v"), None),
             ("/", Some("/v"), None),

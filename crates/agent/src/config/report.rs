@@ -32,7 +32,7 @@ pub struct Report {
 pub struct DatabaseReport {
     /// Its name.
     pub name: String,
-    /// Its engine: `sqlite` or `lmdb`.
+    /// Its engine: `sqlite`, `lmdb` or `postgres`.
     pub engine: &'static str,
     /// Its file.
     pub path: String,
@@ -66,8 +66,8 @@ impl Report {
     pub fn new(config: &Config) -> Self {
         let databases = config.databases.iter().map(|database| DatabaseReport {
             name: database.name.clone(),
-            engine: database.engine(),
-            path: database.path.display().to_string(),
+            engine: database.engine.name(),
+            path: database.source().to_string(),
             vault: database.vault.to_string(),
             restore_if_missing: database.restore_if_missing,
             line: database.line,

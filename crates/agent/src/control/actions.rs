@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seawall_core::{Clock as _, Engine, Failure, Kind, LastError, Moment, Phase, Point, Status, SystemClock, Timeline};
+use seawall_engines::ask;
 use tokio::task::spawn_blocking;
 
 use super::api::{Info, Listed, NOT_RUNNING, Registered, Stopped, Synced};
@@ -69,7 +70,7 @@ impl Actions {
         for member in self.fleet.all() {
             let status = status_of(&member).await;
             listed.push(Listed {
-                path: member.config.path.display().to_string(),
+                path: member.config.source().to_string(),
                 status: in_litestreams_words(member.running, status.phase).to_owned(),
                 last_sync_at: last_sync(&status),
                 name: member.config.name,
@@ -97,7 +98,7 @@ impl Actions {
     pub(crate) async fn timeline(&self, text: &str) -> Result<Timeline, Failure> {
         let member = self.find(text)?;
         let engine = engine_of(&member)?;
-        tokio::time::timeout(PATIENCE.1, engine.timeline()).await.unwrap_or_else(|_| Err(too_late(&member)))
+        tokio::time::timeout(PATIENCE.1, engine.history().timeline()).await.unwrap_or_else(|_| Err(too_late(&member)))
     }
 
     /// Protects a database from now on, in later processes too.
@@ -111,20 +112,20 @@ impl Actions {
         let config = self.registering.database(Path::new(path), vault, name)?;
         let answer = |status: &str| Registered {
             status: status.to_owned(),
-            path: config.path.display().to_string(),
+            path: config.source().to_string(),
             name: config.name.clone(),
             vault: config.vault.to_string(),
         };
-        let known = self.fleet.find(&config.path.display().to_string());
+        let known = self.fleet.find(&config.source().to_string());
         if known.is_some_and(|known| known.config.vault.to_string() == config.vault.to_string()) {
             return Ok(answer("already_registered"));
         }
         self.fleet.add(config.clone(), Origin::Registered).await?;
-        let kept =
-            Registration { path: config.path.clone(), vault: vault.map(str::to_owned), name: name.map(str::to_owned) };
+        let path = config.path().map(Path::to_owned).unwrap_or_default();
+        let kept = Registration { path, vault: vault.map(str::to_owned), name: name.map(str::to_owned) };
         if let Err(failure) = self.with_registry(|registry| registry.keep(kept)).await {
             // It would be forgotten with this process, so it isn't begun.
-            let _why_is_told = self.fleet.remove(&config.path, PATIENCE.0).await;
+            let _why_is_told = self.fleet.remove(&config.source(), PATIENCE.0).await;
             return Err(failure);
         }
         tracing::info!(database = config.name, "registered");
@@ -139,13 +140,13 @@ impl Actions {
             self.with_registry(move |registry| registry.forget(&path)).await?;
             return Ok(Stopped { status: "already_unregistered".to_owned(), path: text.to_owned(), txid: 0 });
         };
-        let path = member.config.path.clone();
+        let path = PathBuf::from(member.config.source().to_string());
         self.with_registry(move |registry| registry.forget(&path)).await?;
-        let point = self.fleet.remove(&member.config.path, bounded(within)).await?;
+        let point = self.fleet.remove(&member.config.source(), bounded(within)).await?;
         tracing::info!(database = member.config.name, "unregistered");
         Ok(Stopped {
             status: "unregistered".to_owned(),
-            path: member.config.path.display().to_string(),
+            path: member.config.source().to_string(),
             txid: txid(point.as_ref()),
         })
     }
@@ -153,7 +154,7 @@ impl Actions {
     /// Starts a database that was stopped, or whose protection ended.
     pub(crate) async fn start(&self, text: &str) -> Result<Stopped, Failure> {
         let member = self.find(text)?;
-        let started = self.fleet.start(&member.config.path).await?;
+        let started = self.fleet.start(&member.config.source()).await?;
         let status = if started { "started" } else { "already_running" };
         Ok(self.answer(&member, status).await)
     }
@@ -161,7 +162,7 @@ impl Actions {
     /// Stops a database: what is committed is shipped, and nothing after it.
     pub(crate) async fn stop(&self, text: &str, within: Option<Duration>) -> Result<Stopped, Failure> {
         let member = self.find(text)?;
-        let stopped = self.fleet.stop(&member.config.path, bounded(within)).await?;
+        let stopped = self.fleet.stop(&member.config.source(), bounded(within)).await?;
         let status = if stopped { "stopped" } else { "already_stopped" };
         Ok(self.answer(&member, status).await)
     }
@@ -173,7 +174,7 @@ impl Actions {
             return Err(Failure::new(
                 Kind::Refused,
                 NOT_RUNNING,
-                member.config.path.display().to_string(),
+                member.config.source().to_string(),
                 "its protection is stopped",
                 "start it first: `seawall start`",
             ));
@@ -181,22 +182,17 @@ impl Actions {
         let engine = engine_of(&member)?;
         let before = status_of(&member).await;
         let (status, point) = if wait {
-            let synced = tokio::time::timeout(bounded(within), engine.sync()).await;
+            let synced = tokio::time::timeout(bounded(within), ask::protection(&*engine)?.sync()).await;
             let point = synced.unwrap_or_else(|_| Err(too_late(&member)))?;
             (if before.protected.as_ref() == Some(&point) { "no_change" } else { "synced" }, Some(point))
         } else {
             // Asked once, and not waited for.
-            let asked = tokio::time::timeout(Duration::ZERO, engine.sync()).await;
+            let asked = tokio::time::timeout(Duration::ZERO, ask::protection(&*engine)?.sync()).await;
             asked.unwrap_or(Ok(Point { position: String::new(), moment: Moment::default() }))?;
             (if before.lag_bytes == 0 { "no_change" } else { "synced_local" }, before.protected)
         };
         let txid = txid(point.as_ref());
-        Ok(Synced {
-            status: status.to_owned(),
-            path: member.config.path.display().to_string(),
-            txid,
-            replicated_txid: txid,
-        })
+        Ok(Synced { status: status.to_owned(), path: member.config.source().to_string(), txid, replicated_txid: txid })
     }
 
     /// The newest transaction of a database in its vault.
@@ -206,13 +202,13 @@ impl Actions {
     }
 
     fn find(&self, text: &str) -> Result<Seen, Failure> {
-        self.fleet.find(text).ok_or_else(|| fleet::unknown(Path::new(text)))
+        self.fleet.find(text).ok_or_else(|| fleet::unknown(text))
     }
 
     async fn answer(&self, member: &Seen, status: &str) -> Stopped {
         Stopped {
             status: status.to_owned(),
-            path: member.config.path.display().to_string(),
+            path: member.config.source().to_string(),
             txid: txid(status_of(member).await.protected.as_ref()),
         }
     }
@@ -232,7 +228,7 @@ impl Actions {
 /// The status of a member, in the one shape that everything shows.
 pub(crate) async fn status_of(member: &Seen) -> Status {
     let status = match &member.engine {
-        Some(engine) => engine.status().await.ok(),
+        Some(engine) => Some(engine.status().await),
         None => None,
     };
     as_member(member, status)
@@ -241,38 +237,45 @@ pub(crate) async fn status_of(member: &Seen) -> Status {
 /// The same, as far as it is known without looking.
 pub(crate) async fn known_status_of(member: &Seen) -> Status {
     let status = match &member.engine {
-        Some(engine) => engine.known_status().await.ok(),
+        Some(engine) => Some(engine.known_status().await),
         None => None,
     };
     as_member(member, status)
 }
 
-fn as_member(member: &Seen, status: Option<Status>) -> Status {
+fn as_member(member: &Seen, status: Option<Result<Status, Failure>>) -> Status {
     let now = SystemClock.now();
-    let mut status = status.unwrap_or_else(|| Status {
+    // Nothing is recorded yet of a database that has just begun. Any other failure is one to tell.
+    let unread = match &status {
+        Some(Err(failure)) if failure.kind != Kind::NotFound => Some(LastError::new(failure, now)),
+        _ => None,
+    };
+    let phase = match (member.running, &unread) {
+        (true, Some(_)) => Phase::Failing,
+        (true, None) => Phase::Starting,
+        (false, _) => Phase::Stopped,
+    };
+    let mut status = status.and_then(Result::ok).unwrap_or_else(|| Status {
         name: String::new(),
-        engine: "sqlite".to_owned(),
-        source: member.config.path.display().to_string(),
+        engine: member.config.engine.name().to_owned(),
+        source: member.config.source().to_string(),
         vault: member.config.vault.to_string(),
-        phase: if member.running { Phase::Starting } else { Phase::Stopped },
+        phase,
         protected: None,
         lag_bytes: 0,
         lag_ms: 0,
         source_bytes: None,
         log_bytes: None,
-        error: None,
+        content_read_at: None,
+        progress: None,
+        error: unread,
         at: now,
     });
     status.name.clone_from(&member.config.name);
     if let Some(failure) = &member.failure {
         status.phase = Phase::Halted;
-        status.error = Some(LastError {
-            code: failure.code.to_owned(),
-            message: format!("{}: {}", failure.object, failure.cause),
-            next: failure.next.clone(),
-            at: status.error.map_or(now, |error| error.at),
-            count: 1,
-        });
+        let at = status.error.as_ref().map_or(now, |error| error.at);
+        status.error = Some(LastError::new(failure, at));
     }
     status
 }
@@ -281,7 +284,7 @@ fn engine_of(member: &Seen) -> Result<Arc<dyn Engine>, Failure> {
     match (&member.engine, &member.failure) {
         (Some(engine), _) => Ok(engine.clone()),
         (None, Some(failure)) => Err(failure.clone()),
-        (None, None) => Err(fleet::unknown(&member.config.path)),
+        (None, None) => Err(fleet::unknown(&member.config.source().to_string())),
     }
 }
 
@@ -322,7 +325,7 @@ fn too_late(member: &Seen) -> Failure {
     Failure::new(
         Kind::Unavailable,
         "agent.too-late",
-        member.config.path.display().to_string(),
+        member.config.source().to_string(),
         "it was not done in the time that was given; it goes on",
         "see `seawall status`, and ask again or give it more time",
     )

@@ -35,7 +35,7 @@ async fn scene(names: &[&str]) -> Scene {
 }
 
 fn path(name: &str) -> String {
-    database(name).path.display().to_string()
+    database(name).source().to_string()
 }
 
 fn code<T: std::fmt::Debug>(result: Result<T, Failure>) -> (Kind, &'static str) {

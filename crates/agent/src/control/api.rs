@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(refused.error, "/a.db: it is there");
         assert_eq!(refused.failure.map(WireFailure::arrived), Some(failure));
         // What Litestream has words for.
-        let unknown = Refused::from(fleet::unknown(std::path::Path::new("/a.db")));
+        let unknown = Refused::from(fleet::unknown("/a.db"));
         assert_eq!(unknown.error, "database not found: /a.db");
         // As another program says it.
         let theirs: Refused = serde_json::from_str(r#"{"error":"database not found"}"#).expect("a refusal");

@@ -17,6 +17,10 @@ const SLACK: Duration = Duration::from_secs(15);
 /// How long an answer may take that needs no work.
 const SOON: Duration = Duration::from_secs(30);
 
+/// How long a process may take to say that it is there. A stopped process takes connections and never answers. A process
+/// whose places are all held by slow peers answers once it has let them go, 5 s after they came.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(12);
+
 /// A running process, known by its control socket.
 #[derive(Debug, Clone)]
 pub struct Control {
@@ -107,6 +111,9 @@ impl Control {
         body: Vec<u8>,
         within: Duration,
     ) -> Result<T, Failure> {
+        if let Err(Unanswered::Late) = request(&self.socket, Method::GET, "/info", Vec::new(), SIGN_OF_LIFE).await {
+            return Err(self.silent());
+        }
         let (status, body) = match request(&self.socket, method, target, body, within).await {
             Ok(answer) => answer,
             Err(Unanswered::Nobody(error)) => return Err(self.nobody(&error)),
@@ -143,6 +150,16 @@ impl Control {
         let cause = details.map_or_else(|| error.clone(), |details| format!("{error}: {details}"));
         let next = "see the log of the process that listens there";
         Failure::new(kind, "agent.refused", self.socket.display().to_string(), cause, next)
+    }
+
+    fn silent(&self) -> Failure {
+        Failure::new(
+            Kind::Unavailable,
+            "agent.no-answer",
+            self.socket.display().to_string(),
+            format!("the process that listens here doesn't answer within {SIGN_OF_LIFE:?}: it is stopped, or stuck"),
+            "see what it does (`ps`: state T is stopped; `kill -CONT` lets it go on), or start it again",
+        )
     }
 
     fn broken(&self, cause: &str) -> Failure {

@@ -25,6 +25,7 @@ pub(crate) struct Changes {
 /// | yes | another file, whatever is in it yet | replaced |
 /// | yes | nothing, or no file | gone, with everything below it |
 /// | yes | not seen, and seen everywhere | gone |
+/// | yes | it, or a folder above it, could not be looked at | as before |
 pub(crate) fn changes(
     found: &BTreeMap<PathBuf, Identity>,
     seen: &BTreeMap<PathBuf, Verdict>,
@@ -38,10 +39,12 @@ pub(crate) fn changes(
             _ => {}
         }
     }
+    let above = |path: &Path, verdict| path.ancestors().skip(1).any(|above| seen.get(above) == Some(&verdict));
     let is_gone = |path: &Path| match seen.get(path) {
         Some(Verdict::Gone | Verdict::Other | Verdict::Folder) => true,
-        Some(Verdict::Database(_) | Verdict::NotYet) => false,
-        None => everywhere || path.ancestors().skip(1).any(|above| seen.get(above) == Some(&Verdict::Gone)),
+        Some(Verdict::Database(_) | Verdict::NotYet | Verdict::Unseen) => false,
+        None if above(path, Verdict::Unseen) => false,
+        None => everywhere || above(path, Verdict::Gone),
     };
     changes.gone = found.keys().filter(|path| is_gone(path)).cloned().collect();
     changes
@@ -65,6 +68,8 @@ mod tests {
             (Some(A), Some(Verdict::NotYet), false, false, false, false),
             (Some(A), Some(Verdict::Gone), false, false, false, true),
             (Some(A), Some(Verdict::Other), false, false, false, true),
+            (Some(A), Some(Verdict::Unseen), true, false, false, false),
+            (None, Some(Verdict::Unseen), true, false, false, false),
             (Some(A), None, false, false, false, false),
             (Some(A), None, true, false, false, true),
         ] {
@@ -76,6 +81,15 @@ mod tests {
             let expected = Changes { new: one(new), replaced: one(replaced), gone: one(gone) };
             assert_eq!(changes, expected, "{before:?} {now:?} {everywhere}");
         }
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_read_takes_nothing_along() {
+        let found = BTreeMap::from([("a.db".into(), A), ("x/y/b.db".into(), B)]);
+        let seen = BTreeMap::from([("x".into(), Verdict::Unseen), ("a.db".into(), Verdict::Database(A))]);
+        assert_eq!(changes(&found, &seen, true), Changes::default());
+        let nothing = BTreeMap::from([(PathBuf::new(), Verdict::Unseen)]);
+        assert_eq!(changes(&found, &nothing, true), Changes::default());
     }
 
     #[test]

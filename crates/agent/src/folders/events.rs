@@ -35,26 +35,36 @@ pub(crate) use linux::Events;
 #[cfg(target_os = "linux")]
 mod linux {
     use std::collections::HashMap;
-    use std::ffi::OsStr;
+    use std::ffi::{OsStr, OsString};
     use std::mem::MaybeUninit;
     use std::os::fd::OwnedFd;
     use std::os::unix::ffi::OsStrExt as _;
 
     use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
     use rustix::io::Errno;
+    use seawall_host::links_on;
     use tokio::io::unix::AsyncFd;
 
     use super::{BTreeSet, Heard, Path, PathBuf};
 
-    /// File systems on which changes made elsewhere raise no event here: NFS, SMB, FUSE (virtiofs too), 9p, Ceph, Lustre.
-    const WITHOUT_EVENTS: [u64; 7] =
-        [0x6969, 0xFF53_4D42, 0xFE53_4D42, 0x6573_5546, 0x0102_1997, 0x00C3_6400, 0x0BD0_0BD0];
+    /// What is asked for: names, and the end of the folder itself.
+    fn names() -> WatchFlags {
+        WatchFlags::CREATE
+            | WatchFlags::DELETE
+            | WatchFlags::MOVED_FROM
+            | WatchFlags::MOVED_TO
+            | WatchFlags::DELETE_SELF
+            | WatchFlags::MOVE_SELF
+            | WatchFlags::ONLYDIR
+    }
 
     /// The events of a folder.
     #[derive(Debug)]
     pub(crate) struct Events {
         descriptor: AsyncFd<OwnedFd>,
         folders: HashMap<i32, PathBuf>,
+        /// The links that lead to the folder, by the folder in which each stands.
+        links: HashMap<i32, BTreeSet<OsString>>,
         /// Whether every folder that was asked for is watched.
         complete: bool,
     }
@@ -66,7 +76,7 @@ mod linux {
             // SAFETY: the descriptor is owned by the AsyncFd from here on, nothing else closes or replaces it, and an
             // `OwnedFd` gives the same descriptor at every call.
             let descriptor = unsafe { AsyncFd::register(descriptor) }.ok()?;
-            Some(Self { descriptor, folders: HashMap::new(), complete: false })
+            Some(Self { descriptor, folders: HashMap::new(), links: HashMap::new(), complete: false })
         }
 
         /// Whether events come from everywhere; otherwise somebody has to look.
@@ -78,18 +88,12 @@ mod linux {
         pub(crate) fn watch(&mut self, folder: &Path, relative: &Path) {
             if relative.as_os_str().is_empty() {
                 self.complete = true;
+                self.watch_links(folder);
             }
-            let local = rustix::fs::statfs(folder)
-                .is_ok_and(|found| !WITHOUT_EVENTS.contains(&(found.f_type.cast_unsigned() & 0xFFFF_FFFF)));
-            let flags = WatchFlags::CREATE
-                | WatchFlags::DELETE
-                | WatchFlags::MOVED_FROM
-                | WatchFlags::MOVED_TO
-                | WatchFlags::DELETE_SELF
-                | WatchFlags::MOVE_SELF
-                | WatchFlags::ONLYDIR;
-            match inotify::add_watch(self.descriptor.get_ref(), folder, flags) {
+            let local = seawall_host::tells_of_changes(folder);
+            match inotify::add_watch(self.descriptor.get_ref(), folder, names()) {
                 Ok(watch) => {
+                    self.forget_others(watch, relative);
                     self.folders.insert(watch, relative.to_owned());
                     self.complete &= local;
                 }
@@ -102,6 +106,31 @@ mod linux {
                             "no events for this folder: polling; raising fs.inotify.max_user_watches helps"
                         );
                     }
+                }
+            }
+        }
+
+        /// A link that led to a folder leads to another one now, `watch`: what was watched under that name isn't meant any more.
+        fn forget_others(&mut self, watch: i32, relative: &Path) {
+            let is_stale = |(other, name): (&i32, &PathBuf)| (*other != watch && name == relative).then_some(*other);
+            for stale in self.folders.iter().filter_map(is_stale).collect::<Vec<_>>() {
+                self.folders.remove(&stale);
+                if !self.links.contains_key(&stale) {
+                    // It fails when the folder is gone as well.
+                    let _gone = inotify::remove_watch(self.descriptor.get_ref(), stale);
+                }
+            }
+        }
+
+        /// Asks for the events of the links that lead to the folder: one that is switched makes it another folder.
+        fn watch_links(&mut self, folder: &Path) {
+            self.links.clear();
+            for link in links_on(folder) {
+                let (Some(above), Some(name)) = (link.parent(), link.file_name()) else { continue };
+                match inotify::add_watch(self.descriptor.get_ref(), above, names()) {
+                    Ok(watch) => drop(self.links.entry(watch).or_default().insert(name.to_owned())),
+                    // The sweep sees it later.
+                    Err(error) => tracing::debug!(link = %link.display(), %error, "no events for this link"),
                 }
             }
         }
@@ -132,6 +161,12 @@ mod linux {
                 };
                 let what = event.events();
                 if what.contains(ReadFlags::QUEUE_OVERFLOW) {
+                    return Heard::Everything;
+                }
+                let is_link = |names: &BTreeSet<OsString>| {
+                    event.file_name().is_some_and(|name| names.contains(OsStr::from_bytes(name.to_bytes())))
+                };
+                if self.links.get(&event.wd()).is_some_and(is_link) {
                     return Heard::Everything;
                 }
                 let Some(folder) = self.folders.get(&event.wd()) else { continue };

@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use super::events::Events;
-use crate::config::DirectoryConfig;
+use crate::config::{DirectoryConfig, SqliteConfig};
 
 /// How every SQLite database begins.
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
@@ -44,6 +44,8 @@ pub(crate) enum Verdict {
     Other,
     /// A folder to look into.
     Folder,
+    /// A folder that can't be read now, or a place that can't be asked about: what was found there is still meant.
+    Unseen,
     /// Nothing.
     Gone,
 }
@@ -70,39 +72,61 @@ impl Look {
 pub(crate) fn look(config: &DirectoryConfig, known: &Look, relative: &Path) -> Verdict {
     let path = if relative.as_os_str().is_empty() { known.root.clone() } else { known.root.join(relative) };
     let name = relative.file_name().and_then(|name| name.to_str());
-    // Links to files count as files; links to folders are not followed, or a circle would have no end.
-    let Ok(own) = std::fs::symlink_metadata(&path) else { return Verdict::Gone };
+    // Links to files count as files. Links to folders in the folder are not followed, or a circle would have no end; the
+    // folder itself may be a link.
+    let is_root = relative.as_os_str().is_empty();
+    let own = match if is_root { std::fs::metadata(&path) } else { std::fs::symlink_metadata(&path) } {
+        Ok(own) => own,
+        Err(error) if is_absence(&error) => return Verdict::Gone,
+        Err(_) => return Verdict::Unseen,
+    };
     if own.is_dir() {
-        let entered = relative.as_os_str().is_empty() || name.is_some_and(|name| config.enters(name));
+        let entered = is_root || name.is_some_and(|name| config.enters(name));
         return if entered { Verdict::Folder } else { Verdict::Other };
     }
     if !relative.file_name().is_some_and(|name| config.is_meant(&name.to_string_lossy())) {
         return Verdict::Other;
     }
     match std::fs::metadata(&path) {
-        Ok(found) if found.is_file() => judge(known, &path, &found),
+        Ok(found) if found.is_file() => judge(known, &path, &found, || was_protected(config, relative)),
         Ok(_) => Verdict::Other,
-        Err(error) if error.kind() == ErrorKind::NotFound => Verdict::Gone,
-        Err(_) => Verdict::NotYet,
+        Err(error) if is_absence(&error) => Verdict::Gone,
+        Err(_) => Verdict::Unseen,
     }
 }
 
-fn judge(known: &Look, path: &Path, found: &Metadata) -> Verdict {
+/// Whether an error says that nothing is there. Any other says nothing: too few descriptors, a disk that doesn't answer.
+fn is_absence(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+}
+
+/// Whether a state record says that the database was protected before: then it is its engine that judges the file, and tells.
+fn was_protected(config: &DirectoryConfig, relative: &Path) -> bool {
+    config.database(relative).is_ok_and(|database| database.sqlite().is_some_and(SqliteConfig::was_protected))
+}
+
+fn judge(known: &Look, path: &Path, found: &Metadata, was_protected: impl Fn() -> bool) -> Verdict {
     let identity = Identity::of(found);
     if known.members.contains(path) || known.open.contains(&identity) {
         return Verdict::Database(identity);
     }
-    if found.len() == 0 {
-        return Verdict::NotYet;
-    }
     let mut header = [0; HEADER];
     let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut header));
-    match read {
+    let verdict = match read {
         Ok(()) if is_whole(&header, found.len()) => Verdict::Database(identity),
         Ok(()) if header.starts_with(MAGIC) => Verdict::NotYet,
         Ok(()) => Verdict::Other,
-        // Shorter than any database, or not to be read now.
-        Err(_) => Verdict::NotYet,
+        // Shorter than any database.
+        Err(error) if error.kind() == ErrorKind::UnexpectedEof => Verdict::NotYet,
+        // Somebody else's file; it may be no database at all.
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => Verdict::NotYet,
+        Err(error) if is_absence(&error) => Verdict::Gone,
+        // The machine is short of something. Its engine tries again, and tells.
+        Err(_) => Verdict::Database(identity),
+    };
+    match verdict {
+        Verdict::NotYet | Verdict::Other if was_protected() => Verdict::Database(identity),
+        verdict => verdict,
     }
 }
 
@@ -116,7 +140,7 @@ fn is_whole(header: &[u8; HEADER], size: u64) -> bool {
         1 => 65536,
         size => size,
     };
-    // The size in pages counts only if whoever wrote last knew of it.
+    // The size in pages counts only if the last writer knew of it.
     let says = if word(24) == word(92) { word(28) * page_size } else { page_size };
     size >= says
 }
@@ -136,8 +160,19 @@ pub(crate) fn walk(
         if let Some(events) = events.as_deref_mut() {
             events.watch(&path, &folder);
         }
-        let Ok(entries) = std::fs::read_dir(&path) else { continue };
-        for entry in entries.flatten() {
+        let entries = match std::fs::read_dir(&path) {
+            Ok(entries) => entries,
+            Err(error) => {
+                let verdict = if is_absence(&error) { Verdict::Gone } else { Verdict::Unseen };
+                verdicts.insert(folder, verdict);
+                continue;
+            }
+        };
+        for entry in entries {
+            let Ok(entry) = entry else {
+                verdicts.insert(folder.clone(), Verdict::Unseen);
+                break;
+            };
             let relative = folder.join(entry.file_name());
             match look(config, known, &relative) {
                 Verdict::Folder if relative.components().count() < DEPTH => folders.push(relative),

@@ -14,26 +14,29 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
-use seawall_core::Shutdown;
+use seawall_core::{Backoff, Shutdown};
 use tokio::time::Instant;
 
 use self::changes::{Changes, changes};
 use self::events::{Events, Heard};
 use self::look::{Identity, Look, Verdict, look, walk};
-use crate::config::{DatabaseConfig, DirectoryConfig};
-use crate::fleet::{Fleet, Origin};
+use crate::config::{DatabaseConfig, DirectoryConfig, SourceName};
+use crate::fleet::Fleet;
 
 /// Events collect for this long before anyone looks: a file is made in several steps, and a thousand come together.
 const CALM: Duration = Duration::from_millis(20);
 
 /// A file that isn't a database yet is looked at again after this time, which doubles from the first to the last.
-const AGAIN: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
+const AGAIN: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(1));
 
 /// How long it is looked at again and again. After that an event or the sweep finds it.
 const YOUNG: Duration = Duration::from_secs(60);
 
 /// How often a folder is looked at that gives no events: on a network, or not there yet.
 const POLL: Duration = Duration::from_secs(1);
+
+/// The code of a warning: nothing is found in a folder.
+const NOTHING_FOUND: &str = "agent.nothing-found";
 
 /// How long the protection of a file that is gone may take to end.
 const ENDING: Duration = Duration::from_secs(5);
@@ -46,6 +49,8 @@ pub(crate) struct Follower {
     /// Files that may become databases, and since when they are waited for.
     young: BTreeMap<PathBuf, Instant>,
     events: Option<Events>,
+    /// Whether the folder could be read when all of it was looked at last.
+    is_there: bool,
     sweep: Duration,
 }
 
@@ -53,7 +58,7 @@ impl Follower {
     /// A follower of a folder, which looks at all of it once in each `sweep`.
     pub(crate) fn new(config: DirectoryConfig, sweep: Duration) -> Self {
         let config = Arc::new(config);
-        Self { config, found: BTreeMap::new(), young: BTreeMap::new(), events: None, sweep }
+        Self { config, found: BTreeMap::new(), young: BTreeMap::new(), events: None, is_there: true, sweep }
     }
 
     /// The databases that are in the folder now. From here on nothing that changes is missed, if it is to be followed.
@@ -62,20 +67,24 @@ impl Follower {
             self.events = Events::open();
         }
         let found = self.changed(None, HashSet::new()).await;
-        let count = found.new.len();
-        tracing::info!(folder = %self.config.dir.display(), databases = count, watch = self.config.watch, "a folder");
+        let (folder, count) = (self.config.dir.display(), found.new.len());
+        tracing::info!(%folder, databases = count, watch = self.config.watch, "a folder");
+        if count == 0 {
+            let what = if self.is_there { "there is no database in it" } else { "it isn't there, or can't be read" };
+            tracing::warn!(%folder, code = NOTHING_FOUND, "nothing of this folder is protected: {what}");
+        }
         found.new.iter().filter_map(|relative| self.of(relative)).collect()
     }
 
     /// Follows the folder until the shutdown.
     pub(crate) async fn follow(mut self, fleet: Fleet, shutdown: Shutdown) {
-        let mut again = AGAIN.0;
+        let mut again = AGAIN;
         let mut last_sweep = Instant::now();
         loop {
             let evented = self.events.as_ref().is_some_and(Events::is_complete);
             let until_sweep = (last_sweep + self.sweep).saturating_duration_since(Instant::now());
             let wait = if evented { until_sweep } else { POLL };
-            let wait = if self.young.is_empty() { wait } else { wait.min(again) };
+            let wait = if self.young.is_empty() { wait } else { wait.min(again.wait()) };
             let heard = tokio::select! {
                 () = shutdown.graceful() => return,
                 heard = hear(self.events.as_mut()) => heard,
@@ -103,7 +112,10 @@ impl Follower {
             }
             let before = self.young.len();
             self.catch_up(&fleet, where_to).await;
-            again = if self.young.len() > before { AGAIN.0 } else { (again * 2).min(AGAIN.1) };
+            match self.young.len() > before {
+                true => again.worked(),
+                false => drop(again.failed()),
+            }
         }
     }
 
@@ -123,16 +135,18 @@ impl Follower {
 
     /// Looks at `paths`, or everywhere, and brings the fleet in line with what is there.
     async fn catch_up(&mut self, fleet: &Fleet, paths: Option<BTreeSet<PathBuf>>) {
+        let everywhere = paths.is_none();
         let changes = {
             let _still = fleet.hold_still().await;
-            let members = fleet.all().into_iter().map(|member| member.config.path).collect();
+            let members =
+                fleet.all().into_iter().filter_map(|member| member.config.path().map(Path::to_owned)).collect();
             self.changed(paths, members).await
         };
         // First what is gone: a file that was renamed must be nobody's before it is somebody's again.
         let gone = changes.gone.iter().map(|relative| {
             let path = self.config.dir.join(relative);
             async move {
-                let ended = fleet.remove(&path, ENDING).await;
+                let ended = fleet.remove(&SourceName::Path(path.clone()), ENDING).await;
                 tracing::info!(database = %path.display(), "gone: no longer protected");
                 if let Err(failure) = ended {
                     tracing::debug!(database = %path.display(), %failure, "its protection ended badly");
@@ -143,7 +157,7 @@ impl Follower {
         for relative in &changes.new {
             let Some(config) = self.of(relative) else { continue };
             let name = config.name.clone();
-            match fleet.add(config, Origin::Found).await {
+            match fleet.find_new(config).await {
                 Ok(()) => {}
                 // Named in the configuration as well, or registered.
                 Err(failure) if failure.code == "agent.duplicate" => {
@@ -160,8 +174,15 @@ impl Follower {
         for relative in &changes.replaced {
             // A running engine notices by itself.
             let path = self.config.dir.join(relative);
-            if let Err(failure) = fleet.start(&path).await {
+            if let Err(failure) = fleet.start(&SourceName::Path(path.clone())).await {
                 tracing::debug!(database = %path.display(), %failure, "replaced, and not started");
+            }
+        }
+        if everywhere {
+            for path in fleet.unopened_in(&self.config.dir) {
+                if let Err(failure) = fleet.start(&SourceName::Path(path.clone())).await {
+                    tracing::debug!(database = %path.display(), %failure, "it still can't be opened");
+                }
             }
         }
     }
@@ -186,6 +207,9 @@ impl Follower {
         };
         let Ok((events, verdicts)) = tokio::task::spawn_blocking(job).await else { return Changes::default() };
         self.events = events;
+        if everywhere {
+            self.is_there = !verdicts.contains_key(Path::new(""));
+        }
         let changes = changes(&self.found, &verdicts, everywhere);
         for relative in &changes.gone {
             self.found.remove(relative);
@@ -199,6 +223,8 @@ impl Follower {
                 }
                 Verdict::NotYet => drop(self.young.entry(relative).or_insert(now)),
                 Verdict::Gone | Verdict::Other | Verdict::Folder => drop(self.young.remove(&relative)),
+                // It is looked at again.
+                Verdict::Unseen => {}
             }
         }
         self.young.retain(|_, since| since.elapsed() < YOUNG);

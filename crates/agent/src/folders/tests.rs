@@ -9,6 +9,7 @@ use seawall_vault::VaultUrl;
 
 use super::*;
 use crate::config::Pattern;
+use crate::fleet::Origin;
 use crate::testing::Stubs;
 
 struct Scene {
@@ -50,7 +51,7 @@ impl Scene {
     fn names(&self) -> BTreeSet<String> {
         let data = self.folder.path().join("data");
         let relative = |path: PathBuf| path.strip_prefix(&data).map(|path| path.display().to_string()).ok();
-        self.fleet.all().into_iter().filter_map(|member| relative(member.config.path)).collect()
+        self.fleet.all().into_iter().filter_map(|member| relative(member.config.path()?.to_owned())).collect()
     }
 
     async fn until(&self, expected: &[&str]) {

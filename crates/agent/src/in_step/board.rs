@@ -11,11 +11,13 @@ use hyper::{Method, StatusCode};
 use seawall_lmdb::{NanoClock, SessionStatus, Stamp};
 use seawall_vault::{Prefix, Vault};
 use tokio::sync::watch;
+use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::health::{self, HealthRules};
 use super::page;
 use crate::http::{Answer, Handler, Request};
+use crate::resources::Resources;
 
 /// How long a listing of the storage may take.
 const LISTING: Duration = Duration::from_secs(10);
@@ -31,6 +33,8 @@ pub(crate) struct Board {
     version: &'static str,
     sessions: Mutex<BTreeMap<String, Seen>>,
     vault: Mutex<Option<Vault>>,
+    /// When the process began.
+    began: Stamp,
     /// The last status that was found, and since when it is so.
     last: Mutex<Option<(&'static str, Stamp)>>,
 }
@@ -39,8 +43,8 @@ pub(crate) struct Board {
 enum Seen {
     /// It hasn't begun, or could not begin.
     Alone(Box<SessionStatus>),
-    /// It tells itself.
-    Live(watch::Receiver<SessionStatus>),
+    /// It tells itself, and the vault tells what its requests have come to.
+    Live(watch::Receiver<SessionStatus>, Vault),
 }
 
 impl Board {
@@ -64,13 +68,14 @@ impl Board {
             version,
             sessions: Mutex::new(databases.map(alone).collect()),
             vault: Mutex::default(),
+            began,
             last: Mutex::default(),
         })
     }
 
     /// A session begins.
     pub(crate) fn begins(&self, database: &str, status: watch::Receiver<SessionStatus>, vault: &Vault) {
-        lock(&self.sessions).insert(database.to_owned(), Seen::Live(status));
+        lock(&self.sessions).insert(database.to_owned(), Seen::Live(status, vault.clone()));
         lock(&self.vault).get_or_insert_with(|| vault.clone());
     }
 
@@ -85,13 +90,14 @@ impl Board {
     pub(crate) fn ended(&self, database: &str, cause: &str) {
         let mut sessions = lock(&self.sessions);
         let Some(seen) = sessions.get_mut(database) else { return };
-        let mut status = seen.status();
+        let mut status = seen.status((self.clock)());
         status.ended = Some(cause.to_owned());
         *seen = Seen::Alone(Box::new(status));
     }
 
     fn statuses(&self) -> Vec<SessionStatus> {
-        lock(&self.sessions).values().map(Seen::status).collect()
+        let now = (self.clock)();
+        lock(&self.sessions).values().map(|seen| seen.status(now)).collect()
     }
 
     fn health(&self) -> Answer {
@@ -101,7 +107,7 @@ impl Board {
             let mut last = lock(&self.last);
             match *last {
                 Some((status, since)) if status == health.status() => since,
-                _ => last.insert((health.status(), now)).1,
+                _ => last.insert((health.status(), health::since(&health, &statuses, self.began, now))).1,
             }
         };
         let document = health::document(&health, &statuses, &self.rules, (now, since), &self.hostname, self.version);
@@ -134,10 +140,10 @@ impl Board {
 }
 
 impl Seen {
-    fn status(&self) -> SessionStatus {
+    fn status(&self, now: Stamp) -> SessionStatus {
         match self {
             Self::Alone(status) => SessionStatus::clone(status),
-            Self::Live(status) => status.borrow().clone(),
+            Self::Live(status, vault) => status.borrow().clone().with_trouble(vault.trouble().as_ref(), now),
         }
     }
 }
@@ -155,7 +161,8 @@ impl Handler for Board {
             }
             "/healthz" => self.health(),
             "/metrics" => {
-                let body = page::metrics(&self.statuses());
+                let resources = spawn_blocking(Resources::of_process).await.unwrap_or_default();
+                let body = page::metrics(&self.statuses(), &resources, self.began);
                 Answer { status: StatusCode::OK, content_type: crate::metrics::CONTENT_TYPE, body }
             }
             "/storage" => self.storage().await,

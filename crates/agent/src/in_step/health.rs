@@ -54,14 +54,23 @@ impl Default for HealthRules {
 pub(crate) struct Health {
     pub(crate) failures: BTreeMap<String, String>,
     pub(crate) warnings: BTreeMap<String, String>,
+    /// Since when the first of the failures and of the warnings hold, where that is known.
+    failing: Option<Stamp>,
+    warned: Option<Stamp>,
 }
 
 impl Health {
-    fn add(&mut self, check: String, lasts: Duration, patience: Patience, text: String) {
+    /// Adds something that has been so since a moment.
+    fn add(&mut self, check: String, (since, now): (Stamp, Stamp), patience: Patience, text: String) {
+        let lasts = Duration::from_nanos(now.0.saturating_sub(since.0));
+        let after = |span: Duration| Stamp(since.0.saturating_add(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)));
+        let earliest = |known: Option<Stamp>, new: Stamp| Some(known.map_or(new, |known| known.min(new)));
         if lasts >= patience.error {
             self.failures.insert(check, text);
+            self.failing = earliest(self.failing, after(patience.error));
         } else if lasts >= patience.warn {
             self.warnings.insert(check, text);
+            self.warned = earliest(self.warned, after(patience.warn));
         }
     }
 
@@ -84,7 +93,7 @@ pub(crate) fn judge(statuses: &[SessionStatus], rules: &HealthRules, now: Stamp)
         let mut tried = |what: &str, tried: &Tried, patience: Patience| {
             if let (Some(since), Some(error)) = (tried.since, &tried.error) {
                 let text = format!("failing for {}s: {error}", lasted(since).as_secs());
-                health.add(format!("{name}_{what}_failed_duration"), lasted(since), patience, text);
+                health.add(format!("{name}_{what}_failed_duration"), (since, now), patience, text);
             }
         };
         tried("storage_list", &status.listing, rules.list);
@@ -94,7 +103,7 @@ pub(crate) fn judge(statuses: &[SessionStatus], rules: &HealthRules, now: Stamp)
         tried("lmdb", &status.local, Patience { warn: Duration::ZERO, ..Patience::default() });
         if !status.start.is_over() && rules.report_start {
             let text = format!("the start takes {}s so far", lasted(status.began).as_secs());
-            health.add(format!("{name}_startup_in_progress"), lasted(status.began), rules.start, text);
+            health.add(format!("{name}_startup_in_progress"), (status.began, now), rules.start, text);
         }
         if let Some((key, cause)) = status.damaged.first_key_value() {
             let text = format!("{} snapshots are left out: {key}: {cause}", status.damaged.len());
@@ -109,6 +118,16 @@ pub(crate) fn judge(statuses: &[SessionStatus], rules: &HealthRules, now: Stamp)
         }
     }
     health
+}
+
+/// Since when everything is as it is, as far as that is known; it may be asked for the first time long after.
+pub(crate) fn since(health: &Health, statuses: &[SessionStatus], began: Stamp, now: Stamp) -> Stamp {
+    let known = match (health.failures.is_empty(), health.warnings.is_empty()) {
+        (false, _) => health.failing,
+        (true, false) => health.warned,
+        (true, true) => Some(statuses.iter().filter_map(SessionStatus::recovered).fold(began, Stamp::max)),
+    };
+    known.map_or(now, |since| since.max(began))
 }
 
 /// The document of `/healthz`. `since` is when the status became what it is.
@@ -193,6 +212,24 @@ mod tests {
         }
         let silent = judge(&[starting(900)], &HealthRules::default(), Stamp(1000 * SECOND));
         assert_eq!(silent.status(), "OK");
+    }
+
+    #[test]
+    fn since_when_it_is_so_does_not_depend_on_who_asks() {
+        let (rules, now, began) = (HealthRules::default(), Stamp(1000 * SECOND), Stamp(100 * SECOND));
+        let recovered = Tried { recovered: Some(Stamp(700 * SECOND)), ..Tried::default() };
+        for (status, expected) in [
+            (status(), 100),
+            (SessionStatus { listing: recovered, ..status() }, 700),
+            (SessionStatus { listing: failing(100), ..status() }, 960),
+            (SessionStatus { listing: failing(400), ..status() }, 900),
+            (SessionStatus { local: failing(7), ..status() }, 993),
+            (SessionStatus { ended: Some("refused".to_owned()), ..status() }, 1000),
+        ] {
+            let statuses = [status];
+            let health = judge(&statuses, &rules, now);
+            assert_eq!(since(&health, &statuses, began, now), Stamp(expected * SECOND), "{statuses:?}");
+        }
     }
 
     #[test]

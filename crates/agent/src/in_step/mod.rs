@@ -10,10 +10,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
-use seawall_core::{Failure, Shutdown};
+use seawall_core::{Failure, Shutdown, blocking};
+use seawall_host::Watcher;
 use seawall_lmdb::{Author, Error, Local, NanoClock, Report, Session, Settings, SyncOptions};
 use seawall_vault::{Environment, ObjectKey, Policy, Vault};
-use tokio::task::{JoinSet, spawn_blocking};
+use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use self::board::Board;
@@ -21,6 +22,9 @@ pub use self::health::{HealthRules, Patience};
 use crate::config::{LightningConfig, LmdbConfig};
 use crate::http::{Listener, serve};
 use crate::process::Outcome;
+
+/// How often the watcher looks for folders that it lost.
+const SWEEP: Duration = Duration::from_secs(60);
 
 /// What to do with the environments of a configuration.
 #[derive(Debug, Clone)]
@@ -41,33 +45,41 @@ pub struct InStep {
 
 /// Keeps all environments in step. A session occupies a thread for blocking work while a snapshot arrives, and the vault
 /// needs another: the runtime must have two for each environment.
+///
+/// # Errors
+/// When the address of the status page can't be had.
 pub async fn keep_in_step(
     config: &LightningConfig,
     how: &InStep,
     environment: &Environment,
     clock: NanoClock,
     shutdown: &Shutdown,
-) -> Vec<Outcome<Report>> {
+) -> Result<Vec<Outcome<Report>>, Failure> {
     let names = config.databases.iter().map(|database| database.name.as_str());
     let board = Board::new(names, config.health, clock.clone(), &how.hostname, how.version);
-    let _served = show(config, how, &board).await;
-    let process = Process { config, how, environment, clock, shutdown, board: &board };
-    join_all(config.databases.iter().map(|database| process.outcome(database))).await
+    let _served = show(config, how, &board).await?;
+    let watcher = if how.only_once { None } else { watch() };
+    let process = Process { config, how, environment, clock, shutdown, board: &board, watcher };
+    Ok(join_all(config.databases.iter().map(|database| process.outcome(database))).await)
 }
 
-/// Serves the status page, if one is asked for, until what is returned is dropped. Nothing depends on it.
-async fn show(config: &LightningConfig, how: &InStep, board: &Arc<Board>) -> JoinSet<()> {
+/// One watcher for all environments, and for a vault that is a folder.
+fn watch() -> Option<Watcher> {
+    let started = Watcher::start(SWEEP);
+    let refused = |error: &std::io::Error| tracing::warn!(%error, "no events from the system: everything is polled");
+    started.inspect_err(refused).ok()
+}
+
+/// Serves the status page, if one is asked for, until what is returned is dropped. As with the original, an address that
+/// can't be had is the end: a monitor that asks there would be answered by another process.
+async fn show(config: &LightningConfig, how: &InStep, board: &Arc<Board>) -> Result<JoinSet<()>, Failure> {
     let mut tasks = JoinSet::new();
     if let Some(address) = config.http.filter(|_| !how.only_once) {
-        match Listener::tcp(address).await {
-            Ok(listener) => {
-                tracing::info!(address = listener.address(), "status page: listening");
-                tasks.spawn(serve(listener, Arc::clone(board)));
-            }
-            Err(failure) => tracing::error!(code = failure.code, next = failure.next, "status page: {failure}"),
-        }
+        let listener = Listener::tcp(address).await?;
+        tracing::info!(address = listener.address(), "status page: listening");
+        tasks.spawn(serve(listener, Arc::clone(board)));
     }
-    tasks
+    Ok(tasks)
 }
 
 /// What all sessions of a process share.
@@ -78,6 +90,7 @@ struct Process<'a> {
     clock: NanoClock,
     shutdown: &'a Shutdown,
     board: &'a Board,
+    watcher: Option<Watcher>,
 }
 
 impl Process<'_> {
@@ -132,9 +145,8 @@ impl Process<'_> {
         loop {
             let (path, options) = (database.path.clone(), database.options.clone());
             let settings = Settings { pace: database.pace, ..Settings::new(database.schema.clone()) };
-            let opened = spawn_blocking(move || Local::open_alone(&path, &options, settings)).await;
-            let opened = opened.map_err(|error| Error::Internal(format!("a job ended in a panic: {error}")))?;
-            let error = match opened {
+            let opened = blocking(move || Local::open_alone(&path, &options, settings));
+            let error = match opened.await {
                 Err(error @ Error::Locked { .. }) if !self.how.only_once => error,
                 opened => return Ok(Some(opened?)),
             };
@@ -166,6 +178,7 @@ impl Process<'_> {
             clean: config.clean.filter(|_| !how.receive_only),
             marker: config.marker.clone(),
             codec: config.codec,
+            watcher: self.watcher.clone(),
             ..SyncOptions::new(Author { instance, hostname, database: database.name.clone() })
         }
     }

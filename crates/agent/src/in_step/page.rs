@@ -5,14 +5,17 @@ use std::fmt::Write as _;
 use seawall_lmdb::{EnvStatus, SessionStatus, Stamp};
 
 use crate::metrics::Page;
+use crate::resources::Resources;
 
 /// The metrics, in Prometheus' text format.
-pub(crate) fn metrics(statuses: &[SessionStatus]) -> String {
+pub(crate) fn metrics(statuses: &[SessionStatus], resources: &Resources, began: Stamp) -> String {
     let mut page = Page::default();
     syncer(&mut page, statuses);
     receiver(&mut page, statuses);
     upkeep(&mut page, statuses);
     environments(&mut page, statuses);
+    // Under the names of the original's client library.
+    crate::metrics::of_process(&mut page, resources, i64::try_from(began.0 / 1_000_000).unwrap_or(i64::MAX));
     page.into_text()
 }
 
@@ -81,6 +84,9 @@ fn receiver(page: &mut Page, statuses: &[SessionStatus]) {
     each(page, statuses, count, |s| Some(s.in_vault.0 as f64));
     let bytes = ("lightningstream_receiver_snapshots_in_storage_bytes", "gauge", "Their bytes.");
     each(page, statuses, bytes, |s| Some(s.in_vault.1 as f64));
+    let replaced =
+        ("seawall_lmdb_replaced_total", "counter", "How often another data file took the place of the one in use.");
+    each(page, statuses, replaced, |s| Some(s.replaced as f64));
     let damaged = ("seawall_lmdb_snapshots_damaged", "gauge", "Snapshots that are left out because they are damaged.");
     each(page, statuses, damaged, |s| Some(s.damaged.len() as f64));
 }
@@ -231,13 +237,15 @@ mod tests {
 
     #[test]
     fn metrics_have_the_names_that_dashboards_know() {
-        let text = metrics(&[status()]);
+        let text = metrics(&[status()], &Resources::of_process(), Stamp(2_500_000_000));
         for line in [
             "lightningstream_syncer_snapshots_generated_last_unix_seconds{lmdb=\"main\"} 2.5",
             "lightningstream_receiver_snapshots_last_received_seconds{lmdb=\"main\",syncer_instance=\"b\"} 1.5",
             "lightningstream_cleaner_delete_total{lmdb=\"main\",reason=\"stale instance\"} 0",
             "lightningstream_syncer_snapshots_list_calls_total 0",
             "lmdb_env_last_tnx_id{lmdb=\"main\"} 7",
+            "process_start_time_seconds 2.5",
+            "seawall_lmdb_replaced_total{lmdb=\"main\"} 0",
             "lmdb_total_usage_fraction{lmdb=\"main\"} 0.25",
             "lmdb_stat_pages{lmdb=\"main\",db=\"<d>\",pagetype=\"overflow\"} 2",
         ] {

@@ -15,10 +15,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use seawall_core::{
-    Clock as _, Description, Engine, Failure, Figures, FollowRequest, Followed, LastError, Maintained, Phase, Point,
-    Progress, RestoreRequest, Restored, Shutdown, Status, StrongVerification, SystemClock, Timeline, Verification,
-    When,
+    Clock as _, Description, Digests, Engine, Failure, Figures, Files, History, LastError, Maintain, Phase, Pins,
+    Point, Progress, Protect, RestoreRequest, Restored, Rollback, Shutdown, Standby, Status, SystemClock, Timeline,
+    Verification,
 };
+use seawall_engines::ask;
 use seawall_vault::Vault;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -77,6 +78,8 @@ impl Leased {
             lag_ms: 0,
             source_bytes: None,
             log_bytes: None,
+            content_read_at: None,
+            progress: None,
             error: None,
             at: SystemClock.now(),
         });
@@ -93,13 +96,8 @@ impl Leased {
         let name = self.describe().name;
         let told = |failure: Failure| {
             tracing::info!(database = name, code = failure.code, "waiting for the lease: {failure}");
-            *self.waiting() = Some(LastError {
-                code: failure.code.to_owned(),
-                message: failure.to_string(),
-                next: failure.next,
-                at: SystemClock.now(),
-                count: 1,
-            });
+            let error = LastError::new(&failure, SystemClock.now());
+            *self.waiting() = Some(LastError { message: failure.to_string(), ..error });
         };
         let lease = Lease::take(&self.vault, &self.terms, told).await;
         *self.waiting() = None;
@@ -155,6 +153,33 @@ impl Engine for Leased {
         self.engine.describe()
     }
 
+    fn figures(&self) -> Figures {
+        self.engine.figures()
+    }
+
+    async fn status(&self) -> Result<Status, Failure> {
+        self.in_turn(self.engine.status().await)
+    }
+
+    async fn known_status(&self) -> Result<Status, Failure> {
+        self.in_turn(self.engine.known_status().await)
+    }
+
+    fn protection(&self) -> Option<&dyn Protect> {
+        Some(self)
+    }
+
+    fn history(&self) -> &dyn History {
+        self
+    }
+
+    fn files(&self) -> Option<&dyn Files> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl Protect for Leased {
     async fn run(&self, shutdown: &Shutdown) -> Result<(), Failure> {
         let lost = tokio::select! {
             claimed = self.claim() => claimed?,
@@ -164,8 +189,9 @@ impl Engine for Leased {
             }
         };
         let turn = shutdown.child();
+        let protection = ask::protection(&*self.engine)?;
         let ended = tokio::select! {
-            ended = self.engine.run(&turn) => ended,
+            ended = protection.run(&turn) => ended,
             () = lost.cancelled() => {
                 turn.abort();
                 let Some(Holding { keep, .. }) = self.holding.lock().await.take() else { return Ok(()) };
@@ -189,66 +215,55 @@ impl Engine for Leased {
                 return Err(Failure::new(kind, "agent.lease-held", object, cause, next));
             }
         }
-        let point = self.engine.take_point(shutdown).await;
+        let point = ask::protection(&*self.engine)?.take_point(shutdown).await;
         self.give_back().await;
         point
     }
 
     async fn sync(&self) -> Result<Point, Failure> {
-        self.engine.sync().await
+        ask::protection(&*self.engine)?.sync().await
     }
+}
 
-    fn figures(&self) -> Figures {
-        self.engine.figures()
-    }
-
-    async fn status(&self) -> Result<Status, Failure> {
-        self.in_turn(self.engine.status().await)
-    }
-
-    async fn known_status(&self) -> Result<Status, Failure> {
-        self.in_turn(self.engine.known_status().await)
-    }
-
+#[async_trait]
+impl History for Leased {
     async fn timeline(&self) -> Result<Timeline, Failure> {
-        self.engine.timeline().await
+        self.engine.history().timeline().await
     }
 
+    async fn verify(&self, progress: Arc<dyn Progress>) -> Result<Verification, Failure> {
+        self.engine.history().verify(progress).await
+    }
+
+    fn digests(&self) -> Option<&dyn Digests> {
+        self.engine.history().digests()
+    }
+
+    fn maintenance(&self) -> Option<&dyn Maintain> {
+        self.engine.history().maintenance()
+    }
+
+    fn pins(&self) -> Option<&dyn Pins> {
+        self.engine.history().pins()
+    }
+}
+
+#[async_trait]
+impl Files for Leased {
     /// What is restored is what the one before has left, so this waits for the turn, which `run` then takes over.
     async fn restore(&self, request: &RestoreRequest, progress: Arc<dyn Progress>) -> Result<Restored, Failure> {
         if !request.dry_run {
             self.claim().await?;
         }
-        self.engine.restore(request, progress).await
+        ask::files(&*self.engine)?.restore(request, progress).await
     }
 
-    async fn maintain(&self, dry_run: bool) -> Result<Maintained, Failure> {
-        self.engine.maintain(dry_run).await
+    fn rollback(&self) -> Option<&dyn Rollback> {
+        self.engine.files()?.rollback()
     }
 
-    async fn complete(&self) -> Result<Maintained, Failure> {
-        self.engine.complete().await
-    }
-
-    async fn pin(&self, when: &When, pinned: bool) -> Result<String, Failure> {
-        self.engine.pin(when, pinned).await
-    }
-
-    async fn follow(
-        &self,
-        request: &FollowRequest,
-        shutdown: &Shutdown,
-        progress: Arc<dyn Progress>,
-    ) -> Result<Followed, Failure> {
-        self.engine.follow(request, shutdown, progress).await
-    }
-
-    async fn verify(&self, progress: Arc<dyn Progress>) -> Result<Verification, Failure> {
-        self.engine.verify(progress).await
-    }
-
-    async fn verify_strong(&self, progress: Arc<dyn Progress>) -> Result<StrongVerification, Failure> {
-        self.engine.verify_strong(progress).await
+    fn standby(&self) -> Option<&dyn Standby> {
+        self.engine.files()?.standby()
     }
 }
 

@@ -1,13 +1,13 @@
-//! Bits in deflate's order, the first in the lowest place, into a buffer of a fixed size.
+//! A writer of bits in deflate's order, lowest bit first, into a buffer of a fixed size.
 
-/// Bits of a stream: the value, and how many they are.
+/// Bits of a stream: the value, and their number.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Code {
     pub(super) bits: u32,
     pub(super) length: u32,
 }
 
-/// A place to come back to.
+/// A position to go back to.
 #[derive(Clone, Copy)]
 pub(super) struct Mark {
     at: usize,
@@ -27,7 +27,7 @@ impl<'a> Bits<'a> {
         Self { out, now: Mark { at, held: 0, count: 0 } }
     }
 
-    /// A writer of what follows, until it is told where that ended by [`Self::go_on`].
+    /// A copy of the writer for the following bits. [`Self::go_on`] then tells this writer where the copy ended.
     pub(super) fn lend(&mut self) -> Bits<'_> {
         Bits { out: self.out, now: self.now }
     }
@@ -38,7 +38,7 @@ impl<'a> Bits<'a> {
         self.now.count += code.length;
     }
 
-    /// Moves whole bytes out; nothing if the buffer is too small.
+    /// Moves whole bytes to the buffer; `None` if the buffer is too small.
     #[inline(always)]
     pub(super) fn flush(&mut self) -> Option<()> {
         self.out.get_mut(self.now.at..)?.first_chunk_mut().map(|chunk| *chunk = self.now.held.to_le_bytes())?;
@@ -48,7 +48,7 @@ impl<'a> Bits<'a> {
         Some(())
     }
 
-    /// Fills the byte up, and writes `bytes` behind it.
+    /// Fills the current byte up, and writes `bytes` after it.
     pub(super) fn bytes(&mut self, bytes: &[u8]) -> Option<()> {
         let at = self.end()?;
         self.out.get_mut(at..at + bytes.len())?.copy_from_slice(bytes);
@@ -65,12 +65,12 @@ impl<'a> Bits<'a> {
         self.now.at - mark.at
     }
 
-    /// Goes on from a place before, or where one that was lent ended.
+    /// Continues from an earlier position, or from the position where a copy ended.
     pub(super) fn go_on(&mut self, mark: Mark) {
         self.now = mark;
     }
 
-    /// Where the byte behind the last bit stands; all bits before it are written.
+    /// The offset after the last bit; all bits before it are written.
     pub(super) fn end(&mut self) -> Option<usize> {
         self.flush()?;
         Some(self.now.at + usize::from(self.now.count > 0))

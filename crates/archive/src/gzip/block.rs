@@ -1,4 +1,4 @@
-//! A block of deflate (RFC 1951, 3.2): codes made for what is in it, or bytes as they are.
+//! A block of deflate (RFC 1951, 3.2), with codes made for its content or with its bytes stored as they are.
 
 use super::bits::{Bits, Code};
 use super::codes::codes;
@@ -12,13 +12,13 @@ const END: usize = 256;
 const LITERALS: usize = 286;
 const DISTANCES: usize = 30;
 
-/// In which order lengths of the codes for lengths of codes are told.
+/// The order in which the code lengths of the length codes are written.
 const ORDER: [usize; 19] = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15];
 
-/// The most bytes of a block as it is.
+/// The most bytes of a stored block.
 const STORED: usize = u16::MAX as usize;
 
-/// What a block of `len` bytes takes as it is, at most.
+/// The most bytes that a stored block of `len` bytes takes.
 pub(super) fn stored_bound(len: usize) -> usize {
     len + 5 * (len / STORED + 1) + 1
 }
@@ -31,7 +31,7 @@ pub(super) struct Block<'a> {
     pub(super) last: bool,
 }
 
-/// A symbol, and the extra bits behind it.
+/// A symbol, and the extra bits after it.
 struct Symbol {
     symbol: usize,
     extra: Code,
@@ -63,8 +63,8 @@ fn distance_symbol(less: u16) -> Symbol {
     Symbol { symbol: symbol as usize, extra: Code { bits: less & ((1 << bits) - 1), length: bits } }
 }
 
-/// The two or three bytes behind the last whole four of a run, and how many of them are in it. Reading all three and using
-/// as many as there are needs no branch; at the end of the text there may not be three.
+/// The last bytes of a run, up to three, after its whole groups of four, and how many of them belong to the run.
+/// Reading all three and using as many as belong needs no branch. At the end of the text there may be fewer than three.
 #[inline(always)]
 fn tail(text: &[u8], end: usize, run: usize) -> ([u8; 3], usize) {
     let rest = run % 4;
@@ -76,7 +76,7 @@ fn tail(text: &[u8], end: usize, run: usize) -> ([u8; 3], usize) {
 impl Block<'_> {
     /// How often each byte, length and distance occurs.
     fn count(&self) -> ([u32; LITERALS], [u32; DISTANCES]) {
-        // In four tables, because a byte often comes again before its count is written.
+        // In four tables, because a byte often repeats before its count is written.
         let mut bytes = [[0_u32; 256]; 4];
         let mut lengths = [0_u32; LONGEST + 1];
         let mut distances = [0; DISTANCES];
@@ -112,7 +112,7 @@ impl Block<'_> {
         (literals, distances)
     }
 
-    /// Writes it with codes of its own; nothing if there is no room.
+    /// Writes the block with codes of its own; `None` if there is no room.
     pub(super) fn write(&self, bits: &mut Bits<'_>) -> Option<()> {
         let (literals, distances) = self.count();
         let (literals, distances) = (codes(&literals, LIMIT), codes(&distances, 15));
@@ -123,7 +123,7 @@ impl Block<'_> {
             let Code { bits, length } = literals[symbol];
             *code = Code { bits: bits | extra.bits << length, length: length + extra.length };
         }
-        // Its own, so that it stays in registers.
+        // A local copy, so that it stays in registers.
         let mut own = bits.lend();
         let mut at = 0;
         for piece in self.pieces {
@@ -141,7 +141,7 @@ impl Block<'_> {
                 let mask = 0_u32.wrapping_sub(u32::from(i < rest));
                 own.put(Code { bits: value & mask, length: length & mask });
             }
-            // Nothing, where there is no repetition.
+            // Writes nothing if there is no repetition.
             own.put(lengths[usize::from(piece.length).min(LONGEST)]);
             own.flush()?;
             if piece.length > 0 {
@@ -159,7 +159,7 @@ impl Block<'_> {
         Some(())
     }
 
-    /// Tells the lengths of the codes, which are compressed themselves: 16 repeats one, 17 and 18 are runs of none.
+    /// Writes the code lengths, which are compressed themselves: 16 repeats a length, 17 and 18 are runs of zeros.
     fn header(&self, bits: &mut Bits<'_>, literals: &[Code; LITERALS], distances: &[Code; DISTANCES]) -> Option<()> {
         let used = |codes: &[Code]| codes.iter().rposition(|code| code.length > 0).map_or(0, |last| last + 1);
         let (literals, distances) = (&literals[..used(literals)], &distances[..used(distances)]);
@@ -216,7 +216,7 @@ impl Block<'_> {
         bits.flush()
     }
 
-    /// Writes it as it is; nothing if there is no room.
+    /// Writes the block as it is; `None` if there is no room.
     pub(super) fn store(&self, bits: &mut Bits<'_>) -> Option<()> {
         let parts = self.text.len().div_ceil(STORED).max(1);
         for part in 0..parts {

@@ -1,4 +1,4 @@
-//! Prefix codes of a bounded length for symbols that occur more or less often, in deflate's canonical order (RFC 1951, 3.2.2).
+//! Prefix codes of a bounded length for symbols of different frequency, in deflate's canonical order (RFC 1951, 3.2.2).
 
 use super::bits::Code;
 
@@ -15,7 +15,7 @@ struct Used {
     symbol: u16,
 }
 
-/// Codes of at most `limit` bits for all symbols that occur. At least two must, and no more than `2^limit`.
+/// Codes of at most `limit` bits for all symbols that occur. At least two symbols must occur, and at most `2^limit`.
 pub(super) fn codes<const N: usize>(counts: &[u32; N], limit: usize) -> [Code; N] {
     let mut used = [Used::default(); SYMBOLS];
     let mut len = 0;
@@ -29,7 +29,7 @@ pub(super) fn codes<const N: usize>(counts: &[u32; N], limit: usize) -> [Code; N
     shorten(&mut lengths, limit);
 
     let mut codes = [Code::default(); N];
-    // The rarest get the longest.
+    // The rarest symbols get the longest codes.
     let mut rarest = used.iter();
     for length in (1..=limit).rev() {
         for used in rarest.by_ref().take(lengths[length] as usize) {
@@ -48,8 +48,8 @@ pub(super) fn codes<const N: usize>(counts: &[u32; N], limit: usize) -> [Code; N
     codes
 }
 
-/// How many codes of each length there are if nothing bounds it: again and again the two least are joined. Leaves stand
-/// sorted, and so do nodes in the order in which they are made: the least is at the front of one of the two.
+/// The number of codes of each length without a bound: the two least frequent nodes are joined again and again. Leaves
+/// are sorted, and nodes are made in ascending order, so the least is always at the front of one of the two lists.
 fn lengths(used: &[Used]) -> [u32; DEEPEST] {
     let nodes = used.len().saturating_sub(1);
     let mut weights = [0_u64; SYMBOLS];
@@ -83,7 +83,7 @@ fn lengths(used: &[Used]) -> [u32; DEEPEST] {
     lengths
 }
 
-/// Cuts what is longer than `limit`; the room for it comes from codes that become a bit longer, the longest first.
+/// Shortens codes that are longer than `limit`. Other codes become a bit longer to make room, the longest first.
 fn shorten(lengths: &mut [u32; DEEPEST], limit: usize) {
     let (kept, over) = lengths.split_at_mut(limit + 1);
     kept[limit] += over.iter().sum::<u32>();

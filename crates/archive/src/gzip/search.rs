@@ -1,8 +1,9 @@
-//! Where does the text repeat itself? Every third byte is looked up once, greedily; what begins before it is found by looking back.
+//! Where does the text repeat itself? Every third byte is looked up once, greedily. A look back finds repetitions that
+//! begin earlier.
 //!
-//! What this is about is mispredicted branches: text of a database has a repetition for every ten or twenty bytes, none of them
-//! to be foreseen, and each branch that depends on one costs as much as twenty instructions. So two places are looked at
-//! before anything is decided, and a repetition's reach is computed rather than walked to.
+//! The goal is to avoid mispredicted branches. Text of a database has a repetition every ten or twenty bytes, at places
+//! that can't be predicted, and each branch that depends on one costs as much as twenty instructions. So the search
+//! examines two places before it decides, and computes the length of a repetition instead of walking along it.
 
 use std::hint::select_unpredictable;
 
@@ -11,20 +12,20 @@ use super::BLOCK;
 /// How far back a reader of deflate can look.
 const WINDOW: usize = 1 << 15;
 
-/// The table fits into a core's first cache, beside what it points to.
+/// The table fits into a core's first-level cache, together with the text that it points to.
 const TABLE_BITS: u32 = 14;
 
 /// Shorter repetitions cost as many bits as the bytes themselves, on text that compresses to half.
 const SHORTEST: usize = 6;
 
-/// The longest that deflate can say, and the shortest.
+/// The longest repetition that deflate can express, and the shortest.
 pub(super) const LONGEST: usize = 258;
 const LEAST: usize = 3;
 
-/// The distance of the two places that are looked at together.
+/// The distance of the two places that are examined together.
 const STRIDE: usize = 3;
 
-/// Behind so many bytes (as a power of two) without a repetition the steps become longer by one byte, up to so many.
+/// After this many bytes (as a power of two) without a repetition the steps become one byte longer, up to a limit.
 const PATIENCE: u32 = 6;
 const HASTE: usize = 64;
 
@@ -39,7 +40,7 @@ pub(super) struct Piece {
     pub(super) distance: u16,
 }
 
-/// What was found at one place.
+/// The result of a look at one place.
 #[derive(Clone, Copy)]
 struct Look {
     distance: usize,
@@ -48,10 +49,10 @@ struct Look {
     found: bool,
 }
 
-/// Searches. Kept and used again.
+/// Searches texts. A search is reused.
 pub(super) struct Search {
-    /// The low half of the place where bytes of a hash were seen last. What is older than a window and what only has the
-    /// hash is told by looking there.
+    /// The low half of the place where a hash was seen last. A look at the text shows whether the place is outside the
+    /// window, or only has the same hash.
     heads: Box<[u16; 1 << TABLE_BITS]>,
     pieces: Vec<Piece>,
 }
@@ -98,7 +99,8 @@ impl Search {
         Look { distance, differs, found }
     }
 
-    /// The pieces of `text` from byte `from` on, at most [`BLOCK`] of them. What is before was searched by earlier calls.
+    /// The pieces of `text` from byte `from` on, for at most [`BLOCK`] bytes. Earlier calls searched the text before
+    /// `from`.
     pub(super) fn pieces(&mut self, text: &[u8], from: usize) -> &[Piece] {
         self.pieces.clear();
         let heads = &mut *self.heads;
@@ -130,8 +132,8 @@ impl Search {
     }
 }
 
-/// How many bytes from `at` on are those from `distance` back, the first eight of which differ in the bits `differs`.
-/// Sixteen bytes are there.
+/// How many bytes from `at` on equal the bytes `distance` earlier. `differs` holds the bits in which the first eight
+/// bytes differ. At least sixteen bytes are left.
 #[inline(always)]
 fn ahead(text: &[u8], at: usize, distance: usize, differs: u64) -> usize {
     let next = word(text, at + 8).unwrap_or_default() ^ word(text, at + 8 - distance).unwrap_or_default();
@@ -142,7 +144,7 @@ fn ahead(text: &[u8], at: usize, distance: usize, differs: u64) -> usize {
     }
 }
 
-/// How many of the eight bytes before `at` are those from `distance` back.
+/// How many of the eight bytes before `at` equal the bytes `distance` earlier.
 #[inline(always)]
 fn behind(text: &[u8], at: usize, distance: usize) -> usize {
     let there = word(text, (at - distance).wrapping_sub(8));
@@ -150,7 +152,7 @@ fn behind(text: &[u8], at: usize, distance: usize) -> usize {
     ((here ^ there).leading_zeros() / 8) as usize
 }
 
-/// A repetition of any length in pieces that deflate can say.
+/// Splits a repetition of any length into pieces that deflate can express.
 fn split(literals: u32, length: usize, distance: usize) -> impl Iterator<Item = Piece> {
     let (mut literals, mut left) = (literals, length);
     std::iter::from_fn(move || {

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use seawall_archive::{Catalog, Codec, Error, Sets, verify};
-use seawall_core::{Engine as _, Moment, NoProgress, SystemClock, When};
+use seawall_core::abilities::*;
+use seawall_core::{Moment, NoProgress, SystemClock, When};
 use seawall_vault::memory::MemoryStore;
 
 use crate::support::{id, objects, put, read, tables, vault, write};

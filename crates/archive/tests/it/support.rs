@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures::TryStreamExt as _;
 use seawall_archive::{Budget, Catalog, Codec, Content, Error, Facts, Manifest, Record, SetId, SetReader, SetWriter};
-use seawall_core::{Clock, Moment, NoProgress, When};
+use seawall_core::{Clock, Moment, NoProgress, Steady, When};
 use seawall_vault::memory::MemoryStore;
 use seawall_vault::{ObjectKey, Store, Vault};
 
@@ -16,6 +16,10 @@ pub(crate) struct Still(pub(crate) i64);
 impl Clock for Still {
     fn now(&self) -> Moment {
         Moment::from_millis(self.0)
+    }
+
+    fn steady(&self) -> Steady {
+        Steady { boot: 0, millis: 0 }
     }
 }
 

@@ -12,7 +12,7 @@ use crate::error::Error;
 /// A key and a value, in the map.
 pub type Pair<'t> = (&'t [u8], &'t [u8]);
 
-/// A cursor of a transaction that can't change anything while the cursor lives: it borrows the transaction.
+/// A cursor. It borrows its transaction, so the transaction can't change anything while the cursor lives.
 pub struct Cursor<'t> {
     raw: *mut sys::MDB_cursor,
     path: &'t Path,
@@ -21,7 +21,7 @@ pub struct Cursor<'t> {
 
 impl<'t> Cursor<'t> {
     /// # Safety
-    /// `raw` is an open cursor of a transaction that is active and borrowed for `'t`, and nobody else closes it.
+    /// `raw` is an open cursor of a transaction that is active and borrowed for `'t`, and no other code closes it.
     pub(super) unsafe fn new(raw: *mut sys::MDB_cursor, path: &'t Path) -> Self {
         Self { raw, path, transaction: PhantomData }
     }
@@ -42,7 +42,7 @@ impl<'t> Cursor<'t> {
         self.get(&[], sys::MDB_NEXT)
     }
 
-    /// The first pair whose key isn't before `key`.
+    /// The first pair whose key doesn't sort before `key`.
     pub fn from(&mut self, key: &[u8]) -> Result<Option<Pair<'t>>, Error> {
         self.get(key, sys::MDB_SET_RANGE)
     }

@@ -1,4 +1,4 @@
-//! What liblmdb answers, as decisions.
+//! Error numbers of liblmdb as decisions.
 
 use std::ffi::{CStr, c_int};
 use std::fmt;
@@ -17,19 +17,19 @@ pub struct LmdbError {
 pub enum Meaning {
     /// The map is full.
     MapFull,
-    /// Another process made the map larger than ours is.
+    /// Another process made the map larger than this process mapped it.
     MapResized,
-    /// The handle of a DBI doesn't fit any more: the DBI was dropped, or made again with other flags.
+    /// The handle of a DBI is outdated: the DBI was dropped, or made again with other flags.
     Stale,
-    /// It isn't there.
+    /// The key or DBI doesn't exist.
     NotFound,
     /// All reader slots are taken.
     ReadersFull,
     /// The environment is held by a version of liblmdb that can't share it.
     Version,
-    /// The file is no LMDB, or a damaged one.
+    /// The file is no LMDB file, or it is damaged.
     Corrupt,
-    /// More DBIs than handles.
+    /// More DBIs than the environment has handles for.
     TooManyDbis,
     /// The unnamed DBI holds something other than DBIs.
     Incompatible,
@@ -42,7 +42,7 @@ pub enum Meaning {
 }
 
 impl LmdbError {
-    /// The decision that the number stands for.
+    /// The decision for the error number.
     pub fn meaning(self) -> Meaning {
         match self.code {
             sys::MDB_MAP_FULL => Meaning::MapFull,
@@ -81,7 +81,7 @@ pub(super) fn check(code: c_int, call: &'static str) -> Result<(), LmdbError> {
     if code == sys::MDB_SUCCESS { Ok(()) } else { Err(LmdbError { code, call }) }
 }
 
-/// As [`check`], where "not found" is an answer.
+/// Like [`check`], but "not found" is a result.
 pub(super) fn found(code: c_int, call: &'static str) -> Result<bool, LmdbError> {
     if code == sys::MDB_NOTFOUND { Ok(false) } else { check(code, call).map(|()| true) }
 }

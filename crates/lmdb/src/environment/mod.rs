@@ -1,17 +1,17 @@
-//! A safe way to liblmdb 0.9: environments that other processes have open at the same time.
+//! A safe interface to liblmdb 0.9, for environments that other processes have open at the same time.
 //!
-//! One transaction at a time in this process, whatever its kind: it holds the environment's lock. With that every rule
-//! of liblmdb about threads holds by construction: handles of DBIs are opened by one thread at a time, the map is moved
-//! only while nothing points into it, and a thread never has two transactions. Between processes liblmdb's own locks
-//! count, as ever.
+//! This process has one transaction at a time, read or write; it holds the environment's lock. With that, every rule of
+//! liblmdb about threads holds by construction: one thread at a time opens handles of DBIs, the map is moved only while
+//! nothing points into it, and a thread never has two transactions. Between processes, liblmdb's own locks apply.
 //!
-//! Another process may make the map larger; it is followed when the next transaction begins. Reader slots of processes
-//! that died are freed at the opening and with every write transaction.
+//! Another process may make the map larger. This process maps the new size when its next transaction begins. The
+//! opening of the environment and each write transaction free the reader slots of dead processes.
 
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
 
 mod cursor;
 mod error;
+pub(crate) mod holders;
 mod resident;
 mod txn;
 
@@ -37,17 +37,17 @@ use crate::error::Error;
 pub struct EnvOptions {
     /// The path is a file, not a folder.
     pub no_subdir: bool,
-    /// Make it if it isn't there, with its folder.
+    /// Make the environment if it doesn't exist, with its folder.
     pub create: bool,
     /// Permissions of a new folder.
     pub dir_mask: u32,
-    /// Permissions of new files.
-    pub file_mask: u32,
-    /// Bytes of the map; `None` takes what the file says.
+    /// Permissions of new files; `None` if no setting gives them.
+    pub file_mask: Option<u32>,
+    /// Bytes of the map; `None` takes the size that the file records.
     pub map_size: Option<u64>,
     /// The most DBIs.
     pub max_dbs: u32,
-    /// How large a map that is full may be made; `None` leaves it as it is.
+    /// How large a full map may be made; `None` never enlarges it.
     pub largest_map: Option<u64>,
 }
 
@@ -57,7 +57,7 @@ impl Default for EnvOptions {
             no_subdir: false,
             create: false,
             dir_mask: 0o775,
-            file_mask: 0o664,
+            file_mask: None,
             map_size: None,
             max_dbs: 64,
             largest_map: None,
@@ -65,13 +65,24 @@ impl Default for EnvOptions {
     }
 }
 
-/// The size of a new map that nothing was said about.
+impl EnvOptions {
+    /// Permissions of the files of a new environment that an application shares.
+    pub(crate) fn mode(&self) -> u32 {
+        self.file_mask.unwrap_or(SHARED)
+    }
+}
+
+/// Permissions of a new environment's files if no setting gives them; Lightning Stream uses the same.
+const SHARED: u32 = 0o664;
+
+/// The size of a new map if no setting gives it.
 const NEW_MAP: u64 = 1 << 30;
 
-/// Data files that this process has open, by device and inode: liblmdb's locks don't survive a second opening.
+/// Data files that this process has open, by device and inode. If a process opened a file twice, liblmdb's locks would
+/// break.
 static OPEN: Mutex<Vec<(u64, u64)>> = Mutex::new(Vec::new());
 
-/// What an environment is like, without a transaction.
+/// Facts about an environment that need no transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EnvInfo {
     /// Bytes of the map.
@@ -80,7 +91,7 @@ pub struct EnvInfo {
     pub used: u64,
     /// The last transaction that was committed.
     pub last_transaction: u64,
-    /// Reader slots in use, and how many there are.
+    /// Reader slots in use, and all reader slots.
     pub readers: (u32, u32),
 }
 
@@ -88,11 +99,13 @@ pub struct EnvInfo {
 pub struct Env {
     raw: *mut sys::MDB_env,
     path: PathBuf,
-    /// Of the data file, once it is listed in [`OPEN`].
+    /// Device and inode of the data file, once it is listed in [`OPEN`].
     identity: Option<(u64, u64)>,
+    /// Device and inode of the lock file, taken right after the opening.
+    lock_identity: Option<(u64, u64)>,
     max_dbs: u32,
     largest_map: Option<u64>,
-    /// Whoever holds it may have a transaction.
+    /// The environment's lock: the thread that holds it may have a transaction.
     handles: Mutex<Handles>,
 }
 
@@ -101,11 +114,11 @@ pub struct Env {
 struct Handle {
     name: Vec<u8>,
     dbi: Dbi,
-    /// Opened in the write transaction that is under way: if that is given up, liblmdb closes it.
+    /// Handles that the current write transaction opened. If the transaction is aborted, liblmdb closes them.
     fresh: bool,
 }
 
-/// Handles that were opened, and stay so.
+/// Handles that are open and stay open.
 type Handles = Vec<Handle>;
 
 // SAFETY: an MDB_env may be used by any thread; what may not be done by two at once is done only under `handles`, and
@@ -123,17 +136,24 @@ impl std::fmt::Debug for Env {
 impl Env {
     /// Opens an environment.
     pub fn open(path: &Path, options: &EnvOptions) -> Result<Self, Error> {
+        Self::open_but_for(path, options, None)
+    }
+
+    /// Opens an environment that this process doesn't have open yet, except for the data file `own`.
+    fn open_but_for(path: &Path, options: &EnvOptions, own: Option<(u64, u64)>) -> Result<Self, Error> {
         check_version()?;
         let file = if options.no_subdir { path.to_owned() } else { path.join("data.mdb") };
         let fresh = prepare(path, &file, options)?;
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(identity) = identity(&file)
+            && own != Some(identity)
             && open.contains(&identity)
         {
             return Err(Error::OpenTwice { path: path.to_owned() });
         }
         let mut env = Self::open_raw(path, options, fresh).map_err(Error::lmdb(path))?;
         env.identity = identity(&file);
+        env.lock_identity = identity(&holders::lock_file(&file, options.no_subdir));
         open.extend(env.identity);
         drop(open);
         env.clear_dead_readers().map_err(Error::lmdb(path))?;
@@ -145,10 +165,18 @@ impl Env {
         let mut raw = ptr::null_mut();
         // SAFETY: `raw` is a place for the environment.
         error::check(unsafe { sys::mdb_env_create(&mut raw) }, "mdb_env_create")?;
-        // From here on the environment is closed by whoever drops it, also after a failure.
+        // From here on, dropping the environment closes it, also after a failure.
         let (max_dbs, largest_map) = (options.max_dbs, options.largest_map);
-        let env = Self { raw, path: path.to_owned(), identity: None, max_dbs, largest_map, handles: Mutex::default() };
-        // A shadow for each DBI, so that `max_dbs` counts what the application has.
+        let env = Self {
+            raw,
+            path: path.to_owned(),
+            identity: None,
+            lock_identity: None,
+            max_dbs,
+            largest_map,
+            handles: Mutex::default(),
+        };
+        // Each DBI may need a shadow, so that `max_dbs` counts only the application's DBIs.
         let handles = options.max_dbs.saturating_mul(2).saturating_add(8);
         // SAFETY: the environment was made above and isn't open yet, as these calls want it.
         error::check(unsafe { sys::mdb_env_set_maxdbs(raw, handles) }, "mdb_env_set_maxdbs")?;
@@ -158,8 +186,8 @@ impl Env {
             error::check(unsafe { sys::mdb_env_set_mapsize(raw, size) }, "mdb_env_set_mapsize")?;
         }
         let flags = sys::MDB_NOTLS | if options.no_subdir { sys::MDB_NOSUBDIR } else { 0 };
-        // SAFETY: `text` ends with a NUL and lives through the call; this process hasn't opened the same file (OPEN).
-        error::check(unsafe { sys::mdb_env_open(raw, text.as_ptr(), flags, options.file_mask) }, "mdb_env_open")?;
+        // SAFETY: `text` ends with a NUL and lives through the call; this process hasn't opened the same lock file (OPEN).
+        error::check(unsafe { sys::mdb_env_open(raw, text.as_ptr(), flags, options.mode()) }, "mdb_env_open")?;
         Ok(env)
     }
 
@@ -168,12 +196,29 @@ impl Env {
         &self.path
     }
 
+    /// Device and inode of the data file that is open.
+    pub(crate) fn identity(&self) -> Option<(u64, u64)> {
+        self.identity
+    }
+
+    /// Device and inode of the lock file that is open.
+    pub(crate) fn lock_identity(&self) -> Option<(u64, u64)> {
+        self.lock_identity
+    }
+
+    /// Opens the same data file once more, because the lock file that this environment has open lost its name. Until
+    /// this environment is dropped, both are open. Their locks are on different files, so that neither loses the
+    /// other's.
+    pub(crate) fn open_beside(&self, options: &EnvOptions) -> Result<Self, Error> {
+        Self::open_but_for(&self.path, options, self.identity)
+    }
+
     /// The most DBIs that the application may have.
     pub fn max_dbs(&self) -> u32 {
         self.max_dbs
     }
 
-    /// What can be told without a transaction.
+    /// Facts that need no transaction.
     pub fn info(&self) -> Result<EnvInfo, Error> {
         let _guard = self.lock();
         // SAFETY: plain numbers, for which zeros are values.
@@ -194,7 +239,7 @@ impl Env {
         })
     }
 
-    /// Begins a read transaction. Waits for the one that this process has.
+    /// Begins a read transaction. Waits while this process has another transaction.
     pub fn read(&self) -> Result<ReadTxn<'_>, Error> {
         let guard = self.lock();
         // SAFETY: the lock is held, and no transaction has it.
@@ -203,7 +248,8 @@ impl Env {
         Ok(unsafe { ReadTxn::new(self, guard, raw) })
     }
 
-    /// Begins a write transaction. Waits for the one that this process has, and for that of any other.
+    /// Begins a write transaction. Waits while this process has another transaction, and while another process has a
+    /// write transaction.
     pub fn write(&self) -> Result<WriteTxn<'_>, Error> {
         let guard = self.lock();
         self.clear_dead_readers().map_err(Error::lmdb(&self.path))?;
@@ -213,7 +259,7 @@ impl Env {
         Ok(unsafe { WriteTxn::new(self, guard, raw) })
     }
 
-    /// Lets go of what this process has of the map in memory. It stays in the system's cache, which it is shared with, for as long
+    /// Removes the map's pages from this process's resident memory. The data stays in the system's file cache as long
     /// as there is room.
     pub(crate) fn let_go(&self) {
         let _guard = self.lock();
@@ -223,7 +269,7 @@ impl Env {
         }
     }
 
-    /// Makes the map `size` bytes large; 0 takes what the file says.
+    /// Makes the map `size` bytes large; 0 takes the size that the file records.
     pub fn grow(&self, size: u64) -> Result<(), Error> {
         let _guard = self.lock();
         let size = usize::try_from(size).unwrap_or(usize::MAX);
@@ -231,8 +277,8 @@ impl Env {
         unsafe { self.remap(size) }.map_err(Error::lmdb(&self.path))
     }
 
-    /// Makes room in a map that is full: another process may have made it larger, or the options allow it to grow.
-    /// Whether there is more now.
+    /// Makes room in a full map: another process may have enlarged it, or the options allow it to grow. Returns whether
+    /// the map is larger now.
     pub(crate) fn make_room(&self) -> Result<bool, Error> {
         let before = self.info()?.map_size;
         self.grow(0)?;
@@ -242,7 +288,7 @@ impl Env {
             return Ok(true);
         }
         let wanted = self.largest_map.map_or(before, |largest| before.saturating_mul(2).min(largest)).max(before);
-        // Also where it may not grow: what the file says may be less than what was asked for here.
+        // This call is made even if the map may not grow: the file may record a smaller size than this process requested.
         self.grow(wanted)?;
         let grown = wanted > before;
         if grown {
@@ -252,11 +298,11 @@ impl Env {
     }
 
     fn lock(&self) -> MutexGuard<'_, Handles> {
-        // A panic while it was held leaves at worst an opened handle that isn't listed.
+        // A panic under this lock leaves at worst an open handle that isn't listed.
         self.handles.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins a transaction, once more if another process made the map larger in between.
+    /// Begins a transaction, and retries if another process enlarged the map in between.
     ///
     /// # Safety
     /// The caller holds the lock, and no transaction has it.
@@ -266,8 +312,8 @@ impl Env {
             // SAFETY: the environment is open and this thread has no other transaction: that would hold the lock.
             let code = unsafe { sys::mdb_txn_begin(self.raw, ptr::null_mut(), flags, &mut raw) };
             match code {
-                // Each time once more, but not for ever.
-                // SAFETY: by the contract of this function, and the one that should have begun did not.
+                // A bounded number of retries.
+                // SAFETY: by the contract of this function, and the transaction that should have begun did not.
                 sys::MDB_MAP_RESIZED if round < 10 => unsafe { self.remap(0) }?,
                 code => return error::check(code, "mdb_txn_begin").map(|()| raw),
             }
@@ -300,14 +346,17 @@ impl Drop for Env {
     fn drop(&mut self) {
         // SAFETY: transactions borrow the environment, so that there is none; nothing uses `raw` after this.
         unsafe { sys::mdb_env_close(self.raw) };
-        // The opening that fails holds the list itself, and has nothing in it yet.
+        // An opening that fails holds the list itself, and has added nothing to it yet.
         if let Some(mine) = self.identity {
-            OPEN.lock().unwrap_or_else(PoisonError::into_inner).retain(|identity| *identity != mine);
+            let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(nth) = open.iter().position(|identity| *identity == mine) {
+                open.swap_remove(nth);
+            }
         }
     }
 }
 
-/// Any 0.9 has the lock format of everything else on the host; the development branch has another.
+/// Any 0.9 has the lock format that other programs on the host use; the development branch has another.
 fn check_version() -> Result<(), Error> {
     let (mut major, mut minor, mut patch): (c_int, c_int, c_int) = (0, 0, 0);
     // SAFETY: three places for numbers.
@@ -318,7 +367,7 @@ fn check_version() -> Result<(), Error> {
     Err(Error::WrongLibrary { version: format!("{major}.{minor}.{patch}") })
 }
 
-/// Sees to the folder; whether the environment is new.
+/// Makes the folder if it is missing; returns whether the environment is new.
 fn prepare(path: &Path, file: &Path, options: &EnvOptions) -> Result<bool, Error> {
     match fs::metadata(file) {
         Ok(found) => return Ok(found.len() == 0),
@@ -336,11 +385,12 @@ fn prepare(path: &Path, file: &Path, options: &EnvOptions) -> Result<bool, Error
     Ok(true)
 }
 
-fn identity(file: &Path) -> Option<(u64, u64)> {
+/// Device and inode of a file; `None` if the system doesn't tell.
+pub(crate) fn identity(file: &Path) -> Option<(u64, u64)> {
     fs::metadata(file).ok().map(|found| (found.dev(), found.ino()))
 }
 
-/// Text for C.
+/// A path as a C string.
 pub(crate) fn c_text(bytes: &[u8], call: &'static str) -> Result<CString, LmdbError> {
     CString::new(bytes).map_err(|_| LmdbError { code: rustix::io::Errno::INVAL.raw_os_error(), call })
 }

@@ -1,17 +1,17 @@
-//! Letting go of the pages of a map that a pass has touched.
+//! Removes the pages of a map that a pass has read from the process's resident memory.
 //!
-//! They are the system's cache, and cost the machine nothing; but they count as memory of this process wherever such is
-//! shown or limited. liblmdb doesn't tell where its map is, so that the system is asked.
+//! The pages belong to the system's cache and cost the machine nothing. But tools and limits count them as memory of
+//! this process. liblmdb doesn't tell where its map is, so this module asks the system.
 
 use std::ops::Range;
 
 use rustix::mm::{Advice, madvise};
 
-/// Lets go of the resident pages of all maps of a file, by its device and inode. What can't be done is left: nothing
-/// depends on it.
+/// Releases the resident pages of all maps of a file, by its device and inode. A failure is ignored: nothing depends on
+/// the release.
 ///
 /// # Safety
-/// No map of the file is made or removed meanwhile in this process.
+/// No thread of this process makes or removes a map of the file meanwhile.
 pub(super) unsafe fn let_go((device, inode): (u64, u64)) {
     let Ok(maps) = std::fs::read_to_string("/proc/self/maps") else { return };
     let device = (rustix::fs::major(device), rustix::fs::minor(device));

@@ -1,4 +1,4 @@
-//! Transactions: a moment of the environment, and changes that appear at once or not at all.
+//! Transactions: a consistent state of the environment, and changes that appear all at once or not at all.
 
 use std::ffi::c_uint;
 use std::ops::Deref;
@@ -13,7 +13,7 @@ use super::{Env, Handle, Handles, c_text};
 use crate::error::Error;
 use crate::flags::Flags;
 
-/// The handle of a DBI, with its flags. Good for the environment that gave it.
+/// The handle of a DBI, with its flags. Valid for the environment that returned it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Dbi {
     raw: sys::MDB_dbi,
@@ -27,7 +27,7 @@ impl Dbi {
     }
 }
 
-/// What a DBI takes.
+/// Size figures of a DBI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DbiStat {
     /// Values.
@@ -40,19 +40,19 @@ pub struct DbiStat {
     pub pages: (u64, u64, u64),
 }
 
-/// A read transaction. It holds the environment's lock of this process, and a moment of the data: pages that it can see
-/// aren't used again by writers, so it should be short.
+/// A read transaction. It holds this process's lock of the environment, and sees one consistent state. Writers can't
+/// reuse the pages that it sees, so it should be short.
 pub struct ReadTxn<'e> {
     env: &'e Env,
     raw: *mut sys::MDB_txn,
     handles: MutexGuard<'e, Handles>,
-    /// Whether it is that of a [`WriteTxn`].
+    /// Whether this is the reading half of a [`WriteTxn`].
     writes: bool,
 }
 
 impl<'e> ReadTxn<'e> {
     /// # Safety
-    /// `raw` is an active transaction of `env`, whose lock is `handles`, and nobody else ends it.
+    /// `raw` is an active transaction of `env`, whose lock is `handles`, and no other code ends it.
     pub(super) unsafe fn new(env: &'e Env, handles: MutexGuard<'e, Handles>, raw: *mut sys::MDB_txn) -> Self {
         Self { env, raw, handles, writes: false }
     }
@@ -62,16 +62,16 @@ impl<'e> ReadTxn<'e> {
         self.env
     }
 
-    /// The last transaction that this one can see; of a write transaction its own number.
+    /// The last transaction that this one can see; for a write transaction, its own number.
     pub fn id(&self) -> u64 {
         // SAFETY: the transaction is active for as long as `self` lives.
         unsafe { sys::mdb_txn_id(self.raw) as u64 }
     }
 
-    /// A DBI; `None` where there is none of this name.
+    /// A DBI; `None` if none has this name.
     pub fn open(&mut self, name: &[u8]) -> Result<Option<Dbi>, Error> {
         if let Some(at) = self.handles.iter().position(|handle| handle.name == name) {
-            // The handle may be older than the DBI: dropped, or made again with other flags, by another process.
+            // The handle may be outdated: another process may have dropped the DBI, or made it again with other flags.
             match self.handles.get(at).map(|handle| (handle.dbi, self.probe(handle.dbi, name))) {
                 Some((dbi, Ok(()))) => return Ok(Some(dbi)),
                 Some((_, Err(error))) if !matches!(error.code, sys::MDB_BAD_DBI | sys::MDB_INCOMPATIBLE) => {
@@ -87,7 +87,7 @@ impl<'e> ReadTxn<'e> {
         }
     }
 
-    /// Whether a handle still fits: the DBI is listed, and has the same flags.
+    /// Whether a handle is still valid: the DBI is listed, and has the same flags.
     fn probe(&self, dbi: Dbi, name: &[u8]) -> Result<(), LmdbError> {
         let (mut name, mut key, mut value) = (to_val(name), to_val(&[]), to_val(&[]));
         let root = self.root()?;
@@ -114,7 +114,7 @@ impl<'e> ReadTxn<'e> {
         Ok(Dbi { raw, flags: Flags::default() })
     }
 
-    /// Closes a handle that doesn't fit any more.
+    /// Closes an outdated handle.
     fn forget(&mut self, at: usize) {
         let handle = self.handles.remove(at);
         // SAFETY: no other transaction of this process is active (we hold the lock), and this one has changed nothing
@@ -163,7 +163,7 @@ impl<'e> ReadTxn<'e> {
         Ok(unsafe { Cursor::new(raw, self.env.path()) })
     }
 
-    /// The value of a key; of several the first.
+    /// The value of a key; of several values the first.
     pub fn get(&self, dbi: Dbi, key: &[u8]) -> Result<Option<&[u8]>, Error> {
         let (mut key, mut value) = (to_val(key), to_val(&[]));
         // SAFETY: the transaction is active; both places outlive the call, and liblmdb only reads the key.
@@ -177,7 +177,7 @@ impl<'e> ReadTxn<'e> {
         }
     }
 
-    /// What a DBI takes.
+    /// Size figures of a DBI.
     pub fn stat(&self, dbi: Dbi) -> Result<DbiStat, Error> {
         self.stat_raw(dbi).map_err(|error| self.fault(error))
     }
@@ -200,7 +200,7 @@ impl<'e> ReadTxn<'e> {
         Error::lmdb(self.env.path())(error)
     }
 
-    /// Takes the transaction away, so that whoever calls this ends it.
+    /// Takes the raw transaction out, so that the caller ends it.
     fn take(&mut self) -> *mut sys::MDB_txn {
         std::mem::replace(&mut self.raw, ptr::null_mut())
     }
@@ -210,14 +210,14 @@ impl Drop for ReadTxn<'_> {
     fn drop(&mut self) {
         let raw = self.take();
         if !raw.is_null() {
-            // A commit, so that the handles that it opened stay open; nothing else is different.
+            // A commit, so that the handles that the transaction opened stay open. A read transaction changes nothing.
             // SAFETY: the transaction is active and nothing uses it after this.
             unsafe { sys::mdb_txn_commit(raw) };
         }
     }
 }
 
-/// A write transaction: of all processes only one has it. Dropped, it changes nothing.
+/// A write transaction: at most one exists across all processes. Dropping it changes nothing.
 pub struct WriteTxn<'e> {
     inner: ReadTxn<'e>,
     changed: bool,
@@ -233,12 +233,12 @@ impl<'e> Deref for WriteTxn<'e> {
 
 impl<'e> WriteTxn<'e> {
     /// # Safety
-    /// `raw` is an active write transaction of `env`, whose lock is `handles`, and nobody else ends it.
+    /// `raw` is an active write transaction of `env`, whose lock is `handles`, and no other code ends it.
     pub(super) unsafe fn new(env: &'e Env, handles: MutexGuard<'e, Handles>, raw: *mut sys::MDB_txn) -> Self {
         Self { inner: ReadTxn { env, raw, handles, writes: true }, changed: false }
     }
 
-    /// A DBI; `None` where there is none of this name.
+    /// A DBI; `None` if none has this name.
     pub fn open(&mut self, name: &[u8]) -> Result<Option<Dbi>, Error> {
         self.inner.open(name)
     }
@@ -248,12 +248,12 @@ impl<'e> WriteTxn<'e> {
         self.inner.names()
     }
 
-    /// Whether anything was changed so far. A transaction that changes nothing gets no number of its own.
+    /// Whether the transaction has changed anything. A transaction without changes gets no number of its own.
     pub fn changed(&self) -> bool {
         self.changed
     }
 
-    /// A DBI, made with `flags` if there is none.
+    /// A DBI, made with `flags` if it doesn't exist.
     pub fn create(&mut self, name: &[u8], flags: Flags) -> Result<Dbi, Error> {
         if let Some(dbi) = self.open(name)? {
             return Ok(dbi);
@@ -268,7 +268,7 @@ impl<'e> WriteTxn<'e> {
         self.put_raw(dbi, key, value, 0)
     }
 
-    /// As [`WriteTxn::put`], for a key behind all others.
+    /// Like [`WriteTxn::put`], for a key that sorts after all others.
     pub fn append(&mut self, dbi: Dbi, key: &[u8], value: &[u8]) -> Result<(), Error> {
         self.put_raw(dbi, key, value, sys::MDB_APPEND)
     }
@@ -282,7 +282,7 @@ impl<'e> WriteTxn<'e> {
         check(code, "mdb_put").map_err(|error| self.fault(error))
     }
 
-    /// Removes a key with all its values; whether it was there.
+    /// Removes a key with all its values; returns whether it existed.
     pub fn delete(&mut self, dbi: Dbi, key: &[u8]) -> Result<bool, Error> {
         let mut key = to_val(key);
         // SAFETY: as for `put_raw`.
@@ -292,7 +292,7 @@ impl<'e> WriteTxn<'e> {
         Ok(deleted)
     }
 
-    /// Removes one value of a key; whether it was there.
+    /// Removes one value of a key; returns whether it existed.
     pub fn delete_value(&mut self, dbi: Dbi, key: &[u8], value: &[u8]) -> Result<bool, Error> {
         let (mut key, mut value) = (to_val(key), to_val(value));
         // SAFETY: as for `put_raw`.
@@ -332,7 +332,7 @@ impl Drop for WriteTxn<'_> {
             // SAFETY: the transaction is active and nothing uses it after this.
             unsafe { sys::mdb_txn_abort(raw) };
         }
-        // Those that a commit kept aren't fresh any more.
+        // Handles that a commit kept aren't new any more.
         self.inner.handles.retain(|handle| !handle.fresh);
     }
 }

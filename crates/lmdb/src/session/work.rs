@@ -1,26 +1,43 @@
-//! What a session does: look at the vault, merge, send, sweep, clean.
+//! The steps of a session: look at the vault, merge, send, sweep, delete old snapshots.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
 use std::time::Duration;
 
+use seawall_core::Panicked;
 use seawall_vault::ObjectKey;
+use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
-use super::{Listing, Session, before};
+use super::{FolderTime, Listing, Session, before, rest};
 use crate::Stamp;
 use crate::error::Error;
 use crate::latest::{Listed, newest, snapshots};
 use crate::listing;
-use crate::local::Loaded;
+use crate::local::{Loaded, Local};
 use crate::marker;
 use crate::peers;
 use crate::retention::{Reason, Retention, due};
 use crate::snapshot::{Codec, GENERATION, SnapshotName};
+use crate::status::Doing;
 use crate::transfer::{self, Part};
 
+/// A folder is listed after this time even if its modification time didn't change.
+const LIST_ANYWAY: Duration = Duration::from_secs(300);
+
+/// How long the session waits for a commit that can't be read yet.
+const SOON: Duration = Duration::from_millis(5);
+
+/// Whether any further change would change a folder's modification time: file systems count it in coarse steps.
+fn is_settled((seconds, nanoseconds): FolderTime, now: Stamp) -> bool {
+    let nanos = i128::from(seconds) * 1_000_000_000 + i128::from(nanoseconds);
+    i128::from(now.0) - nanos > 2_000_000_000
+}
+
 impl Session {
-    /// Looks at everything once: the vault, and what the application did while nobody watched.
+    /// Looks at everything once: the vault, and the application's changes from before the start.
     pub(super) async fn start(&mut self) -> Result<(), Error> {
         self.look().await?;
         let listed = &self.listing.snapshots;
@@ -47,9 +64,46 @@ impl Session {
 
     /// Lists the snapshots of this database, unless the update marker says that nothing changed.
     pub(super) async fn look(&mut self) -> Result<(), Error> {
-        let looked = self.list().await;
-        self.record(|status| &mut status.listing, 0, &looked);
-        if looked.is_ok() {
+        // The listing includes every change whose event came before it.
+        let _before = self.hints.objects();
+        let looked = self.asking(Doing::Listing, Self::list).await;
+        self.listed = looked.is_ok().then(Instant::now);
+        self.tell_of_vault(looked.is_ok());
+        looked
+    }
+
+    /// Looks at objects that events named.
+    pub(super) async fn hear(&mut self, names: BTreeSet<OsString>) -> Result<(), Error> {
+        let heard = self.asking(Doing::Listing, async |session: &mut Self| session.look_at(names).await).await;
+        if heard.is_err() {
+            // No second event will report these objects, so the vault is listed again.
+            self.listed = None;
+        }
+        self.tell_of_vault(heard.is_ok());
+        heard
+    }
+
+    async fn look_at(&mut self, names: BTreeSet<OsString>) -> Result<(), Error> {
+        let database = self.options.author.database.clone();
+        for name in names.iter().filter_map(|name| name.to_str()) {
+            if SnapshotName::parse(name).is_none_or(|name| name.database != database) {
+                continue;
+            }
+            let found = self.vault.head(&ObjectKey::new(name)?).await?.map(|meta| meta.size);
+            let known = self.listing.snapshots.iter().position(|snapshot| snapshot.key == name);
+            let before = known.map(|at| self.listing.snapshots.swap_remove(at).bytes);
+            if before != found {
+                // The object was being copied before and is whole now, or it is another object.
+                self.damaged.remove(name);
+                self.ours.remove(name);
+            }
+            self.listing.snapshots.extend(found.into_iter().flat_map(|bytes| snapshots(&database, [(name, bytes)])));
+        }
+        Ok(())
+    }
+
+    fn tell_of_vault(&mut self, looked: bool) {
+        if looked {
             let listed = &self.listing.snapshots;
             let in_vault = (listed.len() as u64, listed.iter().map(|snapshot| snapshot.bytes).sum());
             let damaged = &self.damaged;
@@ -59,7 +113,6 @@ impl Session {
                 status.damaged.retain(|key, _| damaged.contains(key));
             });
         }
-        looked
     }
 
     async fn list(&mut self) -> Result<(), Error> {
@@ -75,17 +128,36 @@ impl Session {
                 return Ok(());
             }
         }
+        let begun = (self.clock)();
+        let folder = self.folder_time().await?;
+        if self.listing.at.is_some_and(|at| at.elapsed() < LIST_ANYWAY)
+            && folder.is_some_and(|time| Some(time) == self.listing.folder && is_settled(time, begun))
+        {
+            return Ok(());
+        }
         let names = listing::names(&self.vault, &self.options.author.database).await?;
         let objects = names.iter().map(|(name, bytes)| (name.as_str(), *bytes));
         let snapshots = snapshots(&self.options.author.database, objects);
-        self.damaged.retain(|key| names.iter().any(|(name, _)| name == key));
+        let sizes: BTreeMap<_, _> =
+            self.listing.snapshots.iter().map(|known| (known.key.as_str(), known.bytes)).collect();
+        // An object that was being copied may be whole now.
+        self.damaged
+            .retain(|key| names.iter().any(|(name, size)| name == key && sizes.get(name.as_str()) == Some(size)));
         self.ours.retain(|key| names.iter().any(|(name, _)| name == key));
-        self.listing = Listing { snapshots, marker, at: Some(Instant::now()) };
+        self.listing = Listing { snapshots, marker, at: Some(Instant::now()), folder };
         Ok(())
     }
 
-    /// Merges what is newer than what was merged. Our own snapshots only at the start: a copy of the environment from
-    /// before them may have been put back.
+    /// The folder's modification time, which changes when a name comes or goes.
+    async fn folder_time(&self) -> Result<Option<FolderTime>, Error> {
+        let Some(folder) = self.vault.folder() else { return Ok(None) };
+        let time =
+            spawn_blocking(move || folder.metadata().ok().map(|found| (found.mtime(), found.mtime_nsec()))).await;
+        Ok(time.map_err(Panicked::from)?)
+    }
+
+    /// Merges snapshots that are newer than the merged ones. Our own snapshots are merged only at the start: the
+    /// environment may be an older copy that a user put back.
     pub(super) async fn merge(&mut self) -> Result<(), Error> {
         loop {
             let newest = newest(&self.listing.snapshots, &self.damaged);
@@ -106,15 +178,14 @@ impl Session {
                 return Ok(());
             };
             drop(due);
-            let loaded = self.load(&next).await;
-            self.record(|status| &mut status.loading, 0, &loaded);
+            let loaded = self.asking(Doing::Loading, async |session: &mut Self| session.load(&next).await).await;
             if loaded.is_err() {
                 let instance = next.name.instance.clone();
                 self.status.send_modify(|status| *status.loading_failed.entry(instance).or_default() += 1);
             }
             match loaded {
                 Err(Error::Vault(error)) if error.is_not_found() => {
-                    // Cleaned in between: the next listing won't have it.
+                    // The snapshot was deleted in between; the next listing won't have it.
                     self.awaited.remove(&next.name.instance);
                     return Ok(());
                 }
@@ -139,8 +210,8 @@ impl Session {
         }
     }
 
-    /// Merges the newest of these snapshots of each instance, for an environment that is made of them. Which ones they
-    /// were: one that is damaged is left out, and the one before it serves.
+    /// Merges the newest of these snapshots of each instance, to make an environment from them. Returns the merged
+    /// ones: a damaged snapshot is left out, and the one before it is used.
     pub(crate) async fn fill(&mut self, snapshots: Vec<Listed>) -> Result<Vec<Listed>, Error> {
         self.listing.snapshots = snapshots;
         self.merge().await?;
@@ -158,16 +229,16 @@ impl Session {
         }
     }
 
-    /// Reads the environment, to be sure of it.
+    /// Reads the environment back, to check it.
     pub(crate) async fn check(&mut self) -> Result<(), Error> {
         self.blocking(|local| local.check()).await
     }
 
-    /// Merges a snapshot: only the pieces of it that aren't merged yet, where it says what they are.
+    /// Merges a snapshot; if it has an index, only the pieces that aren't merged yet.
     async fn load(&mut self, snapshot: &Listed) -> Result<(), Error> {
         let key = ObjectKey::new(&snapshot.key)?;
         if self.options.receive_only && !self.blocking(|local| local.is_undisturbed()).await? {
-            // Who sends learns from that what changed here.
+            // An instance that sends snapshots learns from them what changed here; a receiver doesn't.
             self.known.clear();
         }
         let index = transfer::index(&self.vault, &key, snapshot.bytes).await?;
@@ -186,7 +257,8 @@ impl Session {
             self.ours.insert(snapshot.key.clone());
             self.known.merged(&snapshot.name.instance, index);
         }
-        tracing::debug!(object = snapshot.key, read = loaded.entries, changed = loaded.applied.entries, "merged");
+        let (read, changed) = (loaded.entries, loaded.applied.entries);
+        tracing::info!(object = snapshot.key, instance = snapshot.name.instance, read, changed, "merged a snapshot");
         Ok(())
     }
 
@@ -206,7 +278,7 @@ impl Session {
         loaded
     }
 
-    /// Forgets old deletions.
+    /// Sweeps old deletions.
     pub(super) async fn sweep(&mut self, retention: Duration) -> Result<(), Error> {
         let (cutoff, begun) = (before((self.clock)(), retention), Instant::now());
         let swept = self.blocking(move |local| local.sweep(cutoff)).await?;
@@ -222,7 +294,7 @@ impl Session {
         Ok(())
     }
 
-    /// Deletes snapshots that nobody needs.
+    /// Deletes snapshots that are no longer needed.
     pub(super) async fn clean(&mut self, rules: Retention) -> Result<(), Error> {
         self.status.send_modify(|status| status.cleaning.looks += 1);
         let now = (self.clock)();
@@ -242,26 +314,33 @@ impl Session {
         Ok(())
     }
 
-    /// Writes down that the environment is in step now.
+    /// Records that the environment is in step now.
     pub(super) async fn note(&mut self) -> Result<(), Error> {
         let now = (self.clock)();
-        // Only those who forget deletions need to know how long they were away.
+        // Only an instance that sweeps deletions needs to know how long it was away.
         if self.options.sweep.is_some() { self.blocking(move |local| local.note_in_step(now)).await } else { Ok(()) }
     }
 
-    /// Tells whoever watches how the environment is doing.
-    pub(super) async fn tell(&mut self, done: bool) {
+    /// Publishes the environment's status.
+    pub(super) async fn tell(&mut self, done: bool, anyway: bool) {
         if done {
-            self.status.send_modify(|status| status.local.worked(0));
+            let now = (self.clock)();
+            self.status.send_modify(|status| status.local.worked(now));
         }
+        let Ok(last) = self.blocking(|local| Ok(local.info()?.last_transaction)).await else { return };
+        self.rested.0 = last;
+        let is_told = |(told, at): (u64, Instant)| told == last && at.elapsed() < rest::SWEEP;
         if self.status.receiver_count() > 0
+            && (anyway || !self.told.is_some_and(is_told))
             && let Ok(environment) = self.blocking(|local| local.status()).await
         {
+            self.told = Some((last, Instant::now()));
             self.status.send_modify(|status| status.environment = Some(environment));
         }
     }
 
-    /// Tells the other instances that something changed in the vault. Without it they find out when they list anyway.
+    /// Updates the marker, which tells the other instances that the vault changed. Without it they find out at their
+    /// next listing.
     async fn mark(&self, key: &str, deleted: bool) {
         let Some(marker) = &self.options.marker else { return };
         let text = marker.text(key, (self.clock)(), deleted);
@@ -292,15 +371,27 @@ impl Session {
         if old.is_empty() { Codec::Zstd } else { Codec::Gzip }
     }
 
-    pub(super) async fn send_if_needed(&mut self, forced: bool) -> Result<(), Error> {
-        // An old peer that came later must be able to read what was sent before.
+    /// Sends a snapshot if another process wrote, or if one is `forced`. Unless it is `urgent`, the session keeps the
+    /// interval between two snapshots: the first change after silence is sent at once, and later changes go together.
+    pub(super) async fn send_if_needed(&mut self, forced: bool, urgent: bool) -> Result<(), Error> {
+        self.held_until = None;
+        // An instance with an old version may have joined. It must be able to read the snapshots that were sent before.
         let unreadable = self.sent_as == Codec::Zstd && self.codec() == Codec::Gzip;
-        let pending = self.unsent || forced || unreadable || self.blocking(|local| local.is_pending()).await?;
+        let look = self.blocking(Local::look).await?;
+        let pending = self.unsent || forced || unreadable || look.pending;
+        if look.coming && !self.options.receive_only {
+            self.held_until = Some(Instant::now() + SOON);
+        }
         let own = &self.options.author.instance;
         if !pending {
             self.status.send_modify(|status| status.start.stored = true);
         }
         if !pending || self.options.receive_only || self.awaited.contains(own) {
+            return Ok(());
+        }
+        let held = self.sent_at.map(|sent| sent + self.options.poll).filter(|until| *until > Instant::now());
+        if held.is_some() && !urgent && !self.unsent {
+            self.held_until = held;
             return Ok(());
         }
         if self.blocking(|local| local.is_empty()).await? {
@@ -310,14 +401,13 @@ impl Session {
     }
 
     async fn send(&mut self) -> Result<(), Error> {
-        let stored = self.store().await;
-        self.record(|status| &mut status.storing, 0, &stored);
-        stored
+        self.sent_at = Some(Instant::now());
+        self.asking(Doing::Storing, Self::store).await
     }
 
     /// Takes a snapshot and puts it into the vault.
     async fn store(&mut self) -> Result<(), Error> {
-        // Until it is there, what it holds counts as not sent.
+        // Until the upload is done, the snapshot's changes count as not sent.
         self.unsent = true;
         let held: BTreeMap<_, _> = self.merged.iter().map(|(name, last)| (name.clone(), last.name.stamp)).collect();
         let (author, clock) = (self.options.author.clone(), Arc::clone(&self.clock));

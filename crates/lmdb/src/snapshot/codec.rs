@@ -1,4 +1,4 @@
-//! Which compression a snapshot has. What is read is known by its first bytes; names tell it for those who list.
+//! The compression of a snapshot. A reader recognises it by the first bytes; the name shows it in a listing.
 
 use std::io::{self, Cursor, ErrorKind, Read};
 
@@ -7,10 +7,10 @@ use flate2::read::MultiGzDecoder;
 /// How a snapshot is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub enum Codec {
-    /// What every reader can read.
+    /// Gzip, which every reader can read.
     #[default]
     Gzip,
-    /// What only Seawall can read.
+    /// Zstd, which only Seawall can read.
     Zstd,
 }
 
@@ -22,7 +22,7 @@ const SKIPPED: [u8; 3] = [0x2a, 0x4d, 0x18];
 const WINDOW: u32 = 23;
 
 impl Codec {
-    /// Behind the name proper of a snapshot; the first dot of a name begins it.
+    /// The suffix of a snapshot's name; the first dot begins it.
     pub(crate) fn suffix(self) -> &'static str {
         match self {
             Self::Gzip => "pb.gz",
@@ -53,7 +53,8 @@ impl Codec {
 /// A stream with its first bytes put back.
 type Whole<R> = io::Chain<Cursor<Vec<u8>>, R>;
 
-/// Decompresses either. Faults of the stream are `InvalidData`, `InvalidInput` or `UnexpectedEof`; anything else is the source's.
+/// Decompresses either format. Faults of the stream are `InvalidData`, `InvalidInput` or `UnexpectedEof`; any other
+/// error is the source's.
 pub(crate) struct Decompressor<R: Read>(State<R>);
 
 enum State<R: Read> {

@@ -1,13 +1,13 @@
-//! Writing: the messages of a snapshot, piece by piece, in the order in which every reader wants them.
+//! Encodes the messages of a snapshot, piece by piece, in the order that every reader expects.
 //!
-//! Entries don't depend on what stands before them, so that pieces of a DBI can be compressed apart from each other and
-//! used again in a later snapshot. Only the length of a DBI must be known ahead.
+//! Entries don't depend on what precedes them. So the pieces of a DBI can be compressed separately and reused in a
+//! later snapshot. Only the length of a DBI must be known ahead.
 
 use super::wire::{bytes_size, put_bytes, put_fixed, put_length, put_number, put_varint, varint_size};
 use super::{COMPAT, DATABASES, DELETED, Entry, FORMAT, Meta};
 
-/// Appends what stands before the first of `databases` DBIs. Their number is ours: every other reader skips it, and to
-/// ours it tells a snapshot that was cut between two gzip members from a whole one.
+/// Appends the messages before the first of `databases` DBIs. The number of DBIs is a field of Seawall's own, which
+/// other readers skip. It lets Seawall detect a snapshot that was cut between two gzip members.
 pub(crate) fn put_preamble(meta: &Meta, databases: u64, out: &mut Vec<u8>) {
     put_number(1, FORMAT.into(), out);
     put_number(4, COMPAT.into(), out);

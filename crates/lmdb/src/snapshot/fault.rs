@@ -1,4 +1,4 @@
-//! What can be wrong with a snapshot: where, and which rule it breaks.
+//! Faults of a snapshot: where, and which rule is broken.
 
 use std::fmt;
 

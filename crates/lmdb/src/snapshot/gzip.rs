@@ -1,7 +1,7 @@
-//! Compression: a snapshot as a row of members, each a piece of the stream by itself.
+//! Compression: a snapshot is a sequence of members, each compressed by itself.
 //!
-//! Every reader of gzip takes members in a row for one stream, and every reader of zstd frames. Pieces that are compressed apart
-//! can be compressed by several threads, and a piece whose content hasn't changed can be used again as it is.
+//! Every reader of gzip reads consecutive members as one stream, and every reader of zstd does so with frames. So
+//! several threads can compress pieces, and an unchanged piece can be reused as it is.
 
 use libdeflater::{CompressionLvl, Compressor as Deflater};
 
@@ -10,7 +10,7 @@ use super::Codec;
 /// The level of zstd: the fastest that all its versions have.
 const ZSTD_LEVEL: i32 = 1;
 
-/// Compresses one member after the other, with the same memory.
+/// Compresses one member after the other, reusing its memory.
 pub(crate) enum Compressor {
     Gzip(Deflater),
     Zstd(Box<zstd::bulk::Compressor<'static>>),

@@ -1,8 +1,8 @@
-//! The index behind a snapshot: where its pieces are and what they hold, so that a reader who has merged most of them
-//! fetches the rest alone.
+//! The index at the end of a snapshot: where its pieces are and what they hold. A reader that has merged most pieces
+//! fetches only the rest.
 //!
-//! It is one more field of the snapshot, in a gzip member of its own, which every other reader skips. An empty last member
-//! says in its extra field where that is. Pure: bytes in, bytes out.
+//! The index is one more field of the snapshot, in a gzip member of its own, which every other reader skips. An empty
+//! last member holds the index's place in its extra field. Pure: bytes in, bytes out.
 
 use std::io::Read as _;
 use std::ops::Range;
@@ -17,16 +17,16 @@ use crate::shape::Content;
 /// The fewest bytes of the last member.
 pub(crate) const FOOTER: usize = FRAME.len() + NUMBERS;
 
-/// Bytes of the two numbers in it.
+/// Bytes of its two numbers.
 const NUMBERS: usize = 16;
 
-/// The last member up to its two numbers: gzip with an extra field, whose only part is ours.
+/// The last member up to its two numbers: gzip with an extra field, which holds only our part.
 const HEAD: [u8; 16] = [0x1f, 0x8b, 8, 4, 0, 0, 0, 0, 0, 255, 20, 0, b'S', b'W', 16, 0];
 
-/// And behind them: nothing, compressed, with its checksum and its length.
+/// The rest of the last member: compressed nothing, with its checksum and its length.
 const TAIL: [u8; 10] = [3, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
-/// The same in zstd: a frame that is skipped, and our mark.
+/// The same in zstd: a skippable frame with our mark.
 const FRAME: [u8; 10] = [0x50, 0x2a, 0x4d, 0x18, 18, 0, 0, 0, b'S', b'W'];
 
 /// The most bytes that an index may have, compressed or not: enough for a terabyte.
@@ -50,7 +50,7 @@ pub(crate) struct Section {
     pub(crate) flags: Flags,
     /// What was done to its keys.
     pub(crate) transform: String,
-    /// Its pieces: they stand one behind the other, and are all of it.
+    /// Its pieces. They follow each other directly and cover the DBI.
     pub(crate) pieces: Vec<Span>,
 }
 
@@ -111,7 +111,7 @@ fn section_bytes(section: &Section) -> Vec<u8> {
     bytes
 }
 
-/// Where the index is in an object of `size` bytes that ends with `tail`; `None` where there is none.
+/// The index's place in an object of `size` bytes that ends with `tail`; `None` if the object has no index.
 pub(crate) fn find(tail: &[u8], size: u64) -> Option<Range<u64>> {
     let numbers = |head: &[u8], end: &[u8]| {
         let numbers = tail.strip_suffix(end)?.last_chunk::<NUMBERS>()?;
@@ -125,7 +125,7 @@ pub(crate) fn find(tail: &[u8], size: u64) -> Option<Range<u64>> {
     (length <= MOST && end.checked_add(footer as u64)? == size).then_some(at..end)
 }
 
-/// Reads the member with the index, which begins at `at`; `None` where it is damaged, or says what can't be.
+/// Reads the member with the index, which begins at `at`; `None` if it is damaged or inconsistent.
 pub(crate) fn parse(member: &[u8], at: u64) -> Option<Index> {
     let mut raw = Vec::new();
     let read = Decompressor::new(member).take(MOST + 1).read_to_end(&mut raw);
@@ -241,7 +241,7 @@ pub(crate) mod tests {
             Decompressor::new(&object[300..]).read_to_end(&mut raw).expect("a stream");
             assert_eq!(raw[..2], [0xaa, 6], "field 101, as bytes");
         }
-        // To any reader of gzip both are members like others, and the last one is empty.
+        // To other readers of gzip both are ordinary members, and the last one is empty.
         let mut raw = Vec::new();
         MultiGzDecoder::new(&object[300..]).read_to_end(&mut raw).expect("gzip");
         assert_eq!(raw[..2], [0xaa, 6], "field 101, as bytes");
@@ -257,7 +257,7 @@ pub(crate) mod tests {
         assert_eq!(find(b"short", 5), None);
         let footer = HEAD.len() + NUMBERS + TAIL.len();
         let member = &object[300..object.len() - footer];
-        // Pieces that would lie behind the index.
+        // Pieces beyond the index.
         assert_eq!(parse(member, 105), None);
         for length in 0..member.len() {
             assert_eq!(parse(&member[..length], 300), None, "{length}");

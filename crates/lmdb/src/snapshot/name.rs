@@ -1,7 +1,8 @@
-//! Names of snapshots: whose they are, of which database, of what moment.
+//! Names of snapshots: they hold the database, the instance and the moment.
 //!
-//! `<database>__<instance>__<YYYYMMDD-HHMMSS-nnnnnnnnn>__<generation>[__<extra>…].pb.gz`, or `.pb.zstd` where only Seawall reads it. For one instance the name that
-//! sorts last is the newest. Names that don't parse belong to someone else and are left alone.
+//! `<database>__<instance>__<YYYYMMDD-HHMMSS-nnnnnnnnn>__<generation>[__<extra>…].pb.gz`, or `.pb.zstd` for snapshots
+//! that only Seawall can read. The newest snapshot of an instance has the name that sorts last. Objects with other
+//! names don't belong to Seawall or Lightning Stream, and are left alone.
 
 use std::fmt;
 
@@ -12,28 +13,28 @@ use jiff::tz::TimeZone;
 use super::Codec;
 use crate::Stamp;
 
-/// What we write as generation, as every Lightning Stream does.
+/// The generation in every name that Seawall writes, as in Lightning Stream's.
 pub const GENERATION: &str = "GX";
 
 /// The name of a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SnapshotName {
-    /// The database, as the configuration calls it.
+    /// The database's name in the configuration.
     pub database: String,
-    /// Who wrote it.
+    /// The instance that wrote it.
     pub instance: String,
     /// When the transaction that it shows was read.
     pub stamp: Stamp,
-    /// The generation; [`GENERATION`] in everything that we write.
+    /// The generation; [`GENERATION`] in every name that Seawall writes.
     pub generation: String,
-    /// Parts behind the generation: a capital letter and a value each. Their meaning isn't ours.
+    /// Parts after the generation: a capital letter and a value each. Seawall doesn't interpret them.
     pub extra: Vec<String>,
     /// How it is compressed.
     pub codec: Codec,
 }
 
 impl SnapshotName {
-    /// Reads a name; `None` where it is none.
+    /// Parses a name; `None` if it isn't a snapshot name.
     pub fn parse(name: &str) -> Option<Self> {
         let (stem, suffix) = name.split_once('.')?;
         let codec = Codec::of_suffix(suffix).filter(|_| !name.contains('/'))?;
@@ -45,19 +46,19 @@ impl SnapshotName {
         Some(Self { database, instance, stamp, generation, extra: parts.map(str::to_owned).collect(), codec })
     }
 
-    /// What every snapshot of a database begins with.
+    /// The prefix of every snapshot name of a database.
     pub fn prefix(database: &str) -> String {
         format!("{database}__")
     }
 
-    /// Whether names made with this word can be read again: no dot, no `__`, nothing that leads elsewhere.
+    /// Whether a name made with this word can be parsed again: it has no dot and no `__`, and leads to no other folder.
     pub fn is_word(word: &str) -> bool {
         let plain = |c: char| !c.is_control() && !matches!(c, '.' | '/' | '\\');
-        // An underscore at an end would move the border to its neighbour.
+        // An underscore at an end would move the border to the next part.
         !word.is_empty() && word.chars().all(plain) && !word.contains("__") && !word.ends_with('_') && word.len() <= 100
     }
 
-    /// An instance's name as it stands in names: what isn't a letter, a digit or `-` becomes `-`.
+    /// An instance's name in the form for snapshot names: every character except letters, digits and `-` becomes `-`.
     pub fn clean_instance(name: &str) -> String {
         name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '-' }).collect()
     }

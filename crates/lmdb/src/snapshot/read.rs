@@ -1,8 +1,8 @@
-//! Reading: DBIs and entries one after the other, out of a stream, holding one entry at a time.
+//! Reads DBIs and entries from a stream in turn, and holds one entry at a time.
 //!
-//! Unknown fields are skipped at every level, so that newer writers can be read. What a property applies to comes behind
-//! it in everything that any writer makes; where it doesn't, the snapshot is refused, because what was read before would
-//! have to be read again.
+//! Unknown fields are skipped at every level, so that snapshots of newer writers can be read. Every known writer puts a
+//! property before the fields that it applies to. If a property comes later, the snapshot is refused, because the
+//! reader would have to start again.
 
 use std::io::{self, Read};
 
@@ -12,7 +12,7 @@ use super::{DATABASES, DELETED, Decompressor, Entry, READABLE};
 use crate::Stamp;
 use crate::flags::Flags;
 
-/// Bytes that are asked for at once.
+/// Bytes that are requested at once.
 const CHUNK: usize = 128 << 10;
 
 /// The longest key that LMDB takes.
@@ -21,10 +21,10 @@ pub(crate) const MAX_KEY: usize = 511;
 /// The longest `meta` and the longest property of a DBI.
 const MAX_PROPERTY: u64 = 64 << 10;
 
-/// What a snapshot may ask of its reader.
+/// Limits that a snapshot must keep.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// The largest entry in bytes. It is held in memory while it is read.
+    /// The largest entry in bytes. The reader holds an entry in memory.
     pub entry: u64,
 }
 
@@ -38,15 +38,15 @@ impl Default for Limits {
 /// Why reading ended.
 #[derive(Debug, thiserror::Error)]
 pub enum Problem {
-    /// The snapshot is damaged, or is none.
+    /// The snapshot is damaged, or isn't one.
     #[error(transparent)]
     Fault(#[from] Fault),
-    /// Its bytes could not be had.
+    /// The source failed to deliver its bytes.
     #[error(transparent)]
     Io(io::Error),
 }
 
-/// Who made a snapshot, of what.
+/// The author and the database of a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Meta {
     /// The generation, as in the name.
@@ -57,22 +57,22 @@ pub struct Meta {
     pub hostname: String,
     /// The transaction that the snapshot shows.
     pub transaction: u64,
-    /// When it was read.
+    /// When the environment was read.
     pub stamp: Stamp,
     /// The database, as in the name.
     pub database: String,
-    /// For partial snapshots: the transaction behind which it begins.
+    /// For partial snapshots: the transaction after which it begins.
     pub from_transaction: u64,
 }
 
-/// What stands before the first DBI.
+/// The fields before the first DBI.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Preamble {
-    /// The version of the format; 0 where there is none.
+    /// The version of the format; 0 if the field is missing.
     pub format: u64,
-    /// The oldest format whose readers can read it.
+    /// The oldest format version whose readers can read it.
     pub compat: u64,
-    /// Who made it.
+    /// The author.
     pub meta: Meta,
 }
 
@@ -83,14 +83,14 @@ pub struct Database {
     pub name: Vec<u8>,
     /// The flags of the application's DBI, as LMDB knows them. Only since format 3.
     pub flags: Flags,
-    /// What was done to its keys: empty or `dupsort_hack_v1`.
+    /// The transform of its keys: empty or `dupsort_hack_v1`.
     pub transform: String,
 }
 
-/// What comes next in a snapshot.
+/// The next element of a snapshot.
 #[derive(Debug)]
 pub enum Item<'a> {
-    /// A DBI begins; also one without entries.
+    /// A DBI begins; it may have no entries.
     Database(&'a Preamble, &'a Database),
     /// An entry of it.
     Entry(&'a Database, Entry<'a>),
@@ -100,7 +100,7 @@ pub enum Item<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum At {
     Top,
-    /// In a DBI that ends there; whether it was told of.
+    /// In a DBI that ends there; whether its head was returned already.
     Database {
         end: u64,
         told: bool,
@@ -114,14 +114,14 @@ pub struct SnapshotReader<R: Read> {
     /// The unread part of the buffer.
     start: usize,
     filled: usize,
-    /// How many bytes stood before the buffer.
+    /// The stream position of the buffer's first byte.
     before: u64,
     limits: Limits,
     preamble: Preamble,
     database: Database,
     /// Length of the integer keys of this DBI, once the first one was seen.
     integers: Option<usize>,
-    /// DBIs that were told of, and how many there must be, where the writer says so.
+    /// DBIs returned so far, and how many there must be, if the writer recorded it.
     databases: u64,
     promised: Option<u64>,
     at: At,
@@ -146,7 +146,7 @@ impl<R: Read> SnapshotReader<R> {
         }
     }
 
-    /// What was said about the whole snapshot so far.
+    /// The fields of the whole snapshot that were read so far.
     pub fn preamble(&self) -> &Preamble {
         &self.preamble
     }
@@ -159,7 +159,7 @@ impl<R: Read> SnapshotReader<R> {
     /// The next DBI or entry; `None` at the end of a whole snapshot.
     ///
     /// # Errors
-    /// What is wrong with it. Nothing is known about what stands behind.
+    /// The snapshot's fault. Nothing is known about the bytes after it.
     #[expect(clippy::should_implement_trait, reason = "what it gives borrows from the reader")]
     pub fn next(&mut self) -> Result<Option<Item<'_>>, Problem> {
         loop {
@@ -180,7 +180,7 @@ impl<R: Read> SnapshotReader<R> {
                     }
                 }
                 At::Database { end, told } => {
-                    // The tag is looked at, and taken only once its DBI was told of.
+                    // Only peek at the tag: it is consumed once its DBI was returned.
                     let (raw, length) = self.peek(end)?;
                     let tag = Tag::new(raw).map_err(|rule| rule.at(at))?;
                     if tag.field == 2 && !told {
@@ -202,7 +202,7 @@ impl<R: Read> SnapshotReader<R> {
         }
     }
 
-    /// Takes a field of the snapshot itself.
+    /// Reads a field of the snapshot itself.
     fn top(&mut self) -> Result<(), Problem> {
         let at = self.offset();
         let fault = |rule: Rule| Problem::from(rule.at(at));
@@ -235,7 +235,7 @@ impl<R: Read> SnapshotReader<R> {
         Ok(())
     }
 
-    /// Takes a field of a DBI that is no entry.
+    /// Reads a field of a DBI other than an entry.
     fn property(&mut self, tag: Tag, end: u64, told: bool) -> Result<(), Problem> {
         let at = self.offset();
         let fault = |rule: Rule| Problem::from(rule.at(at));
@@ -247,7 +247,7 @@ impl<R: Read> SnapshotReader<R> {
             }
             3 => {
                 tag.must_be(WireType::Varint).map_err(fault)?;
-                // The low 16 bits are what LMDB keeps in a DBI; no reader looks at more.
+                // LMDB keeps the low 16 bits in a DBI; no reader uses more.
                 let bits = self.number(end)? & 0xffff;
                 self.database.flags = Flags::parse(bits as u16).ok_or_else(|| fault(Rule::DbiFlags))?;
             }
@@ -261,7 +261,7 @@ impl<R: Read> SnapshotReader<R> {
         if told && self.database != before { Err(fault(Rule::LateProperty)) } else { Ok(()) }
     }
 
-    /// A DBI is complete but for its entries.
+    /// The head of a DBI is complete.
     fn begin(&mut self) -> Result<(), Fault> {
         let at = self.offset();
         self.databases += 1;
@@ -293,7 +293,8 @@ impl<R: Read> SnapshotReader<R> {
         Ok(Item::Entry(&self.database, entry))
     }
 
-    /// Has `wanted` bytes in the buffer, unless the stream ends before that. Grows only by what really came.
+    /// Makes sure that `wanted` bytes are in the buffer, unless the stream ends earlier. The buffer grows only by bytes
+    /// that arrived.
     fn fill(&mut self, wanted: usize) -> Result<bool, Problem> {
         while self.filled - self.start < wanted {
             if self.start > 0 {
@@ -313,7 +314,7 @@ impl<R: Read> SnapshotReader<R> {
                 Err(error) => return Err(self.broken(error)),
             }
         }
-        // What one large entry needed isn't kept.
+        // Frees the memory of an unusually large entry.
         if self.buffer.len() > 8 * CHUNK && self.filled - self.start < CHUNK && wanted < CHUNK {
             self.buffer.copy_within(self.start..self.filled, 0);
             self.before += self.start as u64;
@@ -325,7 +326,7 @@ impl<R: Read> SnapshotReader<R> {
         Ok(true)
     }
 
-    /// The decompressor's own findings are the snapshot's faults; anything else is the source's.
+    /// Errors of the decompressor are faults of the snapshot; any other error is the source's.
     fn broken(&self, error: io::Error) -> Problem {
         match error.kind() {
             io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => Rule::Gzip.at(self.offset()).into(),
@@ -338,7 +339,7 @@ impl<R: Read> SnapshotReader<R> {
         self.buffer.get(self.start..self.filled).unwrap_or_default()
     }
 
-    /// The number that comes next, and its length, without taking it. It must end before `end`.
+    /// Peeks at the next number, and its length. It must end before `end`.
     fn peek(&mut self, end: u64) -> Result<(u64, usize), Problem> {
         let at = self.offset();
         if let Some(&byte) = self.unread().first()
@@ -347,7 +348,7 @@ impl<R: Read> SnapshotReader<R> {
         {
             return Ok((byte.into(), 1));
         }
-        // The end of the stream may come sooner; what there is must hold the number then.
+        // The stream may end earlier; then the remaining bytes must hold the number.
         self.fill(MAX_VARINT)?;
         let (value, length) =
             varint(self.unread()).map_err(|rule| rule.at(at))?.ok_or_else(|| Rule::Truncated.at(at))?;
@@ -363,7 +364,7 @@ impl<R: Read> SnapshotReader<R> {
         Ok(value)
     }
 
-    /// The length that comes next, held to the message around it.
+    /// The next length, checked against the enclosing message.
     fn length(&mut self, end: u64) -> Result<u64, Problem> {
         let at = self.offset();
         let length = self.number(end)?;
@@ -373,7 +374,7 @@ impl<R: Read> SnapshotReader<R> {
         Ok(length)
     }
 
-    /// Takes a message with its length; where it is in the buffer.
+    /// Consumes a message with its length; returns its range in the buffer.
     fn message(&mut self, end: u64) -> Result<std::ops::Range<usize>, Problem> {
         let at = self.offset();
         let length = self.length(end)?;
@@ -387,7 +388,7 @@ impl<R: Read> SnapshotReader<R> {
         Ok(start..self.start)
     }
 
-    /// Takes a message that can't be long.
+    /// Consumes a message whose length has a small limit.
     fn short(&mut self, end: u64) -> Result<Vec<u8>, Problem> {
         let at = self.offset();
         let length = self.length(end)?;
@@ -401,7 +402,7 @@ impl<R: Read> SnapshotReader<R> {
         Ok(bytes)
     }
 
-    /// Passes over a field that isn't known.
+    /// Skips an unknown field.
     fn skip(&mut self, tag: Tag, end: u64) -> Result<(), Problem> {
         let at = self.offset();
         let mut left = match tag.wire {
@@ -425,7 +426,7 @@ impl<R: Read> SnapshotReader<R> {
     }
 }
 
-/// An entry's fields; of one that stands twice the last counts.
+/// The fields of an entry; if a field occurs twice, the last one counts.
 fn parse_entry(message: &[u8], format: u64) -> Result<Entry<'_>, Rule> {
     let (mut key, mut value, mut stamp, mut flags) = (&[][..], &[][..], 0, 0);
     let mut fields = Fields::new(message);
@@ -441,7 +442,7 @@ fn parse_entry(message: &[u8], format: u64) -> Result<Entry<'_>, Rule> {
     if key.is_empty() || key.len() > MAX_KEY {
         return Err(Rule::Key);
     }
-    // The first format had no flags: what is empty was deleted.
+    // The first format had no flags: an empty value meant a deletion.
     let deleted = flags & DELETED != 0 || (format == 1 && value.is_empty());
     Ok(Entry { key, value: if deleted { &[] } else { value }, stamp: Stamp(stamp), deleted })
 }

@@ -37,7 +37,7 @@ impl Tag {
         }
     }
 
-    /// Holds a known field to its layout.
+    /// Checks the layout of a known field.
     pub(crate) fn must_be(self, wire: WireType) -> Result<(), Rule> {
         if self.wire == wire { Ok(()) } else { Err(Rule::WireType) }
     }
@@ -95,7 +95,7 @@ impl<'a> Fields<'a> {
     }
 
     fn number(&mut self) -> Result<u64, Rule> {
-        // One byte holds nearly every tag and most lengths.
+        // Nearly every tag and most lengths are one byte.
         if let Some((&byte, rest)) = self.rest.split_first()
             && byte < 0x80
         {

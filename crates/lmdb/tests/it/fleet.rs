@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use fastrand::Rng;
-use seawall_core::Shutdown;
+use seawall_core::{Failure, Kind, Shutdown};
 use seawall_lmdb::snapshot::SnapshotName;
 use seawall_lmdb::{NanoClock, Schema, Session, Stamp, SyncOptions};
 use seawall_vault::memory::MemoryStore;
@@ -40,11 +40,12 @@ impl Instance {
         })
     }
 
-    /// One round, as before a stop.
-    async fn round(&mut self, schema: &Schema, clock: &Arc<AtomicU64>) {
+    /// One round, as before a stop. What a store that is away keeps from being sent, the stop says.
+    async fn round(&mut self, schema: &Schema, clock: &Arc<AtomicU64>) -> Result<(), Failure> {
         let stop = Shutdown::new();
         stop.begin();
-        self.session(schema, clock).run(&stop).await.unwrap();
+        let ended = self.session(schema, clock).run(&stop).await;
+        ended.inspect_err(|failure| assert_eq!(failure.kind, Kind::Unavailable, "{failure}"))
     }
 }
 
@@ -93,7 +94,7 @@ async fn converge(native: bool, seed: u64, skews: [i64; 3]) {
                 let session = instance.session(&schema, &clock);
                 act(session.local().unwrap(), &schema, &mut random, now.saturating_add_signed(skew));
             }
-            5..8 => instance.round(&schema, &clock).await,
+            5..8 => drop(instance.round(&schema, &clock).await),
             8 => damage(&truth, &mut random).await,
             // Killed, as far as vault and environment can tell.
             _ => instance.session = None,
@@ -106,7 +107,7 @@ async fn converge(native: bool, seed: u64, skews: [i64; 3]) {
     for _ in 0..3 {
         for instance in &mut instances {
             clock.fetch_add(1_000_000_000, Ordering::Relaxed);
-            instance.round(&schema, &clock).await;
+            instance.round(&schema, &clock).await.unwrap();
         }
     }
     let all: Vec<_> = instances.iter().map(|i| live(i.session.as_ref().unwrap().local().unwrap(), &schema)).collect();

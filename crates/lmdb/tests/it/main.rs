@@ -6,9 +6,14 @@
 mod engine;
 mod fleet;
 mod golden;
+mod hints;
 mod model;
 mod neighbours;
 mod objects;
+mod replaced;
+mod restored_files;
+mod rollback;
 mod session;
 mod shared;
 mod support;
+mod trouble;

@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const ALL: u32 = 60_000;
 
 /// Begins another process, which goes on until a file `stop` is in the folder.
-fn neighbour(task: &str, folder: &Path) -> Child {
+pub(crate) fn neighbour(task: &str, folder: &Path) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "neighbours::in_another_process", "--ignored", "--quiet"]);
     command.env(TASK, format!("{task} {}", folder.display())).stdout(Stdio::null());
@@ -35,9 +35,39 @@ fn neighbour(task: &str, folder: &Path) -> Child {
     child
 }
 
-fn stop(mut child: Child, folder: &Path) {
+pub(crate) fn stop(mut child: Child, folder: &Path) {
     std::fs::write(folder.join("stop"), "").unwrap();
     assert!(child.wait().unwrap().success());
+}
+
+/// An application with `MDB_WRITEMAP`, which commits at each file `go`.
+fn through_memory(folder: &Path) {
+    use lmdb_sys as sys;
+    use std::ffi::CString;
+    let path = CString::new(folder.to_str().unwrap()).unwrap();
+    let mut env = std::ptr::null_mut();
+    let val = |bytes: &'static [u8]| sys::MDB_val { mv_size: bytes.len(), mv_data: bytes.as_ptr().cast_mut().cast() };
+    let check = |code: i32| assert_eq!(code, sys::MDB_SUCCESS);
+    // SAFETY: liblmdb's own order of calls, on one thread; every pointer outlives its call.
+    unsafe {
+        check(sys::mdb_env_create(&mut env));
+        check(sys::mdb_env_set_maxdbs(env, 8));
+        check(sys::mdb_env_open(env, path.as_ptr(), sys::MDB_WRITEMAP, 0o600));
+    }
+    std::fs::write(folder.join("ready"), "").unwrap();
+    while !folder.join("stop").exists() {
+        if std::fs::remove_file(folder.join("go")).is_ok() {
+            let (mut txn, mut dbi) = (std::ptr::null_mut(), 0);
+            // SAFETY: as above.
+            unsafe {
+                check(sys::mdb_txn_begin(env, std::ptr::null_mut(), 0, &mut txn));
+                check(sys::mdb_dbi_open(txn, c"d".as_ptr(), sys::MDB_CREATE, &mut dbi));
+                check(sys::mdb_put(txn, dbi, &mut val(b"k"), &mut val(b"through memory"), 0));
+                check(sys::mdb_txn_commit(txn));
+            }
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 #[test]
@@ -46,6 +76,9 @@ fn in_another_process() {
     let task = std::env::var(TASK).unwrap();
     let (task, folder) = task.split_once(' ').unwrap();
     let folder = Path::new(folder);
+    if task == "through-memory" {
+        return through_memory(folder);
+    }
     let env = Env::open(folder, &EnvOptions::default()).unwrap();
     let ready = || std::fs::write(folder.join("ready"), "").unwrap();
     let stopped = || folder.join("stop").exists();

@@ -41,11 +41,16 @@ async fn a_snapshot_goes_there_and_back_and_away() {
     assert_eq!(names("main__b", false).await, [OLDER]);
 
     let back = folder.path().join("back");
-    assert_eq!(snapshots::get(&vault, NAME, &back).await.unwrap(), bytes.len() as u64);
+    assert_eq!(snapshots::get(&vault, NAME, &back, false).await.unwrap(), bytes.len() as u64);
     assert_eq!(std::fs::read(&back).unwrap(), bytes);
-    let refused = snapshots::get(&vault, OLDER, &back).await;
+    let refused = snapshots::get(&vault, OLDER, &back, false).await;
     assert!(matches!(refused, Err(Error::Exists { .. })), "{refused:?}");
-    assert!(snapshots::get(&vault, "nothing", &folder.path().join("x")).await.is_err());
+    std::fs::write(&back, b"something else").unwrap();
+    assert!(snapshots::get(&vault, "nothing", &back, true).await.is_err());
+    assert_eq!(std::fs::read(&back).unwrap(), b"something else", "what fails replaces nothing");
+    snapshots::get(&vault, OLDER, &back, true).await.unwrap();
+    assert_eq!(std::fs::read(&back).unwrap(), bytes);
+    assert!(snapshots::get(&vault, "nothing", &folder.path().join("x"), false).await.is_err());
     assert!(!folder.path().join("x").exists());
 
     snapshots::remove(&vault, NAME).await.unwrap();

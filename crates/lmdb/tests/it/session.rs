@@ -463,7 +463,7 @@ async fn an_index_that_says_what_is_not_there_is_found_out() {
     assert_eq!((report.loaded, report.damaged.len()), (1, 0));
     assert_eq!(pairs, [(b"k".to_vec(), b"1".to_vec())]);
     let engine = seawall_lmdb::Lmdb::of_vault(vault, "main".to_owned(), clock);
-    let found = seawall_core::Engine::verify_strong(&engine, Arc::new(seawall_core::NoProgress)).await.unwrap();
+    let found = seawall_core::Digests::verify_strong(&engine, Arc::new(seawall_core::NoProgress)).await.unwrap();
     assert_eq!(found.compared, 1, "{found:?}");
     let [finding] = &found.verification.findings[..] else { panic!("{found:?}") };
     assert_eq!((finding.code, &finding.object), ("lmdb.index", &wrong));

@@ -1,12 +1,12 @@
-//! Files become, or change, a database: verified first, all of them or nothing.
+//! Applies files to a database: all files are verified first, and either all of them are applied or none.
 //!
-//! Where the files hold a whole database (a snapshot, or a deletion with what follows it) a new file is made and put in
-//! the place of the old one. Where they only change one, every file is verified, then the pages that are going to be
-//! touched are saved in a rollback journal, and only then changed in place.
+//! If the files hold a whole database (a snapshot, or a deletion and the files after it), a new file is made and
+//! replaces the old one. If the files only change a database, every file is verified first. Then a rollback journal
+//! saves the pages that the files touch, and only then the pages are changed in place.
 //!
-//! The database checksum is carried along: of each page that a file touches, the old checksum is taken out and the
-//! new one added. The whole database is read at most once, before the first change, to compare it with the first
-//! file's pre-apply checksum.
+//! The database checksum is updated on the way: for each page that a file touches, the old page's checksum is taken out
+//! and the new page's is added. The whole database is read at most once, before the first change, to compare it with
+//! the first file's pre-apply checksum.
 
 use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;
@@ -40,8 +40,8 @@ use crate::{Checksum, FileName, Header, PageSize, Rolling, Txid};
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ApplyOptions {
-    /// Believe that the database is the one that the first file was made for, instead of reading all of it to see.
-    /// The pages that the files touch are still compared with what their writer had: the checksums prove them.
+    /// Assume that the database is in the state that the first file was made for, instead of reading all of it to
+    /// check. The touched pages are still checked: the files' checksums prove what the writer had there.
     pub touched_only: bool,
 }
 
@@ -65,15 +65,15 @@ pub struct ApplyOptions {
 pub struct Applied {
     /// The last transaction.
     pub txid: Txid,
-    /// The size of the database in pages; 0: it was deleted, and its file is empty.
+    /// The size of the database in pages; 0 if the files deleted it, which leaves an empty file.
     pub pages: u32,
     /// The page size.
     pub page_size: PageSize,
-    /// The database checksum, where the files have one.
+    /// The database checksum, if the files have one.
     pub checksum: Option<Checksum>,
 }
 
-/// A file to be applied.
+/// A file that is to be applied.
 struct Input {
     path: PathBuf,
     file: File,
@@ -81,8 +81,8 @@ struct Input {
     post_apply: Checksum,
 }
 
-/// Applies files to a database, in their order. Nobody else may have the database open. After an error the database
-/// is as it was before.
+/// Applies files to a database, in their order. No other process may have the database open. After an error the
+/// database is unchanged.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -114,7 +114,7 @@ pub fn apply(database: &Path, files: &[PathBuf], options: ApplyOptions, work: Wo
         return Err(FileError::database(database, "there is nothing to apply"));
     };
     let (header, path) = (last.header, last.path.clone());
-    // What is before a whole database doesn't matter for what comes out.
+    // Files before a whole database don't affect the result.
     let whole = inputs.iter().rposition(|input| input.header.is_snapshot() || input.header.commit == 0);
     let checksum = match whole {
         Some(at) => replace(database, &mut inputs, at, work)?,
@@ -140,7 +140,7 @@ impl Input {
     }
 }
 
-/// A WAL with something in it would hide what is written, and a journal undo it.
+/// A WAL with content would hide the new pages, and a journal with content would undo them.
 pub(super) fn refuse_side_files(database: &Path) -> Result<()> {
     refuse_journal(database)?;
     match Wal::of(database)? {
@@ -152,7 +152,7 @@ pub(super) fn refuse_side_files(database: &Path) -> Result<()> {
     }
 }
 
-/// Each file follows the one before it, and all are of one page size.
+/// Checks that each file follows the one before it, and that all have one page size.
 fn check_order(inputs: &[Input]) -> Result<()> {
     for (before, input) in inputs.iter().zip(inputs.iter().skip(1)) {
         let (after, min, max) = (before.header.max_txid, input.header.min_txid, input.header.max_txid);
@@ -168,7 +168,7 @@ fn check_order(inputs: &[Input]) -> Result<()> {
     Ok(())
 }
 
-/// Checks that each file was made for the database that the one before it leaves, by what they say.
+/// Checks, by the headers and trailers, that each file was made for the state after the file before it.
 fn check_chain(inputs: &[Input]) -> Result<()> {
     for (before, input) in inputs.iter().zip(inputs.iter().skip(1)) {
         let adjacent = before.header.max_txid.next() == Some(input.header.min_txid);
@@ -180,7 +180,7 @@ fn check_chain(inputs: &[Input]) -> Result<()> {
     Ok(())
 }
 
-/// Makes a new file from the input `at`, which needs no database before it, and those behind it.
+/// Makes a new file from the input `at`, which needs no database before it, and the inputs after it.
 fn replace(database: &Path, inputs: &mut [Input], at: usize, work: Work<'_>) -> Result<Option<Checksum>> {
     let (before, rest) = inputs.split_at_mut(at);
     before.iter_mut().try_for_each(|input| input.verify(work))?;
@@ -205,7 +205,7 @@ fn replace(database: &Path, inputs: &mut [Input], at: usize, work: Work<'_>) -> 
     Ok(state.sum.map(Rolling::checksum))
 }
 
-/// Changes a database that is there.
+/// Changes an existing database.
 fn change_in_place(
     path: &Path,
     inputs: &mut [Input],
@@ -272,7 +272,7 @@ fn grow(database: &Path, inputs: &mut [Input], work: Work<'_>) -> Result<Option<
     Ok(state.sum.map(Rolling::checksum))
 }
 
-/// The database checksum to begin with: `None` if no file asks for it.
+/// The database checksum before the first file; `None` if no file needs it.
 fn start(database: &Database, inputs: &[Input], options: ApplyOptions, work: Work<'_>) -> Result<Option<Rolling>> {
     let Some(first) = inputs.iter().find(|input| !input.header.no_checksum) else { return Ok(None) };
     let leading = inputs.first().is_some_and(|input| !input.header.no_checksum);

@@ -1,4 +1,4 @@
-//! One file onto one open database: pages in, sizes, and the checksum carried along.
+//! Applies one file to one open database: writes pages, changes the size, and updates the checksum.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -13,29 +13,29 @@ use crate::file::verify::{OpenPiece, read_keeping};
 use crate::file::{Work, sequential};
 use crate::{Checksum, PageHash, PageHasher, PageNo, PageSize, Rolling, Summary};
 
-/// What is known of a database while files are applied to it.
+/// The facts about a database while files are applied to it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct State {
     pub(super) page_size: PageSize,
     /// Its size in pages.
     pub(super) pages: u32,
-    /// Its checksum, where it is known or somebody needs it.
+    /// Its checksum, if it is known or needed.
     pub(super) sum: Option<Rolling>,
 }
 
-/// A database that is written to.
+/// A database that is being changed.
 struct Target<'a> {
     file: &'a File,
     path: &'a Path,
     hasher: PageHasher,
-    /// The pages that it had before.
+    /// The number of pages that it had before.
     pages: u32,
-    /// What the pages add to the checksum, or `None` where nobody asks.
+    /// The pages' share of the checksum; `None` if it isn't needed.
     delta: Option<Mutex<Rolling>>,
 }
 
-/// Applies one file, which is verified on the way: the caller makes sure that what was written before an error is
-/// undone or thrown away. Gives back its post-apply checksum.
+/// Applies one file and verifies it on the way. After an error, the caller must undo or discard the written pages.
+/// Returns the file's post-apply checksum.
 pub(super) fn apply(
     ltx: &File,
     ltx_path: &Path,
@@ -49,7 +49,7 @@ pub(super) fn apply(
     check_pre_apply(ltx_path, header.pre_apply, state)?;
     let delta = state.sum.map(|_| Mutex::new(Rolling::new()));
     let target = Target { file: database, path, hasher: PageHasher::new(size), pages: before, delta };
-    // What is cut off goes first, so that what grows again is zeros.
+    // Cut off pages first, so that the file grows again with zeros.
     if header.commit < before {
         target.leave(header.commit, before)?;
     } else {
@@ -90,14 +90,14 @@ fn read(ltx: &File, ltx_path: &Path, target: &Target<'_>, work: Work<'_>) -> Res
     let done = LtxFile::of(clone, ltx_path)
         .and_then(|ltx| read_keeping(&ltx, work, false, true, |piece| target.put(piece)).map(|(summary, _)| summary));
     match done {
-        // Read once more, to tell the first defect.
+        // Read the file once more, to report the first defect.
         Err(error @ FileError::Format { .. }) => Err(sequential::verify(ltx, ltx_path).err().unwrap_or(error)),
         done => done,
     }
 }
 
 impl Target<'_> {
-    /// Writes pages, and puts them in the place of the old ones in the checksum.
+    /// Writes pages, and replaces the old pages' checksums in the database checksum.
     fn put(&self, piece: OpenPiece<'_>) -> Result<()> {
         let size = self.hasher.page_size();
         if let Some(delta) = &self.delta {
@@ -117,7 +117,7 @@ impl Target<'_> {
         write_runs(self.file, size, piece, self.path)
     }
 
-    /// Adds the pages behind `from` up to `to`, which are zeros until they are written.
+    /// Adds the pages after `from` up to `to`, which are zeros until they are written.
     fn grow(&self, from: u32, to: u32) {
         let Some(delta) = self.delta.as_ref().filter(|_| from < to) else { return };
         let (first, last, lock) = (PageNo(from + 1), PageNo(to), self.hasher.page_size().lock_page());
@@ -128,7 +128,7 @@ impl Target<'_> {
         delta.lock().unwrap_or_else(PoisonError::into_inner).join(sum);
     }
 
-    /// Takes out the pages behind `to` up to `from`.
+    /// Removes the pages after `to` up to `from`.
     fn leave(&self, to: u32, from: u32) -> Result<()> {
         let Some(delta) = &self.delta else { return Ok(()) };
         let size = self.hasher.page_size();

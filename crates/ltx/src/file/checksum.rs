@@ -1,7 +1,7 @@
-//! Checksums of a database, at the speed at which it can be read.
+//! Checksums of a database, at the speed of reading.
 //!
-//! The database checksum is an XOR of CRCs, and a CRC is linear: it comes from all pages XORed into one, and one
-//! CRC of that. Reading is then all of the cost. The checksums of single pages take one CRC for each page.
+//! The database checksum is an XOR of CRCs, and a CRC is linear. So all pages are XORed into one, and one CRC of that
+//! page gives the checksum; reading is then all of the cost. Checksums of single pages take one CRC for each page.
 
 use std::path::Path;
 
@@ -12,13 +12,13 @@ use crate::file::wal::Wal;
 use crate::file::{Work, ordered, share};
 use crate::{Checksum, PageHash, PageHasher, PageNo, PageSize};
 
-/// Bytes that a thread takes on at once: what a page of the processor's tables maps.
+/// Bytes that a thread takes at once: the range that one page of the processor's page tables maps.
 const PIECE: usize = 2 << 20;
 
-/// Bytes read at once, where they are read. Reading is all of the cost; sizes from 64 KiB to 512 KiB cost the same.
+/// Bytes of one read. Reading is all of the cost; sizes from 64 KiB to 512 KiB cost the same.
 const READ: usize = 256 << 10;
 
-/// The checksum of a database, and what it is of: what [`checksum`] gives back.
+/// The result of [`checksum`]: the checksum of a database, and which pages it covers.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -38,11 +38,11 @@ pub struct DatabaseSum {
     pub page_size: Option<PageSize>,
     /// How many pages the database has, the lock page among them.
     pub pages: u32,
-    /// How many pages are in the WAL beside it in a newer version. They count only where asked for.
+    /// How many pages have a newer version in the WAL beside it. The checksum includes these only on request.
     pub wal_pages: usize,
 }
 
-/// The database checksum of a file, all of it; with its WAL if `wal` says so.
+/// The database checksum of a whole file, with its WAL if `wal` is set.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -58,7 +58,7 @@ pub struct DatabaseSum {
 ///
 /// # Errors
 ///
-/// [`FileError::Database`] for what isn't a whole database, [`FileError::Io`].
+/// [`FileError::Database`] if the file isn't a whole database, [`FileError::Io`].
 pub fn checksum(path: &Path, wal: bool, work: Work<'_>) -> Result<DatabaseSum> {
     let database = Database::open(path)?;
     let log = Wal::of(path)?;
@@ -84,7 +84,7 @@ pub(super) fn sum(
     let page_size = head.page_size;
     let (hasher, lock) = (PageHasher::new(page_size), page_size.lock_page());
     let pieces = Pieces::new(page_size, pages, PIECE);
-    // What a WAL has is laid over what was read.
+    // Pages in the WAL replace the pages that were read.
     let mapped = if wal.is_none() { Mapped::of(&database.file, database.len) } else { None };
     let parts = share::run(
         work.jobs,
@@ -112,7 +112,7 @@ pub(super) fn sum(
     Ok((total.checksum(), Some(page_size)))
 }
 
-/// Reads a piece in portions that the processor's cache holds.
+/// Reads a piece in portions that fit into the processor's cache.
 fn read_piece(
     database: &Database,
     wal: Option<&Wal>,
@@ -131,7 +131,7 @@ fn read_piece(
     Ok(())
 }
 
-/// A buffer that begins with a page of memory: the kernel copies a twentieth faster into one.
+/// A page-aligned buffer: the kernel copies into one a twentieth faster.
 struct Aligned {
     bytes: Vec<u8>,
     start: usize,
@@ -152,18 +152,18 @@ impl Aligned {
     }
 }
 
-/// Reads pages with what the WAL has of them.
+/// Reads pages and replaces those that have a newer version in the WAL.
 pub(super) fn read(database: &Database, wal: Option<&Wal>, first: PageNo, pages: &mut [u8]) -> Result<()> {
     let Some(wal) = wal else { return database.read(first, pages) };
     let size = wal.page_size().get();
-    // A page that the WAL alone has is behind the end of the file.
+    // A page that only the WAL has lies beyond the end of the file.
     let offset = u64::from(first.0 - 1) * u64::from(size);
     let got = super::database::read_up_to(&database.file, pages, offset).map_err(FileError::io(&database.path))?;
     pages.get_mut(got..).unwrap_or_default().fill(0);
     wal.overlay(first, pages)
 }
 
-/// XORs pages into one, but for the lock page, which doesn't count. `first` is the number of the first of them.
+/// XORs pages into one, except the lock page, which doesn't count. `first` is the number of the first page.
 fn fold_but(into: &mut [u8], pages: &[u8], first: PageNo, lock: PageNo) {
     let at = lock.0.checked_sub(first.0).map(|at| at as usize * into.len());
     match at.and_then(|at| pages.split_at_checked(at)) {
@@ -179,7 +179,7 @@ fn fold_but(into: &mut [u8], pages: &[u8], first: PageNo, lock: PageNo) {
 fn fold(into: &mut [u8], pages: &[u8]) {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") {
-        // SAFETY: it needs nothing but a processor with AVX2, which this one is.
+        // SAFETY: the function only needs a processor with AVX2, and this processor has it.
         return unsafe { fold_avx2(into, pages) };
     }
     fold_groups(into, pages);
@@ -192,7 +192,7 @@ fn fold_avx2(into: &mut [u8], pages: &[u8]) {
     fold_groups(into, pages);
 }
 
-/// Several pages at a time, so that the one is read and written less often.
+/// Several pages at a time, so that the result is read and written less often.
 #[inline(always)]
 fn fold_groups(into: &mut [u8], pages: &[u8]) {
     const AT_ONCE: usize = 8;
@@ -217,7 +217,7 @@ fn fold_groups(into: &mut [u8], pages: &[u8]) {
     }
 }
 
-/// The checksum of each page of a file, to `visit` in order of the pages. The lock page, which has none, is left
+/// Calls `visit` with the checksum of each page of a file, in page order. The lock page has no checksum and is left
 /// out.
 ///
 /// ```

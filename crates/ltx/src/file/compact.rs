@@ -1,8 +1,9 @@
-//! Files become one file that does the same, without compressing what is only copied.
+//! Merges files into one file with the same effect, without compressing pages again.
 //!
-//! Every input is verified to its end first. Then the indexes are merged, read piece by piece: which page comes from
-//! where. The frames are copied as they are; their pages are decompressed for the checksums alone. Memory: a piece of
-//! each index, and the index of the new file at typically 3 bytes a page. A file of an older generation is written anew
+//! Every input is first verified to its end. Then the indexes are merged, read piece by piece, to decide which page
+//! comes from which file. The frames are copied unchanged; their pages are decompressed only for the checksums. Memory:
+//! a piece of each index, and the index of the new file at typically 3 bytes a page. A file of an older generation is
+//! first rewritten beside the output.
 //! beside the output first.
 
 use std::fs::File;
@@ -24,8 +25,8 @@ use crate::{
 /// Pages that become one piece of work, in bytes.
 const PIECE: usize = super::database::PIECE;
 
-/// Merges files of any generation, in their order; what comes out is of the current one. The merged file replaces what is at `output` once it is
-/// whole and durable.
+/// Merges files of any generation, in their order, into a file of the current generation. The merged file replaces the
+/// file at `output` once it is whole and durable.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -85,7 +86,7 @@ fn check_chain(inputs: &[LtxFile]) -> crate::Result<()> {
     Ok(())
 }
 
-/// An error of a merge as one of the file that it is about.
+/// Turns an error of the merge into an error of the file that it concerns.
 fn blame(files: &[PathBuf], output: &Path, error: Error, headers: &[Header]) -> FileError {
     let input = match error {
         Error::Merge(MergeError::PageSize { input } | MergeError::Chain { input, .. }) => Some(input),
@@ -139,7 +140,7 @@ fn write(inputs: &[LtxFile], merge: Merge, made: &Replacement, flusher: &Flusher
     tail::write(header, encoder, spill, post_apply, &made.file, made.partial())
 }
 
-/// Reads frames, neighbours at once, and puts them into a batch.
+/// Reads frames, adjacent ones at once, and adds them to a batch.
 fn copy(
     inputs: &[LtxFile],
     piece: &[Part],

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use crate::file::error::{FileError, Result};
 use crate::{PageNo, PageSize};
 
-/// Bytes that are read, compressed or decompressed as one piece: some of them on each core stay in its cache.
+/// Bytes that are read, compressed or decompressed as one piece: several pieces on each core stay in its cache.
 pub(super) const PIECE: usize = 256 << 10;
 
-/// How SQLite begins each database.
+/// The first bytes of every SQLite database.
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 
 /// A database file, open.
@@ -24,11 +24,11 @@ pub(super) struct Database {
     pub(super) head: Option<Head>,
 }
 
-/// What the first page says.
+/// The facts on the first page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) page_size: PageSize,
-    /// The size in pages, where the first page has one that SQLite would believe.
+    /// The size in pages, if the first page has a size that SQLite would trust.
     pub(super) pages: Option<u32>,
 }
 
@@ -83,13 +83,13 @@ impl Head {
         let size = word(16) >> 16;
         let page_size = PageSize::new(if size == 1 { PageSize::MAX } else { size })
             .ok_or("its page size is none that SQLite has")?;
-        // The size is believed where the writer kept it: it then left the change counter in a second place.
+        // The size is trusted if its writer kept it: such a writer stored the change counter in a second place.
         let (changes, pages, valid_for) = (word(24), word(28), word(92));
         Ok(Head { page_size, pages: (pages != 0 && changes == valid_for).then_some(pages) })
     }
 }
 
-/// The pages of a database in pieces of about as many bytes.
+/// The pages of a database in pieces of about the same number of bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pieces {
     pages: u32,
@@ -98,7 +98,7 @@ pub(super) struct Pieces {
 }
 
 impl Pieces {
-    /// `pages` pages in pieces of about `bytes` bytes, at least a page each.
+    /// `pages` pages in pieces of about `bytes` bytes, at least one page each.
     pub(super) fn new(page_size: PageSize, pages: u32, bytes: usize) -> Pieces {
         Pieces { pages, step: u32::try_from(bytes / page_size.bytes()).unwrap_or(1).max(1) }
     }
@@ -108,7 +108,7 @@ impl Pieces {
         self.pages.div_ceil(self.step)
     }
 
-    /// The first page of a piece, and how many there are in it. Pieces are counted from 0.
+    /// The first page of a piece, and the number of its pages. Pieces count from 0.
     pub(super) fn piece(self, number: u32) -> (PageNo, u32) {
         let before = number.saturating_mul(self.step).min(self.pages);
         (PageNo(before.saturating_add(1)), self.step.min(self.pages - before))
@@ -120,7 +120,7 @@ impl Pieces {
     }
 }
 
-/// Reads until `buffer` is full or the file ends; how much there was.
+/// Reads until `buffer` is full or the file ends; returns how many bytes were read.
 pub(super) fn read_up_to(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut done = 0;
     while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {

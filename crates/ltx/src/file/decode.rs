@@ -1,4 +1,4 @@
-//! A snapshot becomes a database.
+//! Decodes a snapshot into a database.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -11,8 +11,8 @@ use crate::file::verify::{OpenPiece, Verified, read_keeping};
 use crate::file::{Work, apply, flush, sequential};
 use crate::{Generation, PageHasher, PageNo, PageSize, Rolling};
 
-/// Makes the database that a snapshot of any generation holds. It replaces what is at `output` once the whole file
-/// was verified and the database is durable.
+/// Makes the database that a snapshot of any generation holds. The database replaces the file at `output` once the
+/// whole snapshot was verified and the database is durable.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -46,7 +46,7 @@ pub fn decode(path: &Path, output: &Path, work: Work<'_>) -> Result<Verified> {
     Ok(verified)
 }
 
-/// Writes the pages of a snapshot into a new file; also gives the database checksum, if `rolling`.
+/// Writes the pages of a snapshot into a new file; if `rolling`, also returns the database checksum.
 pub(super) fn into_file(
     file: &File,
     path: &Path,
@@ -75,7 +75,7 @@ pub(super) fn into_file(
         Ok((Verified { summary, len, generation: None }, sum))
     });
     match current {
-        // Read once more, to tell the first defect.
+        // Read the file once more, to report the first defect.
         Err(error @ FileError::Format { .. }) => Err(sequential::verify(file, path).err().unwrap_or(error)),
         done => done,
     }
@@ -96,12 +96,12 @@ fn from_older(
     Ok((Verified { generation: Some(generation), ..verified }, sum))
 }
 
-/// Where a page stands in a database.
+/// The offset of a page in a database.
 pub(super) fn offset(page: PageNo, size: PageSize) -> u64 {
     u64::from(page.0.saturating_sub(1)) * u64::from(size.get())
 }
 
-/// Writes pages to their places, neighbours at once.
+/// Writes pages to their places, adjacent pages at once.
 pub(super) fn write_runs(file: &File, size: PageSize, piece: OpenPiece<'_>, path: &Path) -> Result<()> {
     let mut rest = piece.pages;
     for run in piece.frames.chunk_by(|(a, _), (b, _)| a.0.checked_add(1) == Some(b.0)) {

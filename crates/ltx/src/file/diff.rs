@@ -1,7 +1,7 @@
-//! Which pages differ between two databases, two files, or a file and a database.
+//! Which pages differ between two databases, two files, or a file and a database?
 //!
-//! Both are walked in the order of their pages; a page of a file is decompressed only where its frame differs from the
-//! other's. Memory: a piece of each.
+//! Both sides are walked in page order. A page of a file is decompressed only if its frame differs from the other
+//! side's. Memory: a piece of each side.
 
 use std::fs::File;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::file::wal::Wal;
 use crate::file::{Work, modern, verify};
 use crate::{IndexEntry, PageNo, PageSize};
 
-/// How a page differs, as [`diff`] tells it.
+/// How a page differs, as [`diff`] reports it.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -37,16 +37,17 @@ use crate::{IndexEntry, PageNo, PageSize};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Difference {
-    /// Only the first one has the page.
+    /// Only the first side has the page.
     First,
-    /// Only the second one has the page.
+    /// Only the second side has the page.
     Second,
-    /// Both have it, with different content.
+    /// Both sides have the page, with different content.
     Content,
 }
 
-/// Compares two of them, each an LTX file or a database (with its WAL). `visit` gets the pages that differ, in order. LTX
-/// files are verified first; one of an older generation is then written anew, without a name, in the temporary folder.
+/// Compares two sides, each an LTX file or a database (with its WAL). Calls `visit` with the pages that differ, in
+/// order. LTX files are verified first; a file of an older generation is then rewritten, without a name, in the
+/// temporary folder.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -99,7 +100,7 @@ pub fn diff(first: &Path, second: &Path, work: Work<'_>, mut visit: impl FnMut(P
     }
 }
 
-/// One of the two.
+/// One of the two sides.
 enum Side {
     Ltx(LtxFile),
     Database(Database, Option<Wal>),
@@ -145,7 +146,7 @@ impl Side {
     }
 }
 
-/// A place in one of them.
+/// A position in one side.
 enum Walk<'s> {
     Ltx {
         ltx: &'s LtxFile,
@@ -185,7 +186,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// The frame of the page at hand, of a file.
+    /// In a file, the frame of the current page.
     fn frame(&mut self) -> Result<Option<&[u8]>> {
         match self {
             Walk::Ltx { ltx, head: Some(entry), frame, .. } => {
@@ -195,7 +196,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The content of the page at hand; of a file, once its frame was read.
+    /// The content of the current page; in a file, once its frame was read.
     fn content(&mut self) -> Result<&[u8]> {
         match self {
             Walk::Ltx { ltx, head, frame, page, .. } => {

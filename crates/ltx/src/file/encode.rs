@@ -1,8 +1,8 @@
-//! A database becomes a snapshot: its pages, those of the WAL before those of the file.
+//! Encodes a database as a snapshot. A page in the WAL takes precedence over the same page in the file.
 //!
-//! Whoever calls this for a database that somebody may write to holds a read transaction on it meanwhile: SQLite then
-//! neither copies pages over those that are read here nor begins the WAL anew. A WAL that began anew all the same is
-//! noticed; so is a file that ends too early.
+//! If another process may write to the database, the caller holds a read transaction on it during the call. SQLite then
+//! neither copies pages over those that are read here nor restarts the WAL. A WAL that was restarted all the same is
+//! detected, and so is a file that ends too early.
 
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -19,7 +19,7 @@ use crate::file::wal::Wal;
 use crate::file::{Work, ordered, tail};
 use crate::{Batch, Batcher, Checksum, Encoder, Header, PageNo, Rolling, Txid};
 
-/// What the header of the file says that [`encode`] makes.
+/// Settings of the file that [`encode`] makes.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -36,14 +36,14 @@ use crate::{Batch, Batcher, Checksum, Encoder, Header, PageNo, Rolling, Txid};
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct EncodeOptions {
-    /// The time in it, in milliseconds since 1970-01-01 UTC.
+    /// The time in its header, in milliseconds since 1970-01-01 UTC.
     pub timestamp_ms: i64,
     /// Leave out the database checksum, as Litestream does.
     pub no_checksum: bool,
 }
 
-/// Encodes a database with its WAL as a snapshot of transaction 1. The file replaces what is at `output` once it is
-/// whole and durable.
+/// Encodes a database with its WAL as a snapshot of transaction 1. The snapshot replaces the file at `output` once it
+/// is whole and durable.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -59,8 +59,8 @@ pub struct EncodeOptions {
 ///
 /// # Errors
 ///
-/// [`FileError::Database`] for what isn't a whole database, [`FileError::Beside`] with a rollback journal that has to
-/// be played back first, [`FileError::SameFile`], [`FileError::Changed`], [`FileError::Io`].
+/// [`FileError::Database`] if the file isn't a whole database, [`FileError::Beside`] with a rollback journal that
+/// SQLite has to play back first, [`FileError::SameFile`], [`FileError::Changed`], [`FileError::Io`].
 pub fn encode(path: &Path, output: &Path, options: EncodeOptions, work: Work<'_>) -> Result<Verified> {
     check_distinct(output, [path])?;
     let database = Database::open(path)?;
@@ -89,12 +89,12 @@ pub fn encode(path: &Path, output: &Path, options: EncodeOptions, work: Work<'_>
     Ok(verified)
 }
 
-/// A rollback journal that has something in it means that the file is in the middle of a transaction.
+/// A rollback journal with content means that the file is in the middle of a transaction.
 pub(super) fn refuse_journal(path: &Path) -> Result<()> {
     let journal = sidecar(path, "-journal");
     let mut start = [0; 8];
     let got = std::fs::File::open(&journal).and_then(|file| file.read_at(&mut start, 0)).unwrap_or(0);
-    // A journal that was finished begins with zeros or is empty.
+    // A finished journal begins with zeros or is empty.
     if got == 0 || start == [0; 8] {
         return Ok(());
     }

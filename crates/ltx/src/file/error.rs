@@ -1,4 +1,4 @@
-//! What can go wrong with files, beside what can be wrong with their bytes.
+//! Errors of whole files, other than defects of their bytes.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use crate::{Checksum, Error, PageSize, Txid};
 /// ```
 pub type Result<T> = std::result::Result<T, FileError>;
 
-/// Why files can't be read, written or applied. Each says which file.
+/// Why files can't be read, written or applied. Each error names the file.
 ///
 /// ```
 /// use std::path::Path;
@@ -31,20 +31,20 @@ pub type Result<T> = std::result::Result<T, FileError>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FileError {
-    /// The file system refuses.
+    /// The file system reported an error.
     #[error("{}: {source}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// What it says.
+        /// The error.
         source: io::Error,
     },
-    /// An LTX file is not right.
+    /// An LTX file is defective.
     #[error("{}: {source}", path.display())]
     Format {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The defect.
         source: Error,
     },
     /// Not a SQLite database, or a damaged one.
@@ -55,7 +55,7 @@ pub enum FileError {
         /// What is wrong with it.
         what: &'static str,
     },
-    /// Something stands beside the database that has to be dealt with by SQLite first.
+    /// A WAL or journal beside the database has content that SQLite has to process first.
     #[error("{}: {what}", path.display())]
     Beside {
         /// The WAL or the rollback journal.
@@ -97,13 +97,13 @@ pub enum FileError {
         /// The increment.
         path: PathBuf,
     },
-    /// A file that is asked to become a database is no snapshot.
+    /// A file that was to be decoded into a database is no snapshot.
     #[error("{}: this is no snapshot", path.display())]
     NoSnapshot {
         /// The file.
         path: PathBuf,
     },
-    /// A file was made for another database than the one at hand.
+    /// A file was made for another state of the database.
     #[error("{}: pre-apply checksum {expected}, the database has {found}", path.display())]
     PreApply {
         /// The LTX file.
@@ -113,7 +113,7 @@ pub enum FileError {
         /// The database checksum.
         found: Checksum,
     },
-    /// A file leads to another database than it says.
+    /// Applying a file leads to another database state than the file says.
     #[error("{}: post-apply checksum {expected}, the database comes to {found}", path.display())]
     PostApply {
         /// The LTX file.
@@ -123,11 +123,10 @@ pub enum FileError {
         /// The database checksum.
         found: Checksum,
     },
-    /// What the caller does with the pages failed.
+    /// The caller's function for pages failed.
     #[error("{0}")]
     Output(io::Error),
-    /// The pages of a file are not what they were when it was verified, or its end says something else than
-    /// its pages.
+    /// The pages of a file changed after it was verified, or its end doesn't match its pages.
     #[error("{}: the file changed while it was read", path.display())]
     Changed {
         /// The file.
@@ -150,7 +149,7 @@ impl FileError {
         FileError::Database { path: path.to_owned(), what }
     }
 
-    /// The file that it is about.
+    /// The file that the error is about.
     pub fn path(&self) -> &Path {
         match self {
             FileError::Io { path, .. }

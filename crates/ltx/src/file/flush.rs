@@ -1,7 +1,7 @@
-//! Sending what is written to the disk while more is made.
+//! Syncs a file to disk while it is being written.
 //!
-//! The sync at the end waits for everything that is still in memory, a GB of it easily. A thread that syncs every few
-//! dozen MiB on the way lets the disk and the processors work at the same time, and leaves little to the end.
+//! The final sync waits for everything that is still in memory, often a GB. A thread that syncs after every few dozen
+//! MiB lets the disk and the processors work at the same time, and leaves little for the final sync.
 
 use std::fs::File;
 use std::io;
@@ -10,10 +10,10 @@ use std::sync::{Condvar, Mutex, PoisonError};
 
 use crate::file::error::{FileError, Result};
 
-/// What is written between two syncs. Files that are smaller see none but the last.
+/// Bytes between two syncs. A smaller file gets only the final sync.
 const STEP: u64 = 32 << 20;
 
-/// Counts what is written.
+/// Counts the written bytes.
 #[derive(Default)]
 pub(super) struct Flusher {
     state: Mutex<Count>,
@@ -28,7 +28,7 @@ struct Count {
 }
 
 impl Flusher {
-    /// So many bytes more were written.
+    /// Adds written bytes.
     pub(super) fn wrote(&self, bytes: usize) {
         let mut count = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         count.unsynced += bytes as u64;
@@ -49,14 +49,14 @@ impl Flusher {
             let synced = file.sync_data();
             count = self.state.lock().unwrap_or_else(PoisonError::into_inner);
             if let Err(error) = synced {
-                // The system tells of a lost write once: the last sync won't.
+                // The system reports a lost write only once; the final sync wouldn't report it.
                 (count.failed, count.ended) = (Some(error), true);
             }
         }
     }
 }
 
-/// Ends the thread, whatever happens.
+/// Ends the thread, also after an error or a panic.
 struct End<'a>(&'a Flusher);
 
 impl Drop for End<'_> {
@@ -66,11 +66,11 @@ impl Drop for End<'_> {
     }
 }
 
-/// Runs `body`, which writes to `file` at `path`, and syncs on the way. What was written last is not durable after it.
+/// Runs `body`, which writes to `file` at `path`, and syncs on the way. The last bytes aren't durable when it returns.
 pub(super) fn along<T>(file: &File, path: &Path, body: impl FnOnce(&Flusher) -> Result<T>) -> Result<T> {
     let flusher = Flusher::default();
     let done = std::thread::scope(|scope| {
-        // Without the thread the last sync does it all.
+        // Without the thread the final sync does it all.
         let _ = std::thread::Builder::new().spawn_scoped(scope, || flusher.run(file));
         let _end = End(&flusher);
         body(&flusher)

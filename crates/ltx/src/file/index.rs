@@ -1,8 +1,8 @@
-//! The page index of a file, read piece by piece: which frames to read next, in the order of the pages.
+//! Reads the page index of a file piece by piece, to find the next frames in page order.
 //!
-//! It is checked on the way for all that it can be checked for: order, contiguous frames, pages that a file with
-//! this header can have, and that it ends where it says. The frames themselves are compared with it by whoever opens
-//! them. Memory: one piece of 64 KiB, whatever the number of pages.
+//! The index is checked on the way for everything that it can show alone: order, contiguous frames, pages that a file
+//! with this header can have, and that it ends where its size says. The code that decodes the frames compares them with
+//! the index. Memory: one piece of 64 KiB, whatever the number of pages.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -15,12 +15,12 @@ use crate::{Crc64, Error, HEADER_SIZE, Header, IndexEntry, IndexFault, PageNo, P
 
 /// The index size and the trailer.
 const TAIL: usize = 8 + TRAILER_SIZE;
-/// How much of the index is read at once.
+/// Bytes of the index that are read at once.
 const READ: usize = 64 << 10;
 /// The most bytes of an entry.
 const MAX_ENTRY: usize = 30;
 
-/// An LTX file of the current generation, open, with the parts of it that stand at known places.
+/// An open LTX file of the current generation, with the parts of it that stand at fixed places.
 #[derive(Debug)]
 pub(super) struct LtxFile {
     pub(super) file: File,
@@ -28,12 +28,12 @@ pub(super) struct LtxFile {
     pub(super) len: u64,
     pub(super) header: Header,
     pub(super) trailer: Trailer,
-    /// The offset of the index, behind the end marker.
+    /// The offset of the index, after the end marker.
     index: u64,
 }
 
 impl LtxFile {
-    /// Reads the ends of an open file. `path` is its name in errors.
+    /// Reads the header and the end of an open file. `path` is its name in errors.
     pub(super) fn of(file: File, path: &Path) -> Result<LtxFile> {
         let (io, format) = (|| FileError::io(path), || FileError::format(path));
         let len = file.metadata().map_err(io())?.len();
@@ -57,7 +57,7 @@ impl LtxFile {
         Ok(LtxFile { path: path.to_owned(), file, len, header, trailer, index })
     }
 
-    /// The entries from the first on.
+    /// The entries, beginning with the first.
     pub(super) fn entries(&self) -> Entries<'_> {
         Entries {
             ltx: self,
@@ -71,7 +71,7 @@ impl LtxFile {
         }
     }
 
-    /// Reads the bytes of neighbouring frames into `buffer`, which grows as needed.
+    /// Reads the bytes of adjacent frames into `buffer`, which grows as needed.
     pub(super) fn read<'b>(&self, offset: u64, len: usize, buffer: &'b mut Vec<u8>) -> Result<&'b [u8]> {
         if buffer.len() < len {
             buffer.resize(len, 0);
@@ -96,13 +96,13 @@ pub(super) struct Entries<'f> {
     taken: usize,
     last: IndexEntry,
     sequence: Sequence,
-    /// Over the index.
+    /// The CRC of the index.
     crc: Crc64,
     ended: bool,
 }
 
 impl Entries<'_> {
-    /// The next entry; `None` at the end, which is then known to be right.
+    /// The next entry; `None` at the end, and then the index has passed all checks.
     pub(super) fn next(&mut self) -> Result<Option<IndexEntry>> {
         if self.ended {
             return Ok(None);
@@ -135,8 +135,8 @@ impl Entries<'_> {
         Ok(entry)
     }
 
-    /// The CRC over the end marker and all behind it that the file checksum covers, and how many pages there are;
-    /// once the end was reached.
+    /// Once the end was reached: the CRC over the end marker and all later bytes that the file checksum covers, and the
+    /// number of pages.
     pub(super) fn finish(self) -> (Crc64, u64) {
         let mut crc = Crc64::new();
         crc.update(&END_MARKER);
@@ -146,12 +146,12 @@ impl Entries<'_> {
         (crc, self.sequence.pages())
     }
 
-    /// The offset behind the last frame.
+    /// The offset after the last frame.
     fn frames_end(&self) -> u64 {
         self.ltx.index - PAGE_HEADER_SIZE as u64
     }
 
-    /// The offset behind the index.
+    /// The offset after the index.
     fn end(&self) -> u64 {
         self.ltx.len - TAIL as u64
     }
@@ -175,7 +175,7 @@ impl Entries<'_> {
     }
 }
 
-/// Takes the entry at the front of `bytes`; `None` for the mark of the end. No frame goes beyond `frames_end`.
+/// Reads the entry at the front of `bytes`; `None` for the end mark. No frame may go beyond `frames_end`.
 fn entry(bytes: &mut &[u8], last: IndexEntry, frames_end: u64) -> std::result::Result<Option<IndexEntry>, IndexFault> {
     let mut number = || varint::take(bytes).ok_or(IndexFault::Varint);
     let page = number()?;

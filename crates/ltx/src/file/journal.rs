@@ -1,12 +1,13 @@
-//! A rollback journal, in SQLite's own form: what makes a change of many pages in place atomic.
+//! A rollback journal in SQLite's own format: it makes a change of many pages in place atomic.
 //!
-//! It holds the pages that are going to be overwritten or cut off, and the size that the database had, and is durable
-//! before the first of them is touched. Deleting it is the commit. After a crash in between, the next program that
-//! opens the database with SQLite finds it and plays it back, and so does [`Journal`] itself after a failure.
+//! The journal holds the pages that are going to be overwritten or cut off, and the size that the database had. It is
+//! durable before the first of these pages is touched. Deleting it is the commit. After a crash in between, the next
+//! program that opens the database with SQLite finds the journal and plays it back. After a failure [`Journal`] plays
+//! it back itself.
 //!
-//! It is made under a name that SQLite doesn't look at, while readers still read, and stands once it is armed. What a
-//! crash leaves of one that wasn't armed is `<database>-journal.tmp`, which the next one replaces.
-//! Source: the chapter "Rollback Journal Format" of SQLite's file format.
+//! The journal is made under a name that SQLite doesn't look at, while readers still read. Arming it gives it the name
+//! that SQLite looks for. A crash before that leaves `<database>-journal.tmp`, which the next journal replaces. Source:
+//! the chapter "Rollback Journal Format" of SQLite's file format.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -22,10 +23,10 @@ use crate::{PageNo, PageSize};
 const MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
 /// The header fills a sector of this size.
 const SECTOR: usize = 512;
-/// Any number: it tells the records of one journal from remnants of another.
+/// Any number: it distinguishes the records of one journal from remnants of another.
 const NONCE: u32 = 0x5ea3_a11d;
 
-/// A journal: armed it stands, and its database may be changed.
+/// A journal. Once it is armed, its database may be changed.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -46,13 +47,13 @@ const NONCE: u32 = 0x5ea3_a11d;
 /// ```
 #[derive(Debug)]
 pub struct Journal {
-    /// Where it is now.
+    /// Its present path.
     path: PathBuf,
-    /// Where SQLite looks for it.
+    /// The path where SQLite looks for it.
     armed: PathBuf,
     file: File,
     page_size: PageSize,
-    /// The size of the database before, in pages.
+    /// The size of the database before the change, in pages.
     pages: u32,
     records: u32,
 }
@@ -62,7 +63,7 @@ impl Journal {
     ///
     /// # Errors
     ///
-    /// [`FileError::Io`]; nothing is left then.
+    /// [`FileError::Io`]; then no journal is left.
     pub fn begin(
         database: &File,
         path: &Path,
@@ -81,7 +82,8 @@ impl Journal {
         }
     }
 
-    /// Saves pages of the database at `path`, which has `pages` pages, durably. Nothing stands before [`Journal::arm`].
+    /// Saves pages of the database at `path`, which has `pages` pages, durably. SQLite doesn't see the journal before
+    /// [`Journal::arm`].
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -105,7 +107,7 @@ impl Journal {
     ///
     /// # Errors
     ///
-    /// [`FileError::Io`]; nothing is left then.
+    /// [`FileError::Io`]; then no journal is left.
     pub fn prepare(
         database: &File,
         path: &Path,
@@ -156,20 +158,21 @@ impl Journal {
         self.file.sync_all().map_err(FileError::io(&self.path))
     }
 
-    /// Gives it the name under which SQLite finds it. From here on a crash is undone by whoever opens the database.
+    /// Gives the journal the name under which SQLite finds it. From here on, the next program that opens the database
+    /// after a crash undoes the change.
     ///
     /// # Errors
     ///
-    /// [`FileError::Io`]; the database must not be changed then.
+    /// [`FileError::Io`]; then the caller must not change the database.
     pub fn arm(&mut self) -> Result<()> {
         fs::rename(&self.path, &self.armed).map_err(FileError::io(&self.armed))?;
         self.path.clone_from(&self.armed);
         sync_folder(&self.path)
     }
 
-    /// Gives up a journal under which nothing was changed.
+    /// Discards a journal whose database wasn't changed.
     pub fn discard(self) {
-        // What stays is replaced by the next one; an armed one would put back what is there.
+        // The next journal replaces a remnant. An armed journal restores pages that never changed.
         let _ = fs::remove_file(&self.path);
     }
 
@@ -181,11 +184,11 @@ impl Journal {
         4 + self.page_size.bytes() + 4
     }
 
-    /// Puts everything back as it was.
+    /// Restores the database's old state.
     ///
     /// # Errors
     ///
-    /// [`FileError::Io`]; the journal stands, and SQLite plays it back.
+    /// [`FileError::Io`]; then the journal stays, and SQLite plays it back.
     pub fn roll_back(self, database: &File, path: &Path) -> Result<()> {
         let play = || -> io::Result<()> {
             let mut record = vec![0; self.record_size()];
@@ -203,11 +206,11 @@ impl Journal {
         self.remove()
     }
 
-    /// Makes the changes count.
+    /// Commits the change.
     ///
     /// # Errors
     ///
-    /// [`FileError::Io`]; whether they count shows at the next look.
+    /// [`FileError::Io`]; then only the next opening shows whether the change was committed.
     pub fn commit(self, database: &File, path: &Path) -> Result<()> {
         database.sync_all().map_err(FileError::io(path))?;
         self.remove()
@@ -241,7 +244,7 @@ mod tests {
         crate::crc64(&fs::read(path).expect("the database"))
     }
 
-    /// A process that dies in the middle leaves the journal behind; SQLite itself puts everything back.
+    /// A process that dies in the middle leaves the journal behind, and SQLite itself restores the old state.
     #[test]
     fn sqlite_plays_it_back() {
         for page_size in [512, 4096, 65536] {
@@ -263,7 +266,7 @@ mod tests {
             let size = database.head.expect("a header").page_size;
             let journal =
                 Journal::begin(&database.file, &path, size, pages, (1..=pages).map(PageNo)).expect("a journal");
-            // Garbage over the first pages, and the end cut off.
+            // Write garbage over the first pages, and cut the end off.
             database.file.write_all_at(&vec![9; 2 * size.bytes()], 0).expect("garbage");
             database.file.set_len(u64::from(pages / 2) * u64::from(size.get())).expect("a cut");
             drop((journal, database));

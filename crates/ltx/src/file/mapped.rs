@@ -1,19 +1,20 @@
-//! A file in memory without a copy, for as long as nobody can change it.
+//! Maps a file into memory, without a copy, while no process can change it.
 //!
-//! Most of what reading costs is the kernel's copy out of the page cache, and a memory map does without it. But whoever
-//! reads a map where somebody cut the file, or where the disk fails, is killed. So a file is mapped only under a *lease*
-//! (`fcntl(2)`, `F_SETLEASE`), which the kernel gives while nobody has the file open for writing; who wants to then waits
-//! until we give it back, which is after the piece at hand. And each piece is brought into memory first by a call that
-//! tells of a failing disk instead of killing. Where there is no lease to be had (a database in use, a network), or no
-//! longer, the caller reads.
+//! Most of the cost of reading is the kernel's copy out of the page cache, and a memory map avoids it. But a process
+//! that reads a mapped page is killed if another process has truncated the file, or if the disk fails. So a file is
+//! mapped only under a *lease* (`fcntl(2)`, `F_SETLEASE`). The kernel grants a lease while no process has the file open
+//! for writing. A process that wants to write then waits until we return the lease, which we do after the current
+//! piece. Before each piece is read, a call brings it into memory; this call reports a failing disk instead of killing
+//! the process. If no lease is available (a database in use, a network file system), or no longer, the caller reads the
+//! file.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 use std::sync::{PoisonError, RwLock};
 
-/// File systems whose files change through this kernel alone: what it says of leases is then all there is to say.
-/// ext, XFS, Btrfs, F2FS, tmpfs; see `statfs(2)`.
+/// File systems whose files change only through this kernel, so that the kernel's leases cover every change. ext, XFS,
+/// Btrfs, F2FS, tmpfs; see `statfs(2)`.
 const LOCAL: [u64; 5] = [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x0102_1994];
 
 /// A file that is mapped and leased.
@@ -21,7 +22,7 @@ pub(super) struct Mapped<'f> {
     file: &'f File,
     start: NonNull<libc::c_void>,
     len: usize,
-    /// Whether the lease is ours. Whoever reads the map holds this for reading.
+    /// Whether the lease is ours. A thread that reads the map holds this for reading.
     leased: RwLock<bool>,
 }
 
@@ -31,13 +32,13 @@ unsafe impl Send for Mapped<'_> {}
 unsafe impl Sync for Mapped<'_> {}
 
 impl<'f> Mapped<'f> {
-    /// Maps the first `len` bytes of a file, which isn't shorter; `None` where that isn't safe.
+    /// Maps the first `len` bytes of a file, which must not be shorter; `None` if that isn't safe.
     pub(super) fn of(file: &'f File, len: u64) -> Option<Mapped<'f>> {
         let len = usize::try_from(len).ok().filter(|len| *len > 0)?;
         if !is_local(file) || !lease(file) {
             return None;
         }
-        // From here on nobody cuts the file. It may have been cut before.
+        // From here on no process can truncate the file. A process may have truncated it before.
         let whole = file.metadata().is_ok_and(|metadata| metadata.len() >= len as u64);
         let start = if whole { map(file, len) } else { None };
         if start.is_none() {
@@ -46,9 +47,9 @@ impl<'f> Mapped<'f> {
         start.map(|start| Mapped { file, start, len, leased: RwLock::new(true) })
     }
 
-    /// Hands `len` bytes at `offset` to `read`. `None` for what is to be read in the usual way: what the page cache doesn't
-    /// have, because reading brings it there sooner; and everything from then on, once somebody wants to change the file or
-    /// the bytes can't be had.
+    /// Passes `len` bytes at `offset` to `read`. `None` means that the caller must read them in the usual way. This
+    /// happens if the page cache doesn't have the bytes, because a read brings them in sooner. It also happens for
+    /// every later call once a process wants to change the file, or once the bytes couldn't be loaded.
     pub(super) fn with<R>(&self, offset: u64, len: usize, read: impl FnOnce(&[u8]) -> R) -> Option<R> {
         let offset = usize::try_from(offset).ok()?;
         let end = offset.checked_add(len)?;
@@ -57,13 +58,13 @@ impl<'f> Mapped<'f> {
         }
         {
             let leased = self.leased.read().unwrap_or_else(PoisonError::into_inner);
-            // In this order: populating may wait for a disk for long, and the lease with it.
+            // In this order: populating may wait long for a disk, and the lease with it.
             if *leased && self.populate(offset, len) && is_leased(self.file) {
-                // SAFETY: the range is in the map, as was checked, and the map stands as long as `self`. Nobody has
-                // the file open for writing or changes its length while it is leased, so the bytes are there and
-                // don't change. The lease was ours after they came into memory, nobody here gives it back
-                // while `leased` is held, and the kernel takes it from us no sooner than `lease-break-time` (45 s)
-                // later; reading a few MiB of memory takes a millisecond.
+                // SAFETY: the range is in the map, as was checked, and the map stands as long as `self`. No process has
+                // the file open for writing or changes its length while it is leased, so the bytes are there and don't
+                // change. The lease was ours after they came into memory, no thread of ours returns it while `leased`
+                // is held, and the kernel takes it from us no sooner than `lease-break-time` (45 s) later; reading a
+                // few MiB of memory takes a millisecond.
                 let bytes = unsafe { std::slice::from_raw_parts(self.start.as_ptr().cast::<u8>().add(offset), len) };
                 return Some(read(bytes));
             }
@@ -72,8 +73,8 @@ impl<'f> Mapped<'f> {
         None
     }
 
-    /// Whether a byte is in the page cache. What is read ahead comes in order, so the first and the last byte tell of
-    /// those between; where they don't, populating reads them.
+    /// Whether a range is in the page cache. Read-ahead goes in order, so its first and last byte tell about the bytes
+    /// between; if they mislead, populating reads the missing ones.
     fn is_cached(&self, offset: usize) -> bool {
         let mut byte = 0_u8;
         let into = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
@@ -82,7 +83,7 @@ impl<'f> Mapped<'f> {
         unsafe { libc::preadv2(self.file.as_raw_fd(), &raw const into, 1, offset, libc::RWF_NOWAIT) == 1 }
     }
 
-    /// Brings bytes into memory and into the map. `false` if they can't be had.
+    /// Loads bytes into memory and into the map; `false` if that fails.
     fn populate(&self, offset: usize, len: usize) -> bool {
         let ahead = offset % PAGE;
         // SAFETY: the range is in the map, and begins with a page of it, as its start does.
@@ -92,7 +93,7 @@ impl<'f> Mapped<'f> {
         done == 0
     }
 
-    /// Gives the lease back, once nobody reads the map.
+    /// Returns the lease, once no thread reads the map.
     fn release(&self) {
         let mut leased = self.leased.write().unwrap_or_else(PoisonError::into_inner);
         if std::mem::take(&mut *leased) {
@@ -104,7 +105,7 @@ impl<'f> Mapped<'f> {
 impl Drop for Mapped<'_> {
     fn drop(&mut self) {
         self.release();
-        // SAFETY: it is our map, and nobody borrows from a value that is dropped.
+        // SAFETY: it is our map, and no borrow of a dropped value exists.
         unsafe { libc::munmap(self.start.as_ptr(), self.len) };
     }
 }
@@ -135,10 +136,10 @@ fn is_local(file: &File) -> bool {
     u64::try_from(found.f_type).is_ok_and(|kind| LOCAL.contains(&kind))
 }
 
-/// Takes a lease on a file; `false` where there is none to be had.
+/// Takes a lease on a file; `false` if none is available.
 fn lease(file: &File) -> bool {
-    // Who breaks a lease is announced by a signal, by default one that ends the process; this one is ignored by
-    // default. We look for ourselves.
+    // The kernel announces a process that breaks the lease by a signal, by default one that ends this process. The
+    // signal that is set here is ignored by default. We check the lease ourselves.
     // SAFETY: these calls take numbers alone.
     unsafe {
         libc::fcntl(file.as_raw_fd(), F_SETSIG, libc::SIGURG) == 0
@@ -146,14 +147,14 @@ fn lease(file: &File) -> bool {
     }
 }
 
-/// Whether the lease is ours and nobody waits for it.
+/// Whether the lease is ours and no process waits for it.
 fn is_leased(file: &File) -> bool {
     // SAFETY: the call takes numbers alone.
     unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETLEASE) == libc::F_RDLCK }
 }
 
 fn give_back(file: &File) {
-    // SAFETY: the call takes numbers alone. A lease that was taken from us isn't there to be given back.
+    // SAFETY: the call takes numbers alone. Returning a lease that the kernel took from us has no effect.
     unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_UNLCK) };
 }
 
@@ -211,7 +212,7 @@ mod tests {
         let opened = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                // Waits for the lease. The file is then cut under the map.
+                // Waits for the lease, then truncates the file under the map.
                 let mut writer = OpenOptions::new().write(true).truncate(true).open(&path).expect("the file");
                 opened.store(true, Ordering::SeqCst);
                 writer.write_all(b"short").expect("written");

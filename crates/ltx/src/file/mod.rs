@@ -1,18 +1,18 @@
-//! Whole files: databases and LTX files by their paths, on several threads. Feature `file`.
+//! Operations on whole files: databases and LTX files by their paths, on several threads. Feature `file`.
 //!
-//! The rest of this crate takes bytes and gives bytes; here it meets the file system. Everything reads with
-//! positioned reads in large pieces ([`checksum()`] maps a database that nobody has open for writing, under a lease),
-//! works on scoped threads that end with the call, and writes under a temporary name, syncs and renames. Memory: some
-//! pieces for each thread, and [`Work::index`]. An existing database is changed in place only by [`apply()`], behind a rollback
-//! journal that SQLite itself would play back after a crash.
+//! The rest of this crate takes bytes and returns bytes; this module accesses the file system. Every operation reads
+//! with positioned reads in large pieces ([`checksum()`] maps a database under a lease if no process has it open for
+//! writing). It works on scoped threads that end with the call. It writes under a temporary name, syncs and renames.
+//! Memory: some pieces for each thread, and [`Work::index`]. Only [`apply()`] changes an existing database in place,
+//! behind a rollback journal that SQLite itself would play back after a crash.
 //!
 //! * [`checksum()`], [`page_checksums`]: of a database
-//! * [`encode`]: a database with its WAL becomes a snapshot
+//! * [`encode`]: encodes a database with its WAL as a snapshot
 //! * [`verify`]: reads a file to its end and checks everything
-//! * [`apply()`], [`decode`]: files become a database
-//! * [`compact`]: files become one file
+//! * [`apply()`], [`decode`]: make or change a database from files
+//! * [`compact`]: merges files into one
 //! * [`diff()`]: which pages differ
-//! * [`Journal`]: what makes a change of many pages in place atomic
+//! * [`Journal`]: makes a change of many pages in place atomic
 //! * [`read_pages`]: the pages of one file, in order
 
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
@@ -55,7 +55,7 @@ pub use journal::Journal;
 pub use sequential::read_pages;
 pub use verify::{Verified, describe, verify};
 
-/// How a call works: on how many threads, and who hears of its progress.
+/// How a call works: on how many threads, and which function hears of its progress.
 ///
 /// ```
 /// use std::num::NonZeroUsize;
@@ -71,10 +71,10 @@ pub use verify::{Verified, describe, verify};
 pub struct Work<'a> {
     /// Threads; the calling one is the first of them.
     pub jobs: NonZeroUsize,
-    /// Is told of bytes that are done, from any thread. Their sum is the size of what is read.
+    /// Called with the number of processed bytes, from any thread. The sum of these numbers is the size of the input.
     pub progress: &'a (dyn Fn(u64) + Sync),
-    /// How many bytes of the index of a file that is being made stay in memory, at some 3 for each page. More goes into
-    /// a file without a name beside the output.
+    /// How many bytes of a new file's index stay in memory, at some 3 for each page. The rest goes into a file without
+    /// a name beside the output.
     pub index: usize,
 }
 
@@ -87,7 +87,7 @@ impl Work<'static> {
 }
 
 impl Work<'_> {
-    /// More threads than this are not used by themselves: memory bandwidth and the disk end first
+    /// The most threads that the default uses: beyond it, memory bandwidth and the disk are the limits
     /// (docs/performance.md).
     ///
     /// ```
@@ -98,11 +98,10 @@ impl Work<'_> {
     /// ```
     pub const MOST: NonZeroUsize = NonZeroUsize::new(16).expect("it is not 0");
 
-    /// More of an index isn't kept in memory, if nothing else is said: that of a database of about 40 GB in pages of 4096
-    /// bytes.
+    /// The default for the index bytes in memory: the index of a database of about 40 GB in pages of 4096 bytes.
     pub const INDEX: usize = 32 << 20;
 
-    /// The same with so many threads.
+    /// The defaults with this many threads.
     pub fn with_jobs(self, jobs: NonZeroUsize) -> Self {
         Self { jobs, ..self }
     }

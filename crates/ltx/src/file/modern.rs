@@ -1,8 +1,8 @@
-//! A file of an older generation, written anew in the current form: what has no index, or frames that can't be copied,
-//! is read like any other afterwards.
+//! Rewrites a file of an older generation in the current form. A file without an index, or with frames that can't be
+//! copied, can afterwards be read like any other.
 //!
-//! The new file has no name: it goes when it is closed, and with the process whatever happens. It takes as much room as
-//! the current form of the old one.
+//! The new file has no name, so the system deletes it when it is closed or when the process ends. It takes as much room
+//! as the current form of the old file.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;

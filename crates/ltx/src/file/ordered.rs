@@ -1,8 +1,8 @@
 //! Work on many threads whose results are taken in order.
 //!
-//! Pieces are numbered as they are handed out; whoever finishes the piece that is next in line carries the
-//! results over, the others go on with further pieces. There is no thread of its own for either end, so two
-//! threads on two processors are both at work. Memory: at most [`AHEAD`] results for each thread.
+//! Pieces get numbers as they are handed out. The thread that finishes the next piece in line passes the waiting
+//! results on; the other threads continue with further pieces. Neither end has a thread of its own, so with two threads
+//! both processors are at work. Memory: at most [`AHEAD`] results for each thread.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -11,7 +11,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 /// How many results for each thread may wait for their turn.
 const AHEAD: u64 = 4;
 
-/// What is shared by the threads.
+/// State that the threads share.
 struct State<N, R, E> {
     next: N,
     /// No more pieces are handed out.
@@ -19,15 +19,15 @@ struct State<N, R, E> {
     handed: u64,
     taken: u64,
     waiting: BTreeMap<u64, R>,
-    /// Somebody carries results over.
+    /// Whether a thread is passing results on.
     carrying: bool,
-    /// The failure of the piece that is first in order.
+    /// The failure of the piece that comes first in order.
     failed: Option<(u64, E)>,
 }
 
-/// Runs `work` over all pieces of `next`, and `take` over the results in the order of the pieces.
+/// Runs `work` on all pieces of `next`, and `take` on the results in the order of the pieces.
 ///
-/// Each thread has a `worker` of its own. The first failure in the order of the pieces ends it.
+/// Each thread has a `worker` of its own. The first failure in piece order ends the call.
 pub(super) fn run<T, R, W, E>(
     jobs: NonZeroUsize,
     next: impl FnMut() -> Result<Option<T>, E> + Send,
@@ -63,7 +63,7 @@ where
     };
     std::thread::scope(|scope| {
         for _ in 1..jobs.get() {
-            // Where the system refuses a thread, the others do its work.
+            // If the system refuses a thread, the others do its work.
             let _ = std::thread::Builder::new().spawn_scoped(scope, thread);
         }
         thread();
@@ -72,7 +72,7 @@ where
     state.failed.map_or(Ok(()), |(_, error)| Err(error))
 }
 
-/// A thread that panics takes the others with it, instead of leaving them waiting for its piece.
+/// A thread that panics makes the others panic too, instead of leaving them waiting for its piece.
 struct Alarm<'a, N, R, E> {
     state: &'a Mutex<State<N, R, E>>,
     changed: &'a Condvar,
@@ -126,7 +126,7 @@ fn fail<N, R, E>(state: &mut State<N, R, E>, changed: &Condvar, number: u64, err
     changed.notify_all();
 }
 
-/// Puts a result in line, and carries over all that are next if nobody does.
+/// Adds a result, and passes on all results that are next, unless another thread does.
 fn carry<N, R, E>(
     state: &Mutex<State<N, R, E>>,
     changed: &Condvar,

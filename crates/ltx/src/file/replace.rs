@@ -1,4 +1,4 @@
-//! A file that appears whole or not at all: made under another name, synced, renamed.
+//! A file that appears whole or not at all: it is made under another name, synced, and renamed.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::file::database::sidecar;
 use crate::file::error::{FileError, Result};
 
-/// A file that is being made. Dropped before it is finished it is removed.
+/// A file that is being made. Dropping it before it is finished removes it.
 pub(super) struct Replacement {
     path: PathBuf,
     partial: PathBuf,
@@ -17,8 +17,8 @@ pub(super) struct Replacement {
 }
 
 impl Replacement {
-    /// Begins a file that is to stand at `path`, in place of what is there: with its permissions, else for this user
-    /// alone. A symbolic link is followed.
+    /// Begins a file that will replace the file at `path` and take over its permissions; without such a file, only this
+    /// user has access. A symbolic link is followed.
     pub(super) fn create(path: &Path) -> Result<Replacement> {
         let (path, mode) = match fs::metadata(path) {
             Ok(found) if found.is_file() => {
@@ -33,17 +33,17 @@ impl Replacement {
         };
         let (partial, file) = create_beside(&path, mode)?;
         let made = Replacement { path, partial, file, done: false };
-        // Not narrowed by the umask: the file before had these.
+        // Not narrowed by the umask: the old file had these permissions.
         made.file.set_permissions(fs::Permissions::from_mode(mode)).map_err(FileError::io(&made.partial))?;
         Ok(made)
     }
 
-    /// The name for now.
+    /// The temporary name.
     pub(super) fn partial(&self) -> &Path {
         &self.partial
     }
 
-    /// Makes it durable and gives it its name.
+    /// Makes the file durable and gives it its final name.
     pub(super) fn finish(mut self) -> Result<()> {
         self.file.sync_all().map_err(FileError::io(&self.partial))?;
         fs::rename(&self.partial, &self.path).map_err(FileError::io(&self.path))?;
@@ -55,13 +55,13 @@ impl Replacement {
 impl Drop for Replacement {
     fn drop(&mut self) {
         if !self.done {
-            // What can't be removed now is a file with a name that says what it is.
+            // A remnant that can't be removed now has a name that says what it is.
             let _ = fs::remove_file(&self.partial);
         }
     }
 }
 
-/// A new file beside `path`, under a name that says for whom.
+/// A new file beside `path`, whose name includes the name of `path`.
 fn create_beside(path: &Path, mode: u32) -> Result<(PathBuf, File)> {
     let mut attempt = 0;
     loop {
@@ -74,7 +74,7 @@ fn create_beside(path: &Path, mode: u32) -> Result<(PathBuf, File)> {
     }
 }
 
-/// A file beside `path` that has no name: it is gone once it is closed.
+/// A file beside `path` that has no name: the system deletes it once it is closed.
 pub(super) fn nameless(path: &Path) -> Result<File> {
     let (partial, file) = create_beside(path, 0o600)?;
     fs::remove_file(&partial).map_err(FileError::io(&partial))?;

@@ -1,4 +1,4 @@
-//! Reading from the first byte to the last: what names the first defect, and what files without an index need.
+//! Reads a file from its first byte to its last. This finds the first defect, and reads files without an index.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -17,7 +17,7 @@ pub(super) fn verify(file: &File, path: &Path) -> Result<Verified> {
     read(file, path, |_, _| Ok(()))
 }
 
-/// As [`verify`], and hands out the pages in order, before the end is known to be right.
+/// Like [`verify`], and passes the pages on in order, before the end has been verified.
 pub(super) fn read(file: &File, path: &Path, visit: impl FnMut(PageNo, &[u8]) -> Result<()>) -> Result<Verified> {
     let len = file.metadata().map_err(FileError::io(path))?.len();
     let generation = detect(file, path, len)?;
@@ -98,12 +98,12 @@ struct Input<'f> {
     at: usize,
     filled: usize,
     offset: u64,
-    /// Ends the reading, and is told instead of what the reader makes of a file that ends there.
+    /// An error of the reading ends it, and is reported instead of the parser's complaint about a short file.
     failed: Option<std::io::Error>,
 }
 
 impl Input<'_> {
-    /// Fills `into`, if there is enough.
+    /// Fills `into`, if enough bytes are left.
     fn take(&mut self, mut into: &mut [u8]) -> Option<()> {
         while !into.is_empty() {
             if self.at == self.filled && !self.refill() {
@@ -134,8 +134,8 @@ impl Input<'_> {
     }
 }
 
-/// The pages of a file of any generation, in order, to `visit`, *before* anything behind them is known to be right;
-/// and its header to `begin`, before its pages.
+/// Passes the header of a file of any generation to `begin` and its pages, in order, to `visit`, *before* the bytes
+/// after them are verified.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;

@@ -1,14 +1,14 @@
 //! Work on many threads whose results are added up in any order.
 //!
-//! Where the order doesn't matter, nobody has to wait for anybody: the only thing that the threads share is the number
-//! of the next piece. ([`super::ordered`] for a checksum of pieces that take 30 µs cost a fifth of it.)
+//! Without an order no thread waits for another: the threads share only the number of the next piece. (Pieces of a
+//! checksum take 30 µs; [`super::ordered`] would cost a fifth of that.)
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Runs `work` over the pieces from 0 to `count`, and gives back what each thread has come to.
+/// Runs `work` on the pieces from 0 to `count`, and returns the result of each thread.
 ///
-/// A failure ends the others; one of them is told.
+/// A failure ends the others; one of the failures is returned.
 pub(super) fn run<W, E>(
     jobs: NonZeroUsize,
     count: u32,
@@ -33,7 +33,7 @@ where
     };
     let threads = jobs.get().min(count.max(1) as usize);
     std::thread::scope(|scope| {
-        // Where the system refuses a thread, the others do its work.
+        // If the system refuses a thread, the others do its work.
         let spawn = |_| std::thread::Builder::new().spawn_scoped(scope, thread).ok();
         let others: Vec<_> = (1..threads).filter_map(spawn).collect();
         let own = thread();

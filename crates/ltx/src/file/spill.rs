@@ -1,7 +1,8 @@
-//! The index of a file that is being made, where it is more than memory should hold.
+//! Moves the index of a file in progress to disk when it exceeds its memory bound.
 //!
-//! An encoder keeps some 3 bytes for each page until the last page is written. Past a bound they go into a file without a
-//! name beside the output, and come back in pieces when the index is written: so memory doesn't grow with the database.
+//! An encoder keeps some 3 bytes for each page until the last page is written. Beyond a bound, these bytes go into a
+//! file without a name beside the output. They are read back in pieces when the index is written, so memory doesn't
+//! grow with the database.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -12,10 +13,10 @@ use crate::file::error::{FileError, Result};
 use crate::file::replace;
 use crate::{Crc64, Error, IndexFault};
 
-/// How much is read back at once.
+/// Bytes that are read back at once.
 const READ: usize = 64 << 10;
 
-/// What an encoder was relieved of.
+/// The index bytes that were moved out of an encoder.
 pub(super) struct Spill<'p> {
     near: &'p Path,
     bound: usize,
@@ -24,12 +25,12 @@ pub(super) struct Spill<'p> {
 }
 
 impl<'p> Spill<'p> {
-    /// Nothing yet. More than `bound` bytes go into a file beside `near`.
+    /// An empty spill. More than `bound` bytes go into a file beside `near`.
     pub(super) fn new(near: &'p Path, bound: usize) -> Spill<'p> {
         Spill { near, bound, file: None, written: Crc64::new() }
     }
 
-    /// Takes what an encoder has of its index, if it is more than the bound.
+    /// Takes the encoder's index bytes, if they exceed the bound.
     pub(super) fn relieve(&mut self, encoder: &mut Encoder) -> Result<()> {
         let ledger = encoder.ledger();
         if ledger.steps().len() <= self.bound {
@@ -46,7 +47,7 @@ impl<'p> Spill<'p> {
         Ok(())
     }
 
-    /// Writes the part of the index that was taken, piece by piece.
+    /// Writes the part of the index that was moved out, piece by piece.
     pub(super) fn replay(self, tail: &mut Tail, mut put: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let Some(file) = self.file else { return Ok(()) };
         let (mut read, mut steps, mut out) = (Crc64::new(), Vec::new(), Vec::new());
@@ -65,7 +66,7 @@ impl<'p> Spill<'p> {
             put(&out)?;
         }
         if read.value() != self.written.value() || !steps.is_empty() {
-            // The disk gave back something else than it was given.
+            // The disk returned other bytes than were written to it.
             let fault = IndexFault::Entry;
             return Err(FileError::format(self.near)(Error::Index { offset: read.hashed(), fault }));
         }

@@ -1,4 +1,4 @@
-//! The end of a file that is written by positions: end marker, index and trailer, in pieces.
+//! Writes the end of a file by offset: end marker, index and trailer, in pieces.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -9,7 +9,7 @@ use crate::file::spill::Spill;
 use crate::file::verify::Verified;
 use crate::{Checksum, Encoder, Header, Summary};
 
-/// Writes the end behind the frames that `encoder` has counted, and says what the file holds.
+/// Writes the end after the frames that `encoder` has counted, and returns a summary of the file.
 pub(super) fn write(
     header: Header,
     encoder: Encoder,

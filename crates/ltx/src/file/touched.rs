@@ -1,4 +1,4 @@
-//! Which pages of a database are going to be overwritten or cut off: what a rollback journal has to save.
+//! Which pages of a database are going to be overwritten or cut off? A rollback journal has to save these.
 
 use std::fs::File;
 use std::path::Path;

@@ -1,9 +1,9 @@
-//! Where there are no leases on files, none is mapped: everything is read.
+//! For systems without leases on files: no file is mapped, every file is read.
 
 use std::convert::Infallible;
 use std::fs::File;
 
-/// There is no such value.
+/// A type without values.
 pub(super) struct Mapped<'f>(Infallible, &'f File);
 
 impl<'f> Mapped<'f> {

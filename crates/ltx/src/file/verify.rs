@@ -1,8 +1,8 @@
-//! Reading a file to its end, with every check.
+//! Reads a file to its end, with every check.
 //!
-//! By its index a file falls into pieces of frames, which are opened on many threads and joined in order. Where
-//! anything is wrong the file is read once more from its first byte to its last, because only that way the defect
-//! is told that comes first; so are files of older generations, which have no index.
+//! The index divides a file into pieces of frames. Many threads decode the pieces, and the results are joined in order.
+//! If anything is wrong, the file is read once more from its first byte to its last, because only this finds the first
+//! defect. Files of older generations are always read so, because they have no index.
 
 use std::fs::File;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::file::index::{Entries, LtxFile};
 use crate::file::{Work, ordered, sequential};
 use crate::{Checksum, Crc64, Error, Generation, Header, PageNo, Rolling, Summary};
 
-/// A file that was read to its end and found right.
+/// The summary of a file that was read to its end and passed every check.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -78,7 +78,7 @@ pub(super) fn verify_file(file: &File, path: &Path, work: Work<'_>) -> Result<Ve
     match parallel {
         Err(error @ FileError::Format { .. }) => {
             sequential::verify(file, path).and_then(|found| match found.generation {
-                // Nothing was wrong this time: not to be trusted.
+                // The second reading found no defect, so the file can't be trusted.
                 None => Err(error),
                 Some(_) => Ok(found),
             })
@@ -87,7 +87,7 @@ pub(super) fn verify_file(file: &File, path: &Path, work: Work<'_>) -> Result<Ve
     }
 }
 
-/// Neighbouring frames, as the index has them.
+/// Adjacent frames, as listed in the index.
 pub(super) struct Piece {
     pub(super) offset: u64,
     pub(super) len: usize,
@@ -113,19 +113,19 @@ pub(super) fn next_piece(entries: &mut Entries<'_>, header: &Header) -> Result<O
 #[derive(Default)]
 pub(super) struct Buffers {
     raw: Vec<u8>,
-    /// The pages that were opened.
+    /// The decoded pages.
     pub(super) pages: Vec<u8>,
 }
 
-/// Pages of a piece, opened.
+/// The decoded pages of a piece.
 pub(super) struct OpenPiece<'a> {
     pub(super) frames: &'a [(PageNo, u32)],
-    /// The pages one after the other, where they are kept.
+    /// The concatenated pages, if they are kept.
     pub(super) pages: &'a [u8],
 }
 
-/// Reads all of a file. `visit` gets the pages, on any thread and in any order, before anything is known to be right.
-/// Gives back what the file held and the sum of its pages' checksums, which is 0 where nobody needs it.
+/// Reads all of a file. `visit` gets the pages, on any thread and in any order, before anything has been verified.
+/// Returns the file's summary and the sum of its pages' checksums, which is 0 if it isn't needed.
 pub(super) fn read(
     ltx: &LtxFile,
     work: Work<'_>,
@@ -135,7 +135,7 @@ pub(super) fn read(
     read_keeping(ltx, work, rolling, false, visit)
 }
 
-/// As [`read`], and hands the pages to `visit` if `keep` says so.
+/// Like [`read`], and passes the pages to `visit` if `keep` is set.
 pub(super) fn read_keeping(
     ltx: &LtxFile,
     work: Work<'_>,
@@ -193,7 +193,7 @@ fn check_end(summary: &Summary, file: Crc64, pages: Rolling) -> crate::Result<()
     Ok(())
 }
 
-/// Opens the frames of a piece, and compares them with the index.
+/// Decodes the frames of a piece, and compares them with the index.
 fn open(ltx: &LtxFile, piece: &Piece, buffers: &mut Buffers, rolling: bool, keep: bool) -> Result<Share> {
     let size = ltx.header.page_size.bytes();
     let wanted = if keep { piece.frames.len() * size } else { size };
@@ -214,8 +214,8 @@ fn open(ltx: &LtxFile, piece: &Piece, buffers: &mut Buffers, rolling: bool, keep
     frames.finish().map_err(FileError::format(&ltx.path))
 }
 
-/// What a file says of itself, without reading its pages: its ends and its index are read, and only what they say of
-/// each other is checked. A file of an older generation is read as a whole, because it has no index.
+/// The summary of a file without reading its pages: only its ends and its index are read and checked against each
+/// other. A file of an older generation is read as a whole, because it has no index.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;

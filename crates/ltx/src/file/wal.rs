@@ -1,6 +1,7 @@
-//! The WAL of a database: the pages that were committed and are not in the database file yet.
+//! The WAL of a database: committed pages that are not in the database file yet.
 //!
-//! What counts is what SQLite itself would find after a crash ([`crate::wal`]). Memory: 8 bytes for each frame.
+//! The WAL counts up to where SQLite itself would recover it after a crash ([`crate::wal`]). Memory: 8 bytes for each
+//! frame.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -15,7 +16,7 @@ use crate::{PageNo, PageSize};
 /// Bytes read at once.
 const READ: usize = 1 << 20;
 
-/// What a WAL adds to its database.
+/// The pages that a WAL adds to its database.
 #[derive(Debug)]
 pub(super) struct Wal {
     file: File,
@@ -30,7 +31,7 @@ pub(super) struct Wal {
 }
 
 impl Wal {
-    /// Reads the WAL beside a database; `None` if there is none, or nothing in it counts.
+    /// Reads the WAL beside a database; `None` if there is none, or if it holds no committed frame.
     pub(super) fn of(database: &Path) -> Result<Option<Wal>> {
         let path = sidecar(database, "-wal");
         let file = match File::open(&path) {
@@ -61,12 +62,12 @@ impl Wal {
         self.page_size
     }
 
-    /// How many pages it has a newer version of.
+    /// How many pages have a newer version in it.
     pub(super) fn pages(&self) -> usize {
         self.frames.len()
     }
 
-    /// Puts its pages over those of the database file, from `first` on.
+    /// Replaces pages of the database file, from `first` on, by its own.
     pub(super) fn overlay(&self, first: PageNo, pages: &mut [u8]) -> Result<()> {
         let size = self.page_size.bytes();
         let from = self.frames.partition_point(|version| version.page < first);
@@ -80,7 +81,8 @@ impl Wal {
         Ok(())
     }
 
-    /// Whether its header still is the one that was read: a WAL that began anew meanwhile has overwritten frames.
+    /// Whether its header is still the one that was read. If the WAL was restarted meanwhile, frames have been
+    /// overwritten.
     pub(super) fn unchanged(&self) -> Result<bool> {
         let header = read_header(&self.file).map_err(FileError::io(&self.path))?;
         Ok(header.is_some_and(|now| now.salts == self.salts))

@@ -2,6 +2,7 @@
 //! (I13); and all of it by us, so that they come to the same server in the same way, or not at all.
 
 use super::encryption::TlsMode;
+use super::session;
 use super::target::{Host, Target};
 use super::tls;
 use crate::Error;
@@ -30,6 +31,9 @@ pub(crate) fn child_environment(target: &Target) -> Result<Vec<(&'static str, St
         ("PGAPPNAME", "seawall".to_owned()),
         ("PGCONNECT_TIMEOUT", "30".to_owned()),
     ];
+    if !target.options.is_empty() {
+        variables.push(("PGOPTIONS", session::options(&target.options)));
+    }
     if let Some(word) = &target.channel_binding {
         variables.push(("PGCHANNELBINDING", word.clone()));
     }

@@ -2,21 +2,26 @@
 
 use std::time::Duration;
 
-use bytes::{Buf, BytesMut};
+use bytes::{Buf, BufMut as _, BytesMut};
 use fallible_iterator::FallibleIterator as _;
 use postgres_protocol::message::backend::{CopyOutResponseBody, ErrorResponseBody, Message};
 use postgres_protocol::message::frontend;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::timeout;
 
+use super::TextEncoding;
 use crate::Error;
 use crate::error::ServerError;
+use crate::guard::Guard;
 
 /// How much is read at once: what a socket holds.
 const READ: usize = 256 << 10;
 
 /// The most bytes of a message that is no row of COPY: anything larger is no PostgreSQL server's.
 const LARGEST_MESSAGE: usize = 256 << 20;
+
+/// The SQLSTATE of a letter that another encoding doesn't have.
+const UNTRANSLATABLE: &str = "22P05";
 
 /// How long the server may take to end a connection's farewell.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -34,6 +39,12 @@ pub(crate) struct Connection {
     pub(super) server: String,
     /// The server's version as a number: 150018.
     pub(crate) version: u32,
+    /// What texts are sent and read in.
+    pub(crate) encoding: TextEncoding,
+    /// What the server said of a grant that it passed over without an error.
+    pub(crate) not_granted: Option<String>,
+    /// The superuser's session beside this one, while a set is restored on a server of a proof's own.
+    pub(crate) guard: Option<Box<Guard>>,
 }
 
 /// A row of text values; `None` is NULL.
@@ -96,6 +107,9 @@ impl Connection {
 
     /// Ends the session in order: the server has let everything go when this returns.
     pub(crate) async fn close(mut self) {
+        if let Some(guard) = self.guard.take() {
+            Box::pin(guard.close()).await;
+        }
         self.outbox.clear();
         frontend::terminate(&mut self.outbox);
         let farewell = async {
@@ -110,8 +124,42 @@ impl Connection {
 
     pub(super) async fn send_query(&mut self, sql: &str) -> Result<(), Error> {
         self.outbox.clear();
-        frontend::query(sql, &mut self.outbox).map_err(|error| Error::Internal(format!("a statement: {error}")))?;
+        let bytes = self.encoding.encode(sql).map_err(|letter| self.no_letter(letter))?;
+        query(&bytes, &mut self.outbox)?;
         self.flush().await
+    }
+
+    /// Has the server send and read texts in another encoding.
+    pub(crate) async fn speak(&mut self, encoding: TextEncoding) -> Result<(), Error> {
+        if self.encoding != encoding {
+            self.execute(&format!("SET client_encoding = '{}'", encoding.name())).await?;
+            self.encoding = encoding;
+        }
+        Ok(())
+    }
+
+    /// Something that all databases of a server share was written in a database of another encoding.
+    fn foreign(&self, bytes: &[u8]) -> Error {
+        let shown = bytes.utf8_chunks().flat_map(|chunk| {
+            let bytes = chunk.invalid().iter().map(|byte| format!("\\x{byte:02x}"));
+            std::iter::once(chunk.valid().to_owned()).chain(bytes)
+        });
+        Error::Refused {
+            code: "postgres.other-encoding",
+            object: self.server.clone(),
+            cause: format!("a name or a comment in its catalogs is not in the database's encoding: {}", shown.collect::<String>()),
+            next: "give it another one in a database that has the encoding in which it was written: ALTER ROLE … RENAME TO, \
+                   ALTER DATABASE … RENAME TO, COMMENT ON …"
+                .to_owned(),
+        }
+    }
+
+    /// What the server itself says of a letter that an encoding doesn't have.
+    fn no_letter(&self, letter: char) -> Error {
+        let (code, encoding) = (UNTRANSLATABLE.to_owned(), self.encoding.name());
+        let message = format!("character {letter:?} of a name has no equivalent in encoding {encoding:?}");
+        let error = ServerError { code, message, detail: None, hint: None };
+        Error::Server { object: self.server.clone(), error }
     }
 
     pub(super) async fn flush(&mut self) -> Result<(), Error> {
@@ -161,7 +209,10 @@ impl Connection {
             let parsed = Message::parse(&mut self.inbox).map_err(|error| self.confused(&error.to_string()))?;
             match parsed {
                 Some(Message::NoticeResponse(body)) => {
-                    let notice = server_error(body.fields());
+                    let notice = server_error(self.encoding, body.fields());
+                    if matches!(notice.code.as_str(), "01006" | "01007") {
+                        self.not_granted = Some(notice.to_string());
+                    }
                     tracing::debug!(code = notice.code, "{}", notice.message);
                 }
                 Some(Message::ParameterStatus(_) | Message::NotificationResponse(_)) => {}
@@ -176,9 +227,8 @@ impl Connection {
         let mut ranges = body.ranges();
         while let Some(range) = ranges.next().map_err(|error| self.confused(&error.to_string()))? {
             let bytes = range.and_then(|range| body.buffer().get(range));
-            let text = bytes.map(|bytes| std::str::from_utf8(bytes).map(str::to_owned)).transpose();
-            let cause = "a name in its catalogs is not text in UTF-8";
-            values.push(text.map_err(|_| Error::Protocol { object: self.server.clone(), cause: cause.to_owned() })?);
+            let read = |bytes: &[u8]| self.encoding.decode(bytes).ok_or_else(|| self.foreign(bytes));
+            values.push(bytes.map(read).transpose()?);
         }
         Ok(Row(values))
     }
@@ -216,7 +266,7 @@ impl Connection {
     }
 
     pub(super) fn refusal(&self, body: &ErrorResponseBody) -> Error {
-        Error::Server { object: self.server.clone(), error: server_error(body.fields()) }
+        Error::Server { object: self.server.clone(), error: server_error(self.encoding, body.fields()) }
     }
 
     pub(super) fn confused(&self, what: &str) -> Error {
@@ -229,10 +279,27 @@ pub(super) fn rows_of(tag: Option<&str>) -> Option<u64> {
     tag?.rsplit(' ').next()?.parse().ok()
 }
 
-fn server_error(mut fields: postgres_protocol::message::backend::ErrorFields<'_>) -> ServerError {
+/// Writes the message that has a statement run.
+pub(super) fn query(sql: &[u8], outbox: &mut BytesMut) -> Result<(), Error> {
+    let length = i32::try_from(sql.len().saturating_add(5));
+    let length = length.map_err(|_| Error::Internal("a statement is too large".to_owned()))?;
+    if sql.contains(&0) {
+        return Err(Error::Internal("a statement has a zero byte".to_owned()));
+    }
+    outbox.put_u8(b'Q');
+    outbox.put_i32(length);
+    outbox.put_slice(sql);
+    outbox.put_u8(0);
+    Ok(())
+}
+
+fn server_error(
+    encoding: TextEncoding,
+    mut fields: postgres_protocol::message::backend::ErrorFields<'_>,
+) -> ServerError {
     let mut error = ServerError { code: String::new(), message: String::new(), detail: None, hint: None };
     while let Ok(Some(field)) = fields.next() {
-        let value = String::from_utf8_lossy(field.value_bytes()).into_owned();
+        let value = encoding.decode_lossy(field.value_bytes());
         match field.type_() {
             b'C' => error.code = value,
             b'M' => error.message = value,

@@ -1,13 +1,13 @@
 //! COPY in both directions, at the rate of the socket: no allocation for a row, and one copy of its bytes.
 
-use bytes::{Buf as _, BufMut as _};
+use bytes::Buf as _;
 use postgres_protocol::message::backend::{
     COPY_DATA_TAG, COPY_DONE_TAG, ERROR_RESPONSE_TAG, Message, NOTICE_RESPONSE_TAG, PARAMETER_STATUS_TAG,
 };
 use postgres_protocol::message::frontend;
 
 use super::binary::{self, Part};
-use super::connection::{Connection, rows_of};
+use super::connection::{self, Connection, rows_of};
 use crate::{CopyFormat, Error};
 
 /// The header of a message: its tag, and its length without the tag.
@@ -99,13 +99,8 @@ impl Connection {
 impl Connection {
     /// Runs a statement of a script in the encoding that the script has chosen. Rows that it asks for are to be sent.
     pub(crate) async fn run(&mut self, sql: &[u8]) -> Result<Option<CopyIn<'_>>, Error> {
-        let length = i32::try_from(sql.len().saturating_add(5));
-        let length = length.map_err(|_| Error::Internal("a statement is too large".to_owned()))?;
         self.outbox.clear();
-        self.outbox.put_u8(b'Q');
-        self.outbox.put_i32(length);
-        self.outbox.put_slice(sql);
-        self.outbox.put_u8(0);
+        connection::query(sql, &mut self.outbox)?;
         self.flush().await?;
         let mut failed = None;
         loop {

@@ -15,7 +15,9 @@ use tokio::time::timeout;
 
 use super::connection::{Connection, Wire};
 use super::encryption::{self, Way};
+use super::session;
 use super::target::{Host, Target};
+use super::text::TextEncoding;
 use super::tls;
 use crate::Error;
 
@@ -40,30 +42,19 @@ pub(crate) fn keepalives() -> String {
     )
 }
 
-/// What every session is set to. Nothing that the server, the database or the role is set to ends a backup or a restore on
-/// its own: time limits, and transactions that only read, are for the sessions of applications.
-fn settings(version: u32) -> String {
-    let mut settings =
-        "SET standard_conforming_strings = on; SET client_min_messages = warning; SET lock_timeout = '60s'; \
-                        SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0; \
-                        SET default_transaction_read_only = off; SET default_transaction_isolation = 'read committed'"
-            .to_owned();
-    for (since, setting) in [(140_000, "idle_session_timeout"), (170_000, "transaction_timeout")] {
-        if version >= since {
-            settings.push_str(&format!("; SET {setting} = 0"));
-        }
-    }
-    settings
-}
-
 impl Connection {
     /// Connects.
     pub(crate) async fn open(target: &Target) -> Result<Self, Error> {
         let opening = async {
             let mut connection = Self::greet(target).await?;
-            let version = connection.one("SHOW server_version_num").await?.number(0);
-            connection.version = u32::try_from(version).unwrap_or(0);
-            connection.execute(&settings(connection.version)).await?;
+            connection.execute(session::FIRST).await?;
+            let facts = connection.one(session::FACTS).await?;
+            connection.version = u32::try_from(facts.number(0)).unwrap_or(0);
+            connection.execute(&session::settings(connection.version)).await?;
+            // A server that isn't PostgreSQL's may have others, and is asked for UTF-8.
+            if let Some(its) = TextEncoding::of(facts.text(1)) {
+                connection.speak(its).await?;
+            }
             Ok(connection)
         };
         match timeout(PATIENCE, opening).await {
@@ -90,7 +81,16 @@ impl Connection {
     async fn greet_by(way: Way, target: &Target) -> Result<Self, Error> {
         let server = target.to_string();
         let wire = wire(way, target, &server).await?;
-        let mut connection = Self { wire, inbox: BytesMut::new(), outbox: BytesMut::new(), server, version: 0 };
+        let mut connection = Self {
+            wire,
+            inbox: BytesMut::new(),
+            outbox: BytesMut::new(),
+            server,
+            version: 0,
+            encoding: TextEncoding::UTF8,
+            not_granted: None,
+            guard: None,
+        };
         let parameters = [
             ("user", target.user.as_str()),
             ("database", target.database_or_own()),

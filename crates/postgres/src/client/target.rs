@@ -45,6 +45,19 @@ pub struct Target {
     pub password_in_url: bool,
     /// `~/.pgpass` or what `PGPASSFILE` names.
     password_file: Option<PathBuf>,
+    /// Settings that PostgreSQL's own programs begin their sessions with.
+    pub(crate) options: Vec<(String, String)>,
+    /// The database that was named first, whichever is meant now: it is there where `postgres` is not.
+    pub(crate) named: String,
+    /// The superuser beside a plain role, on a server of a proof's own.
+    pub(crate) keeper: Option<Login>,
+}
+
+/// A role and its password.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Login {
+    pub(crate) user: String,
+    pub(crate) password: Secret,
 }
 
 impl fmt::Debug for Target {
@@ -112,6 +125,7 @@ impl Target {
             host,
             port,
             user,
+            named: database.clone(),
             database,
             password_in_url: parts.password.is_some(),
             password: given(&parts.password, "PGPASSWORD").map(Secret::new),
@@ -120,6 +134,8 @@ impl Target {
             system_certificates: environment.get("SSL_CERT_FILE").map(PathBuf::from),
             channel_binding,
             password_file: environment.get("PGPASSFILE").map(PathBuf::from).or(home.map(|home| home.join(".pgpass"))),
+            options: Vec::new(),
+            keeper: None,
         })
     }
 
@@ -127,6 +143,29 @@ impl Target {
     #[must_use]
     pub fn with_database(&self, database: &str) -> Self {
         Self { database: database.to_owned(), ..self.clone() }
+    }
+
+    /// The same server and database, as the superuser that stands beside a plain role; none where the role is by itself.
+    pub(crate) fn keeper(&self) -> Option<Self> {
+        let Login { user, password } = self.keeper.clone()?;
+        Some(Self { user, password: Some(password), keeper: None, ..self.clone() })
+    }
+
+    /// The roles of ours on a server of a proof's own.
+    pub(crate) fn logins(&self) -> Vec<String> {
+        let keeper = self.keeper.as_ref().map(|keeper| keeper.user.clone());
+        keeper.into_iter().flat_map(|keeper| [keeper, self.user.clone()]).collect()
+    }
+
+    /// The same server and database, as who may make and remove databases there.
+    pub(crate) fn for_databases(&self) -> Self {
+        self.keeper().unwrap_or_else(|| self.clone())
+    }
+
+    /// The same, where PostgreSQL's own programs begin with these settings.
+    #[must_use]
+    pub(crate) fn with_options(&self, options: Vec<(String, String)>) -> Self {
+        Self { options, ..self.clone() }
     }
 
     /// Whether a password is known without looking into a file.

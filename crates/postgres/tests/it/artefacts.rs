@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seawall_archive::{Catalog, Sets};
-use seawall_core::{Engine as _, Failure, IntegrityCheck, Kind, Moment, NoProgress, RestoreRequest, SystemClock, When};
+use seawall_core::abilities::*;
+use seawall_core::{Failure, IntegrityCheck, Kind, Moment, NoProgress, RestoreRequest, SystemClock, When};
 use seawall_postgres::{DumpOptions, Dumped, Format, Limits, ProveOptions, Proved, World, dump, prove};
 use seawall_vault::Vault;
 use seawall_vault::memory::MemoryStore;

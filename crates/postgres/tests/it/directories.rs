@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use seawall_archive::{Artefact, Budget, Catalog, Codec, Content, Facts, Record, SetId, SetReader, SetWriter};
-use seawall_core::{Engine as _, Failure, Kind, Moment, NoProgress, RestoreRequest, SystemClock};
+use seawall_core::abilities::*;
+use seawall_core::{Failure, Kind, Moment, NoProgress, RestoreRequest, SystemClock};
 use seawall_postgres::{DumpOptions, Dumped, Format, World, dump};
 use seawall_vault::memory::MemoryStore;
 use seawall_vault::{Environment, Vault};

@@ -11,7 +11,7 @@ use seawall_vault::memory::MemoryStore;
 use seawall_vault::{ObjectKey, Prefix, Store as _};
 
 use crate::server::Server;
-use crate::support::{FORMATS, backup, backup_as, content, limits, options, recover, shop, vault};
+use crate::support::{FORMATS, backup, backup_as, content, journal, limits, options, recover, shop, vault};
 
 /// A server whose database has many chunks, keys and a foreign key.
 fn filled() -> Server {
@@ -191,9 +191,8 @@ async fn a_restore_without_owners_is_not_gone_on_with_by_one_with_them() {
         let (vault, url, options) = (vault.clone(), server.url("copy"), plainly.clone());
         tokio::spawn(async move { recover(&vault, &url, &options).await })
     };
-    let begun = "SELECT to_regclass('seawall_restore.journal') IS NOT NULL";
     let deadline = std::time::Instant::now() + Duration::from_secs(60);
-    while server.sql("copy", begun) != "t" {
+    while journal(&server, "copy").is_none() {
         assert!(std::time::Instant::now() < deadline && !run.is_finished(), "it was never seen under way");
     }
     run.abort();

@@ -12,7 +12,9 @@ use seawall_vault::memory::MemoryStore;
 use tokio::task::JoinHandle;
 
 use crate::server::Server;
-use crate::support::{backup, backup_as, content, nothing_stays, options, random, recover, start_backup, vault};
+use crate::support::{
+    backup, backup_as, chunks_loaded, content, nothing_stays, options, random, recover, start_backup, vault,
+};
 
 /// A server whose database has many chunks, keys, a foreign key, large objects and an unlogged table.
 fn filled(rows: u32) -> Server {
@@ -133,9 +135,7 @@ async fn rows_of_unlogged_tables_that_a_crash_took_are_loaded_again() {
     let dumped = backup(&from, &from.url("shop"), &vault).await.expect("backed up");
     assert!(dumped.manifest.totals.chunks > 3);
     // Everything is loaded, and something is still being built.
-    let loaded = "SELECT count(*) FROM seawall_restore.journal WHERE step LIKE 'chunk %'";
     let ours = "SELECT datname FROM pg_database WHERE datname LIKE 'seawall-%'";
-    let all = |step: &str| step.parse::<u64>().is_ok_and(|chunks| chunks + 2 >= dumped.manifest.totals.chunks);
     for place in ["new", "there"] {
         if place == "there" {
             to.sql("postgres", "CREATE DATABASE there");
@@ -145,7 +145,7 @@ async fn rows_of_unlogged_tables_that_a_crash_took_are_loaded_again() {
         let unfinished = loop {
             assert!(Instant::now() < deadline && !run.is_finished(), "it was never loaded");
             let database = if place == "there" { place.to_owned() } else { to.sql("postgres", ours) };
-            if !database.is_empty() && to.try_sql(&database, loaded).is_some_and(|steps| all(&steps)) {
+            if !database.is_empty() && chunks_loaded(&to, &database) + 2 >= dumped.manifest.totals.chunks {
                 break database;
             }
         };

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use seawall_archive::Catalog;
 use seawall_core::Kind;
+use seawall_testing::Gate;
 use seawall_vault::memory::MemoryStore;
 use seawall_vault::{Policy, Vault};
 
-use crate::gate::Gate;
 use crate::server::Server;
 use crate::support::{backup, content, nothing_stays, options, recover, schema, start_backup, vault};
 

@@ -1,10 +1,11 @@
 //! Parts of a set: single tables, and rows alone.
 
 use seawall_core::Kind;
+use seawall_postgres::RestoreOptions;
 use seawall_vault::memory::MemoryStore;
 
 use crate::server::Server;
-use crate::support::{backup, options, recover, vault, without_statistics};
+use crate::support::{backup, nothing_stays, options, recover, vault, without_statistics};
 
 /// A server whose database has tables that refer to each other.
 fn shop() -> Server {
@@ -137,4 +138,58 @@ async fn rows_with_periods_are_checked_against_the_periods_that_cover_them() {
     let failure = recover(&vault, &server.url("shop"), &rows).await.expect_err("half of it is not covered");
     assert_eq!((failure.kind, failure.code), (Kind::Refused, "postgres.constraint"));
     assert!(failure.object.contains("foreign key in_a_room"), "{}", failure.object);
+}
+
+#[tokio::test]
+async fn a_published_table_comes_back_without_its_publication_and_a_child_not_without_its_parent() {
+    let server = Server::start(15);
+    server.sql("postgres", "CREATE DATABASE shop");
+    server.sql("postgres", "CREATE DATABASE elsewhere");
+    server.sql(
+        "shop",
+        "CREATE TABLE orders (id int PRIMARY KEY); INSERT INTO orders VALUES (1), (2); CREATE PUBLICATION pub FOR TABLE orders; \
+         CREATE TABLE parent (a int); CREATE TABLE child (b int) INHERITS (parent); INSERT INTO child VALUES (1, 2)",
+    );
+    let vault = vault(&MemoryStore::new());
+    backup(&server, &server.url("shop"), &vault).await.expect("backed up");
+    let only = |name: &str| RestoreOptions { tables: vec![name.to_owned()], ..options(&server) };
+    let restored = recover(&vault, &server.url("elsewhere"), &only("orders")).await.expect("restored");
+    let left = ("publication table pub orders".to_owned(), "publication pub".to_owned());
+    assert_eq!(restored.left_out, [left]);
+    assert_eq!(server.sql("elsewhere", "SELECT count(*), sum(id) FROM orders"), "2|3");
+    nothing_stays(&server, "elsewhere");
+    for database in ["elsewhere", "new"] {
+        let failure = recover(&vault, &server.url(database), &only("child")).await.expect_err("no parent");
+        assert_eq!((failure.code, failure.object.as_str()), ("postgres.needs-table", "public.child"), "{failure:?}");
+        assert!(failure.next.contains("--table public.parent"), "{failure:?}");
+        assert_eq!(server.sql("postgres", "SELECT count(*) FROM pg_database WHERE datname ~ 'new|seawall'"), "0");
+    }
+    nothing_stays(&server, "elsewhere");
+    server.sql("elsewhere", "CREATE TABLE parent (a int)");
+    recover(&vault, &server.url("elsewhere"), &only("child")).await.expect("the parent is there");
+    assert_eq!(server.sql("elsewhere", "SELECT a, b FROM child"), "1|2");
+}
+
+/// Before version 18 a key to a partitioned table is checked in one piece, or its parts stay unchecked for ever.
+#[tokio::test]
+async fn keys_to_partitioned_tables_are_checked_with_all_their_parts() {
+    for major in [15, 18] {
+        let server = Server::start(major);
+        server.sql("postgres", "CREATE DATABASE shop");
+        server.sql(
+            "shop",
+            "CREATE TABLE pk (id int PRIMARY KEY) PARTITION BY RANGE (id); CREATE TABLE pk1 PARTITION OF pk DEFAULT; \
+             CREATE TABLE fk (id int REFERENCES pk); CREATE TABLE parts (id int REFERENCES pk) PARTITION BY RANGE (id); \
+             CREATE TABLE parts1 PARTITION OF parts DEFAULT; CREATE TABLE plain (id int PRIMARY KEY); \
+             CREATE TABLE refers (id int REFERENCES plain); CREATE TABLE loose (id int); INSERT INTO loose VALUES (7); \
+             ALTER TABLE loose ADD CONSTRAINT loose FOREIGN KEY (id) REFERENCES plain NOT VALID; \
+             INSERT INTO pk VALUES (1); INSERT INTO fk VALUES (1); INSERT INTO parts VALUES (1)",
+        );
+        let vault = vault(&MemoryStore::new());
+        backup(&server, &server.url("shop"), &vault).await.expect("backed up");
+        recover(&vault, &server.url("copy"), &options(&server)).await.expect("restored");
+        let keys = "SELECT conrelid::regclass, confrelid::regclass, convalidated, conparentid <> 0 FROM pg_constraint \
+                    WHERE contype = 'f' ORDER BY conrelid::regclass::text, confrelid::regclass::text";
+        assert_eq!(server.sql("copy", keys), server.sql("shop", keys), "{major}");
+    }
 }

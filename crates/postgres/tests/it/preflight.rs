@@ -261,7 +261,11 @@ async fn a_restore_that_fails_names_what_stays_and_goes_on_there_once_it_is_mend
     let (vault, options) = (vault(&MemoryStore::new()), options(&server));
     backup(&server, &server.url("shop"), &vault).await.expect("backed up");
     let failure = recover(&vault, &server.url("copy"), &options).await.expect_err("the function finds nothing");
-    assert_eq!((failure.code, failure.object.as_str()), ("postgres.refused", "index by_function"), "{failure:?}");
+    assert_eq!(
+        (failure.code, failure.object.as_str()),
+        ("postgres.refused", "index by_function in database copy"),
+        "{failure:?}"
+    );
     assert!(
         failure.cause.contains("42883") && failure.next.contains("ALTER FUNCTION … SET search_path"),
         "{failure:?}"
@@ -272,12 +276,23 @@ async fn a_restore_that_fails_names_what_stays_and_goes_on_there_once_it_is_mend
     let store = self::vault_of_its_own();
     let dumped = backup(&server, &server.url(""), &store).await.expect("backed up");
     assert_eq!((dumped.left_out, dumped.databases.contains(&left)), (vec![left.clone()], false));
-    // Without the journal it is a database like any other, whatever it is called.
+    // Its name alone tells: an interrupted call may have come no further than to make it, or to the end of the journal.
+    server.sql("postgres", &format!("ALTER DATABASE \"{left}\" RENAME TO aside"));
+    server.sql("postgres", &format!("CREATE DATABASE \"{left}\""));
+    let dumped = backup(&server, &server.url(""), &store).await.expect("backed up");
+    assert_eq!((dumped.left_out, dumped.databases.contains(&left)), (vec![left.clone()], false));
+    server.sql("postgres", &format!("DROP DATABASE \"{left}\""));
+    // What an older version has called so, its journal tells, and the restore goes on in it.
+    let before = left.rsplit_once('-').expect("a digest").0.to_owned();
+    server.sql("postgres", &format!("ALTER DATABASE aside RENAME TO \"{before}\""));
+    let dumped = backup(&server, &server.url(""), &store).await.expect("backed up");
+    assert_eq!(dumped.left_out, std::slice::from_ref(&before));
+    // Without the journal such a one is a database like any other.
     server.sql("postgres", "CREATE DATABASE \"seawall-0123456789abcdef\"");
     let dumped = backup(&server, &server.url(""), &store).await.expect("backed up");
     assert!(dumped.databases.contains(&"seawall-0123456789abcdef".to_owned()), "{dumped:?}");
 
-    server.sql(&left, "ALTER FUNCTION public.outer_f(text) SET search_path = public");
+    server.sql(&before, "ALTER FUNCTION public.outer_f(text) SET search_path = public");
     let Restored { resumed, .. } = recover(&vault, &server.url("copy"), &options).await.expect("restored");
     assert!(resumed);
     assert_eq!(content(&server, "copy"), content(&server, "shop"));

@@ -2,13 +2,15 @@
 //! and the least privileged role that isn't refused makes a set with everything.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use seawall_archive::Catalog;
-use seawall_core::{Failure, Kind};
+use seawall_core::{Failure, Kind, NoProgress};
+use seawall_postgres::{DumpOptions, Format, RestoreOptions, World, dump};
 use seawall_vault::memory::MemoryStore;
 
 use crate::server::Server;
-use crate::support::{backup, content, options, recover, roles, schema, vault};
+use crate::support::{backup, content, environment, limits, options, recover, roles, schema, target, vault};
 use crate::whole_server;
 
 /// Every kind of object, and a role for backups without any right.
@@ -138,5 +140,41 @@ async fn the_least_privileged_role_backs_up_a_whole_server() {
     assert_eq!(whole_server::globals(&to), whole_server::globals(&from));
     for database in whole_server::DATABASES {
         assert_eq!(content(&to, database), content(&from, database), "{database}");
+    }
+}
+
+/// `pg_dump` opens each large object, for which `pg_read_all_data` isn't enough.
+#[tokio::test]
+async fn large_objects_that_pg_dump_may_not_open_are_named_before_it_is_asked() {
+    for major in [15, 18] {
+        let server = Server::start(major);
+        server.sql("postgres", "CREATE ROLE \"b's\" LOGIN; GRANT pg_read_all_data TO \"b's\"");
+        server.sql("postgres", "CREATE DATABASE shop");
+        server.sql(
+            "shop",
+            "SELECT lo_from_bytea(n, 'abc') FROM generate_series(41, 43) n; GRANT SELECT ON LARGE OBJECT 42 TO PUBLIC",
+        );
+        for (format, more) in [(Format::Custom, false), (Format::Plain, true), (Format::Directory, false)] {
+            if more {
+                server.sql("shop", "SELECT lo_from_bytea(n, 'abc') FROM generate_series(51, 70) n");
+            }
+            let vault = vault(&MemoryStore::new());
+            let options = DumpOptions { limits: limits(&server), format, ..DumpOptions::default() };
+            let url = target(&server.url_as("b's", "shop"));
+            let world = World::real(environment());
+            let made = async || Ok::<_, Failure>(dump(&url, &vault, &options, &world, Arc::new(NoProgress)).await?);
+            if format != Format::Directory {
+                let failure = made().await.expect_err("it may not open them");
+                assert_eq!((failure.kind, failure.code), (Kind::Denied, "postgres.permission"), "{failure:?}");
+                let all = (51..=70).map(|number| number.to_string()).collect::<Vec<_>>().join(", ");
+                let which = if more { &all } else { "41, 43" };
+                assert_eq!(failure.cause, format!("pg_dump opens each large object, and it may not open {which}"));
+                server.sql("shop", failure.next.split_once(" (or leave").expect("a statement").0);
+            }
+            made().await.expect("backed up");
+            let clean = RestoreOptions { clean: true, ..crate::support::options(&server) };
+            recover(&vault, &server.url("copy"), &clean).await.expect("restored");
+            assert_eq!(content(&server, "copy"), content(&server, "shop"));
+        }
     }
 }

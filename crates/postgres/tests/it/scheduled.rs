@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use seawall_archive::{Catalog, RetentionPolicy, Schedule, Sets};
-use seawall_core::{Engine as _, Phase, Shutdown, Status, SystemClock, Thinning, When};
+use seawall_core::abilities::*;
+use seawall_core::{Phase, Shutdown, Status, SystemClock, Thinning, When};
 use seawall_postgres::{DumpOptions, Postgres, Source, World};
 use seawall_vault::Vault;
 use seawall_vault::memory::MemoryStore;
@@ -71,9 +72,10 @@ async fn the_first_backup_is_made_at_once_and_others_when_they_are_asked_for_and
     assert_eq!(engine.status().await.expect("from the vault").phase, Phase::Stopped);
     recover(&vault, &server.url("copy"), &options(&server)).await.expect("restored");
     assert_eq!(server.sql("copy", "SELECT a FROM t"), "4");
-    assert_eq!(engine.timeline().await.expect("read").spans.len(), 2);
+    assert_eq!(engine.history().timeline().await.expect("read").spans.len(), 2);
+    let pins = engine.history().pins().expect("points can be pinned");
     assert!(
-        engine.pin(&When::Latest, true).await.is_ok_and(|position| Some(position) == last.map(|point| point.position))
+        pins.pin(&When::Latest, true).await.is_ok_and(|position| Some(position) == last.map(|point| point.position))
     );
 }
 

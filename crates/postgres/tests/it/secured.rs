@@ -150,7 +150,7 @@ impl Secured {
     }
 
     fn limits(&self) -> Limits {
-        Limits { jobs: 2, memory: 32 << 20, bindir: Some(self.client.path().to_owned()) }
+        Limits { jobs: 2, memory: 32 << 20, bindir: Some(self.client.path().to_owned()), proof: None }
     }
 
     /// Backs up what a URL names, for a process with these variables alone.

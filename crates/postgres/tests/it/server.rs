@@ -44,6 +44,36 @@ fn postgres(bin: &Path, folder: &Path) -> Child {
     postgres.stderr(std::fs::File::create(folder.join("log")).expect("a log")).spawn().expect("postgres runs")
 }
 
+/// Copies the programs of Debian's package to where they find their other files beside them, which are links; but for the
+/// folder of extensions, which is returned.
+fn copy_of_a_package(bin: &Path, to: &Path, major: u32) -> PathBuf {
+    let (lib, share) = (to.join(format!("lib/postgresql/{major}")), to.join(format!("share/postgresql/{major}")));
+    let files = share.join("extension");
+    std::fs::create_dir_all(&lib).expect("a folder");
+    std::fs::create_dir_all(&files).expect("a folder");
+    assert!(Command::new("cp").args(["-rL"]).arg(bin).arg(&lib).status().expect("cp").success());
+    let link = |from: &Path, to: &Path| std::os::unix::fs::symlink(from, to.join(from.file_name().expect("a name")));
+    link(&bin.with_file_name("lib"), &lib).expect("linked");
+    let from = Path::new("/usr/share/postgresql").join(major.to_string());
+    for entry in std::fs::read_dir(&from).expect("a folder").flatten().filter(|entry| entry.file_name() != "extension")
+    {
+        link(&entry.path(), &share).expect("linked");
+    }
+    for entry in std::fs::read_dir(from.join("extension")).expect("a folder").flatten() {
+        link(&entry.path(), &files).expect("linked");
+    }
+    files
+}
+
+/// The folder below this one that has the extensions.
+fn extension_files(folder: &Path) -> Option<PathBuf> {
+    if folder.join("plpgsql.control").exists() {
+        return Some(folder.to_owned());
+    }
+    let below = std::fs::read_dir(folder).ok()?.flatten().filter(|entry| entry.path().is_dir());
+    below.into_iter().find_map(|entry| extension_files(&entry.path()))
+}
+
 impl Server {
     /// Starts one with extra lines of configuration.
     pub(crate) fn start_with(major: u32, configuration: &str) -> Self {
@@ -53,8 +83,45 @@ impl Server {
     /// Starts one at a port, with what `prepare` writes into its folder and what it gives as configuration. Its log, if the server
     /// ended, as it does when somebody else has the port.
     pub(crate) fn start_on(major: u32, port: u16, prepare: impl FnOnce(&Path) -> String) -> Result<Self, String> {
+        Self::start_from(bin(major), port, |_, _| (), prepare)
+    }
+
+    /// Starts one that has extensions of the test's own: the name, lines of its control file, and its script. Its programs are
+    /// a copy, so that no other server sees them, and a server that is started from the same programs does.
+    pub(crate) fn start_with_extensions(major: u32, configuration: &str, extensions: &[[&str; 3]]) -> Self {
+        let bin = bin(major);
+        let with_extensions = |folder: &Path, own: &Path| {
+            let programs = folder.join("programs");
+            let files = match own.starts_with("/usr") {
+                true => copy_of_a_package(&bin, &programs, major),
+                false => extension_files(own.parent().expect("a folder above")).expect("the extensions' folder"),
+            };
+            for [name, control, script] in extensions {
+                let control = format!("default_version = '1.0'\n{control}\n");
+                std::fs::write(files.join(format!("{name}.control")), control).expect("written");
+                // It may be installed in this machine as well.
+                let versions = std::fs::read_dir(&files).expect("a folder").flatten();
+                for other in
+                    versions.filter(|file| file.file_name().to_string_lossy().starts_with(&format!("{name}--")))
+                {
+                    std::fs::remove_file(other.path()).expect("removed");
+                }
+                std::fs::write(files.join(format!("{name}--1.0.sql")), script).expect("written");
+            }
+        };
+        let started = Self::start_from(bin.clone(), 5432, with_extensions, |_| configuration.to_owned());
+        started.expect("the server gets ready")
+    }
+
+    /// Starts one from the programs in `bin`: `install` changes the programs before anything runs, `prepare` the data folder
+    /// that they made.
+    fn start_from(
+        mut bin: PathBuf,
+        port: u16,
+        install: impl FnOnce(&Path, &Path),
+        prepare: impl FnOnce(&Path) -> String,
+    ) -> Result<Self, String> {
         let folder = tempfile::Builder::new().prefix("pg").tempdir_in("/tmp").expect("a folder");
-        let mut bin = bin(major);
         if is_root() {
             // The user that PostgreSQL takes may not be able to look into the clone.
             if !bin.starts_with("/usr") {
@@ -65,6 +132,11 @@ impl Server {
             }
             let owned = Command::new("chown").arg("nobody:nogroup").arg(folder.path()).status();
             assert!(owned.expect("chown").success());
+        }
+        install(folder.path(), &bin);
+        let copied = folder.path().join("programs/lib/postgresql");
+        if let Ok(version) = std::fs::read_dir(copied).and_then(|mut all| all.next().expect("a version")) {
+            bin = version.path().join("bin");
         }
         let data = folder.path().join("data");
         let made = command(&bin.join("initdb"))
@@ -126,7 +198,7 @@ impl Server {
         true
     }
 
-    fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }
 

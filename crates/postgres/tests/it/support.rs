@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use seawall_core::{Failure, NoProgress, When};
 use seawall_postgres::{
-    CopyFormat, DumpOptions, Dumped, Limits, RestoreOptions, Restored, Target, World, dump, restore,
+    CopyFormat, DumpOptions, Dumped, Format, Limits, RestoreOptions, Restored, Target, World, dump, restore,
 };
 use seawall_vault::memory::MemoryStore;
 use seawall_vault::{Environment, Policy, Vault};
@@ -42,7 +42,7 @@ pub(crate) fn shop(rows: u32, objects: u32) -> Server {
 
 /// Little memory, so that little content makes many frames and chunks.
 pub(crate) fn limits(server: &Server) -> Limits {
-    Limits { jobs: 3, memory: 32 << 20, bindir: Some(PathBuf::from(server.bin())) }
+    Limits { jobs: 3, memory: 32 << 20, bindir: Some(PathBuf::from(server.bin())), proof: None }
 }
 
 pub(crate) async fn backup(server: &Server, url: &str, vault: &Vault) -> Result<Dumped, Failure> {
@@ -52,6 +52,13 @@ pub(crate) async fn backup(server: &Server, url: &str, vault: &Vault) -> Result<
 /// A backup whose rows are read in a format of COPY's.
 pub(crate) async fn backup_as(copy: CopyFormat, server: &Server, url: &str, vault: &Vault) -> Result<Dumped, Failure> {
     let options = DumpOptions { limits: limits(server), copy, ..DumpOptions::default() };
+    let world = World::real(environment());
+    Ok(dump(&target(url), vault, &options, &world, Arc::new(NoProgress)).await?)
+}
+
+/// A backup in one of the formats that sets have.
+pub(crate) async fn backup_in(format: Format, server: &Server, url: &str, vault: &Vault) -> Result<Dumped, Failure> {
+    let options = DumpOptions { limits: limits(server), format, ..DumpOptions::default() };
     let world = World::real(environment());
     Ok(dump(&target(url), vault, &options, &world, Arc::new(NoProgress)).await?)
 }
@@ -74,6 +81,7 @@ pub(crate) fn options(server: &Server) -> RestoreOptions {
         tables: Vec::new(),
         data_only: false,
         owners: true,
+        without_superuser: false,
         database: None,
         dry_run: false,
         limits: limits(server),
@@ -129,6 +137,41 @@ pub(crate) fn content(server: &Server, database: &str) -> Vec<String> {
     found
 }
 
+/// The schema of the journal of a restore that isn't done.
+pub(crate) fn journal(server: &Server, database: &str) -> Option<String> {
+    let sql = "SELECT nspname FROM pg_namespace WHERE nspname ~ '^seawall_restore' AND to_regclass(nspname || '.journal') IS NOT NULL";
+    server.try_sql(database, sql).filter(|name| !name.is_empty())
+}
+
+/// How many chunks the journal of a restore has as loaded.
+pub(crate) fn chunks_loaded(server: &Server, database: &str) -> u64 {
+    let Some(schema) = journal(server, database) else { return 0 };
+    let sql = format!("SELECT count(*) FROM {schema}.journal WHERE step LIKE 'chunk %'");
+    server.try_sql(database, &sql).and_then(|count| count.parse().ok()).unwrap_or(0)
+}
+
+/// Somebody is in a database, so that it can't be replaced.
+pub(crate) fn occupy(server: &Server, database: &str) -> std::process::Child {
+    let mut psql = server.tool("psql");
+    psql.args(["-d", database, "-c", "SELECT pg_sleep(600)"]).stdout(std::process::Stdio::null());
+    let session = psql.stderr(std::process::Stdio::null()).spawn().expect("psql runs");
+    let there = format!(
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = '{database}' AND query LIKE '%pg_sleep%' AND state = 'active' AND pid <> pg_backend_pid()"
+    );
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while server.sql("postgres", &there) != "1" {
+        assert!(std::time::Instant::now() < deadline, "the session doesn't come");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    session
+}
+
+/// And leaves it.
+pub(crate) fn leave(server: &Server, database: &str, mut session: std::process::Child) {
+    server.sql("postgres", &format!("SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE datname = '{database}' AND pid <> pg_backend_pid()"));
+    session.wait().expect("ended");
+}
+
 /// Roles that the fixtures use; they are the cluster's, not the database's.
 pub(crate) fn roles(server: &Server) {
     server.sql("postgres", "CREATE ROLE alice; CREATE ROLE \"Bob's \"\"role\"\"\"; CREATE ROLE reader");
@@ -136,10 +179,7 @@ pub(crate) fn roles(server: &Server) {
 
 /// Random numbers from a seed that is printed, and that `SEAWALL_SEED` repeats.
 pub(crate) fn random() -> fastrand::Rng {
-    let seed = std::env::var("SEAWALL_SEED").ok().and_then(|text| text.parse().ok());
-    let seed = seed.unwrap_or_else(|| fastrand::u64(..) >> 32);
-    eprintln!("SEAWALL_SEED={seed}");
-    fastrand::Rng::with_seed(seed)
+    fastrand::Rng::with_seed(seawall_testing::seed())
 }
 
 /// Insists that a server, and a database of it, hold nothing of ours: no schema, no database on its way, no session with what

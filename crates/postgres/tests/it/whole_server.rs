@@ -142,7 +142,7 @@ async fn a_whole_server_is_restored_beside_nothing_or_with_clean_in_one_moment()
     server.sql("postgres", "ALTER ROLE reader NOBYPASSRLS");
     let failure = recover(&vault, &server.url(""), &options(&server)).await.expect_err("not empty");
     assert_eq!(failure.code, "postgres.not-ready");
-    assert!(failure.cause.contains("in database shop, t"), "{}", failure.cause);
+    assert!(failure.cause.contains("in database shop, public.t"), "{}", failure.cause);
     assert_eq!(server.sql("shop", "SELECT count(*) FROM t"), "5", "nothing was touched");
     let mut clean = options(&server);
     clean.clean = true;

@@ -80,7 +80,7 @@ fn by_name(arguments: &BackupArguments, edge: &Edge, json: bool) -> Result<Outpu
     }
     let config = configuration::require(&arguments.config, edge)?;
     let database = config.find(name, &edge.directory);
-    let Some((database, source)) = database.and_then(|found| found.server.clone().map(|source| (found, source))) else {
+    let Some((database, server)) = database.as_ref().and_then(|found| Some((found, found.server()?))) else {
         let cause = format!("no server's database of {} is called so", config.file.display());
         let next = "name one that has a url, or name SOURCE and VAULT; files are protected by `seawall replicate`";
         return Err(usage("usage.server", name, &cause, next));
@@ -90,10 +90,10 @@ fn by_name(arguments: &BackupArguments, edge: &Edge, json: bool) -> Result<Outpu
     if let Some(limit) = config.upload_limit {
         opener.limit_uploads(limit);
     }
-    let dumped = runtime::run_with(runtime::serving(source.options.limits.jobs), async {
-        opener.source(&database, &source).await?.backup(progress).await
+    let dumped = runtime::run_with(runtime::serving(server.source.options.limits.jobs), async {
+        opener.server(database, server).await?.backup(progress).await
     })?;
-    Ok(output(&source.target, &database.vault.to_string(), &dumped))
+    Ok(output(&server.source.target, &database.vault.to_string(), &dumped))
 }
 
 fn output(target: &Target, place: &str, dumped: &Dumped) -> Output {
@@ -103,15 +103,17 @@ fn output(target: &Target, place: &str, dumped: &Dumped) -> Output {
         fields.insert("databases".into(), json!(dumped.databases));
         let invalid = dumped.invalid.iter().map(|(database, index)| json!({ "database": database, "index": index }));
         fields.insert("invalid_indexes".into(), invalid.collect());
+        let journals =
+            dumped.journals.iter().map(|(database, schema)| json!({ "database": database, "schema": schema }));
+        fields.insert("journals".into(), journals.collect());
         fields.insert("as_text".into(), to_json(&dumped.as_text));
         fields.insert("left_out".into(), json!(dumped.left_out));
         fields.insert("duration_ms".into(), json!(dumped.duration_ms));
         fields.insert("stages".into(), to_json(&dumped.stages));
     }
     let mut output = Output::done(render(target, place, dumped), &document);
-    if !(dumped.invalid.is_empty() && dumped.left_out.is_empty()) {
-        output.exit = Exit::Partly;
-    }
+    output.exit =
+        Exit::judge(true, dumped.invalid.is_empty() && dumped.left_out.is_empty() && dumped.journals.is_empty());
     output
 }
 
@@ -123,6 +125,7 @@ pub(crate) fn limits(arguments: &ServerArguments) -> Result<Limits, Failure> {
         jobs: arguments.jobs.map_or_else(runtime::cores, usize::from),
         memory: memory.unwrap_or(defaults.memory),
         bindir: arguments.pg_bindir.clone(),
+        proof: None,
     })
 }
 
@@ -145,14 +148,21 @@ fn codec(text: &str) -> Result<Codec, Failure> {
 }
 
 fn render(target: &Target, place: &str, dumped: &Dumped) -> String {
-    let Dumped { manifest, databases, left_out, as_text, invalid, stages, duration_ms } = dumped;
+    let Dumped { manifest, databases, left_out, as_text, invalid, journals, stages, duration_ms } = dumped;
     let totals = manifest.totals;
     let left = |name: &String| {
         format!(
-            "left out: {name}: a restore that isn't done is in it\nnext: repeat that restore, or drop the database\n"
+            "left out: {name}: a restore or a proof that isn't done is in it\nnext: repeat that, or drop the database\n"
         )
     };
     let left_out: String = left_out.iter().map(left).collect();
+    let journal = |(database, schema): &(String, String)| {
+        format!(
+            "left out: the schema {schema} of {database}: it is the journal of a restore that isn't done\n\
+             next: repeat that restore, or give it up: DROP SCHEMA {schema} CASCADE\n"
+        )
+    };
+    let journals: String = journals.iter().map(journal).collect();
     let databases = match target.database.is_empty() {
         true => format!("{}: {}\n", table::count(databases.len(), "database"), databases.join(", ")),
         false => String::new(),
@@ -163,7 +173,7 @@ fn render(target: &Target, place: &str, dumped: &Dumped) -> String {
     });
     let invalid: String = invalid.collect();
     format!(
-        "{target}: the state of {} is in {place} as {}\n{databases}{}, {} as {} in {}, {}/s{}\n{left_out}{invalid}{}",
+        "{target}: the state of {} is in {place} as {}\n{databases}{}, {} as {} in {}, {}/s{}\n{left_out}{journals}{invalid}{}",
         manifest.point,
         manifest.id,
         content(manifest),

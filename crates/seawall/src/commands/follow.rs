@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use seawall_agent::config::SWEEP_INTERVAL;
-use seawall_agent::{Level, LogFormat, Opener, Signals};
+use seawall_agent::{Level, LogFormat, Opener, Signals, ask};
 use seawall_core::{Failure, FollowRequest, Followed, RestoreRequest, Shutdown};
 
 use crate::arguments::Common;
@@ -26,7 +26,7 @@ pub(crate) fn run(
     let request = FollowRequest { output, force, integrity, interval, position_file: false };
     let runtime = runtime::lasting(runtime::PROTECTING)?;
     let followed = runtime.block_on(follow(source, &request, common, edge));
-    runtime.shutdown_timeout(Duration::from_millis(200));
+    runtime::end(runtime);
     let followed = followed?;
     Ok(Output::done(render(&followed), &followed))
 }
@@ -38,7 +38,8 @@ async fn follow(source: &Source, request: &FollowRequest, common: &Common, edge:
     let mut opener = Opener::new(edge.environment.clone(), runtime::working());
     opener.watch(SWEEP_INTERVAL);
     let engine = source.open(&opener).await?;
-    let followed = engine.follow(request, &shutdown, progress(edge, common.json)).await;
+    let standby = ask::standby(&*engine, &request.output)?;
+    let followed = standby.follow(request, &shutdown, progress(edge, common.json)).await;
     forwarding.abort();
     followed
 }

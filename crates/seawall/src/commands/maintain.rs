@@ -1,8 +1,6 @@
 //! `seawall maintain`: merge and delete what is due.
 
-use std::sync::Arc;
-
-use seawall_agent::{Opener, Upkeep, VaultUrl};
+use seawall_agent::{Keep, Opener, ask};
 use seawall_core::{Failure, MadeObject, Maintained, RemovedObject, parse_duration};
 use serde_json::json;
 
@@ -18,16 +16,11 @@ pub(crate) fn run(arguments: &MaintainArguments, edge: &Edge) -> Result<Output, 
     if !arguments.acknowledge.is_empty() {
         return super::acknowledge::run(arguments, &source, edge);
     }
-    let (vault, upkeep) = with_policy(arguments, source)?;
+    let keep = keep(arguments, &source)?;
     let opener = Opener::new(edge.environment.clone(), runtime::working());
     let (vault, done) = runtime::run(async {
-        let engine = opener.vault_to_maintain(&vault, Arc::new(upkeep)).await?;
-        let mut done = if arguments.base { engine.complete().await? } else { Maintained::default() };
-        let Maintained { dry_run, made, retired, removed } = engine.maintain(arguments.dry_run).await?;
-        done.dry_run = dry_run;
-        done.made.extend(made);
-        done.retired.extend(retired);
-        done.removed.extend(removed);
+        let engine = source.open_to_maintain(&opener, &keep).await?;
+        let done = ask::maintain(&*engine, arguments.base, arguments.dry_run).await?;
         Ok((engine.describe().vault, done))
     })?;
     let mut document = to_json(&done);
@@ -37,30 +30,22 @@ pub(crate) fn run(arguments: &MaintainArguments, edge: &Edge) -> Result<Output, 
     Ok(Output::done(render(&vault, &done), &document))
 }
 
-/// The vault, and the policy that is to be applied. A place alone has none: deleting by defaults that nobody chose would
-/// be a surprise.
-fn with_policy(arguments: &MaintainArguments, source: Source) -> Result<(VaultUrl, Upkeep), Failure> {
-    let (vault, mut upkeep) = match source {
-        Source::Database(database) => (database.vault, Upkeep::clone(&database.upkeep)),
-        Source::Vault(vault) if arguments.keep.is_some() => (vault, Upkeep::default()),
-        Source::Vault(vault) => {
-            let next = "name a database of a configuration, or say with --keep how much history stays";
-            let cause = "a place alone doesn't say what may be deleted from it";
-            return Err(usage("usage.no-policy", &vault.to_string(), cause, next));
+/// What is said about what stays. A place alone says nothing: deleting by defaults that nobody chose would be a surprise.
+fn keep(arguments: &MaintainArguments, source: &Source) -> Result<Keep, Failure> {
+    if let (Source::Vault(vault), None) = (source, &arguments.keep) {
+        let next = "name a database of a configuration, or say with --keep how much history stays";
+        let cause = "a place alone doesn't say what may be deleted from it";
+        return Err(usage("usage.no-policy", &vault.to_string(), cause, next));
+    }
+    let window = |text: &String| match (text.as_str(), parse_duration(text)) {
+        ("forever", _) => Ok(None),
+        (_, Some(window)) => Ok(Some(window)),
+        (_, None) => {
+            let cause = format!("\"{text}\" is no span of time");
+            Err(usage("usage.keep", "--keep", &cause, "give one with its unit, such as 7d, or forever"))
         }
     };
-    if let Some(keep) = &arguments.keep {
-        upkeep.retention.window = match (keep.as_str(), parse_duration(keep)) {
-            ("forever", _) => None,
-            (_, Some(window)) => Some(window),
-            (_, None) => {
-                let cause = format!("\"{keep}\" is no span of time");
-                return Err(usage("usage.keep", "--keep", &cause, "give one with its unit, such as 7d, or forever"));
-            }
-        };
-    }
-    upkeep.retention.minimum = arguments.minimum.unwrap_or(upkeep.retention.minimum);
-    Ok((vault, upkeep))
+    Ok(Keep { window: arguments.keep.as_ref().map(window).transpose()?, minimum: arguments.minimum })
 }
 
 fn render(vault: &str, done: &Maintained) -> String {

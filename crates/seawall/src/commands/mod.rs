@@ -18,6 +18,7 @@ mod restore_server;
 mod status;
 mod timeline;
 mod verify;
+mod verify_all;
 
 use seawall_agent::{Level, LogFormat, Times, start_logging};
 use seawall_core::Failure;

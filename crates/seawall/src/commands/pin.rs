@@ -1,6 +1,6 @@
 //! `seawall pin`: keep a point for good, or no longer.
 
-use seawall_agent::Opener;
+use seawall_agent::{Opener, ask};
 use seawall_core::Failure;
 use serde_json::json;
 
@@ -8,17 +8,17 @@ use crate::arguments::PinArguments;
 use crate::edge::Edge;
 use crate::output::Output;
 use crate::source::Source;
-use crate::{runtime, server};
+use crate::{runtime, source};
 
 /// Runs the command.
 pub(crate) fn run(arguments: &PinArguments, edge: &Edge) -> Result<Output, Failure> {
-    let when = server::when(&arguments.at)?;
+    let when = source::when(&arguments.at)?;
     let source = Source::find(&arguments.source, &arguments.config, edge)?;
     let opener = Opener::new(edge.environment.clone(), runtime::working());
     let pinned = !arguments.remove;
     let (vault, position) = runtime::run(async {
         let engine = source.open(&opener).await?;
-        Ok((engine.describe().vault, engine.pin(&when, pinned).await?))
+        Ok((engine.describe().vault, ask::pins(&*engine)?.pin(&when, pinned).await?))
     })?;
     let text = match pinned {
         true => format!("{vault}: {position} is pinned: what leads to it is not deleted\n"),

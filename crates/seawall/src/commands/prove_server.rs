@@ -1,9 +1,9 @@
 //! `seawall verify --restore`: restore a set of a server, compare it, and throw it away.
 
-use seawall_archive::Catalog;
+use seawall_agent::Opener;
 use seawall_core::{Clock as _, Failure, SystemClock, Verification};
-use seawall_postgres::{ProveOptions, Proved, World};
-use seawall_vault::{Policy, Vault};
+use seawall_postgres::{Limits, ProveOptions, Proved, World};
+use seawall_vault::Vault;
 use serde_json::json;
 
 use super::backup::limits;
@@ -14,15 +14,16 @@ use crate::exit::Exit;
 use crate::output::{Output, to_json};
 use crate::progress::progress;
 use crate::source::Source;
-use crate::{runtime, server, table};
+use crate::{runtime, server, source, table};
 
 /// Runs the command: everything is read back first, then one set is proved.
-pub(super) fn run(arguments: &VerifyArguments, source: &Source, edge: &Edge, json: bool) -> Result<Output, Failure> {
+pub(super) fn run(arguments: &VerifyArguments, found: &Source, edge: &Edge, json: bool) -> Result<Output, Failure> {
     let to = arguments.to.as_deref().map(|to| server::target(to, edge)).transpose()?;
-    let options = ProveOptions { when: server::when(&arguments.at)?, to, limits: limits(&arguments.server)? };
+    let limits = Limits { proof: arguments.proof_timeout, ..limits(&arguments.server)? };
+    let options = ProveOptions { when: source::when(&arguments.at)?, to, limits };
     let (world, progress) = (World::real(edge.environment.clone()), progress(edge, json));
     let (vault, verification, proved) = runtime::run_with(runtime::serving(options.limits.jobs), async {
-        let Some(vault) = sets(source, edge).await? else {
+        let Some(vault) = sets(found, edge).await? else {
             let next = "leave --restore out; files of SQLite are proved by `seawall restore --integrity full`";
             return Err(usage("usage.server", &arguments.source, "it holds no backups of a server", next));
         };
@@ -44,12 +45,8 @@ pub(super) fn run(arguments: &VerifyArguments, source: &Source, edge: &Edge, jso
 
 /// The vault that `source` names, if it holds sets of a server.
 pub(super) async fn sets(source: &Source, edge: &Edge) -> Result<Option<Vault>, Failure> {
-    let url = match source {
-        Source::Vault(url) => url,
-        Source::Database(database) => &database.vault,
-    };
-    let vault = Vault::open(url, &edge.environment, Policy::default()).await?;
-    Ok(Catalog::is_here(&vault).await?.then_some(vault))
+    let opener = Opener::new(edge.environment.clone(), runtime::working());
+    opener.sets(source.vault()).await
 }
 
 fn proof(proved: &Proved) -> serde_json::Value {

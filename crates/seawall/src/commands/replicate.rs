@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use seawall_agent::config::{
     Config, DatabaseConfig, DirectoryConfig, LEASE, Pattern, Registering, SHUTDOWN_TIMEOUT, SWEEP_INTERVAL, Services,
@@ -38,14 +37,12 @@ pub(crate) fn run_with(
         tracing::warn!("{warning}");
     }
 
-    // An environment occupies one thread while a snapshot arrives, and a folder as vault wants another.
-    let environments = plan.job.databases.iter().filter(|database| database.lmdb.is_some()).count();
-    // A backup compresses with as many threads as it has jobs; those of several servers share the most.
-    let backups = plan.job.databases.iter().filter_map(|database| database.server.as_ref());
-    let backups = backups.map(|source| 4 * source.options.limits.jobs).max().unwrap_or(0);
-    let runtime = runtime::lasting(runtime::PROTECTING + 2 * environments + backups)?;
+    let threads = || plan.job.databases.iter().map(DatabaseConfig::threads);
+    let own: usize = threads().map(|threads| threads.own).sum();
+    let shared = threads().map(|threads| threads.shared).max().unwrap_or(0);
+    let runtime = runtime::lasting(runtime::PROTECTING + own + shared)?;
     let summary = runtime.block_on(carry_out(&plan, edge));
-    runtime.shutdown_timeout(Duration::from_millis(200));
+    runtime::end(runtime);
     Ok(render(&summary?, plan.job.once))
 }
 
@@ -75,13 +72,12 @@ impl Plan {
         } else if let Some(line) = &arguments.exec {
             plan.job.exec = Some(ExecCommand::parse(line)?);
         }
+        let lease = arguments.lease.then_some(LEASE);
         for database in &mut plan.job.databases {
-            database.restore_if_missing |= arguments.restore_if_missing && database.server.is_none();
-            let asked = arguments.lease && database.lmdb.is_none() && database.server.is_none();
-            database.lease = database.lease.or(asked.then_some(LEASE));
+            database.ask(arguments.restore_if_missing, lease);
         }
         for folder in &mut plan.job.directories {
-            folder.template.lease = folder.template.lease.or(arguments.lease.then_some(LEASE));
+            folder.template.lease = folder.template.lease.or(lease);
         }
         Ok(plan)
     }
@@ -207,11 +203,41 @@ async fn carry_out(plan: &Plan, edge: &Edge) -> Result<Summary, Failure> {
         opener.limit_uploads(limit);
     }
     let summary = protect(&Arc::new(opener), &plan.job, &shutdown, first).await;
-    if summary.outcomes.iter().all(|outcome| outcome.result.is_ok()) {
-        tracing::info!("everything that was committed is in the vault");
+    let (all_there, farewell) = farewell(&summary.outcomes);
+    if all_there {
+        tracing::info!("{farewell}");
+    } else {
+        tracing::warn!("{farewell}");
     }
     forwarding.abort();
     Ok(summary)
+}
+
+/// What can be said in the end, and whether it is that everything is in the vault: only if something was protected, and all of
+/// it is there.
+fn farewell(outcomes: &[Outcome<Option<Point>>]) -> (bool, String) {
+    let count = |is: fn(&Result<Option<Point>, Failure>) -> bool| {
+        let counted = outcomes.iter().filter(|outcome| is(&outcome.result)).count();
+        table::count(counted, "database")
+    };
+    let failed = outcomes.iter().any(|outcome| outcome.result.is_err());
+    let without = outcomes.iter().any(|outcome| matches!(outcome.result, Ok(None)));
+    let mut left_out = Vec::new();
+    if failed {
+        left_out.push(format!("{} failed", count(Result::is_err)));
+    }
+    if without {
+        let none = count(|result| matches!(result, Ok(None)));
+        left_out.push(format!("{none} had nothing to protect yet"));
+    }
+    match (outcomes.is_empty(), left_out.is_empty()) {
+        (true, _) => (false, "nothing was protected: there was no database".to_owned()),
+        (false, true) => (true, "everything that was committed is in the vault".to_owned()),
+        (false, false) => {
+            let there = count(|result| matches!(result, Ok(Some(_))));
+            (false, format!("what was committed to {there} is in the vault; {}", left_out.join(", ")))
+        }
+    }
 }
 
 fn render(summary: &Summary, once: bool) -> Output {
@@ -281,6 +307,30 @@ mod tests {
             let edge = Edge { environment, directory: "/".into(), hostname: String::new(), terminal: false };
             let expected = expected.map(|state| Path::new(state).join("run!s.sock.registered.json"));
             assert_eq!(registry(Path::new("/run/s.sock"), &edge), expected);
+        }
+    }
+
+    #[test]
+    fn what_is_said_in_the_end() {
+        let point = || Ok(Some(Point { position: "1".into(), moment: seawall_core::Moment::default() }));
+        let failed = || Err(Failure::new(Kind::Unavailable, "test.code", "o", "c", "n"));
+        for (results, all_there, text) in [
+            (vec![], false, "nothing was protected: there was no database"),
+            (vec![point(), point()], true, "everything that was committed is in the vault"),
+            (
+                vec![Ok(None)],
+                false,
+                "what was committed to 0 databases is in the vault; 1 database had nothing to protect yet",
+            ),
+            (
+                vec![point(), failed(), failed(), Ok(None)],
+                false,
+                "what was committed to 1 database is in the vault; 2 databases failed, 1 database had nothing to protect yet",
+            ),
+        ] {
+            let named = |result| Outcome { name: "a".into(), result };
+            let outcomes: Vec<_> = results.into_iter().map(named).collect();
+            assert_eq!(farewell(&outcomes), (all_there, text.to_owned()));
         }
     }
 

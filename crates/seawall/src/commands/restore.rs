@@ -2,10 +2,8 @@
 
 use std::path::PathBuf;
 
-use seawall_agent::Opener;
-use seawall_archive::SetId;
-use seawall_core::{Clock as _, Failure, Kind, RestoreRequest, Restored, SystemClock, When};
-use seawall_lmdb::snapshot::SnapshotName;
+use seawall_agent::{Opener, ask};
+use seawall_core::{Failure, Kind, RestoreRequest, Restored, Rewritten};
 use serde_json::json;
 
 use crate::arguments::{Common, RestoreArguments};
@@ -13,17 +11,11 @@ use crate::edge::Edge;
 use crate::output::{Output, to_json};
 use crate::progress::progress;
 use crate::source::Source;
-use crate::{runtime, server, table};
+use crate::{runtime, source, table};
 
 /// Runs the command.
 pub(crate) fn run(arguments: &RestoreArguments, common: &Common, edge: &Edge) -> Result<Output, Failure> {
-    let now = SystemClock.now();
-    let when = match &arguments.to {
-        Some(_) => server::when(&arguments.at)?,
-        None if arguments.at.parse::<SetId>().is_ok() => When::Position(arguments.at.clone()),
-        None if SnapshotName::parse(&arguments.at).is_some() => When::Position(arguments.at.clone()),
-        None => server::moment(&arguments.at, now)?,
-    };
+    let when = source::when(&arguments.at)?;
     if let Some(to) = &arguments.to {
         return super::restore_server::run(arguments, to, edge, when, common.json);
     }
@@ -49,7 +41,17 @@ pub(crate) fn run(arguments: &RestoreArguments, common: &Common, edge: &Edge) ->
     }
     let opener = Opener::new(edge.environment.clone(), runtime::working());
     let progress = progress(edge, common.json);
-    let restored = runtime::run(async { source.open(&opener).await?.restore(&request, progress).await })?;
+    if arguments.as_new {
+        let done = runtime::run(async {
+            let engine = source.open(&opener).await?;
+            ask::rollback(&*engine)?.restore_as_new(&request, progress).await
+        })?;
+        return Ok(rolled_back(&done));
+    }
+    let restored = runtime::run(async {
+        let engine = source.open(&opener).await?;
+        ask::files(&*engine)?.restore(&request, progress).await
+    })?;
     Ok(Output::done(render(&restored), &document(&restored)))
 }
 
@@ -57,7 +59,7 @@ pub(crate) fn run(arguments: &RestoreArguments, common: &Common, edge: &Edge) ->
 fn output(arguments: &RestoreArguments, source: &Source, edge: &Edge) -> Result<PathBuf, Failure> {
     match (&arguments.output, source) {
         (Some(output), _) => Ok(edge.absolute(output)),
-        (None, Source::Database(database)) if database.server.is_none() => Ok(database.path.clone()),
+        (None, Source::Database(database)) if let Some(path) = database.path() => Ok(path.to_owned()),
         (None, source) => {
             let object = match source {
                 Source::Vault(vault) => vault.to_string(),
@@ -79,9 +81,28 @@ fn output(arguments: &RestoreArguments, source: &Source, edge: &Edge) -> Result<
 /// Whether the backups of a server are there, as far as the vault answers.
 fn holds_sets(source: &Source, edge: &Edge) -> bool {
     match source {
-        Source::Database(database) => database.server.is_some(),
+        Source::Database(database) => database.path().is_none(),
         Source::Vault(_) => runtime::run(super::prove_server::sets(source, edge)).is_ok_and(|found| found.is_some()),
     }
+}
+
+/// What a rollback changed, or would change, in the fleet.
+fn rolled_back((restored, rewritten): &(Restored, Vec<Rewritten>)) -> Output {
+    let numbers = |row: &Rewritten| [row.restored, row.deleted, row.unchanged].map(|number| number.to_string());
+    let row = |row: &Rewritten| std::iter::once(row.table.clone()).chain(numbers(row)).collect::<Vec<_>>();
+    let heading = ["table", "restored", "deleted", "unchanged"];
+    let changes = table::table(&heading, rewritten.iter().map(row).collect(), &[1, 2, 3]);
+    let told = match restored.dry_run {
+        true => "would win over everything that is in the vault now; nothing was written",
+        false => "wins over everything that is in the vault; keep it in step, and the fleet follows",
+    };
+    let point = table::point(&restored.point);
+    let text = format!("{changes}\n{}: {point} {told}\n", restored.output.display());
+    let mut document = document(restored);
+    if let Some(fields) = document.as_object_mut() {
+        fields.insert("rewritten".into(), to_json(rewritten));
+    }
+    Output::done(text, &document)
 }
 
 fn document(restored: &Restored) -> serde_json::Value {

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use futures::StreamExt as _;
 use futures::stream;
-use seawall_agent::{Opener, VaultUrl};
+use seawall_agent::config::DatabaseConfig;
+use seawall_agent::{Opener, VaultUrl, ask};
 use seawall_core::{Failure, NoProgress, RestoreRequest, Restored};
 use serde_json::json;
 
@@ -99,11 +100,13 @@ async fn configured(
     opener: &Opener,
 ) -> Result<Vec<Item>, Failure> {
     let config = configuration::require(&arguments.config, edge)?;
-    let named: BTreeSet<PathBuf> = config.databases.iter().map(|database| database.path.clone()).collect();
-    let item = |database: seawall_agent::config::DatabaseConfig| {
-        let file = database.path.file_name().map(PathBuf::from).unwrap_or_default();
+    let named: BTreeSet<PathBuf> = config.databases.iter().filter_map(|one| one.path().map(Path::to_owned)).collect();
+    let item = |database: DatabaseConfig| {
+        // A server's database has no path of its own, and a restore of it says what to do instead.
+        let path = database.path().map_or_else(|| PathBuf::from(database.source().to_string()), Path::to_owned);
+        let file = path.file_name().map(PathBuf::from).unwrap_or_default();
         let inside = if Path::new(&database.name).is_absolute() { file } else { PathBuf::from(&database.name) };
-        let output = folder.map_or_else(|| database.path.clone(), |folder| folder.join(inside));
+        let output = folder.map_or(path, |folder| folder.join(inside));
         Item { name: database.name.clone(), output, source: Source::Database(Box::new(database)) }
     };
     let mut items: Vec<Item> = config.databases.into_iter().map(item).collect();
@@ -112,11 +115,9 @@ async fn configured(
         for (below, _) in found.into_iter().filter(|(below, _)| directory.holds(below)) {
             let found = directory.database(Path::new(&below))?;
             // One that is named with its path as well is what that item says.
-            if named.contains(&found.path) {
-                continue;
-            }
+            let Some(path) = found.path().filter(|path| !named.contains(*path)).map(Path::to_owned) else { continue };
             let inside = if Path::new(&found.name).is_absolute() { below } else { found.name.clone() };
-            let output = folder.map_or_else(|| found.path.clone(), |folder| folder.join(inside));
+            let output = folder.map_or(path, |folder| folder.join(inside));
             items.push(Item { name: found.name.clone(), output, source: Source::Database(Box::new(found)) });
         }
     }
@@ -141,7 +142,8 @@ async fn restore(item: &Item, request: &RestoreRequest, if_missing: bool, opener
         if let Some(folder) = item.output.parent().filter(|_| !request.dry_run) {
             std::fs::create_dir_all(folder).map_err(|error| no_folder(folder, &error))?;
         }
-        item.source.open(opener).await?.restore(&request, std::sync::Arc::new(NoProgress)).await
+        let engine = item.source.open(opener).await?;
+        ask::files(&*engine)?.restore(&request, std::sync::Arc::new(NoProgress)).await
     };
     match work.await {
         Ok(restored) => Done::Restored(restored),

@@ -8,7 +8,7 @@ use super::backup::{content, limits};
 use crate::arguments::RestoreArguments;
 use crate::edge::{Edge, usage};
 use crate::exit::Exit;
-use crate::output::{Output, to_json};
+use crate::output::{Output, brief, to_json};
 use crate::progress::progress;
 use crate::source::Source;
 use crate::{runtime, server, table};
@@ -25,7 +25,7 @@ pub(crate) fn run(
     let source = arguments.source.as_deref().unwrap_or_default();
     let place = match Source::find(source, &arguments.config, edge)? {
         Source::Vault(place) => place,
-        Source::Database(database) if database.server.is_some() => database.vault,
+        Source::Database(database) if database.path().is_none() => database.vault,
         Source::Database(_) => {
             let next = "name the vault that holds the backups of a server";
             return Err(usage("usage.server", source, "this is a database file of the configuration", next));
@@ -37,6 +37,7 @@ pub(crate) fn run(
         tables: arguments.table.clone(),
         data_only: arguments.data_only,
         owners: !arguments.no_owner,
+        without_superuser: arguments.without_superuser,
         database: arguments.database.clone(),
         dry_run: arguments.dry_run,
         limits: limits(&arguments.server)?,
@@ -52,7 +53,11 @@ pub(crate) fn run(
     let kept: Vec<_> = restored.kept.iter().map(|(what, how)| json!({ "what": what, "how": how })).collect();
     let without = restored.without_statistics.iter().map(|(table, cause)| json!({ "table": table, "cause": cause }));
     let without: Vec<_> = without.collect();
+    let unfilled = restored.unfilled.iter().map(|(view, cause)| json!({ "view": view, "cause": cause }));
+    let unfilled: Vec<_> = unfilled.collect();
     let lacks: Vec<_> = restored.lacks.iter().map(|(cause, mend)| json!({ "cause": cause, "mend": mend })).collect();
+    let refused = restored.refused.iter().map(|(what, cause)| json!({ "what": what, "cause": cause }));
+    let refused: Vec<_> = refused.collect();
     let document = json!({
         "set": to_json(&restored.manifest),
         "target": restored.target,
@@ -61,9 +66,13 @@ pub(crate) fn run(
         "roles": restored.roles,
         "kept": kept,
         "left_out": left_out,
+        "refused": refused,
         "without_statistics": without,
+        "unfilled": unfilled,
         "dry_run": restored.dry_run,
         "lacks": lacks,
+        "doubts": restored.doubts,
+        "later": restored.later,
         "duration_ms": restored.duration_ms,
     });
     let mut output = Output::done(render(&restored), &document);
@@ -73,16 +82,21 @@ pub(crate) fn run(
 
 /// A plan that can't be carried out has failed, as the restore would; one that leaves something out hasn't.
 fn exit(restored: &Restored) -> Exit {
-    match (restored.dry_run, restored.lacks.is_empty()) {
-        (true, false) => Exit::Failed,
-        (false, _) if !(restored.left_out.is_empty() && restored.kept.is_empty()) => Exit::Partly,
-        _ => Exit::Done,
-    }
+    let can_be_done = !restored.dry_run || restored.lacks.is_empty();
+    Exit::judge(can_be_done, restored.dry_run || is_whole(restored))
+}
+
+/// Whether all of it came back as it was.
+fn is_whole(restored: &Restored) -> bool {
+    restored.left_out.is_empty()
+        && restored.kept.is_empty()
+        && restored.refused.is_empty()
+        && restored.unfilled.is_empty()
 }
 
 fn render(restored: &Restored) -> String {
     let Restored { manifest, target, resumed, left_out, without_statistics, databases, .. } = restored;
-    let Restored { roles, kept, dry_run, lacks, duration_ms, .. } = restored;
+    let Restored { roles, kept, refused, unfilled, dry_run, lacks, doubts, later, duration_ms, .. } = restored;
     let totals = manifest.totals;
     let items = if manifest.artefact.is_some() { String::new() } else { format!(" of {} items", totals.items) };
     let what =
@@ -100,6 +114,15 @@ fn render(restored: &Restored) -> String {
     for (what, needs) in left_out {
         told.push_str(&format!("left out: {what}: it needs the {needs}, which isn't restored\n"));
     }
+    for (what, cause) in refused {
+        told.push_str(&format!("refused by the server: {what}: {cause}\n"));
+    }
+    for (view, cause) in unfilled {
+        told.push_str(&format!(
+            "left without rows: the materialized view {view}: {cause}\n\
+             next: mend that, then REFRESH MATERIALIZED VIEW {view}\n"
+        ));
+    }
     for (table, cause) in without_statistics {
         told.push_str(&format!("no statistics of {table}: {cause}\nnext: mend that, then ANALYZE {table}\n"));
     }
@@ -109,7 +132,13 @@ fn render(restored: &Restored) -> String {
             manifest.point, manifest.id
         );
         for (cause, mend) in lacks {
-            text.push_str(&format!("missing: {cause}\nnext: {mend}\n"));
+            text.push_str(&format!("missing: {}\nnext: {mend}\n", brief(cause)));
+        }
+        for doubt in doubts {
+            text.push_str(&format!("in doubt: {doubt}\n"));
+        }
+        for what in later {
+            text.push_str(&format!("made when the database has its name, to which it is bound: {what}\n"));
         }
         return text + &told;
     }

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use seawall_agent::config::DatabaseConfig;
-use seawall_agent::{Opener, read_recorded, read_state_dir, read_status};
+use seawall_agent::{Opener, read_state_dir, read_status};
 use seawall_core::{Clock as _, Failure, Kind, LastError, Moment, Phase, Status, SystemClock};
 
 use crate::arguments::StatusArguments;
@@ -51,16 +51,11 @@ fn gather(arguments: &StatusArguments, edge: &Edge) -> Result<Vec<Asked>, Failur
     }
     if let Some(config) = configuration::load(&arguments.socket.config, edge)? {
         let of = |database: DatabaseConfig| {
-            let status = match &database.server {
-                None => read_recorded(&database),
-                // There is no record on this machine: the vault knows.
-                Some(_) => {
-                    let opener = Opener::new(edge.environment.clone(), runtime::working());
-                    runtime::run(async { opener.database(&database).await?.status().await })
-                }
-            };
+            let source = database.source().to_string();
+            let opener = Opener::new(edge.environment.clone(), runtime::working());
+            let status = runtime::run(opener.recorded(&database));
             let named = status.map(|status| Status { name: database.name, ..status });
-            (database.path, named)
+            (PathBuf::from(source), named)
         };
         return Ok(config.databases.into_iter().map(of).collect());
     }
@@ -115,7 +110,7 @@ fn render(asked: Vec<Asked>, now: Moment) -> Output {
     let known: Vec<&Status> = asked.iter().filter_map(|(_, result)| result.as_ref().ok()).collect();
     let mut text = String::new();
     if !known.is_empty() {
-        let heading = ["database", "state", "protected up to", "lag", "waiting", "source"];
+        let heading = ["database", "state", "protected up to", "lag", "waiting", "content read", "source"];
         text = table::table(&heading, known.iter().map(|status| row(status, now)).collect(), &[3, 4]);
     }
     for status in known {
@@ -140,13 +135,7 @@ fn render(asked: Vec<Asked>, now: Moment) -> Output {
 /// A database without a readable record, in the shape of one: not protected as far as is known, and why.
 fn unknown(path: &Path, failure: Failure, now: Moment) -> Status {
     let path = path.display().to_string();
-    let error = LastError {
-        code: failure.code.to_owned(),
-        message: format!("{}: {}", failure.object, failure.cause),
-        next: failure.next,
-        at: now,
-        count: 1,
-    };
+    let error = LastError::new(&failure, now);
     Status {
         name: path.clone(),
         engine: "sqlite".into(),
@@ -158,6 +147,8 @@ fn unknown(path: &Path, failure: Failure, now: Moment) -> Status {
         lag_ms: 0,
         source_bytes: None,
         log_bytes: None,
+        content_read_at: None,
+        progress: None,
         error: Some(error),
         at: now,
     }
@@ -171,6 +162,7 @@ fn row(status: &Status, now: Moment) -> Vec<String> {
         protected.map_or("-".into(), |point| format!("{} ({})", point.position, table::ago(point.moment, now))),
         table::bytes(status.lag_bytes),
         table::span(status.lag_ms),
+        status.content_read_at.map_or("never".into(), |at| table::ago(at, now)),
         status.source.clone(),
     ]
 }
@@ -193,6 +185,8 @@ mod tests {
             lag_ms: 1_500,
             source_bytes: Some(8192),
             log_bytes: Some(4152),
+            content_read_at: None,
+            progress: None,
             error: Some(LastError {
                 code: "vault.unavailable".into(),
                 message: "file:///v: away".into(),
@@ -212,8 +206,8 @@ mod tests {
         assert_eq!(output.exit, Exit::Partly);
         assert_eq!(
             output.text,
-            "database  state    protected up to                       lag  waiting  source\n\
-             app       failing  00000000000000af (1 min 0 s ago)  2.0 KiB    1.5 s  /data/app.db\n\
+            "database  state    protected up to                       lag  waiting  content read  source\n\
+             app       failing  00000000000000af (1 min 0 s ago)  2.0 KiB    1.5 s  never         /data/app.db\n\
              \n\
              app: error[vault.unavailable]: file:///v: away (3 times, 2.0 s ago)\nnext: try again\n"
         );

@@ -16,7 +16,7 @@ pub(crate) fn run(arguments: &SourceArguments, edge: &Edge) -> Result<Output, Fa
     let opener = Opener::new(edge.environment.clone(), runtime::working());
     let (vault, timeline) = runtime::run(async {
         let engine = source.open(&opener).await?;
-        Ok((engine.describe().vault, engine.timeline().await?))
+        Ok((engine.describe().vault, engine.history().timeline().await?))
     })?;
     if timeline.spans.is_empty() && timeline.levels.iter().all(|level| level.objects == 0) {
         return Err(nothing(&vault));

@@ -1,8 +1,12 @@
 //! `seawall verify`: read everything back.
 
-use seawall_agent::Opener;
-use seawall_core::{Failure, StrongVerification, Verification};
-use serde_json::json;
+use std::sync::Arc;
+
+use seawall_agent::{Opener, ask};
+use seawall_core::{Engine, Failure, Kind, Progress, StrongVerification, Verification};
+use serde_json::{Value, json};
+
+use super::verify_all;
 
 use crate::arguments::VerifyArguments;
 use crate::edge::Edge;
@@ -20,33 +24,45 @@ pub(crate) fn run(arguments: &VerifyArguments, edge: &Edge, json: bool) -> Resul
     }
     let opener = Opener::new(edge.environment.clone(), runtime::working());
     let progress = progress(edge, json);
-    let (vault, found) = runtime::run(async {
+    runtime::run(async {
         let engine = source.open(&opener).await?;
         let vault = engine.describe().vault;
-        let found = if arguments.strong {
-            Found::Strong(engine.verify_strong(progress).await?)
-        } else {
-            Found::Plain(engine.verify(progress).await?)
+        let found = match read(&*engine, arguments, progress).await {
+            Ok(found) if !found.is_nothing() => found,
+            Err(failure) if failure.kind != Kind::NotFound => return Err(failure),
+            nothing => {
+                // A place that holds no database may hold several, each below its name.
+                if let Source::Vault(place) = &source
+                    && let Some(all) = verify_all::below(arguments, place, &opener, edge, json).await?
+                {
+                    return Ok(verify_all::output(&all));
+                }
+                return Err(nothing.err().unwrap_or_else(|| super::timeline::nothing(&vault)));
+            }
         };
-        Ok((vault, found))
-    })?;
-    let verification = found.verification();
-    if verification.objects == 0 && verification.findings.is_empty() {
-        return Err(super::timeline::nothing(&vault));
-    }
-    let mut document = match &found {
-        Found::Plain(verification) => to_json(verification),
-        Found::Strong(strong) => to_json(strong),
-    };
-    if let Some(fields) = document.as_object_mut() {
-        fields.insert("vault".into(), json!(vault));
-    }
-    let text = render(&vault, verification) + &found.digests();
-    Ok(Output { text, failures: Vec::new(), json: document, exit: found.exit() })
+        let mut document = found.document();
+        if let Some(fields) = document.as_object_mut() {
+            fields.insert("vault".into(), json!(vault));
+        }
+        Ok(Output { text: found.text(&vault), failures: Vec::new(), json: document, exit: found.exit() })
+    })
+}
+
+/// Reads everything back, as strictly as was asked for.
+pub(super) async fn read(
+    engine: &dyn Engine,
+    arguments: &VerifyArguments,
+    progress: Arc<dyn Progress>,
+) -> Result<Found, Failure> {
+    Ok(if arguments.strong {
+        Found::Strong(ask::digests(engine)?.verify_strong(progress).await?)
+    } else {
+        Found::Plain(engine.history().verify(progress).await?)
+    })
 }
 
 /// What was found, by either way.
-enum Found {
+pub(super) enum Found {
     Plain(Verification),
     Strong(StrongVerification),
 }
@@ -59,17 +75,31 @@ impl Found {
         }
     }
 
+    fn is_nothing(&self) -> bool {
+        let verification = self.verification();
+        verification.objects == 0 && verification.findings.is_empty()
+    }
+
+    /// For programs.
+    pub(super) fn document(&self) -> Value {
+        match self {
+            Found::Plain(verification) => to_json(verification),
+            Found::Strong(strong) => to_json(strong),
+        }
+    }
+
+    /// For people.
+    pub(super) fn text(&self, vault: &str) -> String {
+        render(vault, self.verification()) + &self.digests()
+    }
+
     /// What can't be relied on has failed, and so has a vault from which nothing can be restored. What couldn't be
     /// compared is a part that wasn't done.
-    fn exit(&self) -> Exit {
+    pub(super) fn exit(&self) -> Exit {
         let verification = self.verification();
-        if !verification.findings.is_empty() || verification.newest.is_none() {
-            return Exit::Failed;
-        }
-        match self {
-            Found::Strong(strong) if !strong.without_digest.is_empty() => Exit::Partly,
-            _ => Exit::Done,
-        }
+        let is_sound = verification.findings.is_empty() && verification.newest.is_some();
+        let is_whole = !matches!(self, Found::Strong(strong) if !strong.without_digest.is_empty());
+        Exit::judge(is_sound, is_whole)
     }
 
     /// The lines about digests.
@@ -85,7 +115,8 @@ impl Found {
 }
 
 pub(super) fn render(vault: &str, verification: &Verification) -> String {
-    let Verification { newest, objects, bytes, findings, .. } = verification;
+    let Verification { newest, objects, bytes, findings, doubts, .. } = verification;
+    let doubts: String = doubts.iter().map(|doubt| format!("can't be told: {doubt}\n")).collect();
     let read = format!(
         "{} ({}) read",
         table::count(usize::try_from(*objects).unwrap_or(usize::MAX), "object"),
@@ -95,13 +126,13 @@ pub(super) fn render(vault: &str, verification: &Verification) -> String {
         .as_ref()
         .map_or("no point can be restored".to_owned(), |point| format!("newest point {}", table::point(point)));
     if findings.is_empty() {
-        return format!("{vault}: {read}, nothing wrong, {newest}\n");
+        return format!("{vault}: {read}, nothing wrong, {newest}\n{doubts}");
     }
     let row =
         |finding: &seawall_core::Finding| vec![finding.code.to_owned(), finding.object.clone(), finding.cause.clone()];
     let rows = findings.iter().map(row).collect();
     let table = table::table(&["code", "object", "what is wrong"], rows, &[]);
-    format!("{table}\n{vault}: {read}, {} wrong, {newest}\n", table::count(findings.len(), "thing"))
+    format!("{table}\n{vault}: {read}, {} wrong, {newest}\n{doubts}", table::count(findings.len(), "thing"))
 }
 
 #[cfg(test)]
@@ -113,8 +144,14 @@ mod tests {
     #[test]
     fn findings_are_listed_and_fail() {
         let newest = Some(Point { position: "01".into(), moment: Moment::from_millis(0) });
-        let mut verification =
-            Verification { at: Moment::from_millis(0), newest, objects: 2, bytes: 10, findings: Vec::new() };
+        let mut verification = Verification {
+            at: Moment::from_millis(0),
+            newest,
+            objects: 2,
+            bytes: 10,
+            findings: Vec::new(),
+            doubts: Vec::new(),
+        };
         assert_eq!(Found::Plain(verification.clone()).exit(), Exit::Done);
         assert_eq!(
             render("file:///v", &verification),
@@ -131,7 +168,7 @@ mod tests {
     fn what_has_no_digest_was_not_compared() {
         let newest = Some(Point { position: "01".into(), moment: Moment::from_millis(0) });
         let at = Moment::from_millis(0);
-        let verification = Verification { at, newest, objects: 2, bytes: 10, findings: Vec::new() };
+        let verification = Verification { at, newest, objects: 2, bytes: 10, findings: Vec::new(), doubts: Vec::new() };
         let mut strong = StrongVerification { verification, compared: 2, without_digest: Vec::new() };
         assert_eq!(Found::Strong(strong.clone()).exit(), Exit::Done);
         (strong.compared, strong.without_digest) = (1, vec!["a.ltx".to_owned()]);

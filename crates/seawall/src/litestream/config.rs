@@ -62,7 +62,7 @@ impl Named {
         }
         let path = path(text, edge);
         let config = load(flags, edge)?;
-        let found = config.databases.into_iter().find(|database| database.path == path);
+        let found = config.databases.into_iter().find(|database| database.path() == Some(&*path));
         let found = found.ok_or_else(|| Stop::error(format!("database not found in config: {}", path.display())))?;
         Ok(Self::Database(Box::new(found)))
     }

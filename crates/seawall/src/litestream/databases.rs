@@ -21,7 +21,7 @@ pub(super) fn run(arguments: &[String], edge: &Edge) -> Answer {
     }
     let config = config::load(&flags, edge)?;
     let row = |database: &seawall_agent::config::DatabaseConfig| Row {
-        path: database.path.display().to_string(),
+        path: database.source().to_string(),
         replica: config::kind(&database.vault),
     };
     let rows: Vec<Row> = config.databases.iter().map(row).collect();

@@ -70,7 +70,7 @@ fn read(flags: Flags, edge: &Edge) -> Result<(ReplicateArguments, Common), Stop>
         recursive: false,
         socket: None,
     };
-    Ok((arguments, Common { json: false, log_level, log_type: None, log_timeless: false }))
+    Ok((arguments, Common { json: false, log_level, log_type: None, log_timeless: false, as_original: false }))
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use seawall_agent::config::SqliteConfig;
 use seawall_agent::{default_state_dir, is_protected};
 
 use super::status::litestream_folder;
@@ -24,11 +25,13 @@ pub(super) fn run(arguments: &[String], edge: &Edge) -> Answer {
         return Err(Stop::error(format!("database does not exist: {}", database.display())));
     }
     let settings = match config::load(&flags, edge) {
-        Ok(config) => config.databases.into_iter().find(|found| found.path == database),
+        Ok(config) => config.databases.into_iter().find(|found| found.path() == Some(&*database)),
         Err(error) if flags.get("config").is_some() => return Err(error),
         Err(_) => None,
     };
-    let state_dir = settings.and_then(|found| found.state_dir).unwrap_or_else(|| default_state_dir(&database));
+    let state_dir = settings
+        .and_then(|found| found.sqlite().map(SqliteConfig::state_dir))
+        .unwrap_or_else(|| default_state_dir(&database));
     if is_protected(&state_dir) {
         let hint = "stop the process that replicates it first";
         return Err(Stop::hinted(format!("the database is being replicated: {}", database.display()), hint));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seawall_agent::config::SWEEP_INTERVAL;
-use seawall_agent::{LtxObject, Opener, Signals};
+use seawall_agent::{LtxObject, Opener, Signals, ask};
 use seawall_core::{
     Failure, FollowRequest, IntegrityCheck, Moment, NoProgress, RestoreRequest, Restored, Shutdown, When,
 };
@@ -112,7 +112,8 @@ fn carry_out(asked: &Asked, named: &Named, output: &Path, shown: &Path, edge: &E
         integrity: asked.integrity,
     };
     let work = async {
-        let restored = opener.vault(named.vault()).await?.restore(&request, Arc::new(NoProgress)).await?;
+        let engine = opener.vault(named.vault()).await?;
+        let restored = ask::files(&*engine)?.restore(&request, Arc::new(NoProgress)).await?;
         let listed = if request.dry_run { opener.ltx_objects(named.vault()).await? } else { Vec::new() };
         Ok((restored, listed))
     };
@@ -131,7 +132,7 @@ fn carry_out(asked: &Asked, named: &Named, output: &Path, shown: &Path, edge: &E
         (true, as_json) => {
             let source = match named {
                 Named::Replica(_) => asked.text.clone(),
-                Named::Database(database) => database.path.display().to_string(),
+                Named::Database(database) => database.source().to_string(),
             };
             let plan = plan(source, shown, replica, &restored, &listed);
             if as_json { json(&plan) } else { Ok(render(&plan)) }
@@ -155,11 +156,12 @@ fn follow(asked: &Asked, named: &Named, output: &Path, interval: Duration, edge:
         let mut opener = Opener::new(edge.environment.clone(), runtime::working());
         opener.watch(SWEEP_INTERVAL);
         let engine = opener.vault(named.vault()).await?;
-        let followed = engine.follow(&request, &shutdown, Arc::new(NoProgress)).await;
+        let standby = ask::standby(&*engine, &request.output)?;
+        let followed = standby.follow(&request, &shutdown, Arc::new(NoProgress)).await;
         forwarding.abort();
         followed
     });
-    runtime.shutdown_timeout(Duration::from_millis(200));
+    runtime::end(runtime);
     followed.map(drop)
 }
 

@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use seawall_agent::config::DatabaseConfig;
+use seawall_agent::config::{DatabaseConfig, SqliteConfig};
 use seawall_agent::read_status;
 use seawall_ltx::{FileName, Txid};
 use serde::Serialize;
@@ -27,7 +27,11 @@ pub(super) fn run(arguments: &[String], edge: &Edge) -> Answer {
     let flags = flags::parse(&known, arguments)?;
     let config = config::load(&flags, edge)?;
     let only = flags.arguments.first().map(|text| config::path(text, edge));
-    let asked = config.databases.iter().filter(|database| only.as_ref().is_none_or(|only| database.path == *only));
+    let asked = config
+        .databases
+        .iter()
+        .filter_map(DatabaseConfig::sqlite)
+        .filter(|files| only.as_ref().is_none_or(|only| files.path == *only));
     let rows: Vec<Row> = asked.map(row).collect();
     if flags.is_set("json") {
         return json(&rows);
@@ -37,7 +41,7 @@ pub(super) fn run(arguments: &[String], edge: &Edge) -> Answer {
     Ok(table::table(&heading, rows.into_iter().map(cells).collect(), &[]))
 }
 
-fn row(database: &DatabaseConfig) -> Row {
+fn row(database: &SqliteConfig) -> Row {
     let name = database.path.display().to_string();
     let nothing = || "-".to_owned();
     if !database.path.exists() {
@@ -51,7 +55,7 @@ fn row(database: &DatabaseConfig) -> Row {
 }
 
 /// The newest transaction that this machine knows of: from our own record, or from what Litestream left.
-fn newest(database: &DatabaseConfig) -> Option<Txid> {
+fn newest(database: &SqliteConfig) -> Option<Txid> {
     let status = read_status(&database.path, database.state_dir.as_deref()).ok();
     let ours = status.and_then(|status| status.protected?.position.parse().ok());
     let names = std::fs::read_dir(litestream_folder(&database.path).join("0")).ok();
@@ -112,8 +116,7 @@ mod tests {
     #[test]
     fn a_database_that_nobody_has_touched() {
         let folder = tempfile::tempdir().expect("a folder");
-        let vault = seawall_agent::VaultUrl::parse("/vault").expect("a place");
-        let database = |name: &str| DatabaseConfig::new(name.into(), folder.path().join(name), vault.clone());
+        let database = |name: &str| SqliteConfig::new(folder.path().join(name));
         assert_eq!(row(&database("none.db")).status, "no database");
         std::fs::write(folder.path().join("a.db"), b"x").expect("written");
         let found = row(&database("a.db"));

@@ -8,7 +8,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rusqlite::Connection;
-use seawall_core::{Engine, Phase, Shutdown, When};
+use seawall_core::abilities::*;
+use seawall_core::{Phase, Shutdown, When};
 use seawall_sqlite::probe::{Defect, Intruder, Step};
 use tokio::time::{sleep, timeout};
 

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use rusqlite::Connection;
-use seawall_core::{Engine, NoProgress, Shutdown, StrongVerification, When};
+use seawall_core::abilities::*;
+use seawall_core::{NoProgress, Shutdown, StrongVerification, When};
 use seawall_sqlite::{LevelPolicy, Retention, Sqlite, Upkeep};
 use seawall_vault::memory::MemoryStore;
 use seawall_vault::simulated::{Fault, SimulatedStore};
-use seawall_vault::{Digest, Layout, ObjectKey, Policy, Prefix, Vault};
+use seawall_vault::{Digest, ObjectKey, Policy, Prefix, Scheme, Vault};
 
 use crate::world::{HandClock, SCHEMA, Scene, content_of, insert};
 
@@ -151,7 +152,7 @@ async fn at_every_call_of_a_large_object() {
 async fn one_fault(fault: &Fault, position: u64) -> bool {
     let what = format!("{fault:?} at call {position}");
     let clock = Arc::<HandClock>::default();
-    let store = SimulatedStore::new(MemoryStore::with(Layout::Objects, clock.clone()), 7);
+    let store = SimulatedStore::new(MemoryStore::with(Scheme::S3, clock.clone()), 7);
     let scene = Scene::at(tempfile::tempdir().expect("a folder"), clock, Arc::new(store.clone()));
     let (app, vault) = (large(&scene), in_parts(&scene));
     store.fail_call(position, fault.clone());
@@ -168,13 +169,13 @@ async fn one_fault(fault: &Fault, position: u64) -> bool {
 #[tokio::test(start_paused = true)]
 async fn a_digest_that_cannot_be_kept_costs_nothing_but_itself() {
     let clock = Arc::<HandClock>::default();
-    let store = SimulatedStore::new(MemoryStore::with(Layout::Objects, clock.clone()), 7);
+    let store = SimulatedStore::new(MemoryStore::with(Scheme::S3, clock.clone()), 7);
     let scene = Scene::at(tempfile::tempdir().expect("a folder"), clock, Arc::new(store.clone()));
     let (app, vault) = (large(&scene), in_parts(&scene));
     // The calls up to the digest of the base are known from a run without faults.
     let calls = {
         let clock = Arc::<HandClock>::default();
-        let store = SimulatedStore::new(MemoryStore::with(Layout::Objects, clock.clone()), 7);
+        let store = SimulatedStore::new(MemoryStore::with(Scheme::S3, clock.clone()), 7);
         let scene = Scene::at(tempfile::tempdir().expect("a folder"), clock, Arc::new(store.clone()));
         let (_app, vault) = (large(&scene), in_parts(&scene));
         engine(&scene, &vault).take_point(&Shutdown::new()).await.expect("a point");

@@ -3,10 +3,13 @@
 use std::time::Duration;
 
 use rusqlite::Connection;
-use seawall_core::{Engine, Kind, Shutdown, When};
+use seawall_core::abilities::*;
+use seawall_core::{Kind, Shutdown, When};
+use seawall_testing::invariants::{Seen, violations};
 use seawall_vault::memory::MemoryStore;
 use seawall_vault::simulated::{Fault, SimulatedStore};
 
+use crate::model::look;
 use crate::world::{SCHEMA, Scene, content_of, insert};
 
 /// Longer than any deadline of the vault; time is simulated.
@@ -103,6 +106,7 @@ async fn one_fault(work: &Work, fault: Fault, position: u64) -> bool {
     let attempt = tokio::time::timeout(PATIENCE, scene.engine().take_point(&shutdown)).await;
     let reached = store.call_count() > first + position;
     store.revive();
+    let before = look(store.truth()).await;
     if let Ok(Ok(point)) = attempt {
         records.push((point, content_of(&app)));
     }
@@ -110,11 +114,24 @@ async fn one_fault(work: &Work, fault: Fault, position: u64) -> bool {
     records.push((point, content_of(&app)));
     insert(&app, 2, 100);
     records.push((scene.point().await, content_of(&app)));
+    let told_holes = scene.engine().timeline().await.expect("a timeline").holes;
     for (point, record) in &records {
         let restored = scene.restore(When::Position(point.position.clone())).await;
         assert_eq!(&restored.unwrap_or_else(|e| unreachable!("{what}: {e}")), record, "{what}");
     }
-    assert_eq!(scene.restore(When::Latest).await.expect("restored"), content_of(&app), "{what}");
+    let newest = scene.restore(When::Latest).await.expect("restored");
+    assert_eq!(newest, content_of(&app), "{what}");
+    let restored = records.iter().rposition(|(_, record)| record == &newest).expect("a recorded state");
+    let txid = |position: &str| u64::from_str_radix(position, 16).expect("a TXID");
+    let violated = violations(&Seen {
+        before: Some(&before),
+        now: look(store.truth()).await,
+        reported: records.last().map(|(point, _)| txid(&point.position)),
+        states: Some((records.len() as u64 - 1, restored as u64)),
+        told_holes: Some(told_holes.iter().map(|hole| txid(&hole.to.position)).collect()),
+        ..Seen::default()
+    });
+    assert_eq!(violated, [], "{what}");
     assert_eq!(scene.verify().await.findings, [], "{what}");
     reached
 }

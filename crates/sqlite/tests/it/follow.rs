@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::Connection;
-use seawall_core::{Engine, Failure, FollowRequest, Followed, IntegrityCheck, NoProgress, Shutdown, When};
+use seawall_core::abilities::*;
+use seawall_core::{Failure, FollowRequest, Followed, IntegrityCheck, NoProgress, Shutdown, When};
 use seawall_ltx::merge_all;
 use seawall_sqlite::{Options, Sqlite};
 use seawall_vault::memory::MemoryStore;

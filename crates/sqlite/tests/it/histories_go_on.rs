@@ -2,7 +2,8 @@
 
 use std::fs;
 
-use seawall_core::{Engine, Kind, Moment, Shutdown, When};
+use seawall_core::abilities::*;
+use seawall_core::{Kind, Moment, Shutdown, When};
 
 use crate::world::{SCHEMA, Scene, app, content_of, insert, names};
 
@@ -109,7 +110,7 @@ async fn a_clock_set_back_keeps_moments_in_order() {
     let app = scene.app();
     app.execute_batch(SCHEMA).expect("schema");
     let first = scene.point().await;
-    scene.tick(-3_600_000);
+    scene.jump(-3_600_000);
     insert(&app, 1, 100);
     let second = scene.point().await;
     assert!(second.moment >= first.moment);

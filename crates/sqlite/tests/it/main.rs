@@ -7,6 +7,8 @@
 #[cfg(debug_assertions)]
 mod beside_a_restore;
 mod between_steps;
+mod clocks;
+mod content_read;
 mod digests;
 mod faults;
 mod follow;
@@ -20,6 +22,7 @@ mod running;
 mod sealing;
 mod silent;
 mod upkeep;
+mod watched;
 mod what_could_be_missed;
 mod what_is_committed_comes_back;
 mod world;

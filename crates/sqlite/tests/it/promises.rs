@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use seawall_core::{Clock, Engine, IntegrityCheck, Moment, NoProgress, RestoreRequest, When};
+use seawall_core::abilities::*;
+use seawall_core::{Clock, IntegrityCheck, Moment, NoProgress, RestoreRequest, When};
 use seawall_sqlite::{LevelPolicy, Retention, Upkeep};
 use seawall_vault::memory::MemoryStore;
 use seawall_vault::{ObjectKey, Store};

@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use rusqlite::Connection;
-use seawall_core::{Engine, Failure, Phase, Point, Shutdown, When};
+use seawall_core::abilities::*;
+use seawall_core::{Failure, Phase, Point, Shutdown, When};
 use seawall_sqlite::probe::Intruder;
 use seawall_sqlite::{Options, Sqlite};
 use seawall_vault::memory::MemoryStore;

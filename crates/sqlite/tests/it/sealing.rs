@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use rusqlite::Connection;
-use seawall_core::{Engine, Phase, Shutdown, When};
+use seawall_core::abilities::*;
+use seawall_core::{Phase, Shutdown, When};
 use seawall_sqlite::probe::{Intruder, Step};
 use seawall_sqlite::{Options, Sqlite};
 use seawall_vault::Error;

@@ -5,7 +5,8 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use rusqlite::Connection;
-use seawall_core::{Engine, Phase, Shutdown, Status, When};
+use seawall_core::abilities::*;
+use seawall_core::{Phase, Shutdown, Status, When};
 use seawall_sqlite::Sqlite;
 
 use crate::world::{SCHEMA, Scene, content_of, insert, until};

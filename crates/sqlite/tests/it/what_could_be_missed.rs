@@ -4,7 +4,8 @@ use std::fs::{self, OpenOptions};
 use std::os::unix::fs::{FileExt, symlink};
 use std::sync::Arc;
 
-use seawall_core::{Engine, Kind, Moment, Phase, Shutdown, When};
+use seawall_core::abilities::*;
+use seawall_core::{Kind, Moment, Phase, Shutdown, When};
 use seawall_ltx::{Checksum, Encoder, Header, PageNo, PageSize, Txid};
 use seawall_sqlite::{Options, Sqlite};
 

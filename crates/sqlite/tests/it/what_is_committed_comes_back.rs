@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use rusqlite::Connection;
-use seawall_core::{Engine, IntegrityCheck, Kind, Moment, NoProgress, Phase, RestoreRequest, Shutdown, When};
+use seawall_core::abilities::*;
+use seawall_core::{IntegrityCheck, Kind, Moment, NoProgress, Phase, RestoreRequest, Shutdown, When};
 
 use crate::world::{SCHEMA, START, Scene, content_of, insert, until};
 
@@ -72,7 +73,9 @@ async fn a_moment_is_found_by_a_few_requests_of_many() {
     let planned = engine.restore(&request, Arc::new(NoProgress)).await.expect("a plan");
     assert_eq!(planned.point.position, point.position);
     let asked = engine.figures().requests;
-    assert!(asked.get + asked.head <= 16 && asked.list <= 12, "{asked:?}");
+    // Beside the search the header of each object that leads there, to see that all belong together.
+    let planned = planned.objects.len() as u64;
+    assert!(asked.get + asked.head <= 16 + planned && asked.list <= 12, "{planned} objects: {asked:?}");
     assert_eq!(scene.restore(When::Moment(point.moment)).await.expect("restored"), content);
 }
 

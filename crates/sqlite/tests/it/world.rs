@@ -2,33 +2,49 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
+use seawall_core::abilities::*;
 use seawall_core::{
-    Clock, Engine, Failure, Moment, NoProgress, Point, RestoreRequest, Restored, Shutdown, Verification, When,
+    Clock, Failure, Moment, NoProgress, Point, RestoreRequest, Restored, Shutdown, Steady, Verification, When,
 };
 use seawall_sqlite::{Options, Retention, Sqlite, Upkeep, Watcher, World};
 use seawall_vault::memory::MemoryStore;
-use seawall_vault::{FileStore, Layout, Policy, Store, Vault};
+use seawall_vault::{FileStore, Policy, Scheme, Store, Vault};
 use tempfile::TempDir;
 
-/// A clock that the test sets.
+/// A clock that the test sets: how far it is, and how much time has passed. An engine asks it at any time, so both move at once.
 #[derive(Debug)]
-pub(crate) struct HandClock(AtomicI64);
+pub(crate) struct HandClock(Mutex<(i64, u64)>);
+
+impl HandClock {
+    fn both(&self) -> MutexGuard<'_, (i64, u64)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn move_by(&self, wall: i64, passed: u64) {
+        let mut both = self.both();
+        *both = (both.0 + wall, both.1 + passed);
+    }
+}
 
 impl Default for HandClock {
     fn default() -> Self {
-        Self(AtomicI64::new(START))
+        Self(Mutex::new((START, 1 << 40)))
     }
 }
 
 impl Clock for HandClock {
     fn now(&self) -> Moment {
-        Moment::from_millis(self.0.load(Ordering::SeqCst))
+        Moment::from_millis(self.both().0)
+    }
+
+    fn steady(&self) -> Steady {
+        Steady { boot: 1, millis: self.both().1 }
     }
 }
 
@@ -59,7 +75,7 @@ impl Scene {
     /// Memory as vault, with the scene's own clock.
     pub(crate) fn in_memory() -> (Self, MemoryStore) {
         let clock = Arc::<HandClock>::default();
-        let store = MemoryStore::with(Layout::Objects, clock.clone());
+        let store = MemoryStore::with(Scheme::S3, clock.clone());
         let directory = tempfile::tempdir().expect("a folder");
         (Self::at(directory, clock, Arc::new(store.clone())), store)
     }
@@ -84,8 +100,19 @@ impl Scene {
         self.path(".app.db-seawall")
     }
 
+    /// Lets time pass.
     pub(crate) fn tick(&self, millis: i64) {
-        self.clock.0.fetch_add(millis, Ordering::SeqCst);
+        self.clock.move_by(millis, millis.unsigned_abs());
+    }
+
+    /// Sets the clock, while no time passes.
+    pub(crate) fn jump(&self, millis: i64) {
+        self.clock.move_by(millis, 0);
+    }
+
+    /// What the clock says.
+    pub(crate) fn clock_now(&self) -> Moment {
+        self.clock.now()
     }
 
     pub(crate) fn vault(&self) -> Vault {

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use seawall_agent::{Opener, VaultUrl, read_status};
+use seawall_agent::{Opener, VaultUrl, ask, read_status};
 use seawall_core::{
     Clock as _, Failure, IntegrityCheck, Kind, Moment, NoProgress, RestoreRequest, Restored, SystemClock, When,
 };
@@ -171,7 +171,7 @@ async fn restore(stage: &Stage, output: &Path, edge: &Edge) -> Result<Restored, 
     };
     let opener = Opener::new(edge.environment.clone(), runtime::working());
     let engine = opener.vault(&VaultUrl::File(stage.vault.clone())).await?;
-    engine.restore(&request, Arc::new(NoProgress)).await
+    ask::files(&*engine)?.restore(&request, Arc::new(NoProgress)).await
 }
 
 /// A path as the user would type it.

@@ -1,13 +1,13 @@
 //! `seawall lmdb`: LMDB environments kept in step through a vault, beside Lightning Stream, with its configuration.
 
+mod faithful;
 pub(crate) mod itself;
 pub(crate) mod original;
 mod show;
 mod tools;
-mod words;
+pub(crate) mod words;
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use seawall_agent::config::LightningConfig;
@@ -28,31 +28,31 @@ use crate::runtime;
 /// `seawall lmdb`
 #[derive(Debug, Subcommand)]
 pub(crate) enum LmdbCommand {
-    /// Merge what others sent, and send what changed here
+    /// Merge the snapshots of other instances, and send one when something changed here
     #[command(after_help = "Examples:\n  seawall lmdb sync --config lightningstream.yaml --instance ns1\n  \
         seawall lmdb sync --only-once --only-db shard")]
     Sync(SyncArguments),
-    /// Merge what others sent, and send nothing
+    /// Merge the snapshots of other instances, and send nothing
     #[command(after_help = "Example:\n  seawall lmdb receive --config lightningstream.yaml --instance ns2")]
     Receive(SyncArguments),
     /// List, fetch, put and remove snapshots
     #[command(subcommand)]
     Snapshots(SnapshotsCommand),
-    /// Show what is in environments
+    /// Show the content of environments
     #[command(after_help = "Example:\n  seawall lmdb dump --config lightningstream.yaml --only-db shard --hide")]
     Dump(tools::DumpArguments),
-    /// What environments are like: map, readers, DBIs
+    /// Show map, readers and DBIs of environments
     #[command(after_help = "Example:\n  seawall lmdb stats --config lightningstream.yaml")]
     Stats(tools::EnvironmentArguments),
-    /// Remove all shadows, and with them every deletion and every time that is known
+    /// Remove all shadows, and with them all recorded deletions and times
     #[command(
-        after_help = "What was deleted comes back from instances that still have it, and all data counts as older than \
+        after_help = "Deleted keys come back from instances that still have them. All data here then counts as older than \
         theirs.\n\nExample:\n  seawall lmdb drop-shadow --config lightningstream.yaml --only-db shard"
     )]
     DropShadow(tools::EnvironmentArguments),
     /// Copy times from one DBI to another, by key, where they are newer
     #[command(
-        after_help = "For an application whose new version keeps its data in new DBIs: without it all entries there would \
+        after_help = "For an application whose new version keeps its data in new DBIs. Otherwise all entries there would \
         count as new.\n\nExample:\n  seawall lmdb migrate-timestamps -d main --src-dbi _sync_shadow_domains_v4 \
         --dst-dbi domains_v5"
     )]
@@ -74,10 +74,10 @@ pub(crate) struct SyncArguments {
     /// A lightningstream.yaml
     #[arg(long, short, value_name = "FILE", default_value = "lightningstream.yaml")]
     config: PathBuf,
-    /// The name of this instance in the vault. Without it that of the configuration, else the host's
+    /// The name of this instance in the vault [default: the configuration's, else the host's]
     #[arg(long, short, value_name = "NAME")]
     instance: Option<String>,
-    /// End once everything that is there is merged, and what changed here is sent
+    /// End when all snapshots in the vault are merged and the changes here are sent
     #[arg(long)]
     only_once: bool,
     /// Only this environment of the configuration; may be given several times
@@ -86,7 +86,7 @@ pub(crate) struct SyncArguments {
     /// Begin once the storage has an object of this name
     #[arg(long, value_name = "NAME")]
     wait_for_marker_file: Option<String>,
-    /// Log the configuration as it was understood, without secrets
+    /// Log the configuration as Seawall understands it, without secrets
     #[arg(long)]
     log_config: bool,
 }
@@ -98,13 +98,13 @@ pub(crate) fn run(command: &LmdbCommand, common: &Common, edge: &Edge) -> Result
         LmdbCommand::Receive(arguments) => sync(arguments, true, common, edge),
         LmdbCommand::Snapshots(command) => {
             super::log(common, Level::Warn, LogFormat::Text);
-            tools::snapshots(command, edge, common.json)
+            tools::snapshots(command, edge, common)
         }
-        LmdbCommand::Dump(arguments) => tools::dump(arguments, edge, common.json),
+        LmdbCommand::Dump(arguments) => tools::dump(arguments, edge, common),
         LmdbCommand::MigrateTimestamps(arguments) => tools::migrate_timestamps(arguments, edge),
         LmdbCommand::Completion { shell } => Ok(words::completion(*shell)),
         LmdbCommand::Docs => Ok(words::docs()),
-        LmdbCommand::Stats(arguments) => tools::stats(arguments, edge),
+        LmdbCommand::Stats(arguments) => tools::stats(arguments, edge, common),
         LmdbCommand::DropShadow(arguments) => tools::drop_shadow(arguments, edge),
     }
 }
@@ -113,7 +113,16 @@ fn sync(arguments: &SyncArguments, receive_only: bool, common: &Common, edge: &E
     let mut config = load(&arguments.config, edge)?;
     let default_format = if common.json { LogFormat::Json } else { LogFormat::Text };
     super::log(common, config.log_level.unwrap_or(Level::Info), config.log_format.unwrap_or(default_format));
-    select(&mut config, &arguments.only_db)?;
+    if common.as_original {
+        // One that isn't configured is left aside, as there.
+        config.databases.retain(|database| arguments.only_db.is_empty() || arguments.only_db.contains(&database.name));
+        if config.databases.is_empty() {
+            tracing::warn!("no environment is named by --only-db: there is nothing to do");
+            return Ok(Output::done("", &json!({ "databases": [] })));
+        }
+    } else {
+        select(&mut config, &arguments.only_db)?;
+    }
     if arguments.log_config {
         tracing::info!(?config, "the configuration as it was understood");
     }
@@ -132,8 +141,9 @@ fn sync(arguments: &SyncArguments, receive_only: bool, common: &Common, edge: &E
     // A session occupies one thread while a snapshot arrives, and a folder as vault wants another.
     let runtime = runtime::lasting(2 * config.databases.len() + runtime::PROTECTING)?;
     let outcomes = runtime.block_on(carry_out(&config, &how, edge))?;
-    runtime.shutdown_timeout(Duration::from_millis(200));
-    Ok(render(&outcomes))
+    runtime::end(runtime);
+    let output = render(&outcomes);
+    Ok(if common.as_original { output.without_text() } else { output })
 }
 
 fn load(file: &Path, edge: &Edge) -> Result<LightningConfig, Failure> {
@@ -159,7 +169,7 @@ async fn carry_out(config: &LightningConfig, how: &InStep, edge: &Edge) -> Resul
     let forwarding = tokio::spawn(signals.forward(shutdown.clone(), false));
     let outcomes = keep_in_step(config, how, &edge.environment, system_clock(), &shutdown).await;
     forwarding.abort();
-    Ok(outcomes)
+    outcomes
 }
 
 fn render(outcomes: &[Outcome<Report>]) -> Output {

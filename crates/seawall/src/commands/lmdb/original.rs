@@ -8,8 +8,19 @@ use seawall_core::Failure;
 
 use crate::edge::usage;
 
-/// The largest number that a process may be asked to have.
+/// The largest number that a process is made to have; who asks for more gets this.
 const MOST_PID: u32 = 200;
+
+/// The levels of its log, as ours.
+const LEVELS: [(&str, &str); 7] = [
+    ("trace", "trace"),
+    ("debug", "debug"),
+    ("info", "info"),
+    ("warning", "warn"),
+    ("warn", "warn"),
+    ("error", "error"),
+    ("fatal", "error"),
+];
 
 /// Its command line, understood.
 #[derive(Debug, PartialEq, Eq, Default)]
@@ -22,6 +33,19 @@ pub(crate) struct Original {
     pub(crate) minimum_pid: u32,
     /// After this long the process ends.
     pub(crate) timeout: Option<Duration>,
+    /// Only this is asked for, and no command is run.
+    pub(crate) asks: Option<Asks>,
+}
+
+/// What can be asked of the program itself.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Asks {
+    /// The version alone.
+    Version,
+    /// The version with the program's name.
+    NameAndVersion,
+    /// How a command is used.
+    Help(Vec<String>),
 }
 
 /// Whether the program goes by that name.
@@ -60,15 +84,29 @@ impl Original {
         let command = rest.next_if(|word| !word.to_string_lossy().starts_with('-'));
         own.words = ["seawall", "lmdb"].map(OsString::from).to_vec();
         let command = match command.as_ref().map(|command| command.to_string_lossy().into_owned()) {
-            _ if global.version => "version".to_owned(),
-            None => "help".to_owned(),
+            _ if global.version => {
+                own.asks = Some(Asks::NameAndVersion);
+                return Ok(own);
+            }
+            None => match rest.peek().filter(|_| !global.help) {
+                Some(word) => {
+                    let option = word.to_string_lossy().into_owned();
+                    return Err(usage("usage.arguments", &option, "it is unknown", "see `lightningstream help`"));
+                }
+                None => "help".to_owned(),
+            },
             Some(command) => command,
         };
+        let below: Vec<String> = rest.clone().map(|word| word.to_string_lossy().into_owned()).collect();
         match command.as_str() {
-            "version" => own.words = ["seawall", "--version"].map(OsString::from).to_vec(),
-            "help" => {
-                own.words.extend(rest);
-                own.words.push("--help".into());
+            "version" => own.asks = Some(Asks::Version),
+            "help" => own.asks = Some(Asks::Help(below)),
+            "snapshots" if below.first().is_none_or(|word| !is_of_snapshots(word)) => {
+                own.asks = Some(Asks::Help(vec![command]));
+            }
+            command if global.help => {
+                let names = below.into_iter().take_while(|word| !word.starts_with('-'));
+                own.asks = Some(Asks::Help(std::iter::once(command.to_owned()).chain(names).collect()));
             }
             "experimental" => {
                 if rest.peek().is_some_and(|word| word == "pdns-v5-fix-duplicate-domains") {
@@ -110,7 +148,9 @@ impl Original {
                     "-c" | "--config" => global.config = Some(value),
                     "-i" | "--instance" => global.instance = Some(value),
                     "--log-level" => {
-                        global.level = Some(if text == "fatal" { "error".to_owned() } else { text });
+                        // One that isn't known is left aside, as there.
+                        let known = LEVELS.iter().find(|(theirs, _)| theirs.eq_ignore_ascii_case(&text));
+                        global.level = known.map(|(_, ours)| (*ours).to_owned()).or(global.level.take());
                     }
                     "--log-format" => {
                         global.format = Some(match text.as_str() {
@@ -125,8 +165,8 @@ impl Original {
                         _ => return Err(wrong("it takes short, disable or full")),
                     },
                     "--minimum-pid" => {
-                        let number = text.parse().ok().filter(|number| *number <= MOST_PID);
-                        self.minimum_pid = number.ok_or_else(|| wrong("it takes a number up to 200"))?;
+                        let number: u32 = text.parse().map_err(|_| wrong("it takes a number"))?;
+                        self.minimum_pid = number.min(MOST_PID);
                     }
                     _ => {
                         let span = seawall_core::parse_duration(&text);
@@ -140,6 +180,11 @@ impl Original {
         }
         Ok(true)
     }
+}
+
+/// Whether a word behind `snapshots` leads on; with any other one the original shows how it is used.
+fn is_of_snapshots(word: &str) -> bool {
+    word.starts_with('-') || matches!(word, "list" | "dump" | "get" | "put" | "remove")
 }
 
 /// An option, and the value that stands in the same word.
@@ -176,9 +221,6 @@ impl Global {
         if let Some(format) = self.format {
             words.extend(["--log-type".into(), format.into()]);
         }
-        if self.help {
-            words.push("--help".into());
-        }
         words
     }
 }
@@ -212,9 +254,10 @@ mod tests {
             ("dump -n shard -H", "seawall lmdb dump -n shard -H"),
             ("stats --config f.yaml --debug", "seawall lmdb stats --config f.yaml --log-level debug"),
             ("drop-shadow --log-level fatal", "seawall lmdb drop-shadow --log-level error"),
+            ("drop-shadow --log-level nope", "seawall lmdb drop-shadow"),
             (
                 "--log-format logfmt --log-config sync --log-level=warning",
-                "seawall lmdb sync --log-config --log-level warning --log-type text",
+                "seawall lmdb sync --log-config --log-level warn --log-type text",
             ),
             (
                 "experimental migrate-timestamps -d main --src-dbi a --dst-dbi b --add-delete-entries",
@@ -227,15 +270,18 @@ mod tests {
             assert_eq!(line(&original), ours);
             Arguments::try_parse_from(&original.words).unwrap_or_else(|error| panic!("{theirs}: {error}"));
         }
-        for (theirs, ours) in [
-            ("version", "seawall --version"),
-            ("-v", "seawall --version"),
-            ("help", "seawall lmdb --help"),
-            ("help snapshots list", "seawall lmdb snapshots list --help"),
-            ("", "seawall lmdb --help"),
-            ("sync -h", "seawall lmdb sync --help"),
+        let help = |words: &[&str]| Asks::Help(words.iter().map(|&word| word.to_owned()).collect());
+        for (theirs, asks) in [
+            ("version", Asks::Version),
+            ("-v", Asks::NameAndVersion),
+            ("help", help(&[])),
+            ("help snapshots list", help(&["snapshots", "list"])),
+            ("", help(&[])),
+            ("snapshots", help(&["snapshots"])),
+            ("snapshots nope", help(&["snapshots"])),
+            ("sync -h", help(&["sync"])),
         ] {
-            assert_eq!(line(&understand(theirs).expect("a command line")), ours);
+            assert_eq!(understand(theirs).expect("a command line").asks, Some(asks), "{theirs}");
         }
         assert!(is_called(Some(OsStr::new("/usr/bin/lightningstream"))));
         assert!(!is_called(Some(OsStr::new("seawall"))) && !is_called(None));
@@ -249,11 +295,14 @@ mod tests {
             timeless: true,
             minimum_pid: 50,
             timeout: Some(Duration::from_secs(90)),
+            asks: None,
         };
         assert_eq!(original, expected);
+        assert_eq!(understand("--minimum-pid 300 sync").expect("a command").minimum_pid, 200);
         assert_eq!(understand("--timeout 0 sync").expect("a command").timeout, None);
         for wrong in [
-            "--minimum-pid 201 sync",
+            "--minimum-pid many sync",
+            "--nope",
             "--timeout soon sync",
             "--log-format xml sync",
             "--log-timestamp long sync",

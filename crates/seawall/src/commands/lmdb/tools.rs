@@ -4,13 +4,15 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use seawall_agent::config::LmdbConfig;
-use seawall_core::{Failure, Moment};
+use seawall_core::{Failure, Kind, Moment};
 use seawall_lmdb::{EnvOptions, EnvStatus, Local, Migration, Settings, Stamp, migrate, snapshots, view};
 use seawall_vault::{Policy, Vault};
 use serde_json::{Value, json};
 
+use super::faithful::{self, Faithful};
 use super::show::Printer;
 use super::{load, select};
+use crate::arguments::Common;
 use crate::edge::{Edge, usage};
 use crate::output::Output;
 use crate::runtime;
@@ -27,14 +29,14 @@ pub(crate) enum SnapshotsCommand {
         /// With their bytes
         #[arg(long, short)]
         long: bool,
-        /// Only those whose names begin so
+        /// Only names that begin with this text
         #[arg(long, short, value_name = "TEXT", default_value = "")]
         prefix: String,
-        /// By the time that names say, those that say none first
+        /// Order by the times in the names; names without a time come first
         #[arg(long, short)]
         time: bool,
     },
-    /// Show what is in an object
+    /// Show the content of an object
     #[command(
         after_help = "Examples:\n  seawall lmdb snapshots dump shard__ns1__20260801-100000-000000000__GX.pb.gz\n  \
         seawall lmdb snapshots dump --local ./shard__ns1__20260801-100000-000000000__GX.pb.gz --dbi records"
@@ -47,10 +49,10 @@ pub(crate) enum SnapshotsCommand {
         /// Only this DBI
         #[arg(long, short, value_name = "DBI")]
         dbi: Option<String>,
-        /// The name is that of a file here
+        /// The name is one of a local file
         #[arg(long, short)]
         local: bool,
-        /// How: debug or text, which are the same
+        /// The form: debug or text, which are the same
         #[arg(long, short, value_name = "FORMAT", value_parser = ["debug", "text"], hide = true)]
         format: Option<String>,
     },
@@ -61,11 +63,11 @@ pub(crate) enum SnapshotsCommand {
         config: ConfigArgument,
         /// The object
         name: String,
-        /// The file to make; without it one of the same name here
+        /// The file to make [default: one of the same name in the current folder]
         #[arg(long, short, value_name = "FILE")]
         output: Option<PathBuf>,
     },
-    /// Put a file there
+    /// Upload a file
     #[command(
         after_help = "Example:\n  seawall lmdb snapshots put back/shard__ns1__20260801-100000-000000000__GX.pb.gz"
     )]
@@ -74,10 +76,10 @@ pub(crate) enum SnapshotsCommand {
         config: ConfigArgument,
         /// The file: a whole snapshot
         file: PathBuf,
-        /// The name to give it; without it the file's
+        /// The object's name [default: the file's]
         #[arg(long, short, value_name = "NAME")]
         name: Option<String>,
-        /// Whatever its name and its content are
+        /// Upload the file whatever its name and content are
         #[arg(long)]
         force: bool,
     },
@@ -117,7 +119,7 @@ pub(crate) struct DumpArguments {
     /// Only this environment of the configuration; may be given several times
     #[arg(long, short = 'n', alias = "name", value_name = "NAME")]
     only_db: Vec<String>,
-    /// Without the DBIs that belong to the sync itself
+    /// Leave out the DBIs that belong to the sync itself
     #[arg(long, short = 'H')]
     hide: bool,
 }
@@ -127,26 +129,37 @@ pub(crate) struct DumpArguments {
 pub(crate) struct MigrateArguments {
     #[command(flatten)]
     config: ConfigArgument,
-    /// The environment of the configuration; without it the only one
+    /// The environment of the configuration [default: the only one]
     #[arg(long, short, value_name = "NAME")]
     database: Option<String>,
     /// The DBI that has the times: values with a header, or with 8 bytes of time
     #[arg(long, value_name = "DBI")]
     src_dbi: String,
-    /// The DBI that gets them
+    /// The DBI that gets the times
     #[arg(long, value_name = "DBI")]
     dst_dbi: String,
-    /// Also add a deletion for each key that the first knows as deleted and the second doesn't know
+    /// Also add a deletion for each key that is deleted in the first DBI and missing in the second
     #[arg(long)]
     add_delete_entries: bool,
-    /// Where the first isn't there, there is nothing to do
+    /// If the first DBI doesn't exist, do nothing and succeed
     #[arg(long)]
     ignore_src_dbi_not_present: bool,
 }
 
 /// Runs one of the commands about snapshots.
-pub(crate) fn snapshots(command: &SnapshotsCommand, edge: &Edge, json: bool) -> Result<Output, Failure> {
+pub(crate) fn snapshots(command: &SnapshotsCommand, edge: &Edge, common: &Common) -> Result<Output, Failure> {
+    let (json, faithful) = (common.json, common.as_original && !common.json);
+    let told = |output: Output| if faithful { output.without_text() } else { output };
     match command {
+        SnapshotsCommand::Dump { name, dbi, local: true, .. } if faithful => {
+            let only = dbi.as_ref().map(|dbi| dbi.as_bytes());
+            Printer::finished(snapshots::show_file(&edge.absolute(name), only, &mut Faithful::new()))
+        }
+        SnapshotsCommand::Dump { config, name, dbi, .. } if faithful => {
+            let (name, only) = (name.display().to_string(), dbi.clone().map(String::into_bytes));
+            let show = async |vault: &Vault| Ok(snapshots::show(vault, &name, only, Faithful::new()).await);
+            Printer::finished(within(config, edge, show)?.map(drop))
+        }
         SnapshotsCommand::Dump { name, dbi, local: true, .. } => {
             let only = dbi.as_ref().map(|dbi| dbi.as_bytes());
             let shown = snapshots::show_file(&edge.absolute(name), only, &mut Printer::new(json));
@@ -160,7 +173,12 @@ pub(crate) fn snapshots(command: &SnapshotsCommand, edge: &Edge, json: bool) -> 
         SnapshotsCommand::List { config, long, prefix, time } => {
             let objects = within(config, edge, async |vault| snapshots::list(vault, prefix, *time).await)?;
             let line = |object: &snapshots::Object| {
-                if *long { format!("{:>12} {}\n", object.bytes, object.name) } else { format!("{}\n", object.name) }
+                let between = if faithful { '\t' } else { ' ' };
+                if *long {
+                    format!("{:>12}{between}{}\n", object.bytes, object.name)
+                } else {
+                    format!("{}\n", object.name)
+                }
             };
             let document = |object: &snapshots::Object| json!({ "name": object.name, "bytes": object.bytes, "time": object.stamp.map(moment) });
             let documents: Vec<_> = objects.iter().map(document).collect();
@@ -168,9 +186,11 @@ pub(crate) fn snapshots(command: &SnapshotsCommand, edge: &Edge, json: bool) -> 
         }
         SnapshotsCommand::Get { config, name, output } => {
             let output = edge.absolute(output.as_deref().unwrap_or(Path::new(name)));
-            let bytes = within(config, edge, async |vault| snapshots::get(vault, name, &output).await)?;
+            // The original writes over a file that is there.
+            let overwrite = common.as_original;
+            let bytes = within(config, edge, async |vault| snapshots::get(vault, name, &output, overwrite).await)?;
             let text = format!("{}: {bytes} bytes\n", output.display());
-            Ok(Output::done(text, &json!({ "name": name, "output": output, "bytes": bytes })))
+            Ok(told(Output::done(text, &json!({ "name": name, "output": output, "bytes": bytes }))))
         }
         SnapshotsCommand::Put { config, file, name, force } => {
             let own = file.file_name().and_then(|name| name.to_str());
@@ -179,11 +199,15 @@ pub(crate) fn snapshots(command: &SnapshotsCommand, edge: &Edge, json: bool) -> 
             };
             let file = edge.absolute(file);
             let bytes = within(config, edge, async |vault| snapshots::put(vault, &file, name, *force).await)?;
-            Ok(Output::done(format!("{name}: {bytes} bytes\n"), &json!({ "name": name, "bytes": bytes })))
+            Ok(told(Output::done(format!("{name}: {bytes} bytes\n"), &json!({ "name": name, "bytes": bytes }))))
         }
         SnapshotsCommand::Remove { config, name } => {
-            within(config, edge, async |vault| snapshots::remove(vault, name).await)?;
-            Ok(Output::done(format!("{name}: removed\n"), &json!({ "name": name })))
+            match within(config, edge, async |vault| snapshots::remove(vault, name).await) {
+                // What isn't there is removed, as far as the original is concerned.
+                Err(failure) if faithful && failure.kind == Kind::NotFound => {}
+                removed => removed?,
+            }
+            Ok(told(Output::done(format!("{name}: removed\n"), &json!({ "name": name }))))
         }
     }
 }
@@ -231,8 +255,18 @@ fn open_alone(database: &LmdbConfig) -> Result<Local, seawall_lmdb::Error> {
 }
 
 /// `seawall lmdb dump`
-pub(crate) fn dump(arguments: &DumpArguments, edge: &Edge, json: bool) -> Result<Output, Failure> {
-    let mut config = load(&arguments.config.config, edge)?;
+pub(crate) fn dump(arguments: &DumpArguments, edge: &Edge, common: &Common) -> Result<Output, Failure> {
+    let (mut config, json) = (load(&arguments.config.config, edge)?, common.json);
+    if common.as_original && !json {
+        config.databases.retain(|database| arguments.only_db.is_empty() || arguments.only_db.contains(&database.name));
+        config.databases.sort_by(|a, b| a.name.cmp(&b.name));
+        let show = |database: &LmdbConfig| {
+            let (local, mut printer) = (open(database)?, Faithful::new());
+            printer.environment(&database.name);
+            view::environment(local.env(), &database.schema, arguments.hide, &mut printer)
+        };
+        return Printer::finished(config.databases.iter().try_for_each(show));
+    }
     select(&mut config, &arguments.only_db)?;
     let mut printer = Printer::new(json);
     let output = |source| seawall_lmdb::Error::Io { path: "standard output".into(), source };
@@ -273,9 +307,14 @@ pub(crate) fn migrate_timestamps(arguments: &MigrateArguments, edge: &Edge) -> R
 }
 
 /// `seawall lmdb stats`
-pub(crate) fn stats(arguments: &EnvironmentArguments, edge: &Edge) -> Result<Output, Failure> {
-    let all = each(arguments, edge, open, Local::status)?;
-    let text: String = all.iter().map(|(name, status)| stats_text(name, status)).collect();
+pub(crate) fn stats(arguments: &EnvironmentArguments, edge: &Edge, common: &Common) -> Result<Output, Failure> {
+    let mut all = each(arguments, edge, open, Local::status)?;
+    let mut shown: fn(&str, &EnvStatus) -> String = stats_text;
+    if common.as_original {
+        all.sort_by(|a, b| a.0.cmp(&b.0));
+        shown = faithful::stats;
+    }
+    let text: String = all.iter().map(|(name, status)| shown(name, status)).collect();
     let documents: Vec<Value> = all.iter().map(|(name, status)| stats_json(name, status)).collect();
     Ok(Output::done(text, &json!({ "databases": documents })))
 }

@@ -1,9 +1,13 @@
 //! The commands of `seawall lmdb` under the name `lightningstream`, as Markdown and for shells.
 
+use std::io::Write as _;
+
 use clap::Subcommand as _;
 use serde_json::json;
 
 use super::LmdbCommand;
+use super::original::Asks;
+use crate::exit::Exit;
 use crate::output::Output;
 
 const NAME: &str = "lightningstream";
@@ -11,6 +15,25 @@ const NAME: &str = "lightningstream";
 /// `seawall lmdb`, by the other name.
 fn command() -> clap::Command {
     LmdbCommand::augment_subcommands(clap::Command::new(NAME)).about("Keep LMDB environments in step between servers")
+}
+
+/// Answers what is asked of the program itself, by the name that it was called by.
+pub(crate) fn answer(asks: &Asks) -> Exit {
+    let version = env!("CARGO_PKG_VERSION");
+    let text = match asks {
+        Asks::Version => format!("{version}\n"),
+        Asks::NameAndVersion => format!("{NAME} version {version}\n"),
+        Asks::Help(path) => {
+            let mut found = command();
+            found.build();
+            for word in path {
+                let Some(below) = found.find_subcommand(word).cloned() else { break };
+                found = below;
+            }
+            found.render_long_help().to_string().replace("seawall lmdb ", "lightningstream ")
+        }
+    };
+    if std::io::stdout().write_all(text.as_bytes()).is_ok() { Exit::Done } else { Exit::Failed }
 }
 
 /// Completions for a shell.
@@ -42,6 +65,14 @@ fn describe(command: &mut clap::Command, path: &str, text: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn help_names_the_program_as_it_was_called() {
+        let mut command = command();
+        command.build();
+        let sync = command.find_subcommand_mut("sync").expect("a command");
+        assert!(sync.render_long_help().to_string().contains("Usage: lightningstream sync"));
+    }
 
     #[test]
     fn every_command_is_in_the_docs_and_the_completions() {

@@ -12,17 +12,17 @@ pub(crate) enum LtxCommand {
     Apply(ApplyArguments),
     /// Compute the checksum of a database, or of each of its pages
     Checksum(ChecksumArguments),
-    /// Merge files into one that does the same
+    /// Merge files into one with the same effect
     Compact(CompactArguments),
     /// Make the database that a snapshot holds
     Decode(DecodeArguments),
-    /// Tell which pages differ between two files or databases
+    /// Show which pages differ between two files or databases
     Diff(DiffArguments),
     /// Print header, pages and trailer of a file
     Dump(DumpArguments),
     /// Encode a database with its WAL as a snapshot
     EncodeDb(EncodeArguments),
-    /// Say what a file holds, without its pages
+    /// Show what a file holds, without its pages
     Info(FilesArguments),
     /// List what files hold, a line each
     List(ListArguments),
@@ -35,7 +35,7 @@ pub(crate) enum LtxCommand {
 /// How a command works.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct WorkArguments {
-    /// Threads to work on; without it, one for each processor, at most 16
+    /// The number of threads [default: one for each processor, at most 16]
     #[arg(long, value_name = "N")]
     pub(crate) jobs: Option<NonZeroUsize>,
 }
@@ -46,11 +46,11 @@ pub(crate) struct WorkArguments {
     seawall ltx apply --db app.db s3://bucket/app/0000/0000000000000002-0000000000000002.ltx\n\n\
     Nobody else may have the database open. After an error it is as it was before.")]
 pub(crate) struct ApplyArguments {
-    /// The database; made if it isn't there and the files hold all of it
+    /// The database; if it doesn't exist and the files hold all of it, it is made
     #[arg(long, value_name = "PATH")]
     pub(crate) db: PathBuf,
-    /// Don't read all of the database to see whether it is the one that the first file was made for; the pages that
-    /// the files touch are checked nevertheless
+    /// Don't read the whole database to check that the first file was made for it; the pages that the files touch are
+    /// checked all the same
     #[arg(long)]
     pub(crate) touched_only: bool,
     /// The files, in their order: paths or URLs
@@ -68,10 +68,10 @@ pub(crate) struct ChecksumArguments {
     /// The database
     #[arg(value_name = "DB")]
     pub(crate) database: PathBuf,
-    /// The checksum of each page of the file instead of one for all
+    /// Show the checksum of each page of the file instead of one for all
     #[arg(long, conflicts_with = "wal")]
     pub(crate) pages: bool,
-    /// With what is in its WAL, as encode-db has it; without, the database file alone
+    /// Include the content of its WAL, as encode-db does [default: the database file alone]
     #[arg(long)]
     pub(crate) wal: bool,
     #[command(flatten)]
@@ -117,7 +117,7 @@ pub(crate) struct DiffArguments {
     /// A database, or an LTX file: a path or a URL
     #[arg(value_name = "FIRST")]
     pub(crate) first: String,
-    /// Another one
+    /// The other database or LTX file
     #[arg(value_name = "SECOND")]
     pub(crate) second: String,
     #[command(flatten)]
@@ -144,7 +144,7 @@ pub(crate) struct EncodeArguments {
     /// Leave out the database checksum, as Litestream does
     #[arg(long)]
     pub(crate) no_checksum: bool,
-    /// Take no read lock: for a database that nobody writes, on a disk that can't be written to
+    /// Take no read lock: for a database on a read-only disk, which no program writes
     #[arg(long)]
     pub(crate) no_lock: bool,
     /// The database
@@ -174,7 +174,7 @@ pub(crate) struct ListArguments {
     With --strong the exit code is 3 if files are right, and beside some of them nothing is kept."
 )]
 pub(crate) struct VerifyArguments {
-    /// Compare files also with the BLAKE3 that Seawall keeps beside the objects of its vaults
+    /// Also compare files with the BLAKE3 that Seawall keeps beside the objects of its vaults
     #[arg(long)]
     pub(crate) strong: bool,
     #[command(flatten)]

@@ -35,7 +35,7 @@ pub(super) fn run(arguments: &VerifyArguments, edge: &Edge, json: bool) -> Resul
     text.extend(without.iter().map(|shown| format!("{shown}: no BLAKE3 was kept beside it\n")));
     let exit = match exit(&failures) {
         Exit::Done if documents.is_empty() => Exit::NotFound,
-        Exit::Done if !without.is_empty() => Exit::Partly,
+        Exit::Done => Exit::judge(true, without.is_empty()),
         exit => exit,
     };
     let mut json = json!({ "files": documents, "failures": failures });

@@ -130,6 +130,12 @@ impl Application {
         }
     }
 
+    /// Commits something, whatever is open.
+    pub(crate) fn commit_now(&mut self) {
+        self.settle();
+        self.commit(Duration::from_secs(10), 1..4);
+    }
+
     /// Does something small while an engine is between two steps.
     pub(crate) fn interfere(&mut self) -> String {
         match self.rng.u8(0..10) {

@@ -8,21 +8,26 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use seawall_core::{Engine, Failure, Phase, Shutdown, When};
+use seawall_core::abilities::*;
+use seawall_core::{Failure, Phase, Shutdown, When};
 use seawall_sqlite::probe::{Defect, Intruder, Step};
 use seawall_sqlite::{Options, Sqlite};
+use seawall_testing::invariants::{self, Look, Seen};
 use seawall_vault::memory::MemoryStore;
 use seawall_vault::simulated::{Chances, Fault, SimulatedStore};
-use seawall_vault::{Layout, ObjectKey, Policy, Store, Vault};
+use seawall_vault::{ObjectKey, Policy, Prefix, PutOptions, Scheme, Store, Vault};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use super::application::Application;
-use super::history::{compare, objects};
+use super::history::{compare, look, newest_base, objects};
 use crate::world::{HandClock, Scene};
 
 /// More than any deadline of the engine and the vault; time is simulated.
 const PATIENCE: Duration = Duration::from_secs(1200);
+
+/// Time in which a running process has looked at its vault, if it uploads anything.
+const LOOK: Duration = Duration::from_secs(11 * 60);
 
 /// Everything that a seed plays with.
 pub(crate) struct Host {
@@ -34,10 +39,15 @@ pub(crate) struct Host {
     running: Option<Running>,
     /// The newest TXID that was said to be protected.
     protected: u64,
+    /// The vault at the last look.
+    seen: Look,
     /// What somebody deleted in the vault.
     lost: BTreeSet<u64>,
     /// Whether listings may have been old.
     stale: bool,
+    /// Whether somebody harms the vault behind a running process, and up to which TXID that may be seen.
+    vandal: bool,
+    harmed: u64,
 }
 
 struct Running {
@@ -96,8 +106,8 @@ impl Host {
     pub(crate) fn with_defect(seed: u64, defect: Option<Defect>) -> Self {
         let mut rng = fastrand::Rng::with_seed(seed);
         let directory = tempfile::tempdir().expect("a folder");
-        let layout = if rng.bool() { Layout::Files } else { Layout::Objects };
-        let memory = MemoryStore::with(layout, Arc::<HandClock>::default());
+        let scheme = if rng.bool() { Scheme::File } else { Scheme::S3 };
+        let memory = MemoryStore::with(scheme, Arc::<HandClock>::default());
         let store = SimulatedStore::new(memory, rng.u64(..));
         let app = Application::new(&directory.path().join("app.db"), rng.u64(..));
         let meddler = Meddler {
@@ -111,7 +121,16 @@ impl Host {
         };
         let scene = Scene::on(directory, Arc::new(store.truth().clone()));
         let meddler = Arc::new(meddler);
-        Self { seed, rng, scene, store, meddler, running: None, protected: 0, lost: BTreeSet::new(), stale: false }
+        let (running, lost, seen) = (None, BTreeSet::new(), Look::default());
+        let (vandal, harmed) = (false, 0);
+        Self { seed, rng, scene, store, meddler, running, protected: 0, seen, lost, stale: false, vandal, harmed }
+    }
+
+    /// With somebody who deletes, cuts and replaces objects behind a running process.
+    pub(crate) fn with_a_vandal(seed: u64) -> Self {
+        let mut host = Self::new(seed);
+        host.vandal = true;
+        host
     }
 
     fn options(&mut self) -> Options {
@@ -137,6 +156,10 @@ impl Host {
     /// One random step, and a look at what is told of the protection.
     pub(crate) async fn step(&mut self) {
         self.scene.tick(self.rng.i64(0..3000));
+        if self.vandal && self.rng.u8(0..12) == 0 {
+            self.harm_the_vault().await;
+            return self.observe().await;
+        }
         match self.rng.u8(0..100) {
             0..45 => {
                 let alone = self.running.is_none();
@@ -299,7 +322,7 @@ impl Host {
 
     fn jump(&mut self) {
         let millis = [-3_600_000, 3_600_000, -1, 86_400_000][self.rng.usize(0..4)];
-        self.scene.tick(millis);
+        self.scene.jump(millis);
         self.say(format!("the clock jumps by {millis} ms"));
     }
 
@@ -322,6 +345,55 @@ impl Host {
         truth.delete(&[key]).await.expect("deleted")[0].clone().expect("deleted");
         self.lost.insert(txid);
         self.say(format!("object {txid} lost"));
+    }
+
+    /// Somebody deletes an object, cuts it, or writes another one over it, while a process protects the database. After its next look
+    /// protection has begun anew: the newest state can be restored.
+    async fn harm_the_vault(&mut self) {
+        self.catch_up().await;
+        let (truth, busy) = (self.store.truth().clone(), self.meddler.busy.swap(false, Ordering::SeqCst));
+        let all: Vec<_> = truth.list(&Prefix::all(), None, 10_000).await.expect("listed").entries;
+        let all: Vec<_> = all.into_iter().filter(|entry| entry.key.as_str().ends_with(".ltx")).collect();
+        let victim = &all[self.rng.usize(0..all.len())];
+        let whole = async |key: &ObjectKey| {
+            let vault = Vault::new(Arc::new(truth.clone()), Policy::default());
+            vault.read(key, None, 1 << 30).await.expect("read")
+        };
+        let (what, bytes) = match self.rng.u8(0..3) {
+            0 => ("deleted", None),
+            1 => ("cut", Some(whole(&victim.key).await.slice(..usize::try_from(victim.size / 2).expect("small")))),
+            // With the same size and time nothing but reading tells.
+            _ => match all.iter().find(|other| other.size != victim.size) {
+                Some(other) => ("replaced", Some(whole(&other.key).await)),
+                None => ("deleted", None),
+            },
+        };
+        truth.delete(std::slice::from_ref(&victim.key)).await.expect("deleted")[0].clone().expect("deleted");
+        if let Some(bytes) = bytes {
+            truth.put(&victim.key, bytes, &PutOptions::default()).await.expect("put");
+        }
+        self.say(format!("{} {what}", victim.key));
+        // Something is uploaded, so that the next look is due.
+        lock(&self.meddler.app).commit_now();
+        let newest = objects(&truth).await.into_keys().max().unwrap_or(0);
+        sleep(LOOK).await;
+        let anew = async {
+            loop {
+                let newest = self.scene.restore(When::Latest).await;
+                let there = newest.is_ok_and(|newest| *lock(&self.meddler.app).records().present().1 == newest);
+                if there {
+                    break;
+                }
+                sleep(Duration::from_secs(1)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, anew).await.expect("protection begins anew");
+        // What was captured before the look goes on from what is harmed, up to the base that begins anew.
+        self.harmed = newest_base(&truth).await.map_or(newest, |base| newest.max(base - 1));
+        self.meddler.busy.store(busy, Ordering::SeqCst);
+        self.catch_up().await;
+        // What somebody else did isn't ours to answer for.
+        self.seen = look(&truth).await;
     }
 
     /// With nothing in its way, a running engine has everything in the vault soon, and says so.
@@ -364,12 +436,26 @@ impl Host {
     /// What is told to be protected is in the vault, and never less than before.
     async fn observe(&mut self) {
         self.ended_by_itself().await;
-        let Ok(status) = self.scene.engine().status().await else { return };
+        let status = self.scene.engine().status().await;
+        let now = look(self.store.truth()).await;
+        let reported = status.as_ref().ok().and_then(|status| status.protected.as_ref());
+        let reported = reported.and_then(|point| u64::from_str_radix(&point.position, 16).ok());
+        let taken_away = self.lost.iter().copied().chain(1..=self.harmed).collect();
+        invariants::check(&Seen {
+            before: Some(&self.seen),
+            now: now.clone(),
+            reported,
+            taken_away,
+            ..Seen::default()
+        });
+        self.seen = now;
+        let Ok(status) = status else { return };
         let Some(point) = status.protected else { return };
         let told = u64::from_str_radix(&point.position, 16).expect("a TXID");
         assert!(told >= self.protected, "protected went back from {} to {told}", self.protected);
         let there = objects(self.store.truth()).await;
-        assert!(there.contains_key(&told) || self.lost.contains(&told), "{told} is not in the vault");
+        let excused = self.lost.contains(&told) || told <= self.harmed;
+        assert!(there.contains_key(&told) || excused, "{told} is not in the vault");
         self.protected = told;
     }
 
@@ -385,7 +471,7 @@ impl Host {
         self.all_is_there().await;
         let (truth, mut rng) = (self.store.truth().clone(), self.rng.fork());
         let records = lock(&self.meddler.app).records().clone();
-        compare(&self.scene, &truth, &records, &self.lost, &mut rng).await;
+        compare(&self.scene, &truth, &records, (&self.lost, self.harmed), &mut rng).await;
     }
 }
 

@@ -1,0 +1,289 @@
+//! A database of a configuration: what all databases have, and the settings of its one engine.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use seawall_config::{At, Fields, Location, Problem};
+use seawall_sqlite::Upkeep;
+use seawall_vault::{Environment, VaultUrl};
+
+use crate::lmdb::{self, LmdbConfig};
+use crate::postgres::{self, PostgresConfig};
+use crate::sqlite::SqliteConfig;
+
+/// One database to protect. `None` is the engine's own default.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DatabaseConfig {
+    /// Its name.
+    pub name: String,
+    /// The place of its objects.
+    pub vault: VaultUrl,
+    /// How long shipping at a graceful stop may take for this database.
+    pub shutdown_timeout: Option<Duration>,
+    /// Restore it when its file is missing.
+    pub restore_if_missing: bool,
+    /// Protect it in turns with other processes; for how long a turn lasts without a sign of life.
+    pub lease: Option<Duration>,
+    /// What it is, and everything that only its engine has.
+    pub engine: EngineConfig,
+    /// The line it begins on.
+    pub line: usize,
+}
+
+/// The kinds of engines, each with its settings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EngineConfig {
+    /// A SQLite database file.
+    Sqlite(SqliteConfig),
+    /// An LMDB environment.
+    Lmdb(Arc<LmdbConfig>),
+    /// A database of a PostgreSQL server, or a whole one.
+    Postgres(Arc<PostgresConfig>),
+}
+
+/// What is protected: no two databases of a process have the same.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SourceName {
+    /// A file, or the folder of an environment; absolute.
+    Path(PathBuf),
+    /// A server's database or a whole server, without a password.
+    Url(String),
+}
+
+impl SourceName {
+    /// The path, if it has one.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Path(path) => Some(path),
+            Self::Url(_) => None,
+        }
+    }
+}
+
+impl From<&str> for SourceName {
+    fn from(text: &str) -> Self {
+        if text.contains("://") && !text.starts_with('/') {
+            Self::Url(text.to_owned())
+        } else {
+            Self::Path(PathBuf::from(text))
+        }
+    }
+}
+
+impl fmt::Display for SourceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Path(path) => path.display().fmt(f),
+            Self::Url(url) => f.write_str(url),
+        }
+    }
+}
+
+impl DatabaseConfig {
+    /// A SQLite database with the engine's own defaults, as a command line names it.
+    pub fn new(name: String, path: PathBuf, vault: VaultUrl) -> Self {
+        Self::of(name, vault, EngineConfig::Sqlite(SqliteConfig::new(path)))
+    }
+
+    /// A database of any kind, of which nothing else is said.
+    pub fn of(name: String, vault: VaultUrl, engine: EngineConfig) -> Self {
+        Self { name, vault, shutdown_timeout: None, restore_if_missing: false, lease: None, engine, line: 0 }
+    }
+
+    /// What is protected.
+    pub fn source(&self) -> SourceName {
+        match &self.engine {
+            EngineConfig::Sqlite(sqlite) => SourceName::Path(sqlite.path.clone()),
+            EngineConfig::Lmdb(lmdb) => SourceName::Path(lmdb.path.clone()),
+            EngineConfig::Postgres(postgres) => SourceName::Url(postgres.source.target.to_string()),
+        }
+    }
+
+    /// The file or folder that a restore makes when nothing else is named; a server's database has none.
+    pub fn path(&self) -> Option<&Path> {
+        match &self.engine {
+            EngineConfig::Sqlite(sqlite) => Some(&sqlite.path),
+            EngineConfig::Lmdb(lmdb) => Some(&lmdb.path),
+            EngineConfig::Postgres(_) => None,
+        }
+    }
+
+    /// The file that is there if the database is.
+    pub fn data_file(&self) -> Option<PathBuf> {
+        match &self.engine {
+            EngineConfig::Sqlite(sqlite) => Some(sqlite.path.clone()),
+            EngineConfig::Lmdb(lmdb) => Some(lmdb.data_file()),
+            EngineConfig::Postgres(_) => None,
+        }
+    }
+
+    /// Its settings, if it is a SQLite database.
+    pub fn sqlite(&self) -> Option<&SqliteConfig> {
+        if let EngineConfig::Sqlite(sqlite) = &self.engine { Some(sqlite) } else { None }
+    }
+
+    /// Its settings, if it is on a server.
+    pub fn server(&self) -> Option<&PostgresConfig> {
+        if let EngineConfig::Postgres(postgres) = &self.engine { Some(postgres) } else { None }
+    }
+
+    /// What no other database may have: its place, or for an environment, whose vault others share, its names there.
+    pub fn place(&self) -> String {
+        match &self.engine {
+            EngineConfig::Lmdb(_) => format!("{} {}__", self.vault, self.name),
+            EngineConfig::Sqlite(_) | EngineConfig::Postgres(_) => self.vault.to_string(),
+        }
+    }
+
+    /// The threads for blocking work that the protection of this database adds to the threads of the process.
+    pub fn threads(&self) -> Threads {
+        match &self.engine {
+            EngineConfig::Sqlite(_) => Threads { own: 0, shared: 0 },
+            // One while a snapshot arrives, and one for a folder as vault.
+            EngineConfig::Lmdb(_) => Threads { own: 2, shared: 0 },
+            // A backup compresses with as many threads as it has jobs; those of several servers share the most.
+            EngineConfig::Postgres(postgres) => Threads { own: 0, shared: 4 * postgres.source.options.limits.jobs },
+        }
+    }
+
+    /// Applies options of the command line that are meant for every database, as far as this engine has them.
+    pub fn ask(&mut self, restore_if_missing: bool, lease: Option<Duration>) {
+        self.restore_if_missing |= restore_if_missing && self.path().is_some();
+        self.lease = self.lease.or(lease.filter(|_| self.engine.takes_turns()));
+    }
+}
+
+/// Threads for blocking work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Threads {
+    /// For this database alone.
+    pub own: usize,
+    /// Threads that all databases of this kind share: the largest number that one of them asks for.
+    pub shared: usize,
+}
+
+/// What a list item says that it is, by the keys that only one kind of engine has.
+#[derive(Debug)]
+pub enum Subject {
+    /// A SQLite database.
+    File(PathBuf),
+    /// An LMDB environment, with its section.
+    Environment(PathBuf, Fields),
+    /// A server.
+    Server(Box<seawall_postgres::Target>),
+}
+
+/// What else a list item says of a database, for a kind that can't have it.
+#[derive(Debug, Clone, Copy)]
+pub struct Said {
+    /// It is a folder of databases.
+    pub dir: bool,
+    /// It is restored when it is missing.
+    pub restore_if_missing: bool,
+    /// It takes turns.
+    pub lease: bool,
+}
+
+impl Subject {
+    /// Takes the keys that say what an item is: `url` and `lmdb`, beside the `path` that was read; relative paths begin at
+    /// `here`.
+    ///
+    /// # Errors
+    /// When they contradict each other, or neither is there.
+    pub fn take(
+        fields: &mut Fields,
+        path: Option<&At<String>>,
+        here: &Path,
+        environment: &Environment,
+    ) -> Result<Self, Location> {
+        let url = fields.text("url")?;
+        let target = url.map(|at| postgres::target(&at, environment)).transpose()?;
+        match (path, target) {
+            (Some(at), None) => {
+                let path = seawall_config::absolute(Path::new(&at.value), here);
+                Ok(match fields.section("lmdb")? {
+                    Some(section) => Self::Environment(path, section),
+                    None => Self::File(path),
+                })
+            }
+            (None, Some(target)) => Ok(Self::Server(Box::new(target))),
+            (Some(at), Some(_)) => {
+                let cause = "url and path: a database is on a server or in a file".to_owned();
+                Err(Problem::Contradiction(cause).at(at.line))
+            }
+            (None, None) => Err(fields.missing("path")),
+        }
+    }
+
+    /// What is protected.
+    pub fn source(&self) -> SourceName {
+        match self {
+            Self::File(path) | Self::Environment(path, _) => SourceName::Path(path.clone()),
+            Self::Server(target) => SourceName::Url(target.to_string()),
+        }
+    }
+
+    /// What a database that was given no name is called, if that can be a name: its file's without the extension, the
+    /// folder's own of a folder of databases, the database's on its server.
+    pub fn own_name(&self, is_folder: bool) -> Option<&str> {
+        match self {
+            Self::Server(target) => Some(target.database.as_ref()).filter(|name: &&str| !name.is_empty()),
+            Self::File(path) | Self::Environment(path, _) if is_folder => path.file_name()?.to_str(),
+            Self::File(path) | Self::Environment(path, _) => path.file_stem()?.to_str(),
+        }
+    }
+
+    /// Whether such databases can take turns.
+    pub fn takes_turns(&self) -> bool {
+        // Environments are kept in step by several at a time, and a second backup does no harm.
+        matches!(self, Self::File(_))
+    }
+}
+
+impl EngineConfig {
+    /// The name of the engine.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Sqlite(_) => "sqlite",
+            Self::Lmdb(_) => "lmdb",
+            Self::Postgres(_) => "postgres",
+        }
+    }
+
+    /// Whether such databases can take turns.
+    pub fn takes_turns(&self) -> bool {
+        matches!(self, Self::Sqlite(_))
+    }
+
+    /// Reads what the item says of this kind; whatever it doesn't say of levels and retention is as in `common`.
+    ///
+    /// # Errors
+    /// What is wrong, and what is of no use for the kind: an option that does nothing would be worse than none.
+    pub fn read(
+        fields: &mut Fields,
+        subject: Subject,
+        name: &str,
+        here: &Path,
+        common: &Arc<Upkeep>,
+        said: Said,
+    ) -> Result<Self, Location> {
+        let path = subject.source().path().map(Path::to_owned).unwrap_or_default();
+        let line = fields.line;
+        let files = SqliteConfig::read(fields, path, here, common)?;
+        Ok(match subject {
+            Subject::File(_) => Self::Sqlite(files),
+            Subject::Environment(path, section) => {
+                lmdb::check(name, &files, common, said).map_err(|problem| problem.at(line))?;
+                Self::Lmdb(Arc::new(lmdb::read(section, path)?))
+            }
+            Subject::Server(target) => {
+                let lmdb = fields.section("lmdb")?.is_some();
+                let config = postgres::read(fields, *target, name, here, &files.upkeep)?;
+                postgres::check(&files, common, said, lmdb).map_err(|problem| problem.at(line))?;
+                Self::Postgres(Arc::new(config))
+            }
+        })
+    }
+}

@@ -1,0 +1,226 @@
+//! From a configuration's words to engines: the one place where databases and vaults are opened.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use seawall_core::{Engine, Failure, Status, SystemClock};
+use seawall_postgres::Postgres;
+use seawall_sqlite::{
+    Admission, LtxObject, Turns, Upkeep, Watcher, databases_below, default_state_dir, ltx_objects, read_state,
+};
+use seawall_vault::{Environment, HttpClient, Policy, Throttle, Vault, VaultUrl};
+
+use crate::database::{DatabaseConfig, EngineConfig};
+use crate::keep::Keep;
+use crate::postgres::PostgresConfig;
+use crate::recognise::{self, Held};
+use crate::{lmdb, postgres, sqlite};
+
+/// Opens engines for one process.
+#[derive(Debug)]
+pub struct Opener {
+    pub(crate) environment: Environment,
+    /// One policy for all: its clones share connections and bandwidth.
+    policy: Policy,
+    opened: AtomicU64,
+    pub(crate) watcher: Option<Watcher>,
+    /// One for all, so that a thousand databases don't start at once.
+    pub(crate) admission: Admission,
+    /// Merging and deleting takes turns among all databases.
+    pub(crate) turns: Turns,
+    /// Who this process is, in leases.
+    owner: String,
+    pub(crate) jobs: usize,
+    /// The host's name.
+    pub(crate) hostname: String,
+}
+
+impl Opener {
+    /// An opener that takes credentials from `environment` and lets one base or restore use `jobs` threads.
+    pub fn new(environment: Environment, jobs: usize) -> Self {
+        Self {
+            environment,
+            policy: Policy::default(),
+            opened: AtomicU64::new(0),
+            watcher: None,
+            admission: Admission::default(),
+            turns: Turns::default(),
+            owner: format!("pid:{}", std::process::id()),
+            jobs,
+            hostname: String::new(),
+        }
+    }
+
+    /// Names the host that this process runs on: environments call themselves after it where nothing else is said, and
+    /// those who wait for its leases see it.
+    pub fn be_on(&mut self, hostname: &str) {
+        hostname.clone_into(&mut self.hostname);
+        if !hostname.is_empty() {
+            self.owner = format!("{hostname}:{}", std::process::id());
+        }
+    }
+
+    /// Watches for changes with events from now on, and looks at every database each `sweep` as well. Must be called
+    /// inside the runtime. Where the system refuses, databases are polled, which the log says.
+    pub fn watch(&mut self, sweep: Duration) {
+        match Watcher::start(sweep) {
+            Ok(watcher) => self.watcher = Some(watcher),
+            Err(error) => tracing::warn!(%error, "no events from the system: every database is polled"),
+        }
+    }
+
+    /// Lets all vaults that are opened from now on write at most this many bytes a second together.
+    pub fn limit_uploads(&mut self, bytes_per_second: u64) {
+        self.policy.upload = Some(Throttle::new(bytes_per_second));
+    }
+
+    /// Who this process is, in leases.
+    pub fn owner(&self) -> &str {
+        &self.owner
+    }
+
+    /// What speaks HTTP to others than vaults; `None` where TLS can't be set up, which the log says.
+    pub fn client(&self) -> Option<HttpClient> {
+        let client = self.policy.connections.plain();
+        client.inspect_err(|error| tracing::error!(%error, "no heartbeats")).ok()
+    }
+
+    /// A database with its vault, to restore and to ask.
+    pub async fn database(&self, database: &DatabaseConfig) -> Result<Arc<dyn Engine>, Failure> {
+        self.database_and_vault(database).await.map(|(_, engine)| engine)
+    }
+
+    /// The same, with the vault itself.
+    pub async fn database_and_vault(&self, database: &DatabaseConfig) -> Result<(Vault, Arc<dyn Engine>), Failure> {
+        let vault = self.open(&database.vault).await?;
+        let engine: Arc<dyn Engine> = match &database.engine {
+            EngineConfig::Sqlite(config) => sqlite::open(self, vault.clone(), config.options(database, self.jobs)),
+            EngineConfig::Lmdb(config) => lmdb::open(self, vault.clone(), database, config),
+            EngineConfig::Postgres(config) => Arc::new(postgres::open(self, vault.clone(), database, config)),
+        };
+        Ok((vault, engine))
+    }
+
+    /// A database of a server, to back up now.
+    ///
+    /// # Errors
+    /// When its vault can't be opened.
+    pub async fn server(&self, database: &DatabaseConfig, config: &PostgresConfig) -> Result<Postgres, Failure> {
+        Ok(postgres::open(self, self.open(&database.vault).await?, database, config))
+    }
+
+    /// The status of a database that no process protects now: from its record on this machine, and of a server, which has
+    /// none, from the vault. Blocks while it reads.
+    ///
+    /// # Errors
+    /// When nothing was recorded, or the record or the vault can't be read.
+    pub async fn recorded(&self, database: &DatabaseConfig) -> Result<Status, Failure> {
+        match &database.engine {
+            EngineConfig::Sqlite(config) => read_state_dir(&config.state_dir()),
+            EngineConfig::Lmdb(config) => lmdb::recorded(config),
+            EngineConfig::Postgres(_) => self.database(database).await?.status().await,
+        }
+    }
+
+    /// The vault of a database alone, to merge and delete in by the database's settings, but for what `keep` says.
+    pub async fn database_to_maintain(
+        &self,
+        database: &DatabaseConfig,
+        keep: &Keep,
+    ) -> Result<Arc<dyn Engine>, Failure> {
+        let vault = self.open(&database.vault).await?;
+        Ok(match &database.engine {
+            EngineConfig::Sqlite(config) => sqlite::of_vault(self, vault, keep.upkeep(&config.upkeep)),
+            EngineConfig::Lmdb(_) => lmdb::of_vault(vault, database.name.clone()),
+            EngineConfig::Postgres(config) => postgres::of_vault(self, vault, Some(keep.policy(&config.retention))),
+        })
+    }
+
+    /// A vault alone, to merge and delete in by the engines' own settings, but for what `keep` says.
+    pub async fn vault_to_maintain(&self, url: &VaultUrl, keep: &Keep) -> Result<Arc<dyn Engine>, Failure> {
+        let upkeep = keep.upkeep(&Arc::default());
+        let policy = postgres::policy(&upkeep.retention);
+        self.alone(url, upkeep, Some(policy)).await
+    }
+
+    /// A vault alone, to restore from.
+    pub async fn vault(&self, url: &VaultUrl) -> Result<Arc<dyn Engine>, Failure> {
+        self.alone(url, Arc::default(), None).await
+    }
+
+    async fn alone(
+        &self,
+        url: &VaultUrl,
+        upkeep: Arc<Upkeep>,
+        policy: Option<seawall_archive::RetentionPolicy>,
+    ) -> Result<Arc<dyn Engine>, Failure> {
+        let vault = self.open(url).await?;
+        Ok(match recognise::look(&vault).await? {
+            Held::Lmdb => lmdb::alone_in(vault).await?,
+            Held::Sets => postgres::of_vault(self, vault, policy),
+            // A vault that holds nothing answers as an empty one of files does.
+            Held::Sqlite | Held::Nothing => sqlite::of_vault(self, vault, upkeep),
+        })
+    }
+
+    /// A vault that holds backup sets of a server; `None` where it holds anything else.
+    ///
+    /// # Errors
+    /// When the vault can't be listed.
+    pub async fn sets(&self, url: &VaultUrl) -> Result<Option<Vault>, Failure> {
+        let vault = self.open(url).await?;
+        Ok((recognise::look(&vault).await? == Held::Sets).then_some(vault))
+    }
+
+    /// The databases of a vault that holds several: each with its path below the vault, which is empty for the vault's
+    /// own, and its own place.
+    ///
+    /// # Errors
+    /// When the vault can't be listed.
+    pub async fn databases_below(&self, url: &VaultUrl) -> Result<Vec<(String, VaultUrl)>, Failure> {
+        let vault = Vault::open(url, &self.environment, self.policy.clone()).await?;
+        let found = databases_below(&vault).await?;
+        let place = |below: String| {
+            let place = if below.is_empty() { url.clone() } else { url.join(&below)? };
+            Ok((below, place))
+        };
+        found.into_iter().map(place).collect()
+    }
+
+    /// The LTX files of a vault, as they lie there.
+    ///
+    /// # Errors
+    /// When the vault can't be listed.
+    pub async fn ltx_objects(&self, url: &VaultUrl) -> Result<Vec<LtxObject>, Failure> {
+        let vault = Vault::open(url, &self.environment, self.policy.clone()).await?;
+        ltx_objects(&vault).await
+    }
+
+    async fn open(&self, url: &VaultUrl) -> Result<Vault, Failure> {
+        // Retries of many vaults must not come in step.
+        let nth = self.opened.fetch_add(1, Ordering::Relaxed);
+        let seed = self.policy.seed.wrapping_add(nth.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        Ok(Vault::open(url, &self.environment, Policy { seed, ..self.policy.clone() }).await?)
+    }
+}
+
+/// The state of a database's protection from its record on this machine. Blocks.
+///
+/// # Errors
+/// When nothing was recorded, or the record can't be read.
+pub fn read_status(database: &Path, state_dir: Option<&Path>) -> Result<Status, Failure> {
+    match state_dir {
+        Some(state_dir) => read_state_dir(state_dir),
+        None => read_state_dir(&default_state_dir(database)),
+    }
+}
+
+/// The state of a database's protection from its state folder. Blocks.
+///
+/// # Errors
+/// When nothing was recorded, or the record can't be read.
+pub fn read_state_dir(state_dir: &Path) -> Result<Status, Failure> {
+    read_state(state_dir, &SystemClock)
+}

@@ -1,0 +1,177 @@
+//! A database of a server, or a whole server, in a `seawall.yml`: `url`, `schedule` and how it is backed up.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use seawall_archive::{Catalog, Codec, RetentionPolicy, Schedule, SetId, Sets, is_of_sets};
+use seawall_core::{Engine, Failure, SystemClock};
+use seawall_postgres::{CopyFormat, DumpOptions, Format, Limits, Postgres, Source, Target, World};
+use seawall_sqlite::{Retention, Upkeep};
+use seawall_vault::{Environment, ObjectKey, Vault};
+
+use crate::database::{DatabaseConfig, Said};
+use crate::open::Opener;
+use crate::sqlite::SqliteConfig;
+
+use seawall_config::document::Value;
+use seawall_config::error::{Location, Problem};
+use seawall_config::fields::{At, Fields};
+use seawall_config::{absolute, place};
+
+/// Reads a `url`.
+pub(crate) fn target(At { line, value }: &At<String>, environment: &Environment) -> Result<Target, Location> {
+    Target::parse(value, environment).map_err(|error| place::problem(Failure::from(error)).at(*line))
+}
+
+/// A server's database, or a whole server, and what stays of its backups.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PostgresConfig {
+    /// Where it is, when it is backed up, and how.
+    pub source: Source,
+    /// Which backups may go.
+    pub retention: RetentionPolicy,
+}
+
+/// Refuses what a server's database can't have. Retention is all that it shares with files.
+pub(crate) fn check(files: &SqliteConfig, common: &Upkeep, said: Said, lmdb: bool) -> Result<(), Problem> {
+    let upkeep = Upkeep { retention: common.retention.clone(), ..Upkeep::clone(&files.upkeep) };
+    let others = [
+        ("restore-if-missing", said.restore_if_missing),
+        ("lease", said.lease),
+        ("l0-retention", files.upkeep.retention.l0 != common.retention.l0),
+        ("settings of levels, snapshots and validation", upkeep != *common),
+    ];
+    let keys = [("lmdb", lmdb)].into_iter().chain(files.keys()).chain(others);
+    match keys.into_iter().find(|(_, is_set)| *is_set) {
+        Some((key, _)) => Err(Problem::Contradiction(format!("{key}: of no use for a database of a server"))),
+        None => Ok(()),
+    }
+}
+
+/// Retention as a vault of sets has it.
+pub(crate) fn policy(retention: &Retention) -> RetentionPolicy {
+    RetentionPolicy {
+        enabled: retention.enabled,
+        window: retention.window,
+        thinning: retention.thinning(),
+        grace: retention.grace,
+    }
+}
+
+/// Reads everything else; files are relative to `here`.
+pub(crate) fn read(
+    fields: &mut Fields,
+    target: Target,
+    name: &str,
+    here: &Path,
+    upkeep: &Upkeep,
+) -> Result<PostgresConfig, Location> {
+    let missing = fields.missing("schedule");
+    let At { line, value } = fields.text("schedule")?.ok_or(missing)?;
+    let schedule = Schedule::parse(&value, name).map_err(|cause| {
+        let expected = "takes a cron expression, such as \"0 3 * * *\", with a time zone behind it if it isn't UTC";
+        Problem::Value { key: "schedule".into(), expected: expected.into(), found: format!("\"{value}\": {cause}") }
+            .at(line)
+    })?;
+    let mut options = DumpOptions { limits: Limits { jobs: 1, ..Limits::default() }, ..DumpOptions::default() };
+    let mut target = target;
+    if let Some(mut backup) = fields.section("backup")? {
+        if let Some(at) = backup.parsed("jobs", "a whole number from 1 to 64", |text| {
+            text.parse().ok().filter(|jobs| (1..=64).contains(jobs))
+        })? {
+            options.limits.jobs = at.value;
+        }
+        if let Some(at) = backup.size("memory")? {
+            options.limits.memory = at.value;
+        }
+        options.limits.bindir = backup.text("pg-bindir")?.map(|at| absolute(Path::new(&at.value), here));
+        let format = |text: &str| text.parse::<Format>().ok();
+        if let Some(At { line, value }) = backup.parsed("format", "native, custom, directory or plain", format)? {
+            if value != Format::Native && target.database.is_empty() {
+                let cause = "format: pg_dump's own formats are of one database, and url names a whole server";
+                return Err(Problem::Contradiction(cause.to_owned()).at(line));
+            }
+            options.format = value;
+        }
+        let copy = |text: &str| text.parse::<CopyFormat>().ok();
+        if let Some(At { line, value }) = backup.parsed("copy", "text or binary", copy)? {
+            if value != CopyFormat::Text && options.format != Format::Native {
+                let cause = "copy: of the native format, and format asks for what pg_dump writes".to_owned();
+                return Err(Problem::Contradiction(cause).at(line));
+            }
+            options.copy = value;
+        }
+        let codec = |text: &str| text.parse::<Codec>().ok();
+        if let Some(at) =
+            backup.parsed("compression", "zstd, zstd:1 to zstd:19, gzip, gzip:1 to gzip:12, lz4 or none", codec)?
+        {
+            options.codec = at.value;
+        }
+        if let Some(At { line, value }) = backup.text("passfile")? {
+            if target.has_password() {
+                let cause = "passfile: the password is known from url or PGPASSWORD already".to_owned();
+                return Err(Problem::Contradiction(cause).at(line));
+            }
+            target = target.with_password_file(absolute(Path::new(&value), here));
+        }
+        let whole = target.database.is_empty();
+        if let Some(At { line, value }) = backup.flag("role-passwords")? {
+            only_of_a_server("role-passwords", whole, line)?;
+            options.role_passwords = value;
+        }
+        if let Some(At { line, value }) = backup.list("exclude-databases")? {
+            only_of_a_server("exclude-databases", whole, line)?;
+            options.excluded = value
+                .into_iter()
+                .map(|node| match node.value {
+                    Value::Text(name) => Ok(name),
+                    other => {
+                        let (key, expected) = ("exclude-databases".to_owned(), "takes names of databases".to_owned());
+                        Err(Problem::Value { key, expected, found: other.shape().into() }.at(node.line))
+                    }
+                })
+                .collect::<Result<_, _>>()?;
+        }
+        backup.finish()?;
+    }
+    Ok(PostgresConfig { source: Source { target, schedule, options }, retention: policy(&upkeep.retention) })
+}
+
+fn only_of_a_server(key: &str, whole: bool, line: usize) -> Result<(), Location> {
+    if whole {
+        return Ok(());
+    }
+    Err(Problem::Contradiction(format!("{key}: of a whole server, and url names a database")).at(line))
+}
+
+/// Opens a source with its vault.
+pub(crate) fn open(opener: &Opener, vault: Vault, database: &DatabaseConfig, config: &PostgresConfig) -> Postgres {
+    let world = World::real(opener.environment.clone());
+    let sets = sets(opener, vault, Some(config.retention.clone()), world.nonce);
+    Postgres::new(database.name.clone(), config.source.clone(), sets, world)
+}
+
+/// Opens the sets of a vault alone; without a policy nothing of them may go.
+pub(crate) fn of_vault(opener: &Opener, vault: Vault, policy: Option<RetentionPolicy>) -> Arc<dyn Engine> {
+    let nonce = World::real(opener.environment.clone()).nonce;
+    Arc::new(sets(opener, vault, policy, nonce))
+}
+
+fn sets(opener: &Opener, vault: Vault, policy: Option<RetentionPolicy>, nonce: u32) -> Sets {
+    Sets::new(vault, policy, Arc::new(SystemClock), u64::from(nonce), opener.jobs)
+}
+
+/// Whether an object of this name belongs to a set or to the chain.
+pub(crate) fn is_name(key: &ObjectKey) -> bool {
+    is_of_sets(key)
+}
+
+/// Whether a vault holds sets, asked for by their names.
+pub(crate) async fn are_here(vault: &Vault) -> Result<bool, Failure> {
+    Ok(Catalog::is_here(vault).await?)
+}
+
+/// Whether a text names a point: the name of a set.
+pub(crate) fn is_position(text: &str) -> bool {
+    text.parse::<SetId>().is_ok()
+}

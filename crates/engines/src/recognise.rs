@@ -1,0 +1,92 @@
+//! What does a vault hold? Decided by the names of its objects, in one place and from one listing.
+//!
+//! Nothing in a vault says which engine wrote it: its names belong to formats of others too, and stay as they are. Each
+//! kind of engine knows its own names.
+
+use futures::TryStreamExt as _;
+use seawall_core::Failure;
+use seawall_vault::{ObjectKey, Prefix, Scheme, Vault};
+
+use crate::{lmdb, postgres, sqlite};
+
+/// Objects that are looked at: a page of a listing. A vault with objects of its own shows one of them here, unless more
+/// than this of others stand in it.
+const GLANCE: usize = 1000;
+
+/// The kinds of vaults.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Held {
+    /// Nothing that an engine knows.
+    Nothing,
+    /// A SQLite database.
+    Sqlite,
+    /// Snapshots of LMDB environments.
+    Lmdb,
+    /// Backup sets of a server.
+    Sets,
+}
+
+/// What a vault holds whose objects have these names. Snapshots and sets come first: their names can't be taken for
+/// another engine's.
+pub(crate) fn recognise<'a>(scheme: Scheme, keys: impl IntoIterator<Item = &'a ObjectKey>) -> Held {
+    let mut held = Held::Nothing;
+    for key in keys {
+        if lmdb::is_name(key) {
+            return Held::Lmdb;
+        }
+        if postgres::is_name(key) {
+            held = Held::Sets;
+        } else if held == Held::Nothing && sqlite::is_name(scheme, key) {
+            held = Held::Sqlite;
+        }
+    }
+    held
+}
+
+/// What a vault holds: one listing of a page. Only where a page is full of others' objects it is asked for sets by name.
+pub(crate) async fn look(vault: &Vault) -> Result<Held, Failure> {
+    let (mut keys, mut entries) = (Vec::new(), Box::pin(vault.entries(&Prefix::all(), None)));
+    while keys.len() < GLANCE
+        && let Some(entry) = entries.try_next().await?
+    {
+        keys.push(entry.key);
+    }
+    let held = recognise(vault.scheme(), &keys);
+    if held == Held::Nothing && keys.len() == GLANCE && postgres::are_here(vault).await? {
+        return Ok(Held::Sets);
+    }
+    Ok(held)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn by_names_alone() {
+        const LTX: &str = "0000000000000001-0000000000000001.ltx";
+        const SNAPSHOT: &str = "main__ns1__20261123-101112-000000001__GX.pb.gz";
+        let (ltx, below) = (&*format!("0000/{LTX}"), &*format!("app/0000/{LTX}"));
+        let set = "sets/20261121T101112000Z-0000000a/index.json";
+        for (scheme, keys, expected) in [
+            (Scheme::S3, vec![], Held::Nothing),
+            (Scheme::S3, vec!["readme.txt", "x/y"], Held::Nothing),
+            (Scheme::S3, vec![ltx], Held::Sqlite),
+            (Scheme::File, vec![ltx], Held::Nothing),
+            (Scheme::File, vec!["ltx/0/0000000000000001-0000000000000001.ltx"], Held::Sqlite),
+            // Several databases, each below its name: the vault itself holds none.
+            (Scheme::S3, vec![below], Held::Nothing),
+            (Scheme::S3, vec!["generations/5e21ff9be28275d2/snapshots/00000001.snapshot.lz4"], Held::Sqlite),
+            (Scheme::S3, vec!["chain/00000001.json"], Held::Sets),
+            (Scheme::S3, vec!["chain/1.json"], Held::Nothing),
+            (Scheme::S3, vec![set], Held::Sets),
+            (Scheme::S3, vec![SNAPSHOT], Held::Lmdb),
+            (Scheme::S3, vec!["update_marker", SNAPSHOT], Held::Lmdb),
+            (Scheme::S3, vec![ltx, "chain/00000001.json"], Held::Sets),
+            (Scheme::S3, vec![ltx, "chain/00000001.json", SNAPSHOT], Held::Lmdb),
+        ] {
+            let keys: Vec<ObjectKey> = keys.into_iter().map(|key| ObjectKey::new(key).expect("a key")).collect();
+            assert_eq!(recognise(scheme, &keys), expected, "{keys:?}");
+        }
+    }
+}

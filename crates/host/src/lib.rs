@@ -1,0 +1,14 @@
+//! What the local machine offers to every engine.
+//!
+//! The rooms: `watch` (events of files and folders, with a sweep for lost ones), `links` (which links lead to a
+//! file), `lock` (one process for each thing), `space` (how much can be written).
+
+mod links;
+mod lock;
+mod space;
+mod watch;
+
+pub use links::links_on;
+pub use lock::{is_locked, lock};
+pub use space::free_space;
+pub use watch::{FolderSubscription, Glance, Heard, Subscription, Watcher, tells_of_changes};

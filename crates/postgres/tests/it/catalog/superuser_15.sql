@@ -1,0 +1,2 @@
+-- Collations of ICU, which not every server is built with: see `catalog_super.sql`.
+CREATE COLLATION two.by_number (provider = icu, locale = 'de-u-kn-true'); CREATE COLLATION two.alike (provider = icu, locale = 'und-u-ks-level2', deterministic = false); CREATE TABLE one.collated (a text COLLATE two.by_number PRIMARY KEY, b text COLLATE two.alike UNIQUE); INSERT INTO one.collated VALUES ('a10', 'x'), ('a9', 'y');

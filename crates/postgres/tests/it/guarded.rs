@@ -1,0 +1,146 @@
+//! What a set makes the server of a proof run: checks, generated columns, indexes, views, functions with their owner's rights.
+//! All of it tries to get out, and is refused by the server; the proof of a set that is otherwise sound passes.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use seawall_core::{Failure, NoProgress, When};
+use seawall_postgres::{Format, ProveOptions, Proved, World, prove};
+use seawall_vault::Vault;
+use seawall_vault::memory::MemoryStore;
+
+use crate::server::Server;
+use crate::support::{backup_in, environment, limits, vault};
+
+/// What only the rights of a superuser, or of who may reach the server's files, are enough for.
+const ATTEMPTS: [&str; 17] = [
+    "COPY (SELECT 1) TO PROGRAM ''touch {loot}''",
+    "COPY (SELECT 1) TO ''{loot}''",
+    "COPY taken FROM PROGRAM ''env; cat /proc/*/environ''",
+    "SELECT pg_read_file(''/etc/passwd'')",
+    "SELECT pg_read_binary_file(''/proc/self/environ'')",
+    "SELECT pg_ls_dir(''/'')",
+    "SELECT lo_export(7, ''{loot}'')",
+    "SELECT lo_import(''/etc/passwd'')",
+    "UPDATE pg_authid SET rolsuper = true",
+    "ALTER ROLE app SUPERUSER",
+    "ALTER ROLE postgres SUPERUSER",
+    "CREATE ROLE mine SUPERUSER",
+    "GRANT pg_execute_server_program TO app",
+    "CREATE FUNCTION public.run(cstring) RETURNS int LANGUAGE c AS ''/lib/x86_64-linux-gnu/libc.so.6'', ''system''",
+    "CREATE EXTENSION file_fdw SCHEMA public",
+    "CREATE SUBSCRIPTION out CONNECTION ''host=127.0.0.1'' PUBLICATION p WITH (connect = false)",
+    "SET session_authorization = postgres",
+];
+
+/// A database of `app` in which everything that a proof evaluates tries everything. In the source it lets itself be.
+fn fill(server: &Server, loot: &Path) {
+    server.sql("postgres", "CREATE ROLE app LOGIN");
+    server.sql("postgres", "CREATE DATABASE shop OWNER app");
+    let list = ATTEMPTS.map(|one| format!("'{one}'")).join(", ").replace("{loot}", &loot.display().to_string());
+    let sql = format!(
+        "GRANT CREATE ON SCHEMA public TO app; SET ROLE app; CREATE TABLE public.taken (a text); \
+         CREATE FUNCTION public.attempt(source text) RETURNS boolean LANGUAGE plpgsql AS $$ DECLARE what text; BEGIN \
+         IF current_database() NOT LIKE 'seawall%' THEN RETURN true; END IF; SET statement_timeout = 0; \
+         FOREACH what IN ARRAY ARRAY[{list}] LOOP \
+           DECLARE refused boolean := false; BEGIN \
+             BEGIN EXECUTE what; EXCEPTION WHEN insufficient_privilege THEN refused := true; END; \
+             IF NOT refused THEN RAISE EXCEPTION 'done by %: %', source, what; END IF; \
+           END; \
+         END LOOP; RETURN true; END $$; \
+         CREATE FUNCTION public.quiet(source text) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$ \
+         BEGIN PERFORM public.attempt(source); RETURN 1; END $$; \
+         CREATE DOMAIN public.tried AS text CHECK (public.attempt('domain')); \
+         CREATE TABLE public.t (a int CHECK (public.attempt('check')), b public.tried, \
+           c int GENERATED ALWAYS AS (public.quiet('generated column') + a) STORED); \
+         INSERT INTO public.t VALUES (1, 'x'); CREATE INDEX ON public.t ((public.quiet('index') + a)); \
+         CREATE INDEX ON public.t (a) WHERE public.quiet('predicate') = 1; \
+         CREATE MATERIALIZED VIEW public.v AS SELECT public.attempt('view'); \
+         CREATE TABLE public.parts (a public.tried) PARTITION BY LIST (a); \
+         CREATE TABLE public.part PARTITION OF public.parts FOR VALUES IN ('y'); INSERT INTO public.parts VALUES ('y'); \
+         CREATE FUNCTION public.add(public.tried, text) RETURNS public.tried LANGUAGE sql AS 'SELECT $1'; \
+         CREATE AGGREGATE public.sum_of(text) (SFUNC = public.add, STYPE = public.tried, INITCOND = 'z'); \
+         RESET ROLE; \
+         CREATE FUNCTION public.definer() RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $$ \
+         BEGIN RETURN public.attempt('definer'); END $$; \
+         CREATE TABLE public.d (a int CHECK (public.definer())); ALTER TABLE public.d OWNER TO app; INSERT INTO public.d VALUES (1); \
+         CREATE FUNCTION public.on_ddl() RETURNS event_trigger LANGUAGE plpgsql AS $$ \
+         BEGIN PERFORM public.attempt('event trigger'); END $$; ALTER FUNCTION public.on_ddl() OWNER TO app; \
+         CREATE FUNCTION public.validate(text[], oid) RETURNS void LANGUAGE plpgsql AS $$ \
+         BEGIN PERFORM public.attempt('validator'); END $$; ALTER FUNCTION public.validate OWNER TO app; \
+         CREATE FOREIGN DATA WRAPPER far VALIDATOR public.validate OPTIONS (a 'b'); CREATE SERVER away FOREIGN DATA WRAPPER far; \
+         SELECT lo_from_bytea(7, 'large'); GRANT EXECUTE ON FUNCTION pg_catalog.pg_read_file(text) TO app; CREATE EVENT TRIGGER ends ON ddl_command_end EXECUTE FUNCTION public.on_ddl(); \
+         ALTER EVENT TRIGGER ends ENABLE ALWAYS"
+    );
+    server.sql("shop", &sql);
+}
+
+async fn proof(server: &Server, vault: &Vault) -> Result<Proved, Failure> {
+    let options = ProveOptions { when: When::Latest, to: None, limits: limits(server) };
+    Ok(prove(vault, &options, &World::real(environment()), Arc::new(NoProgress)).await?)
+}
+
+/// A folder to which everybody may write.
+fn open_folder() -> tempfile::TempDir {
+    let folder = tempfile::Builder::new().prefix("loot").tempdir_in("/tmp").expect("a folder");
+    std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).expect("open to all");
+    folder
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_a_proof_runs_tries_to_get_out_and_is_refused() {
+    for (major, formats) in [
+        (15, [Format::Native, Format::Custom, Format::Plain]),
+        (18, [Format::Native, Format::Directory, Format::Plain]),
+    ] {
+        let (server, folder) = (Server::start(major), open_folder());
+        let loot = folder.path().join("found");
+        fill(&server, &loot);
+        for format in formats {
+            let vault = vault(&MemoryStore::new());
+            backup_in(format, &server, &server.url("shop"), &vault).await.expect("backed up");
+            let proved = proof(&server, &vault).await.expect("proved");
+            assert_eq!(proved.findings, Vec::new(), "{major} {format:?}");
+            assert!(!loot.exists(), "{major} {format:?}");
+        }
+    }
+}
+
+/// The other half: it is called, and by whoever may not.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_check_is_refused_is_told() {
+    let server = Server::start(15);
+    server.sql("postgres", "CREATE DATABASE shop");
+    for (number, (function, words)) in [
+        ("BEGIN PERFORM pg_read_file('/etc/passwd'); RETURN true; END", "permission denied for function pg_read_file"),
+        (
+            "BEGIN COPY (SELECT 1) TO PROGRAM 'true'; RETURN true; END",
+            "must be superuser or have privileges of the pg_execute_server_program role",
+        ),
+        (
+            "BEGIN RAISE insufficient_privilege USING MESSAGE = current_setting('is_superuser') || session_user; END",
+            "offseawall_loader_",
+        ),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let table = format!("t{number}");
+        server.sql(
+            "shop",
+            &format!(
+                "CREATE OR REPLACE FUNCTION try(int) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN RETURN true; END $$; \
+                 CREATE TABLE {table} (a int CHECK (public.try(a))); INSERT INTO {table} VALUES (1); \
+                 CREATE OR REPLACE FUNCTION try(int) RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER AS $$ {function} $$"
+            ),
+        );
+        for format in [Format::Native, Format::Plain] {
+            let vault = vault(&MemoryStore::new());
+            backup_in(format, &server, &server.url("shop"), &vault).await.expect("backed up");
+            let failure = proof(&server, &vault).await.expect_err("the check fails");
+            assert_eq!(failure.code, "postgres.permission", "{failure:?}");
+            assert!(failure.cause.contains(words) && failure.next.contains("--to"), "{format:?}: {failure:?}");
+        }
+        server.sql("shop", &format!("DROP TABLE {table}"));
+    }
+}

@@ -1,0 +1,14 @@
+//! What stands in a vault: names, headers, records, and what belongs together.
+
+pub(crate) mod belonging;
+pub(crate) mod catalog;
+pub(crate) mod digests;
+pub(crate) mod doubts;
+pub(crate) mod holes;
+pub(crate) mod identity;
+pub(crate) mod layout;
+pub(crate) mod listing;
+pub(crate) mod marks;
+pub(crate) mod plan;
+pub(crate) mod survey;
+pub(crate) mod together;

@@ -1,0 +1,210 @@
+//! Proving that the objects of a plan belong together: gathers what `belonging` decides by.
+//!
+//! Of each object one read of 100 bytes; of files with database checksums (Litestream writes none) another of 16. A hole
+//! record is read only where a lineage begins.
+
+use std::collections::BTreeMap;
+
+use futures::stream::{self, StreamExt, TryStreamExt};
+use seawall_ltx::{TRAILER_SIZE, Trailer, Txid};
+use seawall_vault::Vault;
+
+use crate::belonging::{self, Bond, Doubt, Facts, Mixed, Why};
+use crate::error::Error;
+use crate::holes::{self, HoleRecord};
+use crate::identity::Lineage;
+use crate::layout::{Layout, Stored};
+use crate::plan::latest;
+use crate::survey::{read_header, tells_nothing};
+
+/// Headers that are read at a time.
+const READING: usize = 16;
+
+/// How many objects before a complete copy are asked whether it belongs to them.
+const ELDERS: usize = 8;
+
+/// Refuses a chain of objects, oldest first, that doesn't belong together or to the other `files` of its vault. Gives what
+/// can't be told.
+///
+/// # Errors
+/// [`Error::Mixed`], with what to do about it.
+pub(crate) async fn prove(vault: &Vault, files: &[Stored], chain: &[Stored]) -> Result<Vec<(Stored, Doubt)>, Error> {
+    let facts = gather(vault, chain).await?;
+    match judge(vault, files, &facts).await? {
+        Ok(doubts) => Ok(doubts),
+        Err(mixed) => Err(refusal(vault, files, chain, &mixed).await),
+    }
+}
+
+/// As [`prove`], without an error for objects that don't belong together.
+pub(crate) async fn check(vault: &Vault, files: &[Stored], chain: &[Stored]) -> Result<Judged, Error> {
+    judge(vault, files, &gather(vault, chain).await?).await
+}
+
+/// The error that names both objects, and what to do.
+async fn refusal(vault: &Vault, files: &[Stored], chain: &[Stored], mixed: &Mixed) -> Error {
+    let stranger = vault.object(&mixed.stranger.key(Layout::of(vault)));
+    let rest: Vec<Stored> = files.iter().filter(|file| **file != mixed.stranger).copied().collect();
+    let first = chain.iter().position(|file| *file == mixed.stranger || *file == mixed.other);
+    let before = first.and_then(|at| if chain[at] == mixed.stranger { at.checked_sub(1) } else { Some(at) });
+    let next = if is_whole_without(vault, &rest).await {
+        "find out how it came there, and delete it: without it the newest state can be restored".to_owned()
+    } else if let Some(before) = before.map(|at| chain[at].max) {
+        format!("find out how it came there; `--at {before}` restores the last point before it")
+    } else {
+        "find out which of the two is of this database, and delete the other one; `seawall timeline` shows what can be \
+         restored"
+            .to_owned()
+    };
+    mixed_error(vault, mixed, stranger, next)
+}
+
+fn mixed_error(vault: &Vault, mixed: &Mixed, object: String, next: String) -> Error {
+    let stranger = mixed.stranger;
+    let other = mixed.other.key(Layout::of(vault)).to_string();
+    Error::Mixed { object, stranger, other, why: mixed.why.reason(), next }
+}
+
+/// The error for objects that no restore asks for just now.
+pub(crate) fn strangers(vault: &Vault, mixed: &Mixed) -> Error {
+    let object = vault.object(&mixed.stranger.key(Layout::of(vault)));
+    let next = "find out how it came there, and delete it if it is of another database: `seawall verify` names all such objects, \
+                and what can be restored without them";
+    mixed_error(vault, mixed, object, next.to_owned())
+}
+
+/// Whether a proved chain leads to the newest state of these files.
+async fn is_whole_without(vault: &Vault, files: &[Stored]) -> bool {
+    let Ok(Some(chain)) = latest(files) else { return false };
+    let Ok(facts) = gather(vault, &chain).await else { return false };
+    matches!(judge(vault, files, &facts).await, Ok(Ok(_)))
+}
+
+/// The facts of objects, in their order.
+pub(crate) async fn gather(vault: &Vault, files: &[Stored]) -> Result<Vec<Facts>, Error> {
+    let reading: Vec<_> = files.iter().map(|file| facts_of(vault, file)).collect();
+    stream::iter(reading).buffered(READING).try_collect().await
+}
+
+/// The facts of one object.
+pub(crate) async fn facts_of(vault: &Vault, file: &Stored) -> Result<Facts, Error> {
+    let header = read_header(vault, file).await?;
+    let facts = Facts::of(file, &header);
+    if header.no_checksum {
+        return Ok(facts);
+    }
+    let size = TRAILER_SIZE as u64;
+    let bytes = vault.read(&file.key(Layout::of(vault)), Some(file.size.saturating_sub(size)..file.size), size).await?;
+    let trailer = bytes.first_chunk::<TRAILER_SIZE>().map(Trailer::parse);
+    Ok(trailer.map_or(facts, |trailer| facts.with_end(trailer.post_apply)))
+}
+
+/// The facts of an object that only helps to tell; `None` for one that is damaged or gone.
+pub(crate) async fn helper(vault: &Vault, file: &Stored) -> Result<Option<Facts>, Error> {
+    match facts_of(vault, file).await {
+        Ok(facts) => Ok(Some(facts)),
+        Err(error) if tells_nothing(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+pub(crate) type Judged = Result<Vec<(Stored, Doubt)>, Mixed>;
+
+/// Whether a chain belongs together, and to the vault in which it stands: to what else ends where it begins and ends, and
+/// to what comes before its complete copy.
+async fn judge(vault: &Vault, files: &[Stored], chain: &[Facts]) -> Result<Judged, Error> {
+    let (Some(first), Some(last)) = (chain.first(), chain.last()) else { return Ok(Ok(Vec::new())) };
+    let mut holes = BTreeMap::new();
+    for (before, next) in chain.iter().zip(chain.iter().skip(1)) {
+        note_hole(vault, &mut holes, before, next).await?;
+    }
+    let is_twin = |file: &&Stored| file.max == first.file.max || file.max == last.file.max;
+    let mut context = Vec::new();
+    for file in files.iter().filter(is_twin).filter(|file| chain.iter().all(|facts| facts.file != **file)) {
+        context.extend(helper(vault, file).await?);
+    }
+    let mut elders: Vec<Facts> = Vec::new();
+    let root = is_rooted(vault, files, first, &mut elders, &mut holes).await?;
+    context.extend(elders);
+    let doubts = match belonging::chain(chain, &context, &holes) {
+        Ok(doubts) => doubts,
+        Err(mixed) => return Ok(Err(mixed)),
+    };
+    let all = || chain.iter().chain(&context);
+    for end in [first, last] {
+        for twin in context.iter().filter(|twin| twin.file.max == end.file.max) {
+            if let Bond::Stranger(why) = belonging::same_end(end, twin) {
+                return Ok(Err(Mixed::new(twin, end, why, all())));
+            }
+        }
+    }
+    if let Some((elder, why)) = root {
+        return Ok(Err(Mixed::new(&elder, first, why, all())));
+    }
+    Ok(Ok(doubts))
+}
+
+/// Looks up who recorded a hole where another lineage begins: right where a log begins, or anywhere before a complete copy,
+/// which may be merged from what came behind the hole.
+pub(crate) async fn note_hole(
+    vault: &Vault,
+    holes: &mut BTreeMap<Txid, Lineage>,
+    before: &Facts,
+    next: &Facts,
+) -> Result<(), Error> {
+    let begins = before.lineage.zip(next.lineage).is_some_and(|(one, other)| one != other);
+    let at = next.beginning();
+    if !begins || holes.contains_key(&at) {
+        return Ok(());
+    }
+    let found = if next.file.min.0 > 1 {
+        holes::at(vault, at).await?.map(|record| record.lineage())
+    } else {
+        let records = holes::list(vault).await?;
+        let between = |to: Txid| to > before.file.max && to <= at;
+        let found = records.iter().filter(|record| record.to_txid().is_some_and(between)).map(HoleRecord::lineage);
+        found.max_by_key(|lineage| Some(*lineage) == next.lineage)
+    };
+    holes.extend(found.map(|lineage| (at, lineage)));
+    Ok(())
+}
+
+/// Asks the objects before a complete copy, newest first, until one of them is surely of the same vault. Gives the newest of
+/// them if none is, and some surely aren't.
+async fn is_rooted(
+    vault: &Vault,
+    files: &[Stored],
+    copy: &Facts,
+    elders: &mut Vec<Facts>,
+    holes: &mut BTreeMap<Txid, Lineage>,
+) -> Result<Option<(Facts, Why)>, Error> {
+    if copy.file.min.0 != 1 || copy.lineage.is_none() {
+        return Ok(None);
+    }
+    let mut older: Vec<&Stored> = files.iter().filter(|file| file.max < copy.file.max).collect();
+    older.sort_unstable_by_key(|file| (std::cmp::Reverse(file.max), file.level));
+    older.dedup_by_key(|file| file.max);
+    let mut stranger = None;
+    for file in older.into_iter().take(ELDERS) {
+        let Some(elder) = helper(vault, file).await? else { continue };
+        elders.push(elder);
+        note_hole(vault, holes, &elder, copy).await?;
+        match belonging::begins(&elder, copy, holes.get(&copy.beginning()).copied()) {
+            Bond::Stranger(why) => stranger = stranger.or(Some((elder, why))),
+            Bond::Proved | Bond::Unknown(_) => return Ok(None),
+        }
+    }
+    Ok(stranger)
+}
+
+/// Whether an object goes on from another one, with the record of a hole where that decides.
+pub(crate) async fn bond(vault: &Vault, before: &Facts, next: &Facts) -> Result<Bond, Error> {
+    let mut holes = BTreeMap::new();
+    note_hole(vault, &mut holes, before, next).await?;
+    let hole = holes.get(&next.beginning()).copied();
+    Ok(if next.file.min.0 == 1 {
+        belonging::begins(before, next, hole)
+    } else {
+        belonging::goes_on(before, next, hole)
+    })
+}

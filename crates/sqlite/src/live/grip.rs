@@ -1,0 +1,273 @@
+//! Holding a WAL without a connection: which of SQLite's locks do it, and having them.
+//!
+//! A connection with an open read transaction holds three locks, and nothing else of it matters to other processes: on the
+//! database file's shared range (nobody leaves WAL mode, or removes the WAL as the last to close), on the wal-index's byte of
+//! the living (nobody starts the wal-index anew), and on one of the five read slots in the wal-index (nobody restarts
+//! a WAL that holds what was not copied, or copies further than the slot's mark). The places are part of SQLite's file format, because every
+//! version must agree on them (<https://sqlite.org/walformat.html>, section 2.3; <https://sqlite.org/lockingv3.html>).
+//!
+//! A [`Grip`] is these three locks on plain handles, taken while such a connection stands, which may then be closed. They
+//! are *open file description* locks: they conflict with those of SQLite as SQLite's own do, but belong to the handle and
+//! not to the process, so that closing another handle on the same file doesn't drop them. An idle database costs no page cache, no schema
+//! and no mapped memory. Where the system doesn't have such locks there is no grip, and the connection stays.
+
+use std::fs::File;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustix::process::{Flock, FlockOffsetType, FlockType, fcntl_getlk};
+
+use crate::wal::{COPIED_AT, IndexHeader, copied};
+
+/// The read slots of a wal-index.
+pub(crate) const SLOTS: usize = 5;
+
+/// The slot of those who read the database file alone. While it is taken nobody copies frames.
+const FILE_ALONE: usize = 0;
+
+/// How often to read the wal-index's header before giving up.
+const ATTEMPTS: usize = 100;
+
+/// What the wal-index says about who may copy and restart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Facts {
+    /// Committed frames.
+    frames: u32,
+    /// How many of them are in the database file.
+    copied: u32,
+    /// Up to which frame whoever has a slot reads; a copy goes no further.
+    marks: [u32; SLOTS],
+    /// The slots that can be had.
+    free: [bool; SLOTS],
+}
+
+/// The bytes of a database file on which SQLite takes its locks.
+const LOCK_BYTES: (u64, u64) = (0x4000_0000, 512);
+
+/// Whether another process has a lock on a database: in WAL mode each connection that was used has one until it is closed,
+/// otherwise each transaction. A file system without locks tells of none.
+pub(crate) fn is_open_elsewhere(database: &File) -> bool {
+    let (start, length) = LOCK_BYTES;
+    let wanted = Flock { start, length, pid: None, typ: FlockType::WriteLock, offset_type: FlockOffsetType::Set };
+    matches!(fcntl_getlk(database, &wanted), Ok(Some(_)))
+}
+
+/// Which slot holds a WAL? `done` says that everything committed was captured.
+///
+/// | | |
+/// |---|---|
+/// | nothing is in the WAL | the one of the file alone: what comes can't be copied, so it can't be restarted |
+/// | all of it was captured and copied | the same: the next commit may restart the WAL, once |
+/// | otherwise | the one with the highest mark that isn't behind the end: nobody can restart, and as much as possible can be copied |
+/// | there is none | the one of the file alone, if it can be had: nobody can copy, so a WAL with frames to copy can't be restarted |
+///
+/// A mark behind the end would limit nobody; so would the value of an unused slot.
+fn choose(facts: &Facts, done: bool) -> Option<usize> {
+    let alone = Some(FILE_ALONE).filter(|slot| facts.free[*slot]);
+    if facts.frames == 0 || done && facts.copied >= facts.frames {
+        return alone;
+    }
+    let marked = (1..SLOTS).filter(|slot| facts.free[*slot] && facts.marks[*slot] <= facts.frames);
+    marked.max_by_key(|slot| facts.marks[*slot]).or(alone)
+}
+
+impl Facts {
+    /// Reads the wal-index; `None` while a writer changes it.
+    fn read(index: &File, free: [bool; SLOTS]) -> io::Result<Option<Self>> {
+        let mut bytes = [0; MARKS_AT + 4 * SLOTS];
+        let length = crate::source::read_up_to(index, &mut bytes, 0)?;
+        let word = |at: usize| bytes.get(at..at + 4).and_then(|word| word.try_into().ok()).map(u32::from_ne_bytes);
+        let header = IndexHeader::parse(&bytes[..length]).filter(|_| length == bytes.len());
+        let (Some(header), Some(copied)) = (header, copied(&bytes)) else { return Ok(None) };
+        let marks = std::array::from_fn(|slot| word(MARKS_AT + 4 * slot).unwrap_or(u32::MAX));
+        Ok(Some(Self { frames: header.frames, copied, marks, free }))
+    }
+}
+
+/// Where the wal-index has the marks of the slots (walformat, section 2.2).
+const MARKS_AT: usize = COPIED_AT + 4;
+
+/// The handles on a database file and its wal-index, and who holds what through them. Grips on one pair of files share
+/// one: the system counts the locks of a handle once, however often they are taken.
+#[derive(Debug)]
+pub(crate) struct Hands {
+    database: Arc<File>,
+    index: Arc<File>,
+    holders: Mutex<[u32; SLOTS]>,
+}
+
+impl Hands {
+    /// Holds nothing yet.
+    pub(crate) fn new(database: Arc<File>, index: Arc<File>) -> Self {
+        Self { database, index, holders: Mutex::default() }
+    }
+
+    /// Whether these are those handles.
+    pub(crate) fn are(&self, database: &Arc<File>, index: &Arc<File>) -> bool {
+        Arc::ptr_eq(&self.database, database) && Arc::ptr_eq(&self.index, index)
+    }
+
+    /// The handle on the database file.
+    pub(crate) fn database(&self) -> &Arc<File> {
+        &self.database
+    }
+
+    /// The handle on the wal-index.
+    pub(crate) fn index(&self) -> &Arc<File> {
+        &self.index
+    }
+
+    fn holders(&self) -> MutexGuard<'_, [u32; SLOTS]> {
+        // Plain counts, whole between any two statements.
+        self.holders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes what a read transaction holds. A connection with one, or another grip on the same files, must stand, and hold
+    /// the WAL until this returns. `done` says that everything committed was captured, and that nobody can commit.
+    ///
+    /// `None` where the system has no such locks, or somebody is in the way: then what stands must go on standing.
+    pub(crate) fn grip(self: &Arc<Self>, done: bool) -> Option<Grip> {
+        let mut holders = self.holders();
+        let chosen = self.take(done);
+        if let Some(slot) = chosen {
+            holders[slot] += 1;
+        }
+        self.let_go(&holders);
+        chosen.map(|slot| Grip { hands: self.clone(), slot })
+    }
+
+    /// Takes all that can be had, so that nothing moves while a slot is chosen.
+    fn take(&self, done: bool) -> Option<usize> {
+        if !lock::share(&self.database, lock::SHARED) || !lock::share(&self.index, lock::ALIVE) {
+            return None;
+        }
+        let free = std::array::from_fn(|slot| lock::share(&self.index, lock::slot(slot)));
+        for _ in 0..ATTEMPTS {
+            match Facts::read(&self.index, free) {
+                Ok(Some(facts)) => return choose(&facts, done),
+                Ok(None) => std::thread::yield_now(),
+                Err(_) => return None,
+            }
+        }
+        None
+    }
+
+    /// Lets go what nobody holds.
+    fn let_go(&self, holders: &[u32; SLOTS]) {
+        for (slot, _) in holders.iter().enumerate().filter(|(_, count)| **count == 0) {
+            lock::release(&self.index, lock::slot(slot));
+        }
+        if holders.iter().all(|count| *count == 0) {
+            lock::release(&self.index, lock::ALIVE);
+            lock::release(&self.database, lock::SHARED);
+        }
+    }
+}
+
+/// What a read transaction holds, until dropped.
+#[derive(Debug)]
+pub(crate) struct Grip {
+    hands: Arc<Hands>,
+    slot: usize,
+}
+
+impl Drop for Grip {
+    fn drop(&mut self) {
+        let mut holders = self.hands.holders();
+        holders[self.slot] = holders[self.slot].saturating_sub(1);
+        self.hands.let_go(&holders);
+    }
+}
+
+/// Open file description locks on ranges of bytes, and where SQLite's locks are.
+mod lock {
+    use std::fs::File;
+    use std::ops::Range;
+
+    /// What every reader of a database file shares.
+    pub(super) const SHARED: Range<i32> = 0x4000_0002..0x4000_0200;
+
+    /// What everyone shares who has the wal-index open.
+    pub(super) const ALIVE: Range<i32> = 128..129;
+
+    /// A read slot.
+    pub(super) fn slot(number: usize) -> Range<i32> {
+        let at = 123 + number as i32;
+        at..at + 1
+    }
+
+    /// Takes a shared lock, if it can be had at once; answers whether it could.
+    pub(super) fn share(file: &File, range: Range<i32>) -> bool {
+        set(file, range, Kind::Shared)
+    }
+
+    /// Lets a lock go.
+    pub(super) fn release(file: &File, range: Range<i32>) {
+        // Fails only where there is none.
+        set(file, range, Kind::None);
+    }
+
+    enum Kind {
+        Shared,
+        None,
+    }
+
+    #[cfg(target_os = "linux")]
+    fn set(file: &File, range: Range<i32>, kind: Kind) -> bool {
+        use std::os::fd::AsRawFd;
+
+        let lock = libc::flock {
+            l_type: match kind {
+                Kind::Shared => libc::F_RDLCK as libc::c_short,
+                Kind::None => libc::F_UNLCK as libc::c_short,
+            },
+            l_whence: libc::SEEK_SET as libc::c_short,
+            l_start: range.start.into(),
+            l_len: (range.end - range.start).into(),
+            l_pid: 0,
+        };
+        // SAFETY: the descriptor is open for as long as `file` is borrowed, and the call only reads the structure, which outlives it.
+        unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &lock) == 0 }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn set(_: &File, _: Range<i32>, _: Kind) -> bool {
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UNUSED: u32 = u32::MAX;
+
+    #[test]
+    fn which_slot_holds() {
+        let all = [true; SLOTS];
+        let but = |taken: usize| std::array::from_fn(|slot| slot != taken);
+        // frames, copied, marks, free, everything captured, the slot
+        let table = [
+            // Nothing in the WAL: whatever comes can't be copied.
+            (0, 0, [0, 0, UNUSED, UNUSED, UNUSED], all, false, Some(0)),
+            (0, 0, [0, 0, UNUSED, UNUSED, UNUSED], but(0), true, None),
+            // All captured and copied: the next commit may begin anew.
+            (7, 7, [0, 7, UNUSED, UNUSED, UNUSED], all, true, Some(0)),
+            (7, 7, [0, 7, UNUSED, UNUSED, UNUSED], but(0), true, None),
+            // All copied, but not captured: nobody may restart.
+            (7, 7, [0, 7, UNUSED, UNUSED, UNUSED], all, false, Some(1)),
+            // Captured, but not copied.
+            (7, 3, [0, 3, 7, UNUSED, UNUSED], all, true, Some(2)),
+            // The highest mark lets others copy most.
+            (9, 0, [0, 3, 9, 5, UNUSED], all, false, Some(2)),
+            (9, 0, [0, 3, 9, 5, UNUSED], but(2), false, Some(3)),
+            // A mark behind the end limits nobody.
+            (9, 0, [0, 12, UNUSED, UNUSED, UNUSED], all, false, Some(0)),
+            (9, 0, [0, 12, UNUSED, UNUSED, UNUSED], but(0), false, None),
+        ];
+        for (frames, copied, marks, free, done, expected) in table {
+            let facts = Facts { frames, copied, marks, free };
+            assert_eq!(choose(&facts, done), expected, "{facts:?} {done}");
+        }
+    }
+}

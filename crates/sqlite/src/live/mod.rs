@@ -1,0 +1,10 @@
+//! The database file and its WAL as they are: opening, watching, holding, emptying them.
+
+pub(crate) mod checkpoint;
+pub(crate) mod connection;
+pub(crate) mod grip;
+pub(crate) mod hold;
+pub(crate) mod names;
+pub(crate) mod source;
+pub(crate) mod standing;
+pub(crate) mod wal;

@@ -1,0 +1,425 @@
+//! Is what lies in front of us the continuation of what was shipped?
+//!
+//! Two pure questions. [`resume`]: where does the history in the vault end, and what do we know of the WAL there?
+//! [`judge`]: does the WAL go on from that place? Where neither can be proved, a new base at the next TXID is
+//! taken, and what may have been missed in between becomes a hole (I3). I/O code gathers the facts and carries the
+//! verdict out.
+
+use seawall_ltx::Txid;
+
+use crate::identity::{FileIdentity, FileState, Lineage, WalPosition};
+use crate::wal::{Chain, HEADER_SIZE, Salts, WalHeader};
+
+/// Why a history can't be continued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Break {
+    /// There is no history yet.
+    First,
+    /// The vault holds less than was acknowledged, or what it holds can't be restored.
+    VaultBehind,
+    /// An object that the newest state needs is damaged.
+    Damaged,
+    /// Objects of the vault don't belong together.
+    Mixed,
+    /// The newest object says nothing about the WAL.
+    NoPosition,
+    /// Another file stands under the database's path.
+    Replaced,
+    /// The database has another page size.
+    PageSize,
+    /// The WAL is gone or empty.
+    WalGone,
+    /// The WAL holds other frames at the place that was captured.
+    WalRewound,
+    /// The WAL was restarted while nobody held it.
+    WalRestarted,
+}
+
+impl Break {
+    /// The reason for people, in one sentence without a full stop.
+    pub(crate) fn reason(self) -> &'static str {
+        match self {
+            Self::First => "there was no copy yet",
+            Self::VaultBehind => "objects that had been acknowledged are missing from the vault",
+            Self::Damaged => "an object in the vault that the newest state needs is damaged",
+            Self::Mixed => "an object of another database or another history stands in the vault",
+            Self::NoPosition => "the newest object in the vault does not say where in the WAL it ends",
+            Self::Replaced => "the database file was replaced",
+            Self::PageSize => "the page size of the database changed",
+            Self::WalGone => "the WAL was checkpointed and removed while Seawall was not holding it",
+            Self::WalRewound => "the WAL holds other frames where the last capture ended, as after a power cut",
+            Self::WalRestarted => "the WAL was checkpointed and overwritten while Seawall was not holding it",
+        }
+    }
+}
+
+/// What the local state record remembers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Remembered {
+    pub(crate) txid: Txid,
+    pub(crate) lineage: Lineage,
+    pub(crate) wal: Option<WalPosition>,
+}
+
+/// What the vault's newest capture says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Remote {
+    /// The highest TXID at any level.
+    pub(crate) max: Txid,
+    /// Whether the state at that TXID can be restored.
+    pub(crate) restorable: bool,
+    /// Why that state can't be relied on, though there are objects for it by their names.
+    pub(crate) spoilt: Option<Break>,
+    /// The TXID of the newest capture (level 0), if there is one.
+    pub(crate) log: Option<Txid>,
+    /// Its lineage; `None` when another program wrote it.
+    pub(crate) lineage: Option<Lineage>,
+    /// Where in the WAL it ends, if it says so.
+    pub(crate) wal: Option<WalPosition>,
+}
+
+/// Where the history in the vault ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Resume {
+    /// Go on after `txid`, if the WAL proves to continue from `wal`.
+    After { txid: Txid, lineage: Option<Lineage>, wal: Option<WalPosition> },
+    /// Take a base with the TXID after `txid`.
+    Base { txid: Option<Txid>, why: Break },
+}
+
+/// Where does the history end? TXIDs never go backwards, whatever was lost on either side.
+pub(crate) fn resume(local: Option<&Remembered>, remote: Option<&Remote>) -> Resume {
+    let Some(remote) = remote else {
+        return match local {
+            None => Resume::Base { txid: None, why: Break::First },
+            Some(local) => Resume::Base { txid: Some(local.txid), why: Break::VaultBehind },
+        };
+    };
+    if let Some(local) = local.filter(|local| local.txid > remote.max) {
+        return Resume::Base { txid: Some(local.txid), why: Break::VaultBehind };
+    }
+    if !remote.restorable {
+        return Resume::Base { txid: Some(remote.max), why: Break::VaultBehind };
+    }
+    if let Some(why) = remote.spoilt {
+        return Resume::Base { txid: Some(remote.max), why };
+    }
+    // The record's own position is as good as the object's where both speak of the same object.
+    let same = local.filter(|local| local.txid == remote.max && remote.lineage == Some(local.lineage));
+    let wal = same.map_or(remote.wal, |local| local.wal);
+    if remote.log == Some(remote.max) && (same.is_some() || wal.is_some()) {
+        return Resume::After { txid: remote.max, lineage: remote.lineage, wal };
+    }
+    Resume::Base { txid: Some(remote.max), why: Break::NoPosition }
+}
+
+/// What was captured last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Captured {
+    pub(crate) wal: Option<WalPosition>,
+    pub(crate) page_size: u32,
+    /// `None` when only the vault told the position.
+    pub(crate) file: Option<FileIdentity>,
+    /// The state of the database file when there was no WAL, if it was at rest.
+    pub(crate) state: Option<FileState>,
+    /// Whether everything up to `wal` was captured and the read lock has been held without a break since: only
+    /// then can a restart of the WAL have lost nothing. Never true for a position that was read from disk.
+    pub(crate) held: bool,
+}
+
+/// What stands in the WAL file where the next frame would be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// A frame with these salts.
+    Frame(Salts),
+    /// The file ends exactly there.
+    End,
+    /// The file ends elsewhere: it was cut, and what stood there is unknown.
+    Cut,
+}
+
+/// What is there now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Observed {
+    pub(crate) file: FileIdentity,
+    pub(crate) state: FileState,
+    pub(crate) page_size: u32,
+    /// The WAL's header; `None` when there is no WAL or an empty one.
+    pub(crate) header: Option<WalHeader>,
+    /// Salts and chain of the frame that ends at the captured offset, as far as the file reaches.
+    pub(crate) frame: Option<(Salts, Chain)>,
+    /// What stands behind it.
+    pub(crate) next: Next,
+}
+
+/// Does the WAL go on from the captured place?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Yes; read on from here.
+    Continue { offset: u64, chain: Chain },
+    /// Salts agree, but only a comparison of pages can prove the place (its header was written by another program).
+    ComparePages,
+    /// Nothing was written since.
+    Idle,
+    /// No: take a base.
+    Base(Break),
+}
+
+/// Does the WAL continue from what was captured?
+pub(crate) fn judge(captured: &Captured, now: &Observed) -> Verdict {
+    if captured.file.is_some_and(|file| file != now.file) {
+        return Verdict::Base(Break::Replaced);
+    }
+    if captured.page_size != now.page_size {
+        return Verdict::Base(Break::PageSize);
+    }
+    // Where there was no WAL and the file is as it was, everything since is in the WAL's present generation: an earlier
+    // one would have been copied into the file.
+    let untouched = captured.wal.is_none() && captured.state == Some(now.state);
+    let Some(header) = now.header else {
+        return if captured.held || untouched { Verdict::Idle } else { Verdict::Base(Break::WalGone) };
+    };
+    if header.page_size.get() != now.page_size {
+        return Verdict::Base(Break::PageSize);
+    }
+    let from_start = Verdict::Continue { offset: HEADER_SIZE, chain: header.chain };
+    let Some(wal) = captured.wal else {
+        return if captured.held || untouched { from_start } else { Verdict::Base(Break::WalRestarted) };
+    };
+    if wal.salts != header.salts {
+        // While the read lock stands, a generation that holds a frame can't be restarted; empty ones can, any
+        // number of times, when an application checkpoints without writing.
+        let safe = captured.held || restarted_once_behind(&wal, &header, now);
+        return if safe { from_start } else { Verdict::Base(Break::WalRestarted) };
+    }
+    if wal.offset <= HEADER_SIZE {
+        return match wal.chain {
+            Some(chain) if chain != header.chain => Verdict::Base(Break::WalRewound),
+            _ => from_start,
+        };
+    }
+    match (now.frame, wal.chain) {
+        (Some((salts, chain)), Some(known)) if salts == wal.salts && chain == known => {
+            Verdict::Continue { offset: wal.offset, chain }
+        }
+        (Some((salts, _)), None) if salts == wal.salts => Verdict::ComparePages,
+        _ => Verdict::Base(Break::WalRewound),
+    }
+}
+
+/// Whether the WAL was restarted exactly once, and right behind the captured place, though nobody held it.
+///
+/// The first salt counts restarts. A new generation overwrites the file from its beginning; as long as it hasn't
+/// reached the last captured frame, the file still shows where the old one ended: a frame of the old generation
+/// behind the captured place would stand there.
+fn restarted_once_behind(wal: &WalPosition, header: &WalHeader, now: &Observed) -> bool {
+    let once = wal.salts.0.wrapping_add(1) == header.salts.0;
+    let intact = wal.chain.is_some() && now.frame == wal.chain.map(|chain| (wal.salts, chain));
+    let ended = match now.next {
+        Next::Frame(salts) => salts != wal.salts,
+        Next::End => true,
+        Next::Cut => false,
+    };
+    once && intact && ended
+}
+
+#[cfg(test)]
+mod tests {
+    use seawall_ltx::PageSize;
+
+    use super::*;
+    use crate::wal::WordOrder;
+
+    const FILE: FileIdentity = FileIdentity { device: 1, inode: 2 };
+    const OTHER: FileIdentity = FileIdentity { device: 1, inode: 3 };
+    const END: Chain = Chain(7, 8);
+
+    fn state(size: u64) -> FileState {
+        serde_json::from_value(serde_json::json!({"size": size, "modified": [1, 2], "changed": [3, 4]}))
+            .expect("a state")
+    }
+
+    fn header(salt: u32) -> WalHeader {
+        WalHeader {
+            order: WordOrder::Little,
+            page_size: PageSize::new(4096).expect("a page size"),
+            salts: Salts(salt, 99),
+            chain: Chain(salt, 1),
+        }
+    }
+
+    fn at(offset: u64, chain: Option<Chain>) -> Option<WalPosition> {
+        Some(WalPosition { salts: Salts(5, 99), offset, chain })
+    }
+
+    #[test]
+    fn does_the_wal_go_on() {
+        let far = HEADER_SIZE + 4120;
+        let captured =
+            Captured { wal: at(far, Some(END)), page_size: 4096, file: Some(FILE), state: None, held: false };
+        let frame = Some((Salts(5, 99), END));
+        let now =
+            Observed { file: FILE, state: state(1), page_size: 4096, header: Some(header(5)), frame, next: Next::End };
+        let held = Captured { held: true, ..captured };
+        let start = |salt| Verdict::Continue { offset: HEADER_SIZE, chain: Chain(salt, 1) };
+        let cases = [
+            ("same place", captured, now, Verdict::Continue { offset: far, chain: END }),
+            ("another file", captured, Observed { file: OTHER, ..now }, Verdict::Base(Break::Replaced)),
+            ("file unknown", Captured { file: None, ..captured }, now, Verdict::Continue { offset: far, chain: END }),
+            ("page size", captured, Observed { page_size: 512, ..now }, Verdict::Base(Break::PageSize)),
+            ("no WAL", captured, Observed { header: None, ..now }, Verdict::Base(Break::WalGone)),
+            ("no WAL, held", held, Observed { header: None, ..now }, Verdict::Idle),
+            (
+                "restart, cut behind the place",
+                captured,
+                Observed { header: Some(header(6)), next: Next::Cut, ..now },
+                Verdict::Base(Break::WalRestarted),
+            ),
+            (
+                "restart, older frames behind",
+                captured,
+                Observed { header: Some(header(6)), next: Next::Frame(Salts(4, 99)), ..now },
+                start(6),
+            ),
+            ("restart right behind", captured, Observed { header: Some(header(6)), ..now }, start(6)),
+            (
+                "restart after more frames",
+                captured,
+                Observed { header: Some(header(6)), next: Next::Frame(Salts(5, 99)), ..now },
+                Verdict::Base(Break::WalRestarted),
+            ),
+            (
+                "restart, overwritten already",
+                captured,
+                Observed { header: Some(header(6)), frame: Some((Salts(6, 99), END)), ..now },
+                Verdict::Base(Break::WalRestarted),
+            ),
+            (
+                "restart, file cut",
+                captured,
+                Observed { header: Some(header(6)), frame: None, ..now },
+                Verdict::Base(Break::WalRestarted),
+            ),
+            ("two restarts", captured, Observed { header: Some(header(7)), ..now }, Verdict::Base(Break::WalRestarted)),
+            ("restart, held", held, Observed { header: Some(header(6)), ..now }, start(6)),
+            ("empty restarts, held", held, Observed { header: Some(header(7)), ..now }, start(7)),
+            ("short", captured, Observed { frame: None, ..now }, Verdict::Base(Break::WalRewound)),
+            ("short, held", held, Observed { frame: None, ..now }, Verdict::Base(Break::WalRewound)),
+            (
+                "other frames in the same generation",
+                held,
+                Observed { frame: Some((Salts(5, 99), Chain(7, 9))), ..now },
+                Verdict::Base(Break::WalRewound),
+            ),
+            (
+                "stale frame",
+                captured,
+                Observed { frame: Some((Salts(4, 99), END)), ..now },
+                Verdict::Base(Break::WalRewound),
+            ),
+            ("only pages can tell", Captured { wal: at(far, None), ..captured }, now, Verdict::ComparePages),
+            (
+                "nothing captured of this generation",
+                Captured { wal: at(32, Some(Chain(5, 1))), ..captured },
+                now,
+                start(5),
+            ),
+            (
+                "header rewritten",
+                Captured { wal: at(32, Some(Chain(5, 2))), ..captured },
+                now,
+                Verdict::Base(Break::WalRewound),
+            ),
+            ("no chain at the header", Captured { wal: at(32, None), ..captured }, now, start(5)),
+            ("first WAL, held", Captured { wal: None, ..held }, now, start(5)),
+            ("first WAL", Captured { wal: None, ..captured }, now, Verdict::Base(Break::WalRestarted)),
+            ("first WAL, file untouched", Captured { wal: None, state: Some(state(1)), ..captured }, now, start(5)),
+            (
+                "first WAL, file touched",
+                Captured { wal: None, state: Some(state(2)), ..captured },
+                now,
+                Verdict::Base(Break::WalRestarted),
+            ),
+            (
+                "still no WAL, file untouched",
+                Captured { wal: None, state: Some(state(1)), ..captured },
+                Observed { header: None, ..now },
+                Verdict::Idle,
+            ),
+            (
+                "WAL gone, file untouched",
+                Captured { state: Some(state(1)), ..captured },
+                Observed { header: None, ..now },
+                Verdict::Base(Break::WalGone),
+            ),
+        ];
+        for (name, captured, now, expected) in cases {
+            assert_eq!(judge(&captured, &now), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn where_the_history_ends() {
+        let (ours, theirs) = (Lineage::new(1), Lineage::new(2));
+        let place = at(100, Some(END)).expect("some");
+        let ahead = at(200, Some(END)).expect("some");
+        let local = |txid| Remembered { txid: Txid(txid), lineage: ours, wal: Some(place) };
+        let remote = |max, lineage, wal| Remote {
+            max: Txid(max),
+            restorable: true,
+            spoilt: None,
+            log: Some(Txid(max)),
+            lineage,
+            wal,
+        };
+        let base = |txid: Option<u64>, why| Resume::Base { txid: txid.map(Txid), why };
+        let after = |txid, lineage, wal| Resume::After { txid: Txid(txid), lineage, wal: Some(wal) };
+        let cases = [
+            ("nothing anywhere", None, None, base(None, Break::First)),
+            ("vault emptied", Some(local(5)), None, base(Some(5), Break::VaultBehind)),
+            (
+                "vault cut back",
+                Some(local(5)),
+                Some(remote(4, Some(ours), Some(place))),
+                base(Some(5), Break::VaultBehind),
+            ),
+            ("agreed", Some(local(5)), Some(remote(5, Some(ours), Some(place))), after(5, Some(ours), place)),
+            (
+                "ours, not acknowledged",
+                Some(local(5)),
+                Some(remote(6, Some(ours), Some(ahead))),
+                after(6, Some(ours), ahead),
+            ),
+            ("Litestream went on", Some(local(5)), Some(remote(9, None, Some(ahead))), after(9, None, ahead)),
+            (
+                "another's at the same TXID",
+                Some(local(5)),
+                Some(remote(5, Some(theirs), Some(ahead))),
+                after(5, Some(theirs), ahead),
+            ),
+            (
+                "a chain with a gap",
+                Some(local(5)),
+                Some(Remote { restorable: false, ..remote(5, Some(ours), Some(place)) }),
+                base(Some(5), Break::VaultBehind),
+            ),
+            ("state lost", None, Some(remote(9, Some(ours), Some(ahead))), after(9, Some(ours), ahead)),
+            (
+                "says nothing, but we remember",
+                Some(Remembered { wal: None, ..local(2) }),
+                Some(remote(2, Some(ours), None)),
+                Resume::After { txid: Txid(2), lineage: Some(ours), wal: None },
+            ),
+            ("says nothing", None, Some(remote(2, None, None)), base(Some(2), Break::NoPosition)),
+            (
+                "a base without its capture",
+                None,
+                Some(Remote { log: Some(Txid(3)), ..remote(4, Some(ours), Some(place)) }),
+                base(Some(4), Break::NoPosition),
+            ),
+        ];
+        for (name, local, remote, expected) in cases {
+            assert_eq!(resume(local.as_ref(), remote.as_ref()), expected, "{name}");
+        }
+    }
+}

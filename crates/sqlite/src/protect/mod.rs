@@ -1,0 +1,12 @@
+//! One stretch of protection: what was captured, what is new, and how it gets into the vault.
+
+pub(crate) mod admission;
+pub(crate) mod capture;
+pub(crate) mod continuity;
+pub(crate) mod pages;
+pub(crate) mod proof;
+pub(crate) mod seal;
+pub(crate) mod sealed;
+pub(crate) mod session;
+pub(crate) mod ship;
+pub(crate) mod spool;

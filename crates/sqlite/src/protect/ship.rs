@@ -1,0 +1,262 @@
+//! From a set of pages to an object in the vault.
+//!
+//! Small objects are made in memory and written at once; large ones are compressed in jobs on the blocking pool and
+//! streamed, a few MiB in memory whatever their size. Both are create-only (I2). The pages come from a pinned WAL; where
+//! the pin is not proved yet, the WAL's salts are checked after the last page was read and before the object becomes
+//! visible, so that a restart under our hands can't get into an object.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::stream::{self, StreamExt};
+use seawall_core::Moment;
+use seawall_ltx::{Batch, Checksum, Encoder, HEADER_SIZE, Header, compress_batch};
+use seawall_vault::{ObjectKey, Upload, Vault};
+
+use crate::digests;
+use crate::error::Error;
+use crate::fetch::{Fetched, Reading};
+use crate::fresh;
+use crate::identity::Stamp;
+use crate::layout::{Layout, Level, Stored, file_key};
+use crate::pages::{self, PageSet, Place};
+use crate::source::PageReader;
+use crate::spool::{Kept, Spool};
+use crate::survey::read_header;
+use crate::wal::Salts;
+
+/// Objects with at most this many bytes of pages are made in memory.
+pub(crate) const SMALL: u64 = 4 << 20;
+
+/// Bytes of a streamed object that are handed to the vault at once.
+pub(crate) const CHUNK: usize = 1 << 20;
+
+/// An object to be made.
+pub(crate) struct Shipment {
+    pub(crate) header: Header,
+    pub(crate) pages: PageSet,
+    pub(crate) reader: PageReader,
+    /// The generation of the WAL that `pages` refers to; `None` when it refers to none.
+    pub(crate) salts: Option<Salts>,
+}
+
+impl Shipment {
+    /// Makes the object, and gives it in pieces of about a MiB. Blocks.
+    pub(crate) fn encode(&self, mut write: impl FnMut(&[u8]) -> Result<(), Error>) -> Result<(), Error> {
+        let mut bytes = Vec::new();
+        let object = || format!("{}-{}", self.header.min_txid, self.header.max_txid);
+        let mut encoder = Encoder::new(self.header, &mut bytes).map_err(|e| Error::ltx(object())(e))?;
+        for places in self.pages.batches() {
+            let batch = pages::compress(&self.reader, &places)?;
+            encoder.append(&batch, &mut bytes).map_err(|e| Error::ltx(object())(e))?;
+            write(&bytes)?;
+            bytes.clear();
+        }
+        self.check_generation()?;
+        encoder.finish(Checksum::NONE, &mut bytes).map_err(|e| Error::ltx(object())(e))?;
+        write(&bytes)
+    }
+
+    fn encode_in_memory(&self) -> Result<Vec<u8>, Error> {
+        let mut object = Vec::new();
+        self.encode(|bytes| {
+            object.extend_from_slice(bytes);
+            Ok(())
+        })?;
+        Ok(object)
+    }
+
+    fn check_generation(&self) -> Result<(), Error> {
+        match self.salts {
+            Some(salts) if !self.reader.is_generation(salts)? => Err(Error::Restarted),
+            _ => Ok(()),
+        }
+    }
+
+    fn stamp(&self) -> Moment {
+        Moment::from_millis(self.header.timestamp_ms)
+    }
+}
+
+/// What was shipped.
+pub(crate) struct Shipped {
+    /// The object's size in bytes.
+    pub(crate) size: u64,
+    /// The object itself, where it is small.
+    pub(crate) bytes: Option<Bytes>,
+}
+
+/// Ships an object; it is durable when this returns. `jobs` batches are compressed at a time. Shipping the same
+/// shipment again offers the same bytes.
+pub(crate) async fn ship(
+    vault: &Vault,
+    key: &ObjectKey,
+    shipment: Arc<Shipment>,
+    jobs: usize,
+) -> Result<Shipped, Error> {
+    if shipment.pages.bytes() > SMALL {
+        let size = stream_out(vault, key, &shipment, jobs).await?;
+        return Ok(Shipped { size, bytes: None });
+    }
+    let stamp = shipment.stamp();
+    let bytes = blocking(move || shipment.encode_in_memory()).await?;
+    put(vault, key, bytes, stamp).await
+}
+
+/// Ships a capture from the spool; it is durable in the vault when this returns. Answers its size in bytes.
+pub(crate) async fn ship_spooled(vault: &Vault, key: &ObjectKey, spool: &Spool, header: &Header) -> Result<u64, Error> {
+    let (spool, txid) = (spool.clone(), header.max_txid);
+    let kept = blocking(move || spool.open(txid)).await?;
+    let size = kept.size;
+    let upload = vault.upload(key, Some(Moment::from_millis(header.timestamp_ms))).expecting(size).digesting();
+    complete(upload, vault, key, Stamp::read(header), async |upload| write_kept(upload, kept).await).await
+}
+
+async fn write_kept(upload: &mut Upload, mut kept: Kept) -> Result<(), Error> {
+    loop {
+        let read = move || kept.next(CHUNK).map(|bytes| (kept, bytes));
+        let (rest, bytes) = blocking(read).await?;
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        kept = rest;
+        upload.write(Bytes::from(bytes)).await?;
+    }
+}
+
+/// Writes an object that is in memory; it is durable when this returns.
+async fn put(vault: &Vault, key: &ObjectKey, mut bytes: Vec<u8>, stamp: Moment) -> Result<Shipped, Error> {
+    let size = bytes.len() as u64;
+    let writer = Header::parse(&bytes).ok().and_then(|header| Stamp::read(&header));
+    if size <= fresh::LARGEST {
+        bytes.shrink_to_fit();
+    }
+    let bytes = Bytes::from(bytes);
+    match vault.create(key, bytes.clone(), Some(stamp)).await {
+        Ok(_fresh_or_our_own) => Ok(Shipped { size, bytes: Some(bytes).filter(|_| size <= fresh::LARGEST) }),
+        Err(error) => Err(refused(vault, key, error, writer).await),
+    }
+}
+
+async fn stream_out(vault: &Vault, key: &ObjectKey, shipment: &Shipment, jobs: usize) -> Result<u64, Error> {
+    let upload = vault.upload(key, Some(shipment.stamp())).expecting(shipment.pages.bytes()).digesting();
+    let object = vault.object(key);
+    let write = async |upload: &mut Upload| write_pages(upload, shipment, jobs, &object).await;
+    complete(upload, vault, key, Stamp::read(&shipment.header), write).await
+}
+
+/// Lets `write` write an upload, and makes it visible. Answers its size.
+async fn complete(
+    mut upload: Upload,
+    vault: &Vault,
+    key: &ObjectKey,
+    writer: Option<Stamp>,
+    write: impl AsyncFnOnce(&mut Upload) -> Result<(), Error>,
+) -> Result<u64, Error> {
+    if let Err(error) = write(&mut upload).await {
+        abandon(upload).await;
+        return Err(error);
+    }
+    let size = upload.written();
+    match digests::finish(upload, vault, key).await {
+        Ok(_fresh_or_our_own) => Ok(size),
+        Err(error) => Err(refused(vault, key, error, writer).await),
+    }
+}
+
+/// Gives an upload up. What it occupies is freed as far as the store answers; nothing of it is visible either way.
+pub(crate) async fn abandon(upload: Upload) {
+    if let Err(left) = upload.abort().await {
+        tracing::debug!(error = %left, "an aborted upload may leave parts behind");
+    }
+}
+
+async fn write_pages(upload: &mut Upload, shipment: &Shipment, jobs: usize, object: &str) -> Result<(), Error> {
+    let mut buffer = Vec::with_capacity(2 * CHUNK);
+    let mut encoder = Encoder::new(shipment.header, &mut buffer).map_err(Error::ltx(object))?;
+    let jobs_in_order = shipment.pages.batches().map(|places| compress(shipment.reader.clone(), places));
+    let mut batches = std::pin::pin!(stream::iter(jobs_in_order).buffered(jobs.max(1)));
+    while let Some(batch) = batches.next().await {
+        encoder.append(&batch?, &mut buffer).map_err(Error::ltx(object))?;
+        if buffer.len() >= CHUNK {
+            let full = std::mem::replace(&mut buffer, Vec::with_capacity(2 * CHUNK));
+            upload.write(Bytes::from(full)).await?;
+        }
+    }
+    shipment.check_generation()?;
+    write_tail(upload, encoder, buffer, object).await
+}
+
+/// Makes the capture that belongs beside a complete copy, from the copy: the same pages and the same header, but for its
+/// first TXID. What the copy holds is verified on the way.
+pub(crate) async fn pair_up(vault: &Vault, copy: Stored, jobs: usize) -> Result<(), Error> {
+    let header = Header { min_txid: copy.max, ..read_header(vault, &copy).await? };
+    let key = file_key(Layout::of(vault), Level::LOG, copy.max, copy.max);
+    let object = vault.object(&key);
+    let upload = vault.upload(&key, Some(Moment::from_millis(header.timestamp_ms))).expecting(copy.size);
+    let mut upload = upload.digesting();
+    let mut reading = Reading::new(vault, Fetched::streamed(copy), jobs);
+    let mut buffer = Vec::with_capacity(2 * CHUNK);
+    let mut encoder = Encoder::new(header, &mut buffer).map_err(Error::ltx(&object))?;
+    while let Some(pages) = reading.next().await? {
+        let batch =
+            blocking(move || compress_batch(header.page_size, pages.pages()).map_err(Error::ltx("batch"))).await?;
+        encoder.append(&batch, &mut buffer).map_err(Error::ltx(&object))?;
+        if buffer.len() >= CHUNK {
+            upload.write(Bytes::from(std::mem::take(&mut buffer))).await?;
+        }
+    }
+    reading.finish()?;
+    write_tail(&mut upload, encoder, buffer, &object).await?;
+    match digests::finish(upload, vault, &key).await {
+        Ok(_fresh_or_our_own) => Ok(()),
+        // The capture beside a copy has its nonce, whoever of the two came first.
+        Err(error) => Err(refused(vault, &key, error, Stamp::read(&header)).await),
+    }
+}
+
+pub(crate) async fn write_tail(
+    upload: &mut Upload,
+    encoder: Encoder,
+    mut buffer: Vec<u8>,
+    object: &str,
+) -> Result<(), Error> {
+    let mut tail = encoder.close(Checksum::NONE).map_err(Error::ltx(object))?;
+    loop {
+        let done = tail.write(&mut buffer).is_some();
+        if done || buffer.len() >= CHUNK {
+            upload.write(Bytes::from(std::mem::take(&mut buffer))).await?;
+        }
+        if done {
+            return Ok(());
+        }
+    }
+}
+
+async fn compress(reader: PageReader, places: Vec<Place>) -> Result<Batch, Error> {
+    blocking(move || pages::compress(&reader, &places)).await
+}
+
+/// A refused create is another writer's object (I9), unless its stamp says that this run wrote it: an attempt whose
+/// answer got lost, and which was made anew with other content since. Every other error stays what it is.
+async fn refused(vault: &Vault, key: &ObjectKey, error: seawall_vault::Error, writer: Option<Stamp>) -> Error {
+    if !matches!(error, seawall_vault::Error::AlreadyExists { .. }) {
+        return error.into();
+    }
+    let object = vault.object(key);
+    match vault.read(key, Some(0..HEADER_SIZE as u64), HEADER_SIZE as u64).await {
+        Ok(head) => {
+            let found = Header::parse(&head).ok().and_then(|header| Stamp::read(&header));
+            let ours = found.zip(writer).is_some_and(|(found, writer)| found.nonce == writer.nonce);
+            if ours { Error::OwnObject { key: object } } else { Error::Conflict { key: object } }
+        }
+        Err(unread) => unread.into(),
+    }
+}
+
+/// Runs blocking work on the runtime's pool; closures that say `Ok` alone have this crate's error.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
+) -> Result<T, Error> {
+    seawall_core::blocking(work).await
+}

@@ -1,0 +1,218 @@
+//! Reading an LTX object of a vault: fetched in one stream, decompressed and hashed on several cores, handed on in order.
+
+use std::collections::VecDeque;
+
+use bytes::{Buf, Bytes};
+use futures::stream::{self, BoxStream, StreamExt};
+use seawall_core::Panicked;
+use seawall_ltx::{CheckedBatch, DecodedBatch, Header, RawBatch, Splitter, Summary, Txid};
+use seawall_vault::{Digest, Digester, Vault};
+use tokio::task::JoinHandle;
+
+use crate::error::Error;
+use crate::layout::{Layout, Level, Stored, file_key};
+use crate::survey::{check_names, read_header};
+
+/// Objects of at most this size are fetched ahead, whole.
+const SMALL: u64 = 256 << 10;
+
+/// How many objects are fetched ahead.
+const AHEAD: usize = 16;
+
+/// An object's bytes: here, or to come.
+pub(crate) struct Fetched {
+    pub(crate) file: Stored,
+    content: Option<Bytes>,
+}
+
+impl Fetched {
+    /// An object whose bytes are here, if they are.
+    pub(crate) fn at_hand(file: Stored, content: Option<Bytes>) -> Self {
+        Self { file, content }
+    }
+
+    /// An object that is read as it comes.
+    pub(crate) fn streamed(file: Stored) -> Self {
+        Self { file, content: None }
+    }
+
+    /// Its header.
+    pub(crate) async fn header(&self, vault: &Vault) -> Result<Header, Error> {
+        let Some(bytes) = &self.content else { return read_header(vault, &self.file).await };
+        let object = vault.object(&self.file.key(Layout::of(vault)));
+        let header = Header::parse(bytes).map_err(Error::ltx(&object))?;
+        check_names(&self.file, &header, object)?;
+        Ok(header)
+    }
+}
+
+/// The capture of one TXID, if the vault has it: one request, which brings a small object along.
+pub(crate) async fn capture(vault: Vault, txid: Txid) -> Result<Option<Fetched>, Error> {
+    let file = |size| Stored { level: Level::LOG, min: txid, max: txid, size };
+    let key = file_key(Layout::of(&vault), Level::LOG, txid, txid);
+    match vault.read(&key, None, SMALL).await {
+        Ok(bytes) => Ok(Some(Fetched { file: file(bytes.len() as u64), content: Some(bytes) })),
+        Err(seawall_vault::Error::TooLarge { size, .. }) => Ok(Some(Fetched::streamed(file(size)))),
+        Err(seawall_vault::Error::NotFound { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Fetches objects in order, small ones ahead of their turn.
+pub(crate) fn ahead(vault: &Vault, files: Vec<Stored>) -> BoxStream<'static, Result<Fetched, (Stored, Error)>> {
+    let vault = vault.clone();
+    let fetch = move |file: Stored| {
+        let vault = vault.clone();
+        async move {
+            if file.size > SMALL {
+                return Ok(Fetched { file, content: None });
+            }
+            let read = vault.read(&file.key(Layout::of(&vault)), None, SMALL).await;
+            read.map(|bytes| Fetched { file, content: Some(bytes) }).map_err(|e| (file, e.into()))
+        }
+    };
+    stream::iter(files).map(fetch).buffered(AHEAD).boxed()
+}
+
+/// An object being read from its first byte to its last.
+///
+/// Batches of pages come in order, before it is known whether the object is whole; only the summary says that it is.
+pub(crate) struct Reading<B = DecodedBatch> {
+    file: Stored,
+    object: String,
+    jobs: usize,
+    pieces: BoxStream<'static, Result<Bytes, seawall_vault::Error>>,
+    piece: Bytes,
+    ended: bool,
+    named: bool,
+    splitter: Splitter,
+    /// Of the bytes so far, where somebody asks for it.
+    digester: Option<Digester>,
+    working: VecDeque<JoinHandle<seawall_ltx::Result<B>>>,
+}
+
+/// What becomes of batches as they are read.
+pub(crate) trait Read: Send + Sized + 'static {
+    /// Does the expensive part. Blocks.
+    fn work(raw: RawBatch) -> seawall_ltx::Result<Self>;
+
+    /// Adds it to what is known of the object.
+    fn join(&self, splitter: &mut Splitter) -> seawall_ltx::Result<()>;
+}
+
+/// For those who want the pages.
+impl Read for DecodedBatch {
+    fn work(raw: RawBatch) -> seawall_ltx::Result<Self> {
+        raw.decode()
+    }
+
+    fn join(&self, splitter: &mut Splitter) -> seawall_ltx::Result<()> {
+        splitter.join(self)
+    }
+}
+
+/// For those who want the pages as they are in the object, verified.
+impl Read for CheckedBatch {
+    fn work(raw: RawBatch) -> seawall_ltx::Result<Self> {
+        raw.check()
+    }
+
+    fn join(&self, splitter: &mut Splitter) -> seawall_ltx::Result<()> {
+        splitter.join_checked(self)
+    }
+}
+
+impl Reading {
+    /// Begins to read; `jobs` batches are decompressed at a time.
+    pub(crate) fn new(vault: &Vault, fetched: Fetched, jobs: usize) -> Self {
+        Self::with_splitter(vault, fetched, jobs, Splitter::new())
+    }
+
+    /// Has the digest of the bytes computed too.
+    pub(crate) fn digesting(self) -> Self {
+        Self { digester: Some(Digester::default()), ..self }
+    }
+
+    /// The digest of the bytes so far: behind the last pages, of all of them.
+    pub(crate) fn digest(&self) -> Option<Digest> {
+        self.digester.as_ref().map(Digester::digest)
+    }
+}
+
+impl<B: Read> Reading<B> {
+    /// Begins to read batches of `bytes` bytes of pages: for many objects that are read side by side.
+    pub(crate) fn in_pieces(vault: &Vault, fetched: Fetched, jobs: usize, bytes: usize) -> Self {
+        Self::with_splitter(vault, fetched, jobs, Splitter::with_batch_size(bytes))
+    }
+
+    fn with_splitter(vault: &Vault, fetched: Fetched, jobs: usize, splitter: Splitter) -> Self {
+        let key = fetched.file.key(Layout::of(vault));
+        let pieces = match fetched.content {
+            Some(bytes) => stream::iter([Ok(bytes)]).boxed(),
+            None => vault.stream(&key, None).boxed(),
+        };
+        Self {
+            file: fetched.file,
+            object: vault.object(&key),
+            jobs: jobs.max(1),
+            pieces,
+            piece: Bytes::new(),
+            ended: false,
+            named: false,
+            splitter,
+            digester: None,
+            working: VecDeque::new(),
+        }
+    }
+
+    /// The next batch; `None` behind the last one.
+    pub(crate) async fn next(&mut self) -> Result<Option<B>, Error> {
+        loop {
+            if self.working.len() >= self.jobs || self.ended {
+                let Some(next) = self.working.pop_front() else { return Ok(None) };
+                let batch = next.await.map_err(Panicked::from)?;
+                let batch = batch.map_err(Error::ltx(&self.object))?;
+                batch.join(&mut self.splitter).map_err(Error::ltx(&self.object))?;
+                return Ok(Some(batch));
+            }
+            if self.piece.is_empty() {
+                match self.pieces.next().await.transpose()? {
+                    Some(piece) => {
+                        self.digester.iter_mut().for_each(|digester| digester.update(&piece));
+                        self.piece = piece;
+                    }
+                    None => self.ended = true,
+                }
+            }
+            self.take_piece()?;
+        }
+    }
+
+    /// Takes from the piece until a batch is complete, and has it worked on.
+    fn take_piece(&mut self) -> Result<(), Error> {
+        let mut rest = &self.piece[..];
+        let raw = self.splitter.feed(&mut rest).map_err(Error::ltx(&self.object))?;
+        let taken = self.piece.len() - rest.len();
+        self.piece.advance(taken);
+        if let Some(raw) = raw {
+            self.working.push_back(tokio::task::spawn_blocking(move || B::work(raw)));
+        }
+        if !self.named
+            && let Some(header) = self.splitter.header()
+        {
+            check_names(&self.file, header, self.object.clone())?;
+            self.named = true;
+        }
+        Ok(())
+    }
+
+    /// The header; there when the first pages are.
+    pub(crate) fn header(&self) -> Option<&Header> {
+        self.splitter.header()
+    }
+
+    /// Whether the object was right from its first byte to its last. To be called behind the last pages.
+    pub(crate) fn finish(self) -> Result<Summary, Error> {
+        self.splitter.finish().map_err(Error::ltx(&self.object))
+    }
+}

@@ -1,0 +1,217 @@
+//! Reading everything back: every checksum of every object, the chain, and if asked for the digests.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use futures::stream::StreamExt;
+use seawall_core::{Failure, Finding, Moment, Point, Progress, StrongVerification, Verification};
+use seawall_ltx::{Summary, Txid};
+use seawall_vault::{Digest, Vault};
+
+use crate::belonging::{Bond, Doubt, Facts, Mixed, same_end};
+use crate::error::Error;
+use crate::fetch::{self, Fetched, Reading};
+use crate::layout::{Layout, Stored, digest_key};
+use crate::plan::{plan, stretches};
+use crate::survey::list;
+use crate::target::moment_of;
+use crate::{digests, legacy, target, together};
+
+/// How much is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Strength {
+    /// What is in the objects: their checksums, names and chain.
+    Format,
+    /// And their bytes, with the digests beside them.
+    Digests,
+}
+
+/// Verifies a vault; `recorded` is what was acknowledged of it before, where that is known here. An object that can't be read is a finding, never skipped (I12); one without a digest is told.
+pub(crate) async fn verify(
+    vault: &Vault,
+    at: Moment,
+    progress: Arc<dyn Progress>,
+    jobs: usize,
+    strength: Strength,
+    recorded: Option<Txid>,
+) -> Result<StrongVerification, Error> {
+    let (files, old) = tokio::try_join!(list(vault), legacy::list(vault))?;
+    if files.is_empty() && old.is_empty() {
+        return Err(Error::NothingThere { vault: vault.url().to_owned() });
+    }
+    let bytes = files.iter().map(|file| file.size).chain(old.iter().map(|object| object.bytes)).sum();
+    progress.begin("verify", Some(bytes));
+    let mut findings = Vec::new();
+    let mut damaged: BTreeSet<String> = BTreeSet::new();
+    let (mut compared, mut without_digest, mut facts) = (0, Vec::new(), Vec::new());
+    let mut objects = fetch::ahead(vault, files.clone());
+    while let Some(fetched) = objects.next().await {
+        let (file, seen) = match fetched {
+            Ok(fetched) => (fetched.file, examine(vault, fetched, jobs, strength).await),
+            Err((file, error)) => (file, Err(error)),
+        };
+        let object = file.key(Layout::of(vault)).to_string();
+        let seen = seen.map(|(seen, summary)| {
+            facts.push(Facts::of(&file, &summary.header).with_end(summary.trailer.post_apply));
+            seen
+        });
+        compared += u64::from(matches!(seen, Ok(Seen::AsWritten | Seen::Other { .. })));
+        let found = match seen {
+            Ok(Seen::Sound | Seen::AsWritten) => None,
+            Ok(Seen::WithoutDigest) => {
+                without_digest.push(object.clone());
+                None
+            }
+            Ok(Seen::Other { found, kept }) => Some(("sqlite.digest", differing(found, kept))),
+            // The file is sound, and still proves what it holds.
+            Ok(Seen::BadDigest(error)) => {
+                let failure = error.failure();
+                let object = digest_key(&file).to_string();
+                findings.push(Finding { code: failure.code, object, cause: failure.cause });
+                None
+            }
+            Err(error) => {
+                let failure = error.failure();
+                Some((failure.code, failure.cause))
+            }
+        };
+        if let Some((code, cause)) = found {
+            damaged.insert(object.clone());
+            findings.push(Finding { code, object, cause });
+        }
+        progress.advance(file.size);
+    }
+    let (old_findings, old_newest) = legacy::verify(vault, &old, &progress).await?;
+    progress.finish();
+    findings.extend(gaps(vault, &files));
+    let end = files.iter().map(|file| file.max).max().unwrap_or_default();
+    if let Some(recorded) = recorded.filter(|recorded| end < *recorded) {
+        let early = Error::EndsEarly { vault: vault.url().to_owned(), newest: end, recorded };
+        let Failure { code, object, cause, .. } = early.failure();
+        findings.push(Finding { code, object, cause });
+    }
+    let bonds = bonds(vault, &facts).await?;
+    let mut named = BTreeSet::new();
+    for mixed in &bonds.strangers {
+        let failure = together::strangers(vault, mixed).failure();
+        let object = mixed.stranger.key(Layout::of(vault)).to_string();
+        damaged.insert(object.clone());
+        if named.insert(object.clone()) {
+            findings.push(Finding { code: failure.code, object, cause: failure.cause });
+        }
+    }
+    let doubts = bonds.doubts.into_iter().map(|(doubt, count)| doubt.sentence(&target::objects(count))).collect();
+    findings.extend(old_findings);
+    let objects = u64::try_from(files.len() + old.len()).unwrap_or(u64::MAX);
+    let newest = newest_proved(vault, &files, &damaged).await?.or(old_newest);
+    let verification = Verification { at, newest, objects, bytes, findings, doubts };
+    Ok(StrongVerification { verification, compared, without_digest })
+}
+
+/// What an object that can be read turned out to be.
+enum Seen {
+    /// Nobody asked for its digest.
+    Sound,
+    AsWritten,
+    Other {
+        found: Digest,
+        kept: Digest,
+    },
+    WithoutDigest,
+    /// What should be its digest isn't one.
+    BadDigest(Error),
+}
+
+/// Reads an object to its end, and compares its bytes with the digest beside it.
+async fn examine(vault: &Vault, fetched: Fetched, jobs: usize, strength: Strength) -> Result<(Seen, Summary), Error> {
+    let file = fetched.file;
+    let reading = Reading::new(vault, fetched, jobs);
+    let mut reading = if strength == Strength::Digests { reading.digesting() } else { reading };
+    while reading.next().await?.is_some() {}
+    let digest = reading.digest();
+    let summary = reading.finish()?;
+    let Some(found) = digest else { return Ok((Seen::Sound, summary)) };
+    let seen = match digests::kept(vault, &file).await {
+        Ok(None) => Seen::WithoutDigest,
+        Ok(Some(kept)) if kept == found => Seen::AsWritten,
+        Ok(Some(kept)) => Seen::Other { found, kept },
+        Err(error @ Error::BadDigest { .. }) => Seen::BadDigest(error),
+        Err(error) => return Err(error),
+    };
+    Ok((seen, summary))
+}
+
+/// What the objects of a vault are to each other.
+#[derive(Default)]
+struct Bonds {
+    strangers: Vec<Mixed>,
+    doubts: BTreeMap<Doubt, usize>,
+}
+
+/// Compares each object with what ends right before it and with what ends where it ends, and each complete copy with the
+/// newest object before it.
+async fn bonds(vault: &Vault, facts: &[Facts]) -> Result<Bonds, Error> {
+    let mut ends: BTreeMap<Txid, Vec<&Facts>> = BTreeMap::new();
+    facts.iter().for_each(|facts| ends.entry(facts.file.max).or_default().push(facts));
+    let mut found = Bonds::default();
+    for next in facts {
+        let twins = ends.get(&next.file.max).into_iter().flatten().filter(|twin| twin.file.level < next.file.level);
+        let mut bonds: Vec<(&Facts, Bond)> = twins.map(|twin| (*twin, same_end(twin, next))).collect();
+        let before = match next.file.min.0 {
+            1 => ends.range(..next.file.max).next_back().map(|(_, before)| before),
+            _ => ends.get(&Txid(next.file.min.0 - 1)),
+        };
+        for before in before.into_iter().flatten() {
+            bonds.push((before, together::bond(vault, before, next).await?));
+        }
+        for (other, bond) in &bonds {
+            if let Bond::Stranger(why) = bond {
+                found.strangers.push(Mixed::new(other, next, *why, facts.iter()));
+            }
+        }
+        let proved = bonds.iter().any(|(_, bond)| *bond == Bond::Proved);
+        let doubt =
+            bonds.iter().filter_map(|(_, bond)| if let Bond::Unknown(doubt) = bond { Some(*doubt) } else { None });
+        if let Some(doubt) = doubt.max().filter(|_| !proved) {
+            *found.doubts.entry(doubt).or_default() += 1;
+        }
+    }
+    Ok(found)
+}
+
+fn differing(found: Digest, kept: Digest) -> String {
+    format!("its checksums are right, but its BLAKE3 is {found} and was {kept} when it was written")
+}
+
+/// What can't be used, as findings.
+fn gaps(vault: &Vault, files: &[Stored]) -> Vec<Finding> {
+    let finding = |file: Stored| Finding {
+        code: "sqlite.unreachable",
+        object: file.key(Layout::of(vault)).to_string(),
+        cause: "it can't be used: objects before it are missing".to_owned(),
+    };
+    unreachable(files).into_iter().map(finding).collect()
+}
+
+/// Objects behind a gap, that no point needs and nothing replaces.
+pub(crate) fn unreachable(files: &[Stored]) -> Vec<Stored> {
+    let reachable: BTreeSet<Txid> = stretches(files).concat().into_iter().collect();
+    let (used, rest): (Vec<&Stored>, Vec<&Stored>) = files.iter().partition(|file| reachable.contains(&file.max));
+    // What was compacted into an object that is in use may be incomplete by itself: retention takes the oldest first.
+    let replaced = |file: &Stored| used.iter().any(|by| by.min <= file.min && by.max >= file.max);
+    rest.into_iter().filter(|file| !replaced(file)).copied().collect()
+}
+
+/// The newest point whose whole chain was read without a defect.
+async fn newest_proved(vault: &Vault, files: &[Stored], damaged: &BTreeSet<String>) -> Result<Option<Point>, Error> {
+    let sound: Vec<Stored> =
+        files.iter().filter(|file| !damaged.contains(file.key(Layout::of(vault)).as_str())).copied().collect();
+    let Some(newest) = stretches(&sound).concat().last().copied() else { return Ok(None) };
+    let Ok(chain) = plan(&sound, newest) else { return Ok(None) };
+    match together::prove(vault, &sound, &chain).await {
+        Ok(_) => {}
+        Err(Error::Mixed { .. }) => return Ok(None),
+        Err(error) => return Err(error),
+    }
+    Ok(Some(Point { position: newest.to_string(), moment: moment_of(vault, &sound, newest).await? }))
+}

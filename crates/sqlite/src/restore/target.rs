@@ -1,0 +1,201 @@
+//! Which point does the user mean?
+
+use std::collections::BTreeMap;
+
+use seawall_core::{Moment, When};
+use seawall_ltx::Txid;
+use seawall_vault::Vault;
+
+use crate::belonging::Doubt;
+use crate::doubts;
+use crate::error::Error;
+use crate::holes::{self, HoleRecord};
+use crate::layout::Stored;
+use crate::moments::{Doubtful, in_the_future};
+use crate::plan::{NoPlan, latest, plan, stretches};
+use crate::survey::{list, read_header};
+use crate::together;
+
+/// The objects that restore what was asked for, oldest first. They belong together (I14). `now` is the present by this
+/// machine's clock.
+pub(crate) async fn find(vault: &Vault, when: &When, now: Moment) -> Result<Vec<Stored>, Error> {
+    let files = list(vault).await?;
+    let chain = find_among(vault, &files, when, now).await?;
+    for (doubt, count) in counted(&together::prove(vault, &files, &chain).await?) {
+        let told = doubt.sentence(&objects(count));
+        // What holds for every vault of another program or of an older Seawall is for `verify` to tell.
+        if matches!(doubt, Doubt::Branch | Doubt::Foreign) {
+            tracing::debug!("can't be told of {told}");
+        } else {
+            tracing::warn!(vault = vault.url(), "it can't be told whether these belong together: {told}");
+        }
+    }
+    Ok(chain)
+}
+
+/// How many objects there are of each doubt.
+pub(crate) fn counted(doubts: &[(Stored, Doubt)]) -> BTreeMap<Doubt, usize> {
+    let mut counts = BTreeMap::new();
+    doubts.iter().for_each(|(_, doubt)| *counts.entry(*doubt).or_default() += 1);
+    counts
+}
+
+/// A number of objects, for people.
+pub(crate) fn objects(count: usize) -> String {
+    format!("{count} {}", if count == 1 { "object" } else { "objects" })
+}
+
+/// The objects that restore what was asked for, by their names.
+async fn find_among(vault: &Vault, files: &[Stored], when: &When, now: Moment) -> Result<Vec<Stored>, Error> {
+    let chain = match when {
+        When::Latest => latest(files).map_err(|why| unreachable(vault, "the newest state", why))?,
+        When::Position(text) => {
+            let txid: Txid = text.parse().map_err(|e: seawall_ltx::TextError| {
+                refuse(vault, text, e.to_string(), "give a TXID of 16 hex digits")
+            })?;
+            match files.iter().map(|file| file.max).max() {
+                Some(newest) if txid > newest => {
+                    let why = format!("the newest point is {newest}");
+                    return Err(refuse(vault, text, why, "leave out --at for the newest point"));
+                }
+                Some(_) => Some(plan(files, txid).map_err(|why| unreachable(vault, text, why))?),
+                None => None,
+            }
+        }
+        When::Moment(moment) => at_moment(vault, files, *moment, now).await?,
+    };
+    chain.ok_or_else(|| Error::NothingThere { vault: vault.url().to_owned() })
+}
+
+/// The last point at or before a moment, if it is not in a hole.
+async fn at_moment(vault: &Vault, files: &[Stored], moment: Moment, now: Moment) -> Result<Option<Vec<Stored>>, Error> {
+    if files.is_empty() {
+        return Ok(None);
+    }
+    let stretches = stretches(files);
+    let points = stretches.concat();
+    // The first point behind the moment, by bisection: moments don't decrease within a vault (docs/formats.md).
+    let (mut low, mut high) = (0, points.len());
+    let mut exact = None;
+    while low < high {
+        let middle = low + (high - low) / 2;
+        let found = moment_of(vault, files, points[middle]).await?;
+        if found <= moment {
+            low = middle + 1;
+            exact = (found == moment).then_some(points[middle]);
+        } else {
+            high = middle;
+        }
+    }
+    let text = moment.to_string();
+    let Some(point) = low.checked_sub(1).map(|at| points[at]) else {
+        let why = match points.first() {
+            Some(first) => format!("the oldest point is of {}", moment_of(vault, files, *first).await?),
+            None => "there is no complete copy".to_owned(),
+        };
+        return Err(refuse(vault, &text, why, "see `seawall timeline` for what can be restored"));
+    };
+    if exact != Some(point) {
+        if let Some(next) = points.get(low) {
+            check_hole(vault, &holes::list(vault).await?, &text, point, *next)?;
+            let sides =
+                [(point, moment_of(vault, files, point).await?), (*next, moment_of(vault, files, *next).await?)];
+            check_future(vault, &text, sides, now)?;
+            check_doubts(vault, &text, sides, &doubts::list(vault).await?)?;
+        }
+        // Behind the last point of a stretch there is either nothing at all, or a gap.
+        let ends = stretches.iter().any(|points| points.last() == Some(&point));
+        if ends && files.iter().any(|file| file.max > point) {
+            return Err(unreachable(vault, &text, NoPlan::Gap { reached: point }));
+        }
+    }
+    plan(files, point).map(Some).map_err(|why| unreachable(vault, &text, why))
+}
+
+/// Refuses a moment between a point of the past and one that says to be of the future: that one was captured before the present,
+/// and nobody can tell whether before the moment (I17). Where both say so it is the clock of this machine that is behind.
+fn check_future(vault: &Vault, moment: &str, sides: [(Txid, Moment); 2], now: Moment) -> Result<(), Error> {
+    let [(before, was), (after, says)] = sides;
+    let Some(ahead) = in_the_future(says, now).filter(|_| in_the_future(was, now).is_none()) else { return Ok(()) };
+    Err(Error::MomentsInDoubt {
+        vault: vault.url().to_owned(),
+        target: moment.to_owned(),
+        why: format!(
+            "the moment of {after}, {says}, is {} s later than this machine's clock, because the clock here or where it was \
+             captured was wrong; so what was committed before that moment can't be told",
+            ahead.as_secs()
+        ),
+        next: format!(
+            "set the clock right if it is the one of this machine; or name a point: --at {before}, --at {after}, --at latest"
+        ),
+    })
+}
+
+/// Refuses a moment between two points where it was recorded that their moments can't be believed (I17).
+fn check_doubts(
+    vault: &Vault,
+    moment: &str,
+    sides: [(Txid, Moment); 2],
+    doubts: &[(Txid, Doubtful)],
+) -> Result<(), Error> {
+    let [(before, was), (after, says)] = sides;
+    let Some(Doubtful { from, until }) = doubts::between(doubts, was, says) else { return Ok(()) };
+    Err(Error::MomentsInDoubt {
+        vault: vault.url().to_owned(),
+        target: moment.to_owned(),
+        why: format!(
+            "the clock of the machine that captured it was wrong: which changes were made between {from} and {until} can't be told"
+        ),
+        next: format!("name a point: --at {before}, --at {after}, --at latest; `seawall timeline` shows them"),
+    })
+}
+
+/// Refuses a moment between the two sides of a hole (I3).
+fn check_hole(vault: &Vault, holes: &[HoleRecord], moment: &str, before: Txid, after: Txid) -> Result<(), Error> {
+    match holes.iter().find(|hole| hole.to_txid() == Some(after)) {
+        Some(hole) => Err(refuse(
+            vault,
+            moment,
+            format!("it lies in a hole: {}", hole.reason),
+            format!(
+                "restore the last point before the hole with --at {before}, or the first behind it with --at {after}"
+            ),
+        )),
+        None => Ok(()),
+    }
+}
+
+/// When the newest change of a point was captured: what the header of an object that ends there says.
+pub(crate) async fn moment_of(vault: &Vault, files: &[Stored], point: Txid) -> Result<Moment, Error> {
+    let file = files.iter().filter(|file| file.max == point).min_by_key(|file| (file.level, file.size));
+    let file = file.ok_or_else(|| Error::Internal(format!("no object ends at {point}")))?;
+    Ok(Moment::from_millis(read_header(vault, file).await?.timestamp_ms))
+}
+
+fn refuse(vault: &Vault, target: &str, why: String, next: impl Into<String>) -> Error {
+    Error::Unreachable { vault: vault.url().to_owned(), target: target.to_owned(), why, next: next.into() }
+}
+
+/// Why a target has no chain of objects, and what to ask for instead.
+pub(crate) fn unreachable(vault: &Vault, target: &str, why: NoPlan) -> Error {
+    match why {
+        NoPlan::NoBase => refuse(
+            vault,
+            target,
+            "there is no complete copy at or before it".to_owned(),
+            "see `seawall timeline` for what can be restored",
+        ),
+        NoPlan::Gap { reached } => refuse(
+            vault,
+            target,
+            format!("objects behind {reached} are missing"),
+            format!("restore the last point before the gap with --at {reached}"),
+        ),
+        NoPlan::NotAPoint { before, after } => refuse(
+            vault,
+            target,
+            "it is inside an object that was compacted".to_owned(),
+            format!("restore the point before it with --at {before}, or the one behind it with --at {after}"),
+        ),
+    }
+}

@@ -1,0 +1,152 @@
+//! All that can be restored from a vault, and what can't.
+
+use std::collections::BTreeMap;
+
+use seawall_core::{Hole, LevelSummary, Moment, Note, Point, Span, Timeline};
+use seawall_ltx::Txid;
+use seawall_vault::Vault;
+
+use crate::doubts;
+use crate::error::Error;
+use crate::holes::{self, HoleRecord};
+use crate::layout::Stored;
+use crate::marks;
+use crate::moments::in_the_future;
+use crate::plan::{cut_at_holes, plan, stretches};
+use crate::survey::{list, tells_nothing};
+use crate::target::moment_of;
+use crate::{generations, legacy, together};
+
+/// The timeline of a vault: one listing, and the header of one object for each end of a stretch.
+pub(crate) async fn timeline(vault: &Vault, now: Moment) -> Result<Timeline, Error> {
+    let (files, records, doubts, floor, pins, old) = tokio::try_join!(
+        list(vault),
+        holes::list(vault),
+        doubts::list(vault),
+        marks::floor(vault),
+        marks::pins(vault),
+        legacy::list(vault)
+    )?;
+    let ends: Vec<Txid> = records.iter().filter_map(HoleRecord::to_txid).collect();
+    let mut spans = Vec::new();
+    let mut mixed = Vec::new();
+    for points in cut_at_holes(stretches(&files), &ends) {
+        let (points, left_out) = believed(vault, &files, points).await?;
+        mixed.extend(left_out.map(|(last, why)| (points.last().copied(), last, why)));
+        if let (Some(first), Some(last)) = (points.first(), points.last()) {
+            let from = point(vault, &files, *first).await?;
+            let to = if last == first { from.clone() } else { point(vault, &files, *last).await? };
+            spans.push(Span { from, to, points: u64::try_from(points.len()).unwrap_or(u64::MAX) });
+        }
+    }
+    let mut holes = holes_between(&spans, &records, floor);
+    for (before, last, reason) in mixed {
+        let from = match before {
+            Some(before) => Some(point(vault, &files, before).await?),
+            None => None,
+        };
+        holes.push(Hole { from, to: point(vault, &files, last).await?, reason });
+    }
+    let listed_to = holes.iter().filter_map(|hole| hole.to.position.parse().ok()).max();
+    let end: Option<Txid> = spans.last().and_then(|span| span.to.position.parse().ok()).max(listed_to);
+    if let Some(newest) = files.iter().map(|file| file.max).max().filter(|newest| Some(*newest) > end) {
+        holes.push(Hole {
+            from: spans.last().map(|span| span.to.clone()),
+            to: point(vault, &files, newest).await?,
+            reason: "objects are missing from the vault: nothing up to this point can be restored".to_owned(),
+        });
+    }
+    let mut levels = levels(&files);
+    if !old.is_empty() {
+        // What Litestream left from before 0.5 lies before everything else.
+        spans.splice(0..0, generations::spans(&old));
+        levels.push(generations::level(&old));
+    }
+    let notes = spans.iter().filter_map(|span| in_the_future(span.to.moment, now).map(|_| &span.to.position));
+    let notes = notes.map(|position| Note {
+        position: position.clone(),
+        note: "its moment is later than this machine's clock: the clock jumped, here or where it was captured"
+            .to_owned(),
+    });
+    let doubtful = doubts.iter().map(|(point, doubtful)| Note {
+        position: point.to_string(),
+        note: format!(
+            "the clock was wrong: which changes were made between {} and {} can't be told, and `--at` such a moment is refused",
+            doubtful.from, doubtful.until
+        ),
+    });
+    let (notes, pins) = (notes.chain(doubtful).collect(), pins.iter().map(Txid::to_string).collect());
+    Ok(Timeline { holes, spans, levels, pins, notes })
+}
+
+/// The points of a stretch that objects lead to which belong together (I14); and the last of the others, with the reason.
+async fn believed(
+    vault: &Vault,
+    files: &[Stored],
+    mut points: Vec<Txid>,
+) -> Result<(Vec<Txid>, Option<(Txid, String)>), Error> {
+    let mut left_out = None;
+    while let Some(last) = points.last().copied() {
+        let Ok(chain) = plan(files, last) else { break };
+        let mixed = match together::check(vault, files, &chain).await {
+            Ok(Ok(_)) => break,
+            Ok(Err(mixed)) => mixed,
+            // A damaged object is for those to tell who read it.
+            Err(error) if tells_nothing(&error) => break,
+            Err(error) => return Err(error),
+        };
+        let cause = together::strangers(vault, &mixed).to_string();
+        left_out.get_or_insert((last, cause));
+        let at = [mixed.stranger, mixed.other].iter().find_map(|file| chain.iter().position(|of| of == file));
+        let before = at.and_then(|at| at.checked_sub(1)).and_then(|at| chain.get(at));
+        let whole = |point: &Txid| match (before, chain.first()) {
+            (Some(before), _) => *point <= before.max,
+            (None, first) => first.is_some_and(|first| *point < first.max),
+        };
+        points.retain(|point| whole(point) && *point < last);
+    }
+    Ok((points, left_out))
+}
+
+async fn point(vault: &Vault, files: &[Stored], txid: Txid) -> Result<Point, Error> {
+    Ok(Point { position: txid.to_string(), moment: moment_of(vault, files, txid).await? })
+}
+
+/// What lies between the stretches: recorded holes, what retention thinned out up to `floor`, and gaps that nobody
+/// recorded because objects were removed.
+fn holes_between(spans: &[Span], records: &[HoleRecord], floor: Option<Txid>) -> Vec<Hole> {
+    let hole = |before: Option<&Span>, after: &Span| -> Option<Hole> {
+        let record = records.iter().find(|record| record.to == after.from.position);
+        let from = before.map(|span| span.to.clone());
+        match (record, before) {
+            (Some(record), _) => Some(Hole {
+                from: from.or_else(|| record.from.clone()),
+                to: after.from.clone(),
+                reason: record.reason.clone(),
+            }),
+            (None, Some(_)) => {
+                let thinned = after.from.position.parse::<Txid>().is_ok_and(|txid| Some(txid) <= floor);
+                let reason = if thinned {
+                    "the points in between are not kept any longer"
+                } else {
+                    "objects between these points are missing from the vault"
+                };
+                Some(Hole { from, to: after.from.clone(), reason: reason.to_owned() })
+            }
+            (None, None) => None,
+        }
+    };
+    let before = std::iter::once(None).chain(spans.iter().map(Some));
+    before.zip(spans).filter_map(|(before, after)| hole(before, after)).collect()
+}
+
+fn levels(files: &[Stored]) -> Vec<LevelSummary> {
+    let mut sums: BTreeMap<u8, (u64, u64)> = BTreeMap::new();
+    for file in files {
+        let (objects, bytes) = sums.entry(file.level.number()).or_default();
+        *objects += 1;
+        *bytes += file.size;
+    }
+    let summary = |(level, (objects, bytes)): (u8, _)| LevelSummary { level: level.to_string(), objects, bytes };
+    sums.into_iter().map(summary).collect()
+}

@@ -1,0 +1,386 @@
+//! Looking at the vault again while a protection runs (I15): what was acknowledged may be gone since.
+//!
+//! Two depths. The *near* look lists what a restore of the newest state needs, some five requests: at most every
+//! [`Upkeep::sight_interval`] while something is uploaded. The *whole* look lists all levels and compares them with all that is
+//! kept: every [`Upkeep::validation_interval`], and when the near one misses something. A folder tells by the times of its
+//! folders, at each sweep, that names came or went; then it is looked at at once.
+//!
+//! No timer: the sweep asks [`Maintenance::look_is_due`]. What a listing lacks is asked for by its name before it counts as
+//! missing, because a listing may be older than what it is to show.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use futures::stream::{self, StreamExt, TryStreamExt};
+use seawall_core::LastError;
+use seawall_ltx::Txid;
+use seawall_vault::Prefix;
+use tokio::time::Instant;
+
+use crate::catalog::{Catalog, Dated};
+use crate::engine::once_more;
+use crate::error::Error;
+use crate::identity::{Lineage, Stamp};
+use crate::layout::{Layout, Level, Stored, file_key, level_prefix};
+use crate::maintain::Maintenance;
+use crate::missing::{self, Sight};
+use crate::options::Upkeep;
+use crate::plan;
+use crate::retention::Question;
+use crate::survey::{list_dated, list_level, read_whole_header, tells_nothing};
+use crate::together;
+
+/// Objects that a listing lacks and that are asked for by name.
+const ASKED: usize = 64;
+
+/// While we make names ourselves, names that come or go tell little of others: it is looked as often as the sweep comes.
+const OWN: Duration = Duration::from_secs(60);
+
+/// File systems round the times of files.
+const ROUNDED: Duration = Duration::from_secs(2);
+
+/// How much is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Depth {
+    /// What a restore of the newest state needs.
+    Near,
+    /// Everything.
+    Whole,
+}
+
+/// When the vault was looked at last, and what it was like.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sighted {
+    near: Instant,
+    whole: Instant,
+    /// What the store tells of its folders.
+    trace: Option<u64>,
+    /// How many changes of ours had been made then.
+    changes: u64,
+}
+
+/// What decides whether to look.
+#[derive(Debug, Clone, Copy)]
+struct Facts {
+    near: Duration,
+    whole: Duration,
+    /// Whether we made or deleted something since.
+    changed: bool,
+    /// Whether names came or went in a folder since.
+    moved: bool,
+}
+
+/// Is it time to look?
+fn due(upkeep: &Upkeep, facts: Facts) -> Option<Depth> {
+    let passed = |interval: Option<Duration>, time: Duration| interval.is_some_and(|interval| time >= interval);
+    if passed(upkeep.validation_interval, facts.whole) {
+        return Some(Depth::Whole);
+    }
+    upkeep.sight_interval?;
+    match (facts.moved, facts.changed) {
+        // By somebody else.
+        (true, false) => Some(Depth::Whole),
+        (true, true) => (facts.near >= OWN).then_some(Depth::Near),
+        (false, changed) => (changed && passed(upkeep.sight_interval, facts.near)).then_some(Depth::Near),
+    }
+}
+
+impl Maintenance {
+    /// The vault was listed just now.
+    pub(crate) fn sighted(&self, depth: Depth, trace: Option<u64>, changes: u64) {
+        let now = Instant::now();
+        let mut state = self.state();
+        let before = state.sighted.filter(|_| depth == Depth::Near);
+        let whole = before.map_or(now, |before| before.whole);
+        state.sighted = Some(Sighted { near: now, whole, trace, changes });
+    }
+
+    /// What the store tells of the folders of this vault. Blocks for a few system calls.
+    pub(crate) fn trace(&self) -> Option<u64> {
+        let layout = Layout::of(&self.vault);
+        let prefixes: Vec<Prefix> = {
+            let state = self.state();
+            let used =
+                |level: &Level| [Level::LOG, Level::BASE].contains(level) || !state.catalog.level(*level).is_empty();
+            Level::all().filter(used).filter_map(|level| Prefix::new(level_prefix(layout, level)).ok()).collect()
+        };
+        self.vault.trace(&prefixes)
+    }
+
+    /// Whether it is time to look, and how closely. Blocks for a few system calls.
+    pub(crate) fn look_is_due(&self) -> Option<Depth> {
+        let sighted = self.state().sighted?;
+        let moved = self.upkeep.sight_interval.is_some() && self.trace() != sighted.trace;
+        let facts = Facts {
+            near: sighted.near.elapsed(),
+            whole: sighted.whole.elapsed(),
+            changed: self.state().changes != sighted.changes,
+            moved,
+        };
+        due(&self.upkeep, facts)
+    }
+
+    /// Asks on a thread of its own whether the folder is there and whether it is time to look. `news` tells if so.
+    pub(crate) fn ask_beside(self: &Arc<Self>, runtime: &tokio::runtime::Handle) {
+        if self.asking.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let upkeep = self.clone();
+        runtime.spawn_blocking(move || {
+            let due = upkeep.vault.check().is_err() || upkeep.look_is_due().is_some();
+            upkeep.asking.store(false, Ordering::Relaxed);
+            if due {
+                upkeep.news.notify_one();
+            }
+        });
+    }
+
+    /// Whether everything of ours was seen in the vault lately.
+    pub(crate) fn was_seen_lately(&self) -> bool {
+        let state = self.state();
+        let interval = self.upkeep.sight_interval.unwrap_or(Duration::MAX);
+        state.sighted.is_some_and(|sighted| sighted.changes == state.changes && sighted.near.elapsed() < interval)
+    }
+
+    /// Looks at the vault, in which everything up to `newest` was acknowledged. What is lost is told, and forgotten.
+    ///
+    /// # Errors
+    /// [`Error::Lost`] where the newest state can't be restored any more, or with `strict` where anything was lost;
+    /// [`Error::Stray`] with `strict` where something of another writer is in the way; what keeps from looking.
+    pub(crate) async fn look(
+        self: &Arc<Self>,
+        depth: Depth,
+        (newest, lineage): (Option<Txid>, Lineage),
+        strict: bool,
+    ) -> Result<(), Error> {
+        let changes = self.state().changes;
+        let before = self.clone();
+        let trace = crate::ship::blocking(move || Ok(before.trace())).await?;
+        let known = {
+            let state = self.state();
+            let mut known = state.catalog.clone();
+            state.owed.iter().for_each(|dated| known.add(*dated));
+            known
+        };
+        let chain = newest.and_then(|newest| plan::plan(&known.files(), newest).ok());
+        if let (Depth::Near, Some(chain)) = (depth, &chain) {
+            let (chain, seen) = (known_of(&known, chain), self.near(chain).await?);
+            let other = self.others(&seen, lineage).await?;
+            if missing::differing(&chain, &seen).is_empty() && other.is_empty() {
+                return self.seen(Depth::Near, trace, changes, &seen, strict);
+            }
+        }
+        let listed = list_dated(&self.vault).await?;
+        let mut all: Vec<Dated> = listed.clone();
+        let other = self.others(&listed, lineage).await?;
+        all.retain(|dated| !other.contains(&dated.file));
+        all.extend(self.hidden(&missing::differing(known.all(), &listed)).await?);
+        let sight = {
+            // What was made since is no stray; what we deleted since is no loss.
+            let mut state = self.state();
+            let owed = std::mem::take(&mut state.owed);
+            let holds = |file: &Stored| state.catalog.holds(file) || owed.iter().any(|dated| dated.file == *file);
+            let still = Catalog::new(known.all().filter(|dated| holds(&dated.file)).copied());
+            let policy = Question {
+                catalog: &still,
+                policy: &self.upkeep.retention,
+                levels: &self.upkeep.levels,
+                pins: state.pins.as_ref().map_or(&[][..], |(_, pins)| pins),
+            };
+            let sight = missing::judge(&still, newest, &all, &policy, self.clock.now().after(crate::maintain::AHEAD));
+            let gone = missing::differing(still.all(), &all);
+            state.catalog.remove(&gone);
+            state.distrusted.retain(|file| !gone.contains(file));
+            state.distrusted.extend(
+                gone.iter().filter(|gone| listed.iter().any(|dated| dated.file.key_parts() == gone.key_parts())),
+            );
+            sight
+        };
+        match sight {
+            Sight::Whole => {
+                if let Err(error) = self.belongs_together(&listed).await {
+                    if !matches!(error, Error::Vault(_)) {
+                        self.note_loss(Some(&error));
+                        self.state().changes += 1;
+                    }
+                    return Err(error);
+                }
+                self.seen(Depth::Whole, trace, changes, &listed, strict)
+            }
+            Sight::Past(lost) => {
+                let error = self.lost(&lost, "objects that are kept are missing or changed", false);
+                self.note_loss(Some(&error));
+                self.state().past = true;
+                self.sighted(Depth::Whole, trace, changes);
+                // Looked at once more soon, to tell that it is over.
+                self.state().changes += 1;
+                if strict { Err(error) } else { Ok(()) }
+            }
+            Sight::Newest(lost) => {
+                let error = self.lost(
+                    &lost,
+                    "objects that had been acknowledged are missing or changed, and the newest state can't be restored",
+                    true,
+                );
+                self.note_loss(Some(&error));
+                self.state().past = false;
+                self.state().changes += 1;
+                Err(error)
+            }
+        }
+    }
+
+    /// Whether the newest state is put together from objects of one history.
+    async fn belongs_together(&self, listed: &[Dated]) -> Result<(), Error> {
+        let files: Vec<Stored> = listed.iter().map(|dated| dated.file).collect();
+        match plan::latest(&files) {
+            Ok(Some(chain)) => together::prove(&self.vault, &files, &chain).await.map(drop),
+            // A stray object makes a gap, and is told as such.
+            Ok(None) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Nothing is lost. What isn't ours is told all the same.
+    fn seen(
+        self: &Arc<Self>,
+        depth: Depth,
+        trace: Option<u64>,
+        changes: u64,
+        listed: &[Dated],
+        strict: bool,
+    ) -> Result<(), Error> {
+        let stray = {
+            let mut state = self.state();
+            let chain = plan::latest(&state.catalog.files()).ok().flatten().unwrap_or_default();
+            state.heard = listed.iter().filter(|dated| chain.contains(&dated.file)).copied().collect();
+            missing::stray(&state.catalog, listed)
+        };
+        self.sighted(depth, trace, changes);
+        let stray = stray.map(|file| Error::Stray { object: self.vault.object(&file.key(Layout::of(&self.vault))) });
+        // A near look knows nothing of a loss of the past.
+        let keeps = depth == Depth::Near && stray.is_none() && self.state().past;
+        if !keeps {
+            self.state().past = false;
+            self.note_loss(stray.as_ref());
+        }
+        match stray {
+            Some(error) => {
+                self.state().changes += 1;
+                if strict { Err(error) } else { Ok(()) }
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn lost(&self, lost: &[Stored], what: &str, newest: bool) -> Error {
+        for file in lost {
+            tracing::error!(database = %self.name, object = %file.name(), "an object is missing from the vault, or isn't as it was written");
+        }
+        let first = lost.first().map(|file| format!(" ({} of them, the first is {})", lost.len(), file.name()));
+        let what = format!("{what}{}", first.unwrap_or_default());
+        Error::Lost { vault: self.vault.url().to_owned(), what, newest }
+    }
+
+    /// Keeps what was found for the status, until a later look finds everything.
+    fn note_loss(&self, error: Option<&Error>) {
+        let mut state = self.state();
+        if error.is_none() && state.loss.is_none() {
+            return;
+        }
+        let noted: Option<LastError> = error.map(|error| {
+            let failure = error.failure();
+            let noted = once_more(state.loss.as_ref(), &failure, self.clock.now());
+            if noted.count == 1 {
+                tracing::error!(database = %self.name, code = failure.code, next = %failure.next, "{failure}");
+            }
+            noted
+        });
+        if noted.is_none() {
+            tracing::info!(database = %self.name, "everything that is kept was seen in the vault again");
+        }
+        state.loss = noted;
+        drop(state);
+        self.news.notify_one();
+    }
+
+    /// Lists what a restore of the newest state needs, and what lies behind it: a request for each level of the chain.
+    async fn near(&self, chain: &[Stored]) -> Result<Vec<Dated>, Error> {
+        let newest = chain.last().map(|file| Stored { level: Level::LOG, min: file.max, ..*file });
+        let level = |level: Level| {
+            let first = chain.iter().filter(|file| file.level == level).min_by_key(|file| (file.min, file.max));
+            let first = first.copied().or(newest.filter(|newest| newest.level == level));
+            let before = first.map(|first| (first.min, Txid(first.max.0.saturating_sub(1))));
+            let after = before.map(|(min, max)| file_key(Layout::of(&self.vault), level, min, max));
+            async move { list_level(&self.vault, level, after.as_ref()).await }
+        };
+        let levels: Vec<Level> =
+            Level::all().filter(|l| *l == Level::LOG || chain.iter().any(|file| file.level == *l)).collect();
+        let listed: Vec<Vec<Dated>> = stream::iter(levels.into_iter().map(level)).buffered(10).try_collect().await?;
+        Ok(listed.concat())
+    }
+
+    /// Which of the objects that a listing lacks are there all the same, asked for by name.
+    async fn hidden(&self, gone: &[Stored]) -> Result<Vec<Dated>, Error> {
+        let ask = |file: Stored| async move {
+            let meta = self.vault.head(&file.key(Layout::of(&self.vault))).await?;
+            let there = meta.filter(|meta| meta.size == file.size);
+            Ok::<_, Error>(there.map(|meta| Dated { file, moment: meta.modified, written: meta.modified }))
+        };
+        let newest = gone.iter().rev().take(ASKED).copied();
+        let found: Vec<Option<Dated>> = stream::iter(newest.map(ask)).buffered(8).try_collect().await?;
+        Ok(found.into_iter().flatten().collect())
+    }
+
+    /// Which of the objects that were seen before have another version now that isn't sound, or is of another history.
+    async fn others(&self, listed: &[Dated], lineage: Lineage) -> Result<Vec<Stored>, Error> {
+        let heard = self.state().heard.clone();
+        let same = |dated: &Dated| listed.iter().find(|other| other.file == dated.file).map(|other| (*dated, *other));
+        let changed = heard.iter().filter_map(same).filter(|(before, now)| match Layout::of(&self.vault) {
+            // The time of change moves when a file is linked or its mode is set.
+            Layout::Files => now.moment.since(before.moment).max(before.moment.since(now.moment)) > ROUNDED,
+            Layout::Objects => before.written != now.written,
+        });
+        let mut others = Vec::new();
+        for (_, now) in changed {
+            match read_whole_header(&self.vault, &now.file).await {
+                Ok(header) if Stamp::read(&header).is_none_or(|stamp| stamp.lineage == lineage) => {}
+                Ok(_) => others.push(now.file),
+                Err(error) if tells_nothing(&error) => others.push(now.file),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(others)
+    }
+}
+
+fn known_of(known: &Catalog, chain: &[Stored]) -> Vec<Dated> {
+    known.all().filter(|dated| chain.contains(&dated.file)).copied().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn when_to_look() {
+        let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
+        let upkeep = Upkeep::default();
+        let facts = |near, whole, changed, moved| Facts { near: minutes(near), whole: minutes(whole), changed, moved };
+        for (facts, expected) in [
+            (facts(9, 9, true, false), None),
+            (facts(10, 60, true, false), Some(Depth::Near)),
+            (facts(600, 600, false, false), None),
+            (facts(600, 1440, false, false), Some(Depth::Whole)),
+            (facts(1, 1440, true, true), Some(Depth::Whole)),
+            // A folder in which names came or went: our own, or somebody else's.
+            (facts(0, 0, true, true), None),
+            (facts(1, 1, true, true), Some(Depth::Near)),
+            (facts(0, 0, false, true), Some(Depth::Whole)),
+        ] {
+            assert_eq!(due(&upkeep, facts), expected, "{facts:?}");
+        }
+        let off = Upkeep { sight_interval: None, validation_interval: None, ..upkeep };
+        assert_eq!(due(&off, facts(9999, 9999, true, true)), None);
+    }
+}

@@ -1,0 +1,87 @@
+//! A store before another one: every call is handed on, but for what a test does otherwise.
+
+use std::fmt;
+use std::ops::Range;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use seawall_vault::memory::MemoryStore;
+use seawall_vault::{Abilities, Body, Error, Meta, Multipart, ObjectKey, Page, Prefix, PutOptions, Scheme, Store, Tag};
+
+/// What is done otherwise. Without a method of its own a hook hands the call on as it is.
+#[async_trait]
+pub trait Hooks: Send + Sync + fmt::Debug {
+    /// Before an object is written; whether the store is to get it.
+    async fn before_put(&self, _key: &ObjectKey, _body: &Bytes) -> bool {
+        true
+    }
+
+    /// Before an object in parts is begun.
+    async fn before_begin(&self, _key: &ObjectKey) {}
+
+    /// Before an object is read.
+    async fn before_get(&self, _key: &ObjectKey) {}
+
+    /// How an object is really written.
+    fn options(&self, options: &PutOptions) -> PutOptions {
+        options.clone()
+    }
+}
+
+/// A store in memory behind hooks.
+#[derive(Debug, Clone)]
+pub struct Forwarding<H> {
+    /// What holds the objects.
+    pub inner: MemoryStore,
+    /// What is done otherwise.
+    pub hooks: H,
+}
+
+#[async_trait]
+impl<H: Hooks> Store for Forwarding<H> {
+    fn url(&self) -> String {
+        self.inner.url()
+    }
+
+    fn scheme(&self) -> Scheme {
+        self.inner.scheme()
+    }
+
+    fn abilities(&self) -> Abilities {
+        self.inner.abilities()
+    }
+
+    async fn put(&self, key: &ObjectKey, body: Bytes, options: &PutOptions) -> Result<Option<Tag>, Error> {
+        if !self.hooks.before_put(key, &body).await {
+            return Ok(None);
+        }
+        self.inner.put(key, body, &self.hooks.options(options)).await
+    }
+
+    async fn begin(
+        &self,
+        key: &ObjectKey,
+        options: &PutOptions,
+        in_flight: usize,
+    ) -> Result<Box<dyn Multipart>, Error> {
+        self.hooks.before_begin(key).await;
+        self.inner.begin(key, &self.hooks.options(options), in_flight).await
+    }
+
+    async fn get(&self, key: &ObjectKey, range: Option<Range<u64>>) -> Result<Body, Error> {
+        self.hooks.before_get(key).await;
+        self.inner.get(key, range).await
+    }
+
+    async fn head(&self, key: &ObjectKey) -> Result<Meta, Error> {
+        self.inner.head(key).await
+    }
+
+    async fn list(&self, prefix: &Prefix, start_after: Option<&ObjectKey>, limit: usize) -> Result<Page, Error> {
+        self.inner.list(prefix, start_after, limit).await
+    }
+
+    async fn delete(&self, keys: &[ObjectKey]) -> Result<Vec<Result<(), Error>>, Error> {
+        self.inner.delete(keys).await
+    }
+}

@@ -1,0 +1,59 @@
+//! The list of the kinds of stores. A new kind begins with a line here; the compiler then names each place that lacks an
+//! answer for it.
+
+use std::fmt;
+
+macro_rules! schemes {
+    ($($(#[$doc:meta])* $kind:ident = $name:literal,)*) => {
+        /// A kind of store, by the scheme of its URLs.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Scheme {
+            $($(#[$doc])* $kind,)*
+        }
+
+        impl Scheme {
+            /// All kinds of stores that are built.
+            pub const ALL: &[Self] = &[$(Self::$kind,)*];
+
+            /// The scheme as URLs have it. The folder of the store's code has the same name.
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$kind => $name,)*
+                }
+            }
+        }
+    };
+}
+
+schemes! {
+    /// A folder of this machine.
+    File = "file",
+    /// A bucket of S3, or of a server that speaks its protocol.
+    S3 = "s3",
+}
+
+/// Schemes that users of Litestream and Lightning Stream have, and that are not built yet.
+const LATER: &[&str] = &["gs", "abs", "az", "sftp", "webdav", "webdavs", "nats", "oss"];
+
+impl Scheme {
+    /// The kind with that scheme, in lower case.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|scheme| scheme.as_str() == name)
+    }
+
+    /// Whether a scheme is known and not built yet.
+    pub(crate) fn is_planned(name: &str) -> bool {
+        LATER.contains(&name)
+    }
+
+    /// All schemes that are built or planned.
+    pub(crate) fn known() -> Vec<&'static str> {
+        Self::ALL.iter().map(|scheme| scheme.as_str()).chain(LATER.iter().copied()).collect()
+    }
+}
+
+impl fmt::Display for Scheme {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}

@@ -1,0 +1,382 @@
+//! Is the folder still the folder that was there?
+//!
+//! A path says nothing about what is behind it: a folder is renamed, a disk is unmounted, and what is written goes to
+//! the place underneath. So a writer remembers which folder it was (device, number, time of birth), and asks
+//! before each operation: one `stat`. [`judge`] decides; the rest gathers facts.
+
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use crate::Error;
+
+/// What tells one folder from another under the same path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Identity {
+    device: u64,
+    /// `None` on file systems that give a folder another number now and then.
+    inode: Option<u64>,
+    /// A removed folder's number is given to the next one; its birth isn't.
+    born: Option<SystemTime>,
+}
+
+/// What is found under a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Found {
+    /// The folder; `None` where there is none.
+    root: Option<Identity>,
+    /// The device of the nearest folder above that exists, or of the folder itself.
+    device: u64,
+    /// The folder on the way at which a file system is mounted; `None` where everything is on the system's own.
+    mount: Option<PathBuf>,
+    /// The mount in which that folder is, where the system tells.
+    within: Option<Mount>,
+}
+
+/// A mount, by the system's numbers: of a folder of the same disk, too, as `mount --bind` makes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Mount {
+    id: u64,
+    /// The mount in which it is; `None` for the topmost one.
+    around: Option<u64>,
+}
+
+/// What became of a folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    /// Nothing.
+    Same,
+    /// It was made since, where there was none.
+    Made,
+    /// Nothing is there any more.
+    Gone,
+    /// Its file system isn't mounted any more.
+    Unmounted,
+    /// Another folder is there.
+    Other,
+}
+
+/// What became of the folder that was found `before`? `still_mounted`: a file system is mounted where one was.
+fn judge(before: &Found, now: &Found, still_mounted: bool) -> Standing {
+    let moved = before.device != now.device;
+    if moved && before.mount.is_some() && !still_mounted {
+        return Standing::Unmounted;
+    }
+    // What is seen now lies in the mount that was around it.
+    if let (Some(Mount { id, around: Some(around) }), Some(seen)) = (before.within, now.within)
+        && before.root.is_some()
+        && before.root != now.root
+        && id != around
+        && seen.id == around
+    {
+        return Standing::Unmounted;
+    }
+    match (before.root, now.root) {
+        (None, None) if !moved => Standing::Same,
+        (None, Some(_)) if !moved => Standing::Made,
+        (Some(_), None) => Standing::Gone,
+        (Some(before), Some(now)) if before == now => Standing::Same,
+        _ => Standing::Other,
+    }
+}
+
+/// Which folder a store works in.
+#[derive(Debug, Default)]
+pub(super) struct Anchor {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    found: Option<Found>,
+    /// Whether somebody asks for [`Anchor::enter`] before going on in another folder.
+    attended: bool,
+}
+
+impl Anchor {
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Two plain values, whole between any two statements.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes what is there now as the folder, unless the earlier folder is gone or unmounted. Blocks.
+    pub(super) fn enter(&self, root: &Path) -> Result<(), Error> {
+        let now = look(root)?;
+        let mut state = self.state();
+        state.attended = true;
+        if let Some(before) = &state.found
+            && let standing @ (Standing::Gone | Standing::Unmounted) = judge(before, &now, is_mounted(before))
+        {
+            return Err(told(root, standing));
+        }
+        state.found = Some(now);
+        Ok(())
+    }
+
+    /// Before something is written: the folder is the folder of the first write. Blocks.
+    pub(super) fn before_writing(&self, root: &Path) -> Result<(), Error> {
+        let mut state = self.state();
+        match state.found {
+            Some(_) => check(&mut state, root),
+            None => {
+                state.found = Some(look(root)?);
+                Ok(())
+            }
+        }
+    }
+
+    /// Before anything else: the same, for a store that has written. Blocks.
+    pub(super) fn check(&self, root: &Path) -> Result<(), Error> {
+        check(&mut self.state(), root)
+    }
+}
+
+fn check(state: &mut State, root: &Path) -> Result<(), Error> {
+    let Some(before) = &state.found else { return Ok(()) };
+    // Nearly always this is all.
+    if let (Some(known), Ok(metadata)) = (before.root, root.metadata())
+        && same(&known, &metadata)
+    {
+        return Ok(());
+    }
+    let now = look(root)?;
+    let standing = judge(before, &now, is_mounted(before));
+    match standing {
+        Standing::Same => return Ok(()),
+        Standing::Made => {}
+        // Told once, where no operator has to decide.
+        Standing::Other if !state.attended => {}
+        _ => return Err(told(root, standing)),
+    }
+    state.found = Some(now);
+    if standing == Standing::Made { Ok(()) } else { Err(told(root, standing)) }
+}
+
+fn same(known: &Identity, metadata: &std::fs::Metadata) -> bool {
+    metadata.is_dir()
+        && known.device == metadata.dev()
+        && known.inode.is_none_or(|inode| inode == metadata.ino())
+        && (known.born.is_none() || known.born == metadata.created().ok())
+}
+
+fn told(root: &Path, standing: Standing) -> Error {
+    let object = root.display().to_string();
+    match standing {
+        Standing::Gone => Error::Vanished { object, cause: "the vault's folder isn't there any more".to_owned() },
+        Standing::Unmounted => {
+            let cause = "the file system that held the vault isn't mounted any more".to_owned();
+            Error::Vanished { object, cause }
+        }
+        _ => Error::Replaced { object, cause: "another folder took the place of the vault's".to_owned() },
+    }
+}
+
+/// What is under a path.
+fn look(root: &Path) -> Result<Found, Error> {
+    let failed = |error: io::Error| super::failed(root, &error);
+    let absent = |error: &io::Error| matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory);
+    let found = match root.metadata() {
+        Ok(metadata) => Some(metadata).filter(std::fs::Metadata::is_dir),
+        Err(error) if absent(&error) => None,
+        Err(error) => return Err(failed(error)),
+    };
+    let nearest = match &found {
+        Some(metadata) => (root.to_owned(), metadata.dev()),
+        None => above(root)
+            .find_map(|folder| folder.metadata().ok().map(|metadata| (folder, metadata.dev())))
+            .unwrap_or_default(),
+    };
+    let identity = |metadata: &std::fs::Metadata| {
+        let firm = has_firm_numbers(root);
+        Identity {
+            device: metadata.dev(),
+            inode: firm.then(|| metadata.ino()),
+            born: metadata.created().ok().filter(|_| firm),
+        }
+    };
+    let (folder, device) = nearest;
+    let mount = mount_of(&folder, device);
+    Ok(Found { root: found.as_ref().map(identity), device, mount, within: mounted_in(&folder) })
+}
+
+/// The mount in which a folder is.
+fn mounted_in(folder: &Path) -> Option<Mount> {
+    let id = mount_id(folder)?;
+    Some(Mount { id, around: above(folder).filter_map(|above| mount_id(&above)).find(|other| *other != id) })
+}
+
+#[cfg(target_os = "linux")]
+fn mount_id(folder: &Path) -> Option<u64> {
+    use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+    let found = statx(CWD, folder, AtFlags::empty(), StatxFlags::MNT_ID).ok()?;
+    // Before Linux 5.8 nobody tells.
+    (found.stx_mask & StatxFlags::MNT_ID.bits() != 0).then_some(found.stx_mnt_id)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn mount_id(_folder: &Path) -> Option<u64> {
+    None
+}
+
+/// The folder at which the file system of `folder` is mounted: the last on the way up that is on the same device.
+fn mount_of(folder: &Path, device: u64) -> Option<PathBuf> {
+    let mut inside = folder.to_owned();
+    for above in above(folder) {
+        match above.metadata() {
+            Ok(metadata) if metadata.dev() == device => inside = above,
+            _ => return Some(inside),
+        }
+    }
+    None
+}
+
+/// Whether a file system is mounted where one was.
+fn is_mounted(before: &Found) -> bool {
+    let device = |folder: &Path| folder.metadata().map(|metadata| metadata.dev()).ok();
+    before.mount.as_ref().is_some_and(|mount| {
+        let outside = above(mount).next();
+        device(mount).is_some_and(|here| outside.is_some_and(|outside| device(&outside) != Some(here)))
+    })
+}
+
+/// The folders above a path, from the nearest on.
+fn above(path: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    path.ancestors().skip(1).map(Path::to_owned).collect::<Vec<_>>().into_iter()
+}
+
+/// Whether the file system's numbers stay: FUSE, 9p and SMB may give a folder another one when they looked away.
+#[cfg(target_os = "linux")]
+fn has_firm_numbers(root: &Path) -> bool {
+    const OTHERS: [u64; 4] = [0x6573_5546, 0x0102_1997, 0xFF53_4D42, 0xFE53_4D42];
+    rustix::fs::statfs(root).is_ok_and(|found| !OTHERS.contains(&(found.f_type.cast_unsigned() & 0xFFFF_FFFF)))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn has_firm_numbers(_root: &Path) -> bool {
+    true
+}
+
+/// A number that changes when names in these folders come or go. Blocks.
+pub(super) fn trace(folders: impl Iterator<Item = PathBuf>) -> u64 {
+    use std::hash::{DefaultHasher, Hash, Hasher};
+    let mut hash = DefaultHasher::new();
+    for folder in folders {
+        let found = folder.metadata().ok();
+        found.map(|found| (found.dev(), found.ino(), found.mtime(), found.mtime_nsec())).hash(&mut hash);
+    }
+    hash.finish()
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "tests are an edge")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_became_of_a_folder() {
+        let one = |inode| Some(Identity { device: 7, inode: Some(inode), born: None });
+        let on = |device, root: Option<Identity>, mount: Option<&str>| Found {
+            root: root.map(|root| Identity { device, ..root }),
+            device,
+            mount: mount.map(PathBuf::from),
+            within: None,
+        };
+        let within =
+            |found: Found, id: u64, around: u64| Found { within: Some(Mount { id, around: Some(around) }), ..found };
+        // A folder of the same disk that is mounted there.
+        let bound = || within(on(1, one(5), None), 40, 30);
+        let disk = Some("/backup");
+        for (before, now, still_mounted, expected) in [
+            (on(1, one(5), None), on(1, one(5), None), false, Standing::Same),
+            (on(1, one(5), None), on(1, one(6), None), false, Standing::Other),
+            (on(1, one(5), None), on(1, None, None), false, Standing::Gone),
+            (on(1, None, None), on(1, None, None), false, Standing::Same),
+            (on(1, None, None), on(1, one(5), None), false, Standing::Made),
+            // Something was mounted over a folder of the system's own disk.
+            (on(1, one(5), None), on(2, one(9), disk), false, Standing::Other),
+            (on(1, None, None), on(2, one(9), disk), false, Standing::Other),
+            // A disk of its own.
+            (on(2, one(5), disk), on(2, one(5), disk), true, Standing::Same),
+            (on(2, one(5), disk), on(1, one(5), None), false, Standing::Unmounted),
+            (on(2, one(5), disk), on(1, None, None), false, Standing::Unmounted),
+            (on(2, None, disk), on(1, None, None), false, Standing::Unmounted),
+            (on(2, None, disk), on(1, one(5), None), false, Standing::Unmounted),
+            // Another disk, or the same one with another number.
+            (on(2, one(5), disk), on(3, one(5), disk), true, Standing::Other),
+            (on(2, one(5), disk), on(3, None, disk), true, Standing::Gone),
+            (on(2, one(5), disk), on(2, one(6), disk), true, Standing::Other),
+            (bound(), within(on(1, one(9), None), 30, 20), false, Standing::Unmounted),
+            (bound(), within(on(1, None, None), 30, 20), false, Standing::Unmounted),
+            // Mounted again, another one mounted there or over it, and another folder in the same mount.
+            (bound(), within(on(1, one(5), None), 41, 30), false, Standing::Same),
+            (bound(), within(on(1, one(7), None), 41, 30), false, Standing::Other),
+            (bound(), within(on(1, one(7), None), 41, 40), false, Standing::Other),
+            (bound(), within(on(1, one(7), None), 40, 30), false, Standing::Other),
+            (bound(), within(on(1, None, None), 40, 30), false, Standing::Gone),
+            // The mount around is unmounted with it.
+            (bound(), within(on(1, one(9), None), 20, 10), false, Standing::Other),
+            // A system that doesn't tell.
+            (bound(), on(1, one(9), None), false, Standing::Other),
+        ] {
+            assert_eq!(judge(&before, &now, still_mounted), expected, "{before:?} {now:?}");
+        }
+    }
+
+    #[test]
+    fn a_folder_that_is_made_renamed_and_replaced() {
+        let directory = tempfile::tempdir().expect("a folder");
+        let (root, aside) = (directory.path().join("vault"), directory.path().join("aside"));
+        let make = || std::fs::create_dir(&root).expect("made");
+        for attended in [false, true] {
+            let anchor = Anchor::default();
+            anchor.check(&root).expect("nobody wrote");
+            if attended {
+                anchor.enter(&root).expect("entered");
+            }
+            anchor.before_writing(&root).expect("to be made");
+            make();
+            anchor.check(&root).expect("made by us");
+            std::fs::rename(&root, &aside).expect("renamed");
+            for _ in 0..2 {
+                assert!(matches!(anchor.before_writing(&root), Err(Error::Vanished { .. })));
+                assert!(matches!(anchor.check(&root), Err(Error::Vanished { .. })));
+            }
+            anchor.enter(&root).expect_err("still gone");
+            anchor.state().attended = attended;
+            std::fs::rename(&aside, &root).expect("back");
+            anchor.before_writing(&root).expect("the same one");
+            std::fs::rename(&root, &aside).expect("renamed");
+            make();
+            assert!(matches!(anchor.check(&root), Err(Error::Replaced { .. })));
+            assert_eq!(anchor.before_writing(&root).is_err(), attended, "told once, or until it is entered");
+            anchor.enter(&root).expect("entered");
+            anchor.before_writing(&root).expect("taken up");
+            std::fs::remove_dir(&root).expect("removed");
+            std::fs::remove_dir(&aside).expect("removed");
+        }
+    }
+
+    #[test]
+    fn names_that_come_and_go_leave_a_trace() {
+        let directory = tempfile::tempdir().expect("a folder");
+        let folder = directory.path().join("0");
+        let now = || trace([folder.clone()].into_iter());
+        let before = now();
+        std::fs::create_dir(&folder).expect("made");
+        assert_ne!(now(), before);
+        std::fs::write(folder.join("a"), b"x").expect("written");
+        let with = now();
+        assert_eq!(now(), with);
+        // The kernel's clock moves in steps of some milliseconds.
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        while now() == with && std::time::Instant::now() < deadline {
+            let _is_gone = std::fs::remove_file(folder.join("a"));
+            std::fs::write(folder.join("b"), b"x").expect("written");
+            std::fs::remove_file(folder.join("b")).expect("removed");
+        }
+        assert_ne!(now(), with);
+    }
+}

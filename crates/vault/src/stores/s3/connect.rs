@@ -1,0 +1,274 @@
+//! From settings to a store: what is not said is decided here, by a pure function.
+
+#![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
+
+use std::fmt;
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use http::Request;
+use opendal_core::layers::CapabilityOverrideLayer;
+use opendal_core::{Buffer, Capability, HttpTransporter, OperationContext, Operator};
+use opendal_http_transport_reqwest::ReqwestTransport;
+use opendal_service_s3::S3;
+use reqsign_core::ProvideCredentialChain;
+use tokio::sync::OnceCell;
+
+use super::S3Store;
+use super::bucket::{Bucket, region_for};
+use super::credentials::{Source, choose};
+use super::endpoint::host_of;
+use super::provider::{Provider, amazon_server, provider};
+use super::settings::S3Settings;
+use super::transport::Transport;
+use crate::connections::Trust;
+use crate::text::wrong;
+use crate::{Environment, Error, Policy};
+
+/// The variable that names a file of further authorities.
+const BUNDLE: &str = "AWS_CA_BUNDLE";
+
+/// What the settings come to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Decided {
+    pub(super) endpoint: Option<String>,
+    /// `None`: to be asked for.
+    region: Option<String>,
+    pub(super) virtual_host: bool,
+    provider: Provider,
+}
+
+fn decide(settings: &S3Settings, environment: &Environment) -> Result<Decided, Error> {
+    let endpoint = match (&settings.endpoint, environment.get("LITESTREAM_S3_ENDPOINT")) {
+        (Some(endpoint), _) => Some(endpoint.clone()),
+        (None, Some(value)) => {
+            let mut completed = S3Settings::default();
+            completed.set("endpoint", value)?;
+            completed.endpoint
+        }
+        (None, None) => None,
+    };
+    let provider = endpoint.as_deref().map(|endpoint| provider(host_of(endpoint))).unwrap_or_default();
+    let named = || environment.get("AWS_REGION").or_else(|| environment.get("AWS_DEFAULT_REGION")).map(str::to_owned);
+    let region = settings.region.clone().or_else(named).or_else(|| provider.region.map(str::to_owned));
+    // A bucket with dots has no certificate for its host name; a server of one's own seldom has one host per bucket.
+    let in_path = settings.force_path_style.unwrap_or(endpoint.is_some() || settings.bucket.contains('.'));
+    if !in_path && settings.bucket.contains('.') {
+        let next = "leave force-path-style away";
+        return Err(wrong("force-path-style", "a bucket with dots can't stand in a host name", next));
+    }
+    Ok(Decided { endpoint, region, virtual_host: !in_path, provider })
+}
+
+/// A connection that is made at the first request, because that may have to ask for the region first.
+pub(super) struct Connection {
+    operator: OnceCell<Operator>,
+    transport: HttpTransporter,
+    settings: S3Settings,
+    environment: Environment,
+    decided: Decided,
+    url: String,
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Connection").field(&self.url).finish()
+    }
+}
+
+impl Connection {
+    /// The server, for anything but AWS itself.
+    pub(super) fn endpoint(&self) -> Option<&str> {
+        self.decided.endpoint.as_deref()
+    }
+
+    pub(super) async fn operator(&self) -> Result<&Operator, Error> {
+        self.operator.get_or_try_init(|| self.connect()).await
+    }
+
+    async fn connect(&self) -> Result<Operator, Error> {
+        let region = match &self.decided.region {
+            Some(region) => region.clone(),
+            None => {
+                let asked = ask_region(&self.transport, &self.settings.bucket, &self.url).await;
+                if self.settings.create_bucket { region_for(asked)? } else { asked? }
+            }
+        };
+        if self.settings.create_bucket {
+            let bucket = Bucket { settings: &self.settings, decided: &self.decided, region: &region, url: &self.url };
+            bucket.make(&self.transport, choose(&self.settings, &self.environment)).await?;
+        }
+        let builder = build(&self.settings, &self.environment, &self.decided, &region).await?;
+        let operator =
+            Operator::new(builder).map_err(|error| wrong(&self.url, error.message(), "check the settings"))?;
+        // Told of the smallest part, OpenDAL collects a smaller one itself, and loses it when the request that it makes
+        // before fails: closed again, the object ends without it. Our parts have their sizes already.
+        let unbuffered =
+            CapabilityOverrideLayer::new(|capability| Capability { write_multi_min_size: None, ..capability });
+        let context = OperationContext::default().with_http_transport(self.transport.clone());
+        Ok(operator.layer(unbuffered).with_context(context))
+    }
+}
+
+impl S3Store {
+    /// A store for the settings. What they say is checked; no request is made.
+    pub async fn connect(settings: &S3Settings, environment: &Environment, policy: &Policy) -> Result<Self, Error> {
+        settings.check()?;
+        let url = settings.url();
+        let decided = decide(settings, environment)?;
+        let bundle = environment.get(BUNDLE).map(|path| (BUNDLE, path.to_owned()));
+        let trust = Trust { everyone: settings.skip_verify, bundle, tls: settings.tls.clone() };
+        let transport = HttpTransporter::new(Transport {
+            inner: ReqwestTransport::new(policy.connections.client(&trust, &url)?),
+            attempt: policy.attempt,
+            slowest: policy.slowest,
+            tigris: decided.provider.tigris,
+        });
+        let part_size = settings.part_size.or(decided.provider.part_size);
+        let in_flight = settings.concurrency.or(decided.provider.concurrency);
+        // What the first request must ask or do; elsewhere what is wrong with the settings shows now.
+        let asks = decided.region.is_none() || settings.create_bucket;
+        let connection = Connection {
+            operator: OnceCell::new(),
+            transport,
+            settings: settings.clone(),
+            environment: environment.clone(),
+            decided,
+            url: url.clone(),
+        };
+        if !asks {
+            connection.operator().await?;
+        }
+        let prefix = settings.prefix.clone().unwrap_or_default().into();
+        Ok(Self { connection: Arc::new(connection), url, prefix, part_size, in_flight, proven: Arc::default() })
+    }
+}
+
+async fn build(settings: &S3Settings, environment: &Environment, decided: &Decided, region: &str) -> Result<S3, Error> {
+    let mut builder = S3::default().root(&settings.path).bucket(&settings.bucket).region(region);
+    builder = builder.endpoint(&decided.endpoint.clone().unwrap_or_else(|| amazon_server(region)));
+    if decided.virtual_host {
+        builder = builder.enable_virtual_host_style();
+    }
+    builder = match choose(settings, environment) {
+        Source::Keys { id, key, token } => {
+            builder = builder.access_key_id(id.reveal()).secret_access_key(key.reveal()).disable_config_load();
+            token.iter().fold(builder, |builder, token| builder.session_token(token.reveal()))
+        }
+        Source::Files(files) => builder.credential_provider_chain(ProvideCredentialChain::new().push(files)),
+        Source::Ambient => settings.profile.iter().fold(builder, |builder, profile| builder.profile(profile)),
+    };
+    if let Some(class) = &settings.storage_class {
+        builder = builder.default_storage_class(class);
+    }
+    // Without it, a server may keep what came before a connection broke, and call it the object.
+    if !settings.without_checksums {
+        builder = builder.checksum_algorithm("crc32c");
+    }
+    if let Some(key) = &settings.sse_kms_key_id {
+        builder = builder.server_side_encryption_with_customer_managed_kms_key(key);
+    }
+    if let Some(key) = customer_key(settings).await? {
+        let algorithm = settings.sse_customer_algorithm.as_deref().unwrap_or("AES256");
+        builder = builder.server_side_encryption_with_customer_key(algorithm, &key);
+    }
+    Ok(builder)
+}
+
+/// The customer's key: 32 bytes, given in base64 or in a file, there also as they are.
+async fn customer_key(settings: &S3Settings) -> Result<Option<Vec<u8>>, Error> {
+    let (name, text) = match (&settings.sse_customer_key, &settings.sse_customer_key_path) {
+        (None, None) => return Ok(None),
+        (Some(key), _) => ("sse-customer-key", key.reveal().as_bytes().to_vec()),
+        (None, Some(path)) => {
+            let from = path.clone();
+            let read = tokio::task::spawn_blocking(move || std::fs::read(from)).await;
+            let unreadable = || wrong("sse-customer-key-path", "the file can't be read", "check the path");
+            ("sse-customer-key-path", read.ok().and_then(Result::ok).ok_or_else(unreadable)?)
+        }
+    };
+    if name == "sse-customer-key-path" && text.len() == 32 {
+        return Ok(Some(text));
+    }
+    match STANDARD.decode(text.trim_ascii()) {
+        Ok(key) if key.len() == 32 => Ok(Some(key)),
+        _ => Err(wrong(name, "this is no key of 32 bytes in base64", "make one: head -c32 /dev/urandom | base64")),
+    }
+}
+
+/// Asks AWS where a bucket is: it answers that to everyone, also with a refusal.
+async fn ask_region(transport: &HttpTransporter, bucket: &str, url: &str) -> Result<String, Error> {
+    let away = |cause: String| Error::Unavailable { object: url.to_owned(), cause, retryable: true };
+    let request = Request::head(format!("https://s3.amazonaws.com/{bucket}"))
+        .body(Buffer::new())
+        .map_err(|error| away(error.to_string()))?;
+    let answer = transport.send(request).await;
+    let answer =
+        answer.map_err(|error| away(format!("the bucket's region can't be asked for: {}", error.message())))?;
+    match answer.headers().get("x-amz-bucket-region").and_then(|value| value.to_str().ok()) {
+        Some(region) => Ok(region.to_owned()),
+        None if answer.status().as_u16() == 404 => {
+            Err(Error::Missing { object: url.to_owned(), cause: "the bucket does not exist".to_owned() })
+        }
+        None => Err(wrong(url, "the bucket's region is not known", "give it: ?region=…, or AWS_REGION")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(url: &str) -> S3Settings {
+        match crate::VaultUrl::parse(url) {
+            Ok(crate::VaultUrl::S3(settings)) => *settings,
+            other => panic!("{url}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn decisions() {
+        let none = Environment::empty();
+        // (URL, endpoint, region, bucket in the host name)
+        for (url, endpoint, region, virtual_host) in [
+            ("s3://b/p", None, None, true),
+            ("s3://my.b/p", None, None, false),
+            ("s3://b/p?forcePathStyle=true", None, None, false),
+            ("s3://b/p?region=r", None, Some("r"), true),
+            ("s3://b/p?endpoint=h", Some("https://h"), Some("us-east-1"), false),
+            ("s3://b/p?endpoint=h&forcePathStyle=false", Some("https://h"), Some("us-east-1"), true),
+            ("s3://b.localhost:9000/p", Some("http://localhost:9000"), Some("us-east-1"), false),
+            ("s3://b/p?endpoint=t3.storage.dev", Some("https://t3.storage.dev"), Some("auto"), false),
+            (
+                "s3://arn:aws:s3:eu-west-1:1:accesspoint/ap/p",
+                Some("https://s3-accesspoint.eu-west-1.amazonaws.com"),
+                Some("eu-west-1"),
+                true,
+            ),
+        ] {
+            let decided = decide(&settings(url), &none).expect(url);
+            assert_eq!((decided.endpoint.as_deref(), decided.region.as_deref()), (endpoint, region), "{url}");
+            assert_eq!(decided.virtual_host, virtual_host, "{url}");
+        }
+        assert!(decide(&settings("s3://my.b/p?forcePathStyle=false"), &none).is_err());
+    }
+
+    #[test]
+    fn what_the_environment_adds() {
+        let pairs = [("AWS_REGION", "from-env"), ("LITESTREAM_S3_ENDPOINT", "localhost:9000")];
+        let environment: Environment = pairs.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
+        let decided = decide(&settings("s3://b/p"), &environment).expect("decided");
+        assert_eq!(decided.endpoint.as_deref(), Some("http://localhost:9000"));
+        assert_eq!(decided.region.as_deref(), Some("from-env"));
+        let decided = decide(&settings("s3://b/p?endpoint=h&region=r"), &environment).expect("decided");
+        assert_eq!((decided.endpoint.as_deref(), decided.region.as_deref()), (Some("https://h"), Some("r")));
+    }
+
+    #[tokio::test]
+    async fn nothing_shows_a_secret() {
+        let environment = Environment::empty();
+        let settings = settings("s3://AKID:hunter2@b/p?endpoint=localhost:9");
+        let store = S3Store::connect(&settings, &environment, &Policy::default()).await.expect("connects lazily");
+        assert!(!format!("{store:?} {store:#?}").contains("hunter2"));
+    }
+}

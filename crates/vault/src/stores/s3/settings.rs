@@ -1,0 +1,274 @@
+//! The settings of an S3 place. URL queries and configuration keys both end here, so each setting has one name, one
+//! reader and one default.
+
+use super::endpoint::{endpoint, host_of, is_private};
+use crate::text::{boolean, bytes, clean_path, kebab, unknown, wrong};
+use crate::{Error, Secret, Tls};
+
+/// Where an S3 place is, who asks, and how. Names are Litestream's; `set` reads every one of them from text.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct S3Settings {
+    /// The bucket.
+    pub bucket: String,
+    /// The prefix of all keys, without `/` at its ends.
+    pub path: String,
+    /// What all keys begin with instead of a path: any text, also none. So Lightning Stream names its objects.
+    pub prefix: Option<String>,
+    /// The region; found out when it is missing and there is no endpoint.
+    pub region: Option<String>,
+    /// The server with its scheme, for anything but AWS itself.
+    pub endpoint: Option<String>,
+    /// Key id of static credentials.
+    pub access_key_id: Option<Secret>,
+    /// Key of static credentials.
+    pub secret_access_key: Option<Secret>,
+    /// Token of temporary credentials.
+    pub session_token: Option<Secret>,
+    /// A file with the key id, read again when it may have changed.
+    pub access_key_id_file: Option<String>,
+    /// A file with the key, read again when it may have changed.
+    pub secret_access_key_file: Option<String>,
+    /// A profile of the usual AWS files.
+    pub profile: Option<String>,
+    /// Bucket in the path (`true`) or in the host name.
+    pub force_path_style: Option<bool>,
+    /// Take any certificate.
+    pub skip_verify: bool,
+    /// Whom to believe, and what to show.
+    pub tls: Tls,
+    /// Make the bucket if it isn't there.
+    pub create_bucket: bool,
+    /// Send no checksums of objects and parts, for servers that refuse them.
+    pub without_checksums: bool,
+    /// The storage class of new objects.
+    pub storage_class: Option<String>,
+    /// Size of the parts of streamed uploads.
+    pub part_size: Option<usize>,
+    /// Parts of one streamed upload in flight.
+    pub concurrency: Option<usize>,
+    /// Encryption with the customer's key: the algorithm, `AES256`.
+    pub sse_customer_algorithm: Option<String>,
+    /// The customer's key, base64.
+    pub sse_customer_key: Option<Secret>,
+    /// A file with the customer's key.
+    pub sse_customer_key_path: Option<String>,
+    /// Encryption with this key of AWS KMS.
+    pub sse_kms_key_id: Option<String>,
+}
+
+/// The smallest part that S3 takes.
+pub(crate) const SMALLEST_PART: usize = 5 << 20;
+
+/// The largest part that makes sense; memory is this times the parts in flight.
+const LARGEST_PART: usize = 1 << 30;
+
+/// All names that [`S3Settings::set`] takes.
+pub(crate) const NAMES: &[&str] = &[
+    "access-key-id",
+    "access-key-id-file",
+    "bucket",
+    "checksums",
+    "concurrency",
+    "endpoint",
+    "force-path-style",
+    "part-size",
+    "path",
+    "profile",
+    "put-object-content-md5",
+    "region",
+    "require-content-md5",
+    "secret-access-key",
+    "secret-access-key-file",
+    "session-token",
+    "sign-accept-encoding",
+    "sign-payload",
+    "skip-verify",
+    "sse-customer-algorithm",
+    "sse-customer-key",
+    "sse-customer-key-md5",
+    "sse-customer-key-path",
+    "sse-kms-key-id",
+    "storage-class",
+];
+
+impl S3Settings {
+    /// Sets one setting from text. The name may be in kebab case or camel case.
+    ///
+    /// `sign-payload`, `sign-accept-encoding`, `require-content-md5` and `sse-customer-key-md5` are checked and change
+    /// nothing: payloads are covered by TLS instead of the signature, `Accept-Encoding` is not sent, batch deletes
+    /// always carry an MD5, and the key's MD5 is computed.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), Error> {
+        let name = kebab(name);
+        if value.chars().any(char::is_control) {
+            return Err(wrong(&name, "it holds a control character", "remove it"));
+        }
+        let text = || (!value.is_empty()).then(|| value.to_owned());
+        let secret = || text().map(Secret::new);
+        match name.as_str() {
+            "bucket" => value.clone_into(&mut self.bucket),
+            "path" => self.path = clean_path(value),
+            "region" => self.region = text(),
+            "endpoint" => self.endpoint = if value.is_empty() { None } else { Some(endpoint(value)?) },
+            "access-key-id" => self.access_key_id = secret(),
+            "secret-access-key" => self.secret_access_key = secret(),
+            "session-token" => self.session_token = secret(),
+            "access-key-id-file" => self.access_key_id_file = text(),
+            "secret-access-key-file" => self.secret_access_key_file = text(),
+            "profile" => self.profile = text(),
+            "force-path-style" => self.force_path_style = Some(boolean(&name, value)?),
+            "skip-verify" => self.skip_verify = boolean(&name, value)?,
+            "checksums" => self.without_checksums = !boolean(&name, value)?,
+            // What these ask for, our checksums do.
+            "put-object-content-md5" | "require-content-md5" => drop(boolean(&name, value)?),
+            "sign-payload" | "sign-accept-encoding" => drop(boolean(&name, value)?),
+            "storage-class" => self.storage_class = text(),
+            "part-size" => self.part_size = Some(part_size(value)?),
+            "concurrency" => self.concurrency = Some(concurrency(value)?),
+            "sse-customer-algorithm" => self.sse_customer_algorithm = text(),
+            "sse-customer-key" => self.sse_customer_key = secret(),
+            "sse-customer-key-md5" => {}
+            "sse-customer-key-path" => self.sse_customer_key_path = text(),
+            "sse-kms-key-id" => self.sse_kms_key_id = text(),
+            _ => return Err(unknown("setting", &name, NAMES)),
+        }
+        Ok(())
+    }
+
+    /// The place for people: no secret, and no server.
+    pub fn url(&self) -> String {
+        format!("s3://{}/{}", self.bucket, self.prefix.as_ref().unwrap_or(&self.path))
+    }
+
+    /// Checks what no single setting shows.
+    pub fn check(&self) -> Result<(), Error> {
+        let bucket = &self.bucket;
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+        if bucket.is_empty() {
+            return Err(wrong("bucket", "there is no bucket", "write s3://BUCKET/PATH"));
+        }
+        if !bucket.chars().all(plain) || bucket.len() > 255 || bucket.starts_with('.') || bucket.ends_with('.') {
+            return Err(wrong("bucket", "this is no bucket's name", "use letters, digits, `-`, `_` and `.`"));
+        }
+        if let Some(prefix) = &self.prefix {
+            // What would be written otherwise than it is meant.
+            if prefix.starts_with('/') || prefix.contains("//") || prefix.trim_start() != prefix {
+                let cause = "it begins with a slash or a space, or has two slashes in a row";
+                return Err(wrong("prefix", cause, "use a prefix without; objects there must be copied"));
+            }
+        } else if self.path.is_empty() {
+            return Err(wrong(
+                "path",
+                "there is no path: at the top of a bucket Litestream's keys begin with `/`, which can't be written",
+                "give a path: s3://BUCKET/PATH",
+            ));
+        }
+        if self.path.len() > 500 || self.prefix.as_ref().is_some_and(|prefix| prefix.len() > 500) {
+            return Err(wrong("path", "it is longer than 500 bytes", "use a shorter one"));
+        }
+        for (one, other, one_name, other_name) in [
+            (self.access_key_id.is_some(), self.secret_access_key.is_some(), "access-key-id", "secret-access-key"),
+            (
+                self.access_key_id_file.is_some(),
+                self.secret_access_key_file.is_some(),
+                "access-key-id-file",
+                "secret-access-key-file",
+            ),
+        ] {
+            if one != other {
+                let (has, lacks) = if one { (one_name, other_name) } else { (other_name, one_name) };
+                return Err(wrong(has, "half of the credentials is missing", &format!("give {lacks} too")));
+            }
+        }
+        let sse = self.sse_customer_key.is_some() || self.sse_customer_key_path.is_some();
+        let plaintext = self.endpoint.as_deref().is_some_and(|e| e.starts_with("http://") && !is_private(host_of(e)));
+        if sse && plaintext {
+            return Err(wrong("sse-customer-key", "the key would travel unencrypted", "use an https endpoint"));
+        }
+        Ok(())
+    }
+}
+
+fn part_size(value: &str) -> Result<usize, Error> {
+    let next = "write a size from 5MiB to 1GiB, such as 16MiB";
+    let size = bytes(value).ok_or_else(|| wrong("part-size", "this is no size", next))?;
+    match usize::try_from(size) {
+        Ok(size) if (SMALLEST_PART..=LARGEST_PART).contains(&size) => Ok(size),
+        _ => Err(wrong("part-size", "S3 takes no parts of that size", next)),
+    }
+}
+
+fn concurrency(value: &str) -> Result<usize, Error> {
+    match value.parse() {
+        Ok(count @ 1..=64) => Ok(count),
+        _ => Err(wrong("concurrency", "this is no number of parts", "write a number from 1 to 64")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_in_both_spellings() {
+        for (given, name) in [
+            ("forcePathStyle", "force-path-style"),
+            ("force-path-style", "force-path-style"),
+            ("sseCustomerKeyMD5", "sse-customer-key-md5"),
+            ("putObjectContentMD5", "put-object-content-md5"),
+            ("sseKmsKeyId", "sse-kms-key-id"),
+            ("partSize", "part-size"),
+        ] {
+            assert_eq!(kebab(given), name);
+            assert!(NAMES.contains(&name));
+        }
+        for name in NAMES {
+            let value = match *name {
+                "part-size" => "6MiB",
+                "concurrency" => "3",
+                "endpoint" => "https://h",
+                n if ["chec", "skip", "put-", "requ", "sign"].contains(&&n[..4]) || n.starts_with("force") => "true",
+                _ => "x",
+            };
+            assert_eq!(S3Settings::default().set(name, value), Ok(()), "{name}");
+        }
+    }
+
+    #[test]
+    fn unknown_names_get_the_nearest_one() {
+        let error = S3Settings::default().set("forcePathStile", "true").expect_err("unknown");
+        let Error::InvalidUrl { next, .. } = &error else { panic!("{error:?}") };
+        assert_eq!(next, "did you mean `force-path-style`?");
+    }
+
+    #[test]
+    fn sizes() {
+        for (text, size) in [
+            ("5242880", Some(5 << 20)),
+            ("5MiB", Some(5 << 20)),
+            ("16 MiB", Some(16 << 20)),
+            ("10MB", Some(10_000_000)),
+            ("1.5gib", Some(3 << 29)),
+            ("", None),
+            (".", None),
+            ("5.", None),
+            ("-5", None),
+            ("5 elephants", None),
+            ("99999999999999999999", None),
+            ("99999999999999GiB", None),
+        ] {
+            assert_eq!(bytes(text), size, "{text}");
+        }
+        assert!(part_size("1MB").is_err(), "below S3's bound");
+        assert!(part_size("2GiB").is_err());
+        assert!(concurrency("0").is_err() && concurrency("65").is_err() && concurrency("5").is_ok());
+    }
+
+    #[test]
+    fn secrets_are_not_shown() {
+        let mut settings = S3Settings::default();
+        for name in ["access-key-id", "secret-access-key", "session-token", "sse-customer-key"] {
+            settings.set(name, "hunter2").expect("set");
+        }
+        assert!(!format!("{settings:?} {settings:#?}").contains("hunter2"));
+    }
+}

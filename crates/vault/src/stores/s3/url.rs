@@ -1,0 +1,80 @@
+//! `s3://…` in all of Litestream's forms.
+
+use super::provider::{self, Place};
+use super::settings::S3Settings;
+use crate::Error;
+use crate::text::{clean_path, decode, kebab, wrong};
+
+/// Reads what stands behind `s3://`.
+pub(crate) fn parse(rest: &str) -> Result<S3Settings, Error> {
+    let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let (user, authority) =
+        authority.rsplit_once('@').map_or((None, authority), |(user, authority)| (Some(user), authority));
+    let path = decode(path, "path")?;
+    let mut settings = S3Settings::default();
+    let (place, path) = if authority.starts_with("arn:") {
+        let (name, path) = path.split_once('/').unwrap_or((&path, ""));
+        let next = "write s3://arn:aws:s3:REGION:ACCOUNT:accesspoint/NAME/PATH";
+        let place =
+            provider::access_point(authority, name).ok_or_else(|| wrong("bucket", "this is no access point", next))?;
+        (place, path.to_owned())
+    } else {
+        let next = "write s3://BUCKET/PATH or s3://BUCKET.HOST:PORT/PATH";
+        let place = provider::place(authority).ok_or_else(|| wrong("bucket", "there is no bucket", next))?;
+        (place, path)
+    };
+    apply(&mut settings, place)?;
+    settings.path = clean_path(&path);
+    if let Some(user) = user {
+        let (id, secret) = user.split_once(':').unwrap_or((user, ""));
+        settings.set("access-key-id", &decode(id, "user")?)?;
+        settings.set("secret-access-key", &decode(secret, "user")?)?;
+    }
+    let pairs: Vec<_> = form_urlencoded::parse(query.as_bytes()).collect();
+    for (name, _) in &pairs {
+        let name = kebab(name);
+        if name == "bucket" || name == "path" {
+            return Err(wrong(&name, "the URL says that already", "leave it away"));
+        }
+    }
+    let mut seen = Vec::new();
+    for (name, value) in &pairs {
+        let name = kebab(name);
+        settings.set(&name, value)?;
+        if seen.contains(&name) {
+            return Err(wrong(&name, "it is given twice", "give it once"));
+        }
+        seen.push(name);
+    }
+    settings.check()?;
+    Ok(settings)
+}
+
+fn apply(settings: &mut S3Settings, place: Place) -> Result<(), Error> {
+    settings.bucket = place.bucket;
+    settings.region = place.region;
+    settings.force_path_style = place.path_style;
+    if let Some(endpoint) = place.endpoint {
+        settings.set("endpoint", &endpoint)?;
+    }
+    Ok(())
+}
+
+/// The place `below` another one.
+pub(crate) fn join(settings: &S3Settings, below: &str) -> Result<S3Settings, Error> {
+    let path = clean_path(&format!("{}/{below}", settings.path));
+    let settings = S3Settings { path, ..settings.clone() };
+    settings.check()?;
+    Ok(settings)
+}
+
+/// What the keys of a place begin with.
+pub(crate) fn root(settings: &S3Settings) -> String {
+    if settings.path.is_empty() { String::new() } else { format!("{}/", settings.path) }
+}
+
+/// A place with its server. Two servers may have buckets of one name, so the endpoint belongs to the place.
+pub(crate) fn shown(url: &str, endpoint: Option<&str>) -> String {
+    endpoint.map_or_else(|| url.to_owned(), |endpoint| format!("{url}?endpoint={endpoint}"))
+}

@@ -1,0 +1,51 @@
+//! Clocks that jump (I17): moments never stand in the future, and a jump is told. The jumps themselves are simulated in the
+//! engine's own tests; here the state record says that the clock stood elsewhere.
+
+use seawall_tests::{Random, Stand, digest, model, wait};
+use serde_json::Value;
+
+/// Makes the record say that the wall clock was `millis` ahead of where it really was.
+fn the_clock_stood(stand: &Stand, millis: i64) {
+    let file = stand.state().join("state.json");
+    let mut record: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    let wall = record["clock"]["belief"]["right"]["wall"].as_str().unwrap();
+    let moved = wall.parse::<jiff::Timestamp>().unwrap() + jiff::SignedDuration::from_millis(millis);
+    record["clock"]["belief"]["right"]["wall"] = Value::String(moved.to_string());
+    std::fs::write(&file, record.to_string()).unwrap();
+}
+
+fn moment(stand: &Stand) -> jiff::Timestamp {
+    stand.status()["protected"]["moment"].as_str().unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_clock_that_jumped_ahead_is_told_and_gives_no_moments() {
+    let stand = Stand::folder(Random::from_env().seed());
+    let mut app = stand.app();
+    app.commit(10);
+    stand.replicate_once();
+    let before = moment(&stand);
+    // As if the clock had stood an hour ago by now, and jumped.
+    the_clock_stood(&stand, -3_600_000);
+    let committed = app.commit(10);
+    let once = stand.replicate_with(&["--once"]).wait(wait::SOON * 4);
+    assert!(once.code() == 0 && once.stderr.contains("sqlite.clock"), "{once}");
+    assert_eq!(moment(&stand), before, "what the clock says isn't believed, and moments never decrease");
+    assert_eq!(stand.status()["error"]["code"], "sqlite.clock");
+    let back = stand.restore();
+    assert_eq!(model::check(&back, stand.seed), committed);
+    assert_eq!(digest::of(&back), digest::of(&stand.db()));
+}
+
+#[test]
+fn a_clock_that_goes_with_the_time_is_not_told() {
+    let stand = Stand::folder(Random::from_env().seed());
+    let mut app = stand.app();
+    app.commit(10);
+    stand.replicate_once();
+    app.commit(10);
+    let once = stand.replicate_with(&["--once"]).wait(wait::SOON * 4);
+    assert!(once.code() == 0 && !once.stderr.contains("sqlite.clock"), "{once}");
+    assert_eq!(stand.status()["error"], Value::Null);
+    assert_eq!(model::check(&stand.restore(), stand.seed), 20);
+}

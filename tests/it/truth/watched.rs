@@ -1,0 +1,191 @@
+//! "Protecting", of a vault that isn't there any more: emptied, renamed, unmounted, or with a base less.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use rustix::process::{Signal, kill_process};
+use seawall_tests::{Place, Process, Random, Stand, digest, model, wait};
+
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A configuration that looks as often as a test can wait, with more lines at the top.
+fn replicate(stand: &Stand, top: &str) -> Process {
+    let file = stand.path("seawall.yml");
+    let text = format!(
+        "{top}\nsweep-interval: 1s\nvalidation: {{ active: 1s, interval: 1h }}\nsocket: {{ path: {} }}\n\
+         databases:\n  - {{ name: app, path: {}, vault: '{}' }}\n",
+        stand.path("s.sock").display(),
+        stand.db().display(),
+        stand.place.url(),
+    );
+    fs::write(&file, text).unwrap();
+    Process::spawn("seawall", stand.command().args(["replicate", "--config"]).arg(&file))
+}
+
+fn sync(stand: &Stand) -> seawall_tests::Output {
+    stand.seawall(&["sync", "app", "--wait", "--socket", stand.path("s.sock").to_str().unwrap()])
+}
+
+/// Waits until the status tells `code`.
+fn until_told(stand: &Stand, code: &str) {
+    wait::until(code, PATIENCE, || (stand.status()["error"]["code"] == code).then_some(()));
+}
+
+/// What is restored is what the application has.
+fn all_comes_back(stand: &Stand, committed: u64) {
+    let back = stand.restore();
+    assert_eq!(model::check(&back, stand.seed), committed);
+    assert_eq!(digest::of(&back), digest::of(&stand.db()));
+}
+
+fn empty(folder: &Path) {
+    for entry in fs::read_dir(folder).unwrap() {
+        fs::remove_dir_all(entry.unwrap().path()).unwrap();
+    }
+}
+
+fn objects(stand: &Stand) -> PathBuf {
+    match &stand.place {
+        Place::Folder(path) => path.clone(),
+        Place::Bucket(server, prefix) => server.objects().join(prefix),
+    }
+}
+
+#[test]
+fn an_emptied_folder_is_told_and_protected_anew() {
+    emptied(&Stand::folder(Random::from_env().seed()));
+}
+
+#[test]
+fn an_emptied_bucket_is_told_and_protected_anew_on_s3() {
+    emptied(&Stand::bucket(Random::from_env().seed()));
+}
+
+fn emptied(stand: &Stand) {
+    let mut app = stand.app();
+    app.commit(20);
+    let mut seawall = replicate(stand, "");
+    stand.until_protected(&mut seawall);
+    sync(stand).ok();
+    empty(&objects(stand));
+    let committed = app.commit(10);
+    until_told(stand, "sqlite.lost");
+    stand.until_protected(&mut seawall);
+    sync(stand).ok();
+    all_comes_back(stand, committed);
+
+    // Who asks in the very moment is told, and so is who stops it.
+    let base = fs::read_dir(stand.place.level(9)).unwrap().next().unwrap().unwrap().path();
+    fs::remove_file(&base).unwrap();
+    let asked = sync(stand).exits(1);
+    assert!(asked.stderr.contains("sqlite.lost"), "{asked}");
+    stand.until_protected(&mut seawall);
+    sync(stand).ok();
+    all_comes_back(stand, committed);
+    empty(&objects(stand));
+    let ended = seawall.stop().exits(1);
+    assert!(!ended.stderr.contains("everything that was committed is in the vault"), "{ended}");
+}
+
+#[test]
+fn a_renamed_folder_is_told_and_nothing_is_made_in_its_place() {
+    let stand = Stand::folder(Random::from_env().seed());
+    let mut app = stand.app();
+    app.commit(20);
+    let mut seawall = replicate(&stand, "");
+    stand.until_protected(&mut seawall);
+    let (vault, aside) = (objects(&stand), stand.path("aside"));
+    fs::rename(&vault, &aside).unwrap();
+    until_told(&stand, "vault.vanished");
+    let committed = app.commit(10);
+    let asked = sync(&stand).exits(1);
+    assert!(asked.stderr.contains("vault.vanished"), "{asked}");
+    assert_eq!(stand.status()["phase"], "failing");
+    assert!(!vault.exists());
+    fs::rename(&aside, &vault).unwrap();
+    stand.until_protected(&mut seawall);
+    sync(&stand).ok();
+    all_comes_back(&stand, committed);
+    assert_eq!(stand.place.files(9).len(), 1, "no other base was needed");
+    seawall.stop().ok();
+}
+
+/// A file system in memory, mounted on a folder until this is dropped.
+struct Disk(PathBuf);
+
+impl Disk {
+    fn mount(at: &Path) -> Option<Self> {
+        fs::create_dir_all(at).unwrap();
+        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=64m", "seawall-test"]).arg(at).output();
+        mounted.is_ok_and(|output| output.status.success()).then(|| Self(at.to_owned()))
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _is_told_by_what_follows = Command::new("umount").arg("-l").arg(&self.0).output();
+    }
+}
+
+#[test]
+fn an_unmounted_disk_is_told_and_nothing_is_written_underneath() {
+    let mut stand = Stand::folder(Random::from_env().seed());
+    let disk = stand.path("disk");
+    let Some(mounted) = Disk::mount(&disk) else {
+        eprintln!("left out: this user may not mount");
+        return;
+    };
+    stand.place = Place::Folder(disk.join("app"));
+    let mut app = stand.app();
+    app.commit(20);
+    let mut seawall = replicate(&stand, "");
+    stand.until_protected(&mut seawall);
+    drop(mounted);
+    until_told(&stand, "vault.vanished");
+    app.commit(10);
+    sync(&stand).exits(1);
+    assert_eq!(fs::read_dir(&disk).unwrap().count(), 0, "something was written underneath");
+
+    // Another disk, and empty: a base of all that there is.
+    let mounted = Disk::mount(&disk).unwrap();
+    fs::create_dir(disk.join("app")).unwrap();
+    let committed = app.commit(10);
+    wait::until("a base", PATIENCE, || (!stand.place.files(9).is_empty()).then_some(()));
+    stand.until_protected(&mut seawall);
+    sync(&stand).ok();
+    all_comes_back(&stand, committed);
+    seawall.stop().ok();
+    drop(mounted);
+}
+
+#[test]
+fn a_bucket_that_does_not_exist_ends_a_first_start_on_s3() {
+    let stand = Stand::bucket(Random::from_env().seed());
+    let mut app = stand.app();
+    app.commit(5);
+    let url = stand.place.url().replacen("harbour", "harbor", 1);
+    let mut seawall = Process::spawn("seawall", stand.command().arg("replicate").arg(stand.db()).arg(url));
+    let ended = seawall.wait(PATIENCE);
+    assert!(ended.code() != 0 && ended.stderr.contains("vault.missing"), "{ended}");
+}
+
+#[test]
+fn a_process_that_is_stopped_is_told_soon() {
+    let stand = Stand::folder(Random::from_env().seed());
+    let mut app = stand.app();
+    app.commit(5);
+    let mut seawall = replicate(&stand, "");
+    stand.until_protected(&mut seawall);
+    sync(&stand).ok();
+    kill_process(seawall.pid(), Signal::STOP).unwrap();
+    let began = std::time::Instant::now();
+    let asked = sync(&stand).exits(1);
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    assert!(asked.stderr.contains("doesn't answer"), "{asked}");
+    kill_process(seawall.pid(), Signal::CONT).unwrap();
+    sync(&stand).ok();
+    all_comes_back(&stand, 5);
+    seawall.stop().ok();
+}
