@@ -3,10 +3,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::catalog::grants::Grant;
+use crate::catalog::pages;
+use crate::catalog::properties::Properties;
 use crate::client::TextEncoding;
-use crate::grants::Grant;
-use crate::pages;
-use crate::properties::Properties;
 
 /// The `detail` of a manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

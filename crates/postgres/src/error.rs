@@ -6,7 +6,7 @@ use std::io;
 use seawall_core::{Failure, Kind, Panicked};
 
 use crate::client::quote::ident;
-use crate::proof_name::ProofName;
+use crate::prove::proof_name::ProofName;
 
 /// What a server said no with.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,11 +2,13 @@
 
 use seawall_vault::Environment;
 
+use crate::artefact::directory::{self, Directory};
 use crate::client::binary::{HEADER, Part, part};
 use crate::client::{Target, find_password};
-use crate::directory::{self, Directory};
-use crate::script::{Rows, Scanner, rows};
-use crate::{After, Globals, ItemDetail, Needs, ServerDetail, SetDetail, roles, toc};
+use crate::preflight::roles;
+use crate::schema::script::{Rows, Scanner, rows};
+use crate::schema::toc;
+use crate::{After, Globals, ItemDetail, Needs, ServerDetail, SetDetail};
 
 /// Reads `bytes` as an archive, as the details of a set, as a stream of rows in binary, as a URL and as a password file. Nothing may panic.
 pub fn parse(bytes: &[u8]) {
@@ -26,7 +28,7 @@ pub fn parse(bytes: &[u8]) {
     stream(bytes);
     if let Ok(globals) = serde_json::from_slice::<Globals>(bytes) {
         let plan = roles::plan(&globals, &Globals::default(), 180_000);
-        let _ = (plan.statements.len(), crate::tablespaces::lacks(&globals, &Globals::default()).len());
+        let _ = (plan.statements.len(), crate::preflight::tablespaces::lacks(&globals, &Globals::default()).len());
     }
     let text = String::from_utf8_lossy(bytes);
     if let Ok(target) = Target::parse(&text, &Environment::empty()) {

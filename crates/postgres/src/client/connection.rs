@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use super::TextEncoding;
 use crate::Error;
 use crate::error::ServerError;
-use crate::guard::Guard;
+use crate::prove::guard::Guard;
 
 /// How much is read at once: what a socket holds.
 const READ: usize = 256 << 10;

@@ -1,0 +1,631 @@
+//! What `pg_dump` itself made, back into a server: over our own connection, statement by statement.
+//!
+//! A plain dump is a script; a custom one is made into a script by `pg_restore`, which reads it from a pipe and touches no
+//! server; a directory is made into a custom one first (`joined`). None is ever read by `psql` (see `script`). A new database gets its name when all of it is there (I8). It is
+//! done by one connection, and what was interrupted is begun anew.
+
+use std::sync::Arc;
+
+use futures::{Stream, StreamExt as _, TryStreamExt as _, stream};
+use seawall_archive::{Artefact as Kept, Manifest, SetReader};
+use seawall_core::Progress;
+use serde::Deserialize as _;
+use tokio::io::AsyncWriteExt as _;
+use tokio::process::ChildStdin;
+
+use crate::artefact::joined;
+use crate::build::refresh;
+use crate::build::statistics;
+use crate::catalog::globals::{self, Globals};
+use crate::catalog::properties;
+use crate::client::quote::{ident, literal};
+use crate::client::{Connection, Host, Target, TextEncoding};
+use crate::detail::{After, ItemDetail, Needs, SetDetail};
+use crate::preflight::Request;
+use crate::preflight::restorer::Destination;
+use crate::prove::guard;
+use crate::prove::proof_name::ProofName;
+use crate::restore::journal::{self, Journal};
+use crate::restore::server;
+use crate::restore::set;
+use crate::restore::unfinished;
+use crate::restore::{self};
+use crate::schema::NEWER;
+use crate::schema::account::Account;
+use crate::schema::diagnose::shown;
+use crate::schema::script::{self, Refusal, Rows, Scanner};
+use crate::schema::tried;
+use crate::schema::tried::{Refused, is_about_the_statement};
+use crate::tools::{self, Running, Tool};
+use crate::{Error, Format, RestoreOptions, Restored, World, preflight};
+
+/// How much of what `pg_restore` writes is taken at once.
+const PIECE: usize = 1 << 20;
+
+/// A set that is one artefact of `pg_dump`.
+pub(crate) struct Artefact<'a> {
+    reader: Arc<SetReader>,
+    /// Which items it is.
+    what: Kept,
+    pub(crate) detail: SetDetail,
+    pub(crate) needs: Needs,
+    /// What makes a script of it, if it isn't one.
+    pg_restore: Option<Tool>,
+    options: &'a RestoreOptions,
+}
+
+/// What is told of a restore when it is done.
+#[derive(Default)]
+pub(crate) struct Told {
+    /// What the script came to, if somebody wants to know.
+    pub(crate) account: Option<Account>,
+    /// See [`Restored::without_statistics`].
+    pub(crate) without_statistics: Vec<(String, String)>,
+    /// See [`Restored::refused`].
+    pub(crate) refused: Vec<(String, String)>,
+}
+
+/// What a database is that a restore finds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Empty,
+    /// A restore was begun in it, and isn't done.
+    Begun,
+    /// Something is in it.
+    Filled,
+}
+
+/// Restores the artefact that a set is.
+pub(crate) async fn restore(
+    reader: Arc<SetReader>,
+    target: &Target,
+    options: &RestoreOptions,
+    world: &World,
+    progress: Arc<dyn Progress>,
+    restored: &mut Restored,
+) -> Result<(), Error> {
+    let artefact = Artefact::open(reader, options, world).await?;
+    let (mut connection, exists) = globals::connect_to_or_beside(target).await?;
+    let into = if exists && !options.clean { Destination::Existing } else { Destination::New { replaces: exists } };
+    restored.lacks = artefact.lacks(&mut connection, target, into).await?;
+    connection.close().await;
+    if options.dry_run {
+        return Ok(());
+    }
+    preflight::refuse(&restored.target, &restored.lacks)?;
+    if exists && !options.clean {
+        return artefact.fill_in_place(target, &*progress, restored).await;
+    }
+    // The name is given from another database, in the end: whether there is one is known now.
+    globals::connect_beside(target, &[&target.database]).await?.close().await;
+    let mut told = Told::default();
+    let made = artefact.make(target, &*progress, &mut told).await?;
+    restored.without_statistics = told.without_statistics;
+    restored.refused = told.refused;
+    let named = restore::take_name(target, &made.database, &target.database, exists).await;
+    named.map_err(|error| error.leaves(&made.database))
+}
+
+/// What can't be done with an artefact, and why.
+pub(crate) fn in_parts(manifest: &Manifest, format: &str, cause: &str) -> Error {
+    Error::Refused {
+        code: "postgres.vendor-format",
+        object: format!("set {}", manifest.id),
+        cause: format!("it is what pg_dump wrote in its format {format}: {cause}"),
+        next: "restore all of it with --to, or get what pg_dump wrote with -o, and use PostgreSQL's own tools"
+            .to_owned(),
+    }
+}
+
+impl<'a> Artefact<'a> {
+    pub(crate) async fn open(
+        reader: Arc<SetReader>,
+        options: &'a RestoreOptions,
+        world: &World,
+    ) -> Result<Self, Error> {
+        let manifest = reader.manifest();
+        let corrupt = |cause: &str| set::corrupt(&reader, cause);
+        let name = manifest.artefact.clone().unwrap_or_default();
+        let format = name.parse().ok().filter(|format| *format != Format::Native);
+        let format: Format = format.ok_or_else(|| corrupt("it is in a format that isn't known"))?;
+        if !options.tables.is_empty() || options.data_only || options.database.is_some() {
+            return Err(in_parts(manifest, &name, "it is restored as a whole"));
+        }
+        if format == Format::Plain && !options.owners {
+            return Err(in_parts(manifest, &name, "its owners and grants can't be left out"));
+        }
+        let detail = SetDetail::deserialize(&manifest.detail).map_err(|error| corrupt(&error.to_string()))?;
+        if detail.text_encoding().is_none() || detail.page() == 0 {
+            return Err(corrupt(&format!("its rows have the encoding {}", detail.encoding)));
+        }
+        let items = set::items(&reader, None)?;
+        let needs = set::document(&reader, &items, &ItemDetail::Needs).await?;
+        let (Some(what), Some(needs)) = (reader.index().artefact(), needs) else {
+            return Err(corrupt("it has no artefact, or nothing beside it"));
+        };
+        if matches!(what, Kept::Directory(_)) != (format == Format::Directory) {
+            return Err(corrupt("its artefact is in another format than the manifest says"));
+        }
+        let (limits, environment) = (&options.limits, &world.environment);
+        let pg_restore = match format {
+            Format::Custom | Format::Directory => {
+                Some(tools::find("pg_restore", detail.pg_dump, limits, environment).await?)
+            }
+            Format::Native | Format::Plain => None,
+        };
+        Ok(Self { reader, what, detail, needs, pg_restore, options })
+    }
+
+    pub(crate) async fn lacks(
+        &self,
+        connection: &mut Connection,
+        target: &Target,
+        into: Destination,
+    ) -> Result<Vec<preflight::Lack>, Error> {
+        let (owners, none) = (self.options.owners, Globals::default());
+        let after = After { properties: self.needs.properties.clone(), ..After::default() };
+        let request = Request {
+            detail: &self.detail,
+            database: &target.database,
+            into,
+            entries: &[],
+            after: &after,
+            known: &none,
+            made: &[],
+            owners,
+            tries: self.options.without_superuser,
+            whole: true,
+        };
+        let look = preflight::look(connection, &request).await?;
+        let mut lacks = look.lacks;
+        lacks.extend(look.later.into_iter().map(|what| {
+            let cause = format!(
+                "the {what} is bound to the name of its database, and this format is restored under another name first"
+            );
+            (
+                cause,
+                format!(
+                    "CREATE DATABASE {}; (an empty one), and restore into that, without --clean",
+                    ident(&target.database)
+                ),
+            )
+        }));
+        for lack in preflight::lacks_beside(connection, &self.needs, self.encoding(), owners).await? {
+            if !lacks.contains(&lack) {
+                lacks.push(lack);
+            }
+        }
+        if matches!(target.host, Host::Socket(_)) {
+            lacks.extend(preflight::room(connection, self.detail.size).await?);
+        }
+        Ok(lacks)
+    }
+
+    /// The encoding of its texts.
+    pub(crate) fn encoding(&self) -> TextEncoding {
+        self.detail.text_encoding().unwrap_or_default()
+    }
+
+    /// The set in short.
+    pub(crate) fn manifest(&self) -> &Manifest {
+        self.reader.manifest()
+    }
+
+    /// What a journal is called, so that nothing else goes on with it.
+    fn title(&self) -> String {
+        let owners = if self.options.owners { "" } else { " without owners" };
+        format!("artefact of set {}{owners}", self.reader.manifest().id)
+    }
+
+    /// What a database that is to be called `name` is called until it is all there.
+    pub(crate) fn unfinished_name(&self, name: &str) -> String {
+        if let Some(unfinished) = ProofName::unfinished(name) {
+            return unfinished;
+        }
+        unfinished::name(&self.title(), name)
+    }
+
+    /// Makes a new database under a name of its own; returns it. One that an interrupted call left is made anew, unless
+    /// all of it is there.
+    pub(crate) async fn make(
+        &self,
+        target: &Target,
+        progress: &dyn Progress,
+        told: &mut Told,
+    ) -> Result<Target, Error> {
+        let made = target.with_database(&self.unfinished_name(&target.database));
+        let left = match self.connect(&made).await {
+            Ok(mut connection) => {
+                let state = state(&mut connection).await?;
+                connection.close().await;
+                Some(state)
+            }
+            Err(error) if error.sqlstate() == Some("3D000") => None,
+            Err(error) => return Err(error),
+        };
+        if left == Some(State::Filled)
+            && let Some(refused) = self.refused_before(&made, target).await?
+        {
+            told.refused = refused;
+            return Ok(made);
+        }
+        let mut server = globals::connect(target).await?;
+        if left.is_some() {
+            server::drop(&mut server, &made.database).await?;
+        }
+        let create = preflight::create_database(&made.database, target, &self.detail, server.version);
+        match server.execute(&create).await {
+            // An interrupted restore's own statement came to its end meanwhile.
+            Err(error) if matches!(error.sqlstate(), Some("42P04" | "23505")) => {}
+            created => created.map_err(|error| error.about(format!("database {}", target.database)))?,
+        }
+        server.close().await;
+        let mut connection = self.connect(&made).await?;
+        if state(&mut connection).await? != State::Empty {
+            let cause = "another restore of the same set is under way there, or was a moment ago".to_owned();
+            let (object, next) = (target.to_string(), "start again when it is done".to_owned());
+            return Err(Error::Refused { code: "postgres.other-restore", object, cause, next });
+        }
+        let filled = self.fill(&mut connection, Some((&made.database, &target.database)), progress, told).await;
+        filled.map_err(|error| error.leaves(&made.database))?;
+        connection.close().await;
+        Ok(made)
+    }
+
+    /// What the server refused in the run that made all of a database but its name; `None` where a view has no rows: whether
+    /// the server refused to fill it is known when it is done again.
+    async fn refused_before(&self, made: &Target, target: &Target) -> Result<Option<Vec<Refused>>, Error> {
+        let mut connection = self.connect(made).await?;
+        if refresh::has_unfilled(&mut connection).await? {
+            connection.close().await;
+            return Ok(None);
+        }
+        let mut statements = self.properties(&made.database, &target.database);
+        statements.retain(|statement| statement.gives.is_some());
+        let refused = tried::run(&mut connection, &statements).await?;
+        connection.close().await;
+        Ok(Some(refused))
+    }
+
+    /// Fills a database that is there and has nothing in it.
+    async fn fill_in_place(
+        &self,
+        target: &Target,
+        progress: &dyn Progress,
+        restored: &mut Restored,
+    ) -> Result<(), Error> {
+        let mut connection = self.connect(target).await?;
+        let refused = |code, cause: String, next: &str| {
+            Err(Error::Refused { code, object: target.to_string(), cause, next: next.to_owned() })
+        };
+        match state(&mut connection).await? {
+            State::Empty => {}
+            State::Begun => {
+                let cause = "a restore was begun in it, and one of pg_dump's own format doesn't go on".to_owned();
+                return refused("postgres.other-restore", cause, "drop the database, and start again");
+            }
+            State::Filled => {
+                let cause = "something is in the database, which should be empty".to_owned();
+                let next = "name another database, or replace this one with --clean";
+                return refused("postgres.not-empty", cause, next);
+            }
+        }
+        let mut told = Told::default();
+        self.fill(&mut connection, None, progress, &mut told).await?;
+        restored.without_statistics = told.without_statistics;
+        restored.refused = told.refused;
+        connection.close().await;
+        Ok(())
+    }
+
+    /// A connection that no other restore shares its database with.
+    pub(crate) async fn connect(&self, target: &Target) -> Result<Connection, Error> {
+        let mut connection = restore::connect(target, &self.detail.encoding).await?;
+        // An amount of money reads as another one where it was written in another place.
+        if let Some((name, value)) = self.needs.settings.iter().find(|(name, _)| name == "lc_monetary") {
+            let set = format!("SET lc_monetary = {}", literal(value));
+            connection.execute(&set).await.map_err(|error| error.about(&**name))?;
+        }
+        restore::be_alone(&mut connection).await?;
+        guard::watch(&mut connection, target).await?;
+        Ok(connection)
+    }
+
+    /// Everything, into an empty database; one that was made for it gets its properties under its `name`, and messages call
+    /// it by the second one.
+    async fn fill(
+        &self,
+        connection: &mut Connection,
+        name: Option<(&str, &str)>,
+        progress: &dyn Progress,
+        told: &mut Told,
+    ) -> Result<(), Error> {
+        let Some(journal) = Journal::open(connection, &self.title()).await? else {
+            return Err(Error::Internal("an empty database has a journal".to_owned()));
+        };
+        if name.is_some() {
+            told.refused = guard::tried(connection, &properties::first_drops(&self.needs.properties)).await?;
+        }
+        progress.begin("load", Some(self.reader.manifest().totals.raw));
+        self.replay(connection, progress, told).await?;
+        progress.finish();
+        if let Some((name, shown)) = name {
+            let statements = self.properties(name, shown);
+            told.refused.extend(guard::tried(connection, &statements).await?);
+        }
+        told.without_statistics = statistics::gather_here(connection).await?;
+        // What was committed without waiting for the disk is behind this, which waits.
+        connection.execute("SET synchronous_commit = on").await?;
+        journal.remove(connection, b"").await?;
+        guard::finish(connection, false).await
+    }
+
+    /// The statements for what belongs to the database itself.
+    fn properties(&self, name: &str, shown: &str) -> Vec<tried::Statement> {
+        let properties = &self.needs.properties;
+        let mut statements = properties::last_drops(properties);
+        statements.extend(properties::statements(properties, name, shown, self.options.owners));
+        statements
+    }
+
+    /// Runs the script that the artefact is, or is made into.
+    async fn replay(&self, connection: &mut Connection, progress: &dyn Progress, told: &mut Told) -> Result<(), Error> {
+        let counted = |raw: Vec<u8>| {
+            progress.advance(raw.len() as u64);
+            raw
+        };
+        let content = match &self.what {
+            Kept::File(item) => self.reader.content(*item).map_err(Error::from).boxed(),
+            Kept::Directory(items) => joined::archive(&self.reader, items).await?.boxed(),
+        };
+        let content = content.map_ok(counted);
+        let Some(tool) = &self.pg_restore else { return self.play(connection, content, told).await };
+        let mut arguments = vec!["--format=custom".to_owned(), "--file=-".to_owned()];
+        if !self.options.owners {
+            arguments.extend(["--no-owner".to_owned(), "--no-privileges".to_owned()]);
+        }
+        let (input, mut running) = tool.filter(&arguments)?;
+        let script = Box::pin(output(&mut running));
+        let (all, ()) = tokio::try_join!(feed(input, content), self.play(connection, script, told))?;
+        running.finish().await?;
+        match all {
+            true => Ok(()),
+            false => Err(set::corrupt(&self.reader, "pg_restore took its beginning for all of it")),
+        }
+    }
+
+    async fn play<S>(&self, connection: &mut Connection, input: S, told: &mut Told) -> Result<(), Error>
+    where
+        S: Stream<Item = Result<Vec<u8>, Error>> + Unpin,
+    {
+        let input = Input { pieces: input, bytes: Vec::new(), at: 0 };
+        let mut player = Player {
+            connection,
+            input,
+            scanner: Scanner::default(),
+            account: &mut told.account,
+            refused: &mut told.refused,
+        };
+        player.play().await.map_err(|stopped| match stopped {
+            Stopped::Error(error) => error,
+            Stopped::Refused(Refusal::Wrong(line, cause)) => {
+                set::corrupt(&self.reader, format!("line {line} of its script: {cause}"))
+            }
+            Stopped::Refused(Refusal::Command(line)) => Error::Refused {
+                code: "postgres.psql-command",
+                object: format!("set {}", self.reader.manifest().id),
+                cause: format!("line {line} of its script is a command for psql, which pg_dump doesn't write"),
+                next: "don't give it to psql; get the file with -o FILE, and look at that line".to_owned(),
+            },
+        })
+    }
+}
+
+/// What a database is.
+async fn state(connection: &mut Connection) -> Result<State, Error> {
+    if !journal::all(connection).await?.is_empty() {
+        return Ok(State::Begun);
+    }
+    let is_empty = connection.query(restore::ANYTHING).await?.is_empty();
+    Ok(if is_empty { State::Empty } else { State::Filled })
+}
+
+/// Whether a statement only says something of an object that may be another's, or that a library must know.
+fn is_said(statement: &[u8]) -> bool {
+    statement.starts_with(b"COMMENT ON EXTENSION ") || statement.starts_with(b"SECURITY LABEL ")
+}
+
+/// How the statement that fills a materialized view begins.
+const REFRESH: &[u8] = b"REFRESH MATERIALIZED VIEW ";
+
+/// Writes everything to a tool; false if that didn't want all of it.
+async fn feed<S>(mut input: ChildStdin, mut content: S) -> Result<bool, Error>
+where
+    S: Stream<Item = Result<Vec<u8>, Error>> + Unpin,
+{
+    while let Some(raw) = content.next().await.transpose()? {
+        // Why it ended it tells itself.
+        if input.write_all(&raw).await.is_err() {
+            return Ok(false);
+        }
+    }
+    Ok(input.shutdown().await.is_ok())
+}
+
+/// What a tool writes.
+fn output(running: &mut Running) -> impl Stream<Item = Result<Vec<u8>, Error>> {
+    stream::try_unfold(Some(running), |running| async {
+        let Some(running) = running else { return Ok(None) };
+        let mut piece = Vec::with_capacity(PIECE);
+        let more = running.read(&mut piece).await?;
+        Ok(Some((piece, more.then_some(running))))
+    })
+}
+
+/// A script in pieces.
+struct Input<S> {
+    pieces: S,
+    /// The piece at hand, and how much of it is done.
+    bytes: Vec<u8>,
+    at: usize,
+}
+
+impl<S: Stream<Item = Result<Vec<u8>, Error>> + Unpin> Input<S> {
+    /// What is left of the piece at hand.
+    fn rest(&self) -> &[u8] {
+        &self.bytes[self.at..]
+    }
+
+    /// Puts the next piece behind what is left of this one; false when there is none.
+    async fn more(&mut self) -> Result<bool, Error> {
+        let Some(mut piece) = self.pieces.next().await.transpose()? else { return Ok(false) };
+        if !self.rest().is_empty() {
+            piece.splice(0..0, self.rest().iter().copied());
+        }
+        (self.bytes, self.at) = (piece, 0);
+        Ok(true)
+    }
+}
+
+/// Why a script wasn't run to its end.
+enum Stopped {
+    Refused(Refusal),
+    Error(Error),
+}
+
+impl From<Refusal> for Stopped {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+impl From<Error> for Stopped {
+    fn from(error: Error) -> Self {
+        Self::Error(error)
+    }
+}
+
+/// A script being run.
+struct Player<'a, S> {
+    connection: &'a mut Connection,
+    input: Input<S>,
+    scanner: Scanner,
+    /// What it comes to, if somebody wants to know.
+    account: &'a mut Option<Account>,
+    /// What the server refused without harm to anything else.
+    refused: &'a mut Vec<Refused>,
+}
+
+impl<S: Stream<Item = Result<Vec<u8>, Error>> + Unpin> Player<'_, S> {
+    /// Runs all of it. The first statement that fails ends it.
+    async fn play(&mut self) -> Result<(), Stopped> {
+        loop {
+            while let Some(statement) = self.scanner.statement()? {
+                self.run(&statement).await?;
+            }
+            if !self.input.rest().is_empty() {
+                self.input.at += self.scanner.feed(self.input.rest());
+            } else if !self.input.more().await? {
+                break;
+            }
+        }
+        self.scanner.end();
+        while let Some(statement) = self.scanner.statement()? {
+            self.run(&statement).await?;
+        }
+        match self.scanner.is_between() {
+            true => Ok(()),
+            false => Err(Refusal::Wrong(self.scanner.number(), "it ends within a statement").into()),
+        }
+    }
+
+    /// Runs one statement, with the rows that follow it.
+    async fn run(&mut self, statement: &[u8]) -> Result<(), Stopped> {
+        if self.connection.version < 170_000 && statement == NEWER.as_bytes() {
+            return Ok(());
+        }
+        let about = format!("line {} of the dump: {}", self.scanner.number(), shown(statement));
+        let names = self.scanner.names();
+        if let Some(account) = self.account {
+            names.iter().for_each(|name| account.name(name));
+        }
+        let copying = match guard::run(self.connection, statement).await {
+            Err(error) if is_said(statement) && is_about_the_statement(&error) => {
+                self.refused.push((shown(statement), error.cause()));
+                return Ok(());
+            }
+            // The view stays without rows, as in the restore of a native set.
+            Err(error) if statement.starts_with(REFRESH) && error.sqlstate().is_some_and(refresh::is_the_views_own) => {
+                self.refused.push((shown(statement), error.cause()));
+                None
+            }
+            ran => ran.map_err(|error| error.about(&*about))?,
+        };
+        let Some(mut copying) = copying else {
+            if let Some(account) = self.account {
+                account.statement(statement);
+            }
+            return Ok(());
+        };
+        if let Some(account) = self.account {
+            account.copy(statement);
+        }
+        self.scanner.rows_follow()?;
+        let (mut fresh, mut sent) = (true, 0);
+        loop {
+            let rest = self.input.rest();
+            let (size, next) = match script::rows(rest, fresh) {
+                Rows::End(size, next) => (size, Some(next)),
+                Rows::Go(size) => (size, None),
+            };
+            let rows = &rest[..size];
+            sent += rows.iter().filter(|byte| **byte == b'\n').count() as u64;
+            fresh = rows.last().map_or(fresh, |byte| *byte == b'\n');
+            copying.send_bytes(rows).await.map_err(|error| error.about(&*about))?;
+            if let Some(account) = self.account {
+                account.rows(rows);
+            }
+            if let Some(next) = next {
+                self.input.at += next;
+                break;
+            }
+            self.input.at += size;
+            if !self.input.more().await? {
+                return Err(Refusal::Wrong(self.scanner.number(), "it ends within rows").into());
+            }
+        }
+        let loaded = copying.finish().await.map_err(|error| error.about(&*about))?;
+        if let Some(account) = self.account {
+            account.copied();
+        }
+        self.scanner.passed(sent + 1);
+        match loaded == sent {
+            true => Ok(()),
+            false => {
+                let cause = format!("the server took {loaded} rows, and the dump holds {sent}");
+                Err(Error::Different { object: about, cause }.into())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_show_no_texts_of_statements() {
+        for (statement, expected) in [
+            ("COPY public.t (a, b) FROM stdin", "COPY public.t (a, b) FROM stdin"),
+            ("CREATE SUBSCRIPTION s CONNECTION 'password=x' PUBLICATION p", "CREATE SUBSCRIPTION s CONNECTION"),
+            (
+                "CREATE USER MAPPING FOR a SERVER s OPTIONS (\n password 'x'\n)",
+                "CREATE USER MAPPING FOR a SERVER s OPTIONS (",
+            ),
+            ("DO $$secret$$", "DO"),
+            ("", ""),
+        ] {
+            assert_eq!(shown(statement.as_bytes()), expected);
+        }
+    }
+}

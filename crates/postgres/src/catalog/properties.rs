@@ -1,0 +1,290 @@
+//! What belongs to a database and not to anything in it: owner, comment, grants, settings.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+use crate::catalog::grants;
+use crate::catalog::grants::Grant;
+use crate::client::Connection;
+use crate::client::quote::{ident, literal};
+use crate::schema::tried::Statement;
+
+/// Settings whose value is a list of names; the server keeps each in double quotes where it needs them.
+const LISTS: [&str; 6] = [
+    "local_preload_libraries",
+    "search_path",
+    "session_preload_libraries",
+    "shared_preload_libraries",
+    "temp_tablespaces",
+    "unix_socket_directories",
+];
+
+/// A provider of security labels, and its label.
+pub(crate) type Label = (String, String);
+
+/// They are restored when the database is made anew.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Properties {
+    /// The owner.
+    pub owner: String,
+    /// The comment.
+    pub comment: Option<String>,
+    /// Who may do what; `None` when nothing was ever granted.
+    pub grants: Option<Vec<Grant>>,
+    /// Settings: the role they are for, if not for all, and `name=value`.
+    pub settings: Vec<(Option<String>, String)>,
+    /// How many sessions it may have, if not any number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connections: Option<i32>,
+    /// Whether everybody may copy it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub template: bool,
+    /// Its security labels: provider and label.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<(String, String)>,
+    /// What every new database has and this one hasn't any more.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dropped: Vec<Dropped>,
+}
+
+/// What every new database has. `pg_dump` doesn't say that it was dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Dropped {
+    /// The schema `public`.
+    Public,
+    /// The extension `plpgsql`.
+    Plpgsql,
+}
+
+impl Dropped {
+    /// The statement that drops it from a database that is new.
+    fn again(self) -> Statement {
+        match self {
+            Self::Public => Statement::may_fail(
+                "DROP SCHEMA IF EXISTS public".to_owned(),
+                "DROP SCHEMA public, which the source has dropped",
+            ),
+            Self::Plpgsql => Statement::may_fail(
+                "DROP EXTENSION IF EXISTS plpgsql".to_owned(),
+                "DROP EXTENSION plpgsql, which the source has dropped",
+            ),
+        }
+    }
+}
+
+/// A query for the security labels of what belongs to the server, as JSON.
+pub(crate) fn labels_of(catalog: &str, oid: &str) -> String {
+    format!(
+        "(SELECT coalesce(pg_catalog.json_agg(pg_catalog.json_build_array(l.provider, l.label) ORDER BY l.provider), '[]') \
+         FROM pg_catalog.pg_shseclabel l WHERE l.classoid = 'pg_catalog.{catalog}'::pg_catalog.regclass AND l.objoid = {oid})"
+    )
+}
+
+/// The statements that give an object its security labels. A provider is a library that the target may not have loaded.
+pub(crate) fn label(object: &str, shown: &str, labels: &[Label]) -> Vec<Statement> {
+    let one = |(provider, label): &Label| {
+        Statement::may_fail(
+            format!("SECURITY LABEL FOR {} ON {object} IS {}", ident(provider), literal(label)),
+            format!("security label of {provider} on {shown}"),
+        )
+    };
+    labels.iter().map(one).collect()
+}
+
+/// Those of the connection's database.
+pub(crate) async fn read(connection: &mut Connection) -> Result<Properties, Error> {
+    let (grants, labels) = (grants::query("datacl", "datdba"), labels_of("pg_database", "d.oid"));
+    let sql = format!("
+SELECT pg_catalog.pg_get_userbyid(datdba), pg_catalog.shobj_description(oid, 'pg_database'), datacl IS NOT NULL, {grants},
+       (SELECT coalesce(pg_catalog.json_agg(pg_catalog.json_build_array(CASE WHEN setrole = 0 THEN NULL ELSE pg_catalog.pg_get_userbyid(setrole) END, one)), '[]')
+        FROM pg_catalog.pg_db_role_setting, pg_catalog.unnest(setconfig) one WHERE setdatabase = d.oid), datconnlimit, datistemplate, {labels},
+       EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = 'public'), EXISTS (SELECT FROM pg_catalog.pg_extension WHERE extname = 'plpgsql')
+FROM pg_catalog.pg_database d WHERE datname = pg_catalog.current_database()");
+    let row = connection.one(&sql).await?;
+    let wrong = |error: serde_json::Error| Error::Internal(format!("a database's properties: {error}"));
+    let grants = serde_json::from_str(row.text(3)).map_err(wrong)?;
+    let dropped = [(8, Dropped::Public), (9, Dropped::Plpgsql)];
+    Ok(Properties {
+        owner: row.text(0).to_owned(),
+        comment: row.optional(1).map(str::to_owned),
+        grants: row.flag(2).then_some(grants),
+        settings: serde_json::from_str(row.text(4)).map_err(wrong)?,
+        connections: row.text(5).parse().ok().filter(|limit| *limit >= 0),
+        template: row.flag(6),
+        labels: serde_json::from_str(row.text(7)).map_err(wrong)?,
+        dropped: dropped.into_iter().filter(|(column, _)| !row.flag(*column)).map(|(_, what)| what).collect(),
+    })
+}
+
+/// The statement that drops the schema `public` from a database that is new, as the source has, run inside it before
+/// anything is made: an event trigger that is restored would notice it.
+pub(crate) fn first_drops(properties: &Properties) -> Vec<Statement> {
+    drops(properties, Dropped::Public)
+}
+
+/// The same of the extension `plpgsql`, when all is made: scripts of extensions may need it.
+pub(crate) fn last_drops(properties: &Properties) -> Vec<Statement> {
+    drops(properties, Dropped::Plpgsql)
+}
+
+fn drops(properties: &Properties, wanted: Dropped) -> Vec<Statement> {
+    properties.dropped.iter().filter(|dropped| **dropped == wanted).map(|dropped| dropped.again()).collect()
+}
+
+/// The statements that give a database its properties; owner and grants only if they are wanted. Messages call it `shown`.
+pub(crate) fn statements(properties: &Properties, database: &str, shown: &str, owners: bool) -> Vec<Statement> {
+    let name = ident(database);
+    let object = format!("DATABASE {name}");
+    let mut all = Vec::new();
+    if let Some(comment) = &properties.comment {
+        all.push(Statement::must(format!("COMMENT ON {object} IS {}", literal(comment))));
+    }
+    for (role, setting) in &properties.settings {
+        // Settings of roles name roles, as owners do.
+        let (whose, of) = match role {
+            None => (object.clone(), format!("database {shown}")),
+            Some(role) if owners => {
+                (format!("ROLE {} IN {object}", ident(role)), format!("role {role} in database {shown}"))
+            }
+            Some(_) => continue,
+        };
+        all.extend(set(&whose, &of, setting));
+    }
+    if let Some(limit) = properties.connections {
+        all.push(Statement::must(format!("ALTER {object} CONNECTION LIMIT {limit}")));
+    }
+    if properties.template {
+        all.push(Statement::must(format!("ALTER {object} IS_TEMPLATE true")));
+    }
+    all.extend(label(&object, &format!("database {shown}"), &properties.labels));
+    if owners {
+        // Before the grants: it would give the new owner what the old one was granted.
+        all.push(Statement::must(format!("ALTER {object} OWNER TO {}", ident(&properties.owner))));
+        if let Some(grants) = &properties.grants {
+            let known = ["CREATE", "CONNECT", "TEMPORARY"];
+            all.push(Statement::must(grants::statements(&object, &properties.owner, grants, &known)));
+        }
+    }
+    all
+}
+
+/// The statement that sets `name=value` for `whose` sessions, which messages call `of`. It may be refused: some settings are
+/// a superuser's, and not every server knows every one.
+pub(crate) fn set(whose: &str, of: &str, setting: &str) -> Option<Statement> {
+    let (name, value) = setting.split_once('=')?;
+    let sql = format!("ALTER {whose} SET {} TO {}", ident(name), value_of(name, value));
+    Some(Statement::may_fail(sql, format!("setting {name} of {of}")))
+}
+
+/// A setting's value as SQL: a list of names is set name by name, as `pg_dump` does. What isn't such a list stays as it is.
+pub(crate) fn value_of(setting: &str, value: &str) -> String {
+    let is_list = LISTS.iter().any(|known| known.eq_ignore_ascii_case(setting));
+    match is_list.then(|| names(value)).flatten() {
+        Some(names) if !names.is_empty() => names.iter().map(|name| literal(name)).collect::<Vec<_>>().join(", "),
+        _ => literal(value),
+    }
+}
+
+/// The names of a list as the server keeps it, with quotes where they are needed; `None` if it is no such list.
+fn names(value: &str) -> Option<Vec<String>> {
+    let (mut names, mut rest) = (Vec::new(), value.trim_start());
+    if rest.is_empty() {
+        return Some(names);
+    }
+    loop {
+        let mut name = String::new();
+        if let Some(mut quoted) = rest.strip_prefix('"') {
+            loop {
+                let (part, behind) = quoted.split_once('"')?;
+                name.push_str(part);
+                // Two are one within.
+                match behind.strip_prefix('"') {
+                    Some(more) => (name, quoted) = (name + "\"", more),
+                    None => {
+                        rest = behind;
+                        break;
+                    }
+                }
+            }
+        } else {
+            let end = rest.find(|c: char| c == ',' || c.is_ascii_whitespace()).unwrap_or(rest.len());
+            if end == 0 {
+                return None;
+            }
+            name.push_str(&rest[..end]);
+            rest = &rest[end..];
+        }
+        names.push(name);
+        rest = rest.trim_start();
+        match rest.strip_prefix(',') {
+            Some(more) => rest = more.trim_start(),
+            None => return rest.is_empty().then_some(names),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_as_sql() {
+        for (setting, value, sql) in [
+            ("work_mem", "5MB", "'5MB'"),
+            ("search_path", "\"$user\", public", "'$user', 'public'"),
+            ("search_path", "\"a, b\",c", "'a, b', 'c'"),
+            ("search_path", "", "''"),
+            ("search_path", "\"\"", "''"),
+            ("search_path", "\"a\"\"b\", public", "'a\"b', 'public'"),
+            ("Search_Path", "\"a,\"\"\" , b", "'a,\"', 'b'"),
+            ("search_path", "\"a", "'\"a'"),
+            ("temp_tablespaces", "a, , b", "'a, , b'"),
+            ("app.motto", "it's, a = b", "'it''s, a = b'"),
+        ] {
+            assert_eq!(value_of(setting, value), sql);
+        }
+    }
+
+    #[test]
+    fn a_database_belongs_to_its_owner_before_anything_is_granted() {
+        let grant = Grant { grantee: "p".into(), privilege: "CONNECT".into(), ..Grant::default() };
+        let properties = Properties {
+            owner: "app".into(),
+            grants: Some(vec![grant]),
+            settings: vec![(None, "work_mem=5MB".into()), (Some("al".into()), "a.b=c".into())],
+            labels: vec![("dummy".into(), "it's".into())],
+            ..Properties::default()
+        };
+        let told = |owners| -> Vec<(String, Option<String>)> {
+            let all = statements(&properties, "x", "shop", owners);
+            all.into_iter().map(|Statement { sql, gives }| (sql, gives)).collect()
+        };
+        let some = |text: &str| Some(text.to_owned());
+        let always = [
+            ("ALTER DATABASE \"x\" SET \"work_mem\" TO '5MB'".to_owned(), some("setting work_mem of database shop")),
+            (
+                "SECURITY LABEL FOR \"dummy\" ON DATABASE \"x\" IS 'it''s'".to_owned(),
+                some("security label of dummy on database shop"),
+            ),
+        ];
+        assert_eq!(told(false), always);
+        assert_eq!(
+            told(true)[1..],
+            [
+                (
+                    "ALTER ROLE \"al\" IN DATABASE \"x\" SET \"a.b\" TO 'c'".to_owned(),
+                    some("setting a.b of role al in database shop")
+                ),
+                always[1].clone(),
+                ("ALTER DATABASE \"x\" OWNER TO \"app\"".to_owned(), None),
+                (
+                    "REVOKE ALL ON DATABASE \"x\" FROM PUBLIC, \"app\";\nGRANT CONNECT ON DATABASE \"x\" TO \"p\";\n"
+                        .to_owned(),
+                    None
+                ),
+            ]
+        );
+    }
+}

@@ -1,0 +1,130 @@
+//! One state of a database, seen by many connections.
+//!
+//! Every table is locked first and the snapshot is taken behind the locks, so nothing can be altered, dropped or
+//! truncated between what the snapshot sees and what is read. What came in before the lock is noticed: each table's file
+//! as the snapshot sees it is compared with the one that it has. A TRUNCATE in between would otherwise read as no rows.
+
+use seawall_core::Moment;
+
+use crate::catalog::inventory::{self, Table};
+use crate::catalog::rights;
+use crate::client::{Connection, Target, session};
+use crate::{Error, World, preflight};
+
+/// Tables that are locked with one statement.
+const AT_ONCE: usize = 500;
+
+/// What a table was a moment ago may be a view now, whose functions would run with our rights (CVE-2024-7348). `pg_dump`
+/// begins with the same, where the server has the setting.
+const TABLES_ALONE: &str = "SELECT pg_catalog.set_config(name, 'view, foreign-table', false) FROM pg_catalog.pg_settings \
+                            WHERE name = 'restrict_nonsystem_relation_kind'";
+
+/// A state that is held: it lives as long as its connection's transaction.
+pub(crate) struct Snapshot {
+    pub(crate) connection: Connection,
+    pub(crate) name: String,
+    pub(crate) lsn: String,
+    pub(crate) standby: bool,
+    pub(crate) moment: Moment,
+    pub(crate) system_identifier: String,
+    pub(crate) tables: Vec<Table>,
+}
+
+/// What isn't logged never came to a standby: there is nothing to read, and a set without it wouldn't be complete.
+async fn refuse_unlogged_of_a_standby(connection: &mut Connection, target: &Target) -> Result<(), Error> {
+    let sql = "SELECT n.nspname || '.' || c.relname FROM pg_catalog.pg_class c \
+               JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
+               WHERE pg_catalog.pg_is_in_recovery() AND c.relpersistence = 'u' AND c.relkind IN ('r', 'm', 'S') ORDER BY 1";
+    let names: Vec<String> = connection.query(sql).await?.iter().map(|row| row.text(0).to_owned()).collect();
+    if names.is_empty() {
+        return Ok(());
+    }
+    Err(Error::Refused {
+        code: "postgres.unsupported",
+        object: target.to_string(),
+        cause: format!("it is a standby, which has nothing of what is unlogged: {}", rights::shown(&names)),
+        next: "back up the primary; or there ALTER TABLE … SET LOGGED, and ALTER SEQUENCE … SET LOGGED".to_owned(),
+    })
+}
+
+/// Takes one. Fails with `postgres.changing` when a table changed meanwhile: then it is worth another try.
+pub(crate) async fn take(target: &Target, world: &World) -> Result<Snapshot, Error> {
+    let mut scout = Connection::open(target).await?;
+    let mut connection = Connection::open(target).await?;
+    prepare(&mut connection).await?;
+    rights::check(&mut scout).await?;
+    refuse_unlogged_of_a_standby(&mut scout, target).await?;
+    let names = inventory::names(&mut scout).await?;
+    // For each table one: those of pg_dump are on the same.
+    let lack = preflight::lock_lack(&mut scout, "the backup", names.len() as u64).await?;
+    preflight::refuse(&target.to_string(), lack.as_slice())?;
+    scout.close().await;
+    connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY").await?;
+    for some in names.chunks(AT_ONCE) {
+        let list: Vec<String> = some.iter().map(|(_, name)| format!("ONLY {name}")).collect();
+        let lock = format!("LOCK TABLE {} IN ACCESS SHARE MODE", list.join(", "));
+        let of = if some.len() == 1 { some[0].1.clone() } else { format!("{} tables from {}", some.len(), some[0].1) };
+        connection.execute(&lock).await.map_err(|error| error.about(of))?;
+    }
+    let moment = world.clock.now();
+    // The first statement that looks at anything: the snapshot is behind the locks.
+    let sql = "SELECT pg_catalog.pg_export_snapshot(), pg_catalog.pg_is_in_recovery(), \
+               CASE WHEN pg_catalog.pg_is_in_recovery() \
+               THEN pg_catalog.pg_last_wal_replay_lsn() ELSE pg_catalog.pg_current_wal_lsn() END, \
+               (SELECT system_identifier FROM pg_catalog.pg_control_system())";
+    let row = connection.one(sql).await?;
+    let tables = inventory::tables(&mut connection).await?;
+    for table in &tables {
+        // By its name as well: by that one it was locked.
+        let known = names.iter().any(|(oid, name)| *oid == table.oid && *name == table.sql());
+        if !known || table.files.0 != table.files.1 {
+            return Err(Error::Refused {
+                code: "postgres.changing",
+                object: table.shown(),
+                cause: "it was created, truncated or rewritten while the snapshot was taken".to_owned(),
+                next: "start again when no table is being rewritten".to_owned(),
+            });
+        }
+    }
+    Ok(Snapshot {
+        connection,
+        name: row.text(0).to_owned(),
+        standby: row.flag(1),
+        lsn: row.text(2).to_owned(),
+        system_identifier: row.text(3).to_owned(),
+        moment,
+        tables: tables.into_iter().filter(|table| !table.parent).collect(),
+    })
+}
+
+/// Begins a transaction that sees the snapshot.
+pub(crate) async fn join(connection: &mut Connection, snapshot: &str) -> Result<(), Error> {
+    let name = crate::client::quote::literal(snapshot);
+    connection
+        .execute(&format!(
+            "ROLLBACK; BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET TRANSACTION SNAPSHOT {name}"
+        ))
+        .await
+}
+
+/// Sets a connection to read. Its texts are in the encoding of its database. A damaged page must be an error, and no page
+/// without rows.
+pub(crate) async fn prepare(connection: &mut Connection) -> Result<(), Error> {
+    connection.execute(TABLES_ALONE).await?;
+    for name in session::hiding_damage(connection).await? {
+        match connection.execute(&format!("SET {name} = off")).await {
+            Err(error) if error.sqlstate() == Some("42501") => {
+                return Err(Error::Refused {
+                    code: "postgres.hides-damage",
+                    object: "the server".to_owned(),
+                    cause: format!("{name} is on, and rows on damaged pages would be missing without a word"),
+                    next: format!(
+                        "ALTER SYSTEM RESET {name}; SELECT pg_catalog.pg_reload_conf(); or back up as a superuser, who turns it off for the session"
+                    ),
+                });
+            }
+            done => done?,
+        }
+    }
+    Ok(())
+}

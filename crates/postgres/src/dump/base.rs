@@ -1,0 +1,505 @@
+//! Making a set: of one database, or of every database of a server with what belongs to all of them.
+//!
+//! Each database is read from a snapshot of its own, because PostgreSQL has none that reaches over two. What changes
+//! under the eyes of an attempt makes it begin anew, for that database alone.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use seawall_archive::{Budget, Catalog, Content, Facts, Manifest, Record, Sample, SetId, SetWriter, Stage, Stages};
+use seawall_core::{Moment, Progress};
+use seawall_vault::Vault;
+use serde::Serialize;
+use tokio::time::Instant;
+
+use crate::artefact::How;
+use crate::catalog::globals;
+use crate::catalog::inventory::{self, Table};
+use crate::catalog::pages;
+use crate::catalog::snapshot::{self, Snapshot};
+use crate::client::{Connection, Target, keepalives, session};
+use crate::detail::{ItemDetail, ServerDetail, SetDetail};
+use crate::dump::Readers;
+use crate::dump::binary;
+use crate::error::Side;
+use crate::prove::proof_name::ProofName;
+use crate::restore::journal;
+use crate::tools::{self, Running, Tool};
+use crate::{CopyFormat, DumpOptions, Error, Format, Limits, World, artefact, sample};
+
+/// The oldest server that is known to work: pages can be read by ranges since then.
+const OLDEST: u32 = 140_000;
+
+/// How often a state is taken anew when what is read changes meanwhile.
+const ATTEMPTS: u32 = 3;
+
+/// A set that was made.
+#[derive(Debug, Clone)]
+pub struct Dumped {
+    /// What the chain says of it.
+    pub manifest: Manifest,
+    /// The databases that are in it.
+    pub databases: Vec<String>,
+    /// Invalid indexes, by database: `pg_dump` passes over them, and so they aren't in the set.
+    pub invalid: Vec<(String, String)>,
+    /// Tables that were read as text where binary was asked for.
+    pub as_text: Vec<AsText>,
+    /// Schemas that aren't, by database: each is the journal of a restore that isn't done.
+    pub journals: Vec<(String, String)>,
+    /// Of a whole server: databases that aren't, because a restore that isn't done is in them, or a proof.
+    pub left_out: Vec<String>,
+    /// Where the time went.
+    pub stages: Stages,
+    /// Wall time in milliseconds.
+    pub duration_ms: u64,
+}
+
+/// A table that was read as text where binary was asked for, and why.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct AsText {
+    /// Its database.
+    pub database: String,
+    /// The table: `public.orders`.
+    pub table: String,
+    /// The first column whose type has no binary form that means the same in every server.
+    pub column: String,
+    /// That type.
+    pub r#type: String,
+}
+
+/// Makes a set of the database that `target` names, or of the whole server when it names none, and lets it count.
+///
+/// # Errors
+/// Whatever was skipped would be an error: a set that counts is complete.
+pub async fn dump(
+    target: &Target,
+    vault: &Vault,
+    options: &DumpOptions,
+    world: &World,
+    progress: Arc<dyn Progress>,
+) -> Result<Dumped, Error> {
+    make_set(target, vault, options, world, progress).await.map_err(|error| error.during(Side::Backup))
+}
+
+async fn make_set(
+    target: &Target,
+    vault: &Vault,
+    options: &DumpOptions,
+    world: &World,
+    progress: Arc<dyn Progress>,
+) -> Result<Dumped, Error> {
+    let started = Instant::now();
+    if options.format != Format::Native && target.database.is_empty() {
+        return Err(artefact::of_a_server(target, options.format));
+    }
+    if options.format != Format::Native && options.sample.is_some() {
+        return Err(artefact::of_a_sample(target, options.format));
+    }
+    let Limits { memory, jobs, .. } = options.limits;
+    // Which rows are in a sample has to be remembered.
+    let (budget, room) = match options.sample {
+        Some(_) => Budget::beside(memory, jobs)?,
+        None => (Budget::new(memory, jobs)?, 0),
+    };
+    let mut catalog = Catalog::read(vault).await?;
+    let source = Source::look(target, options, world).await?;
+    catalog.check_identity(&source.identity(options.sample))?;
+    let id = SetId::new(world.clock.now(), world.nonce);
+    let writer = SetWriter::begin(vault.clone(), id, options.codec, budget, Arc::clone(&progress));
+    let base = Base {
+        writer,
+        source: &source,
+        options,
+        room,
+        world,
+        progress,
+        invalid: Mutex::default(),
+        journals: Mutex::default(),
+    };
+    let (point, detail, as_text) = if source.whole { base.server(target).await? } else { base.alone(target).await? };
+    let facts = Facts {
+        engine: "postgres",
+        identity: source.identity(options.sample),
+        tool: concat!("seawall ", env!("CARGO_PKG_VERSION")).to_owned(),
+        point,
+        artefact: (options.format != Format::Native).then(|| options.format.name().to_owned()),
+        sample: options.sample,
+        detail,
+    };
+    let manifest = base.writer.finish(facts, &*world.clock).await?;
+    catalog.add(Record::Set(Box::new(manifest.clone()))).await?;
+    let duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let stages = base.writer.stages();
+    let invalid = base.invalid.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().collect();
+    let journals = base.journals.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().collect();
+    let Source { databases, left_out, .. } = source;
+    Ok(Dumped { manifest, databases, left_out, as_text, invalid, journals, stages, duration_ms })
+}
+
+/// What is known of the server before anything is read.
+struct Source {
+    version: u32,
+    system_identifier: String,
+    standby: bool,
+    /// What is read.
+    databases: Vec<String>,
+    /// What isn't, because a restore that isn't done is in it, or a proof.
+    left_out: Vec<String>,
+    /// Whether that is all of the server.
+    whole: bool,
+    pg_dump: Tool,
+}
+
+impl Source {
+    async fn look(target: &Target, options: &DumpOptions, world: &World) -> Result<Self, Error> {
+        let whole = target.database.is_empty();
+        let mut connection = match whole {
+            true => globals::connect(target).await?,
+            false => Connection::open(target).await?,
+        };
+        let version = connection.version;
+        if version < OLDEST {
+            return Err(too_old(target, version));
+        }
+        let pg_dump = tools::find("pg_dump", version / 10_000, &options.limits, &world.environment).await?;
+        let row = connection
+            .one(
+                "SELECT system_identifier, pg_catalog.pg_is_in_recovery(), pg_catalog.current_database() \
+                  FROM pg_catalog.pg_control_system()",
+            )
+            .await?;
+        let mut databases = match whole {
+            true => globals::databases(&mut connection, &options.excluded).await?,
+            false => vec![row.text(2).to_owned()],
+        };
+        connection.close().await;
+        let mut left_out = Vec::new();
+        if whole {
+            for database in std::mem::take(&mut databases) {
+                let is_proofs = ProofName::of(&database).is_some();
+                if is_proofs || journal::is_unfinished(&target.with_database(&database)).await? {
+                    &mut left_out
+                } else {
+                    &mut databases
+                }
+                .push(database);
+            }
+        }
+        let system_identifier = row.text(0).to_owned();
+        Ok(Self { version, system_identifier, standby: row.flag(1), databases, left_out, whole, pg_dump })
+    }
+
+    /// Whose sets these are. No database has an empty name, so that a whole server is nothing else.
+    fn identity(&self, sample: Option<Sample>) -> String {
+        let database = if self.whole { "" } else { self.databases.first().map_or("", String::as_str) };
+        let identity = format!("{}/{database}", self.system_identifier);
+        sample.map_or(identity.clone(), |sample| sample.identity(&identity))
+    }
+}
+
+fn too_old(target: &Target, version: u32) -> Error {
+    Error::Refused {
+        code: "postgres.too-old",
+        object: target.to_string(),
+        cause: format!("the server is version {}, and 14 is the oldest that is known to work", version / 10_000),
+        next: "use pg_dump".to_owned(),
+    }
+}
+
+/// Whether it may go well the next time: a table changed or vanished, or its lock wasn't free. `pg_dump` says no more than
+/// that it failed: that may be a change if it gets into the server at all, and what it can't stand fails again.
+fn is_passing(error: &Error, tool_logs_in: Option<bool>) -> bool {
+    match error {
+        Error::ToolFailed { .. } => tool_logs_in != Some(false),
+        Error::Refused { code, .. } => *code == "postgres.changing",
+        _ => matches!(error.sqlstate(), Some("42P01" | "42703" | "3F000" | "40P01" | "55P03" | "XX000")),
+    }
+}
+
+/// One database, read.
+struct Taken {
+    moment: Moment,
+    detail: SetDetail,
+    as_text: Vec<AsText>,
+}
+
+/// A set in the making.
+struct Base<'a> {
+    writer: SetWriter,
+    source: &'a Source,
+    options: &'a DumpOptions,
+    /// Bytes of memory for which rows are in a sample.
+    room: u64,
+    world: &'a World,
+    progress: Arc<dyn Progress>,
+    /// Indexes that aren't in it, and the database of each.
+    invalid: Mutex<BTreeSet<(String, String)>>,
+    /// Journals of restores that aren't done, and the database of each.
+    journals: Mutex<BTreeSet<(String, String)>>,
+}
+
+impl Base<'_> {
+    /// One database.
+    async fn alone(&self, target: &Target) -> Result<(Moment, serde_json::Value, Vec<AsText>), Error> {
+        let Taken { moment, detail, as_text } = self.database(&self.writer, target).await?;
+        Ok((moment, json(&detail)?, as_text))
+    }
+
+    /// Every database, one behind another, and what belongs to all of them.
+    async fn server(&self, target: &Target) -> Result<(Moment, serde_json::Value, Vec<AsText>), Error> {
+        let mut connection = globals::connect(target).await?;
+        let moment = self.world.clock.now();
+        let globals = globals::read(&mut connection, self.options.role_passwords).await?;
+        connection.close().await;
+        file(&self.writer, "globals.json", &ItemDetail::Globals, &globals).await?;
+        let mut all_as_text = Vec::new();
+        for database in &self.source.databases {
+            let writer = self.writer.of(database);
+            let Taken { detail, as_text, .. } = self.database(&writer, &target.with_database(database)).await?;
+            all_as_text.extend(as_text);
+            file(&writer, "database.json", &ItemDetail::Database, &detail).await?;
+        }
+        let Source { version, system_identifier, standby, databases, .. } = self.source;
+        let detail = ServerDetail {
+            server_version: *version,
+            system_identifier: system_identifier.clone(),
+            standby: *standby,
+            databases: databases.clone(),
+        };
+        Ok((moment, json(&detail)?, all_as_text))
+    }
+
+    /// One database, as often as something changes meanwhile, but no more than three times.
+    async fn database(&self, writer: &SetWriter, target: &Target) -> Result<Taken, Error> {
+        let mark = writer.mark();
+        let mut attempt = 1;
+        loop {
+            let error = match self.read(writer, target).await {
+                Err(error) if attempt < ATTEMPTS => error,
+                done => return done,
+            };
+            let tool_logs_in = match &error {
+                Error::ToolFailed { .. } => self.source.pg_dump.logs_in(target).await,
+                _ => None,
+            };
+            if !is_passing(&error, tool_logs_in) {
+                return Err(error);
+            }
+            let database = &target.database;
+            tracing::warn!(attempt, database, "begun anew; a change meanwhile may be the cause: {error}");
+            writer.go_back(mark);
+            attempt += 1;
+        }
+    }
+
+    /// One attempt: everything is in the vault, and nothing counts yet.
+    async fn read(&self, writer: &SetWriter, target: &Target) -> Result<Taken, Error> {
+        let mut snapshot = snapshot::take(target, self.world).await?;
+        let (database, locale, size, extensions) = inventory::database(&mut snapshot.connection).await?;
+        for index in inventory::invalid_indexes(&mut snapshot.connection).await? {
+            tracing::warn!(database, index, "left out: an invalid index");
+            self.invalid.lock().unwrap_or_else(PoisonError::into_inner).insert((database.clone(), index));
+        }
+        let journals = journal::all(&mut snapshot.connection).await?;
+        for schema in &journals {
+            tracing::warn!(database, schema, "left out: the journal of a restore that isn't done");
+            let mut all = self.journals.lock().unwrap_or_else(PoisonError::into_inner);
+            all.insert((database.clone(), schema.clone()));
+        }
+        let block_size = snapshot.connection.one("SHOW block_size").await?.number(0);
+        let total: u64 = snapshot.tables.iter().map(|table| table.bytes).sum();
+        self.progress.begin(&format!("dump {database}"), self.options.sample.is_none().then_some(total));
+        let tool = &self.source.pg_dump;
+        let Snapshot { mut connection, name, lsn, standby, moment, system_identifier, mut tables } = snapshot;
+        let encoding = connection.encoding.name();
+        let as_text = match (self.options.format, self.options.copy) {
+            (Format::Native, CopyFormat::Binary) => in_binary(&mut connection, &database, &mut tables).await?,
+            _ => Vec::new(),
+        };
+        let options = session::deviations(&mut connection, self.options.format != Format::Native).await?;
+        let target = &target.with_options(options);
+        let seen = Seen { target, snapshot: &name, encoding, journals: &journals };
+        let connection = match self.options.format {
+            Format::Native => self.rows(writer, seen, connection, tables).await?,
+            format => {
+                let (jobs, world, progress) = (self.options.limits.jobs, self.world, &*self.progress);
+                let how = How { format, jobs, tables: total, world, progress };
+                artefact::write(writer, tool, seen, &mut connection, how).await?;
+                connection
+            }
+        };
+        connection.close().await;
+        self.progress.finish();
+        let detail = SetDetail {
+            database,
+            server_version: self.source.version,
+            system_identifier,
+            lsn,
+            standby,
+            encoding: encoding.to_owned(),
+            pg_dump: tool.major,
+            locale,
+            size,
+            extensions,
+            block_size: pages::noted(block_size),
+        };
+        Ok(Taken { moment, detail, as_text })
+    }
+
+    /// The schema, everybody's rows and what comes behind them. The connection that holds the snapshot is returned.
+    async fn rows(
+        &self,
+        writer: &SetWriter,
+        seen: Seen<'_>,
+        mut connection: Connection,
+        tables: Vec<Table>,
+    ) -> Result<Connection, Error> {
+        let after = inventory::after(&mut connection).await?;
+        let schema = schema(writer, &self.source.pg_dump, seen);
+        let behind = file(writer, "after.json", &ItemDetail::After, &after);
+        let read = async {
+            let choices = match self.options.sample {
+                Some(sample) => sample::choose(&mut connection, &tables, sample, self.room).await?,
+                None => Vec::new(),
+            };
+            let objects = !after.large_objects.is_empty();
+            let readers = Readers::new(writer, seen.target, seen.snapshot, tables, choices, objects)?;
+            readers.run(connection, self.options.limits.jobs).await
+        };
+        let (connection, (), ()) = tokio::try_join!(read, schema, behind)?;
+        Ok(connection)
+    }
+}
+
+/// Has tables read in binary that can be, and returns the others.
+async fn in_binary(connection: &mut Connection, database: &str, tables: &mut [Table]) -> Result<Vec<AsText>, Error> {
+    let kinds = inventory::kinds(connection).await?;
+    let mut others = Vec::new();
+    for (place, table) in tables.iter_mut().enumerate() {
+        match binary::forms(&table.types, &kinds) {
+            Ok(forms) => table.binary = forms,
+            Err(Some(column)) => others.push((place, column)),
+            Err(None) => {}
+        }
+    }
+    let types: Vec<u32> = others.iter().map(|(table, column)| tables[*table].types[*column]).collect();
+    let names = inventory::names_of_types(connection, &types).await?;
+    let as_text = |(table, column): (usize, usize)| {
+        let table = &tables[table];
+        let r#type = names.get(&table.types[column]).cloned().unwrap_or_default();
+        AsText { database: database.to_owned(), table: table.shown(), column: table.columns[column].clone(), r#type }
+    };
+    Ok(others.into_iter().map(as_text).collect())
+}
+
+/// A state of a database, for whoever looks at it by another connection.
+#[derive(Clone, Copy)]
+pub(crate) struct Seen<'a> {
+    pub(crate) target: &'a Target,
+    /// The snapshot's name.
+    pub(crate) snapshot: &'a str,
+    /// The encoding that texts are to be in.
+    pub(crate) encoding: &'a str,
+    /// Schemas that don't belong to it.
+    journals: &'a [String],
+}
+
+impl Seen<'_> {
+    /// How `pg_dump` is asked to see the same.
+    pub(crate) fn arguments(&self) -> Vec<String> {
+        let mut arguments = vec![format!("--snapshot={}", self.snapshot)];
+        arguments.extend(self.journals.iter().map(|schema| format!("--exclude-schema={schema}")));
+        arguments
+    }
+}
+
+/// A value as JSON.
+pub(crate) fn json(value: &impl Serialize) -> Result<serde_json::Value, Error> {
+    serde_json::to_value(value).map_err(|error| Error::Internal(format!("a document can't be written: {error}")))
+}
+
+/// How `pg_dump` is asked for a schema.
+pub(crate) fn schema_arguments(encoding: &str) -> Vec<String> {
+    let always = ["--schema-only", "--format=custom", "--compress=0", "--no-password", "--lock-wait-timeout=3s"];
+    let mut arguments: Vec<String> = always.map(str::to_owned).into();
+    arguments.push(format!("--encoding={encoding}"));
+    arguments.push(keepalives());
+    arguments
+}
+
+/// The schema, as `pg_dump` writes it.
+async fn schema(writer: &SetWriter, tool: &Tool, seen: Seen<'_>) -> Result<(), Error> {
+    let item = writer.item("schema.dump", Content::File, json(&ItemDetail::Schema)?);
+    let mut arguments = schema_arguments(seen.encoding);
+    arguments.extend(seen.arguments());
+    written(writer, item, tool.start(seen.target, &arguments)?).await
+}
+
+/// Takes everything that a tool writes as the bytes of an item.
+pub(crate) async fn written(writer: &SetWriter, item: u32, mut running: Running) -> Result<(), Error> {
+    let mut lane = writer.lane();
+    loop {
+        let mut buffer = lane.buffer().await?;
+        let started = Instant::now();
+        let more = running.read(&mut buffer).await?;
+        lane.waited(Stage::Server, started.elapsed());
+        lane.push(item, 0, buffer).await?;
+        if !more {
+            break;
+        }
+    }
+    running.finish().await?;
+    Ok(lane.finish().await?)
+}
+
+/// A small file of our own.
+pub(crate) async fn file(
+    writer: &SetWriter,
+    name: &str,
+    detail: &ItemDetail,
+    content: &impl Serialize,
+) -> Result<(), Error> {
+    let item = writer.item(name, Content::File, json(detail)?);
+    let bytes = serde_json::to_vec(content);
+    let bytes = bytes.map_err(|error| Error::Internal(format!("a document can't be written: {error}")))?;
+    let mut lane = writer.lane();
+    let mut rest = &bytes[..];
+    while !rest.is_empty() {
+        let mut buffer = lane.buffer().await?;
+        let (part, others) = rest.split_at(rest.len().min(buffer.capacity()));
+        buffer.extend_from_slice(part);
+        rest = others;
+        lane.push(item, 0, buffer).await?;
+    }
+    Ok(lane.finish().await?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ServerError;
+
+    #[test]
+    fn what_is_tried_again() {
+        let tool = || Error::ToolFailed { tool: "pg_dump".into(), cause: "exit status: 1".into() };
+        let refused = |code| Error::Refused { code, object: "o".into(), cause: "c".into(), next: "n".into() };
+        let server = |code: &str| Error::Server {
+            object: "o".into(),
+            error: ServerError { code: code.into(), message: "no".into(), detail: None, hint: None },
+        };
+        for (error, logs_in, passing) in [
+            (tool(), Some(true), true),
+            (tool(), Some(false), false),
+            (tool(), None, true),
+            (refused("postgres.changing"), None, true),
+            (refused("postgres.not-ready"), None, false),
+            (server("42P01"), None, true),
+            (server("55P03"), None, true),
+            (server("28P01"), None, false),
+            (server("42501"), None, false),
+            (Error::Connection { server: "s".into(), cause: "c".into() }, None, false),
+        ] {
+            assert_eq!(is_passing(&error, logs_in), passing, "{error} {logs_in:?}");
+        }
+    }
+}

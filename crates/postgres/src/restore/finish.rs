@@ -1,0 +1,82 @@
+//! The end of a restore of which something waits for a name: the names, what waits, and then the end of what was there.
+//! What fails takes the names back, and what was there is as it was.
+
+use std::sync::Arc;
+
+use seawall_core::Progress;
+
+use crate::client::Target;
+use crate::restore::naming::{self, Pair};
+use crate::restore::server;
+use crate::restore::set::Set;
+use crate::restore::{self, What};
+use crate::{Error, Restored, World};
+
+/// A database of which something waits for its name.
+pub(crate) struct Waiting<'a> {
+    pub(crate) set: &'a Set,
+    pub(crate) what: &'a What<'a>,
+    /// What it was made as.
+    pub(crate) made: &'a str,
+    /// What it is called in the end.
+    pub(crate) name: &'a str,
+}
+
+/// Names the databases of `pairs`, makes what waits, and drops what they replace.
+pub(crate) async fn finish(
+    target: &Target,
+    pairs: &[Pair],
+    waiting: &[Waiting<'_>],
+    world: &World,
+    progress: &Arc<dyn Progress>,
+    restored: &mut Restored,
+) -> Result<(), Error> {
+    for one in waiting {
+        naming::note(target, one.made, pairs).await?;
+    }
+    let done = async {
+        let ended = naming::take(target, pairs).await?;
+        for one in waiting {
+            let target = target.with_database(one.name);
+            let before = (restored.refused.len(), restored.unfilled.len(), restored.later.len());
+            let made = restore::make_later(one.set, &target, one.what, world, Arc::clone(progress), restored).await;
+            made.map_err(|error| error.within(one.name))?;
+            // Of a whole server it is said in which.
+            if one.set.database.is_some() {
+                server::name_databases(restored, before, one.name);
+            }
+        }
+        Ok(ended)
+    };
+    let ended: Result<Vec<String>, Error> = done.await;
+    let ended = match ended {
+        Ok(ended) => ended,
+        Err(error) => {
+            return Err(match naming::give_back(target, pairs).await {
+                Ok(()) => pairs.iter().fold(error, |error, pair| error.leaves(&pair.made)),
+                Err(undo) => not_undone(pairs, &error, &undo),
+            });
+        }
+    };
+    naming::drop_replaced(target, pairs).await?;
+    for worker in naming::not_back(target, &ended).await? {
+        let cause =
+            "it was in the database that was replaced, and the server hasn't started it again: restart the server";
+        restored.refused.push((format!("worker {worker}"), cause.to_owned()));
+    }
+    Ok(())
+}
+
+/// Two things went wrong: what waited, and taking the names back.
+fn not_undone(pairs: &[Pair], error: &Error, undo: &Error) -> Error {
+    let names: Vec<&str> = pairs.iter().map(|pair| pair.name.as_str()).collect();
+    Error::Refused {
+        code: "postgres.not-undone",
+        object: format!("database {}", names.join(", ")),
+        cause: format!("{error}; and the names can't be taken back: {undo}"),
+        next:
+            "start the same again: it takes the names back before anything else. A database that was there is called \
+               replaced-by-seawall-… until then"
+                .to_owned(),
+    }
+}

@@ -1,0 +1,74 @@
+//! What did an earlier run tell that the server refused, when that run has done all but give the database its name? Its journal
+//! is gone by then, so the server is asked again: what only says something of an object (grants, comments, security labels) is
+//! tried in a transaction that is rolled back, so that event triggers, which are live by now, leave nothing either.
+
+use crate::Error;
+use crate::client::Connection;
+use crate::load::large_objects;
+use crate::preflight::grantors;
+use crate::restore::What;
+use crate::restore::set::Set;
+use crate::schema::toc::Entry;
+use crate::schema::tried::{Refused, Statement, is_about_the_statement};
+
+impl Set {
+    /// What the server refuses of what only says something of an object.
+    pub(crate) async fn refused_of_what_is_said(
+        &self,
+        connection: &mut Connection,
+        what: &What<'_>,
+        superuser: bool,
+    ) -> Result<Vec<Refused>, Error> {
+        let mut refused = Vec::new();
+        connection.execute("BEGIN").await?;
+        let groups = self.groups(what, superuser);
+        for group in groups.iter().filter(|group| !group.owned) {
+            let script = self.statements(|entry| group.ids.contains(&entry.id), superuser);
+            if let Some(cause) = tried(connection, &script, &group.what).await?
+                && !self.is_said_already(connection, group).await?
+            {
+                refused.push((group.what.clone(), cause));
+            }
+        }
+        if what.options.owners {
+            let is_tried = |entry: &Entry| groups.iter().any(|group| group.ids.contains(&entry.id));
+            let is_grant = |entry: &Entry| matches!(entry.kind.as_str(), "ACL" | "DEFAULT ACL");
+            let script = self.statements(|entry| is_grant(entry) && what.has(entry) && !is_tried(entry), superuser);
+            // They went well: what the server passed over is a notice.
+            refused.extend(tried(connection, &script, "grants").await?.map(|cause| ("grants".to_owned(), cause)));
+        }
+        if what.chosen.is_none() {
+            for Statement { sql, gives } in large_objects::labels(&self.after.large_objects) {
+                let name = gives.unwrap_or_default();
+                refused.extend(tried(connection, sql.as_bytes(), &name).await?.map(|cause| (name, cause)));
+            }
+        }
+        connection.execute("ROLLBACK").await?;
+        Ok(refused)
+    }
+
+    /// The statements of some entries, as the role runs them.
+    fn statements(&self, wanted: impl Fn(&Entry) -> bool, superuser: bool) -> Vec<u8> {
+        let entries = self.schema.entries.iter().filter(|entry| wanted(entry));
+        let script: String = entries.map(|entry| format!("{}\n", entry.statement)).collect();
+        if superuser { script.into_bytes() } else { grantors::by_set_role(script.into_bytes()) }
+    }
+}
+
+/// Runs statements and takes them back; why the server refuses them or passes over some, if it does.
+async fn tried(connection: &mut Connection, script: &[u8], about: &str) -> Result<Option<String>, Error> {
+    if script.is_empty() {
+        return Ok(None);
+    }
+    connection.execute("SAVEPOINT tried").await?;
+    connection.not_granted = None;
+    let script = std::str::from_utf8(script).map_err(|_| Error::Internal("a script that isn't text".to_owned()))?;
+    let ran = connection.execute(script).await;
+    let passed_over = connection.not_granted.take();
+    connection.execute("ROLLBACK TO SAVEPOINT tried").await?;
+    match ran {
+        Ok(()) => Ok(passed_over),
+        Err(error) if is_about_the_statement(&error) => Ok(Some(error.cause())),
+        Err(error) => Err(error.about(about)),
+    }
+}

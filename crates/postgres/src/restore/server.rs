@@ -1,0 +1,331 @@
+//! Every database of a set back into a server, with roles, memberships and rights.
+//!
+//! All databases are made under names of their own first, and get the wanted ones together, in one transaction, when the
+//! last of them is whole (I8). Roles that are there already stay as they are, and are named where they differ. A
+//! database that exists must be empty, or is replaced with `clean`, in that moment too.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use seawall_archive::SetReader;
+use seawall_core::Progress;
+
+use crate::catalog::globals::{self, Attribute, Globals};
+use crate::catalog::properties;
+use crate::client::quote::{ident, literal};
+use crate::client::{Connection, Host, Target};
+use crate::detail::ServerDetail;
+use crate::preflight::restorer::Destination;
+use crate::preflight::roles;
+use crate::preflight::tablespaces;
+use crate::preflight::{self, Lack};
+use crate::restore::finish::{self, Waiting};
+use crate::restore::naming::{self, Pair};
+use crate::restore::set::{self, Set};
+use crate::restore::{self, What};
+use crate::schema::tried;
+use crate::{Error, RestoreOptions, Restored, World};
+
+/// What a database that is replaced is called until it is dropped: this, and the name of the one that replaces it.
+const REPLACED: &str = "replaced-by-";
+
+/// A database of the set, and what is in its place.
+struct Member {
+    name: String,
+    set: Set,
+    exists: bool,
+}
+
+impl Member {
+    /// Nothing is in it, and one without anything is there: only what belongs to the database itself is to be done.
+    fn stays(&self) -> bool {
+        self.exists && self.set.is_empty()
+    }
+}
+
+/// Restores every database of a set of a whole server.
+pub(crate) async fn restore(
+    reader: Arc<SetReader>,
+    detail: &ServerDetail,
+    target: &Target,
+    options: &RestoreOptions,
+    world: &World,
+    progress: Arc<dyn Progress>,
+    restored: &mut Restored,
+) -> Result<(), Error> {
+    if !options.tables.is_empty() || options.data_only {
+        let object = format!("set {}", reader.manifest().id);
+        let cause = "single tables and rows alone are of one database, and this set is of a whole server".to_owned();
+        let next = "name the database behind the URL's last slash".to_owned();
+        return Err(Error::Refused { code: "postgres.which-database", object, cause, next });
+    }
+    let wanted = match options.owners {
+        true => set::globals_of(&reader).await?,
+        false => Globals::default(),
+    };
+    let mut connection = globals::connect(target).await?;
+    let there = globals::read(&mut connection, false).await?;
+    let plan = roles::plan(&wanted, &there, connection.version);
+    restored.lacks = tablespaces::lacks(&wanted, &there);
+    let may_change = may_change(&mut connection).await?;
+    let spaces = tablespaces::plan(&wanted, &there, |owner| may_change.contains(owner));
+    if !plan.statements.is_empty() {
+        restored.lacks.extend(may_make_roles(&mut connection, &wanted, &plan.made).await?);
+    }
+    if !options.dry_run {
+        let names: Vec<&str> = detail.databases.iter().map(String::as_str).collect();
+        for name in &names {
+            naming::undo_left(&target.with_database(name), &names).await?;
+        }
+    }
+    let members = members(&reader, detail, target, options, &plan.made, &mut connection, restored).await?;
+    if matches!(target.host, Host::Socket(_)) {
+        let size = members.iter().filter(|member| !member.stays()).map(|member| member.set.detail.size).sum();
+        restored.lacks.extend(preflight::room(&mut connection, size).await?);
+    }
+    restored.databases.clone_from(&detail.databases);
+    (restored.roles, restored.kept) = (plan.made, plan.kept);
+    restored.kept.extend(spaces.kept);
+    if options.dry_run {
+        connection.close().await;
+        return Ok(());
+    }
+    preflight::refuse(&restored.target, &restored.lacks)?;
+    // Names are given from other databases, in the end: whether there is one for the first is known now.
+    let replaced = members.iter().filter(|member| !member.stays()).map(|member| member.name.as_str());
+    if let Some(besides) = in_turn(replaced).first() {
+        globals::connect_beside(target, besides).await?.close().await;
+    }
+    restored.later.clear();
+    for (statements, about) in
+        [(plan.statements, "the roles of the set"), (spaces.statements, "the tablespaces of the set")]
+    {
+        if !statements.is_empty() {
+            let statements = format!("BEGIN;\n{statements}COMMIT");
+            connection.execute(&statements).await.map_err(|error| error.about(about))?;
+        }
+    }
+    for statements in [plan.tried, spaces.tried] {
+        restored.refused.extend(tried::run(&mut connection, &statements).await?);
+    }
+    let (mut made, mut whats) = (Vec::new(), Vec::new());
+    for member in &members {
+        let target = target.with_database(&member.name);
+        if member.stays() {
+            let properties = &member.set.after.properties;
+            let mut inside = Connection::open(&target).await?;
+            let mut statements = properties::first_drops(properties);
+            statements.extend(properties::last_drops(properties));
+            statements.extend(properties::statements(properties, &member.name, &member.name, options.owners));
+            let refused = tried::run(&mut inside, &statements).await;
+            restored.refused.extend(refused.map_err(|error| error.about(format!("database {}", member.name)))?);
+            inside.close().await;
+            continue;
+        }
+        let what = What::new(options, None).under_another_name(true);
+        let before = (restored.refused.len(), restored.unfilled.len(), restored.later.len());
+        match restore::make(&member.set, &target, true, &what, world, Arc::clone(&progress), restored).await {
+            Ok(place) => {
+                name_databases(restored, before, &member.name);
+                made.push((place.target.database, member));
+                whats.push(what);
+            }
+            Err(error) => return Err(with_what_stays(error, &made)),
+        }
+    }
+    connection.close().await;
+    let some_wait = whats.iter().zip(&made).filter(|(what, _)| what.later.get().is_some());
+    let waiting: Vec<Waiting<'_>> =
+        some_wait.map(|(what, (made, member))| Waiting { set: &member.set, what, made, name: &member.name }).collect();
+    if waiting.is_empty() {
+        return take_names(target, &made).await.map_err(|error| with_what_stays(error, &made));
+    }
+    let pair = |(made, member): &(String, &Member)| Pair {
+        made: made.clone(),
+        name: member.name.clone(),
+        replaces: member.exists,
+    };
+    let pairs: Vec<Pair> = made.iter().map(pair).collect();
+    finish::finish(target, &pairs, &waiting, world, &progress, restored).await
+}
+
+/// Says in which database that is which was told after so many refusals, views and extensions.
+pub(crate) fn name_databases(restored: &mut Restored, before: (usize, usize, usize), database: &str) {
+    restored.refused.iter_mut().skip(before.0).for_each(|(refused, _)| name_database(refused, database));
+    restored.unfilled.iter_mut().skip(before.1).for_each(|(_, cause)| name_database(cause, database));
+    restored.later.iter_mut().skip(before.2).for_each(|later| name_database(later, database));
+}
+
+/// Says in which database something is, unless it says so already.
+fn name_database(told: &mut String, database: &str) {
+    if !told.contains("database ") {
+        told.push_str(&format!(" in database {database}"));
+    }
+}
+
+/// An error, told with the databases that were made before it.
+fn with_what_stays(error: Error, made: &[(String, &Member)]) -> Error {
+    made.iter().fold(error, |error, (made, _)| error.leaves(made))
+}
+
+/// The databases of the set; what is in their way is a lack.
+async fn members(
+    reader: &Arc<SetReader>,
+    detail: &ServerDetail,
+    target: &Target,
+    options: &RestoreOptions,
+    made: &[String],
+    connection: &mut Connection,
+    restored: &mut Restored,
+) -> Result<Vec<Member>, Error> {
+    let Restored { lacks, doubts, later, .. } = restored;
+    let rows = connection.query("SELECT datname FROM pg_catalog.pg_database").await?;
+    let there: BTreeSet<&str> = rows.iter().map(|row| row.text(0)).collect();
+    let what = What::new(options, None);
+    let mut members = Vec::with_capacity(detail.databases.len());
+    for name in &detail.databases {
+        let set = Set::open(Arc::clone(reader), Some(name)).await?;
+        let member = Member { name: name.clone(), set, exists: there.contains(name.as_str()) };
+        let into = if member.stays() { Destination::Existing } else { Destination::New { replaces: member.exists } };
+        let look = member.set.lacks(connection, (name, into), &what, made).await?;
+        for lack in look.lacks {
+            if !lacks.iter().any(|(cause, _)| *cause == lack.0) {
+                lacks.push(lack);
+            }
+        }
+        doubts.extend(look.doubts.into_iter().map(|doubt| format!("in database {name}, {doubt}")));
+        later.extend(look.later.into_iter().map(|what| format!("{what} in database {name}")));
+        if member.exists && (!options.clean || member.stays()) {
+            let mut inside = Connection::open(&target.with_database(name)).await?;
+            if let Some((cause, _)) = member.set.in_the_way(&mut inside, &what).await? {
+                let mend = if member.set.is_empty() {
+                    format!(
+                        "empty the database {name}: the set has nothing in it, and --clean keeps what the set lacks;"
+                    )
+                } else {
+                    "replace what is there with --clean;".to_owned()
+                };
+                lacks.push((format!("in database {name}, {cause}"), mend));
+            }
+            inside.close().await;
+        }
+        members.push(member);
+    }
+    Ok(members)
+}
+
+/// The roles whose tablespaces the role may change.
+async fn may_change(connection: &mut Connection) -> Result<BTreeSet<String>, Error> {
+    let rows =
+        connection.query("SELECT rolname FROM pg_catalog.pg_roles WHERE pg_catalog.pg_has_role(oid, 'USAGE')").await?;
+    Ok(rows.iter().map(|row| row.text(0).to_owned()).collect())
+}
+
+/// Who makes roles must be allowed to, and superusers are made by superusers alone.
+async fn may_make_roles(connection: &mut Connection, wanted: &Globals, made: &[String]) -> Result<Option<Lack>, Error> {
+    let row = connection
+        .one("SELECT rolsuper, rolcreaterole, rolname FROM pg_catalog.pg_roles WHERE rolname = current_user")
+        .await?;
+    let needs_superuser = |name: &String| {
+        let role = wanted.roles.iter().find(|role| role.name == *name);
+        let rare = [Attribute::Superuser, Attribute::Replication, Attribute::Bypassrls];
+        role.is_some_and(|role| rare.iter().any(|one| role.attributes.contains(one)))
+    };
+    let superuser = made.iter().find(|name| needs_superuser(name));
+    let may = row.flag(0) || (row.flag(1) && superuser.is_none());
+    let role = ident(row.text(2));
+    Ok((!may).then(|| match superuser {
+        Some(name) => (
+            format!("the role {name} may more than {role} can give it"),
+            format!("ALTER ROLE {role} SUPERUSER; (or restore as a superuser)"),
+        ),
+        None => {
+            (format!("{role} may not make roles"), format!("ALTER ROLE {role} CREATEROLE; (or restore as a superuser)"))
+        }
+    }))
+}
+
+/// Databases that get their names together. Nobody renames the database that he is in, so that `template1`, from which all
+/// others can be renamed, comes last and alone.
+fn in_turn<'a>(names: impl Iterator<Item = &'a str>) -> Vec<Vec<&'a str>> {
+    let (last, first): (Vec<&str>, Vec<&str>) = names.partition(|name| *name == "template1");
+    [first, last].into_iter().filter(|names| !names.is_empty()).collect()
+}
+
+/// Gives databases their names in one transaction each turn, and drops those that had them.
+async fn take_names(target: &Target, made: &[(String, &Member)]) -> Result<(), Error> {
+    for names in in_turn(made.iter().map(|(_, member)| member.name.as_str())) {
+        let some: Vec<&(String, &Member)> =
+            made.iter().filter(|(_, member)| names.contains(&member.name.as_str())).collect();
+        let besides = some.iter().flat_map(|(made, member)| [made.as_str(), member.name.as_str()]);
+        let mut connection = globals::connect_beside(target, &besides.collect::<Vec<_>>()).await?;
+        let replaced: Vec<String> =
+            some.iter().filter(|(_, member)| member.exists).map(|(made, _)| replaced(made)).collect();
+        for old in &replaced {
+            // An earlier restore came that far.
+            drop(&mut connection, old).await?;
+        }
+        let mut renames = String::new();
+        for (made, member) in &some {
+            let name = ident(&member.name);
+            if member.exists {
+                renames.push_str(&format!("ALTER DATABASE {name} RENAME TO {};\n", ident(&self::replaced(made))));
+            }
+            renames.push_str(&format!("ALTER DATABASE {} RENAME TO {name};\n", ident(made)));
+        }
+        let names: Vec<&str> = some.iter().map(|(_, member)| member.name.as_str()).collect();
+        let about = format!("databases {}", names.join(", "));
+        connection.execute(&format!("BEGIN;\n{renames}COMMIT")).await.map_err(|error| error.about(about))?;
+        for old in &replaced {
+            drop(&mut connection, old).await?;
+        }
+        connection.close().await;
+    }
+    Ok(())
+}
+
+/// Drops a database, if it is there.
+pub(crate) async fn drop(connection: &mut Connection, name: &str) -> Result<(), Error> {
+    let there = format!("SELECT 1 FROM pg_catalog.pg_database WHERE datname = {}", literal(name));
+    if connection.query(&there).await?.is_empty() {
+        return Ok(());
+    }
+    for statement in ["ALTER DATABASE {} IS_TEMPLATE false", "DROP DATABASE {}"] {
+        match connection.execute(&statement.replace("{}", &ident(name))).await {
+            Ok(()) => {}
+            Err(error) if error.sqlstate() == Some("55006") => return Err(why_in_use(connection, name, error).await?),
+            Err(error) => return Err(error.about(format!("database {name}"))),
+        }
+    }
+    Ok(())
+}
+
+/// Why a database is in use: other sessions have one SQLSTATE with subscriptions, which end with no session.
+async fn why_in_use(connection: &mut Connection, name: &str, error: Error) -> Result<Error, Error> {
+    let object = format!("database {name}");
+    Ok(match preflight::subscribed(connection, name).await? {
+        Some((cause, next)) => Error::Refused { code: "postgres.in-use", object, cause, next },
+        None => error.about(object),
+    })
+}
+
+pub(crate) fn replaced(made: &str) -> String {
+    format!("{REPLACED}{made}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn template1_gets_its_name_last_and_alone() {
+        for (names, turns) in [
+            (&["postgres", "shop", "template1"][..], vec![vec!["postgres", "shop"], vec!["template1"]]),
+            (&["template1"], vec![vec!["template1"]]),
+            (&["shop"], vec![vec!["shop"]]),
+            (&[], vec![]),
+        ] {
+            assert_eq!(in_turn(names.iter().copied()), turns);
+        }
+    }
+}
