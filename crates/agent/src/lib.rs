@@ -32,6 +32,7 @@ pub use in_step::{HealthRules, InStep, Patience, keep_in_step};
 pub use logging::{Level, LogFormat, Times, start as start_logging};
 pub use process::{Also, Outcome};
 pub use protect::{Job, Summary, protect};
+pub use seawall_engines::server::{BackupRequest, ServerUrl, acknowledge, prover};
 pub use seawall_engines::sqlite::{LtxObject, Upkeep, default_state_dir, digest_of_object, is_protected};
 pub use seawall_engines::{Keep, Opener, ask, read_state_dir, read_status, read_when};
 pub use seawall_vault::{Environment, VaultUrl};

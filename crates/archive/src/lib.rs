@@ -8,7 +8,8 @@
 //! `stages` (where the time went), `manifest` (what a set is), `chain` (is anything missing?), `catalog` (which sets
 //! exist, and the next link), `layout` (names), `sample` (which share of the rows?), `timeline`, `reader`, `tuples`
 //! (where does a row end?), `export` (a vendor's own files back), `prove`, `retention` (what may go?) with `maintain`
-//! and `pins`, `schedule` (when is the next backup due?), `sets` (a vault alone as an engine).
+//! and `pins`, `schedule` (when is the next backup due?), `sets` (a vault alone as an engine), `server` (what engines of
+//! servers do), `scheduled` (a source with its schedule as an engine).
 //!
 //! Nothing here knows what a table is. Engines pass in bytes, rows and details of their own, and get the details back
 //! with the set.
@@ -37,6 +38,8 @@ mod reader;
 mod retention;
 mod sample;
 mod schedule;
+mod scheduled;
+pub mod server;
 mod sets;
 mod stages;
 mod timeline;
@@ -58,6 +61,7 @@ pub use reader::SetReader;
 pub use retention::{Candidate, RetentionPolicy, removals};
 pub use sample::Sample;
 pub use schedule::{Schedule, retry_after};
+pub use scheduled::Scheduled;
 pub use sets::Sets;
 pub use stages::{Share, Stage, Stages};
 pub use timeline::{point, timeline};

@@ -97,7 +97,7 @@ impl DatabaseConfig {
         match &self.engine {
             EngineConfig::Sqlite(sqlite) => SourceName::Path(sqlite.path.clone()),
             EngineConfig::Lmdb(lmdb) => SourceName::Path(lmdb.path.clone()),
-            EngineConfig::Postgres(postgres) => SourceName::Url(postgres.source.target.to_string()),
+            EngineConfig::Postgres(postgres) => SourceName::Url(postgres.target.to_string()),
         }
     }
 
@@ -124,9 +124,12 @@ impl DatabaseConfig {
         if let EngineConfig::Sqlite(sqlite) = &self.engine { Some(sqlite) } else { None }
     }
 
-    /// Its settings, if it is on a server.
-    pub fn server(&self) -> Option<&PostgresConfig> {
-        if let EngineConfig::Postgres(postgres) = &self.engine { Some(postgres) } else { None }
+    /// The connections that one of its backups uses, if it is on a server.
+    pub fn server_jobs(&self) -> Option<usize> {
+        match &self.engine {
+            EngineConfig::Postgres(postgres) => Some(postgres.options.limits.jobs),
+            EngineConfig::Sqlite(_) | EngineConfig::Lmdb(_) => None,
+        }
     }
 
     /// What no other database may have: its place, or for an environment, whose vault others share, its names there.
@@ -144,7 +147,7 @@ impl DatabaseConfig {
             // One while a snapshot arrives, and one for a folder as vault.
             EngineConfig::Lmdb(_) => Threads { own: 2, shared: 0 },
             // A backup compresses with as many threads as it has jobs; those of several servers share the most.
-            EngineConfig::Postgres(postgres) => Threads { own: 0, shared: 4 * postgres.source.options.limits.jobs },
+            EngineConfig::Postgres(postgres) => Threads { own: 0, shared: 4 * postgres.options.limits.jobs },
         }
     }
 

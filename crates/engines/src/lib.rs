@@ -3,7 +3,7 @@
 //!
 //! `database` is a database of a configuration with the settings of its one kind, `open` opens databases and vaults,
 //! `ask` refuses what an engine can't do, `recognise` says what a vault holds, `when` reads `--at`, `keep` what a command line says over the settings of
-//! retention. `upkeep` reads the settings of levels and retention in both formats.
+//! retention, `server` which engine the URL of a server belongs to. `upkeep` reads the settings of levels and retention in both formats.
 
 pub mod ask;
 mod database;
@@ -12,6 +12,7 @@ pub mod lmdb;
 mod open;
 pub mod postgres;
 mod recognise;
+pub mod server;
 pub mod sqlite;
 pub mod upkeep;
 mod when;

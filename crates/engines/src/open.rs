@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use seawall_archive::Scheduled;
 use seawall_core::{Engine, Failure, Status, SystemClock};
-use seawall_postgres::Postgres;
 use seawall_sqlite::{
     Admission, LtxObject, Turns, Upkeep, Watcher, databases_below, default_state_dir, ltx_objects, read_state,
 };
@@ -14,7 +14,6 @@ use seawall_vault::{Environment, HttpClient, Policy, Throttle, Vault, VaultUrl};
 
 use crate::database::{DatabaseConfig, EngineConfig};
 use crate::keep::Keep;
-use crate::postgres::PostgresConfig;
 use crate::recognise::{self, Held};
 use crate::{lmdb, postgres, sqlite};
 
@@ -103,12 +102,17 @@ impl Opener {
         Ok((vault, engine))
     }
 
-    /// A database of a server, to back up now.
+    /// A database of a server, to back up now; `None` for a database that is a file.
     ///
     /// # Errors
     /// When its vault can't be opened.
-    pub async fn server(&self, database: &DatabaseConfig, config: &PostgresConfig) -> Result<Postgres, Failure> {
-        Ok(postgres::open(self, self.open(&database.vault).await?, database, config))
+    pub async fn server(&self, database: &DatabaseConfig) -> Result<Option<Scheduled>, Failure> {
+        Ok(match &database.engine {
+            EngineConfig::Postgres(config) => {
+                Some(postgres::open(self, self.open(&database.vault).await?, database, config))
+            }
+            EngineConfig::Sqlite(_) | EngineConfig::Lmdb(_) => None,
+        })
     }
 
     /// The status of a database that no process protects now: from its record on this machine, and of a server, which has

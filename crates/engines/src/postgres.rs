@@ -3,14 +3,16 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use seawall_archive::{Catalog, Codec, RetentionPolicy, Schedule, SetId, Sets, is_of_sets};
+use seawall_archive::server::Limits;
+use seawall_archive::{Catalog, Codec, RetentionPolicy, Schedule, Scheduled, SetId, Sets, is_of_sets};
 use seawall_core::{Engine, Failure, SystemClock};
-use seawall_postgres::{CopyFormat, DumpOptions, Format, Limits, Postgres, Source, Target, World};
+use seawall_postgres::{CopyFormat, DumpOptions, Format, Source, Target, World};
 use seawall_sqlite::{Retention, Upkeep};
 use seawall_vault::{Environment, ObjectKey, Vault};
 
 use crate::database::{DatabaseConfig, Said};
 use crate::open::Opener;
+use crate::server::{self, BackupRequest, usage};
 use crate::sqlite::SqliteConfig;
 
 use seawall_config::document::Value;
@@ -26,8 +28,12 @@ pub(crate) fn target(At { line, value }: &At<String>, environment: &Environment)
 /// A server's database, or a whole server, and what stays of its backups.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PostgresConfig {
-    /// Where it is, when it is backed up, and how.
-    pub source: Source,
+    /// Where it is.
+    pub target: Target,
+    /// When it is backed up.
+    pub schedule: Schedule,
+    /// How it is backed up.
+    pub options: DumpOptions,
     /// Which backups may go.
     pub retention: RetentionPolicy,
 }
@@ -134,7 +140,7 @@ pub(crate) fn read(
         }
         backup.finish()?;
     }
-    Ok(PostgresConfig { source: Source { target, schedule, options }, retention: policy(&upkeep.retention) })
+    Ok(PostgresConfig { target, schedule, options, retention: policy(&upkeep.retention) })
 }
 
 fn only_of_a_server(key: &str, whole: bool, line: usize) -> Result<(), Location> {
@@ -144,11 +150,53 @@ fn only_of_a_server(key: &str, whole: bool, line: usize) -> Result<(), Location>
     Err(Problem::Contradiction(format!("{key}: of a whole server, and url names a database")).at(line))
 }
 
+/// How a command line asks for a backup of `target`.
+///
+/// # Errors
+/// Settings that can't be read, or that contradict each other.
+pub(crate) fn requested(target: &Target, request: BackupRequest) -> Result<DumpOptions, Failure> {
+    let BackupRequest { limits, format, sample, copy, compression, excluded, role_passwords } = request;
+    let options = DumpOptions {
+        limits,
+        format: format.as_deref().map_or(Ok(Format::default()), read_format)?,
+        sample: sample.as_deref().map(server::sample).transpose()?,
+        copy: copy.as_deref().map_or(Ok(CopyFormat::default()), read_copy)?,
+        codec: compression.as_deref().map_or(Ok(Codec::default()), server::codec)?,
+        excluded,
+        role_passwords,
+    };
+    if !target.database.is_empty() && (options.role_passwords || !options.excluded.is_empty()) {
+        let cause = "--role-passwords and --exclude-database are of a whole server's backup, and a database is named";
+        let next = "end the URL behind the slash, or leave them out";
+        return Err(usage("usage.arguments", &target.to_string(), cause, next));
+    }
+    if options.sample.is_some() && options.format != Format::Native {
+        let cause = format!("--sample is of the native format, and --format {} has every row", options.format.name());
+        return Err(usage("usage.arguments", &target.to_string(), &cause, "leave one of them out"));
+    }
+    if options.format != Format::Native && options.copy != CopyFormat::Text {
+        let cause = "--copy is of the native format, and --format asks for what pg_dump writes";
+        return Err(usage("usage.arguments", &target.to_string(), cause, "leave one of them out"));
+    }
+    Ok(options)
+}
+
+fn read_format(text: &str) -> Result<Format, Failure> {
+    let next = "give native, custom, directory or plain";
+    text.parse().map_err(|cause: String| usage("usage.format", "--format", &cause, next))
+}
+
+fn read_copy(text: &str) -> Result<CopyFormat, Failure> {
+    text.parse().map_err(|cause: String| usage("usage.arguments", "--copy", &cause, "correct it"))
+}
+
 /// Opens a source with its vault.
-pub(crate) fn open(opener: &Opener, vault: Vault, database: &DatabaseConfig, config: &PostgresConfig) -> Postgres {
+pub(crate) fn open(opener: &Opener, vault: Vault, database: &DatabaseConfig, config: &PostgresConfig) -> Scheduled {
     let world = World::real(opener.environment.clone());
     let sets = sets(opener, vault, Some(config.retention.clone()), world.nonce);
-    Postgres::new(database.name.clone(), config.source.clone(), sets, world)
+    let source = Source { target: config.target.clone(), options: config.options.clone(), world };
+    let (schedule, clock) = (config.schedule.clone(), Arc::new(SystemClock));
+    Scheduled::new(database.name.clone(), Arc::new(source), schedule, sets, clock)
 }
 
 /// Opens the sets of a vault alone; without a policy nothing of them may go.

@@ -3,16 +3,22 @@
 //! PostgreSQL's own `pg_dump` writes the schema, because it knows every kind of object; the rows go through COPY on
 //! several connections that see one snapshot, and through the pipeline of `seawall-archive`.
 //!
-//! The rooms: `client` (the protocol), `tools` (`pg_dump` and `pg_restore`), `rights` (what may the role not see?), `snapshot` (one state for all
-//! connections), `inventory` (what is in the database), `plan` (in which pieces is it read?), `properties` (of the
-//! database itself), `globals` (of the server), `grants` (who may do what, by whose grant), `dump` (the rows), `binary` (which of them in binary?), `sample` (which of them?) with `foreign_keys` (which
-//! does a row need?) and `taken`, `too_large` (which of them has no text?), `base` (the whole set), `detail` (what a set says); `artefact` (what `pg_dump`
-//! makes, kept as it is) with `aside` (a disk for it) and `directory` (which files does it have?), `replay` (it back into a server) with `joined` (a directory as one file) and `script` (where do its statements end?); `toc`
-//! (which objects are in a schema), `select` (which of them belong to some tables?), `preflight` (what does the target
-//! lack?) with `restorer` (what may the role there not do?) and `allowed` (what is tried by itself?) with `extensions`, `grantors` (grants by others), `diagnose` (which statement failed?), `restore` with `schema`, `large_objects`, `load` (rows) in `units`, `build` (indexes and constraints), `orphans` (which rows
-//! contradict a foreign key?) and `journal` (what is done already); `roles` and `tablespaces` (which does a server lack?), `tried` (what may the server refuse?) and `server`
-//! (all databases of one); `engine` (by a schedule); `prove` and `prove_artefact` (is a restored set what it was?) with `compare`, `account` (what does a script come to?), `lines`,
-//! `proof_name` (what are its databases called?), `remains` (what does it leave?), `throwaway` (a server for it), `bounds` (how much may it take?), `guard` (two sessions that restore there) with `powers` (who runs a statement?) and `owned` (whose is what nobody was given?), and `space` (is there room?).
+//! The rooms, from a server to a set and back:
+//!
+//! - `client`: the protocol, and COPY.
+//! - `catalog`: what a server and its databases hold, and what a role may not see of it.
+//! - `schema`: what `pg_dump` wrote of a schema: its objects, its statements, running them.
+//! - `dump`: a set with the rows of a database, or of all databases of a server.
+//! - `sample`: a part of the rows in which every foreign key holds.
+//! - `artefact`: `pg_dump`'s own formats, kept as they are, and back.
+//! - `preflight`: what a target lacks before a restore, with the commands that mend it.
+//! - `restore`: the steps of a restore, its journal, and the names that databases get.
+//! - `load`: rows back into tables.
+//! - `build`: what comes after the rows: indexes, constraints, materialized views, statistics.
+//! - `prove`: a set restored into a database that is thrown away, and compared with the set.
+//!
+//! Beside the rooms: `source` (the traits of engines of servers), `detail` (what a set says in its manifest), `tools` (PostgreSQL's own
+//! programs), `options` and `error`.
 
 #[doc(hidden)]
 pub mod fuzzing;
@@ -23,7 +29,6 @@ mod catalog;
 mod client;
 mod detail;
 mod dump;
-mod engine;
 mod error;
 mod load;
 mod options;
@@ -32,6 +37,7 @@ mod prove;
 mod restore;
 mod sample;
 mod schema;
+mod source;
 mod tools;
 
 pub use catalog::globals::{Attribute, Globals, Membership, Role, Tablespace};
@@ -39,9 +45,10 @@ pub use catalog::grants::Grant;
 pub use catalog::properties::{Dropped, Properties};
 pub use client::{Host, Target, TlsMode};
 pub use detail::{After, ItemDetail, LargeObject, Locale, Name, Needs, Sequence, ServerDetail, SetDetail};
-pub use dump::base::{AsText, Dumped, dump};
-pub use engine::{Postgres, Source};
+pub use dump::base::dump;
 pub use error::{Error, ServerError, Side};
-pub use options::{CopyFormat, DumpOptions, Format, Limits, World};
-pub use prove::{ProveOptions, Proved, prove};
-pub use restore::{RestoreOptions, Restored, restore};
+pub use options::{CopyFormat, DumpOptions, Format, World};
+pub use prove::{ProveOptions, prove};
+pub use restore::restore;
+pub use seawall_archive::server::{AsText, Dumped, Limits, Proved, RestoreOptions, Restored};
+pub use source::{Destination, NAMES, Prover, Source};

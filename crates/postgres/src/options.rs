@@ -1,10 +1,9 @@
 //! What one run is told, and the edges through which it meets the world.
 
-use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
-use std::time::Duration;
 
+use seawall_archive::server::Limits;
 use seawall_archive::{Codec, Sample};
 use seawall_core::{Clock, SystemClock};
 use seawall_vault::Environment;
@@ -25,25 +24,6 @@ impl World {
     pub fn real(environment: Environment) -> Self {
         let nonce = getrandom::u32().unwrap_or_else(|_| std::process::id());
         Self { clock: Arc::new(SystemClock), environment, nonce }
-    }
-}
-
-/// How much of the machine a run may use, and with what.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Limits {
-    /// Connections that move data, and cores that compress.
-    pub jobs: usize,
-    /// Bytes of memory.
-    pub memory: u64,
-    /// The folder of `pg_dump` and `pg_restore`; without it they are looked for.
-    pub bindir: Option<PathBuf>,
-    /// How long the proof of a database may take on a server that is started for it; without, by the database's size.
-    pub proof: Option<Duration>,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self { jobs: 2, memory: 128 << 20, bindir: None, proof: None }
     }
 }
 

@@ -1,26 +1,22 @@
 //! What commands about database servers share: URLs, sizes, vaults.
 
+use seawall_agent::ServerUrl;
 use seawall_agent::config::{parse_size, read_place};
 use seawall_core::Failure;
-use seawall_postgres::Target;
 use seawall_vault::{Policy, Throttle, Vault, VaultUrl};
 
 use crate::edge::{Edge, usage};
 use crate::output::complain;
 
 /// The server and database that a URL names.
-pub(crate) fn target(text: &str, edge: &Edge) -> Result<Target, Failure> {
-    if !Target::is_url(text) {
-        let next = "name it as postgresql://ROLE@HOST:PORT/DATABASE; files are protected by `seawall replicate`";
-        return Err(usage("usage.server", text, "this is no database server", next));
-    }
-    let target = Target::parse(text, &edge.environment)?;
-    if target.password_in_url {
+pub(crate) fn url(text: &str, edge: &Edge) -> Result<ServerUrl, Failure> {
+    let url = ServerUrl::parse(text, &edge.environment)?;
+    if url.has_password() {
         complain(
             "warning: the URL holds a password, which process lists and shell histories show; use PGPASSWORD or ~/.pgpass\n",
         );
     }
-    Ok(target)
+    Ok(url)
 }
 
 /// A number of bytes.

@@ -240,7 +240,7 @@ fn a_database_of_a_server() {
         ("shop", "postgres", "s3://bucket/all/shop")
     );
     let EngineConfig::Postgres(postgres) = &shop.engine else { panic!("{shop:?}") };
-    let source = &postgres.source;
+    let source = postgres;
     assert_eq!(
         (source.target.to_string().as_str(), source.schedule.text()),
         ("postgresql://app@db:5432/shop", "0 3 * * *")
@@ -255,7 +255,7 @@ fn a_database_of_a_server() {
         Some("shop".into())
     );
     let EngineConfig::Postgres(postgres) = &cluster.engine else { panic!("{cluster:?}") };
-    let source = &postgres.source;
+    let source = postgres;
     assert!(source.options.role_passwords && source.target.database.is_empty());
     assert_eq!(source.options.excluded, ["a", "b c"]);
     assert_eq!((postgres.retention.thinning.minimum, postgres.retention.thinning.daily), (3, 7));

@@ -4,6 +4,9 @@
 //! It sees our snapshot, which stands behind the locks, so that no TRUNCATE in between reads as no rows. It is read from
 //! a pipe, and compressed here alone; a directory is put aside first, and taken file by file. What `pg_dump` leaves out and
 //! a new database needs is kept beside it.
+//!
+//! The room: `aside` (a folder for what `pg_dump` can only write to files), `directory` (what is in such a folder?), `joined`
+//! (the folder as one archive), `replay` (back into a server).
 
 pub(crate) mod aside;
 pub(crate) mod directory;

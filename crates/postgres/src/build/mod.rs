@@ -1,5 +1,7 @@
 //! Indexes and constraints after the rows: many at once, the largest first, each noted in the journal by its own
 //! transaction.
+//!
+//! The room: `refresh` (materialized views), `statistics` (for the planner).
 
 pub(crate) mod refresh;
 pub(crate) mod statistics;

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use seawall_archive::{Budget, Catalog, Content, Facts, Manifest, Record, Sample, SetId, SetWriter, Stage, Stages};
+use seawall_archive::{Budget, Catalog, Content, Facts, Record, Sample, SetId, SetWriter, Stage};
 use seawall_core::{Moment, Progress};
 use seawall_vault::Vault;
 use serde::Serialize;
@@ -25,47 +25,13 @@ use crate::error::Side;
 use crate::prove::proof_name::ProofName;
 use crate::restore::journal;
 use crate::tools::{self, Running, Tool};
-use crate::{CopyFormat, DumpOptions, Error, Format, Limits, World, artefact, sample};
+use crate::{AsText, CopyFormat, DumpOptions, Dumped, Error, Format, Limits, World, artefact, sample};
 
 /// The oldest server that is known to work: pages can be read by ranges since then.
 const OLDEST: u32 = 140_000;
 
 /// How often a state is taken anew when what is read changes meanwhile.
 const ATTEMPTS: u32 = 3;
-
-/// A set that was made.
-#[derive(Debug, Clone)]
-pub struct Dumped {
-    /// What the chain says of it.
-    pub manifest: Manifest,
-    /// The databases that are in it.
-    pub databases: Vec<String>,
-    /// Invalid indexes, by database: `pg_dump` passes over them, and so they aren't in the set.
-    pub invalid: Vec<(String, String)>,
-    /// Tables that were read as text where binary was asked for.
-    pub as_text: Vec<AsText>,
-    /// Schemas that aren't, by database: each is the journal of a restore that isn't done.
-    pub journals: Vec<(String, String)>,
-    /// Of a whole server: databases that aren't, because a restore that isn't done is in them, or a proof.
-    pub left_out: Vec<String>,
-    /// Where the time went.
-    pub stages: Stages,
-    /// Wall time in milliseconds.
-    pub duration_ms: u64,
-}
-
-/// A table that was read as text where binary was asked for, and why.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct AsText {
-    /// Its database.
-    pub database: String,
-    /// The table: `public.orders`.
-    pub table: String,
-    /// The first column whose type has no binary form that means the same in every server.
-    pub column: String,
-    /// That type.
-    pub r#type: String,
-}
 
 /// Makes a set of the database that `target` names, or of the whole server when it names none, and lets it count.
 ///
@@ -132,8 +98,8 @@ async fn make_set(
     let stages = base.writer.stages();
     let invalid = base.invalid.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().collect();
     let journals = base.journals.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().collect();
-    let Source { databases, left_out, .. } = source;
-    Ok(Dumped { manifest, databases, left_out, as_text, invalid, journals, stages, duration_ms })
+    let Source { whole, databases, left_out, .. } = source;
+    Ok(Dumped { manifest, whole, databases, left_out, as_text, invalid, journals, stages, duration_ms })
 }
 
 /// What is known of the server before anything is read.

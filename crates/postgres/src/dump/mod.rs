@@ -3,6 +3,9 @@
 //! The connection that holds the snapshot reads as well. It has every lock already, so it takes over the tables that
 //! another connection couldn't lock at once: behind a waiting `ALTER` that connection would wait for the `ALTER`, and the
 //! `ALTER` for us.
+//!
+//! The room: `base` (a whole set), `plan` (in which pieces is a table read?), `binary` (which tables are read in binary?),
+//! `too_large` (which row has no text?).
 
 pub(crate) mod base;
 pub(crate) mod binary;

@@ -1,4 +1,7 @@
 //! Rows back into tables: one transaction for each unit of chunks, noted in the journal by the same transaction.
+//!
+//! The room: `units` (which chunks make one transaction?), `order` and `orphans` (tables that have their keys already), `routed`
+//! (rows that go through a parent), `replica`, `triggers` and `restore_mode` (what must not fire), `large_objects`.
 
 pub(crate) mod large_objects;
 pub(crate) mod order;

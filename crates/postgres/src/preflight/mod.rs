@@ -1,4 +1,8 @@
 //! What a target must have before a restore begins, and the commands that mend what it lacks.
+//!
+//! The room: `restorer` (what may the role not do?), `allowed` (which objects is the role tried with?), `roles` and
+//! `tablespaces` (which does the server lack?), `grantors` (grants by others), `bound` (extensions that need a database's
+//! name), `space` (is there room?).
 
 pub(crate) mod allowed;
 pub(crate) mod bound;

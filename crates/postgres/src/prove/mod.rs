@@ -3,6 +3,11 @@
 //! Row by row, whatever their order: what COPY gives for the restored tables is what the set has. Object by
 //! object: the schema that `pg_dump` writes of the restored database has what the set's has. Sequences, large objects
 //! and the properties of the database are compared as they are. Whatever can't be compared is a failure (I12).
+//!
+//! The room: `compare` and `lines` (is it the same?), `prove_artefact` (for `pg_dump`'s own formats), `throwaway` (a server for
+//! one proof) with `bounds` (how much may it take?), `guard` (two sessions that restore there), `powers` (who runs a
+//! statement?) and `owned` (who owns what has no owner?), `proof_name` (what are its databases called?), `remains` (what it
+//! leaves).
 
 pub(crate) mod bounds;
 pub(crate) mod compare;
@@ -21,7 +26,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::future::try_join_all;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use seawall_archive::{Catalog, Digest, Manifest, SetReader};
+use seawall_archive::{Catalog, Digest, SetReader};
 use seawall_core::{Finding, Progress, When, blocking};
 use seawall_vault::Vault;
 use serde::Deserialize as _;
@@ -52,7 +57,7 @@ use crate::restore::journal;
 use crate::restore::set::{self, Set};
 use crate::schema::for_the_server;
 use crate::schema::toc::{self, Entry};
-use crate::{CopyFormat, Error, Limits, RestoreOptions, World, dump, preflight, restore, tools};
+use crate::{CopyFormat, Error, Limits, Proved, RestoreOptions, World, dump, preflight, restore, tools};
 
 /// How much of a table is read at once.
 const BUFFER: usize = 1 << 20;
@@ -66,29 +71,6 @@ pub struct ProveOptions {
     pub to: Option<Target>,
     /// How much of the machine.
     pub limits: Limits,
-}
-
-/// What was proved.
-#[derive(Debug, Clone)]
-pub struct Proved {
-    /// The set.
-    pub manifest: Manifest,
-    /// Databases that were restored and compared: one, or all of a server's.
-    pub databases: u64,
-    /// The version of the server into which it was restored, as a number: 150018.
-    pub server_version: u32,
-    /// Rows of those that were compared.
-    pub rows: u64,
-    /// Tables that were compared.
-    pub tables: u64,
-    /// Objects of the schema that were compared.
-    pub objects: u64,
-    /// What can't be compared in this kind of set.
-    pub not_compared: Option<&'static str>,
-    /// What differs; none is a proof.
-    pub findings: Vec<Finding>,
-    /// Wall time in milliseconds.
-    pub duration_ms: u64,
 }
 
 /// Restores a set, compares, and removes what was restored.
@@ -109,6 +91,7 @@ pub async fn prove(
     let mut proved = Proved {
         manifest,
         databases: 0,
+        server: String::new(),
         server_version: 0,
         rows: 0,
         tables: 0,
@@ -336,6 +319,7 @@ impl Proof<'_> {
         progress.finish();
         proved.databases += 1;
         proved.server_version = version;
+        proved.server = format!("PostgreSQL {}.{}", version / 10_000, version % 10_000);
         proved.rows +=
             expected.iter().filter(|(name, _)| **name != large_objects()).map(|(_, sum)| sum.rows).sum::<u64>();
         proved.tables += expected.keys().filter(|name| **name != large_objects()).count() as u64;

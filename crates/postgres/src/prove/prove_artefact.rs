@@ -12,6 +12,7 @@ use std::sync::Arc;
 use seawall_archive::SetReader;
 use seawall_core::{Finding, Progress};
 
+use crate::Proved;
 use crate::artefact::replay::{Artefact, Told};
 use crate::catalog::globals;
 use crate::catalog::grants;
@@ -31,7 +32,7 @@ use crate::prove::owned::Owned;
 use crate::prove::proof_name::ProofName;
 use crate::prove::remains;
 use crate::prove::throwaway::Throwaway;
-use crate::prove::{self, ProveOptions, Proved, large_objects};
+use crate::prove::{self, ProveOptions, large_objects};
 use crate::restore::journal;
 use crate::schema::account::{Account, Contents};
 use crate::schema::script::Scanner;
@@ -151,6 +152,7 @@ impl Proof<'_> {
         progress.finish();
         proved.databases += 1;
         proved.server_version = version;
+        proved.server = format!("PostgreSQL {}.{}", version / 10_000, version % 10_000);
         proved.tables += expected.rows.len() as u64;
         proved.rows += expected.rows.values().map(|(_, sum)| sum.rows).sum::<u64>();
         proved.objects += schema.objects.iter().filter(|entry| is_object(entry)).count() as u64;

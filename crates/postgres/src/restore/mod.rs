@@ -4,6 +4,10 @@
 //! One that exists must be empty, or is replaced, with `clean`, at that moment and not before. Each step is noted in a
 //! journal inside the target, in the step's own transaction; the same command goes on where an earlier one was
 //! interrupted. Only settings of our own sessions are ever changed.
+//!
+//! The room: `set` (what can be restored), `steps` (in which order), `journal` (which steps are done), `unfinished` (the name
+//! until all is made), `later` (what waits for the final name), `naming` and `finish` (giving it), `retell` (what earlier runs
+//! told), `server` (every database of a server).
 
 pub(crate) mod finish;
 pub(crate) mod journal;
@@ -20,7 +24,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use seawall_archive::{Catalog, Digest, Manifest};
-use seawall_core::{Progress, When};
+use seawall_core::Progress;
 use seawall_vault::Vault;
 use serde::Deserialize as _;
 use tokio::time::Instant;
@@ -46,7 +50,7 @@ use crate::restore::set::Set;
 use crate::schema::select::{Selection, select};
 use crate::schema::toc::{self, Entry};
 use crate::schema::tried;
-use crate::{Error, Limits, World, load, preflight};
+use crate::{Error, RestoreOptions, Restored, World, load, preflight};
 
 /// A relation of a user's, whichever. What extensions have made is none.
 pub(crate) const ANYTHING: &str = "SELECT c.oid::pg_catalog.regclass FROM pg_catalog.pg_class c \
@@ -66,82 +70,6 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// The advisory lock that every session of a restore shares.
 const UNDER_WAY: u32 = 0x5ea_a11;
-
-/// How to restore.
-#[derive(Debug, Clone)]
-pub struct RestoreOptions {
-    /// Which set.
-    pub when: When,
-    /// Replace a database that is there already.
-    pub clean: bool,
-    /// Only these tables, as `schema.table` or `table`; none are all.
-    pub tables: Vec<String>,
-    /// Only rows, sequences' values and large objects, into tables that are there and empty.
-    pub data_only: bool,
-    /// Restore owners and grants; without, everything belongs to who restores.
-    pub owners: bool,
-    /// Try what PostgreSQL leaves to superusers, as a provider may allow it; what is refused is left out and named.
-    pub without_superuser: bool,
-    /// Only say what would be done.
-    pub dry_run: bool,
-    /// Of a whole server's set: the database that is meant. Without it, the one that is called as the target's, and all of
-    /// them into a target without a database.
-    pub database: Option<String>,
-    /// How much of the machine.
-    pub limits: Limits,
-}
-
-impl RestoreOptions {
-    /// All of the set of this id, or of one database in it, as it was.
-    pub(crate) fn whole(set: &str, database: Option<String>, limits: Limits) -> Self {
-        Self {
-            when: When::Position(set.to_owned()),
-            clean: false,
-            tables: Vec::new(),
-            data_only: false,
-            owners: true,
-            without_superuser: false,
-            dry_run: false,
-            database,
-            limits,
-        }
-    }
-}
-
-/// What a restore did, or would do.
-#[derive(Debug, Clone)]
-pub struct Restored {
-    /// The set.
-    pub manifest: Manifest,
-    /// The database, as a URL without its password.
-    pub target: String,
-    /// Whether an earlier restore was continued.
-    pub resumed: bool,
-    /// What belongs to the chosen tables and was left out: what, and what it needs that isn't restored.
-    pub left_out: Vec<(String, String)>,
-    /// Tables that the planner has no statistics of, and why: gathering them fails in the source as well.
-    pub without_statistics: Vec<(String, String)>,
-    /// Materialized views that were left without rows, and why: their query fails now, whatever it did when they were filled.
-    pub unfilled: Vec<(String, String)>,
-    /// Of a whole server's set: the databases that were restored.
-    pub databases: Vec<String>,
-    /// Of a whole server: the roles that were made.
-    pub roles: Vec<String>,
-    /// Of a whole server: roles that were there already and aren't as the set has them: which, and how they differ.
-    pub kept: Vec<(String, String)>,
-    /// What the server refused without harm to everything else, and what it said.
-    pub refused: Vec<(String, String)>,
-    /// Whether nothing was done because only the plan was asked for.
-    pub dry_run: bool,
-    /// What a dry run found that the target lacks: what, and the command that mends it.
-    pub lacks: Vec<(String, String)>,
-    /// What will be tried, because only the server knows whether it allows it.
-    pub doubts: Vec<String>,
-    /// What is made when the database has its name, because it is bound to that.
-    pub later: Vec<String>,
-    /// Wall time in milliseconds.
-    pub duration_ms: u64,
-}
 
 /// A role may be set to write as a replica does, which passes triggers over; setting that needs a right, even to what it is. And a
 /// server may keep sessions from views, which materialized ones are filled from.

@@ -4,6 +4,8 @@
 //! All of it is asked by the connection that holds the snapshot, one statement behind another: the places (`ctid`) of rows
 //! that a snapshot sees stay theirs as long as it is held. A standby has no temporary tables, so the places are kept here.
 //! Chance is the server's own, by a fixed seed: the same rows at the same places give the same sample.
+//!
+//! The room: `foreign_keys` (which rows does a row need?), `taken` (which rows are in the sample already?).
 
 pub(crate) mod foreign_keys;
 pub(crate) mod taken;

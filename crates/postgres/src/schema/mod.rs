@@ -1,4 +1,8 @@
 //! The schema of a set: what `pg_dump` wrote, as an archive, made into SQL by `pg_restore` and run by us.
+//!
+//! The room: `toc` (which objects does an archive of `pg_dump` have?), `select` (which of them belong to some tables?),
+//! `script` (where do statements end?), `diagnose` (which statement failed?), `account` (what does a script come to?),
+//! `extensions` (what comes first), `tried` (what a server may refuse).
 
 pub(crate) mod account;
 pub(crate) mod diagnose;

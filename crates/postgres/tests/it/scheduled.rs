@@ -3,20 +3,20 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use seawall_archive::{Catalog, RetentionPolicy, Schedule, Sets};
+use seawall_archive::{Catalog, RetentionPolicy, Schedule, Scheduled, Sets};
 use seawall_core::abilities::*;
 use seawall_core::{Phase, Shutdown, Status, SystemClock, Thinning, When};
-use seawall_postgres::{DumpOptions, Postgres, Source, World};
+use seawall_postgres::{DumpOptions, Source, World};
 use seawall_vault::Vault;
 use seawall_vault::memory::MemoryStore;
 
 use crate::server::Server;
 use crate::support::{environment, limits, options, recover, target, vault};
 
-fn engine(server: &Server, vault: &Vault, database: &str, schedule: &str) -> Arc<Postgres> {
+fn engine(server: &Server, vault: &Vault, database: &str, schedule: &str) -> Arc<Scheduled> {
     let options = DumpOptions { limits: limits(server), ..DumpOptions::default() };
     let schedule = Schedule::parse(schedule, "shop").expect("a schedule");
-    let source = Source { target: target(&server.url(database)), schedule, options };
+    let source = Source { target: target(&server.url(database)), options, world: World::real(environment()) };
     let policy = RetentionPolicy {
         enabled: true,
         window: Some(Duration::ZERO),
@@ -24,10 +24,10 @@ fn engine(server: &Server, vault: &Vault, database: &str, schedule: &str) -> Arc
         grace: Duration::ZERO,
     };
     let sets = Sets::new(vault.clone(), Some(policy), Arc::new(SystemClock), 1, 2);
-    Arc::new(Postgres::new("shop".to_owned(), source, sets, World::real(environment())))
+    Arc::new(Scheduled::new("shop".to_owned(), Arc::new(source), schedule, sets, Arc::new(SystemClock)))
 }
 
-async fn until(engine: &Postgres, what: &str, is_so: impl Fn(&Status) -> bool) -> Status {
+async fn until(engine: &Scheduled, what: &str, is_so: impl Fn(&Status) -> bool) -> Status {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
         let status = engine.known_status().await.expect("a status");

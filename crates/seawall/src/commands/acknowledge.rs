@@ -1,8 +1,7 @@
 //! `seawall maintain --acknowledge`: say that one knows that links of a chain are missing.
 
-use seawall_archive::Catalog;
-use seawall_core::{Clock as _, Failure, SystemClock};
-use seawall_postgres::World;
+use seawall_agent::acknowledge;
+use seawall_core::Failure;
 use serde_json::json;
 
 use super::prove_server::sets;
@@ -20,8 +19,7 @@ pub(super) fn run(arguments: &MaintainArguments, source: &Source, edge: &Edge) -
             let next = "leave --acknowledge out: only a server's backups have a chain";
             return Err(usage("usage.server", &arguments.source, "it holds no backups of a server", next));
         };
-        let nonce = World::real(edge.environment.clone()).nonce;
-        Catalog::read(&vault).await?.acknowledge(numbers, SystemClock.now(), u64::from(nonce)).await?;
+        acknowledge(&vault, numbers).await?;
         Ok(vault.url().to_owned())
     })?;
     let links = numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");

@@ -1,9 +1,11 @@
 //! `seawall backup`: make a complete copy of a server's database now.
 
-use seawall_agent::Opener;
-use seawall_archive::{Codec, Manifest, Sample, Stages};
+use std::path::Path;
+
+use seawall_agent::{BackupRequest, Opener};
+use seawall_archive::server::{AsText, Dumped, Limits};
+use seawall_archive::{Manifest, Stages};
 use seawall_core::Failure;
-use seawall_postgres::{AsText, CopyFormat, DumpOptions, Dumped, Format, Limits, Target, World};
 use serde_json::json;
 
 use crate::arguments::{BackupArguments, ServerArguments};
@@ -23,39 +25,28 @@ pub(crate) fn run(arguments: &BackupArguments, edge: &Edge, json: bool) -> Resul
 
 /// A source and a place, as the command line says.
 fn of_url(arguments: &BackupArguments, vault: &str, edge: &Edge, json: bool) -> Result<Output, Failure> {
-    let target = server::target(&arguments.source, edge)?;
-    let options = DumpOptions {
-        limits: limits(&arguments.server)?,
-        format: arguments.format.as_deref().map_or(Ok(Format::default()), format)?,
-        sample: arguments.sample.as_deref().map(sample).transpose()?,
-        copy: arguments.copy.as_deref().map_or(Ok(CopyFormat::default()), copy)?,
-        codec: arguments.compression.as_deref().map_or(Ok(Codec::default()), codec)?,
+    let source = server::url(&arguments.source, edge)?;
+    let limits = limits(&arguments.server)?;
+    let jobs = limits.jobs;
+    let request = BackupRequest {
+        limits,
+        format: arguments.format.clone(),
+        sample: arguments.sample.clone(),
+        copy: arguments.copy.clone(),
+        compression: arguments.compression.clone(),
         excluded: arguments.exclude_database.clone(),
         role_passwords: arguments.role_passwords,
     };
-    if !target.database.is_empty() && (options.role_passwords || !options.excluded.is_empty()) {
-        let cause = "--role-passwords and --exclude-database are of a whole server's backup, and a database is named";
-        let next = "end the URL behind the slash, or leave them out";
-        return Err(usage("usage.arguments", &target.to_string(), cause, next));
-    }
-    if options.sample.is_some() && options.format != Format::Native {
-        let cause = format!("--sample is of the native format, and --format {} has every row", options.format.name());
-        return Err(usage("usage.arguments", &target.to_string(), &cause, "leave one of them out"));
-    }
-    if options.format != Format::Native && options.copy != CopyFormat::Text {
-        let cause = "--copy is of the native format, and --format asks for what pg_dump writes";
-        return Err(usage("usage.arguments", &target.to_string(), cause, "leave one of them out"));
-    }
+    let source = source.backed_up(request, &edge.environment)?;
     let limit = arguments.upload_limit.as_deref().map(|text| server::size("--upload-limit", text)).transpose()?;
     let vault = server::place(vault, edge)?;
     let progress = progress(edge, json);
-    let world = World::real(edge.environment.clone());
-    let (place, dumped) = runtime::run_with(runtime::serving(options.limits.jobs), async {
+    let (place, dumped) = runtime::run_with(runtime::serving(jobs), async {
         let vault = server::open(&vault, edge, limit).await?;
-        let dumped = seawall_postgres::dump(&target, &vault, &options, &world, progress).await?;
+        let dumped = source.back_up(&vault, 0, progress).await?;
         Ok((vault.url().to_owned(), dumped))
     })?;
-    Ok(output(&target, &place, &dumped))
+    Ok(output(&source.url(), &place, &dumped))
 }
 
 /// A server's database of the configuration, as that says.
@@ -80,23 +71,29 @@ fn by_name(arguments: &BackupArguments, edge: &Edge, json: bool) -> Result<Outpu
     }
     let config = configuration::require(&arguments.config, edge)?;
     let database = config.find(name, &edge.directory);
-    let Some((database, server)) = database.as_ref().and_then(|found| Some((found, found.server()?))) else {
-        let cause = format!("no server's database of {} is called so", config.file.display());
-        let next = "name one that has a url, or name SOURCE and VAULT; files are protected by `seawall replicate`";
-        return Err(usage("usage.server", name, &cause, next));
+    let Some((database, jobs)) = database.as_ref().and_then(|found| Some((found, found.server_jobs()?))) else {
+        return Err(no_server(name, &config.file));
     };
     let progress = progress(edge, json);
     let mut opener = Opener::new(edge.environment.clone(), runtime::working());
     if let Some(limit) = config.upload_limit {
         opener.limit_uploads(limit);
     }
-    let dumped = runtime::run_with(runtime::serving(server.source.options.limits.jobs), async {
-        opener.server(database, server).await?.backup(progress).await
+    let dumped = runtime::run_with(runtime::serving(jobs), async {
+        let server = opener.server(database).await?.ok_or_else(|| no_server(name, &config.file))?;
+        server.backup(progress).await
     })?;
-    Ok(output(&server.source.target, &database.vault.to_string(), &dumped))
+    Ok(output(&database.source().to_string(), &database.vault.to_string(), &dumped))
 }
 
-fn output(target: &Target, place: &str, dumped: &Dumped) -> Output {
+/// The configuration has no database of a server with this name.
+fn no_server(name: &str, config: &Path) -> Failure {
+    let cause = format!("no server's database of {} is called so", config.display());
+    let next = "name one that has a url, or name SOURCE and VAULT; files are protected by `seawall replicate`";
+    usage("usage.server", name, &cause, next)
+}
+
+fn output(source: &str, place: &str, dumped: &Dumped) -> Output {
     let mut document = to_json(&dumped.manifest);
     if let Some(fields) = document.as_object_mut() {
         fields.insert("vault".into(), json!(place));
@@ -111,7 +108,7 @@ fn output(target: &Target, place: &str, dumped: &Dumped) -> Output {
         fields.insert("duration_ms".into(), json!(dumped.duration_ms));
         fields.insert("stages".into(), to_json(&dumped.stages));
     }
-    let mut output = Output::done(render(target, place, dumped), &document);
+    let mut output = Output::done(render(source, place, dumped), &document);
     output.exit =
         Exit::judge(true, dumped.invalid.is_empty() && dumped.left_out.is_empty() && dumped.journals.is_empty());
     output
@@ -129,26 +126,8 @@ pub(crate) fn limits(arguments: &ServerArguments) -> Result<Limits, Failure> {
     })
 }
 
-fn format(text: &str) -> Result<Format, Failure> {
-    let next = "give native, custom, directory or plain";
-    text.parse().map_err(|cause: String| usage("usage.format", "--format", &cause, next))
-}
-
-fn sample(text: &str) -> Result<Sample, Failure> {
-    let next = "give a share such as 1%, or leave --sample out for a backup of everything";
-    text.parse().map_err(|cause: String| usage("usage.arguments", "--sample", &cause, next))
-}
-
-fn copy(text: &str) -> Result<CopyFormat, Failure> {
-    text.parse().map_err(|cause: String| usage("usage.arguments", "--copy", &cause, "correct it"))
-}
-
-fn codec(text: &str) -> Result<Codec, Failure> {
-    text.parse().map_err(|cause: String| usage("usage.arguments", "--compression", &cause, "correct it"))
-}
-
-fn render(target: &Target, place: &str, dumped: &Dumped) -> String {
-    let Dumped { manifest, databases, left_out, as_text, invalid, journals, stages, duration_ms } = dumped;
+fn render(source: &str, place: &str, dumped: &Dumped) -> String {
+    let Dumped { manifest, whole, databases, left_out, as_text, invalid, journals, stages, duration_ms } = dumped;
     let totals = manifest.totals;
     let left = |name: &String| {
         format!(
@@ -163,7 +142,7 @@ fn render(target: &Target, place: &str, dumped: &Dumped) -> String {
         )
     };
     let journals: String = journals.iter().map(journal).collect();
-    let databases = match target.database.is_empty() {
+    let databases = match whole {
         true => format!("{}: {}\n", table::count(databases.len(), "database"), databases.join(", ")),
         false => String::new(),
     };
@@ -173,7 +152,7 @@ fn render(target: &Target, place: &str, dumped: &Dumped) -> String {
     });
     let invalid: String = invalid.collect();
     format!(
-        "{target}: the state of {} is in {place} as {}\n{databases}{}, {} as {} in {}, {}/s{}\n{left_out}{journals}{invalid}{}",
+        "{source}: the state of {} is in {place} as {}\n{databases}{}, {} as {} in {}, {}/s{}\n{left_out}{journals}{invalid}{}",
         manifest.point,
         manifest.id,
         content(manifest),

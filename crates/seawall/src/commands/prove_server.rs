@@ -1,8 +1,8 @@
 //! `seawall verify --restore`: restore a set of a server, compare it, and throw it away.
 
-use seawall_agent::Opener;
+use seawall_agent::{Opener, prover};
+use seawall_archive::server::{Limits, Proved};
 use seawall_core::{Clock as _, Failure, SystemClock, Verification};
-use seawall_postgres::{Limits, ProveOptions, Proved, World};
 use seawall_vault::Vault;
 use serde_json::json;
 
@@ -18,18 +18,18 @@ use crate::{runtime, server, source, table};
 
 /// Runs the command: everything is read back first, then one set is proved.
 pub(super) fn run(arguments: &VerifyArguments, found: &Source, edge: &Edge, json: bool) -> Result<Output, Failure> {
-    let to = arguments.to.as_deref().map(|to| server::target(to, edge)).transpose()?;
+    let to = arguments.to.as_deref().map(|to| server::url(to, edge)).transpose()?;
     let limits = Limits { proof: arguments.proof_timeout, ..limits(&arguments.server)? };
-    let options = ProveOptions { when: source::when(&arguments.at)?, to, limits };
-    let (world, progress) = (World::real(edge.environment.clone()), progress(edge, json));
-    let (vault, verification, proved) = runtime::run_with(runtime::serving(options.limits.jobs), async {
+    let when = source::when(&arguments.at)?;
+    let (prover, progress) = (prover(to, &edge.environment), progress(edge, json));
+    let (vault, verification, proved) = runtime::run_with(runtime::serving(limits.jobs), async {
         let Some(vault) = sets(found, edge).await? else {
             let next = "leave --restore out; files of SQLite are proved by `seawall restore --integrity full`";
             return Err(usage("usage.server", &arguments.source, "it holds no backups of a server", next));
         };
         let verification =
             seawall_archive::verify(&vault, SystemClock.now(), progress.clone(), runtime::cores()).await?;
-        let proved = seawall_postgres::prove(&vault, &options, &world, progress).await?;
+        let proved = prover.prove(&vault, &when, &limits, progress).await?;
         Ok((vault.url().to_owned(), verification, proved))
     })?;
     let mut document = to_json(&verification);
@@ -64,17 +64,15 @@ fn proof(proved: &Proved) -> serde_json::Value {
 }
 
 fn render(vault: &str, verification: &Verification, proved: &Proved) -> String {
-    let Proved { manifest, server_version, rows, tables, objects, not_compared, findings, duration_ms, .. } = proved;
+    let Proved { manifest, server, rows, tables, objects, not_compared, findings, duration_ms, .. } = proved;
     let found = match findings.len() {
         0 => "all as in the set".to_owned(),
         count => format!("{} different", table::count(count, "thing")),
     };
     let sample = manifest.sample.map_or_else(String::new, |sample| format!("a sample of {sample}: "));
     let summary = format!(
-        "{}: restored into PostgreSQL {}.{} and compared in {}: {sample}{rows} rows of {tables} tables, {objects} objects, {found}{}\n",
+        "{}: restored into {server} and compared in {}: {sample}{rows} rows of {tables} tables, {objects} objects, {found}{}\n",
         manifest.id,
-        server_version / 10_000,
-        server_version % 10_000,
         table::span(*duration_ms),
         not_compared.map_or_else(String::new, |what| format!("; not compared: {what}")),
     );

@@ -1,7 +1,7 @@
 //! `seawall restore --to`: get a server's database back.
 
+use seawall_archive::server::{RestoreOptions, Restored};
 use seawall_core::{Failure, When};
-use seawall_postgres::{RestoreOptions, Restored, World};
 use serde_json::json;
 
 use super::backup::{content, limits};
@@ -21,7 +21,7 @@ pub(crate) fn run(
     when: When,
     json: bool,
 ) -> Result<Output, Failure> {
-    let target = server::target(to, edge)?;
+    let target = server::url(to, edge)?.destination(&edge.environment);
     let source = arguments.source.as_deref().unwrap_or_default();
     let place = match Source::find(source, &arguments.config, edge)? {
         Source::Vault(place) => place,
@@ -43,10 +43,9 @@ pub(crate) fn run(
         limits: limits(&arguments.server)?,
     };
     let progress = progress(edge, json);
-    let world = World::real(edge.environment.clone());
     let restored = runtime::run_with(runtime::serving(options.limits.jobs), async {
         let vault = server::open(&place, edge, None).await?;
-        Ok(seawall_postgres::restore(&vault, &target, &options, &world, progress).await?)
+        target.restore(&vault, &options, progress).await
     })?;
     let left_out = restored.left_out.iter().map(|(what, needs)| json!({ "what": what, "needs": needs }));
     let left_out: Vec<_> = left_out.collect();

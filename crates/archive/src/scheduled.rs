@@ -1,6 +1,6 @@
-//! A PostgreSQL source as an engine: backups by a schedule, retention behind each.
+//! A source of a server as an engine: backups by a schedule, retention behind each.
 //!
-//! Between two backups there is one timer and no request. A backup that was missed, because nobody was there to make it
+//! Between two backups there is one timer and no request. A backup that was missed, because no process ran
 //! or because it failed, is made as soon as it can be.
 
 use std::sync::Arc;
@@ -8,37 +8,26 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use seawall_archive::{Schedule, Sets, point, retry_after};
 use seawall_core::{
-    Activity, Description, Engine, Failure, Figures, Files, Gauge, History, Kind, LastError, Moment, NoProgress, Phase,
-    Point, Progress, Protect, RestoreRequest, Restored, Rollback, Shutdown, Standby, Status,
+    Activity, Clock, Description, Engine, Failure, Figures, Files, Gauge, History, Kind, LastError, Moment, NoProgress,
+    Phase, Point, Progress, Protect, RestoreRequest, Restored, Rollback, Shutdown, Standby, Status,
 };
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep};
 
-use crate::client::Target;
-use crate::{DumpOptions, Dumped, World, dump};
+use crate::server::{BackUp, Dumped};
+use crate::{Schedule, Sets, point, retry_after};
 
 /// The longest sleep: a clock that was set is noticed after this time.
 const LONGEST_SLEEP: Duration = Duration::from_secs(3600);
 
-/// A database or a whole server, as a configuration has it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Source {
-    /// Where it is.
-    pub target: Target,
-    /// When it is backed up.
-    pub schedule: Schedule,
-    /// How.
-    pub options: DumpOptions,
-}
-
-/// A source with its vault.
-pub struct Postgres {
+/// A source that is backed up by a schedule, with its vault.
+pub struct Scheduled {
     name: String,
-    source: Source,
+    source: Arc<dyn BackUp>,
+    schedule: Schedule,
     sets: Sets,
-    world: World,
+    clock: Arc<dyn Clock>,
     backups: AtomicU32,
     state: watch::Sender<State>,
     hurry: Notify,
@@ -59,22 +48,26 @@ struct State {
     rounds: (u64, u64),
 }
 
-impl std::fmt::Debug for Postgres {
+impl std::fmt::Debug for Scheduled {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Postgres").field("name", &self.name).field("source", &self.source).finish_non_exhaustive()
+        f.debug_struct("Scheduled")
+            .field("name", &self.name)
+            .field("source", &self.source.url())
+            .finish_non_exhaustive()
     }
 }
 
-impl Postgres {
+impl Scheduled {
     /// A source that is called `name`, and where its sets are.
-    pub fn new(name: String, source: Source, sets: Sets, world: World) -> Self {
+    pub fn new(name: String, source: Arc<dyn BackUp>, schedule: Schedule, sets: Sets, clock: Arc<dyn Clock>) -> Self {
         let (state, _) = watch::channel(State::default());
         let backups = AtomicU32::new(0);
         Self {
             name,
             source,
+            schedule,
             sets,
-            world,
+            clock,
             backups,
             state,
             hurry: Notify::new(),
@@ -86,30 +79,25 @@ impl Postgres {
     /// One backup.
     ///
     /// # Errors
-    /// See [`dump`].
+    /// See [`BackUp::back_up`].
     pub async fn backup(&self, progress: Arc<dyn Progress>) -> Result<Dumped, Failure> {
         let nth = self.backups.fetch_add(1, Ordering::Relaxed);
-        let world = World { nonce: self.world.nonce.wrapping_add(nth), ..self.world.clone() };
         let started = Instant::now();
-        match dump(&self.source.target, self.sets.vault(), &self.source.options, &world, progress).await {
-            Ok(dumped) => {
-                self.activity.bases.done(dumped.manifest.totals.stored, started.elapsed());
-                Ok(dumped)
-            }
-            Err(error) => {
-                self.activity.bases.failed();
-                Err(error.into())
-            }
+        let made = self.source.back_up(self.sets.vault(), nth, progress).await;
+        match &made {
+            Ok(dumped) => self.activity.bases.done(dumped.manifest.totals.stored, started.elapsed()),
+            Err(_) => self.activity.bases.failed(),
         }
+        made
     }
 
     /// Backups and retention until a stop is asked for.
     async fn keep(&self, shutdown: &Shutdown) -> Result<(), Failure> {
-        let (mut failures, mut upkeep_at) = (0, Some(self.world.clock.now()));
+        let (mut failures, mut upkeep_at) = (0, Some(self.clock.now()));
         self.state.send_modify(|state| state.phase = Some(Phase::Starting));
         let mut due = self.first_due(&mut failures).await;
         loop {
-            let now = self.world.clock.now();
+            let now = self.clock.now();
             self.state.send_modify(|state| {
                 state.phase = Some(if state.error.is_some() { Phase::Failing } else { Phase::Protecting });
             });
@@ -117,7 +105,7 @@ impl Postgres {
             tokio::select! {
                 biased;
                 () = shutdown.graceful() => return Ok(()),
-                () = self.hurry.notified() => due = self.world.clock.now(),
+                () = self.hurry.notified() => due = self.clock.now(),
                 () = sleep(next.since(now).min(LONGEST_SLEEP)), if next > now => continue,
                 () = std::future::ready(()), if next <= now => {}
             }
@@ -126,9 +114,9 @@ impl Postgres {
                 biased;
                 () = shutdown.graceful() => return Ok(()),
                 () = async {
-                    if due <= self.world.clock.now() {
+                    if due <= self.clock.now() {
                         due = self.round(&mut failures).await;
-                        upkeep_at = Some(self.world.clock.now());
+                        upkeep_at = Some(self.clock.now());
                     } else {
                         upkeep_at = self.clean().await;
                     }
@@ -139,11 +127,11 @@ impl Postgres {
 
     /// When the first backup is due.
     async fn first_due(&self, failures: &mut u32) -> Moment {
-        let now = self.world.clock.now();
+        let now = self.clock.now();
         match self.sets.newest().await {
             Ok(newest) => {
                 let newest = newest.map(|(_, point)| point);
-                let due = self.source.schedule.due(newest.as_ref().map(|point| point.moment), now);
+                let due = self.schedule.due(newest.as_ref().map(|point| point.moment), now);
                 self.state.send_modify(|state| state.newest = newest);
                 due
             }
@@ -181,7 +169,7 @@ impl Postgres {
                     state.bytes = Some(manifest.totals.raw);
                     state.error = None;
                 });
-                self.source.schedule.due(Some(begun), self.world.clock.now())
+                self.schedule.due(Some(begun), self.clock.now())
             }
             Err(failure) => self.failed(&failure, failures),
         };
@@ -192,7 +180,7 @@ impl Postgres {
     /// Tells a failure; returns when to try again.
     fn failed(&self, failure: &Failure, failures: &mut u32) -> Moment {
         *failures = failures.saturating_add(1);
-        let (now, wait) = (self.world.clock.now(), retry_after(*failures));
+        let (now, wait) = (self.clock.now(), retry_after(*failures));
         let again = now.after(wait);
         tracing::error!(database = self.name, code = failure.code, next = failure.next, %again, "not backed up: {failure}");
         let error = LastError { count: u64::from(*failures), ..LastError::new(failure, now) };
@@ -226,14 +214,14 @@ impl Postgres {
     }
 
     fn status_from(&self, state: &State) -> Status {
-        let now = self.world.clock.now();
+        let now = self.clock.now();
         // Nobody knows what has changed since the last backup; what is late is one that should have been made.
-        let missed = state.newest.as_ref().and_then(|newest| self.source.schedule.after(newest.moment));
+        let missed = state.newest.as_ref().and_then(|newest| self.schedule.after(newest.moment));
         let late = missed.map_or(Duration::ZERO, |missed| now.since(missed));
         Status {
             name: self.name.clone(),
-            engine: ENGINE.to_owned(),
-            source: self.source.target.to_string(),
+            engine: self.source.engine().name.to_owned(),
+            source: self.source.url(),
             vault: self.sets.vault().url().to_owned(),
             phase: state.phase.unwrap_or(Phase::Stopped),
             protected: state.newest.clone(),
@@ -250,15 +238,18 @@ impl Postgres {
 
     fn not_running(&self) -> Failure {
         let next = "start it with `seawall replicate`, or back up now with `seawall backup`";
-        Failure::new(Kind::Refused, "postgres.not-running", &self.name, "nobody backs it up by its schedule now", next)
+        Failure::new(
+            Kind::Refused,
+            self.source.engine().not_running,
+            &self.name,
+            "nobody backs it up by its schedule now",
+            next,
+        )
     }
 }
 
-/// The engine's name.
-const ENGINE: &str = "postgres";
-
 /// Nothing runs any more, however the protection ended.
-struct Stopped<'a>(&'a Postgres);
+struct Stopped<'a>(&'a Scheduled);
 
 impl Drop for Stopped<'_> {
     fn drop(&mut self) {
@@ -271,12 +262,12 @@ impl Drop for Stopped<'_> {
 }
 
 #[async_trait]
-impl Engine for Postgres {
+impl Engine for Scheduled {
     fn describe(&self) -> Description {
         Description {
             name: self.name.clone(),
-            engine: ENGINE,
-            source: Some(self.source.target.to_string()),
+            engine: self.source.engine().name,
+            source: Some(self.source.url()),
             vault: self.sets.vault().url().to_owned(),
         }
     }
@@ -313,7 +304,7 @@ impl Engine for Postgres {
 }
 
 #[async_trait]
-impl Protect for Postgres {
+impl Protect for Scheduled {
     async fn run(&self, shutdown: &Shutdown) -> Result<(), Failure> {
         let _stopped = Stopped(self);
         self.keep(shutdown).await
@@ -322,7 +313,7 @@ impl Protect for Postgres {
     async fn take_point(&self, shutdown: &Shutdown) -> Result<Point, Failure> {
         let interrupted = || {
             let cause = "stopped before the backup was whole; nothing of it counts";
-            Failure::new(Kind::Interrupted, "postgres.interrupted", &self.name, cause, "start it again")
+            Failure::new(Kind::Interrupted, self.source.engine().interrupted, &self.name, cause, "start it again")
         };
         tokio::select! {
             biased;
@@ -349,7 +340,7 @@ impl Protect for Postgres {
                 let Some((object, cause)) = error.message.split_once(": ") else { return Err(self.not_running()) };
                 Err(Failure::new(
                     Kind::Unavailable,
-                    "postgres.not-backed-up",
+                    self.source.engine().not_backed_up,
                     object,
                     format!("{}: {cause}", error.code),
                     error.next,
@@ -361,13 +352,13 @@ impl Protect for Postgres {
 }
 
 #[async_trait]
-impl Files for Postgres {
+impl Files for Scheduled {
     async fn restore(&self, request: &RestoreRequest, progress: Arc<dyn Progress>) -> Result<Restored, Failure> {
         let restored = self.sets.export(request, progress).await?;
         restored.ok_or_else(|| {
             let cause = "a server's database isn't restored into a file, but where pg_dump's own format was kept";
-            let next = format!("seawall restore {} --to postgresql://ROLE@HOST/DATABASE", self.name);
-            Failure::new(Kind::Usage, "postgres.no-file", &self.name, cause, next)
+            let next = format!("seawall restore {} --to {}", self.name, self.source.engine().url);
+            Failure::new(Kind::Usage, self.source.engine().no_file, &self.name, cause, next)
         })
     }
 

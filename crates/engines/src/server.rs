@@ -1,0 +1,123 @@
+//! Database servers by their URLs: which engine a URL belongs to, and what a command asks of that engine.
+//!
+//! To add an engine of servers, add a variant to [`ServerUrl`]; the compiler names the other places.
+
+use std::fmt;
+use std::sync::Arc;
+
+use seawall_archive::server::{BackUp, Limits, Prove, RestoreInto};
+use seawall_archive::{Catalog, Codec, Sample};
+use seawall_core::{Clock as _, Failure, Kind, SystemClock};
+use seawall_postgres::{Destination, Prover, Source, Target, World};
+use seawall_vault::{Environment, Vault};
+
+use crate::postgres;
+
+/// A server, or one of its databases.
+#[derive(Debug, Clone)]
+pub enum ServerUrl {
+    /// A PostgreSQL server.
+    Postgres(Box<Target>),
+}
+
+/// How a command line asks for a backup, in the words of the command line. `None` leaves a setting to the engine.
+#[derive(Debug, Clone, Default)]
+pub struct BackupRequest {
+    /// How much of the machine.
+    pub limits: Limits,
+    /// The form in which the set keeps the database.
+    pub format: Option<String>,
+    /// Which part of the rows, if the set is a sample.
+    pub sample: Option<String>,
+    /// How rows are read.
+    pub copy: Option<String>,
+    /// How frames are compressed.
+    pub compression: Option<String>,
+    /// Databases of a whole server that are left out.
+    pub excluded: Vec<String>,
+    /// Whether the passwords of roles come along.
+    pub role_passwords: bool,
+}
+
+impl ServerUrl {
+    /// Reads a URL; `environment` fills what the URL leaves out.
+    ///
+    /// # Errors
+    /// `usage.server` for a text that is no server's URL, and the engine's own.
+    pub fn parse(text: &str, environment: &Environment) -> Result<Self, Failure> {
+        if Target::is_url(text) {
+            return Ok(Self::Postgres(Box::new(Target::parse(text, environment)?)));
+        }
+        let next = "name it as postgresql://ROLE@HOST:PORT/DATABASE; files are protected by `seawall replicate`";
+        Err(usage("usage.server", text, "this is no database server", next))
+    }
+
+    /// Whether the URL itself holds a password, which process lists show.
+    pub fn has_password(&self) -> bool {
+        match self {
+            Self::Postgres(target) => target.password_in_url,
+        }
+    }
+
+    /// The source of a backup.
+    ///
+    /// # Errors
+    /// Settings that can't be read, or that contradict each other.
+    pub fn backed_up(self, request: BackupRequest, environment: &Environment) -> Result<Arc<dyn BackUp>, Failure> {
+        match self {
+            Self::Postgres(target) => {
+                let options = postgres::requested(&target, request)?;
+                Ok(Arc::new(Source { target: *target, options, world: World::real(environment.clone()) }))
+            }
+        }
+    }
+
+    /// The target of a restore.
+    pub fn destination(self, environment: &Environment) -> Arc<dyn RestoreInto> {
+        match self {
+            Self::Postgres(target) => {
+                Arc::new(Destination { target: *target, world: World::real(environment.clone()) })
+            }
+        }
+    }
+}
+
+impl fmt::Display for ServerUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Postgres(target) => target.fmt(f),
+        }
+    }
+}
+
+/// What proves sets, on the server `to` or on one that is started for each proof. PostgreSQL is the only engine of servers
+/// so far, and refuses another's set by name.
+pub fn prover(to: Option<ServerUrl>, environment: &Environment) -> Box<dyn Prove> {
+    let to = to.map(|ServerUrl::Postgres(target)| *target);
+    Box::new(Prover { to, world: World::real(environment.clone()) })
+}
+
+/// Notes that the links `numbers` of a vault's chain are known to be missing.
+///
+/// # Errors
+/// When the vault can't be read or written, or a link isn't missing.
+pub async fn acknowledge(vault: &Vault, numbers: &[u64]) -> Result<(), Failure> {
+    let nonce = World::real(Environment::default()).nonce;
+    Ok(Catalog::read(vault).await?.acknowledge(numbers, SystemClock.now(), u64::from(nonce)).await?)
+}
+
+/// A share of the rows.
+pub(crate) fn sample(text: &str) -> Result<Sample, Failure> {
+    let next = "give a share such as 1%, or leave --sample out for a backup of everything";
+    text.parse().map_err(|cause: String| usage("usage.arguments", "--sample", &cause, next))
+}
+
+/// How frames are compressed.
+pub(crate) fn codec(text: &str) -> Result<Codec, Failure> {
+    text.parse().map_err(|cause: String| usage("usage.arguments", "--compression", &cause, "correct it"))
+}
+
+/// A failure of the command line itself.
+pub(crate) fn usage(code: &'static str, object: &str, cause: &str, next: &str) -> Failure {
+    Failure::new(Kind::Usage, code, object, cause, next)
+}

@@ -1,0 +1,94 @@
+//! PostgreSQL behind the traits of engines of servers.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use seawall_archive::server::{
+    BackUp, Dumped, EngineNames, Limits, Prove, Proved, RestoreInto, RestoreOptions, Restored,
+};
+use seawall_core::{Failure, Progress, When};
+use seawall_vault::Vault;
+
+use crate::client::Target;
+use crate::{DumpOptions, ProveOptions, World, dump, prove, restore};
+
+/// The engine's name and codes.
+pub static NAMES: EngineNames = EngineNames {
+    name: "postgres",
+    interrupted: "postgres.interrupted",
+    not_running: "postgres.not-running",
+    not_backed_up: "postgres.not-backed-up",
+    no_file: "postgres.no-file",
+    url: "postgresql://ROLE@HOST/DATABASE",
+};
+
+/// A database or a whole server, with the way in which it is backed up.
+#[derive(Debug, Clone)]
+pub struct Source {
+    /// Where it is.
+    pub target: Target,
+    /// How it is backed up.
+    pub options: DumpOptions,
+    /// Time and environment.
+    pub world: World,
+}
+
+#[async_trait]
+impl BackUp for Source {
+    fn engine(&self) -> &'static EngineNames {
+        &NAMES
+    }
+
+    fn url(&self) -> String {
+        self.target.to_string()
+    }
+
+    async fn back_up(&self, vault: &Vault, nth: u32, progress: Arc<dyn Progress>) -> Result<Dumped, Failure> {
+        let world = World { nonce: self.world.nonce.wrapping_add(nth), ..self.world.clone() };
+        Ok(dump(&self.target, vault, &self.options, &world, progress).await?)
+    }
+}
+
+/// A server that sets are restored into, and on which proofs can be made.
+#[derive(Debug, Clone)]
+pub struct Destination {
+    /// Where it is.
+    pub target: Target,
+    /// Time and environment.
+    pub world: World,
+}
+
+#[async_trait]
+impl RestoreInto for Destination {
+    async fn restore(
+        &self,
+        vault: &Vault,
+        options: &RestoreOptions,
+        progress: Arc<dyn Progress>,
+    ) -> Result<Restored, Failure> {
+        Ok(restore(vault, &self.target, options, &self.world, progress).await?)
+    }
+}
+
+/// Proofs, on a server that is started for each of them or on one that is there.
+#[derive(Debug, Clone)]
+pub struct Prover {
+    /// The server on which proofs are made; one is started for a proof if there is none.
+    pub to: Option<Target>,
+    /// Time and environment.
+    pub world: World,
+}
+
+#[async_trait]
+impl Prove for Prover {
+    async fn prove(
+        &self,
+        vault: &Vault,
+        when: &When,
+        limits: &Limits,
+        progress: Arc<dyn Progress>,
+    ) -> Result<Proved, Failure> {
+        let options = ProveOptions { when: when.clone(), to: self.to.clone(), limits: limits.clone() };
+        Ok(prove(vault, &options, &self.world, progress).await?)
+    }
+}
