@@ -290,7 +290,7 @@ impl Server {
         let mut processes = vec![self.child.id().to_string()];
         let data = self.folder.path().join("data");
         let deadline = Instant::now() + Duration::from_secs(30);
-        while !processes.is_empty() {
+        while !processes.is_empty() || self.shares_memory() {
             assert!(Instant::now() < deadline, "{processes:?} don't die");
             let mut kill = command(Path::new("/bin/kill"));
             // Some may have ended by themselves.
@@ -302,11 +302,28 @@ impl Server {
         }
     }
 
+    /// Whether a process still has the server's shared memory. A server doesn't start over such a process.
+    fn shares_memory(&self) -> bool {
+        let lock = std::fs::read_to_string(self.folder.path().join("data/postmaster.pid")).unwrap_or_default();
+        // The seventh line of the lock file names the segment: its key and its number.
+        let Some(id) = lock.lines().nth(6).and_then(|line| line.split_whitespace().nth(1)) else { return false };
+        let segments = std::fs::read_to_string("/proc/sysvipc/shm").unwrap_or_default();
+        segments.lines().map(|line| line.split_whitespace().collect::<Vec<_>>()).any(|columns| {
+            // Columns: key, shmid, perms, size, cpid, lpid, nattch.
+            columns.get(1) == Some(&id) && columns.get(6).is_some_and(|attached| *attached != "0")
+        })
+    }
+
     /// Starts it again after it was killed.
     pub(crate) fn start_again(&mut self) {
         self.child.wait().expect("it has ended");
+        // Another process of the same user may have got the number that the lock files name.
+        let socket = self.folder.path().join(format!(".s.PGSQL.{}.lock", self.port));
+        for lock in [self.folder.path().join("data/postmaster.pid"), socket] {
+            let _ = std::fs::remove_file(lock);
+        }
         self.child = postgres(&self.bin, self.folder.path());
-        assert!(self.until_ready(), "the server does not start again");
+        assert!(self.until_ready(), "the server does not start again: {}", self.log());
     }
 
     /// Ends it at once, as a power cut does.
