@@ -33,8 +33,20 @@ pub(crate) fn run(arguments: &StatusArguments, edge: &Edge) -> Result<Output, Fa
     Ok(render(results, SystemClock.now()))
 }
 
-/// A database whose status was asked for, and what came of it.
-type Asked = (PathBuf, Result<Status, Failure>);
+/// A database whose status was asked for, and the answer.
+struct Asked {
+    /// Its engine; empty where only a path is known, and no record names the engine.
+    engine: &'static str,
+    source: PathBuf,
+    status: Result<Status, Failure>,
+}
+
+impl Asked {
+    /// A database that only its path names.
+    fn at(source: PathBuf, status: Result<Status, Failure>) -> Self {
+        Self { engine: "", source, status }
+    }
+}
 
 fn gather(arguments: &StatusArguments, edge: &Edge) -> Result<Vec<Asked>, Failure> {
     let running = running(arguments, edge)?;
@@ -42,20 +54,20 @@ fn gather(arguments: &StatusArguments, edge: &Edge) -> Result<Vec<Asked>, Failur
         let of = |path: &PathBuf| {
             let path = edge.absolute(path);
             let known = running.iter().flatten().find(|status| Path::new(&status.source) == path).cloned();
-            known.map_or_else(|| of_path(path.clone()), |status| (path.clone(), Ok(status)))
+            known.map_or_else(|| of_path(path.clone()), |status| Asked::at(path.clone(), Ok(status)))
         };
         return Ok(arguments.paths.iter().map(of).collect());
     }
     if let Some(running) = running {
-        return Ok(running.into_iter().map(|status| (PathBuf::from(&status.source), Ok(status))).collect());
+        return Ok(running.into_iter().map(|status| Asked::at(PathBuf::from(&status.source), Ok(status))).collect());
     }
     if let Some(config) = configuration::load(&arguments.socket.config, edge)? {
         let of = |database: DatabaseConfig| {
-            let source = database.source().to_string();
+            let (engine, source) = (database.engine.name(), database.source().to_string());
             let opener = Opener::new(edge.environment.clone(), runtime::working());
             let status = runtime::run(opener.recorded(&database));
             let named = status.map(|status| Status { name: database.name, ..status });
-            (PathBuf::from(source), named)
+            Asked { engine, source: PathBuf::from(source), status: named }
         };
         return Ok(config.databases.into_iter().map(of).collect());
     }
@@ -85,7 +97,7 @@ fn running(arguments: &StatusArguments, edge: &Edge) -> Result<Option<Vec<Status
 
 fn of_path(path: PathBuf) -> Asked {
     let status = if path.is_dir() { read_state_dir(&path) } else { read_status(&path, None) };
-    (path, status)
+    Asked::at(path, status)
 }
 
 /// Collects state folders below `folder`. What can't be read is passed over: it isn't ours.
@@ -106,8 +118,8 @@ fn find(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
 }
 
 fn render(asked: Vec<Asked>, now: Moment) -> Output {
-    let exit = Exit::of_all(asked.iter().map(|(_, result)| result.as_ref().map(drop)));
-    let known: Vec<&Status> = asked.iter().filter_map(|(_, result)| result.as_ref().ok()).collect();
+    let exit = Exit::of_all(asked.iter().map(|asked| asked.status.as_ref().map(drop)));
+    let known: Vec<&Status> = asked.iter().filter_map(|asked| asked.status.as_ref().ok()).collect();
     let mut text = String::new();
     if !known.is_empty() {
         let heading = ["database", "state", "protected up to", "lag", "waiting", "content read", "source"];
@@ -126,19 +138,21 @@ fn render(asked: Vec<Asked>, now: Moment) -> Output {
             ));
         }
     }
-    let failures: Vec<Failure> = asked.iter().filter_map(|(_, result)| result.as_ref().err().cloned()).collect();
-    let all: Vec<Status> =
-        asked.into_iter().map(|(path, result)| result.unwrap_or_else(|failure| unknown(&path, failure, now))).collect();
+    let failures: Vec<Failure> = asked.iter().filter_map(|asked| asked.status.as_ref().err().cloned()).collect();
+    let told = |Asked { engine, source, status }: Asked| {
+        status.unwrap_or_else(|failure| unknown(engine, &source, &failure, now))
+    };
+    let all: Vec<Status> = asked.into_iter().map(told).collect();
     Output { text, failures, json: to_json(&all), exit }
 }
 
 /// A database without a readable record, in the shape of one: not protected as far as is known, and why.
-fn unknown(path: &Path, failure: Failure, now: Moment) -> Status {
+fn unknown(engine: &str, path: &Path, failure: &Failure, now: Moment) -> Status {
     let path = path.display().to_string();
-    let error = LastError::new(&failure, now);
+    let error = LastError::new(failure, now);
     Status {
         name: path.clone(),
-        engine: "sqlite".into(),
+        engine: engine.to_owned(),
         source: path,
         vault: String::new(),
         phase: Phase::Stopped,
@@ -200,8 +214,9 @@ mod tests {
 
     #[test]
     fn a_table_then_what_is_wrong() {
-        let missing = Failure::new(Kind::NotFound, "state.none", "/x.db", "no record", "protect it");
-        let asked = vec![("/data/app.db".into(), Ok(status())), ("/x.db".into(), Err(missing.clone()))];
+        let missing = Failure::new(Kind::NotFound, "state.none", "/x", "no record", "protect it");
+        let lost = Asked { engine: "lmdb", source: "/x".into(), status: Err(missing.clone()) };
+        let asked = vec![Asked::at("/data/app.db".into(), Ok(status())), lost];
         let output = render(asked, Moment::from_millis(61_000));
         assert_eq!(output.exit, Exit::Partly);
         assert_eq!(
@@ -213,7 +228,7 @@ mod tests {
         );
         assert_eq!(output.failures, [missing]);
         assert_eq!(output.json[0]["phase"], "failing");
-        assert_eq!(output.json[1]["phase"], "stopped");
+        assert_eq!((&output.json[1]["engine"], &output.json[1]["phase"]), (&"lmdb".into(), &"stopped".into()));
         assert_eq!(output.json[1]["error"]["code"], "state.none");
     }
 
