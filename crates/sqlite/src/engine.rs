@@ -19,6 +19,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::clock::BelievedClock;
 use crate::error::{Error, SEVERAL_NAMES};
+use crate::files::{is_there, leads_to, resolved};
 use crate::hold::KeptFiles;
 use crate::identity::Lineage;
 use crate::lock::{self, Locks};
@@ -29,7 +30,6 @@ use crate::read_back::ReadBack;
 use crate::seal;
 use crate::session::{BACKOFF, Looking, Patience, Session};
 use crate::ship::blocking;
-use crate::source::{is_there, leads_to, resolved};
 use crate::state::{Facts, Position, Record, StoredClock, sizes};
 use crate::{Admission, Options, World, follow, marks, read_state, restore, target, timeline};
 

@@ -42,7 +42,7 @@ mod upkeep;
 use before05::{generations, legacy};
 use follow::{bridge, mark, standby};
 use history::{belonging, catalog, digests, doubts, holes, identity, layout, listing, marks, plan, survey, together};
-use live::{checkpoint, connection, grip, hold, names, source, standing, wal};
+use live::{checkpoint, connection, files, grip, header, hold, names, reader, source, standing, wal};
 use protect::{admission, capture, continuity, pages, proof, seal, sealed, session, ship, spool};
 use record::{clock, lock, moments, read_back, state};
 use restore::{assemble, fetch, prove, target, timeline};

@@ -21,9 +21,9 @@ use seawall_core::{FollowRequest, Followed, Progress, Shutdown};
 use seawall_vault::Vault;
 
 use crate::error::Error;
+use crate::files::resolved;
 use crate::lock::{self, Locks};
 use crate::ship::blocking;
-use crate::source::resolved;
 use crate::{World, default_state_dir};
 
 /// What a follower is made of.

@@ -10,7 +10,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, FileControl, OpenFlags};
 
 use crate::error::Error;
-use crate::source::read_up_to;
+use crate::files::read_up_to;
 
 /// A connection that leaves no trace: it never checkpoints by itself (at commit, because it never commits), and keeps the
 /// WAL file at its last close. How little memory it needs is decided where SQLite is compiled (`.cargo/config.toml`).

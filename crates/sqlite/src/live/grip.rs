@@ -75,7 +75,7 @@ impl Facts {
     /// Reads the wal-index; `None` while a writer changes it.
     fn read(index: &File, free: [bool; SLOTS]) -> io::Result<Option<Self>> {
         let mut bytes = [0; MARKS_AT + 4 * SLOTS];
-        let length = crate::source::read_up_to(index, &mut bytes, 0)?;
+        let length = crate::files::read_up_to(index, &mut bytes, 0)?;
         let word = |at: usize| bytes.get(at..at + 4).and_then(|word| word.try_into().ok()).map(u32::from_ne_bytes);
         let header = IndexHeader::parse(&bytes[..length]).filter(|_| length == bytes.len());
         let (Some(header), Some(copied)) = (header, copied(&bytes)) else { return Ok(None) };

@@ -2,9 +2,12 @@
 
 pub(crate) mod checkpoint;
 pub(crate) mod connection;
+pub(crate) mod files;
 pub(crate) mod grip;
+pub(crate) mod header;
 pub(crate) mod hold;
 pub(crate) mod names;
+pub(crate) mod reader;
 pub(crate) mod source;
 pub(crate) mod standing;
 pub(crate) mod wal;

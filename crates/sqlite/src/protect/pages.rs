@@ -10,7 +10,7 @@
 use seawall_ltx::{Batch, PageNo, PageSize, compress_batch};
 
 use crate::error::Error;
-use crate::source::PageReader;
+use crate::reader::PageReader;
 use crate::wal::PageVersion;
 
 /// Bytes of pages that are read and compressed as one job.

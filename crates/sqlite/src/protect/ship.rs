@@ -20,7 +20,7 @@ use crate::fresh;
 use crate::identity::Stamp;
 use crate::layout::{Layout, Level, Stored, file_key};
 use crate::pages::{self, PageSet, Place};
-use crate::source::PageReader;
+use crate::reader::PageReader;
 use crate::spool::{Kept, Spool};
 use crate::survey::read_header;
 use crate::wal::Salts;

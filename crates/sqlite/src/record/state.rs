@@ -17,12 +17,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::continuity::{Captured, Remembered};
 use crate::error::Error;
+use crate::files::{resolved, sidecar};
 use crate::identity::{FileIdentity, FileState, Lineage, Tag, WalPosition};
 use crate::lock;
 use crate::moments::{Belief, Reading};
 use crate::probe::Probe;
 use crate::read_back;
-use crate::source::{resolved, sidecar};
 use crate::wal::{Chain, HEADER_SIZE, Salts, Scan, WalHeader};
 
 /// Everything up to here is in the vault, or synced in the spool.

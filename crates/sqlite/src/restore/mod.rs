@@ -22,12 +22,12 @@ use seawall_vault::Vault;
 
 use crate::assemble::Assembly;
 use crate::error::Error;
+use crate::files::{resolved, sidecar};
 use crate::grip::is_open_elsewhere;
 use crate::layout::{Layout, Stored};
 use crate::lock::is_held;
 use crate::options::system_random;
 use crate::ship::blocking;
-use crate::source::{resolved, sidecar};
 use crate::survey::read_header;
 use crate::{default_state_dir, legacy};
 

@@ -6,7 +6,9 @@ use std::process::Command;
 use rusqlite::Connection;
 
 use super::*;
+use crate::identity::WalPosition;
 use crate::probe::Intruder;
+use crate::wal::{HEADER_SIZE, Salts, Scan};
 
 const TOLD: &str = "SEAWALL_TEST_TOLD";
 

@@ -1,0 +1,155 @@
+//! Reads the WAL: its size, its header and its frames, and whether there are new ones.
+
+#![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
+
+use std::io;
+use std::time::SystemTime;
+
+use crate::continuity::{Next, Observed};
+use crate::error::Error;
+use crate::identity::{FileState, WalPosition};
+use crate::reader::PageReader;
+use crate::source::Source;
+use crate::wal::{FRAME_HEADER_SIZE, FrameHeader, HEADER_SIZE, IndexHeader, Scan, WalHeader, frame_size};
+
+/// Bytes of WAL read at once; a scan holds one such buffer.
+const READ_SIZE: u64 = 1 << 20;
+
+/// Why a scan ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Everything that is committed was read.
+    Committed,
+    /// Enough for one object was read.
+    Limit,
+    /// A frame that is published is damaged: SQLite doesn't look at checksums when it reads, but what it gives its users
+    /// from here on can't be proved.
+    Damaged,
+    /// The WAL changed under the scan: nothing can be said, look again.
+    Unknown,
+}
+
+impl Source {
+    /// Size of the WAL file in bytes: its high-water mark, not what is live in it.
+    pub(crate) fn wal_size(&mut self) -> Result<u64, Error> {
+        let found = self.probe.read(&self.wal_path).and_then(|()| match &self.wal.file {
+            Some(file) => file.metadata(),
+            None => std::fs::metadata(&self.wal_path),
+        });
+        match found {
+            Ok(metadata) => Ok(metadata.len()),
+            Err(e) if e.kind() == io::ErrorKind::NotFound && self.wal.known.is_none() => Ok(0),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Err(Error::Vanished { path: self.wal_path.clone() }),
+            Err(e) => Err(Error::io(&self.wal_path)(e)),
+        }
+    }
+
+    /// When the WAL file was written last.
+    pub(crate) fn wal_written(&mut self) -> Result<Option<SystemTime>, Error> {
+        let path = self.wal_path.clone();
+        let Some(file) = self.wal()? else { return Ok(None) };
+        file.metadata().and_then(|metadata| metadata.modified()).map(Some).map_err(Error::io(&path))
+    }
+
+    /// The WAL's header; `None` when there is no live WAL.
+    pub(crate) fn wal_header(&mut self) -> Result<Option<WalHeader>, Error> {
+        let Some(file) = self.wal()?.cloned() else { return Ok(None) };
+        let mut bytes = [0; HEADER_SIZE as usize];
+        let length = self.read(&file, &self.wal_path, &mut bytes, 0)?;
+        Ok(WalHeader::parse(&bytes[..length]))
+    }
+
+    /// The facts about the place that was captured last.
+    pub(crate) fn observe(&mut self, captured: Option<&WalPosition>) -> Result<Observed, Error> {
+        let header = self.wal_header()?;
+        let (mut frame, mut next) = (None, Next::Cut);
+        if let Some(wal) = captured {
+            let (size, length) = (frame_size(self.page_size), self.wal_size()?);
+            if wal.offset >= HEADER_SIZE + size && wal.offset <= length {
+                frame = self.frame_header(wal.offset - size)?;
+            }
+            next = match self.frame_header(wal.offset)? {
+                Some(next) => Next::Frame(next.salts),
+                None if length == wal.offset => Next::End,
+                None => Next::Cut,
+            };
+        }
+        Ok(Observed {
+            file: self.identity,
+            state: FileState::of(&self.hands.database().metadata().map_err(Error::io(&self.path))?),
+            page_size: self.page_size.get(),
+            header,
+            frame: frame.map(|frame| (frame.salts, frame.chain)),
+            next,
+        })
+    }
+
+    /// Whether at least one frame and `bytes` of WAL before it were written behind the captured place, as their salts
+    /// tell: one read of 24 bytes where that frame would stand, and one of the header for a new generation.
+    pub(crate) fn is_behind(&mut self, captured: Option<&WalPosition>, bytes: u64) -> Result<bool, Error> {
+        let wal = self.wal()?.cloned();
+        if self.probe.looks_unchanged(wal.as_deref()) {
+            return Ok(false);
+        }
+        let Some(header) = self.wal_header()? else { return Ok(false) };
+        let start = captured.filter(|wal| wal.salts == header.salts).map_or(HEADER_SIZE, |wal| wal.offset);
+        let offset = start + bytes / header.frame_size() * header.frame_size();
+        Ok(self.frame_header(offset)?.is_some_and(|frame| frame.salts == header.salts))
+    }
+
+    /// The header of the frame at an offset, whatever generation it belongs to; `None` behind the end of the file.
+    pub(crate) fn frame_header(&mut self, offset: u64) -> Result<Option<FrameHeader>, Error> {
+        let Some(file) = self.wal()?.cloned() else { return Ok(None) };
+        let mut bytes = [0; FRAME_HEADER_SIZE];
+        let length = self.read(&file, &self.wal_path, &mut bytes, offset)?;
+        Ok(FrameHeader::parse(&bytes[..length]))
+    }
+
+    /// Reads committed frames on from a proved place, until the log ends or `limit` bytes are committed.
+    pub(crate) fn scan(&mut self, header: &WalHeader, mut scan: Scan, limit: u64) -> Result<(Scan, End), Error> {
+        let published = match self.published()? {
+            Some(index) if index.salts == header.salts => index,
+            // A generation that has no frame yet: everything of this one was let go.
+            Some(IndexHeader { frames: 0, .. }) => return Ok((scan, End::Committed)),
+            _ => return Ok((scan, End::Unknown)),
+        };
+        let Some(file) = self.wal()?.cloned() else { return Ok((scan, End::Unknown)) };
+        let frame = header.frame_size();
+        let end = HEADER_SIZE + u64::from(published.frames) * frame;
+        let whole = (READ_SIZE / frame).max(1) * frame;
+        // Most scans find a few frames: begin small.
+        let (mut want, mut buffer) = (whole.min(16 * frame), Vec::new());
+        loop {
+            let rest = end.saturating_sub(scan.wants());
+            buffer.resize(usize::try_from(want.min(rest)).unwrap_or(0), 0);
+            let length = self.read(&file, &self.wal_path, &mut buffer, scan.wants())?;
+            if length == 0 || !scan.take(header, &buffer[..length], limit) || length < buffer.len() {
+                break;
+            }
+            want = whole;
+        }
+        if scan.end >= end {
+            return Ok((scan, End::Committed));
+        }
+        if !scan.is_empty() && scan.bytes() >= limit {
+            return Ok((scan, End::Limit));
+        }
+        // What is published is whole, unless the WAL was restarted while it was read.
+        let same = self.wal_header()?.is_some_and(|now| now.salts == header.salts)
+            && self.published()?.is_some_and(|now| now.salts == header.salts && now.frames >= published.frames);
+        Ok((scan, if same { End::Damaged } else { End::Unknown }))
+    }
+
+    /// A handle for reading pages on other threads. It may outlive the source, and is then of no use.
+    pub(crate) fn pages(&mut self) -> Result<PageReader, Error> {
+        let wal = self.wal()?.cloned();
+        Ok(PageReader {
+            path: self.path.clone(),
+            wal_path: self.wal_path.clone(),
+            file: self.hands.database().clone(),
+            wal,
+            page_size: self.page_size,
+            probe: self.probe.clone(),
+        })
+    }
+}

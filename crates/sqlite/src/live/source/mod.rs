@@ -1,0 +1,233 @@
+//! A live database file: what holds its WAL, and reading both.
+//!
+//! This file opens a database, and tells whether its files are still the same ones. `index` reads the wal-index, `frames` reads the
+//! WAL, and `advance` moves the hold.
+//!
+//! All calls block and belong on the runtime's blocking pool. One [`Source`] has a [`Hold`], which keeps other processes
+//! from restarting the WAL, and plain handles on the database file, its wal-index and its WAL. The first two live as long as any connection:
+//! closing any handle on the database file would drop this process's POSIX locks, SQLite's among them.
+
+#![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
+
+mod advance;
+mod frames;
+mod index;
+
+use std::fs::{File, Metadata};
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+pub(crate) use frames::End;
+use seawall_core::Moment;
+use seawall_ltx::PageSize;
+
+use crate::connection::{connect, enter_wal_mode, pin};
+use crate::error::Error;
+use crate::files::{read_up_to, sidecar};
+use crate::grip::Hands;
+use crate::header::check_is_database;
+use crate::hold::{Hold, KeptFiles};
+use crate::identity::{FileIdentity, FileState};
+use crate::names::{linked, mounted_elsewhere};
+use crate::probe::{Probe, Step};
+
+/// No SQLite database is smaller.
+const SMALLEST: u64 = 512;
+
+/// A database that is being protected.
+pub(crate) struct Source {
+    path: PathBuf,
+    /// The name under which it is to be protected, where links lead from there to `path`.
+    named: Option<PathBuf>,
+    /// Where the file alone is mounted, when it was opened.
+    mounted: Option<String>,
+    /// How many names the file had when somebody looked.
+    links: u64,
+    wal_path: PathBuf,
+    busy_timeout: Duration,
+    /// Declared before `hands`: a connection must go first.
+    hold: Hold,
+    /// Whether the hold was moved behind the first frames of the generation.
+    inside: bool,
+    hands: Arc<Hands>,
+    wal: Wal,
+    index_identity: FileIdentity,
+    identity: FileIdentity,
+    page_size: PageSize,
+    probe: Probe,
+}
+
+/// The WAL: a handle while something is read, and what tells whether the file under its path still is the same.
+#[derive(Default)]
+struct Wal {
+    file: Option<Arc<File>>,
+    known: Option<Known>,
+}
+
+/// Which file it is. The system gives the number of a deleted file to another one, so without a handle on it the time of
+/// its birth is needed too; not all file systems tell that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Known {
+    identity: FileIdentity,
+    born: Option<SystemTime>,
+}
+
+impl Known {
+    fn of(metadata: &Metadata) -> Self {
+        Self { identity: FileIdentity::of(metadata), born: metadata.created().ok() }
+    }
+}
+
+impl Source {
+    /// Opens a database, puts it into WAL mode if it isn't, and takes the read lock.
+    pub(crate) fn open(path: &Path, busy_timeout: Duration, kept: &mut KeptFiles, probe: Probe) -> Result<Self, Error> {
+        let (identity, file) = kept.database.open(path)?;
+        let page_size = check_is_database(path, &file)?;
+        enter_wal_mode(path, &file, busy_timeout)?;
+        let reader = connect(path, busy_timeout)?;
+        probe.at(Step::Opening);
+        pin(path, &reader)?;
+        probe.at(Step::Opening);
+        let (index_identity, index) = kept.index.open(&sidecar(path, "-shm"))?;
+        let found = file.metadata().map_err(Error::io(path))?;
+        let hands = kept.hands(file, index);
+        let size = reader.query_row("PRAGMA page_size", [], |row| row.get::<_, u32>(0));
+        let page_size = PageSize::new(size.map_err(Error::sqlite(path))?).unwrap_or(page_size);
+        let mut source = Self {
+            wal_path: sidecar(path, "-wal"),
+            path: path.to_owned(),
+            named: None,
+            mounted: mounted_elsewhere(path, &found),
+            links: found.nlink(),
+            busy_timeout,
+            hold: Hold::of(reader, &hands, &probe, false),
+            inside: false,
+            hands,
+            wal: Wal::default(),
+            index_identity,
+            identity,
+            page_size,
+            probe,
+        };
+        source.wal()?;
+        source.check_identity()?;
+        // Thousands that begin together wait here for their turn.
+        source.rest();
+        Ok(source)
+    }
+
+    /// The name that is meant, where it isn't the file's own: from now on it must lead to this file.
+    pub(crate) fn named(self, named: Option<PathBuf>) -> Self {
+        let named = named.filter(|named| *named != self.path);
+        Self { named, ..self }
+    }
+
+    /// Why there may be commits that can't be seen from here, as of the last look at the file.
+    pub(crate) fn other_names(&self) -> Option<Error> {
+        let what = self.mounted.clone().or_else(|| linked(self.links))?;
+        Some(Error::SeveralNames { path: self.path.clone(), what })
+    }
+
+    /// The page size in bytes.
+    pub(crate) fn page_size(&self) -> PageSize {
+        self.page_size
+    }
+
+    /// Which file this is.
+    pub(crate) fn identity(&self) -> FileIdentity {
+        self.identity
+    }
+
+    /// Fails when another file, or none, stands under the path of the database, its WAL or its wal-index. SQLite
+    /// deletes neither of the two while we are connected; where somebody else did, our read lock holds nothing.
+    pub(crate) fn check_identity(&mut self) -> Result<(), Error> {
+        let database = self.check(&self.path, |metadata| FileIdentity::of(metadata) == self.identity)?;
+        if database.len() < SMALLEST {
+            return Err(Error::Cut { path: self.path.clone() });
+        }
+        if let Some(named) = &self.named {
+            self.check(named, |metadata| FileIdentity::of(metadata) == self.identity)?;
+        }
+        self.check(&sidecar(&self.path, "-shm"), |metadata| FileIdentity::of(metadata) == self.index_identity)?;
+        if let Some(known) = self.wal.known {
+            self.check(&self.wal_path, |metadata| Known::of(metadata) == known)?;
+        }
+        self.links = database.nlink();
+        Ok(())
+    }
+
+    fn check(&self, path: &Path, is_the_same: impl Fn(&Metadata) -> bool) -> Result<Metadata, Error> {
+        match self.probe.read(path).and_then(|()| std::fs::metadata(path)) {
+            Ok(now) if is_the_same(&now) => Ok(now),
+            Ok(_) => Err(Error::Vanished { path: path.to_owned() }),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Err(Error::Vanished { path: path.to_owned() }),
+            Err(e) => Err(Error::io(path)(e)),
+        }
+    }
+
+    /// That the file was cut.
+    pub(crate) fn cut_short(&self) -> Error {
+        Error::Cut { path: self.path.clone() }
+    }
+
+    /// The open WAL.
+    fn wal(&mut self) -> Result<Option<&Arc<File>>, Error> {
+        if self.wal.file.is_none() {
+            let vanished = || Error::Vanished { path: self.wal_path.clone() };
+            match self.probe.read(&self.wal_path).and_then(|()| File::open(&self.wal_path)) {
+                Ok(file) => {
+                    let now = Known::of(&file.metadata().map_err(Error::io(&self.wal_path))?);
+                    if self.wal.known.is_some_and(|known| known != now) {
+                        return Err(vanished());
+                    }
+                    self.wal = Wal { file: Some(Arc::new(file)), known: Some(now) };
+                }
+                Err(e) if e.kind() == io::ErrorKind::NotFound && self.wal.known.is_some() => return Err(vanished()),
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+                Err(e) => return Err(Error::io(&self.wal_path)(e)),
+            }
+        }
+        Ok(self.wal.file.as_ref())
+    }
+
+    /// Lets go what isn't needed until something happens: the handle on the WAL, where its file is known again without.
+    pub(crate) fn rest(&mut self) {
+        if self.wal.known.is_some_and(|known| known.born.is_some()) {
+            self.wal.file = None;
+        }
+    }
+
+    /// The way in for tests.
+    pub(crate) fn probe(&self) -> &Probe {
+        &self.probe
+    }
+
+    fn read(&self, file: &File, path: &Path, buffer: &mut [u8], offset: u64) -> Result<usize, Error> {
+        self.probe.read(path).and_then(|()| read_up_to(file, buffer, offset)).map_err(Error::io(path))
+    }
+
+    /// The state of the database file, if it is at rest.
+    pub(crate) fn file_at_rest(&self, now: Moment) -> Result<Option<FileState>, Error> {
+        Ok(FileState::at_rest(&self.hands.database().metadata().map_err(Error::io(&self.path))?, now))
+    }
+
+    /// Number of pages in the database file.
+    pub(crate) fn file_pages(&self) -> Result<u32, Error> {
+        let size = self.hands.database().metadata().map_err(Error::io(&self.path))?.len();
+        u32::try_from(size / u64::from(self.page_size.get())).map_err(|_| Error::NotADatabase {
+            path: self.path.clone(),
+            what: "the file is larger than a SQLite database can be",
+        })
+    }
+
+    /// A damaged frame in the WAL, behind `offset`.
+    pub(crate) fn damaged(&self, offset: u64) -> Error {
+        Error::DamagedWal { path: self.wal_path.clone(), offset }
+    }
+}
+
+#[cfg(test)]
+mod tests;
