@@ -8,8 +8,8 @@ use std::time::{Duration, SystemTime};
 use async_trait::async_trait;
 use seawall_core::{
     Activity, Backoff, Description, Digests, Engine, Failure, Figures, Files, FollowRequest, Followed, History, Kind,
-    LastError, Maintain, Maintained, Moment, Panicked, Phase, Pins, Point, Progress, Protect, RestoreRequest, Restored,
-    Rollback, Shutdown, Standby, Status, Steady, StrongVerification, Timeline, Verification, When,
+    Maintain, Maintained, Moment, Panicked, Phase, Pins, Point, Progress, Protect, RestoreRequest, Restored, Rollback,
+    Shutdown, Standby, Status, StrongVerification, Timeline, Verification, When,
 };
 use seawall_host::{Glance, Subscription, links_on};
 use seawall_ltx::Txid;
@@ -22,8 +22,8 @@ use crate::error::{Error, SEVERAL_NAMES};
 use crate::files::{is_there, leads_to, resolved};
 use crate::hold::KeptFiles;
 use crate::identity::Lineage;
+use crate::known::Maintenance;
 use crate::lock::{self, Locks};
-use crate::maintain::Maintenance;
 use crate::probe::Probe;
 use crate::prove::{self, Strength};
 use crate::read_back::ReadBack;
@@ -31,6 +31,7 @@ use crate::seal;
 use crate::session::{BACKOFF, Looking, Patience, Session};
 use crate::ship::blocking;
 use crate::state::{Facts, Position, Record, StoredClock, sizes};
+use crate::told::{Known, Told, once_more};
 use crate::{Admission, Options, World, follow, marks, read_state, restore, target, timeline};
 
 /// How long to let a burst of writes settle before looking: a commit is several writes.
@@ -73,42 +74,6 @@ pub struct Sqlite {
 
 /// Those who asked to ship now, and wait for the point.
 type Asked = Vec<oneshot::Sender<Result<Point, Failure>>>;
-
-/// What is told about the protection.
-#[derive(Debug, Clone, Copy, Default)]
-struct Known {
-    position: Option<Position>,
-    lineage: Option<Lineage>,
-    /// When it was captured, by the steady clock.
-    captured: Option<Steady>,
-}
-
-#[derive(Debug, Default)]
-struct Told {
-    known: Known,
-    error: Option<LastError>,
-    /// What went wrong in the vault's upkeep, as it was told.
-    upkeep: Option<LastError>,
-    /// What is wrong with the clock, as it was told.
-    clock: Option<LastError>,
-    /// When a capture began last.
-    began: Option<Steady>,
-    /// What was told last, with the sizes of the database and its WAL then.
-    phase: Option<Phase>,
-    sizes: (Option<u64>, Option<u64>),
-}
-
-impl Told {
-    /// What is told of all that is wrong.
-    fn worst(&self) -> Option<LastError> {
-        self.error.clone().or_else(|| self.upkeep.clone()).or_else(|| self.clock.clone())
-    }
-}
-
-/// A failure counted with the last one, if that was of the same kind.
-pub(crate) fn once_more(last: Option<&LastError>, failure: &Failure, at: Moment) -> LastError {
-    LastError { message: failure.to_string(), ..LastError::again(last, failure, at) }
-}
 
 /// Frames that are in the WAL and not published, at a place in the WAL as it was written last.
 #[derive(Debug, Default)]

@@ -5,3 +5,4 @@ pub(crate) mod lock;
 pub(crate) mod moments;
 pub(crate) mod read_back;
 pub(crate) mod state;
+pub(crate) mod told;

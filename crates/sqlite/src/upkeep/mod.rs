@@ -2,8 +2,12 @@
 
 pub(crate) mod compaction;
 pub(crate) mod fresh;
+pub(crate) mod known;
 pub(crate) mod maintain;
 pub(crate) mod merge;
+mod merges;
 pub(crate) mod missing;
+mod removals;
 pub(crate) mod retention;
 pub(crate) mod sight;
+pub(crate) mod turns;

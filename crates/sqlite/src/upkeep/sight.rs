@@ -19,17 +19,17 @@ use seawall_vault::Prefix;
 use tokio::time::Instant;
 
 use crate::catalog::{Catalog, Dated};
-use crate::engine::once_more;
 use crate::error::Error;
 use crate::identity::{Lineage, Stamp};
+use crate::known::{AHEAD, Depth, Maintenance, Sighted};
 use crate::layout::{Layout, Level, Stored, file_key, level_prefix};
-use crate::maintain::Maintenance;
 use crate::missing::{self, Sight};
 use crate::options::Upkeep;
 use crate::plan;
 use crate::retention::Question;
 use crate::survey::{list_dated, list_level, read_whole_header, tells_nothing};
 use crate::together;
+use crate::told::once_more;
 
 /// Objects that a listing lacks and that are asked for by name.
 const ASKED: usize = 64;
@@ -39,26 +39,6 @@ const OWN: Duration = Duration::from_secs(60);
 
 /// File systems round the times of files.
 const ROUNDED: Duration = Duration::from_secs(2);
-
-/// How much is looked at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Depth {
-    /// What a restore of the newest state needs.
-    Near,
-    /// Everything.
-    Whole,
-}
-
-/// When the vault was looked at last, and what it was like.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Sighted {
-    near: Instant,
-    whole: Instant,
-    /// What the store tells of its folders.
-    trace: Option<u64>,
-    /// How many changes of ours had been made then.
-    changes: u64,
-}
 
 /// What decides whether to look.
 #[derive(Debug, Clone, Copy)]
@@ -188,7 +168,7 @@ impl Maintenance {
                 levels: &self.upkeep.levels,
                 pins: state.pins.as_ref().map_or(&[][..], |(_, pins)| pins),
             };
-            let sight = missing::judge(&still, newest, &all, &policy, self.clock.now().after(crate::maintain::AHEAD));
+            let sight = missing::judge(&still, newest, &all, &policy, self.clock.now().after(AHEAD));
             let gone = missing::differing(still.all(), &all);
             state.catalog.remove(&gone);
             state.distrusted.retain(|file| !gone.contains(file));

@@ -1,0 +1,118 @@
+//! Carries out the deletions that `retention` decides on. Before that it reads the pins again, and records the floor.
+
+use futures::stream::{self, StreamExt, TryStreamExt};
+use seawall_core::{Maintained, Moment, PlannedObject, RemovedObject};
+use seawall_ltx::{Header, Txid};
+use seawall_vault::ObjectKey;
+use tokio::time::Instant;
+
+use crate::error::Error;
+use crate::known::Maintenance;
+use crate::layout::{Layout, Level, Stored};
+use crate::retention::{self, Removal, Why};
+use crate::survey::read_header;
+use crate::{digests, marks};
+
+/// Objects deleted at once.
+const BATCH: usize = 1000;
+
+impl Maintenance {
+    pub(super) async fn remove_all(&self, done: &mut Maintained) -> Result<(), Error> {
+        if self.state().may_not_delete || self.removals(&[]).is_empty() {
+            return Ok(());
+        }
+        let pins = self.pins().await?;
+        if self.removals(&pins).iter().any(|removal| removal.file.level == Level::BASE) {
+            self.date_bases().await?;
+        }
+        let removals = self.removals(&pins);
+        self.mark_floor(&removals).await?;
+        for batch in removals.chunks(BATCH) {
+            let _turn = self.turns.right.acquire().await;
+            let began = Instant::now();
+            let keys: Vec<ObjectKey> = batch.iter().flat_map(|removal| self.keys(&removal.file)).collect();
+            match self.vault.delete(&keys).await {
+                Ok(()) => {}
+                Err(error @ seawall_vault::Error::Denied { .. }) => {
+                    self.state().may_not_delete = true;
+                    let failure = Error::MayNotDelete { vault: self.vault.url().to_owned(), cause: error }.failure();
+                    tracing::warn!(database = %self.name, code = failure.code, next = %failure.next, "{failure}");
+                    return Ok(());
+                }
+                Err(error) => return Err(error.into()),
+            }
+            let files: Vec<Stored> = batch.iter().map(|removal| removal.file).collect();
+            {
+                let mut state = self.state();
+                state.catalog.remove(&files);
+                state.changes += 1;
+            }
+            let share = began.elapsed() / u32::try_from(files.len()).unwrap_or(u32::MAX).max(1);
+            for file in &files {
+                self.activity.deletions[usize::from(file.level.number())].done(file.size, share);
+            }
+            tracing::debug!(database = %self.name, objects = files.len(), "deleted what is not kept any longer");
+            done.removed.extend(batch.iter().map(|removal| self.removed(removal)));
+        }
+        Ok(())
+    }
+
+    /// What is deleted with a file. Its digest first: without the file nobody would know of it.
+    fn keys(&self, file: &Stored) -> impl Iterator<Item = ObjectKey> {
+        digests::companion(&self.vault, file).into_iter().chain([file.key(Layout::of(&self.vault))])
+    }
+
+    /// Finds out the moments of bases where the listing told only when they were written: the calendar goes by moments.
+    pub(super) async fn date_bases(&self) -> Result<(), Error> {
+        let undated: Vec<Stored> = {
+            let state = self.state();
+            let undated = state.catalog.bases().filter(|base| base.moment == base.written);
+            undated.filter(|base| !state.dated.contains(&base.file.max)).map(|base| base.file).collect()
+        };
+        let reading: Vec<_> = undated.iter().map(|file| read_header(&self.vault, file)).collect();
+        let headers: Vec<Header> = stream::iter(reading).buffered(8).try_collect().await?;
+        let mut state = self.state();
+        for (file, header) in undated.iter().zip(headers) {
+            state.catalog.date(file, Moment::from_millis(header.timestamp_ms));
+            state.dated.insert(file.max);
+        }
+        Ok(())
+    }
+
+    pub(super) fn removals(&self, pins: &[Txid]) -> Vec<Removal> {
+        let state = self.state();
+        retention::removals(&self.question(&state, pins), state.trusted(self.clock.now()))
+    }
+
+    pub(super) fn removed(&self, removal: &Removal) -> RemovedObject {
+        let key = removal.file.key(Layout::of(&self.vault)).to_string();
+        RemovedObject { object: PlannedObject { key, bytes: removal.file.size }, reason: removal.why.reason() }
+    }
+
+    /// The pinned points, asked for often enough: a pin on a point holds if the point is kept for another grace.
+    async fn pins(&self) -> Result<Vec<Txid>, Error> {
+        let fresh = |(at, _): &&(Instant, Vec<Txid>)| at.elapsed() < self.upkeep.retention.grace / 2;
+        if let Some((_, pins)) = self.state().pins.as_ref().filter(fresh) {
+            return Ok(pins.clone());
+        }
+        let pins = marks::pins(&self.vault).await?;
+        self.state().pins = Some((Instant::now(), pins.clone()));
+        Ok(pins)
+    }
+
+    /// Records up to where history is thinned out, before it is: what is missing from then on is no loss.
+    async fn mark_floor(&self, removals: &[Removal]) -> Result<(), Error> {
+        if !removals.iter().any(|removal| removal.why == Why::Outdated) {
+            return Ok(());
+        }
+        let floor = {
+            let state = self.state();
+            retention::floor_at(&self.question(&state, &[]), state.trusted(self.clock.now()))
+                .filter(|floor| state.floor < Some(*floor))
+        };
+        let Some(floor) = floor else { return Ok(()) };
+        marks::set_floor(&self.vault, floor).await?;
+        self.state().floor = Some(floor);
+        Ok(())
+    }
+}
