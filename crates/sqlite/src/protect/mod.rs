@@ -1,12 +1,17 @@
 //! One stretch of protection: what was captured, what is new, and how it gets into the vault.
 
 pub(crate) mod admission;
+mod asked;
 pub(crate) mod capture;
+mod changes;
 pub(crate) mod continuity;
+pub(crate) mod database;
 pub(crate) mod pages;
 pub(crate) mod proof;
+mod run;
 pub(crate) mod seal;
 pub(crate) mod sealed;
 pub(crate) mod session;
 pub(crate) mod ship;
 pub(crate) mod spool;
+mod status;

@@ -24,7 +24,7 @@ use seawall_core::{Backoff, Phase, Point, Shutdown};
 use tokio::time::{Instant, sleep};
 
 use crate::capture::Author;
-use crate::engine::Sqlite;
+use crate::database::Sqlite;
 use crate::error::Error;
 use crate::identity::{Lineage, Nonce, Stamp, WalPosition};
 use crate::seal;

@@ -1,0 +1,199 @@
+//! One database and its place in a vault: the state that the engine, its runs and its sessions share.
+//!
+//! It is below all of them, and imports none of them.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use seawall_core::{Activity, Failure, Moment, Point};
+use seawall_vault::Vault;
+use tokio::sync::{Notify, oneshot};
+
+use crate::clock::BelievedClock;
+use crate::error::Error;
+use crate::files::{leads_to, resolved};
+use crate::hold::KeptFiles;
+use crate::known::Maintenance;
+use crate::lock::Locks;
+use crate::probe::Probe;
+use crate::read_back::ReadBack;
+use crate::ship::blocking;
+use crate::told::Told;
+use crate::{Admission, Options, World};
+
+/// One SQLite database and its place in a vault.
+///
+/// Made without a path it can restore, show the timeline and verify, but not protect.
+#[derive(Debug)]
+pub struct Sqlite {
+    pub(crate) vault: Vault,
+    pub(crate) options: Options,
+    pub(crate) world: World,
+    pub(crate) kept: Arc<Mutex<KeptFiles>>,
+    /// Where the database and its state directory were found when the present stretch of protection began.
+    pub(crate) placed: Mutex<Option<(PathBuf, PathBuf)>>,
+    /// The locks of the protection that is running.
+    pub(crate) locks: Arc<Mutex<Option<Locks>>>,
+    pub(crate) told: Mutex<Told>,
+    pub(crate) clock: Arc<BelievedClock>,
+    /// Whether the state record on the disk is older than what is told.
+    pub(crate) unsaved: Arc<AtomicBool>,
+    pub(crate) asked: Arc<Mutex<Asked>>,
+    /// Someone asked to ship now, or the upkeep has something to tell.
+    pub(crate) hurry: Arc<Notify>,
+    pub(crate) activity: Arc<Activity>,
+    pub(crate) maintenance: Arc<Maintenance>,
+    pub(crate) read_back: Arc<ReadBack>,
+    pub(crate) probe: Probe,
+}
+
+/// Those who asked to ship now, and wait for the point.
+pub(super) type Asked = Vec<oneshot::Sender<Result<Point, Failure>>>;
+
+impl Sqlite {
+    /// A database (`options.path`) and the vault prefix that is its own. Does no I/O.
+    pub fn new(vault: Vault, options: Options, world: World) -> Self {
+        let (activity, hurry) = (Arc::<Activity>::default(), Arc::<Notify>::default());
+        let read_back = Arc::new(ReadBack::new(options.state_dir(), vault.url().to_owned()));
+        let maintenance = Maintenance::new(&vault, &options, &world, activity.clone(), hurry.clone());
+        Self {
+            maintenance: Arc::new(maintenance.noting(read_back.clone())),
+            read_back,
+            clock: Arc::new(BelievedClock::new(world.clock.clone(), options.display_name(&vault))),
+            vault,
+            options,
+            world,
+            kept: Arc::default(),
+            placed: Mutex::default(),
+            locks: Arc::default(),
+            told: Mutex::default(),
+            unsaved: Arc::default(),
+            asked: Arc::default(),
+            hurry,
+            activity,
+            probe: Probe::default(),
+        }
+    }
+
+    /// Lets a test in.
+    #[cfg(all(feature = "testing", debug_assertions))]
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_intruder(self, intruder: Arc<dyn crate::probe::Intruder>) -> Self {
+        Self { probe: Probe::new(intruder), ..self }
+    }
+
+    pub(crate) fn probe(&self) -> Probe {
+        self.probe.clone()
+    }
+
+    /// Where what is done is counted.
+    pub(crate) fn activity(&self) -> &Activity {
+        &self.activity
+    }
+
+    pub(crate) fn read_back(&self) -> &Arc<ReadBack> {
+        &self.read_back
+    }
+
+    pub(crate) fn maintenance(&self) -> &Arc<Maintenance> {
+        &self.maintenance
+    }
+
+    pub(crate) fn admission(&self) -> &Admission {
+        &self.world.admission
+    }
+
+    pub(crate) fn vault(&self) -> &Vault {
+        &self.vault
+    }
+
+    pub(crate) fn options(&self) -> &Options {
+        &self.options
+    }
+
+    pub(crate) fn now(&self) -> Moment {
+        self.clock.wall()
+    }
+
+    pub(crate) fn clock(&self) -> &Arc<BelievedClock> {
+        &self.clock
+    }
+
+    /// The moment of what is captured now.
+    pub(crate) fn moment(&self) -> Moment {
+        let now = self.clock.ask();
+        self.told().began = Some(self.clock.steady());
+        now.moment
+    }
+
+    pub(crate) fn random(&self) -> u64 {
+        (self.world.random)()
+    }
+
+    pub(crate) fn name(&self) -> String {
+        self.options.display_name(&self.vault)
+    }
+
+    pub(crate) fn kept_files(&self) -> Arc<Mutex<KeptFiles>> {
+        self.kept.clone()
+    }
+
+    /// The database file behind all symbolic links, and the state directory: while it is protected, as they were when that began.
+    pub(crate) fn place(&self) -> Result<(PathBuf, PathBuf), Error> {
+        match self.placed().clone() {
+            Some(placed) => Ok(placed),
+            None => self.place_now(),
+        }
+    }
+
+    /// Whether the state record could not be written the last time.
+    pub(crate) fn unsaved(&self) -> &Arc<AtomicBool> {
+        &self.unsaved
+    }
+
+    /// Whether nothing of this database was ever in its vault, as far as is known here.
+    pub(crate) fn is_new(&self) -> bool {
+        self.told().known.position.is_none()
+    }
+
+    fn placed(&self) -> MutexGuard<'_, Option<(PathBuf, PathBuf)>> {
+        self.placed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn place_now(&self) -> Result<(PathBuf, PathBuf), Error> {
+        match (&self.options.path, self.options.state_dir()) {
+            (Some(path), Some(state_dir)) => Ok((resolved(path), state_dir)),
+            _ => Err(Error::NoSource { vault: self.vault.url().to_owned() }),
+        }
+    }
+
+    pub(super) fn told(&self) -> MutexGuard<'_, Told> {
+        // Two plain values, whole between any two statements.
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether links lead from the database's name to another file than `path` now.
+    pub(super) async fn leads_elsewhere(&self, path: &Path) -> bool {
+        let (Some(named), path) = (self.options.path.clone(), path.to_owned()) else { return false };
+        blocking(move || Ok(leads_to(&named).is_some_and(|now| now != path))).await.unwrap_or(false)
+    }
+}
+
+/// Keeps the place of the database as it is, while a stretch of protection lasts.
+pub(super) struct Placed<'a>(&'a Sqlite);
+
+impl<'a> Placed<'a> {
+    pub(super) fn settle(engine: &'a Sqlite) -> Result<Self, Error> {
+        let place = engine.place_now()?;
+        *engine.placed() = Some(place);
+        Ok(Self(engine))
+    }
+}
+
+impl Drop for Placed<'_> {
+    fn drop(&mut self) {
+        self.0.placed().take();
+    }
+}

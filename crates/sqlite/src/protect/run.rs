@@ -1,0 +1,218 @@
+//! A run of a protection, from its start to its stop.
+//!
+//! A run takes the locks and opens one session after the other. It decides what follows from the end of a session: another attempt,
+//! waiting for the database or the vault, another file to which links lead now, or the end.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use seawall_core::{Backoff, Failure, Phase, Point, Shutdown};
+use seawall_host::links_on;
+use tokio::time::{Instant, sleep};
+
+use super::changes::SETTLE;
+use crate::database::{Asked, Placed, Sqlite};
+use crate::error::Error;
+use crate::files::is_there;
+use crate::identity::Lineage;
+use crate::lock::{self, Locks};
+use crate::session::{Patience, Session};
+use crate::ship::blocking;
+use crate::state::Record;
+
+/// How often a database that is there and was not is tried once more when everything ends.
+const LAST_TRIES: u32 = 5;
+
+/// How long to wait before a lost database is opened again: doubled from the first to the last.
+const REOPEN: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(30));
+
+impl Sqlite {
+    pub(crate) async fn take_one_point(&self, shutdown: &Shutdown) -> Result<Point, Error> {
+        let _locks = self.take_locks().await?;
+        let mut session = Session::open(self, shutdown, Patience::Once).await?;
+        session.drain().await?;
+        session.claim().await?;
+        self.tell(Phase::Stopped, None, session.lineage()).await;
+        if let Err(error) = session.record_doubts().await {
+            tracing::warn!(database = %self.name(), "the doubt about moments could not be recorded: {error}");
+        }
+        // The point is durable: what is due besides must not make it a failure.
+        if self.maintenance.work_and_note().await.is_err() {
+            self.tell(Phase::Stopped, None, session.lineage()).await;
+        }
+        session.point().ok_or_else(|| Error::Internal("a point was shipped and not kept".to_owned()))
+    }
+
+    pub(crate) async fn protect(&self, shutdown: &Shutdown) -> Result<(), Error> {
+        let mut backoff = REOPEN;
+        loop {
+            match Box::pin(self.protect_here(shutdown)).await {
+                Ok(Ended::Stopped) => return Ok(()),
+                Ok(Ended::Elsewhere) => tracing::warn!(database = %self.name(), "links lead to another file now"),
+                // What others of the process need as well was let go, the locks among it. They aren't to come back all at once.
+                Err(error) if error.is_shortage() && !shutdown.requested() => {
+                    Box::pin(self.tell(Phase::Failing, Some(&error), Lineage::new(1))).await;
+                    let share = (self.random() >> 40) as u32;
+                    let pause = backoff.failed().mul_f64(f64::from(share) / f64::from(1 << 24));
+                    Box::pin(self.wait_for(shutdown, pause)).await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Protects the file to which the database's name leads now, for as long as it leads there.
+    async fn protect_here(&self, shutdown: &Shutdown) -> Result<Ended, Error> {
+        let _placed = Placed::settle(self)?;
+        let _locks = self.take_locks().await?;
+        let _upkeep = self.maintenance.in_background();
+        let (path, _) = self.place()?;
+        let links = self.options.path.clone().map_or_else(Vec::new, |named| links_on(&named));
+        let subscription = self.world.watcher.as_ref().map(|watcher| watcher.subscribe_with(&path, &links));
+        let mut backoff = REOPEN;
+        let (mut last_word, mut last_tries) = (Lineage::new(1), 0);
+        // What an earlier process recorded last is not true any more.
+        self.tell(Phase::Starting, None, last_word).await;
+        loop {
+            let since = Instant::now();
+            // Handed on by value a future takes its room twice.
+            let session = Box::pin(self.session(shutdown, subscription.as_ref(), &mut last_word));
+            let ended = self.in_time(shutdown, session).await;
+            let error = match ended {
+                Ok(()) => {
+                    self.tell(Phase::Stopped, None, last_word).await;
+                    return Ok(Ended::Stopped);
+                }
+                Err(error) => self.of_the_lost(error),
+            };
+            if !error.is_final() && self.leads_elsewhere(&path).await {
+                self.tell(Phase::Failing, Some(&error), last_word).await;
+                return Ok(Ended::Elsewhere);
+            }
+            if error.is_shortage() && !shutdown.requested() {
+                return Err(error);
+            }
+            if error.is_absent() && shutdown.requested() && last_tries < LAST_TRIES && is_there(&path) {
+                // It came back while it was looked for: what is in it is to be shipped before the end.
+                last_tries += 1;
+                sleep(SETTLE).await;
+                continue;
+            }
+            let lost = self.told().known.position.is_some();
+            if error.is_absent() && shutdown.requested() && !lost {
+                self.tell(Phase::Stopped, None, last_word).await;
+                return Ok(Ended::Stopped);
+            }
+            let hopeless = matches!(error, Error::Vault(seawall_vault::Error::Missing { .. })) && self.is_new();
+            if error.is_final() || hopeless || shutdown.requested() {
+                self.tell(Phase::Halted, Some(&error), last_word).await;
+                return Err(error);
+            }
+            if error.is_absent() {
+                self.tell(Phase::Waiting, lost.then_some(&error), last_word).await;
+                tracing::info!(database = %self.name(), "waiting for the database to be created");
+                self.wait(shutdown, subscription.as_ref(), None).await;
+                continue;
+            }
+            self.tell(Phase::Failing, Some(&error), last_word).await;
+            if since.elapsed() > REOPEN.longest() {
+                backoff.worked();
+            }
+            self.wait_for(shutdown, backoff.failed()).await;
+            if matches!(error, Error::GaveUp { .. }) {
+                // The WAL is pinned again only once the vault answers.
+                while !shutdown.requested() && !self.vault_answers().await {
+                    self.wait_for(shutdown, REOPEN.longest()).await;
+                }
+            }
+        }
+    }
+
+    async fn take_locks(&self) -> Result<LockGuard, Error> {
+        let (path, state_dir) = self.place()?;
+        let vault = self.vault.url().to_owned();
+        let (locks, record) = blocking(move || {
+            lock::private_dir(&state_dir)?;
+            Ok((Locks::take(&path, &state_dir, &vault)?, Record::load(&state_dir)?))
+        })
+        .await?;
+        self.remember(record);
+        *self.locks.lock().unwrap_or_else(PoisonError::into_inner) = Some(locks);
+        Ok(LockGuard { locks: self.locks.clone(), asked: self.asked.clone() })
+    }
+
+    async fn vault_answers(&self) -> bool {
+        self.vault.enter().await.is_ok() && crate::survey::list(&self.vault).await.is_ok()
+    }
+
+    /// Bounds work from the moment at which a graceful stop is requested, whatever it was doing then (I7).
+    async fn in_time(&self, shutdown: &Shutdown, work: impl Future<Output = Result<(), Error>>) -> Result<(), Error> {
+        let late = async {
+            shutdown.graceful().await;
+            sleep(self.options.shutdown_timeout).await;
+        };
+        tokio::select! {
+            done = work => done,
+            () = late => Err(Error::Interrupted),
+        }
+    }
+
+    async fn wait_for(&self, shutdown: &Shutdown, duration: Duration) {
+        tokio::select! {
+            () = sleep(duration) => {}
+            () = shutdown.graceful() => {}
+        }
+    }
+
+    /// Runs work until it ends or until everything has to stop at once.
+    pub(crate) async fn unless_aborted<T>(
+        shutdown: &Shutdown,
+        work: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Failure> {
+        tokio::select! {
+            done = work => done.map_err(Failure::from),
+            () = shutdown.immediate() => Err(Error::Interrupted.into()),
+        }
+    }
+}
+
+/// How a stretch of protection ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    /// It was asked to, and everything is shipped.
+    Stopped,
+    /// The database's name leads to another file.
+    Elsewhere,
+}
+
+/// Lets the locks go when the protection ends in any way, and whoever still waits for a point.
+struct LockGuard {
+    locks: Arc<Mutex<Option<Locks>>>,
+    asked: Arc<Mutex<Asked>>,
+}
+
+impl Drop for LockGuard {
+    fn drop(&mut self) {
+        self.locks.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use seawall_vault::Vault;
+
+    use super::*;
+    use crate::{Admission, Options, World};
+
+    /// Beside the files of a database and its configuration this is what it takes while nothing happens.
+    #[test]
+    fn a_protection_is_small() {
+        let vault = Vault::new(Arc::new(seawall_vault::memory::MemoryStore::default()), Default::default());
+        let engine = Sqlite::new(vault, Options::default(), World::real(None, Admission::default()));
+        let (shutdown, mut lineage) = (Shutdown::new(), Lineage::new(1));
+        let task = size_of_val(&engine.protect(&shutdown));
+        let session = size_of_val(&engine.session(&shutdown, None, &mut lineage));
+        assert!(task + session <= 3072 && size_of::<Sqlite>() <= 1024, "{task} {session} {}", size_of::<Sqlite>());
+    }
+}
