@@ -1,7 +1,7 @@
 //! One protected SQLite database, or one vault to restore from: the crate's implementation of [`Engine`].
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 
 use async_trait::async_trait;
 use seawall_core::{
@@ -10,46 +10,74 @@ use seawall_core::{
     Status, StrongVerification, Timeline, Verification, When,
 };
 use seawall_ltx::Txid;
-use tokio::sync::oneshot;
+use seawall_vault::Vault;
 use tokio::time::Instant;
 
-pub use crate::database::Sqlite;
+use crate::database::Database;
 use crate::error::Error;
 use crate::prove::{self, Strength};
+use crate::run::unless_aborted;
 use crate::ship::blocking;
 use crate::state::Record;
-use crate::{follow, marks, read_state, restore, target, timeline};
+use crate::{Options, World, follow, marks, read_state, restore, target, timeline};
+
+/// One SQLite database and its place in a vault.
+///
+/// Made without a path it can restore, show the timeline and verify, but not protect.
+#[derive(Debug)]
+pub struct Sqlite {
+    database: Database,
+}
+
+impl Sqlite {
+    /// A database (`options.path`) and the vault prefix that is its own. Does no I/O.
+    pub fn new(vault: Vault, options: Options, world: World) -> Self {
+        Self { database: Database::new(vault, options, world) }
+    }
+
+    /// Lets a test in.
+    #[cfg(all(feature = "testing", debug_assertions))]
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_intruder(self, intruder: Arc<dyn crate::probe::Intruder>) -> Self {
+        Self { database: self.database.with_intruder(intruder) }
+    }
+}
 
 #[async_trait]
 impl Engine for Sqlite {
     fn describe(&self) -> Description {
+        let database = &self.database;
         Description {
-            name: self.name(),
+            name: database.name(),
             engine: "sqlite",
-            source: self.options.path.as_ref().map(|path| path.display().to_string()),
-            vault: self.vault.url().to_owned(),
+            source: database.options().path.as_ref().map(|path| path.display().to_string()),
+            vault: database.vault().url().to_owned(),
         }
     }
 
     fn figures(&self) -> Figures {
-        self.activity.figures(self.vault.counts())
+        self.database.figures()
     }
 
     async fn status(&self) -> Result<Status, Failure> {
-        let (_, state_dir) = self.place()?;
-        let clock = self.world.clock.clone();
+        let database = &self.database;
+        let (_, state_dir) = database.place()?;
+        let clock = database.world().clock.clone();
         let read = tokio::task::spawn_blocking(move || read_state(&state_dir, &*clock)).await;
-        if let (Ok(Err(_)), true, Some(told)) = (&read, self.unsaved.load(Ordering::Relaxed), self.told_status()) {
+        if let (Ok(Err(_)), true, Some(told)) =
+            (&read, database.unsaved().load(Ordering::Relaxed), database.told_status())
+        {
             return Ok(told);
         }
         read.unwrap_or_else(|e| {
             let cause = Panicked::from(e).to_string();
-            Err(Failure::new(Kind::Internal, "sqlite.internal", self.name(), cause, "report this: it is a defect"))
+            Err(Failure::new(Kind::Internal, "sqlite.internal", database.name(), cause, "report this: it is a defect"))
         })
     }
 
     async fn known_status(&self) -> Result<Status, Failure> {
-        match self.resting() {
+        match self.database.resting() {
             Some(status) => Ok(status),
             None => self.status().await,
         }
@@ -71,34 +99,22 @@ impl Engine for Sqlite {
 #[async_trait]
 impl Protect for Sqlite {
     async fn run(&self, shutdown: &Shutdown) -> Result<(), Failure> {
-        Self::unless_aborted(shutdown, Box::pin(self.protect(shutdown))).await
+        unless_aborted(shutdown, Box::pin(self.database.protect(shutdown))).await
     }
 
     async fn take_point(&self, shutdown: &Shutdown) -> Result<Point, Failure> {
-        Self::unless_aborted(shutdown, self.take_one_point(shutdown)).await
+        unless_aborted(shutdown, self.database.take_one_point(shutdown)).await
     }
 
     async fn sync(&self) -> Result<Point, Failure> {
-        let (tell, told) = oneshot::channel();
-        {
-            let running = self.locks.lock().unwrap_or_else(PoisonError::into_inner).is_some();
-            if !running {
-                return Err(self.not_running());
-            }
-            self.asked().push(tell);
-        }
-        self.hurry.notify_one();
-        told.await.unwrap_or_else(|_| match self.several_names() {
-            Some(error) => Err(error.failure()),
-            None => Err(self.not_running()),
-        })
+        self.database.sync().await
     }
 }
 
 #[async_trait]
 impl History for Sqlite {
     async fn timeline(&self) -> Result<Timeline, Failure> {
-        Ok(timeline::timeline(&self.vault, self.now()).await?)
+        Ok(timeline::timeline(self.database.vault(), self.database.now()).await?)
     }
 
     async fn verify(&self, progress: Arc<dyn Progress>) -> Result<Verification, Failure> {
@@ -129,29 +145,30 @@ impl Digests for Sqlite {
 impl Maintain for Sqlite {
     async fn maintain(&self, dry_run: bool) -> Result<Maintained, Failure> {
         if dry_run {
-            return Ok(self.maintenance.rehearse().await?);
+            return Ok(self.database.maintenance().rehearse().await?);
         }
-        self.maintenance.list_anew().await?;
-        Ok(self.maintenance.work_and_note().await?)
+        self.database.maintenance().list_anew().await?;
+        Ok(self.database.maintenance().work_and_note().await?)
     }
 
     async fn complete(&self) -> Result<Maintained, Failure> {
-        Ok(self.maintenance.complete().await?)
+        Ok(self.database.maintenance().complete().await?)
     }
 }
 
 #[async_trait]
 impl Pins for Sqlite {
     async fn pin(&self, when: &When, pinned: bool) -> Result<String, Failure> {
+        let database = &self.database;
         let point = match when {
             When::Position(text) if !pinned => text.parse().ok(),
-            _ => target::find(&self.vault, when, self.now()).await?.last().map(|file| file.max),
+            _ => target::find(database.vault(), when, database.now()).await?.last().map(|file| file.max),
         };
-        let point = point.ok_or_else(|| Error::NothingThere { vault: self.vault.url().to_owned() })?;
+        let point = point.ok_or_else(|| Error::NothingThere { vault: database.vault().url().to_owned() })?;
         match pinned {
-            true => marks::pin(&self.vault, point).await?,
-            false if marks::unpin(&self.vault, point).await? => {}
-            false => return Err(Error::NotPinned { vault: self.vault.url().to_owned(), point }.into()),
+            true => marks::pin(database.vault(), point).await?,
+            false if marks::unpin(database.vault(), point).await? => {}
+            false => return Err(Error::NotPinned { vault: database.vault().url().to_owned(), point }.into()),
         }
         Ok(point.to_string())
     }
@@ -160,12 +177,14 @@ impl Pins for Sqlite {
 #[async_trait]
 impl Files for Sqlite {
     async fn restore(&self, request: &RestoreRequest, progress: Arc<dyn Progress>) -> Result<Restored, Failure> {
+        let database = &self.database;
         let started = Instant::now();
-        let (recorded, now) = (self.recorded().await?, self.now());
-        let restored = restore::restore(&self.vault, request, recorded, now, progress, self.options.jobs).await;
-        let restored = restored.inspect_err(|_| self.activity.restores.failed())?;
+        let (recorded, now) = (self.recorded().await?, database.now());
+        let restored =
+            restore::restore(database.vault(), request, recorded, now, progress, database.options().jobs).await;
+        let restored = restored.inspect_err(|_| database.activity().restores.failed())?;
         if !restored.dry_run {
-            self.activity.restores.done(restored.bytes, started.elapsed());
+            database.activity().restores.done(restored.bytes, started.elapsed());
             // An older point needs only a part of what the newest one does.
             if request.when == When::Latest {
                 self.note_reading().await;
@@ -192,10 +211,11 @@ impl Standby for Sqlite {
         shutdown: &Shutdown,
         progress: Arc<dyn Progress>,
     ) -> Result<Followed, Failure> {
+        let database = &self.database;
         let setting = follow::Setting {
-            vault: &self.vault,
-            world: &self.world,
-            jobs: self.options.jobs,
+            vault: database.vault(),
+            world: database.world(),
+            jobs: database.options().jobs,
             request,
             shutdown,
             progress,
@@ -208,18 +228,24 @@ impl Sqlite {
     /// Up to where this database was acknowledged, as its state record tells; `None` where no database is named, or nothing is
     /// recorded of this vault.
     async fn recorded(&self) -> Result<Option<Txid>, Error> {
-        let (Some(_), Some(state_dir)) = (&self.options.path, self.options.state_dir()) else { return Ok(None) };
+        let database = &self.database;
+        let (Some(_), Some(state_dir)) = (&database.options().path, database.options().state_dir()) else {
+            return Ok(None);
+        };
         let record = blocking(move || Record::load(&state_dir)).await?;
-        Ok(record.and_then(|record| record.remembered(self.vault.url())).map(|(facts, _)| facts.txid))
+        Ok(record.and_then(|record| record.remembered(database.vault().url())).map(|(facts, _)| facts.txid))
     }
 
     async fn prove(&self, progress: Arc<dyn Progress>, strength: Strength) -> Result<StrongVerification, Failure> {
+        let database = &self.database;
         let started = Instant::now();
         // Before the vault is listed: what is acknowledged meanwhile isn't missing.
         let recorded = self.recorded().await?;
-        let verified = prove::verify(&self.vault, self.now(), progress, self.options.jobs, strength, recorded).await;
-        let verified = verified.inspect_err(|_| self.activity.verifications.failed())?;
-        self.activity.verifications.done(verified.verification.bytes, started.elapsed());
+        let verified =
+            prove::verify(database.vault(), database.now(), progress, database.options().jobs, strength, recorded)
+                .await;
+        let verified = verified.inspect_err(|_| database.activity().verifications.failed())?;
+        database.activity().verifications.done(verified.verification.bytes, started.elapsed());
         if verified.verification.findings.is_empty() {
             self.note_reading().await;
         }
@@ -228,9 +254,10 @@ impl Sqlite {
 
     /// Notes that everything was read back just now.
     async fn note_reading(&self) {
-        let (read_back, now) = (self.read_back.clone(), self.now());
+        let database = &self.database;
+        let (read_back, now) = (database.read_back().clone(), database.now());
         if let Err(error) = blocking(move || read_back.note(now)).await {
-            tracing::debug!(database = %self.name(), "when the content was read is not noted: {error}");
+            tracing::debug!(database = %database.name(), "when the content was read is not noted: {error}");
         }
     }
 }

@@ -43,7 +43,7 @@ use before05::{generations, legacy};
 use follow::{bridge, mark, standby};
 use history::{belonging, catalog, digests, doubts, holes, identity, layout, listing, marks, plan, survey, together};
 use live::{checkpoint, connection, files, grip, header, hold, names, reader, source, standing, wal};
-use protect::{admission, capture, continuity, database, pages, proof, seal, sealed, session, ship, spool};
+use protect::{admission, capture, continuity, database, pages, proof, run, seal, sealed, session, ship, spool};
 use record::{clock, lock, moments, read_back, state, told};
 use restore::{assemble, fetch, prove, target, timeline};
 use upkeep::{compaction, fresh, known, merge, missing, retention, turns};

@@ -2,13 +2,31 @@
 
 use std::sync::{MutexGuard, PoisonError};
 
-use seawall_core::{Failure, Kind};
+use seawall_core::{Failure, Kind, Point};
+use tokio::sync::oneshot;
 
-use crate::database::{Asked, Sqlite};
+use crate::database::{Asked, Database};
 use crate::error::{Error, SEVERAL_NAMES};
 
-impl Sqlite {
-    pub(crate) fn asked(&self) -> MutexGuard<'_, Asked> {
+impl Database {
+    /// Asks the protection that is running to ship now, and waits for the point.
+    pub(crate) async fn sync(&self) -> Result<Point, Failure> {
+        let (tell, told) = oneshot::channel();
+        {
+            let running = self.locks.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+            if !running {
+                return Err(self.not_running());
+            }
+            self.asked().push(tell);
+        }
+        self.hurry.notify_one();
+        told.await.unwrap_or_else(|_| match self.several_names() {
+            Some(error) => Err(error.failure()),
+            None => Err(self.not_running()),
+        })
+    }
+
+    pub(super) fn asked(&self) -> MutexGuard<'_, Asked> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -20,13 +38,13 @@ impl Sqlite {
     }
 
     /// The error that the file has other names, if that was told last.
-    pub(crate) fn several_names(&self) -> Option<Error> {
+    fn several_names(&self) -> Option<Error> {
         let told = self.told().error.as_ref().is_some_and(|error| error.code == SEVERAL_NAMES);
         let (path, _) = self.place().ok().filter(|_| told)?;
         Some(Error::SeveralNames { path, what: "the file has other names".to_owned() })
     }
 
-    pub(crate) fn not_running(&self) -> Failure {
+    fn not_running(&self) -> Failure {
         Failure::new(
             Kind::Unavailable,
             "sqlite.not-running",

@@ -6,7 +6,7 @@ use seawall_core::Shutdown;
 use seawall_host::{Glance, Subscription};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use crate::database::Sqlite;
+use crate::database::Database;
 use crate::error::Error;
 use crate::identity::Lineage;
 use crate::seal;
@@ -44,7 +44,7 @@ fn look_again(attempts: u32) -> Option<Duration> {
     (attempts < 40).then(|| Duration::from_millis(5 << attempts.min(8)).min(Duration::from_secs(1)))
 }
 
-impl Sqlite {
+impl Database {
     pub(super) async fn session(
         &self,
         shutdown: &Shutdown,

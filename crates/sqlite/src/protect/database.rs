@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use seawall_core::{Activity, Failure, Moment, Point};
+use seawall_core::{Activity, Failure, Figures, Moment, Point};
 use seawall_vault::Vault;
 use tokio::sync::{Notify, oneshot};
 
@@ -26,34 +26,34 @@ use crate::{Admission, Options, World};
 ///
 /// Made without a path it can restore, show the timeline and verify, but not protect.
 #[derive(Debug)]
-pub struct Sqlite {
-    pub(crate) vault: Vault,
-    pub(crate) options: Options,
-    pub(crate) world: World,
-    pub(crate) kept: Arc<Mutex<KeptFiles>>,
+pub(crate) struct Database {
+    pub(super) vault: Vault,
+    pub(super) options: Options,
+    pub(super) world: World,
+    pub(super) kept: Arc<Mutex<KeptFiles>>,
     /// Where the database and its state directory were found when the present stretch of protection began.
-    pub(crate) placed: Mutex<Option<(PathBuf, PathBuf)>>,
+    pub(super) placed: Mutex<Option<(PathBuf, PathBuf)>>,
     /// The locks of the protection that is running.
-    pub(crate) locks: Arc<Mutex<Option<Locks>>>,
-    pub(crate) told: Mutex<Told>,
-    pub(crate) clock: Arc<BelievedClock>,
+    pub(super) locks: Arc<Mutex<Option<Locks>>>,
+    pub(super) told: Mutex<Told>,
+    pub(super) clock: Arc<BelievedClock>,
     /// Whether the state record on the disk is older than what is told.
-    pub(crate) unsaved: Arc<AtomicBool>,
-    pub(crate) asked: Arc<Mutex<Asked>>,
+    pub(super) unsaved: Arc<AtomicBool>,
+    pub(super) asked: Arc<Mutex<Asked>>,
     /// Someone asked to ship now, or the upkeep has something to tell.
-    pub(crate) hurry: Arc<Notify>,
-    pub(crate) activity: Arc<Activity>,
-    pub(crate) maintenance: Arc<Maintenance>,
-    pub(crate) read_back: Arc<ReadBack>,
-    pub(crate) probe: Probe,
+    pub(super) hurry: Arc<Notify>,
+    pub(super) activity: Arc<Activity>,
+    pub(super) maintenance: Arc<Maintenance>,
+    pub(super) read_back: Arc<ReadBack>,
+    pub(super) probe: Probe,
 }
 
 /// Those who asked to ship now, and wait for the point.
 pub(super) type Asked = Vec<oneshot::Sender<Result<Point, Failure>>>;
 
-impl Sqlite {
+impl Database {
     /// A database (`options.path`) and the vault prefix that is its own. Does no I/O.
-    pub fn new(vault: Vault, options: Options, world: World) -> Self {
+    pub(crate) fn new(vault: Vault, options: Options, world: World) -> Self {
         let (activity, hurry) = (Arc::<Activity>::default(), Arc::<Notify>::default());
         let read_back = Arc::new(ReadBack::new(options.state_dir(), vault.url().to_owned()));
         let maintenance = Maintenance::new(&vault, &options, &world, activity.clone(), hurry.clone());
@@ -78,9 +78,7 @@ impl Sqlite {
 
     /// Lets a test in.
     #[cfg(all(feature = "testing", debug_assertions))]
-    #[doc(hidden)]
-    #[must_use]
-    pub fn with_intruder(self, intruder: Arc<dyn crate::probe::Intruder>) -> Self {
+    pub(crate) fn with_intruder(self, intruder: Arc<dyn crate::probe::Intruder>) -> Self {
         Self { probe: Probe::new(intruder), ..self }
     }
 
@@ -111,6 +109,15 @@ impl Sqlite {
 
     pub(crate) fn options(&self) -> &Options {
         &self.options
+    }
+
+    pub(crate) fn world(&self) -> &World {
+        &self.world
+    }
+
+    /// What was counted since the process started.
+    pub(crate) fn figures(&self) -> Figures {
+        self.activity.figures(self.vault.counts())
     }
 
     pub(crate) fn now(&self) -> Moment {
@@ -182,13 +189,13 @@ impl Sqlite {
 }
 
 /// Keeps the place of the database as it is, while a stretch of protection lasts.
-pub(super) struct Placed<'a>(&'a Sqlite);
+pub(super) struct Placed<'a>(&'a Database);
 
 impl<'a> Placed<'a> {
-    pub(super) fn settle(engine: &'a Sqlite) -> Result<Self, Error> {
-        let place = engine.place_now()?;
-        *engine.placed() = Some(place);
-        Ok(Self(engine))
+    pub(super) fn settle(database: &'a Database) -> Result<Self, Error> {
+        let place = database.place_now()?;
+        *database.placed() = Some(place);
+        Ok(Self(database))
     }
 }
 

@@ -8,7 +8,7 @@ pub(crate) mod continuity;
 pub(crate) mod database;
 pub(crate) mod pages;
 pub(crate) mod proof;
-mod run;
+pub(crate) mod run;
 pub(crate) mod seal;
 pub(crate) mod sealed;
 pub(crate) mod session;

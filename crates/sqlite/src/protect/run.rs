@@ -11,7 +11,7 @@ use seawall_host::links_on;
 use tokio::time::{Instant, sleep};
 
 use super::changes::SETTLE;
-use crate::database::{Asked, Placed, Sqlite};
+use crate::database::{Asked, Database, Placed};
 use crate::error::Error;
 use crate::files::is_there;
 use crate::identity::Lineage;
@@ -26,7 +26,7 @@ const LAST_TRIES: u32 = 5;
 /// How long to wait before a lost database is opened again: doubled from the first to the last.
 const REOPEN: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(30));
 
-impl Sqlite {
+impl Database {
     pub(crate) async fn take_one_point(&self, shutdown: &Shutdown) -> Result<Point, Error> {
         let _locks = self.take_locks().await?;
         let mut session = Session::open(self, shutdown, Patience::Once).await?;
@@ -163,16 +163,16 @@ impl Sqlite {
             () = shutdown.graceful() => {}
         }
     }
+}
 
-    /// Runs work until it ends or until everything has to stop at once.
-    pub(crate) async fn unless_aborted<T>(
-        shutdown: &Shutdown,
-        work: impl Future<Output = Result<T, Error>>,
-    ) -> Result<T, Failure> {
-        tokio::select! {
-            done = work => done.map_err(Failure::from),
-            () = shutdown.immediate() => Err(Error::Interrupted.into()),
-        }
+/// Runs work until it ends or until everything has to stop at once.
+pub(crate) async fn unless_aborted<T>(
+    shutdown: &Shutdown,
+    work: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Failure> {
+    tokio::select! {
+        done = work => done.map_err(Failure::from),
+        () = shutdown.immediate() => Err(Error::Interrupted.into()),
     }
 }
 
@@ -209,10 +209,10 @@ mod tests {
     #[test]
     fn a_protection_is_small() {
         let vault = Vault::new(Arc::new(seawall_vault::memory::MemoryStore::default()), Default::default());
-        let engine = Sqlite::new(vault, Options::default(), World::real(None, Admission::default()));
+        let database = Database::new(vault, Options::default(), World::real(None, Admission::default()));
         let (shutdown, mut lineage) = (Shutdown::new(), Lineage::new(1));
-        let task = size_of_val(&engine.protect(&shutdown));
-        let session = size_of_val(&engine.session(&shutdown, None, &mut lineage));
-        assert!(task + session <= 3072 && size_of::<Sqlite>() <= 1024, "{task} {session} {}", size_of::<Sqlite>());
+        let task = size_of_val(&database.protect(&shutdown));
+        let session = size_of_val(&database.session(&shutdown, None, &mut lineage));
+        assert!(task + session <= 3072 && size_of::<Database>() <= 1024, "{task} {session} {}", size_of::<Database>());
     }
 }

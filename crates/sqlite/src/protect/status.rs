@@ -4,16 +4,16 @@ use std::path::Path;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
-use seawall_core::{Engine, Phase, Status};
+use seawall_core::{Phase, Status};
 
-use crate::database::Sqlite;
+use crate::database::Database;
 use crate::error::Error;
 use crate::identity::Lineage;
 use crate::ship::blocking;
 use crate::state::{Facts, Position, Record, StoredClock, sizes};
 use crate::told::{Known, Told, once_more};
 
-impl Sqlite {
+impl Database {
     /// Everything up to `position` is durable: what went wrong before is over, unless it is `still` so.
     pub(crate) fn arrived(&self, position: Position, lineage: Lineage, still: bool) {
         let mut told = self.told();

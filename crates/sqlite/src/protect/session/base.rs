@@ -21,16 +21,16 @@ impl Session<'_> {
     /// The first base: a complete copy 1-1, and an empty capture behind it.
     pub(super) async fn take_first_base(&mut self) -> Result<(), Error> {
         self.tell(Phase::Base, None).await;
-        let engine = self.engine;
-        let _turn = engine.admission().base().await;
+        let database = self.database;
+        let _turn = database.admission().base().await;
         let began = Instant::now();
         let base = self.freeze(Txid(1), Moment::from_millis(i64::MIN), None).await?;
-        let (vault, jobs) = (self.engine.vault(), self.engine.options().jobs);
+        let (vault, jobs) = (self.database.vault(), self.database.options().jobs);
         let key = file_key(Layout::of(vault), Level::BASE, Txid(1), Txid(1));
         let copy = Arc::new(base.shipment(Txid(1)));
         let shipped = ship::ship(vault, &key, copy.clone(), jobs).await?;
         self.made(Level::BASE, Txid(1), &base.after, shipped);
-        engine.activity().bases.done(copy.pages.bytes(), began.elapsed());
+        database.activity().bases.done(copy.pages.bytes(), began.elapsed());
         let seed = base.seed(next_txid(Some(Txid(1)))?);
         let shipped = ship::ship(vault, &self.log_key(seed.after.txid), Arc::new(seed.shipment), jobs).await?;
         self.made(Level::LOG, seed.after.txid, &seed.after, shipped);
@@ -49,15 +49,15 @@ impl Session<'_> {
         before: Option<Tag>,
     ) -> Result<(), Error> {
         self.tell(Phase::Base, None).await;
-        self.stamp.lineage = Lineage::new(self.engine.random());
+        self.stamp.lineage = Lineage::new(self.database.random());
         let txid = next_txid(Some(newest))?;
-        tracing::warn!(database = %self.engine.name(), txid = %txid, reason = why.reason(), "taking a new base");
+        tracing::warn!(database = %self.database.name(), txid = %txid, reason = why.reason(), "taking a new base");
         let not_before = last.as_ref().map_or(Moment::from_millis(i64::MIN), |point| point.moment);
-        let engine = self.engine;
-        let _turn = engine.admission().base().await;
+        let database = self.database;
+        let _turn = database.admission().base().await;
         let began = Instant::now();
         let base = self.freeze(txid, not_before, before).await?;
-        let (vault, jobs) = (self.engine.vault(), self.engine.options().jobs);
+        let (vault, jobs) = (self.database.vault(), self.database.options().jobs);
         holes::record(vault, from, txid, why, self.stamp).await?;
         let capture = Arc::new(base.shipment(txid));
         let shipped = ship::ship(vault, &self.log_key(txid), capture.clone(), jobs).await?;
@@ -65,7 +65,7 @@ impl Session<'_> {
         let copy = file_key(Layout::of(vault), Level::BASE, Txid(1), txid);
         let shipped = ship::ship(vault, &copy, Arc::new(base.shipment(Txid(1))), jobs).await?;
         self.made(Level::BASE, Txid(1), &base.after, shipped);
-        engine.activity().bases.done(capture.pages.bytes(), began.elapsed());
+        database.activity().bases.done(capture.pages.bytes(), began.elapsed());
         self.arrive(base.after).await
     }
 

@@ -71,15 +71,15 @@ impl Session<'_> {
         let shipment = Arc::new(shipment);
         let began = Instant::now();
         let mut backoff = BACKOFF;
-        if self.engine.probe().has(Defect::AcknowledgesFirst) {
+        if self.database.probe().has(Defect::AcknowledgesFirst) {
             self.arrive(after).await?;
         }
         loop {
             let key = self.log_key(after.txid);
-            match ship::ship(self.engine.vault(), &key, shipment.clone(), self.engine.options().jobs).await {
+            match ship::ship(self.database.vault(), &key, shipment.clone(), self.database.options().jobs).await {
                 Ok(shipped) => {
                     self.made(Level::LOG, after.txid, &after, shipped);
-                    self.engine.activity().captures.done(shipment.pages.bytes(), began.elapsed());
+                    self.database.activity().captures.done(shipment.pages.bytes(), began.elapsed());
                     self.arrive(after).await?;
                     return Ok(true);
                 }
@@ -99,31 +99,31 @@ impl Session<'_> {
         let header = shipment.header;
         let (began, mut backoff) = (Instant::now(), BACKOFF);
         self.last_shipped = Some(began);
-        if self.engine.probe().has(Defect::AcknowledgesFirst) {
+        if self.database.probe().has(Defect::AcknowledgesFirst) {
             self.arrive(after).await?;
         }
-        let near = self.engine.vault().scheme() == Scheme::File || shipment.pages.bytes() <= ship::SMALL;
+        let near = self.database.vault().scheme() == Scheme::File || shipment.pages.bytes() <= ship::SMALL;
         let mut kept = !near && self.keep_sealed(&shipment).await;
         // What the local disk didn't take once would only fill it again.
         let mut untried = near;
         loop {
-            let (vault, key) = (self.engine.vault(), self.log_key(after.txid));
+            let (vault, key) = (self.database.vault(), self.log_key(after.txid));
             let shipped = if kept {
                 let size = ship::ship_spooled(vault, &key, &self.spool, &header).await;
                 size.map(|size| Shipped { size, bytes: None })
             } else {
-                ship::ship(vault, &key, shipment.clone(), self.engine.options().jobs).await
+                ship::ship(vault, &key, shipment.clone(), self.database.options().jobs).await
             };
             match shipped {
                 Ok(shipped) => {
                     self.made(Level::LOG, after.txid, &after, shipped);
-                    self.engine.activity().captures.done(shipment.pages.bytes(), began.elapsed());
+                    self.database.activity().captures.done(shipment.pages.bytes(), began.elapsed());
                     let spool = self.spool.clone();
                     if let Err(error) =
                         blocking(move || spool.forget_list().and_then(|()| spool.remove(after.txid))).await
                     {
                         // The next start sees that it is in the vault.
-                        tracing::warn!(database = %self.engine.name(), "what was spooled stays: {error}");
+                        tracing::warn!(database = %self.database.name(), "what was spooled stays: {error}");
                     }
                     return self.arrive(after).await;
                 }
@@ -158,7 +158,7 @@ impl Session<'_> {
                 true
             }
             Err(error) => {
-                tracing::warn!(database = %self.engine.name(), "what was sealed can't be spooled: {error}");
+                tracing::warn!(database = %self.database.name(), "what was sealed can't be spooled: {error}");
                 false
             }
         }
@@ -167,11 +167,11 @@ impl Session<'_> {
     /// Notes an object that is in the vault now, from `min` to `after`, for whoever merges and deletes.
     pub(super) fn made(&self, level: Level, min: Txid, after: &Position, shipped: Shipped) {
         let file = Stored { level, min, max: after.txid, size: shipped.size };
-        self.engine.maintenance().made(file, after.moment, shipped.bytes);
+        self.database.maintenance().made(file, after.moment, shipped.bytes);
     }
 
     pub(super) fn log_key(&self, txid: Txid) -> seawall_vault::ObjectKey {
-        file_key(Layout::of(self.engine.vault()), Level::LOG, txid, txid)
+        file_key(Layout::of(self.database.vault()), Level::LOG, txid, txid)
     }
 
     pub(super) async fn forget_list(&self) -> Result<(), Error> {

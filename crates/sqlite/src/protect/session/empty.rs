@@ -50,7 +50,7 @@ impl Session<'_> {
             if fresh && source.is_behind(None, busy)? { source.copy_ahead() } else { Ok(None) }
         });
         copier.await.unwrap_or_else(|error| {
-            tracing::debug!(database = %self.engine.name(), "nothing is copied ahead: {error}");
+            tracing::debug!(database = %self.database.name(), "nothing is copied ahead: {error}");
             None
         })
     }
@@ -102,7 +102,7 @@ impl Session<'_> {
                 Attempt::LeftAlone | Attempt::Locked => break,
                 Attempt::NotNow(read) => ahead = read,
             }
-            tracing::debug!(database = %self.engine.name(), attempt, "the WAL can't be emptied now");
+            tracing::debug!(database = %self.database.name(), attempt, "the WAL can't be emptied now");
             copier = self.on_source(Source::copy_ahead).await?;
         }
         Ok(false)
@@ -117,9 +117,9 @@ impl Session<'_> {
         for attempt in 0..seal::ATTEMPTS {
             let Some(position) = self.position.filter(|_| self.patience == Patience::Protecting) else { return Ok(()) };
             let put_off = self.is_put_off(&position);
-            let limit = self.engine.options().wal_limit;
+            let limit = self.database.options().wal_limit;
             if put_off && position.wal.is_some_and(|wal| wal.offset > limit) {
-                let (path, _) = self.engine.place()?;
+                let (path, _) = self.database.place()?;
                 return Err(Error::GaveUp { path, limit });
             }
             let idle = position.wal.is_some()
@@ -155,15 +155,15 @@ impl Session<'_> {
                 Attempt::LeftAlone => return Ok(()),
                 Attempt::NotNow(_) | Attempt::Locked => {}
             }
-            tracing::debug!(database = %self.engine.name(), attempt, "the WAL can't be emptied now");
+            tracing::debug!(database = %self.database.name(), attempt, "the WAL can't be emptied now");
         }
         Ok(())
     }
 
     /// Counts that the WAL was emptied, and tells it in Litestream's words: there are programs that look for them.
     fn emptied(&self, bytes: u64, began: Instant) {
-        self.engine.activity().checkpoints.done(bytes, began.elapsed());
-        tracing::debug!(database = %self.engine.name(), msg = %"checkpoint", mode = %"PASSIVE", bytes, "the WAL was emptied");
+        self.database.activity().checkpoints.done(bytes, began.elapsed());
+        tracing::debug!(database = %self.database.name(), msg = %"checkpoint", mode = %"PASSIVE", bytes, "the WAL was emptied");
     }
 
     /// One attempt to empty the WAL, of which some may have been read `ahead`. What isn't in the vault yet is shipped after it.
@@ -259,7 +259,7 @@ impl Session<'_> {
 
     /// What decides whether to empty the WAL, if nothing was written since the last capture.
     fn facts(&self, position: &Position) -> seal::Facts {
-        let options = self.engine.options();
+        let options = self.database.options();
         seal::Facts {
             captured: position.wal.map_or(0, |wal| wal.offset),
             behind: false,
@@ -281,7 +281,7 @@ impl Session<'_> {
 
     /// Leaves the WAL as it is for a while, at the higher price too or only at the lower one: what is in it goes on being shipped.
     fn put_off(&mut self, why: &str, urgency: bool) {
-        tracing::warn!(database = %self.engine.name(), "the WAL is not emptied now: {why}");
+        tracing::warn!(database = %self.database.name(), "the WAL is not emptied now: {why}");
         let until = Some(Instant::now() + PUT_OFF);
         self.emptying_put_off = until;
         if urgency {

@@ -43,13 +43,13 @@ impl Session<'_> {
     /// was captured last and what is kept beside the database still is as it was left.
     pub(crate) fn glance(&self) -> Glance {
         let (source, look) = (Arc::downgrade(&self.source), self.next_look());
-        let (vault, upkeep) = (self.engine.vault().clone(), self.engine.maintenance().clone());
+        let (vault, upkeep) = (self.database.vault().clone(), self.database.maintenance().clone());
         let (captured, state_dir) = (self.position.map(|position| position.captured()), self.state_dir.clone());
-        let unsaved = self.engine.unsaved().clone();
+        let unsaved = self.database.unsaved().clone();
         let (commit, several) = (self.position.map_or(0, |position| position.commit), self.several);
-        let (clock, newest) = (self.engine.clock().clone(), self.position.map(|position| position.moment));
-        let faulty = self.engine.clock_fault_is_told();
-        let (runtime, read_back) = (tokio::runtime::Handle::current(), self.engine.read_back().clone());
+        let (clock, newest) = (self.database.clock().clone(), self.position.map(|position| position.moment));
+        let faulty = self.database.clock_fault_is_told();
+        let (runtime, read_back) = (tokio::runtime::Handle::current(), self.database.read_back().clone());
         Box::new(move || {
             let Some(source) = source.upgrade() else { return true };
             let mut source = source.lock().unwrap_or_else(PoisonError::into_inner);

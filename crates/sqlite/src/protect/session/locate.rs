@@ -27,7 +27,7 @@ const COMPARABLE: u64 = 64 << 20;
 impl Session<'_> {
     /// Finds where the history in the vault ends and whether the WAL goes on from there; else takes a base.
     pub(super) async fn locate(&mut self) -> Result<(), Error> {
-        let vault = self.engine.vault();
+        let vault = self.database.vault();
         vault.enter().await?;
         if vault.needs_probe() && !vault.probe().await?.exclusive_create() {
             tracing::warn!(
@@ -38,7 +38,7 @@ impl Session<'_> {
         let state_dir = self.state_dir.clone();
         let record = blocking(move || Record::load(&state_dir)).await?;
         let remembered = record.and_then(|record| record.remembered(vault.url()));
-        let turn = self.engine.admission().start().await;
+        let turn = self.database.admission().start().await;
         let mut survey = survey::survey(vault).await?;
         let mended = self.pair_up(survey.as_ref()).await?;
         if self.ship_spool(survey.as_ref()).await? || mended {
@@ -46,8 +46,8 @@ impl Session<'_> {
         }
         drop(turn);
         let local = remembered.as_ref().map(|(facts, _)| facts);
-        self.engine.maintenance().begin(survey.as_ref().map_or(&[][..], |survey| &survey.listed));
-        let distrusted = self.engine.maintenance().distrusted();
+        self.database.maintenance().begin(survey.as_ref().map_or(&[][..], |survey| &survey.listed));
+        let distrusted = self.database.maintenance().distrusted();
         if let Some(survey) = survey.as_mut().filter(|_| !distrusted.is_empty()) {
             let files = missing::sound(&survey.listed, &distrusted);
             survey.remote.restorable &= plan(&files, survey.remote.max).is_ok();
@@ -120,7 +120,7 @@ impl Session<'_> {
     async fn last_restorable(&self, survey: &Survey, distrusted: &[Stored]) -> Result<Option<Point>, Error> {
         let files = missing::sound(&survey.listed, distrusted);
         match stretches(&files).last().and_then(|points| points.last()) {
-            Some(txid) => survey::newest_point(self.engine.vault(), &files, *txid).await,
+            Some(txid) => survey::newest_point(self.database.vault(), &files, *txid).await,
             None => Ok(None),
         }
     }
@@ -128,7 +128,7 @@ impl Session<'_> {
     async fn prove(&self, survey: Option<&Survey>, position: &Position) -> Result<Option<crate::wal::Chain>, Error> {
         let Some((file, header)) = survey.and_then(|survey| survey.newest) else { return Ok(None) };
         let Some(wal) = position.wal.filter(|_| file.size <= COMPARABLE) else { return Ok(None) };
-        let vault = self.engine.vault();
+        let vault = self.database.vault();
         let object = vault.read(&file.key(Layout::of(vault)), None, COMPARABLE).await?;
         self.on_source(move |source| proof::chain_by_pages(source, wal, &header, &object)).await
     }
@@ -137,7 +137,7 @@ impl Session<'_> {
     /// is damaged is left alone: a base behind it follows.
     async fn pair_up(&self, survey: Option<&Survey>) -> Result<bool, Error> {
         let Some(copy) = survey.and_then(|survey| survey.unpaired) else { return Ok(false) };
-        match ship::pair_up(self.engine.vault(), copy, self.engine.options().jobs).await {
+        match ship::pair_up(self.database.vault(), copy, self.database.options().jobs).await {
             Ok(()) => Ok(true),
             Err(error @ (Error::Ltx { .. } | Error::Corrupt { .. })) => {
                 tracing::error!(%error, "a complete copy in the vault is damaged");
@@ -157,7 +157,7 @@ impl Session<'_> {
             let spool = self.spool.clone();
             let header = blocking(move || spool.header(txid)).await?;
             if let Some(header) = header.filter(|header| newest.is_some_and(|newest| continues(&newest, header))) {
-                ship::ship_spooled(self.engine.vault(), &self.log_key(txid), &self.spool, &header).await?;
+                ship::ship_spooled(self.database.vault(), &self.log_key(txid), &self.spool, &header).await?;
                 (newest, shipped) = (Some(header), true);
             }
             let spool = self.spool.clone();
@@ -182,7 +182,7 @@ impl Session<'_> {
             None => {
                 // What can't be removed is not believed the next time either.
                 if let Err(error) = self.forget_list().await {
-                    tracing::warn!(database = %self.engine.name(), "an old list stays: {error}");
+                    tracing::warn!(database = %self.database.name(), "an old list stays: {error}");
                 }
                 Ok(false)
             }

@@ -24,7 +24,7 @@ use seawall_core::{Backoff, Phase, Point, Shutdown};
 use tokio::time::{Instant, sleep};
 
 use crate::capture::Author;
-use crate::database::Sqlite;
+use crate::database::Database;
 use crate::error::Error;
 use crate::identity::{Lineage, Nonce, Stamp, WalPosition};
 use crate::seal;
@@ -65,7 +65,7 @@ pub(crate) enum Looking {
 
 /// An open database with a proved position.
 pub(crate) struct Session<'a> {
-    engine: &'a Sqlite,
+    database: &'a Database,
     shutdown: &'a Shutdown,
     patience: Patience,
     stamp: Stamp,
@@ -93,26 +93,26 @@ pub(crate) struct Session<'a> {
 impl<'a> Session<'a> {
     /// Opens the database and finds its place in the history.
     pub(crate) async fn open(
-        engine: &'a Sqlite,
+        database: &'a Database,
         shutdown: &'a Shutdown,
         patience: Patience,
     ) -> Result<Session<'a>, Error> {
-        let (path, state_dir) = engine.place()?;
-        let (busy, kept) = (engine.options().busy_timeout, engine.kept_files());
-        let probe = engine.probe();
-        let named = engine.options().path.clone();
+        let (path, state_dir) = database.place()?;
+        let (busy, kept) = (database.options().busy_timeout, database.kept_files());
+        let probe = database.probe();
+        let named = database.options().path.clone();
         let open = move || {
             let source = Source::open(&path, busy, &mut kept.lock().unwrap_or_else(PoisonError::into_inner), probe)?;
             Ok(source.named(named))
         };
         let source = blocking(open).await?;
-        let stamp = Stamp { lineage: Lineage::new(engine.random()), nonce: Nonce::new(engine.random()) };
+        let stamp = Stamp { lineage: Lineage::new(database.random()), nonce: Nonce::new(database.random()) };
         let mut session = Self {
-            engine,
+            database,
             shutdown,
             patience,
             stamp,
-            spool: Spool::new(&state_dir, engine.probe()),
+            spool: Spool::new(&state_dir, database.probe()),
             state_dir,
             source: Arc::new(Mutex::new(source)),
             position: None,
@@ -145,8 +145,8 @@ impl<'a> Session<'a> {
 
     /// Ends once the WAL has grown by its limit since this was called: what ships it is not fast enough (I4).
     fn wal_outgrown(&self) -> impl Future<Output = Error> + use<> {
-        let (source, limit) = (self.source.clone(), self.engine.options().wal_limit);
-        let path = self.engine.place().map(|(path, _)| path).unwrap_or_default();
+        let (source, limit) = (self.source.clone(), self.database.options().wal_limit);
+        let path = self.database.place().map(|(path, _)| path).unwrap_or_default();
         let size = move || {
             let source = source.clone();
             blocking(move || source.lock().unwrap_or_else(PoisonError::into_inner).wal_size())
@@ -185,7 +185,7 @@ impl<'a> Session<'a> {
 
     /// When the next object may be made: a `sync_interval` after the last one.
     pub(crate) fn next_due(&self) -> Option<Instant> {
-        self.last_shipped.map(|last| last + self.engine.options().sync_interval)
+        self.last_shipped.map(|last| last + self.database.options().sync_interval)
     }
 
     /// Lets go what isn't needed until something happens.
@@ -200,7 +200,7 @@ impl<'a> Session<'a> {
     pub(crate) async fn step_inside(&self) {
         // What holds the WAL now goes on holding it.
         if let Err(error) = self.on_source(Source::step_inside).await {
-            tracing::debug!(database = %self.engine.name(), "the hold stays where it is: {error}");
+            tracing::debug!(database = %self.database.name(), "the hold stays where it is: {error}");
         }
     }
 
@@ -250,12 +250,12 @@ impl<'a> Session<'a> {
         if self.between || !(error.is_passing() || error.is_away()) {
             return Err(error);
         }
-        let limit = self.engine.options().wal_limit;
+        let limit = self.database.options().wal_limit;
         let captured = self.position.and_then(|position| position.wal).map_or(0, |wal| wal.offset);
         match self.on_source(Source::wal_size).await {
             // The file may be larger than what is live in it.
             Ok(size) if size.saturating_sub(captured) > limit && self.is_behind(limit).await.unwrap_or(true) => {
-                let (path, _) = self.engine.place()?;
+                let (path, _) = self.database.place()?;
                 return Err(Error::GaveUp { path, limit });
             }
             Err(_) if backoff.is_exhausted() => return Err(error),
@@ -266,7 +266,7 @@ impl<'a> Session<'a> {
     }
 
     fn author(&self) -> Author {
-        Author { stamp: self.stamp, now: self.engine.moment() }
+        Author { stamp: self.stamp, now: self.database.moment() }
     }
 
     async fn on_source<T: Send + 'static>(
@@ -287,7 +287,7 @@ impl<'a> Session<'a> {
                 return Ok(());
             }
             // What a first attempt can't find isn't away: it was never there.
-            Error::Vault(seawall_vault::Error::Missing { .. }) if self.engine.is_new() => return Err(error),
+            Error::Vault(seawall_vault::Error::Missing { .. }) if self.database.is_new() => return Err(error),
             Error::Vault(seawall_vault::Error::Replaced { .. }) => return Err(error),
             Error::Vault(_) if self.patience == Patience::Protecting => {}
             _ => return Err(error),
@@ -297,9 +297,9 @@ impl<'a> Session<'a> {
     }
 
     async fn pause_after(&self, error: &Error, backoff: &mut Backoff) {
-        self.engine.activity().captures.failed();
+        self.database.activity().captures.failed();
         self.tell(Phase::Failing, Some(error)).await;
-        let wait = jittered(backoff.failed(), self.engine.random());
+        let wait = jittered(backoff.failed(), self.database.random());
         tokio::select! {
             () = sleep(wait) => {}
             () = self.shutdown.graceful(), if !self.shutdown.requested() => {}

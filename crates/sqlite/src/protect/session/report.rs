@@ -16,7 +16,7 @@ impl Session<'_> {
         self.position = Some(position);
         let several = self.on_source(|source| Ok(source.other_names())).await?;
         self.several = several.is_some();
-        self.engine.arrived(position, self.stamp.lineage, several.is_some());
+        self.database.arrived(position, self.stamp.lineage, several.is_some());
         self.tell(Phase::Protecting, several.as_ref()).await;
         Ok(())
     }
@@ -37,24 +37,24 @@ impl Session<'_> {
             && several.is_ok_and(|several| several != self.several)
             && let Err(error) = self.arrive(position).await
         {
-            tracing::debug!(database = %self.engine.name(), "its names are told later: {error}");
+            tracing::debug!(database = %self.database.name(), "its names are told later: {error}");
         }
-        let (state_dir, read_back) = (self.state_dir.clone(), self.engine.read_back().clone());
+        let (state_dir, read_back) = (self.state_dir.clone(), self.database.read_back().clone());
         let as_known = move || Ok(Record::is_there(&state_dir) && read_back.is_known());
         let gone = async || blocking(as_known).await.is_ok_and(|known| !known);
-        let unsaved = self.engine.unsaved().load(Ordering::Relaxed);
-        if unsaved || self.engine.upkeep_has_news() || self.engine.clock_has_news() || gone().await {
+        let unsaved = self.database.unsaved().load(Ordering::Relaxed);
+        if unsaved || self.database.upkeep_has_news() || self.database.clock_has_news() || gone().await {
             self.tell(Phase::Protecting, None).await;
         }
         if let Err(error) = self.record_doubts().await {
-            tracing::debug!(database = %self.engine.name(), "the doubt about moments is recorded later: {error}");
+            tracing::debug!(database = %self.database.name(), "the doubt about moments is recorded later: {error}");
         }
     }
 
     /// Records in the vault which moments of the history can't be believed, and takes that back where the clock was right (I17).
     pub(crate) async fn record_doubts(&self) -> Result<(), Error> {
         let Some(Position { txid, moment, .. }) = self.position else { return Ok(()) };
-        let (clock, vault) = (self.engine.clock(), self.engine.vault());
+        let (clock, vault) = (self.database.clock(), self.database.vault());
         if let Some(recorded) = clock.refuted() {
             doubts::withdraw(vault, recorded).await?;
             clock.is_withdrawn();
@@ -68,6 +68,6 @@ impl Session<'_> {
 
     pub(super) async fn tell(&self, phase: Phase, error: Option<&Error>) {
         let phase = if self.several && phase == Phase::Protecting { Phase::Failing } else { phase };
-        self.engine.tell(phase, error, self.stamp.lineage).await;
+        self.database.tell(phase, error, self.stamp.lineage).await;
     }
 }

@@ -19,7 +19,7 @@ impl Session<'_> {
     /// Whether the vault's place is the one that was written to. The source isn't held meanwhile: a network file system may
     /// never answer, and the size of the WAL must be known all the same (I4).
     pub(crate) async fn check_vault(&self) -> Result<(), Error> {
-        let vault = self.engine.vault().clone();
+        let vault = self.database.vault().clone();
         let object = vault.url().to_owned();
         match timeout(VAULT_ANSWERS, blocking(move || Ok(vault.check()?))).await {
             Ok(checked) => checked,
@@ -31,44 +31,44 @@ impl Session<'_> {
     pub(crate) async fn look_at_vault(&self, sight: Looking) -> Result<(), Error> {
         let depth = match sight {
             _ if self.patience == Patience::Once
-                || self.engine.options().upkeep.sight_interval.is_none() && sight == Looking::Now =>
+                || self.database.options().upkeep.sight_interval.is_none() && sight == Looking::Now =>
             {
                 None
             }
             Looking::Now => Some(Depth::Near),
             Looking::WhenDue => {
-                let upkeep = self.engine.maintenance().clone();
+                let upkeep = self.database.maintenance().clone();
                 blocking(move || Ok(upkeep.look_is_due())).await?
             }
         };
         let Some(depth) = depth else { return Ok(()) };
-        let _turn = self.engine.admission().start().await;
+        let _turn = self.database.admission().start().await;
         self.look(depth, sight == Looking::Now).await
     }
 
     /// Looks at the vault for what this history needs. With `asked`, whatever was seen there lately.
     async fn look(&self, depth: Depth, asked: bool) -> Result<(), Error> {
         let newest = self.position.map(|position| position.txid);
-        self.engine.maintenance().look(depth, (newest, self.stamp.lineage), asked).await
+        self.database.maintenance().look(depth, (newest, self.stamp.lineage), asked).await
     }
 
     /// Looks at the vault before everything ends. A vault that can't be asked is an error, unless it was whole a short while
     /// ago and nothing was sent there since.
     pub(crate) async fn look_at_the_end(&self) -> Result<(), Error> {
-        if self.patience == Patience::Once || self.engine.options().upkeep.sight_interval.is_none() {
+        if self.patience == Patience::Once || self.database.options().upkeep.sight_interval.is_none() {
             return Ok(());
         }
         // All databases end at once, and wait for a turn for as long as the stop may take: only the look is bounded here.
-        let _turn = self.engine.admission().start().await;
+        let _turn = self.database.admission().start().await;
         match timeout(LAST_LOOK, self.look(Depth::Near, true)).await {
-            Ok(Err(error @ Error::Vault(_))) if self.engine.maintenance().was_seen_lately() => {
-                tracing::warn!(database = %self.engine.name(), "the vault can't be looked at any more: {error}");
+            Ok(Err(error @ Error::Vault(_))) if self.database.maintenance().was_seen_lately() => {
+                tracing::warn!(database = %self.database.name(), "the vault can't be looked at any more: {error}");
                 Ok(())
             }
             Ok(looked) => looked,
-            Err(_elapsed) if self.engine.maintenance().was_seen_lately() => Ok(()),
+            Err(_elapsed) if self.database.maintenance().was_seen_lately() => Ok(()),
             Err(_elapsed) => {
-                let object = self.engine.vault().url().to_owned();
+                let object = self.database.vault().url().to_owned();
                 Err(seawall_vault::Error::Timeout { object, after: LAST_LOOK }.into())
             }
         }
