@@ -7,7 +7,7 @@
 //! Decisions are pure and have table tests; what is written to disk and bucket is in `docs/formats.md`. The rooms:
 //!
 //! - `live`: the database file and its WAL, as they are now
-//! - `protect`: one stretch of protection: what is new, and how it gets into the vault
+//! - `protect`: runs and sessions of a protection: what is new, and how it gets into the vault
 //! - `history`: what a vault holds, and what of it belongs together
 //! - `upkeep`: merging, deleting, and looking whether everything is still there
 //! - `restore`: from a vault to a database file, to a timeline, or to a proof
@@ -15,7 +15,7 @@
 //! - `before05`: replicas of Litestream before 0.5
 //! - `record`: what is kept on this machine: the state record, locks, the belief in the clock
 //!
-//! `engine` joins them: it runs what the crate's users ask for.
+//! `engine` joins them: it does what the crate's users ask for.
 
 #[doc(hidden)]
 pub mod fuzzing;

@@ -1,4 +1,4 @@
-//! One stretch of protection: what was captured, what is new, and how it gets into the vault.
+//! Runs and sessions of a protection: what was captured, what is new, and how it gets into the vault.
 
 pub(crate) mod admission;
 mod asked;
