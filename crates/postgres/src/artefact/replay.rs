@@ -555,7 +555,7 @@ impl<S: Stream<Item = Result<Vec<u8>, Error>> + Unpin> Player<'_, S> {
                 return Ok(());
             }
             // The view stays without rows, as in the restore of a native set.
-            Err(error) if statement.starts_with(REFRESH) && error.sqlstate().is_some_and(refresh::is_the_views_own) => {
+            Err(error) if statement.starts_with(REFRESH) && refresh::is_the_views_own(&error) => {
                 self.refused.push((shown(statement), error.cause()));
                 None
             }

@@ -1,8 +1,9 @@
 //! Indexes and constraints after the rows: many at once, the largest first, each noted in the journal by its own
 //! transaction.
 //!
-//! The room: `refresh` (materialized views), `statistics` (for the planner).
+//! The room: `refresh` (materialized views), `statistics` (for the planner), `passing` (what fails at each repetition).
 
+pub(crate) mod passing;
 pub(crate) mod refresh;
 pub(crate) mod statistics;
 

@@ -4,6 +4,7 @@
 //! reached from here. That keeps no restore from its end: the view stays WITH NO DATA, and is named.
 
 use crate::Error;
+use crate::build::passing;
 use crate::client::Connection;
 use crate::client::quote::qualified;
 use crate::detail::Name;
@@ -24,7 +25,7 @@ pub(crate) async fn all(
         }
         let refresh = format!("BEGIN; REFRESH MATERIALIZED VIEW {name}; {}; COMMIT", journal.note(&step));
         let Err(error) = connection.execute(&refresh).await else { continue };
-        if !error.sqlstate().is_some_and(is_the_views_own) {
+        if !is_the_views_own(&error) {
             return Err(error.about(name));
         }
         connection.execute("ROLLBACK").await?;
@@ -51,33 +52,7 @@ pub(crate) async fn has_unfilled(connection: &mut Connection) -> Result<bool, Er
     Ok(connection.one(sql).await?.flag(0))
 }
 
-/// Whether an error of this SQLSTATE comes from the view's query and what that reads, so that the next try fails as well.
-/// All others may pass: a lock, a full disk, a server that stops.
-pub(crate) fn is_the_views_own(sqlstate: &str) -> bool {
-    !["40", "53", "55P03", "57", "58", "XX"].iter().any(|class| sqlstate.starts_with(class))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_a_view_is_left_without_rows_for() {
-        for (sqlstate, own) in [
-            ("22012", true),
-            ("08001", true),
-            ("HV00N", true),
-            ("42501", true),
-            ("55000", true),
-            ("P0001", true),
-            ("40P01", false),
-            ("55P03", false),
-            ("53100", false),
-            ("57014", false),
-            ("57P01", false),
-            ("XX001", false),
-        ] {
-            assert_eq!(is_the_views_own(sqlstate), own, "{sqlstate}");
-        }
-    }
+/// Whether an error comes from the view's query and what that reads, so that the next try fails as well.
+pub(crate) fn is_the_views_own(error: &Error) -> bool {
+    error.sqlstate().is_some_and(|sqlstate| !passing::passes(sqlstate))
 }

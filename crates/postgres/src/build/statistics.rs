@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use futures::future::try_join_all;
 
+use crate::build::passing;
 use crate::client::quote::{literal, qualified};
 use crate::client::{Connection, Target};
 use crate::{Error, restore};
@@ -79,11 +80,13 @@ async fn tables(
     Ok(rows.iter().map(|row| (row.text(0).to_owned(), row.number(1))).collect())
 }
 
-/// Runs one statement; where that fails, one for each of its tables.
+/// Runs one statement; where that fails, one for each of its tables. Statistics are no content: a table that can't have any
+/// is named, and the restore goes on. Its owner mustn't call the function of an index, a function of a type fails, or the
+/// server behind a foreign partition doesn't answer.
 async fn analyze(connection: &mut Connection, names: Vec<String>) -> Result<Vec<Without>, Error> {
     let together = connection.execute(&format!("ANALYZE {}", names.join(", "))).await;
     let Err(error) = together else { return Ok(Vec::new()) };
-    if !error.sqlstate().is_some_and(leaves_the_server_at_work) {
+    if error.sqlstate().is_none_or(passing::passes) {
         let (first, others) = (names.first().map_or("", String::as_str), names.len().saturating_sub(1));
         let all = if others == 0 { first.to_owned() } else { format!("{first} and {others} other tables") };
         return Err(error.about(all));
@@ -96,14 +99,6 @@ async fn analyze(connection: &mut Connection, names: Vec<String>) -> Result<Vec<
         without.extend(Box::pin(analyze(connection, vec![name])).await?);
     }
     Ok(without)
-}
-
-/// Whether an error of this SQLSTATE says something of the table alone, while the server goes on working: the owner mustn't
-/// call the function of an index, a function of a type fails, or the server behind a foreign partition doesn't answer.
-/// Statistics are no content, so such a table is named, and the restore goes on.
-fn leaves_the_server_at_work(sqlstate: &str) -> bool {
-    // No resources, an operator's command, an error of the system, damaged data.
-    !["53", "57", "58", "XX001", "XX002"].iter().any(|class| sqlstate.starts_with(class))
 }
 
 /// Which tables share a statement: the largest come first and alone, the others as many as are worth it.
@@ -128,25 +123,6 @@ fn batches(mut tables: Vec<(String, u64)>) -> Vec<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_a_table_can_not_have_is_told_from_a_server_that_can_not_go_on() {
-        for (sqlstate, goes_on) in [
-            ("42501", true),
-            ("22012", true),
-            ("55000", true),
-            ("08001", true),
-            ("HV000", true),
-            ("XX000", true),
-            ("53100", false),
-            ("57P01", false),
-            ("57014", false),
-            ("58030", false),
-            ("XX001", false),
-        ] {
-            assert_eq!(leaves_the_server_at_work(sqlstate), goes_on, "{sqlstate}");
-        }
-    }
 
     #[test]
     fn large_tables_stand_alone_and_small_ones_share() {

@@ -37,6 +37,60 @@ async fn a_view_that_cannot_be_refreshed_is_left_without_rows_and_named() {
     nothing_stays(&server, "copy");
 }
 
+/// Views that can't be filled any more, and what is said of each: the query of `away` reads a file, those of most others
+/// raise an error of a class that servers have of themselves, too.
+const UNFILLED: [(&str, &str); 6] = [
+    ("above", "has not been populated"),
+    ("away", "could not open file"),
+    ("internal", "as a C function says it"),
+    ("slow", "canceling statement due to statement timeout"),
+    ("system", "this host has no such thing"),
+    ("undefined", "could not load library"),
+];
+
+fn views_on(file: &str) -> String {
+    let raising =
+        [("internal", "XX000"), ("slow", "57014"), ("system", "58000"), ("undefined", "58P02")].map(|(name, code)| {
+            let says = UNFILLED.iter().find(|(view, _)| *view == name).expect("listed").1;
+            format!("CREATE MATERIALIZED VIEW {name} AS SELECT works_at_home('{code}', '{says}') AS a")
+        });
+    format!(
+        "CREATE TABLE t AS SELECT 1 AS a; COPY t TO '{file}'; \
+         CREATE EXTENSION file_fdw; CREATE SERVER files FOREIGN DATA WRAPPER file_fdw; \
+         CREATE FOREIGN TABLE lines (a int) SERVER files OPTIONS (filename '{file}'); \
+         CREATE TABLE place AS SELECT true AS is_home; \
+         CREATE FUNCTION works_at_home(code text, says text) RETURNS int LANGUAGE plpgsql AS $$ BEGIN \
+         IF NOT (SELECT is_home FROM public.place) THEN RAISE '%', says USING ERRCODE = code; END IF; RETURN 1; END $$; \
+         CREATE MATERIALIZED VIEW away AS SELECT a FROM lines; CREATE MATERIALIZED VIEW above AS SELECT a FROM away; \
+         CREATE MATERIALIZED VIEW works AS SELECT a FROM t; {}; UPDATE place SET is_home = false",
+        raising.join("; ")
+    )
+}
+
+#[tokio::test]
+async fn a_view_whose_query_fails_each_time_ends_no_restore_whatever_sqlstate_it_fails_with() {
+    let server = shop(15, "");
+    let file = format!("{}/lines", server.folder_of_its_own("files"));
+    server.sql("shop", &views_on(&file));
+    std::fs::remove_file(&file).expect("removed");
+    for format in [Format::Native, Format::Custom] {
+        let vault = vault(&MemoryStore::new());
+        crate::support::backup_in(format, &server, &server.url("shop"), &vault).await.expect("backed up");
+        let restored = recover(&vault, &server.url("copy"), &options(&server)).await.expect("restored");
+        let mut named = [restored.unfilled, restored.refused].concat();
+        named.sort();
+        assert_eq!(named.len(), UNFILLED.len(), "{format:?}: {named:?}");
+        for ((view, cause), (name, says)) in named.iter().zip(UNFILLED) {
+            assert!(view.contains(name) && cause.contains(says), "{format:?}: {named:?}");
+        }
+        let filled = "SELECT string_agg(relname, ' ') FROM pg_class WHERE relkind = 'm' AND relispopulated";
+        assert_eq!(server.sql("copy", filled), "works");
+        assert_eq!(content(&server, "copy")[0], content(&server, "shop")[0], "tables have their rows");
+        nothing_stays(&server, "copy");
+        server.sql("postgres", "DROP DATABASE copy");
+    }
+}
+
 /// One that writes what is dropped into a table, and one that has nothing dropped.
 const EVENT_TRIGGERS: &str = "
 CREATE TABLE drops (at timestamptz, what text); CREATE TABLE t AS SELECT 1 AS a; CREATE MATERIALIZED VIEW mv AS SELECT a FROM t;
