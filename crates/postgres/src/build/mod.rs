@@ -1,8 +1,10 @@
 //! Indexes and constraints after the rows: many at once, the largest first, each noted in the journal by its own
 //! transaction.
 //!
-//! The room: `refresh` (materialized views), `statistics` (for the planner), `passing` (what fails at each repetition).
+//! The room: `checked` (is every constraint checked that the source has checked), `refresh` (materialized views),
+//! `statistics` (for the planner), `passing` (what fails at each repetition).
 
+pub(crate) mod checked;
 pub(crate) mod passing;
 pub(crate) mod refresh;
 pub(crate) mod statistics;
@@ -14,15 +16,18 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use futures::future::try_join_all;
 use tokio::sync::Notify;
 
+use crate::build::checked::{Constraint, Unchecked};
 use crate::client::quote::{ident, qualified};
 use crate::client::{Connection, Row, Target};
+use crate::load::routed::Named;
 use crate::restore::journal::Journal;
 use crate::schema::toc::{self, Entry, Heavy};
 use crate::{Error, restore};
 
-/// Whether a constraint that this transaction has made has others for partitions.
-const OF_PARTITIONS: &str = "SELECT EXISTS (SELECT FROM pg_catalog.pg_constraint \
-                             WHERE conparentid <> 0 AND xmin = pg_catalog.pg_current_xact_id()::pg_catalog.xid)";
+/// The foreign keys that this transaction has made, and whether each was made for a partition.
+const KEYS_OF_THIS: &str = "SELECT n.nspname, c.relname, k.conname, k.conparentid <> 0 FROM pg_catalog.pg_constraint k \
+     JOIN pg_catalog.pg_class c ON c.oid = k.conrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
+     WHERE k.contype = 'f' AND k.xmin = pg_catalog.pg_current_xact_id()::pg_catalog.xid";
 
 /// What is to be made.
 pub(crate) struct Build<'a> {
@@ -31,8 +36,10 @@ pub(crate) struct Build<'a> {
     /// See [`toc::texts`].
     texts: &'static str,
     entries: Vec<(&'a Entry, Heavy)>,
-    /// Foreign keys that are checked in the source.
-    checked: BTreeSet<Constraint>,
+    /// All entries of the set.
+    all: &'a [Entry],
+    /// The tables that are restored; without, everything.
+    chosen: Option<&'a BTreeSet<Named>>,
     /// The size of the table that an entry is for, by the entry's place.
     sizes: Vec<u64>,
     /// How the entries of that place are made in two steps, if they are.
@@ -66,12 +73,10 @@ impl<'a> Build<'a> {
         target: &'a Target,
         encoding: &'a str,
         entries: Vec<(&'a Entry, Heavy)>,
-        all: &[Entry],
+        all: &'a [Entry],
+        chosen: Option<&'a BTreeSet<Named>>,
         journal: &'a Journal,
     ) -> Result<Self, Error> {
-        let is_checked = |entry: &Entry, kind| kind == Heavy::ForeignKey && unchecked(&entry.statement).is_some();
-        let checked = entries.iter().filter(|(entry, kind)| is_checked(entry, *kind));
-        let checked = checked.filter_map(|(entry, _)| constraint(entry, all)).collect();
         let entries: Vec<_> = entries.into_iter().filter(|(entry, _)| !journal.has(&step(entry))).collect();
         let rows = connection
             .query(
@@ -112,7 +117,8 @@ impl<'a> Build<'a> {
             encoding,
             texts: toc::texts(all),
             entries,
-            checked,
+            all,
+            chosen,
             sizes,
             steps,
             parents,
@@ -248,11 +254,13 @@ impl<'a> Build<'a> {
                 // Partitioned tables can't have unchecked ones before version 18.
                 Err(error) if matches!(error.sqlstate(), Some("0A000" | "42809")) => {}
                 Err(error) => return Err(error.about(about)),
-                Ok(()) if connection.version >= 180_000 || !connection.one(OF_PARTITIONS).await?.flag(0) => {
-                    return connection.execute(&format!("{note}; COMMIT")).await.map_err(|error| error.about(about));
+                Ok(()) => {
+                    let made = made_keys(&connection.query(KEYS_OF_THIS).await?);
+                    if is_found_later(&made, checked::constraint(&entry.statement), connection.version) {
+                        let noted = connection.execute(&format!("{note}; COMMIT")).await;
+                        return noted.map_err(|error| error.about(about));
+                    }
                 }
-                // And of one that refers to a partitioned table only the whole would be checked later.
-                Ok(()) => {}
             }
             connection.execute("ROLLBACK").await?;
         }
@@ -268,12 +276,15 @@ impl<'a> Build<'a> {
 
     /// Checks the foreign keys that were made unchecked: not those that are so in the source, nor any that was there.
     async fn validate(&self, connection: &mut Connection, jobs: usize) -> Result<(), Error> {
-        let left = Mutex::new(self.unchecked_still(connection).await?);
+        let mut unproved = checked::still_unproved(connection, self.all, self.chosen).await?;
+        unproved.retain(|one| one.is_whole_key);
+        let jobs = jobs.min(unproved.len());
+        let left = Mutex::new(unproved);
         let worker = async || {
             let mut connection = restore::connect(self.target, self.encoding).await?;
             loop {
                 let next = left.lock().unwrap_or_else(PoisonError::into_inner).pop();
-                let Some(Constraint { schema, table, name }) = next else { break };
+                let Some(Unchecked { constraint: Constraint { schema, table, name }, .. }) = next else { break };
                 let relation = qualified(&schema, &table);
                 let sql = format!("ALTER TABLE {relation} VALIDATE CONSTRAINT {}", ident(&name));
                 connection
@@ -284,48 +295,26 @@ impl<'a> Build<'a> {
             connection.close().await;
             Ok::<_, Error>(())
         };
-        let jobs = jobs.min(left.lock().unwrap_or_else(PoisonError::into_inner).len());
-        try_join_all((0..jobs).map(|_| worker())).await?;
-        match self.unchecked_still(connection).await?.first() {
-            None => Ok(()),
-            Some(Constraint { schema, table, name }) => Err(Error::Different {
-                object: format!("foreign key {name} of {}", qualified(schema, table)),
-                cause: "it is checked in the source, and is NOT VALID here".to_owned(),
-            }),
-        }
-    }
-
-    /// Foreign keys that aren't checked, and are in the source: by what the catalog calls them, because statements may spell
-    /// names in other ways.
-    async fn unchecked_still(&self, connection: &mut Connection) -> Result<Vec<Constraint>, Error> {
-        let sql = "SELECT n.nspname, c.relname, k.conname FROM pg_catalog.pg_constraint k \
-                   JOIN pg_catalog.pg_class c ON c.oid = k.conrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
-                   WHERE k.contype = 'f' AND NOT k.convalidated AND k.conparentid = 0";
-        let key = |row: &Row| {
-            let [schema, table, name] = [0, 1, 2].map(|column| row.text(column).to_owned());
-            Constraint { schema, table, name }
-        };
-        let keys = connection.query(sql).await?;
-        Ok(keys.iter().map(key).filter(|key| self.checked.contains(key)).collect())
+        try_join_all((0..jobs).map(|_| worker())).await.map(drop)
     }
 }
 
-/// A constraint, by the names that the catalog has.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Constraint {
-    schema: String,
-    table: String,
-    name: String,
+/// The foreign keys that a transaction has made, and whether each was made for a partition.
+fn made_keys(rows: &[Row]) -> Vec<(Constraint, bool)> {
+    let key = |row: &Row| {
+        let [schema, table, name] = [0, 1, 2].map(|column| row.text(column).to_owned());
+        (Constraint { schema, table, name }, row.flag(3))
+    };
+    rows.iter().map(key).collect()
 }
 
-/// The constraint that an entry makes. Its tag is the table's name and its own; where one ends the table's entry says, which
-/// it needs.
-fn constraint(entry: &Entry, all: &[Entry]) -> Option<Constraint> {
-    let tables = all.iter().filter(|other| entry.needs.contains(&other.id) && other.schema == entry.schema);
-    let named = tables.filter_map(|table| Some((&table.tag, entry.tag.strip_prefix(&*table.tag)?.strip_prefix(' ')?)));
-    // Of a table and of another one whose name only begins so, the longer one leaves the shorter name.
-    let (table, name) = named.max_by_key(|(table, _)| table.len())?;
-    Some(Constraint { schema: entry.schema.clone(), table: table.clone(), name: name.to_owned() })
+/// Whether the check of an unchecked key that a statement has `made` can be put off: it is the one that the statement was
+/// read to make, so that it is found again, a resume included. Before version 18 it has none for partitions: only the whole
+/// would be checked later.
+fn is_found_later(made: &[(Constraint, bool)], read: Option<Constraint>, version: u32) -> bool {
+    let mut whole = made.iter().filter(|(_, of_a_partition)| !of_a_partition).map(|(key, _)| key);
+    let is_it = whole.next().is_some_and(|key| read.is_some_and(|read| read == *key)) && whole.next().is_none();
+    is_it && (version >= 180_000 || made.len() == 1)
 }
 
 fn step(entry: &Entry) -> String {
@@ -434,8 +423,7 @@ fn referred_to(statement: &str) -> Option<&str> {
 /// The statement of a foreign key with its check put off; none where the source has it so.
 fn unchecked(statement: &str) -> Option<String> {
     let plain = statement.trim_end().strip_suffix(';')?;
-    let is_left_so = [" NOT VALID", " NOT ENFORCED"].iter().any(|words| plain.ends_with(words));
-    (!is_left_so).then(|| format!("{plain} NOT VALID"))
+    (!checked::is_left_unchecked(statement)).then(|| format!("{plain} NOT VALID"))
 }
 
 #[cfg(test)]
@@ -518,6 +506,24 @@ mod tests {
             ("ALTER TABLE ONLY s.t ADD CONSTRAINT a CHECK (b);", None),
         ] {
             assert_eq!(referred_to(statement), table, "{statement}");
+        }
+    }
+
+    #[test]
+    fn the_check_of_a_key_is_put_off_only_where_the_key_is_found_again() {
+        let key = |table: &str, name: &str| Constraint { schema: "s".into(), table: table.into(), name: name.into() };
+        let (whole, other, part) = ((key("a", "b c"), false), (key("a b", "c"), false), (key("a1", "k"), true));
+        for (made, read, version, later) in [
+            (vec![whole.clone()], Some(key("a", "b c")), 150_000, true),
+            (vec![whole.clone()], Some(key("a b", "c")), 150_000, false),
+            (vec![whole.clone()], None, 150_000, false),
+            (vec![whole.clone(), other.clone()], Some(key("a", "b c")), 180_000, false),
+            (vec![part.clone(), whole.clone()], Some(key("a", "b c")), 180_000, true),
+            (vec![part.clone(), whole.clone()], Some(key("a", "b c")), 170_000, false),
+            (vec![part.clone()], Some(key("a1", "k")), 180_000, false),
+            (vec![], Some(key("a", "b c")), 180_000, false),
+        ] {
+            assert_eq!(is_found_later(&made, read, version), later, "{made:?}");
         }
     }
 

@@ -7,6 +7,7 @@ use seawall_archive::Frame;
 use seawall_core::Progress;
 
 use crate::build::Build;
+use crate::build::checked;
 use crate::build::refresh;
 use crate::build::statistics::{self, Without};
 use crate::client::quote::{literal, qualified};
@@ -117,6 +118,7 @@ impl Set {
             let by_others = (&others, superuser);
             refused.extend(self.build(connection, target, journal, what, jobs, world, by_others).await?);
             refused.extend(self.make_tried(connection, journal, what, &groups, world).await?);
+            checked::refuse_unproved(connection, &self.schema.entries, chosen_tables(what)).await?;
         } else {
             orphans::check(connection, self.tables(what)).await?;
         }
@@ -368,8 +370,9 @@ impl Set {
     ) -> Result<Vec<Refused>, Error> {
         let mut heavy = toc::heavy(&self.schema.entries);
         heavy.retain(|(entry, _)| what.has(entry));
+        let (entries, chosen) = (&self.schema.entries[..], chosen_tables(what));
         let build =
-            Build::new(connection, target, &self.detail.encoding, heavy.clone(), &self.schema.entries, journal).await?;
+            Build::new(connection, target, &self.detail.encoding, heavy.clone(), entries, chosen, journal).await?;
         build.run(connection, jobs).await?;
         if journal.has("rest") {
             return Ok(Vec::new());
@@ -391,6 +394,11 @@ impl Set {
         connection.execute(&journal.note_left_out("grants", &cause)).await?;
         Ok(vec![("grants".to_owned(), cause)])
     }
+}
+
+/// The tables that are restored; `None` for everything.
+fn chosen_tables<'a>(what: &'a What<'_>) -> Option<&'a BTreeSet<Named>> {
+    what.chosen.as_ref().map(|chosen| &chosen.tables)
 }
 
 /// The tables that get statistics now; `None` for all that are there.

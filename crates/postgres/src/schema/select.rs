@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::Error;
+use crate::build::checked;
 use crate::client::quote::qualified;
 use crate::schema::toc::Entry;
 
@@ -153,6 +154,10 @@ pub(crate) fn select(entries: &[Entry], names: &[String], new: bool) -> Result<S
 fn is_part(entry: &Entry, of: &Entry) -> bool {
     let named = ["FK CONSTRAINT", "TRIGGER", "RULE", "POLICY"].contains(&entry.kind.as_str());
     if of.kind == "TABLE" && named {
+        // The tag of a key doesn't say where the table's name ends.
+        if let Some(key) = checked::constraint(&entry.statement) {
+            return (key.schema, key.table) == (of.schema.clone(), of.tag.clone());
+        }
         return entry.schema == of.schema && entry.tag.strip_prefix(&of.tag).is_some_and(|rest| rest.starts_with(' '));
     }
     !named && (of.kind == "TABLE" || PARTS.contains(&of.kind.as_str()))
@@ -271,6 +276,19 @@ mod tests {
         assert_eq!(left_out, [("fk constraint lines lines_order_fkey".to_owned(), needed)]);
         let (entries, left_out) = made(&["lines", "orders"], true);
         assert_eq!((entries, left_out), (vec![1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 14, 15], vec![]));
+    }
+
+    #[test]
+    fn a_key_belongs_to_the_table_that_its_statement_names() {
+        let statement =
+            "ALTER TABLE ONLY public.a\n    ADD CONSTRAINT \"b c\" FOREIGN KEY (x) REFERENCES public.\"a b\"(x);\n";
+        let key = Entry { statement: statement.into(), ..entry(3, "FK CONSTRAINT", "a b c", &[1, 2]) };
+        let entries = [entry(1, "TABLE", "a", &[]), entry(2, "TABLE", "a b", &[]), key];
+        for (name, made, left_out) in [("a", &[1][..], 1), ("a b", &[2], 0)] {
+            let selection = select(&entries, &[name.to_owned()], true).expect("it is there");
+            assert_eq!(selection.entries.into_iter().collect::<Vec<_>>(), made);
+            assert_eq!(selection.left_out.len(), left_out, "{name}");
+        }
     }
 
     #[test]

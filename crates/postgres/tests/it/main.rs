@@ -10,6 +10,7 @@ mod bound;
 mod bounded;
 mod catalog;
 mod changes;
+mod checked;
 mod content;
 mod directories;
 mod encodings;
