@@ -183,7 +183,8 @@ pub struct Restored {
     pub databases: Vec<String>,
     /// Of a whole server: the roles that were made.
     pub roles: Vec<String>,
-    /// Of a whole server: roles that were there already and aren't as the set has them: which, and how they differ.
+    /// Of a whole server: what belongs to the server (roles, memberships, rights, tablespaces), was there already and isn't as
+    /// the set has it: which, and how it differs.
     pub kept: Vec<(String, String)>,
     /// What the server refused without harm to everything else, and what it said.
     pub refused: Vec<(String, String)>,

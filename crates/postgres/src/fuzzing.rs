@@ -27,7 +27,8 @@ pub fn parse(bytes: &[u8]) {
     scan(bytes);
     stream(bytes);
     if let Ok(globals) = serde_json::from_slice::<Globals>(bytes) {
-        let plan = roles::plan(&globals, &Globals::default(), 180_000);
+        let restorer = roles::Restorer { version: 180_000, role: "postgres".to_owned(), is_superuser: true };
+        let plan = roles::plan(&globals, 180_000, &Globals::default(), true, &restorer);
         let _ = (plan.statements.len(), crate::preflight::tablespaces::lacks(&globals, &Globals::default()).len());
     }
     let text = String::from_utf8_lossy(bytes);

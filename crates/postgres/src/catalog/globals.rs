@@ -231,6 +231,12 @@ pub(crate) async fn read(connection: &mut Connection, passwords: bool) -> Result
     })
 }
 
+/// Whether the session's role may read the passwords of roles.
+pub(crate) async fn may_read_passwords(connection: &mut Connection) -> Result<bool, Error> {
+    let sql = "SELECT pg_catalog.has_table_privilege('pg_catalog.pg_authid', 'SELECT')";
+    Ok(connection.one(sql).await?.flag(0))
+}
+
 const ATTRIBUTES: [(Attribute, &str); 7] = [
     (Attribute::Superuser, "rolsuper"),
     (Attribute::Inherit, "rolinherit"),

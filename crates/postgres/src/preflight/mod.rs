@@ -1,12 +1,14 @@
 //! What a target must have before a restore begins, and the commands that mend what it lacks.
 //!
-//! The room: `restorer` (what may the role not do?), `allowed` (which objects is the role tried with?), `roles` and
-//! `tablespaces` (which does the server lack?), `grantors` (grants by others), `bound` (extensions that need a database's
-//! name), `space` (is there room?).
+//! The room: `restorer` (what may the role not do?), `allowed` (which objects is the role tried with?), `roles`,
+//! `memberships`, `parameters` and `tablespaces` (which does the server lack, and what differs?), `grantors` (grants by
+//! others), `bound` (extensions that need a database's name), `space` (is there room?).
 
 pub(crate) mod allowed;
 pub(crate) mod bound;
 pub(crate) mod grantors;
+pub(crate) mod memberships;
+pub(crate) mod parameters;
 pub(crate) mod restorer;
 pub(crate) mod roles;
 pub(crate) mod space;

@@ -1,11 +1,44 @@
 //! Which statements give a server the roles, memberships and rights that a set has and it lacks? Pure: what is there
 //! stays as it is, and is named where it differs.
+//!
+//! Memberships are decided in `memberships`, rights on settings of the server in `parameters`.
 
-use crate::catalog::globals::{Attribute, Globals, Membership, Role};
-use crate::catalog::grants;
+use std::collections::BTreeSet;
+
+use crate::catalog::globals::{Attribute, Globals, Role};
 use crate::catalog::properties;
 use crate::client::quote::{ident, literal};
+use crate::preflight::memberships;
+use crate::preflight::parameters;
 use crate::schema::tried::Statement;
+
+/// Who restores, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Restorer {
+    /// The server's version as a number: 150018.
+    pub(crate) version: u32,
+    /// The role of the session.
+    pub(crate) role: String,
+    pub(crate) is_superuser: bool,
+}
+
+impl Restorer {
+    /// Whether a grant that is there was made by whom the set says. What the first superuser of the source has granted is
+    /// granted by the role that restores; a superuser grants as the first one.
+    pub(crate) fn is_grantor(&self, wanted: Option<&str>, there: Option<&str>) -> bool {
+        wanted == there || wanted.is_none() && !self.is_superuser && there == Some(&self.role)
+    }
+}
+
+/// Which passwords can be compared. That of a role is never shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Passwords {
+    /// The set has none.
+    NotInSet,
+    /// The role that restores may not read those of the server.
+    Unreadable,
+    Known,
+}
 
 /// What is to be done, and what isn't.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -30,8 +63,14 @@ const WORDS: [(Attribute, &str); 7] = [
     (Attribute::Bypassrls, "BYPASSRLS"),
 ];
 
-/// What makes `there`, of a server of `version`, hold everything of `wanted`.
-pub(crate) fn plan(wanted: &Globals, there: &Globals, version: u32) -> Plan {
+/// What makes `there` hold everything of `wanted`, which a server of version `from` had. `reads_passwords` says whether
+/// `there` has the passwords of its roles.
+pub(crate) fn plan(wanted: &Globals, from: u32, there: &Globals, reads_passwords: bool, restorer: &Restorer) -> Plan {
+    let passwords = match (wanted.roles.iter().any(|role| role.password.is_some()), reads_passwords) {
+        (false, _) => Passwords::NotInSet,
+        (true, false) => Passwords::Unreadable,
+        (true, true) => Passwords::Known,
+    };
     let mut plan = Plan::default();
     for role in &wanted.roles {
         match there.roles.iter().find(|known| known.name == role.name) {
@@ -43,37 +82,44 @@ pub(crate) fn plan(wanted: &Globals, there: &Globals, version: u32) -> Plan {
                 plan.tried.extend(properties::label(&object, &shown, &role.labels));
             }
             Some(known) => {
-                let differs = differences(role, known);
+                let differs = differences(role, known, passwords);
                 if !differs.is_empty() {
                     plan.kept.push((format!("role {}", role.name), differs.join(", ")));
                 }
             }
         }
     }
-    let is_there = |one: &Membership| {
-        there.memberships.iter().any(|known| (&known.role, &known.member) == (&one.role, &one.member))
-    };
-    let missing = wanted.memberships.iter().filter(|one| !is_there(one)).cloned().collect();
-    for membership in in_order(missing, &there.memberships) {
-        plan.statements.push_str(&grant(&membership, version));
-    }
-    for (parameter, its) in &wanted.parameters {
-        let known = there.parameters.iter().find(|(name, _)| name == parameter).map_or(&[][..], |(_, known)| known);
-        let missing: Vec<grants::Grant> = its.iter().filter(|grant| !known.contains(grant)).cloned().collect();
-        // A parameter's name is an identifier, or two with a dot between them.
-        let name = parameter.split('.').map(ident).collect::<Vec<_>>().join(".");
-        plan.statements.push_str(&grants::granting(&format!("PARAMETER {name}"), &missing, &["SET", "ALTER SYSTEM"]));
-    }
-    for setting in wanted.settings.iter().filter(|setting| !there.settings.contains(setting)) {
-        let Some((name, value)) = setting.split_once('=') else { continue };
-        let is_set = there.settings.iter().any(|known| known.split_once('=').is_some_and(|(known, _)| known == name));
-        if is_set {
-            plan.kept.push((format!("setting {name} of all roles"), format!("the set has {value}")));
-        } else {
-            plan.tried.extend(properties::set("ROLE ALL", "all roles", setting));
+    let members = memberships::plan(wanted, there, restorer);
+    plan.statements.extend(members.missing.iter().map(|one| memberships::grant(one, restorer.version)));
+    plan.kept.extend(members.kept);
+    let (statements, kept) = parameters::plan(wanted, from, there, restorer);
+    plan.statements.push_str(&statements);
+    plan.kept.extend(kept);
+    plan.set_for_all(&wanted.settings, &there.settings);
+    plan
+}
+
+impl Plan {
+    /// What is set for all roles.
+    fn set_for_all(&mut self, wanted: &[String], there: &[String]) {
+        let sets = |all: &[String], name: &str| all.iter().any(|one| name_of(one) == name);
+        for setting in wanted.iter().filter(|setting| !there.contains(setting)) {
+            let Some((name, value)) = setting.split_once('=') else { continue };
+            if sets(there, name) {
+                self.kept.push((format!("setting {name} of all roles"), format!("the set has {value}")));
+            } else {
+                self.tried.extend(properties::set("ROLE ALL", "all roles", setting));
+            }
+        }
+        for name in there.iter().map(|setting| name_of(setting)).filter(|name| !sets(wanted, name)) {
+            self.kept.push((format!("setting {name} of all roles"), "the set has none".to_owned()));
         }
     }
-    plan
+}
+
+/// The name of a setting `name=value`.
+fn name_of(setting: &str) -> &str {
+    setting.split_once('=').map_or(setting, |(name, _)| name)
 }
 
 /// The statement that makes a role, as far as one can say it: with all that it may, but without a password.
@@ -106,8 +152,8 @@ fn create(role: &Role) -> String {
     sql
 }
 
-/// How a role of the set and the one that is there differ. Passwords aren't compared: they can't be read.
-fn differences(wanted: &Role, there: &Role) -> Vec<String> {
+/// How a role of the set and the one that is there differ.
+fn differences(wanted: &Role, there: &Role, passwords: Passwords) -> Vec<String> {
     let mut differences = Vec::new();
     for (attribute, word) in WORDS {
         match (wanted.attributes.contains(&attribute), there.attributes.contains(&attribute)) {
@@ -125,68 +171,44 @@ fn differences(wanted: &Role, there: &Role) -> Vec<String> {
             differences.push(format!("the set has another {what}"));
         }
     }
-    if wanted.settings.iter().any(|setting| !there.settings.contains(setting)) {
-        differences.push("the set has other settings".to_owned());
+    match passwords {
+        Passwords::Unreadable => {
+            differences.push("the password can't be compared: the role may not read it".to_owned())
+        }
+        Passwords::Known if wanted.password.is_none() && there.password.is_some() => {
+            differences.push("the set has no password".to_owned());
+        }
+        Passwords::Known if wanted.password != there.password => {
+            differences.push("the set has another password".to_owned());
+        }
+        _ => {}
     }
-    if wanted.labels.iter().any(|label| !there.labels.contains(label)) {
+    let settings = |role: &Role| -> BTreeSet<String> { role.settings.iter().cloned().collect() };
+    let (of_set, here) = (settings(wanted), settings(there));
+    let names: BTreeSet<&str> = of_set.symmetric_difference(&here).map(|setting| name_of(setting)).collect();
+    for name in names {
+        let is_in_set = wanted.settings.iter().any(|setting| name_of(setting) == name);
+        differences.push(format!("the set has {} setting {name}", if is_in_set { "another" } else { "no" }));
+    }
+    let labels = |role: &Role| -> BTreeSet<(String, String)> { role.labels.iter().cloned().collect() };
+    if labels(wanted) != labels(there) {
         differences.push("the set has other security labels".to_owned());
     }
     differences
 }
 
-/// Memberships in an order in which each grantor may grant already. What fits nowhere comes last, and the server says
-/// what is wrong with it.
-fn in_order(mut left: Vec<Membership>, there: &[Membership]) -> Vec<Membership> {
-    let mut admins: Vec<(String, String)> =
-        there.iter().filter(|one| one.admin).map(|one| (one.role.clone(), one.member.clone())).collect();
-    let mut ordered = Vec::with_capacity(left.len());
-    loop {
-        let may = |one: &Membership| match &one.grantor {
-            None => true,
-            Some(grantor) => admins.iter().any(|(role, admin)| *role == one.role && admin == grantor),
-        };
-        let (ready, waiting): (Vec<_>, Vec<_>) = left.into_iter().partition(may);
-        if ready.is_empty() {
-            ordered.extend(waiting);
-            return ordered;
-        }
-        admins.extend(ready.iter().filter(|one| one.admin).map(|one| (one.role.clone(), one.member.clone())));
-        ordered.extend(ready);
-        left = waiting;
-    }
-}
-
-fn grant(membership: &Membership, version: u32) -> String {
-    let Membership { role, member, admin, inherit, set, grantor } = membership;
-    let mut sql = format!("GRANT {} TO {}", ident(role), ident(member));
-    if version < 160_000 {
-        sql.push_str(if *admin { " WITH ADMIN OPTION" } else { "" });
-    } else {
-        let word = |value: bool| if value { "TRUE" } else { "FALSE" };
-        sql.push_str(&format!(" WITH ADMIN {}", word(*admin)));
-        for (option, value) in [("INHERIT", inherit), ("SET", set)] {
-            if let Some(value) = value {
-                sql.push_str(&format!(", {option} {}", word(*value)));
-            }
-        }
-        if let Some(grantor) = grantor {
-            sql.push_str(&format!(" GRANTED BY {}", ident(grantor)));
-        }
-    }
-    sql + ";\n"
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::catalog::globals::Membership;
+    use crate::catalog::grants;
 
     fn role(name: &str, attributes: &[Attribute]) -> Role {
         Role { name: name.into(), attributes: attributes.to_vec(), connections: -1, ..Role::default() }
     }
 
-    fn member(role: &str, member: &str, admin: bool, grantor: Option<&str>) -> Membership {
-        let grantor = grantor.map(str::to_owned);
-        Membership { role: role.into(), member: member.into(), admin, inherit: Some(true), set: Some(false), grantor }
+    fn superuser(version: u32) -> Restorer {
+        Restorer { version, role: "postgres".to_owned(), is_superuser: true }
     }
 
     #[test]
@@ -203,7 +225,14 @@ mod tests {
                 role("postgres", &[Attribute::Superuser, Attribute::Inherit]),
                 role("same", &[Attribute::Inherit]),
             ],
-            memberships: vec![member("same", "a\"b", true, None)],
+            memberships: vec![Membership {
+                role: "same".into(),
+                member: "a\"b".into(),
+                admin: true,
+                inherit: Some(true),
+                set: Some(false),
+                grantor: None,
+            }],
             parameters: vec![("my.own".into(), vec![grants::Grant { privilege: "SET".into(), ..Default::default() }])],
             ..Globals::default()
         };
@@ -214,7 +243,7 @@ mod tests {
             ],
             ..Globals::default()
         };
-        let made = plan(&wanted, &there, 180_000);
+        let made = plan(&wanted, 180_000, &there, true, &superuser(180_000));
         assert_eq!(made.made, ["a\"b"]);
         assert_eq!(
             made.statements,
@@ -226,34 +255,74 @@ mod tests {
         let setting = "ALTER ROLE \"a\"\"b\" SET \"search_path\" TO 'a', 'B'";
         assert_eq!(made.tried, [Statement::may_fail(setting.to_owned(), "setting search_path of role a\"b")]);
         assert_eq!(made.kept, [("role postgres".to_owned(), "the set has INHERIT, the set has no LOGIN".to_owned())]);
-        assert_eq!(plan(&wanted, &wanted, 180_000), Plan::default(), "a second time there is nothing to do");
-        assert!(plan(&wanted, &there, 150_000).statements.contains("TO \"a\"\"b\" WITH ADMIN OPTION;\n"));
+        let again = plan(&wanted, 180_000, &wanted, true, &superuser(180_000));
+        assert_eq!(again, Plan::default(), "a second time there is nothing to do");
+        let older = plan(&wanted, 180_000, &there, true, &superuser(150_000));
+        assert!(older.statements.contains("TO \"a\"\"b\" WITH ADMIN OPTION;\n"));
+        let settings = |some: &[&str]| Globals {
+            settings: some.iter().map(|one| (*one).to_owned()).collect(),
+            ..Globals::default()
+        };
+        let for_all =
+            plan(&settings(&["a.b=1", "c.d=1"]), 180_000, &settings(&["a.b=2", "e.f=1"]), true, &superuser(180_000));
+        assert_eq!(for_all.tried.len(), 1);
+        let named = |name: &str, how: &str| (format!("setting {name} of all roles"), how.to_owned());
+        assert_eq!(for_all.kept, [named("a.b", "the set has 1"), named("e.f", "the set has none")]);
     }
 
     #[test]
-    fn who_grants_is_made_an_admin_first() {
-        for (there, left, order) in [
+    fn whatever_differs_of_a_role_is_named() {
+        let plain = role("r", &[Attribute::Inherit]);
+        let with = |change: fn(&mut Role)| {
+            let mut changed = plain.clone();
+            change(&mut changed);
+            changed
+        };
+        for (wanted, there, how) in [
+            (plain.clone(), plain.clone(), ""),
+            (with(|role| role.connections = 3), plain.clone(), "the set has another connection limit"),
+            (plain.clone(), with(|role| role.valid_until = Some("infinity".into())), "the set has another time limit"),
+            (plain.clone(), with(|role| role.comment = Some("c".into())), "the set has another comment"),
+            (with(|role| role.settings = vec!["a.b=1".into()]), plain.clone(), "the set has another setting a.b"),
             (
-                vec![],
-                vec![
-                    member("r", "c", false, Some("b")),
-                    member("r", "b", true, Some("a")),
-                    member("r", "a", true, None),
-                ],
-                ["a", "b", "c"],
+                with(|role| role.settings = vec!["a.b=1".into()]),
+                with(|role| role.settings = vec!["work_mem=5MB".into(), "a.b=2".into()]),
+                "the set has another setting a.b, the set has no setting work_mem",
             ),
             (
-                vec![member("r", "x", true, None)],
-                vec![
-                    member("r", "b", false, Some("nobody")),
-                    member("r", "a", true, Some("x")),
-                    member("r", "c", false, None),
-                ],
-                ["a", "c", "b"],
+                with(|role| role.settings = vec!["a.b=1".into(), "c.d=1".into()]),
+                with(|role| role.settings = vec!["c.d=1".into(), "a.b=1".into()]),
+                "",
+            ),
+            (
+                plain.clone(),
+                with(|role| role.labels = vec![("dummy".into(), "x".into())]),
+                "the set has other security labels",
             ),
         ] {
-            let ordered: Vec<String> = in_order(left, &there).into_iter().map(|one| one.member).collect();
-            assert_eq!(ordered, order);
+            assert_eq!(differences(&wanted, &there, Passwords::Known).join(", "), how);
+        }
+    }
+
+    #[test]
+    fn passwords_are_compared_where_the_set_has_them_and_never_shown() {
+        let with = |password: Option<&str>| Role { password: password.map(str::to_owned), ..role("r", &[]) };
+        for (wanted, there, passwords, how) in [
+            (Some("secret"), Some("secret"), Passwords::Known, ""),
+            (Some("secret"), Some("other"), Passwords::Known, "the set has another password"),
+            (Some("secret"), None, Passwords::Known, "the set has another password"),
+            (None, Some("other"), Passwords::Known, "the set has no password"),
+            (None, Some("other"), Passwords::NotInSet, ""),
+            (Some("secret"), None, Passwords::Unreadable, "the password can't be compared: the role may not read it"),
+        ] {
+            assert_eq!(differences(&with(wanted), &with(there), passwords).concat(), how);
+        }
+        let globals = |password| Globals { roles: vec![with(password)], ..Globals::default() };
+        for (wanted, reads, named) in
+            [(Some("secret"), true, 1), (Some("secret"), false, 1), (None, true, 0), (None, false, 0)]
+        {
+            let made = plan(&globals(wanted), 180_000, &globals(Some("other")), reads, &superuser(180_000));
+            assert_eq!(made.kept.len(), named, "{wanted:?}");
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Every database of a set back into a server, with roles, memberships and rights.
 //!
 //! All databases are made under names of their own first, and get the wanted ones together, in one transaction, when the
-//! last of them is whole (I8). Roles that are there already stay as they are, and are named where they differ. A
-//! database that exists must be empty, or is replaced with `clean`, in that moment too.
+//! last of them is whole (I8). What is there already of roles, memberships and rights stays as it is, and is named where it
+//! differs. A database that exists must be empty, or is replaced with `clean`, in that moment too.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::client::quote::{ident, literal};
 use crate::client::{Connection, Host, Target};
 use crate::detail::ServerDetail;
 use crate::preflight::restorer::Destination;
-use crate::preflight::roles;
+use crate::preflight::roles::{self, Restorer};
 use crate::preflight::tablespaces;
 use crate::preflight::{self, Lack};
 use crate::restore::finish::{self, Waiting};
@@ -64,8 +64,14 @@ pub(crate) async fn restore(
         false => Globals::default(),
     };
     let mut connection = globals::connect(target).await?;
-    let there = globals::read(&mut connection, false).await?;
-    let plan = roles::plan(&wanted, &there, connection.version);
+    let has_passwords = wanted.roles.iter().any(|role| role.password.is_some());
+    let reads_passwords = has_passwords && globals::may_read_passwords(&mut connection).await?;
+    let there = globals::read(&mut connection, reads_passwords).await?;
+    let restorer = restorer(&mut connection).await?;
+    let plan = match options.owners {
+        true => roles::plan(&wanted, detail.server_version, &there, reads_passwords, &restorer),
+        false => roles::Plan::default(),
+    };
     restored.lacks = tablespaces::lacks(&wanted, &there);
     let may_change = may_change(&mut connection).await?;
     let spaces = tablespaces::plan(&wanted, &there, |owner| may_change.contains(owner));
@@ -166,6 +172,13 @@ fn name_database(told: &mut String, database: &str) {
 /// An error, told with the databases that were made before it.
 fn with_what_stays(error: Error, made: &[(String, &Member)]) -> Error {
     made.iter().fold(error, |error, (made, _)| error.leaves(made))
+}
+
+/// The role that restores, and its server.
+async fn restorer(connection: &mut Connection) -> Result<Restorer, Error> {
+    let sql = "SELECT rolname, rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user";
+    let row = connection.one(sql).await?;
+    Ok(Restorer { version: connection.version, role: row.text(0).to_owned(), is_superuser: row.flag(1) })
 }
 
 /// The databases of the set; what is in their way is a lack.

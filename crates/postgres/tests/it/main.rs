@@ -12,6 +12,7 @@ mod catalog;
 mod changes;
 mod checked;
 mod content;
+mod differing;
 mod directories;
 mod encodings;
 mod extensions;
