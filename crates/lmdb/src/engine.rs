@@ -248,7 +248,8 @@ impl Lmdb {
     ) -> Result<(Restored, Vec<Rewritten>), Failure> {
         let started = Instant::now();
         let options = self.options()?;
-        let order = restore::Order { database: &self.name, env: &options.env, settings: &options.settings, request };
+        let (path, env, settings) = (options.path.as_path(), &options.env, &options.settings);
+        let order = restore::Order { database: &self.name, path, env, settings, request };
         let clock = Arc::clone(&self.clock);
         let (restored, rewritten) = restore::restore(&self.vault, &order, as_new, clock, progress).await?;
         let duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);

@@ -5,9 +5,9 @@
 
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
 
-use std::fs::{self, File, Permissions};
+use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::ErrorKind;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, fchown};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +31,7 @@ const LARGEST_MAP: u64 = 1 << 45;
 /// How often progress is reported.
 const TELL: Duration = Duration::from_millis(100);
 
-/// Permissions of a restored file if neither an existing file nor the configuration gives them. The file may hold keys,
+/// Permissions of a restored file if neither an existing environment nor the configuration gives them. The file may hold keys,
 /// so they are private.
 const PRIVATE: u32 = 0o600;
 
@@ -39,6 +39,8 @@ const PRIVATE: u32 = 0o600;
 pub(crate) struct Order<'a> {
     /// The database, as in names.
     pub(crate) database: &'a str,
+    /// Where the environment is that is kept in step.
+    pub(crate) path: &'a Path,
     /// How it is laid out.
     pub(crate) env: &'a EnvOptions,
     /// What its DBIs look like.
@@ -81,8 +83,10 @@ pub(crate) async fn restore(
     }
     let target = Target {
         output: request.output.clone(),
+        live: order.path.to_owned(),
         no_subdir: order.env.no_subdir,
         force: request.force,
+        dir_mask: order.env.dir_mask,
         file_mask: order.env.file_mask,
     };
     if !request.dry_run {
@@ -150,14 +154,45 @@ async fn told<T>(vault: &Vault, progress: &dyn Progress, work: impl Future<Outpu
 /// The environment that the restore is to make.
 struct Target {
     output: PathBuf,
+    /// The environment that is kept in step. It may be the same, or beside it.
+    live: PathBuf,
     no_subdir: bool,
     force: bool,
+    dir_mask: u32,
     file_mask: Option<u32>,
+}
+
+/// Whose a file or a folder is, and its permissions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Access {
+    owner: (u32, u32),
+    mode: u32,
+}
+
+impl Access {
+    /// That of the first path that is there.
+    fn of(paths: &[PathBuf]) -> Option<Self> {
+        let there = paths.iter().find_map(|path| fs::metadata(path).ok())?;
+        Some(Self { owner: (there.uid(), there.gid()), mode: there.mode() & 0o777 })
+    }
+
+    /// Gives what was made its owner.
+    fn give(self, made: &File, path: &Path) -> Result<(), Error> {
+        let own = made.metadata().map_err(Error::io(path))?;
+        if (own.uid(), own.gid()) == self.owner {
+            return Ok(());
+        }
+        fchown(made, Some(self.owner.0), Some(self.owner.1)).map_err(Error::io(path))
+    }
 }
 
 impl Target {
     fn data(&self) -> PathBuf {
-        if self.no_subdir { self.output.clone() } else { self.output.join("data.mdb") }
+        self.data_of(&self.output)
+    }
+
+    fn data_of(&self, environment: &Path) -> PathBuf {
+        if self.no_subdir { environment.to_owned() } else { environment.join("data.mdb") }
     }
 
     fn lock(&self) -> PathBuf {
@@ -176,20 +211,46 @@ impl Target {
         Err(Error::InUse { path, holder })
     }
 
-    /// Gives a draft the owner and the permissions of the environment that it replaces; without one the draft is
-    /// private.
+    /// The data file of an environment, and its lock file: if the data file was lost, that still shows the owner.
+    fn files_of(&self, environment: &Path) -> [PathBuf; 2] {
+        let data = self.data_of(environment);
+        let lock = holders::lock_file(&data, self.no_subdir);
+        [data, lock]
+    }
+
+    /// Gives a draft the owner and the permissions of the environment that it replaces. Without one it gets those of the
+    /// environment that is kept in step: the application reads that, and is to read the copy. Only root may give files
+    /// away; for any other role, and where there is no environment, the draft is private.
     fn adopt(&self, made: &File, path: &Path) -> Result<(), Error> {
-        // If the data file was lost, the lock file still shows the owner.
-        let there = [self.data(), self.lock()].into_iter().find_map(|file| fs::metadata(file).ok());
-        let mode = there.as_ref().map(|there| there.mode() & 0o777);
-        if let Some(there) = there {
-            let own = made.metadata().map_err(Error::io(path))?;
-            if (own.uid(), own.gid()) != (there.uid(), there.gid()) {
-                fchown(made, Some(there.uid()), Some(there.gid())).map_err(Error::io(path))?;
+        let mode = match (Access::of(&self.files_of(&self.output)), Access::of(&self.files_of(&self.live))) {
+            (Some(there), _) => {
+                there.give(made, path)?;
+                there.mode
+            }
+            (None, Some(live)) => {
+                let given = live.give(made, path).is_ok();
+                self.file_mask.unwrap_or(if given { live.mode } else { PRIVATE })
+            }
+            (None, None) => self.file_mask.unwrap_or(PRIVATE),
+        };
+        made.set_permissions(Permissions::from_mode(mode)).map_err(Error::io(path))
+    }
+
+    /// Makes the target's folder, if it isn't there, like that of the environment that is kept in step: the application
+    /// makes its lock file in it.
+    fn make_folder(&self) -> Result<(), Error> {
+        let output = &self.output;
+        if output.is_dir() {
+            return Ok(());
+        }
+        DirBuilder::new().recursive(true).mode(self.dir_mask).create(output).map_err(Error::io(output))?;
+        if let Some(live) = Access::of(std::slice::from_ref(&self.live)) {
+            let made = File::open(output).map_err(Error::io(output))?;
+            if live.give(&made, output).is_ok() {
+                made.set_permissions(Permissions::from_mode(live.mode)).map_err(Error::io(output))?;
             }
         }
-        let mode = mode.or(self.file_mask).unwrap_or(PRIVATE);
-        made.set_permissions(Permissions::from_mode(mode)).map_err(Error::io(path))
+        Ok(())
     }
 
     /// Refuses to replace an existing environment without `--force`.
@@ -219,7 +280,7 @@ impl Target {
         file.sync_all().map_err(Error::io(&made))?;
         let bytes = file.metadata().map_err(Error::io(&made))?.len();
         if !self.no_subdir {
-            fs::create_dir_all(&self.output).map_err(Error::io(&self.output))?;
+            self.make_folder()?;
         }
         if self.force {
             // A process may have opened the target since the restore began.
