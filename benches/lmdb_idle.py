@@ -6,11 +6,12 @@
 
 Two instances share a folder and have two small environments each. After they came to rest, CPU time and context switches of both
 are read from /proc at both ends of a window. Then records are put into an environment of the first, a random time apart, and
-each is waited for in that of the second. --objects puts so many objects of another instance's past into the folder. Needs: pip
-install lmdb. Prints one JSON object.
+each is waited for in that of the second. --objects puts so many objects of another instance's past into the folder. With --server
+versitygw they share a bucket of that S3 server instead. Needs: pip install lmdb. Prints one JSON object.
 """
 import argparse, json, os, random, shutil, signal, statistics, subprocess, sys, tempfile, time
 import lmdb
+import cost
 
 HZ = os.sysconf("SC_CLK_TCK")
 
@@ -34,13 +35,22 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--seconds", type=float, default=60); p.add_argument("--settle", type=float, default=8)
     p.add_argument("--objects", type=int, default=0); p.add_argument("--changes", type=int, default=30)
+    p.add_argument("--server", help="the versitygw program: its bucket is the vault, and not a folder")
     p.add_argument("command", nargs=argparse.REMAINDER); a = p.parse_args()
     cmd = a.command[1:] if a.command[:1] == ["--"] else a.command
-    root, procs = tempfile.mkdtemp(prefix="lmdb-idle-"), []
+    root, procs, servers = tempfile.mkdtemp(prefix="lmdb-idle-"), [], []
     try:
-        os.mkdir(f"{root}/store")
+        store = f"{root}/objects/{cost.BUCKET}" if a.server else f"{root}/store"
+        storage = f"  type: fs\n  options:\n    root_path: {store}\n"
+        if a.server:
+            server, endpoint, _ = cost.start_server(a.server, root)
+            servers.append(server)
+            storage = (f"  type: s3\n  options:\n    access_key: {cost.KEY}\n    secret_key: {cost.SECRET}\n    region: us-east-1\n"
+                       f"    bucket: {cost.BUCKET}\n    endpoint_url: {endpoint}\n")
+        else:
+            os.mkdir(store)
         for instance in "ab":
-            text = f"storage:\n  type: fs\n  options:\n    root_path: {root}/store\nlmdbs:\n"
+            text = f"storage:\n{storage}lmdbs:\n"
             for name in ("main", "shard"):
                 path = f"{root}/{instance}-{name}"
                 text += f"  {name}:\n    path: {path}\n    options:\n      create: true\n      map_size: 64MB\n"
@@ -54,12 +64,12 @@ def main():
             argv = [w.replace("{config}", f"{root}/{instance}.yaml").replace("{instance}", instance) for w in cmd]
             procs.append(subprocess.Popen(argv, stdout=open(f"{root}/{instance}.log", "wb"), stderr=subprocess.STDOUT))
         start("a"); deadline = time.monotonic() + 60
-        while len(os.listdir(f"{root}/store")) < 2:
+        while sum("__a__" in n for n in os.listdir(store)) < 2:
             if procs[0].poll() is not None or time.monotonic() > deadline: sys.exit(open(f"{root}/a.log").read())
             time.sleep(0.05)
-        first = sorted(n for n in os.listdir(f"{root}/store") if n.startswith("shard__a__"))[0]
+        first = sorted(n for n in os.listdir(store) if n.startswith("shard__a__"))[0]
         for n in range(a.objects):
-            shutil.copy(f"{root}/store/{first}", f"{root}/store/shard__old__20200101-000000-{n:09}__GX.pb.gz")
+            shutil.copy(f"{store}/{first}", f"{store}/shard__old__20200101-000000-{n:09}__GX.pb.gz")
         start("b"); time.sleep(a.settle)
         c, s, t0 = [cpu(p.pid) for p in procs], [switches(p.pid) for p in procs], time.monotonic()
         time.sleep(a.seconds); span = time.monotonic() - t0
@@ -85,6 +95,7 @@ def main():
         for x in procs:
             try: x.wait(20)
             except subprocess.TimeoutExpired: x.kill()
+        for x in servers: x.kill()
         shutil.rmtree(root, ignore_errors=True)
 
 main()
