@@ -293,6 +293,29 @@ pub(super) fn query(sql: &[u8], outbox: &mut BytesMut) -> Result<(), Error> {
     Ok(())
 }
 
+/// Writes the messages that have one statement run, and no more than one.
+pub(super) fn one_statement(sql: &[u8], outbox: &mut BytesMut) -> Result<(), Error> {
+    let wrong = |_: std::io::Error| Error::Internal("a statement can't be sent".to_owned());
+    // The message's length, an empty name, the statement with its end, and no types of parameters.
+    let length = i32::try_from(sql.len().saturating_add(4 + 1 + 1 + 2));
+    let length = length.map_err(|_| Error::Internal("a statement is too large".to_owned()))?;
+    if sql.contains(&0) {
+        return Err(Error::Internal("a statement has a zero byte".to_owned()));
+    }
+    outbox.put_u8(b'P');
+    outbox.put_i32(length);
+    outbox.put_u8(0);
+    outbox.put_slice(sql);
+    outbox.put_slice(&[0, 0, 0]);
+    let none = std::iter::empty::<i16>;
+    let no_value = |(): (), _: &mut BytesMut| Ok(postgres_protocol::IsNull::Yes);
+    frontend::bind("", "", none(), std::iter::empty::<()>(), no_value, none(), outbox)
+        .map_err(|_| Error::Internal("a statement can't be bound".to_owned()))?;
+    frontend::execute("", 0, outbox).map_err(wrong)?;
+    frontend::sync(outbox);
+    Ok(())
+}
+
 fn server_error(
     encoding: TextEncoding,
     mut fields: postgres_protocol::message::backend::ErrorFields<'_>,

@@ -97,6 +97,28 @@ impl Connection {
 }
 
 impl Connection {
+    /// Runs one statement, in the encoding that was chosen. The server refuses several in one message of this kind: whatever a
+    /// statement was taken for, nothing else stands behind it. Rows are passed over.
+    pub(crate) async fn run_one(&mut self, sql: &[u8]) -> Result<(), Error> {
+        self.outbox.clear();
+        connection::one_statement(sql, &mut self.outbox)?;
+        self.flush().await?;
+        let mut failed = None;
+        loop {
+            match self.message().await? {
+                Message::ErrorResponse(body) => failed = Some(self.refusal(&body)),
+                Message::ReadyForQuery(_) => break,
+                Message::ParseComplete
+                | Message::BindComplete
+                | Message::DataRow(_)
+                | Message::CommandComplete(_)
+                | Message::EmptyQueryResponse => {}
+                _ => return Err(self.confused("an answer that doesn't belong to a statement")),
+            }
+        }
+        failed.map_or(Ok(()), Err)
+    }
+
     /// Runs a statement of a script in the encoding that the script has chosen. Rows that it asks for are to be sent.
     pub(crate) async fn run(&mut self, sql: &[u8]) -> Result<Option<CopyIn<'_>>, Error> {
         self.outbox.clear();

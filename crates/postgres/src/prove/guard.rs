@@ -7,9 +7,10 @@
 //! sees a statement of the superuser's.
 
 use crate::Error;
-use crate::client::quote::ident;
+use crate::client::quote::{ident, literal};
 use crate::client::{Connection, CopyIn, Target};
 use crate::prove::powers::{self, Runner};
+use crate::prove::routine::Routine;
 use crate::schema::account;
 use crate::schema::diagnose;
 use crate::schema::script::Scanner;
@@ -22,8 +23,8 @@ pub(crate) struct Guard {
     loader: String,
     /// Statements for the end: about event triggers, and rights to call what the server keeps to itself.
     last: Vec<Vec<u8>>,
-    /// Whether its session grants as somebody else.
-    as_another: bool,
+    /// The statement since which its session grants as somebody else, if it does.
+    as_another: Option<Vec<u8>>,
 }
 
 /// Gives a session of the plain role its guard, if its target has a superuser beside it.
@@ -33,7 +34,7 @@ pub(crate) async fn watch(connection: &mut Connection, target: &Target) -> Resul
     keeper.execute("SET check_function_bodies = off").await?;
     keeper.speak(connection.encoding).await?;
     connection.guard =
-        Some(Box::new(Guard { keeper, loader: target.user.clone(), last: Vec::new(), as_another: false }));
+        Some(Box::new(Guard { keeper, loader: target.user.clone(), last: Vec::new(), as_another: None }));
     Ok(())
 }
 
@@ -133,12 +134,15 @@ impl Guard {
 
     /// Runs a statement that isn't the plain role's; false for one that is.
     async fn run(&mut self, connection: &mut Connection, statement: &[u8]) -> Result<bool, Error> {
-        self.as_another = match powers::session_role(statement) {
-            Some(is_set) => is_set,
-            None => self.as_another,
-        };
-        if powers::is_of_event_triggers(statement) || !self.as_another && powers::is_of_server_functions(statement) {
+        if let Some(is_set) = powers::session_role(statement) {
+            self.as_another = is_set.then(|| statement.to_vec());
+        }
+        let is_of_the_server = powers::is_of_server_functions(statement);
+        if powers::is_of_event_triggers(statement) || is_of_the_server {
+            let another = self.as_another.iter().filter(|_| is_of_the_server);
+            self.last.extend(another.clone().cloned());
             self.last.push(statement.to_vec());
+            self.last.extend(another.map(|_| b"RESET SESSION AUTHORIZATION".to_vec()));
             return Ok(true);
         }
         self.apply(connection, statement).await
@@ -147,6 +151,12 @@ impl Guard {
     async fn apply(&mut self, connection: &mut Connection, statement: &[u8]) -> Result<bool, Error> {
         match powers::runner(self.keeper.encoding.decode_lossy(statement).as_bytes()) {
             Runner::Loader => return Ok(false),
+            Runner::Routine => match Routine::parse(statement) {
+                None => return Ok(false),
+                Some(routine) => self.routine(connection, &routine).await?,
+            },
+            // A validator that is a user's would run with the right that is given here.
+            Runner::Reader if self.keeper.one(VALIDATORS_OF_USERS).await?.flag(0) => return Ok(false),
             Runner::Reader => {
                 let loader = ident(&self.loader);
                 self.keeper.execute(&format!("GRANT pg_read_server_files TO {loader}")).await?;
@@ -154,42 +164,108 @@ impl Guard {
                 self.keeper.execute(&format!("REVOKE pg_read_server_files FROM {loader}")).await?;
                 done?;
             }
-            Runner::Keeper => all_of(&mut self.keeper, statement).await?,
-            Runner::KeeperFor(owner) => self.raised(&owner, false, &[statement]).await?,
+            Runner::Keeper => self.keeper.run_one(statement).await?,
+            Runner::KeeperFor(owner) => self.raised(&owner, false, &[statement], None).await.map(drop)?,
             Runner::Raised => {
                 let loader = self.loader.clone();
                 match powers::without_validator(statement) {
-                    Some((made, set)) => self.raised(&loader, true, &[&made, &set]).await?,
-                    None => self.raised(&loader, true, &[statement]).await?,
+                    Some((made, set)) => self.raised(&loader, true, &[&made, &set], None).await.map(drop)?,
+                    None => self.raised(&loader, true, &[statement], None).await.map(drop)?,
                 }
             }
             Runner::Both => {
-                all_of(&mut self.keeper, statement).await?;
+                self.keeper.run_one(statement).await?;
                 return Ok(false);
             }
         }
         Ok(true)
     }
 
-    /// Runs statements in a transaction in which a role is a superuser, as that role or beside it.
-    async fn raised(&mut self, role: &str, as_it: bool, statements: &[&[u8]]) -> Result<(), Error> {
+    /// Makes a function. The plain role makes it, if its language is for everybody; then the superuser says what is left to
+    /// say. In any other language the superuser makes it without its defaults: see [`crate::prove::routine`].
+    async fn routine(&mut self, connection: &mut Connection, routine: &Routine) -> Result<(), Error> {
+        let made = all_of(connection, &routine.plain()).await;
+        let denied = match made {
+            Err(error) if error.sqlstate() == Some("42501") => error,
+            Err(error) => return Err(error),
+            Ok(()) => {
+                let Some(said) = routine.said() else { return Ok(()) };
+                return self.keeper.run_one(&said).await;
+            }
+        };
+        let language = self.keeper.encoding.decode_lossy(routine.language());
+        let language = language.strip_prefix('"').and_then(|name| name.strip_suffix('"')).unwrap_or(&language);
+        let known = UNTRUSTED.replace("{language}", &literal(&language.replace("\"\"", "\"")));
+        let is_untrusted = self.keeper.one(&known).await?.flag(0);
+        let Some(made) = routine.without_defaults().filter(|_| is_untrusted) else { return Err(denied) };
+        let loader = self.loader.clone();
+        let function = self.raised(&loader, true, &[&made], Some(MADE)).await?;
+        let Some(twin) = routine.defaults(&format!("pg_temp.{TWIN}")) else { return Ok(()) };
+        all_of(connection, &twin).await?;
+        let twins = connection.query(&format!("SELECT oid {TWINS}")).await?;
+        let (Some(function), [twin]) = (function, &twins[..]) else {
+            return Err(Error::Internal("a function of a set isn't there, or isn't alone".to_owned()));
+        };
+        let copy = format!(
+            "UPDATE pg_catalog.pg_proc f SET pronargdefaults = t.pronargdefaults, proargdefaults = t.proargdefaults \
+             FROM pg_catalog.pg_proc t WHERE f.oid = {function} AND t.oid = {}",
+            twin.number(0)
+        );
+        self.keeper.execute(&copy).await?;
+        connection.execute(&format!("DROP FUNCTION pg_temp.{TWIN}")).await
+    }
+
+    /// Runs statements in a transaction in which a role is a superuser, as that role or beside it. In the end it may be `asked`
+    /// for a number.
+    async fn raised(
+        &mut self,
+        role: &str,
+        as_it: bool,
+        statements: &[&[u8]],
+        asked: Option<&str>,
+    ) -> Result<Option<u64>, Error> {
         let role = ident(role);
         let become_it = if as_it { format!("; SET LOCAL ROLE {role}") } else { String::new() };
         self.keeper.execute(&format!("BEGIN; ALTER ROLE {role} SUPERUSER{become_it}")).await?;
         for statement in statements {
-            if let Err(error) = all_of(&mut self.keeper, statement).await {
+            if let Err(error) = self.keeper.run_one(statement).await {
                 self.keeper.execute("ROLLBACK").await?;
                 return Err(error);
             }
         }
-        self.keeper.execute(&format!("RESET ROLE; ALTER ROLE {role} NOSUPERUSER; COMMIT")).await
+        let answer = match asked {
+            Some(sql) => Some(self.keeper.one(sql).await?.number(0)),
+            None => None,
+        };
+        self.keeper.execute(&format!("RESET ROLE; ALTER ROLE {role} NOSUPERUSER; COMMIT")).await?;
+        Ok(answer)
     }
 }
 
-/// Runs a statement that asks for no rows.
+/// Whether a wrapper's validator is in a language in which everybody may write.
+const VALIDATORS_OF_USERS: &str = "SELECT EXISTS (SELECT FROM pg_catalog.pg_foreign_data_wrapper w \
+     JOIN pg_catalog.pg_proc v ON v.oid = w.fdwvalidator WHERE v.prolang NOT IN (12, 13))";
+
+/// Whether a language is one of superusers alone, whose functions are checked by nothing that users wrote: 12 and 13 are
+/// `internal` and `c`.
+const UNTRUSTED: &str = "SELECT EXISTS (SELECT FROM pg_catalog.pg_language l \
+     LEFT JOIN pg_catalog.pg_proc v ON v.oid = l.lanvalidator \
+     WHERE l.lanname = {language} AND NOT l.lanpltrusted AND (v.oid IS NULL OR v.prolang IN (12, 13)))";
+
+/// The function that this transaction has made.
+const MADE: &str = "SELECT oid FROM pg_catalog.pg_proc WHERE xmin = pg_catalog.pg_current_xact_id()::pg_catalog.xid";
+
+/// What a function is called from which another one gets its defaults.
+const TWIN: &str = "seawall_defaults";
+
+/// The functions of that name in a session.
+const TWINS: &str =
+    "FROM pg_catalog.pg_proc WHERE proname = 'seawall_defaults' AND pronamespace = pg_catalog.pg_my_temp_schema()";
+
+/// Runs a statement of the plain role that asks for no rows.
 async fn all_of(connection: &mut Connection, statement: &[u8]) -> Result<(), Error> {
     match connection.run(statement).await?.is_some() {
         false => Ok(()),
-        true => Err(Error::Internal("a statement of a superuser's asks for rows".to_owned())),
+        true => Err(Error::Internal("a statement that makes something asks for rows".to_owned())),
     }
 }

@@ -6,9 +6,10 @@
 //!
 //! The room: `compare`, `rewording` and `lines` (is it the same?), `prove_artefact` (for `pg_dump`'s own formats), `throwaway` (a server for
 //! one proof) with `bounds` (how much may it take?), `guard` (two sessions that restore there), `powers` (who runs a
-//! statement?) and `owned` (who owns what has no owner?), `proof_name` (what are its databases called?), `remains` (what it
+//! statement?) with `bare` (its words) and `routine` (functions in two steps), and `owned` (who owns what has no owner?), `proof_name` (what are its databases called?), `remains` (what it
 //! leaves).
 
+pub(crate) mod bare;
 pub(crate) mod bounds;
 pub(crate) mod compare;
 pub(crate) mod guard;
@@ -19,6 +20,7 @@ pub(crate) mod proof_name;
 pub(crate) mod prove_artefact;
 pub(crate) mod remains;
 pub(crate) mod rewording;
+pub(crate) mod routine;
 pub(crate) mod throwaway;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

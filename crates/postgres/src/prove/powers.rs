@@ -2,7 +2,10 @@
 //!
 //! The rule: whatever evaluates anything that users wrote is run by a plain role, and that is every statement but for those
 //! that are named here. A superuser runs what changes catalogs alone: owners, grants, comments, and the objects that
-//! PostgreSQL lets nobody else make.
+//! PostgreSQL lets nobody else make. To read a constant is to evaluate: its type may be an array of a domain, whose checks are
+//! functions. So no statement of a superuser's has a default, a condition or a body of statements (see `routine`).
+
+use crate::prove::bare::bare;
 
 /// Who runs a statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,12 +20,11 @@ pub(crate) enum Runner {
     KeeperFor(String),
     /// The superuser as the plain role, which is one inside this transaction alone.
     Raised,
+    /// The plain role, but for what superusers alone may say of a function: see [`crate::prove::routine`].
+    Routine,
     /// Each in its session: how texts are read.
     Both,
 }
-
-/// Languages in which everybody may write functions.
-const TRUSTED: [&str; 4] = ["SQL", "PLPGSQL", "PLPERL", "PLTCL"];
 
 /// Beginnings of statements that make what superusers alone may make, and evaluate nothing.
 const RAISED: [&str; 18] = [
@@ -66,8 +68,10 @@ const WITH_TYPES: [&str; 5] =
 
 /// Who runs a statement.
 pub(crate) fn runner(statement: &[u8]) -> Runner {
-    let text = String::from_utf8_lossy(statement);
-    let bare = bare(&text);
+    let (text, bare) = (String::from_utf8_lossy(statement), bare(statement));
+    if text.len() != bare.len() {
+        return Runner::Loader;
+    }
     let begins = |list: &[&str]| list.iter().any(|words| bare.starts_with(words));
     if let Some(owner) = new_owner(&text, &bare) {
         return match () {
@@ -86,15 +90,24 @@ pub(crate) fn runner(statement: &[u8]) -> Runner {
     if begins(&RAISED) || is_raised(&bare) {
         return Runner::Raised;
     }
-    if bare.starts_with("CREATE FOREIGN TABLE ") && bare.contains(" FILENAME '") {
+    if ["CREATE FUNCTION ", "CREATE PROCEDURE "].iter().any(|words| bare.starts_with(words)) {
+        return Runner::Routine;
+    }
+    if is_of_a_file(&bare) {
         return Runner::Reader;
     }
     Runner::Loader
 }
 
+/// Whether it makes a foreign table of a file, and evaluates nothing else meanwhile.
+fn is_of_a_file(bare: &str) -> bool {
+    let evaluates = [" DEFAULT ", "CHECK", "GENERATED", "PARTITION OF"].iter().any(|words| bare.contains(words));
+    bare.starts_with("CREATE FOREIGN TABLE ") && bare.contains(" FILENAME '") && !evaluates
+}
+
 /// Whether a statement is about event triggers, which see what is done once they are there.
 pub(crate) fn is_of_event_triggers(statement: &[u8]) -> bool {
-    let bare = bare(&String::from_utf8_lossy(statement));
+    let bare = bare(statement);
     ["CREATE EVENT TRIGGER ", "ALTER EVENT TRIGGER ", "COMMENT ON EVENT TRIGGER "]
         .iter()
         .any(|words| bare.starts_with(words))
@@ -104,7 +117,7 @@ pub(crate) fn is_of_event_triggers(statement: &[u8]) -> bool {
 /// Whether a statement says who may call the server's own functions, of which some reach its files. Nothing of a set runs
 /// once that is so.
 pub(crate) fn is_of_server_functions(statement: &[u8]) -> bool {
-    let bare = bare(&String::from_utf8_lossy(statement));
+    let bare = bare(statement);
     is_grant(&bare) && bare.contains(" ON FUNCTION PG_CATALOG.")
 }
 
@@ -120,18 +133,15 @@ pub(crate) fn session_role(statement: &[u8]) -> Option<bool> {
 /// The statement of a foreign data wrapper in two: a validator is a function that may be anybody's, and is called with the
 /// rights of who makes the wrapper. Set behind it, it isn't called.
 pub(crate) fn without_validator(statement: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
-    let text = String::from_utf8(statement.to_vec()).ok()?;
-    let bare = bare(&text);
+    let bare = bare(statement);
     let rest = bare.strip_prefix("CREATE FOREIGN DATA WRAPPER ")?;
-    let name = rest.find(' ').map_or(rest, |end| &rest[..end]);
-    let name = &text[bare.len() - rest.len()..][..name.len()];
+    let name = &statement[bare.len() - rest.len()..][..rest.find(' ').unwrap_or(rest.len())];
     let at = bare.find(" VALIDATOR ")?;
-    let validator = &bare[at + " VALIDATOR ".len()..];
-    let end = validator.find([' ', '\n']).unwrap_or(validator.len());
-    let validator = &text[at + " VALIDATOR ".len()..][..end];
-    let made = format!("{}{}", &text[..at], &text[at + " VALIDATOR ".len() + end..]);
-    let set = format!("ALTER FOREIGN DATA WRAPPER {name} VALIDATOR {validator}");
-    Some((made.into_bytes(), set.into_bytes()))
+    let from = at + " VALIDATOR ".len();
+    let end = bare[from..].find([' ', '\n']).map_or(bare.len(), |end| from + end);
+    let made = [&statement[..at], &statement[end..]].concat();
+    let set = [b"ALTER FOREIGN DATA WRAPPER ", name, b" VALIDATOR ", &statement[from..end]].concat();
+    Some((made, set))
 }
 
 /// The role that an object is given to by a statement that does nothing else.
@@ -157,20 +167,15 @@ fn is_grant(bare: &str) -> bool {
 
 /// Whether it adds schemas to a publication.
 fn is_of_schemas(bare: &str) -> bool {
-    bare.starts_with("ALTER PUBLICATION ") && bare.contains(" ADD TABLES IN SCHEMA ")
+    let is_list = !bare.contains([',', '(']);
+    bare.starts_with("ALTER PUBLICATION ") && bare.contains(" ADD TABLES IN SCHEMA ") && is_list
 }
 
 /// Whether its words make it a superuser's.
 fn is_raised(bare: &str) -> bool {
-    if bare.starts_with("CREATE FUNCTION ") || bare.starts_with("CREATE PROCEDURE ") {
-        let line = bare.lines().find_map(|line| line.strip_prefix("    LANGUAGE ")).unwrap_or_default();
-        let language = line.split_whitespace().next().unwrap_or_default();
-        let words = [" LEAKPROOF", " SUPPORT "].iter().any(|word| line.contains(word));
-        return !TRUSTED.contains(&language) || words || bare.contains("\n    SET ");
-    }
     // The first value of any other state is read by its type, and a type may have checks.
     if bare.starts_with("CREATE AGGREGATE ") {
-        return bare.contains("STYPE = INTERNAL") && !bare.contains("INITCOND = ");
+        return bare.contains("STYPE = INTERNAL") && !bare.contains("INITCOND");
     }
     if let Some(rest) = bare.strip_prefix("CREATE TYPE ") {
         return !rest.contains(' ') || rest.contains("\n    INPUT = ");
@@ -179,62 +184,9 @@ fn is_raised(bare: &str) -> bool {
         || bare.starts_with("CREATE SUBSCRIPTION ") && bare.contains("CONNECT = FALSE")
 }
 
-/// A statement in capitals, of the same length, where texts, quoted names and comments hold nothing that means anything.
-fn bare(text: &str) -> String {
-    let mut bare = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(c) = rest.chars().next() {
-        let end = match c {
-            '\'' => 1 + past(&rest[1..], "'", bare.ends_with(" E")),
-            '"' => 1 + past(&rest[1..], "\"", false),
-            '$' => match tag(rest) {
-                Some(tag) => tag.len() + past(&rest[tag.len()..], tag, false),
-                None => 1,
-            },
-            '-' if rest.starts_with("--") => rest.find('\n').unwrap_or(rest.len()),
-            '/' if rest.starts_with("/*") => 2 + past(&rest[2..], "*/", false),
-            c => c.len_utf8(),
-        };
-        let (taken, left) = rest.split_at(end);
-        match taken.len() {
-            1 => bare.push(c.to_ascii_uppercase()),
-            // Its first byte says what it was.
-            size if c.is_ascii() => {
-                bare.push(c);
-                bare.extend(std::iter::repeat_n('_', size - 1));
-            }
-            size => bare.extend(std::iter::repeat_n('_', size)),
-        }
-        rest = left;
-    }
-    bare
-}
-
-/// How far it is past the next `quote`.
-fn past(text: &str, quote: &str, escapes: bool) -> usize {
-    let mut from = 0;
-    loop {
-        let Some(at) = text[from..].find(quote).map(|at| from + at) else { return text.len() };
-        let escaped = escapes && text[..at].bytes().rev().take_while(|byte| *byte == b'\\').count() % 2 == 1;
-        from = at + quote.len();
-        if !escaped {
-            return from;
-        }
-    }
-}
-
-/// The `$tag$` that a text begins with.
-fn tag(text: &str) -> Option<&str> {
-    let end = text[1..].find('$')? + 1;
-    let inner = &text[1..end];
-    let is_tag =
-        !inner.starts_with(|c: char| c.is_ascii_digit()) && inner.chars().all(|c| c.is_alphanumeric() || c == '_');
-    is_tag.then(|| &text[..=end])
-}
-
 #[cfg(test)]
 mod tests {
-    use super::Runner::{Both, Keeper, Loader, Raised, Reader};
+    use super::Runner::{Both, Keeper, Loader, Raised, Reader, Routine};
     use super::*;
 
     fn keeper_for(role: &str) -> Runner {
@@ -258,8 +210,16 @@ mod tests {
             "COPY public.t (a) FROM stdin",
             "COPY public.t TO PROGRAM 'sh'",
             "CREATE TRIGGER t BEFORE INSERT ON public.t FOR EACH ROW EXECUTE FUNCTION public.f()",
-            "CREATE FUNCTION public.f() RETURNS integer\n    LANGUAGE sql\n    AS '\n    LANGUAGE c'",
-            "CREATE FUNCTION public.f() RETURNS integer\n    LANGUAGE plpgsql\n    AS $$ LEAKPROOF\n    SET x = y $$",
+            "CREATE OR REPLACE FUNCTION public.f() RETURNS integer\n    LANGUAGE c\n    AS 'x'",
+            "CREATE AGGREGATE public.a(text) (\n    SFUNC = public.f,\n    STYPE = public.d,\n    MSTYPE = internal,\n    INITCOND='x'\n)",
+            "ALTER FUNCTION public.f(integer) SET log_statement TO 'none'",
+            "ALTER PUBLICATION p ADD TABLE ONLY public.t WHERE ((a = '{1}'::public.d[]))",
+            "ALTER PUBLICATION p ADD TABLES IN SCHEMA s, TABLE public.t WHERE (a = '{1}'::public.d[])",
+            "CREATE FOREIGN TABLE public.t (\n    a public.d[] DEFAULT '{1}'\n)\nSERVER s\nOPTIONS (\n    filename '/x'\n)",
+            "CREATE FOREIGN TABLE public.t (\n    a text,\n    CONSTRAINT c CHECK((a = '{1}'))\n)\nSERVER s\nOPTIONS (\n    filename '/x'\n)",
+            "CREATE STATISTICS public.s ON (a = '{1}'::public.d[]) FROM public.t",
+            "CREATE TEXT SEARCH DICTIONARY public.d (\n    TEMPLATE = public.t )",
+            "ALTER TABLE public.t ALTER a TYPE text USING\nE'\\'' || public.f(), OWNER TO app",
             "CREATE TYPE public.pair AS (\n\ta integer\n)",
             "CREATE TYPE public.r AS RANGE (\n    subtype = integer\n)",
             "CREATE SUBSCRIPTION s CONNECTION 'dbname=x' PUBLICATION p WITH (slot_name = 's')",
@@ -314,13 +274,9 @@ mod tests {
             ("CREATE TYPE public.shell", Raised),
             ("CREATE TYPE public.base (\n    INTERNALLENGTH = 4,\n    INPUT = public.base_in,\n", Raised),
             ("CREATE AGGREGATE public.a(text) (\n    SFUNC = public.f,\n    STYPE = internal\n)", Raised),
-            ("CREATE FUNCTION public.f() RETURNS integer\n    LANGUAGE c\n    AS '$libdir/x', 'f'", Raised),
-            ("CREATE FUNCTION public.f() RETURNS integer\n    LANGUAGE plpython3u\n    AS $$x$$", Raised),
-            ("CREATE FUNCTION public.f() RETURNS integer\n    LANGUAGE sql LEAKPROOF\n    AS 'x'", Raised),
-            (
-                "CREATE FUNCTION public.f() RETURNS integer\n    LANGUAGE sql\n    SET log_statement TO 'none'\n    AS 'x'",
-                Raised,
-            ),
+            ("CREATE FUNCTION public.f() RETURNS integer\n    LANGUAGE c\n    AS '$libdir/x', 'f'", Routine),
+            ("CREATE FUNCTION public.f(a public.d[] DEFAULT '{1}') RETURNS integer\n    LANGUAGE sql\n    SET a TO 'b'\n    AS 'x'", Routine),
+            ("CREATE PROCEDURE public.f()\n    LANGUAGE plpgsql\n    AS 'x'", Routine),
             ("CREATE PUBLICATION p FOR ALL TABLES WITH (publish = 'insert')", Raised),
             ("CREATE SUBSCRIPTION s CONNECTION 'x' PUBLICATION p WITH (connect = false, slot_name = 's')", Raised),
             ("CREATE FOREIGN TABLE public.t (\n    a integer\n)\nSERVER s\nOPTIONS (\n    filename '/x'\n)", Reader),
@@ -351,6 +307,9 @@ mod tests {
         );
         assert_eq!(made("CREATE FOREIGN DATA WRAPPER bare OPTIONS (host ' VALIDATOR b')"), None);
         assert_eq!(made("CREATE SERVER s FOREIGN DATA WRAPPER w"), None);
+        // Whatever its bytes are in.
+        let (made, _) = without_validator(b"CREATE FOREIGN DATA WRAPPER w VALIDATOR v OPTIONS (a '\xe9')").expect("one");
+        assert_eq!(made, b"CREATE FOREIGN DATA WRAPPER w OPTIONS (a '\xe9')");
     }
 
     #[test]

@@ -35,7 +35,7 @@ const ATTEMPTS: [&str; 17] = [
 
 /// A database of `app` in which everything that a proof evaluates tries everything. In the source it lets itself be.
 fn fill(server: &Server, loot: &Path) {
-    server.sql("postgres", "CREATE ROLE app LOGIN");
+    server.sql("postgres", "CREATE ROLE app LOGIN; CREATE ROLE mid");
     server.sql("postgres", "CREATE DATABASE shop OWNER app");
     let list = ATTEMPTS.map(|one| format!("'{one}'")).join(", ").replace("{loot}", &loot.display().to_string());
     let sql = format!(
@@ -70,10 +70,35 @@ fn fill(server: &Server, loot: &Path) {
          BEGIN PERFORM public.attempt('validator'); END $$; ALTER FUNCTION public.validate OWNER TO app; \
          CREATE FOREIGN DATA WRAPPER far VALIDATOR public.validate OPTIONS (a 'b'); CREATE SERVER away FOREIGN DATA WRAPPER far; \
          SELECT lo_from_bytea(7, 'large'); GRANT EXECUTE ON FUNCTION pg_catalog.pg_read_file(text) TO app; CREATE EVENT TRIGGER ends ON ddl_command_end EXECUTE FUNCTION public.on_ddl(); \
-         ALTER EVENT TRIGGER ends ENABLE ALWAYS"
+         ALTER EVENT TRIGGER ends ENABLE ALWAYS; \
+         GRANT EXECUTE ON FUNCTION pg_catalog.pg_ls_dir(text) TO mid WITH GRANT OPTION; SET ROLE mid; \
+         GRANT EXECUTE ON FUNCTION pg_catalog.pg_ls_dir(text) TO app; RESET ROLE"
     );
     server.sql("shop", &sql);
+    server.sql("shop", READ_WHILE_MADE);
 }
+
+/// Constants of a type with checks, which PostgreSQL reads while it makes a function: in defaults and in statements. Each
+/// function has something that a superuser must say, or may have to.
+const READ_WHILE_MADE: &str = "
+SET ROLE app;
+CREATE TYPE public.pair AS (a public.tried, b int);
+CREATE FUNCTION public.with_setting(a public.tried[] DEFAULT '{x}') RETURNS int LANGUAGE plpgsql
+  SET work_mem TO '1MB' SET search_path TO 'a', 'b c' AS $$ BEGIN RETURN 1; END $$;
+CREATE FUNCTION public.with_statements(a int, OUT b int) LANGUAGE sql SET work_mem TO '1MB'
+  BEGIN ATOMIC SELECT CASE WHEN '(x,1)'::public.pair IS NULL THEN 1 ELSE cardinality('{x}'::public.tried[]) END; END;
+CREATE PROCEDURE public.procedure(INOUT a public.tried[] DEFAULT '{x}') LANGUAGE plpgsql SET work_mem TO '1MB' AS $$ BEGIN END $$;
+RESET ROLE;
+CREATE FUNCTION public.leakproof(a int, b public.tried[] DEFAULT ARRAY['x', 'y, z']::public.tried[], VARIADIC c public.pair[] DEFAULT '{\"(x,1)\"}')
+  RETURNS TABLE(d int) LANGUAGE sql LEAKPROOF COST 7 ROWS 3 SET log_statement TO 'none' AS 'SELECT 1';
+ALTER FUNCTION public.leakproof OWNER TO app;
+CREATE FUNCTION public.internal_one(a text, INOUT b public.tried[] DEFAULT '{x}', OUT c int, VARIADIC d int[] DEFAULT '{1}')
+  LANGUAGE internal STRICT SET work_mem TO '2MB' AS 'lower';
+CREATE FUNCTION public.handler() RETURNS language_handler LANGUAGE c AS '$libdir/plpgsql', 'plpgsql_call_handler';
+CREATE FUNCTION public.validator(oid) RETURNS void LANGUAGE c AS '$libdir/plpgsql', 'plpgsql_validator';
+CREATE TRUSTED LANGUAGE ours HANDLER public.handler VALIDATOR public.validator;
+SET ROLE app;
+CREATE FUNCTION public.in_ours(a public.tried[] DEFAULT '{x}') RETURNS int LANGUAGE ours AS $$ BEGIN RETURN 1; END $$";
 
 async fn proof(server: &Server, vault: &Vault) -> Result<Proved, Failure> {
     let options = ProveOptions { when: When::Latest, to: None, limits: limits(server) };
