@@ -6,11 +6,12 @@
 //! a new database needs is kept beside it.
 //!
 //! The room: `aside` (a folder for what `pg_dump` can only write to files), `directory` (what is in such a folder?), `joined`
-//! (the folder as one archive), `replay` (back into a server).
+//! (the folder as one archive), `replay` (back into a server), `player` (a script on its way).
 
 pub(crate) mod aside;
 pub(crate) mod directory;
 pub(crate) mod joined;
+pub(crate) mod player;
 pub(crate) mod replay;
 
 use std::collections::BTreeSet;

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use futures::stream::BoxStream;
 use futures::{Stream, StreamExt as _, TryStreamExt as _, stream};
 use seawall_archive::{Artefact as Kept, Manifest, SetReader};
 use seawall_core::Progress;
@@ -14,6 +15,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::process::ChildStdin;
 
 use crate::artefact::joined;
+use crate::artefact::player::{Input, Player, Stopped, is_said};
 use crate::build::refresh;
 use crate::build::statistics;
 use crate::catalog::globals::{self, Globals};
@@ -21,19 +23,20 @@ use crate::catalog::properties;
 use crate::client::quote::{ident, literal};
 use crate::client::{Connection, Host, Target, TextEncoding};
 use crate::detail::{After, ItemDetail, Needs, SetDetail};
-use crate::preflight::Request;
 use crate::preflight::restorer::Destination;
+use crate::preflight::{Look, Request};
 use crate::prove::guard;
 use crate::prove::proof_name::ProofName;
 use crate::restore::journal::{self, Journal};
 use crate::restore::server;
 use crate::restore::set;
+use crate::restore::steps;
 use crate::restore::unfinished;
 use crate::restore::{self};
-use crate::schema::NEWER;
 use crate::schema::account::Account;
 use crate::schema::diagnose::shown;
-use crate::schema::script::{self, Refusal, Rows, Scanner};
+use crate::schema::script::{Refusal, Scanner};
+use crate::schema::toc::{self, Entry};
 use crate::schema::tried;
 use crate::schema::tried::{Refused, is_about_the_statement};
 use crate::tools::{self, Running, Tool};
@@ -51,8 +54,13 @@ pub(crate) struct Artefact<'a> {
     pub(crate) needs: Needs,
     /// What makes a script of it, if it isn't one.
     pg_restore: Option<Tool>,
+    /// The objects of its table of contents; a script has none.
+    entries: Vec<Entry>,
     options: &'a RestoreOptions,
 }
+
+/// The most bytes of a table of contents that are read before a restore begins.
+const LARGEST_CONTENTS: usize = 256 << 20;
 
 /// What is told of a restore when it is done.
 #[derive(Default)]
@@ -87,7 +95,8 @@ pub(crate) async fn restore(
     let artefact = Artefact::open(reader, options, world).await?;
     let (mut connection, exists) = globals::connect_to_or_beside(target).await?;
     let into = if exists && !options.clean { Destination::Existing } else { Destination::New { replaces: exists } };
-    restored.lacks = artefact.lacks(&mut connection, target, into).await?;
+    let look = artefact.lacks(&mut connection, target, into).await?;
+    (restored.lacks, restored.doubts) = (look.lacks, look.doubts);
     connection.close().await;
     if options.dry_run {
         return Ok(());
@@ -153,7 +162,45 @@ impl<'a> Artefact<'a> {
             }
             Format::Native | Format::Plain => None,
         };
-        Ok(Self { reader, what, detail, needs, pg_restore, options })
+        let mut artefact = Self { reader, what, detail, needs, pg_restore, entries: Vec::new(), options };
+        artefact.entries = artefact.read_entries().await?;
+        Ok(artefact)
+    }
+
+    /// The objects of its table of contents, which stands at the front of an archive.
+    async fn read_entries(&self) -> Result<Vec<Entry>, Error> {
+        if self.pg_restore.is_none() {
+            return Ok(Vec::new());
+        }
+        let (mut content, mut front, mut enough) = (self.content().await?, Vec::new(), 0);
+        while let Some(piece) = content.try_next().await? {
+            front.extend_from_slice(&piece);
+            if front.len() < enough {
+                continue;
+            }
+            match toc::front(&front) {
+                Ok(Some(entries)) => return Ok(entries),
+                Ok(None) if front.len() < LARGEST_CONTENTS => enough = front.len().saturating_mul(2),
+                Ok(None) => break,
+                Err(cause) => {
+                    // `pg_restore` may know more, and finds what is damaged.
+                    tracing::warn!("what the target lacks is known only in part: the table of contents: {cause}");
+                    return Ok(Vec::new());
+                }
+            }
+        }
+        match toc::front(&front) {
+            Ok(Some(entries)) => Ok(entries),
+            _ => Err(set::corrupt(&self.reader, "its table of contents is cut off")),
+        }
+    }
+
+    /// The artefact as one archive, or as a script.
+    async fn content(&self) -> Result<BoxStream<'static, Result<Vec<u8>, Error>>, Error> {
+        Ok(match &self.what {
+            Kept::File(item) => self.reader.content(*item).map_err(Error::from).boxed(),
+            Kept::Directory(items) => joined::archive(&self.reader, items).await?.boxed(),
+        })
     }
 
     pub(crate) async fn lacks(
@@ -161,14 +208,15 @@ impl<'a> Artefact<'a> {
         connection: &mut Connection,
         target: &Target,
         into: Destination,
-    ) -> Result<Vec<preflight::Lack>, Error> {
+    ) -> Result<Look, Error> {
         let (owners, none) = (self.options.owners, Globals::default());
         let after = After { properties: self.needs.properties.clone(), ..After::default() };
         let request = Request {
             detail: &self.detail,
             database: &target.database,
             into,
-            entries: &[],
+            entries: &self.entries,
+            at_once: false,
             after: &after,
             known: &none,
             made: &[],
@@ -176,9 +224,8 @@ impl<'a> Artefact<'a> {
             tries: self.options.without_superuser,
             whole: true,
         };
-        let look = preflight::look(connection, &request).await?;
-        let mut lacks = look.lacks;
-        lacks.extend(look.later.into_iter().map(|what| {
+        let Look { mut lacks, doubts, later } = preflight::look(connection, &request).await?;
+        lacks.extend(later.into_iter().map(|what| {
             let cause = format!(
                 "the {what} is bound to the name of its database, and this format is restored under another name first"
             );
@@ -198,7 +245,7 @@ impl<'a> Artefact<'a> {
         if matches!(target.host, Host::Socket(_)) {
             lacks.extend(preflight::room(connection, self.detail.size).await?);
         }
-        Ok(lacks)
+        Ok(Look { lacks, doubts, later: Vec::new() })
     }
 
     /// The encoding of its texts.
@@ -347,7 +394,7 @@ impl<'a> Artefact<'a> {
             told.refused = guard::tried(connection, &properties::first_drops(&self.needs.properties)).await?;
         }
         progress.begin("load", Some(self.reader.manifest().totals.raw));
-        self.replay(connection, progress, told).await?;
+        let last = self.replay(connection, progress, told).await?;
         progress.finish();
         if let Some((name, shown)) = name {
             let statements = self.properties(name, shown);
@@ -356,8 +403,7 @@ impl<'a> Artefact<'a> {
         told.without_statistics = statistics::gather_here(connection).await?;
         // What was committed without waiting for the disk is behind this, which waits.
         connection.execute("SET synchronous_commit = on").await?;
-        journal.remove(connection, b"").await?;
-        guard::finish(connection, false).await
+        end(connection, &journal, &last, &mut told.refused).await
     }
 
     /// The statements for what belongs to the database itself.
@@ -368,17 +414,18 @@ impl<'a> Artefact<'a> {
         statements
     }
 
-    /// Runs the script that the artefact is, or is made into.
-    async fn replay(&self, connection: &mut Connection, progress: &dyn Progress, told: &mut Told) -> Result<(), Error> {
+    /// Runs the script that the artefact is, or is made into; returns its statements for the end.
+    async fn replay(
+        &self,
+        connection: &mut Connection,
+        progress: &dyn Progress,
+        told: &mut Told,
+    ) -> Result<Vec<Vec<u8>>, Error> {
         let counted = |raw: Vec<u8>| {
             progress.advance(raw.len() as u64);
             raw
         };
-        let content = match &self.what {
-            Kept::File(item) => self.reader.content(*item).map_err(Error::from).boxed(),
-            Kept::Directory(items) => joined::archive(&self.reader, items).await?.boxed(),
-        };
-        let content = content.map_ok(counted);
+        let content = self.content().await?.map_ok(counted);
         let Some(tool) = &self.pg_restore else { return self.play(connection, content, told).await };
         let mut arguments = vec!["--format=custom".to_owned(), "--file=-".to_owned()];
         if !self.options.owners {
@@ -386,27 +433,30 @@ impl<'a> Artefact<'a> {
         }
         let (input, mut running) = tool.filter(&arguments)?;
         let script = Box::pin(output(&mut running));
-        let (all, ()) = tokio::try_join!(feed(input, content), self.play(connection, script, told))?;
+        let (all, last) = tokio::try_join!(feed(input, content), self.play(connection, script, told))?;
         running.finish().await?;
         match all {
-            true => Ok(()),
+            true => Ok(last),
             false => Err(set::corrupt(&self.reader, "pg_restore took its beginning for all of it")),
         }
     }
 
-    async fn play<S>(&self, connection: &mut Connection, input: S, told: &mut Told) -> Result<(), Error>
+    async fn play<S>(&self, connection: &mut Connection, input: S, told: &mut Told) -> Result<Vec<Vec<u8>>, Error>
     where
         S: Stream<Item = Result<Vec<u8>, Error>> + Unpin,
     {
-        let input = Input { pieces: input, bytes: Vec::new(), at: 0 };
+        let superuser = is_powerful(connection).await?;
+        let input = Input::new(input);
         let mut player = Player {
             connection,
             input,
             scanner: Scanner::default(),
             account: &mut told.account,
             refused: &mut told.refused,
+            superuser,
+            last: Vec::new(),
         };
-        player.play().await.map_err(|stopped| match stopped {
+        let played = player.play().await.map_err(|stopped| match stopped {
             Stopped::Error(error) => error,
             Stopped::Refused(Refusal::Wrong(line, cause)) => {
                 set::corrupt(&self.reader, format!("line {line} of its script: {cause}"))
@@ -417,8 +467,46 @@ impl<'a> Artefact<'a> {
                 cause: format!("line {line} of its script is a command for psql, which pg_dump doesn't write"),
                 next: "don't give it to psql; get the file with -o FILE, and look at that line".to_owned(),
             },
-        })
+        });
+        played.map(|()| player.last)
     }
+}
+
+/// Whether statements run with the rights of a superuser, or a superuser is beside a session of a proof.
+pub(crate) async fn is_powerful(connection: &mut Connection) -> Result<bool, Error> {
+    Ok(connection.guard.is_some() || steps::is_superuser(connection).await?)
+}
+
+/// The end of a restore: event triggers, which are live from then on, in one transaction with the end of the journal. What is
+/// said of them may be refused.
+async fn end(
+    connection: &mut Connection,
+    journal: &Journal,
+    last: &[Vec<u8>],
+    refused: &mut Vec<Refused>,
+) -> Result<(), Error> {
+    if connection.guard.is_some() {
+        journal.remove(connection, b"").await?;
+        return guard::finish(connection, false).await;
+    }
+    let script = |wanted: &dyn Fn(&[u8]) -> bool| -> Vec<u8> {
+        last.iter()
+            .filter(|statement| wanted(statement))
+            .flat_map(|statement| [statement, &b";\n"[..]].concat())
+            .collect()
+    };
+    let ended = journal.remove(connection, &script(&|_| true)).await;
+    let labels: Vec<String> =
+        last.iter().filter(|statement| is_said(statement)).map(|statement| shown(statement)).collect();
+    let ended = match ended {
+        Err(error) if !labels.is_empty() && is_about_the_statement(&error) => {
+            connection.execute("ROLLBACK").await?;
+            refused.extend(labels.into_iter().map(|what| (what, error.cause())));
+            journal.remove(connection, &script(&|statement| !is_said(statement))).await
+        }
+        ended => ended,
+    };
+    ended.map_err(|error| if last.is_empty() { error } else { error.about("the event triggers") })
 }
 
 /// What a database is.
@@ -429,14 +517,6 @@ async fn state(connection: &mut Connection) -> Result<State, Error> {
     let is_empty = connection.query(restore::ANYTHING).await?.is_empty();
     Ok(if is_empty { State::Empty } else { State::Filled })
 }
-
-/// Whether a statement only says something of an object that may be another's, or that a library must know.
-fn is_said(statement: &[u8]) -> bool {
-    statement.starts_with(b"COMMENT ON EXTENSION ") || statement.starts_with(b"SECURITY LABEL ")
-}
-
-/// How the statement that fills a materialized view begins.
-const REFRESH: &[u8] = b"REFRESH MATERIALIZED VIEW ";
 
 /// Writes everything to a tool; false if that didn't want all of it.
 async fn feed<S>(mut input: ChildStdin, mut content: S) -> Result<bool, Error>
@@ -460,172 +540,4 @@ fn output(running: &mut Running) -> impl Stream<Item = Result<Vec<u8>, Error>> {
         let more = running.read(&mut piece).await?;
         Ok(Some((piece, more.then_some(running))))
     })
-}
-
-/// A script in pieces.
-struct Input<S> {
-    pieces: S,
-    /// The piece at hand, and how much of it is done.
-    bytes: Vec<u8>,
-    at: usize,
-}
-
-impl<S: Stream<Item = Result<Vec<u8>, Error>> + Unpin> Input<S> {
-    /// What is left of the piece at hand.
-    fn rest(&self) -> &[u8] {
-        &self.bytes[self.at..]
-    }
-
-    /// Puts the next piece behind what is left of this one; false when there is none.
-    async fn more(&mut self) -> Result<bool, Error> {
-        let Some(mut piece) = self.pieces.next().await.transpose()? else { return Ok(false) };
-        if !self.rest().is_empty() {
-            piece.splice(0..0, self.rest().iter().copied());
-        }
-        (self.bytes, self.at) = (piece, 0);
-        Ok(true)
-    }
-}
-
-/// Why a script wasn't run to its end.
-enum Stopped {
-    Refused(Refusal),
-    Error(Error),
-}
-
-impl From<Refusal> for Stopped {
-    fn from(refusal: Refusal) -> Self {
-        Self::Refused(refusal)
-    }
-}
-
-impl From<Error> for Stopped {
-    fn from(error: Error) -> Self {
-        Self::Error(error)
-    }
-}
-
-/// A script being run.
-struct Player<'a, S> {
-    connection: &'a mut Connection,
-    input: Input<S>,
-    scanner: Scanner,
-    /// What it comes to, if somebody wants to know.
-    account: &'a mut Option<Account>,
-    /// What the server refused without harm to anything else.
-    refused: &'a mut Vec<Refused>,
-}
-
-impl<S: Stream<Item = Result<Vec<u8>, Error>> + Unpin> Player<'_, S> {
-    /// Runs all of it. The first statement that fails ends it.
-    async fn play(&mut self) -> Result<(), Stopped> {
-        loop {
-            while let Some(statement) = self.scanner.statement()? {
-                self.run(&statement).await?;
-            }
-            if !self.input.rest().is_empty() {
-                self.input.at += self.scanner.feed(self.input.rest());
-            } else if !self.input.more().await? {
-                break;
-            }
-        }
-        self.scanner.end();
-        while let Some(statement) = self.scanner.statement()? {
-            self.run(&statement).await?;
-        }
-        match self.scanner.is_between() {
-            true => Ok(()),
-            false => Err(Refusal::Wrong(self.scanner.number(), "it ends within a statement").into()),
-        }
-    }
-
-    /// Runs one statement, with the rows that follow it.
-    async fn run(&mut self, statement: &[u8]) -> Result<(), Stopped> {
-        if self.connection.version < 170_000 && statement == NEWER.as_bytes() {
-            return Ok(());
-        }
-        let about = format!("line {} of the dump: {}", self.scanner.number(), shown(statement));
-        let names = self.scanner.names();
-        if let Some(account) = self.account {
-            names.iter().for_each(|name| account.name(name));
-        }
-        let copying = match guard::run(self.connection, statement).await {
-            Err(error) if is_said(statement) && is_about_the_statement(&error) => {
-                self.refused.push((shown(statement), error.cause()));
-                return Ok(());
-            }
-            // The view stays without rows, as in the restore of a native set.
-            Err(error) if statement.starts_with(REFRESH) && refresh::is_the_views_own(&error) => {
-                self.refused.push((shown(statement), error.cause()));
-                None
-            }
-            ran => ran.map_err(|error| error.about(&*about))?,
-        };
-        let Some(mut copying) = copying else {
-            if let Some(account) = self.account {
-                account.statement(statement);
-            }
-            return Ok(());
-        };
-        if let Some(account) = self.account {
-            account.copy(statement);
-        }
-        self.scanner.rows_follow()?;
-        let (mut fresh, mut sent) = (true, 0);
-        loop {
-            let rest = self.input.rest();
-            let (size, next) = match script::rows(rest, fresh) {
-                Rows::End(size, next) => (size, Some(next)),
-                Rows::Go(size) => (size, None),
-            };
-            let rows = &rest[..size];
-            sent += rows.iter().filter(|byte| **byte == b'\n').count() as u64;
-            fresh = rows.last().map_or(fresh, |byte| *byte == b'\n');
-            copying.send_bytes(rows).await.map_err(|error| error.about(&*about))?;
-            if let Some(account) = self.account {
-                account.rows(rows);
-            }
-            if let Some(next) = next {
-                self.input.at += next;
-                break;
-            }
-            self.input.at += size;
-            if !self.input.more().await? {
-                return Err(Refusal::Wrong(self.scanner.number(), "it ends within rows").into());
-            }
-        }
-        let loaded = copying.finish().await.map_err(|error| error.about(&*about))?;
-        if let Some(account) = self.account {
-            account.copied();
-        }
-        self.scanner.passed(sent + 1);
-        match loaded == sent {
-            true => Ok(()),
-            false => {
-                let cause = format!("the server took {loaded} rows, and the dump holds {sent}");
-                Err(Error::Different { object: about, cause }.into())
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn messages_show_no_texts_of_statements() {
-        for (statement, expected) in [
-            ("COPY public.t (a, b) FROM stdin", "COPY public.t (a, b) FROM stdin"),
-            ("CREATE SUBSCRIPTION s CONNECTION 'password=x' PUBLICATION p", "CREATE SUBSCRIPTION s CONNECTION"),
-            (
-                "CREATE USER MAPPING FOR a SERVER s OPTIONS (\n password 'x'\n)",
-                "CREATE USER MAPPING FOR a SERVER s OPTIONS (",
-            ),
-            ("DO $$secret$$", "DO"),
-            ("", ""),
-        ] {
-            assert_eq!(shown(statement.as_bytes()), expected);
-        }
-    }
 }

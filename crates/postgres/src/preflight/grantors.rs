@@ -27,19 +27,20 @@ pub(crate) fn by_set_role(script: Vec<u8>) -> Vec<u8> {
                 Err(_) => return script,
             };
             scanner.names().iter().for_each(|name| all.extend_from_slice(name));
-            if let Some(role) = statement.strip_prefix(BEGINS) {
-                all.extend_from_slice(b"SET ROLE ");
-                all.extend_from_slice(role);
-            } else if statement == ENDS {
-                all.extend_from_slice(b"RESET ROLE");
-            } else {
-                all.extend_from_slice(&statement);
-            }
+            all.extend(with_set_role(&statement).unwrap_or(statement));
             all.extend_from_slice(b";\n");
         }
         if rest.is_empty() {
             return if scanner.is_between() { all } else { script };
         }
+    }
+}
+
+/// A statement with `SET ROLE` in the place of `SET SESSION AUTHORIZATION`, if it is one of those.
+pub(crate) fn with_set_role(statement: &[u8]) -> Option<Vec<u8>> {
+    match statement.strip_prefix(BEGINS) {
+        Some(role) => Some([b"SET ROLE ", role].concat()),
+        None => (statement == ENDS).then(|| b"RESET ROLE".to_vec()),
     }
 }
 

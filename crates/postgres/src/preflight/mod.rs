@@ -50,6 +50,8 @@ pub(crate) struct Request<'a> {
     pub(crate) into: Destination,
     /// What is made.
     pub(crate) entries: &'a [Entry],
+    /// Whether all of it is made in one transaction.
+    pub(crate) at_once: bool,
     pub(crate) after: &'a After,
     /// What the set says of the roles and tablespaces of its server, if anything.
     pub(crate) known: &'a Globals,
@@ -170,7 +172,9 @@ pub(crate) async fn look(connection: &mut Connection, request: &Request<'_>) -> 
         let as_it_was = request.known.tablespaces.iter().find(|known| known.name == name);
         lacks.push(missing_tablespace(name, as_it_was));
     }
-    lacks.extend(locks(connection, request.entries).await?);
+    if request.at_once {
+        lacks.extend(locks(connection, request.entries).await?);
+    }
     let may = restorer::look(connection, &request.deeds()).await?;
     lacks.extend(may.lacks);
     if request.into == Destination::Existing {

@@ -275,7 +275,10 @@ mod tests {
             ("CREATE TYPE public.base (\n    INTERNALLENGTH = 4,\n    INPUT = public.base_in,\n", Raised),
             ("CREATE AGGREGATE public.a(text) (\n    SFUNC = public.f,\n    STYPE = internal\n)", Raised),
             ("CREATE FUNCTION public.f() RETURNS integer\n    LANGUAGE c\n    AS '$libdir/x', 'f'", Routine),
-            ("CREATE FUNCTION public.f(a public.d[] DEFAULT '{1}') RETURNS integer\n    LANGUAGE sql\n    SET a TO 'b'\n    AS 'x'", Routine),
+            (
+                "CREATE FUNCTION public.f(a public.d[] DEFAULT '{1}') RETURNS integer\n    LANGUAGE sql\n    SET a TO 'b'\n    AS 'x'",
+                Routine,
+            ),
             ("CREATE PROCEDURE public.f()\n    LANGUAGE plpgsql\n    AS 'x'", Routine),
             ("CREATE PUBLICATION p FOR ALL TABLES WITH (publish = 'insert')", Raised),
             ("CREATE SUBSCRIPTION s CONNECTION 'x' PUBLICATION p WITH (connect = false, slot_name = 's')", Raised),
@@ -308,7 +311,8 @@ mod tests {
         assert_eq!(made("CREATE FOREIGN DATA WRAPPER bare OPTIONS (host ' VALIDATOR b')"), None);
         assert_eq!(made("CREATE SERVER s FOREIGN DATA WRAPPER w"), None);
         // Whatever its bytes are in.
-        let (made, _) = without_validator(b"CREATE FOREIGN DATA WRAPPER w VALIDATOR v OPTIONS (a '\xe9')").expect("one");
+        let (made, _) =
+            without_validator(b"CREATE FOREIGN DATA WRAPPER w VALIDATOR v OPTIONS (a '\xe9')").expect("one");
         assert_eq!(made, b"CREATE FOREIGN DATA WRAPPER w OPTIONS (a '\xe9')");
     }
 

@@ -13,7 +13,7 @@ use seawall_archive::SetReader;
 use seawall_core::{Finding, Progress};
 
 use crate::Proved;
-use crate::artefact::replay::{Artefact, Told};
+use crate::artefact::replay::{self, Artefact, Told};
 use crate::catalog::globals;
 use crate::catalog::grants;
 use crate::catalog::inventory::{self, Table};
@@ -22,6 +22,7 @@ use crate::client::quote::literal;
 use crate::client::{Connection, Target, session};
 use crate::dump::base;
 use crate::preflight::bound;
+use crate::preflight::grantors;
 use crate::preflight::restorer::Destination;
 use crate::prove::compare::{
     LARGE_OBJECTS, Name, compare_rows, compare_schemas, different, in_order, is_object, shown, words_differ,
@@ -29,6 +30,7 @@ use crate::prove::compare::{
 use crate::prove::guard;
 use crate::prove::lines::Sum;
 use crate::prove::owned::Owned;
+use crate::prove::powers;
 use crate::prove::proof_name::ProofName;
 use crate::prove::remains;
 use crate::prove::throwaway::Throwaway;
@@ -112,10 +114,10 @@ struct Proof<'a> {
 impl Proof<'_> {
     async fn run(&self, progress: &dyn Progress, proved: &mut Proved) -> Result<(), Error> {
         let (mut connection, _) = globals::connect_to_or_beside(&self.target).await?;
-        let lacks = self.artefact.lacks(&mut connection, &self.target, Destination::New { replaces: false }).await?;
+        let look = self.artefact.lacks(&mut connection, &self.target, Destination::New { replaces: false }).await?;
         let block = connection.one("SHOW block_size").await?.number(0);
         connection.close().await;
-        preflight::refuse(&self.target.to_string(), &lacks)?;
+        preflight::refuse(&self.target.to_string(), &look.lacks)?;
         let encoding = self.artefact.encoding();
         let mut told = Told { account: Some(Account::of(encoding, block)), ..Told::default() };
         let made = self.artefact.make(&self.target, progress, &mut told).await?;
@@ -244,8 +246,12 @@ impl Proof<'_> {
         server.close().await;
         let target = self.target.with_database(&name);
         let mut connection = self.artefact.connect(&target).await?;
-        for statement in &expected.script {
-            match guard::run(&mut connection, statement).await {
+        let superuser = replay::is_powerful(&mut connection).await?;
+        let is_last = |statement: &&Vec<u8>| powers::is_of_event_triggers(statement);
+        let (last, first): (Vec<_>, Vec<_>) = expected.script.iter().partition(is_last);
+        for statement in first.into_iter().chain(last) {
+            let words = if superuser { None } else { grantors::with_set_role(statement) };
+            match guard::run(&mut connection, words.as_deref().unwrap_or(statement)).await {
                 Err(error) if error.sqlstate().is_none() => return Err(error),
                 _ => {}
             }

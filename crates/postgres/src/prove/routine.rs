@@ -41,7 +41,8 @@ impl Routine {
     /// The parts of a statement, if it is one as `pg_dump` writes it.
     pub(crate) fn parse(statement: &[u8]) -> Option<Self> {
         let bare = bare(statement);
-        let of = |kind: &'static str| Some((kind, bare.strip_prefix("CREATE ")?.strip_prefix(kind)?.strip_prefix(' ')?));
+        let of =
+            |kind: &'static str| Some((kind, bare.strip_prefix("CREATE ")?.strip_prefix(kind)?.strip_prefix(' ')?));
         let (kind, rest) = of("FUNCTION").or_else(|| of("PROCEDURE"))?;
         let (from, open) = (bare.len() - rest.len(), bare.find('(')?);
         let close = end_of_list(&bare, open)?;

@@ -174,6 +174,7 @@ impl Set {
             database,
             into,
             entries: &entries,
+            at_once: true,
             after: &self.after,
             known: &self.globals,
             made,

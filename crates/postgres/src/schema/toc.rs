@@ -94,12 +94,28 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Vec<Entry>, String> {
     read(bytes).map(|toc| toc.entries)
 }
 
+/// Reads the entries from the front of an archive; `None` as long as there are too few bytes.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) fn front(bytes: &[u8]) -> Result<Option<Vec<Entry>>, String> {
+    let mut reader = Reader::new(bytes);
+    match read_from(&mut reader, bytes) {
+        Ok(toc) => Ok(Some(toc.entries)),
+        Err(_) if reader.is_cut_off => Ok(None),
+        Err(cause) => Err(cause),
+    }
+}
+
 /// Reads all of a table of contents.
 ///
 /// # Errors
 /// What is wrong with it.
 pub(crate) fn read(bytes: &[u8]) -> Result<Toc, String> {
-    let mut reader = Reader { rest: bytes, int: 4, offset: 8, encoding: TextEncoding::UTF8 };
+    read_from(&mut Reader::new(bytes), bytes)
+}
+
+fn read_from(reader: &mut Reader<'_>, bytes: &[u8]) -> Result<Toc, String> {
     if reader.take(5)? != b"PGDMP" {
         return Err("it is no archive of pg_dump".to_owned());
     }
@@ -132,7 +148,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Toc, String> {
     let mut toc = Toc { form, compressed, sizes, entries: Vec::new(), data: Vec::new() };
     let mut section = Section::Before;
     for _ in 0..count {
-        let entry = entry(&mut reader, minor, &mut section)?;
+        let entry = entry(reader, minor, &mut section)?;
         // It is the first one.
         if entry.kind == "ENCODING" {
             reader.encoding = encoding(&entry.statement)?;
@@ -188,11 +204,20 @@ struct Reader<'a> {
     offset: usize,
     /// The encoding of its texts.
     encoding: TextEncoding,
+    /// Whether bytes were missing.
+    is_cut_off: bool,
 }
 
 impl<'a> Reader<'a> {
+    fn new(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes, int: 4, offset: 8, encoding: TextEncoding::UTF8, is_cut_off: false }
+    }
+
     fn take(&mut self, size: usize) -> Result<&'a [u8], String> {
-        let (taken, rest) = self.rest.split_at_checked(size).ok_or("it is cut off")?;
+        let Some((taken, rest)) = self.rest.split_at_checked(size) else {
+            self.is_cut_off = true;
+            return Err("it is cut off".to_owned());
+        };
         self.rest = rest;
         Ok(taken)
     }

@@ -4,12 +4,12 @@
 use std::path::Path;
 
 use seawall_core::{Failure, Kind};
-use seawall_postgres::{RestoreOptions, Restored};
+use seawall_postgres::{Format, RestoreOptions, Restored};
 use seawall_vault::Vault;
 use seawall_vault::memory::MemoryStore;
 
 use crate::server::Server;
-use crate::support::{backup, content, options, recover, schema, vault};
+use crate::support::{backup, backup_in, content, options, recover, schema, vault};
 
 /// What a dry run finds, as `seawall restore --dry-run` would show it.
 async fn lacks(vault: &Vault, url: &str, options: &RestoreOptions) -> Vec<(String, String)> {
@@ -143,16 +143,23 @@ async fn what_needs_a_superuser_is_named_by_object() {
     let (vault, options) = (vault(&MemoryStore::new()), options(&server));
     backup(&server, &server.url("shop"), &vault).await.expect("backed up");
     let url = server.url_as("restorer", "copy");
-    let causes = causes(&vault, &url, &options).await;
-    assert_eq!(
-        causes,
-        [
-            "\"restorer\" may not make something belong to postgres",
-            "\"restorer\" may not give what has no right to be made there to alice in schema public",
-            "\"restorer\" may not make the extension dblink",
-            "\"restorer\" may not make, as superusers alone may, the publication everything, event trigger et",
-        ]
-    );
+    let expected = [
+        "\"restorer\" may not make something belong to postgres",
+        "\"restorer\" may not give what has no right to be made there to alice in schema public",
+        "\"restorer\" may not make the extension dblink",
+        "\"restorer\" may not make, as superusers alone may, the publication everything, event trigger et",
+    ];
+    assert_eq!(causes(&vault, &url, &options).await, expected);
+    // The table of contents says the same.
+    for format in [Format::Custom, Format::Directory] {
+        let vault = crate::support::vault(&MemoryStore::new());
+        backup_in(format, &server, &server.url("shop"), &vault).await.expect("backed up");
+        assert_eq!(causes(&vault, &url, &options).await, expected, "{format:?}");
+        not_ready(&vault, &url, &options).await;
+        let without = RestoreOptions { owners: false, ..options.clone() };
+        assert_eq!(causes(&vault, &url, &without).await, expected[2..], "{format:?}");
+    }
+    assert!(!databases(&server).contains("seawall"), "nothing was made");
     not_ready(&vault, &url, &options).await;
     recover(&vault, &server.url("copy"), &options).await.expect("a superuser restores it");
     // A table alone needs none of it, but for its owner's right in the schema.
@@ -205,6 +212,42 @@ async fn a_database_that_may_not_be_replaced_or_filled_is_named_before() {
     assert!(not_ready(&vault, &server.url("theirs"), &clean).await.next.starts_with("DROP SUBSCRIPTION \"sub\";"));
     mend(&server, "theirs", &lacks);
     recover(&vault, &server.url("theirs"), &clean).await.expect("replaced");
+}
+
+/// Who grants what isn't theirs is another role for a moment: `SET ROLE` is enough for a member of it.
+#[tokio::test]
+async fn grants_by_others_come_back_by_a_member_of_their_roles() {
+    for major in [15, 18] {
+        let server = Server::start(major);
+        server.sql(
+            "postgres",
+            "CREATE ROLE restorer LOGIN CREATEDB; CREATE ROLE alice; CREATE ROLE mid; CREATE ROLE reader",
+        );
+        server.sql("postgres", "GRANT alice TO restorer");
+        server.sql("postgres", "CREATE DATABASE shop OWNER restorer");
+        server.sql(
+            "shop",
+            "CREATE SCHEMA s AUTHORIZATION alice; GRANT USAGE ON SCHEMA s TO mid; SET ROLE alice; CREATE TABLE s.t AS SELECT 1 AS a; \
+             GRANT SELECT ON s.t TO mid WITH GRANT OPTION; SET ROLE mid; GRANT SELECT ON s.t TO reader",
+        );
+        let rights = "SELECT relacl FROM pg_class WHERE relname = 't'";
+        for format in [Format::Native, Format::Custom, Format::Directory, Format::Plain] {
+            let (vault, options) = (vault(&MemoryStore::new()), options(&server));
+            backup_in(format, &server, &server.url("shop"), &vault).await.expect("backed up");
+            let copy = format!("copy_{}", format.name());
+            let url = server.url_as("restorer", &copy);
+            // A script alone doesn't say so before it comes to the grant.
+            if format != Format::Plain {
+                let lacks = lacks(&vault, &url, &options).await;
+                let causes: Vec<&str> = lacks.iter().map(|(cause, _)| cause.as_str()).collect();
+                assert_eq!(causes, ["\"restorer\" may not grant as mid"], "{format:?}");
+            }
+            server.sql("postgres", "GRANT mid TO restorer");
+            recover(&vault, &url, &options).await.expect("restored");
+            assert_eq!(server.sql(&copy, rights), server.sql("shop", rights), "{format:?}");
+            server.sql("postgres", "REVOKE mid FROM restorer");
+        }
+    }
 }
 
 #[tokio::test]
