@@ -1,8 +1,9 @@
 //! Rows back into tables: one transaction for each unit of chunks, noted in the journal by the same transaction.
 //!
-//! The room: `units` (which chunks make one transaction?), `order` and `orphans` (tables that have their keys already), `routed`
+//! The room: `units` (which chunks make one transaction?), `held` (are tables still tables?), `order` and `orphans` (tables that have their keys already), `routed`
 //! (rows that go through a parent), `replica`, `triggers` and `restore_mode` (what must not fire), `large_objects`.
 
+pub(crate) mod held;
 pub(crate) mod large_objects;
 pub(crate) mod order;
 pub(crate) mod orphans;
@@ -45,6 +46,8 @@ pub(crate) struct Load<'a> {
     pub(crate) fresh: Vec<bool>,
     /// The table that takes the rows of each, if it is one.
     pub(crate) into: Vec<Option<Named>>,
+    /// Whether the tables were there before: others may put something else in their places.
+    pub(crate) found: bool,
     /// Whether triggers and foreign keys are off.
     pub(crate) quiet: bool,
     /// Whether all rows are one COPY: those of a table whose keys refer to itself, and are checked when that ends.
@@ -127,6 +130,9 @@ impl Load<'_> {
     ) -> Result<(), Error> {
         let (off, on) = self.triggers.off_and_on(self.tables(unit));
         connection.execute(&format!("BEGIN; {off}")).await?;
+        if self.found {
+            held::hold(connection, self.tables(unit).map(|(schema, name)| (&**schema, &**name))).await?;
+        }
         let mut next = frames.next().await?;
         while let Some(first) = next {
             next = self.copy(connection, unit, first, frames, worker).await?;

@@ -7,6 +7,7 @@ use crate::Error;
 use crate::client::Connection;
 use crate::client::quote::qualified;
 use crate::error::ServerError;
+use crate::load::held;
 
 /// A key that refers to a partitioned table has a constraint for each partition, which a row need not fulfil: only the
 /// whole one is asked about.
@@ -36,9 +37,10 @@ SELECT c.conname, n.nspname, t.relname, pg_catalog.format(
     (SELECT attname FROM pg_catalog.pg_attribute WHERE attrelid = c.conrelid \
     AND attnum = c.conkey[pg_catalog.cardinality(c.conkey)]),
     (SELECT attname FROM pg_catalog.pg_attribute WHERE attrelid = c.confrelid \
-    AND attnum = c.confkey[pg_catalog.cardinality(c.confkey)]))
+    AND attnum = c.confkey[pg_catalog.cardinality(c.confkey)])), rn.nspname, r.relname
 FROM pg_catalog.pg_constraint c JOIN pg_catalog.pg_class t ON t.oid = c.conrelid \
 JOIN pg_catalog.pg_namespace n ON n.oid = t.relnamespace
+JOIN pg_catalog.pg_class r ON r.oid = c.confrelid JOIN pg_catalog.pg_namespace rn ON rn.oid = r.relnamespace
 WHERE c.contype = 'f' AND c.convalidated AND NOT EXISTS (
   SELECT FROM pg_catalog.pg_constraint whole WHERE whole.oid = c.conparentid AND whole.conrelid = c.conrelid)
 ORDER BY c.oid";
@@ -57,7 +59,10 @@ pub(crate) async fn check<'a>(
             continue;
         }
         let about = format!("foreign key {name} of {}", qualified(schema, table));
+        connection.execute("BEGIN").await?;
+        held::hold(connection, [(schema, table), (key.text(4), key.text(5))].into_iter()).await?;
         let found = connection.query(key.text(3)).await.map_err(|error| error.about(&*about))?;
+        connection.execute("COMMIT").await?;
         if !found.is_empty() {
             // What the server itself would have said, had it been asked.
             let message = "a row refers to one that isn't there".to_owned();

@@ -14,6 +14,7 @@ use crate::catalog::inventory;
 use crate::client::quote::{literal, qualified};
 use crate::client::{Connection, Row};
 use crate::detail::{After, ItemDetail, SetDetail};
+use crate::load::held;
 use crate::preflight::restorer::Destination;
 use crate::preflight::{self, Lack, Look, Request};
 use crate::restore::{ANYTHING, What};
@@ -234,11 +235,15 @@ impl Set {
                     let name = qualified(schema, name);
                     format!("(SELECT {} FROM ONLY {name} LIMIT 1)", literal(&name))
                 };
-                let all: Vec<String> = self.tables(what).map(name).collect();
+                let all: Vec<(&str, &str)> = self.tables(what).collect();
                 let mut found = None;
                 for some in all.chunks(TABLES) {
-                    let sql = format!("SELECT * FROM ({}) AS found LIMIT 1", some.join(" UNION ALL "));
+                    let each: Vec<String> = some.iter().copied().map(name).collect();
+                    let sql = format!("SELECT * FROM ({}) AS found LIMIT 1", each.join(" UNION ALL "));
+                    connection.execute("BEGIN").await?;
+                    held::hold(connection, some.iter().copied()).await?;
                     found = connection.query(&sql).await?.pop();
+                    connection.execute("COMMIT").await?;
                     if found.is_some() {
                         break;
                     }

@@ -300,7 +300,7 @@ impl Set {
         };
         let (encoding, page) = (self.detail.encoding.as_str(), self.detail.page());
         let (reader, items) = (&self.reader, &self.items[..]);
-        let alone = false;
+        let (alone, found) = (false, !made);
         Ok(Load {
             target,
             encoding,
@@ -309,6 +309,7 @@ impl Set {
             wanted,
             fresh,
             into,
+            found,
             quiet,
             alone,
             triggers,

@@ -185,3 +185,55 @@ async fn large_objects_are_as_long_as_they_were_whatever_their_last_page_holds()
     proved(&vault, &to).await;
     nothing_stays(&to, "copy");
 }
+
+/// What a session does to a table that the restore has looked at and waits for.
+fn meanwhile(server: &Server, lock: &str, change: &str) -> std::thread::JoinHandle<Option<String>> {
+    let sql = format!(
+        "SET deadlock_timeout = '10ms'; BEGIN; LOCK TABLE public.t IN {lock} MODE; \
+         DO $$ BEGIN FOR i IN 1..6000 LOOP EXIT WHEN EXISTS (SELECT FROM pg_locks WHERE NOT granted); \
+         PERFORM pg_sleep(0.01); END LOOP; END $$; {change}; COMMIT"
+    );
+    let mut psql = server.tool("psql");
+    psql.args(["-Xqd", "shop", "-v", "ON_ERROR_STOP=1", "-c", &sql]);
+    let session = std::thread::spawn(move || {
+        let done = psql.output().expect("psql runs");
+        (!done.status.success()).then(|| String::from_utf8_lossy(&done.stderr).into_owned())
+    });
+    let held = "SELECT count(*) FROM pg_locks l JOIN pg_class c ON c.oid = l.relation WHERE relname = 't' AND granted";
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while server.sql("shop", held) == "0" {
+        assert!(std::time::Instant::now() < deadline, "the session doesn't come");
+    }
+    session
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_that_becomes_a_view_meanwhile_is_neither_read_nor_written_to() {
+    let server = Server::start(15);
+    shop(
+        &server,
+        "CREATE TABLE t (a int); INSERT INTO t SELECT generate_series(1, 1000); CREATE TABLE called (what text); \
+         CREATE FUNCTION trap() RETURNS int LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'the view was read'; END $$; \
+         CREATE FUNCTION swallow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NEW; END $$",
+    );
+    let vault = vault(&MemoryStore::new());
+    backup(&server, &server.url("shop"), &vault).await.expect("backed up");
+    let rows = RestoreOptions { data_only: true, ..options(&server) };
+    let read = "ALTER TABLE t RENAME TO real; CREATE VIEW t AS SELECT public.trap() AS a";
+    let written = "ALTER TABLE t RENAME TO real; CREATE VIEW t AS SELECT a FROM real; \
+                   CREATE TRIGGER swallow INSTEAD OF INSERT ON t FOR EACH ROW EXECUTE FUNCTION swallow()";
+    // While it is looked whether a table has rows.
+    server.sql("shop", "TRUNCATE t");
+    let session = meanwhile(&server, "ACCESS EXCLUSIVE", read);
+    let failure = recover(&vault, &server.url("shop"), &rows).await.expect_err("a view");
+    assert_eq!(session.join().expect("ended"), None);
+    assert_eq!((failure.code, failure.object.as_str()), ("postgres.not-ready", "public.t"), "{failure:?}");
+    server.sql("shop", "DROP VIEW t; ALTER TABLE real RENAME TO t");
+    // While its rows are loaded: whoever would put a view in its place waits for the transaction that loads.
+    let session = meanwhile(&server, "SHARE", written);
+    recover(&vault, &server.url("shop"), &rows).await.expect("restored");
+    let refused = session.join().expect("ended").expect("it doesn't come to that");
+    assert!(refused.contains("deadlock detected"), "{refused}");
+    assert_eq!(server.sql("shop", "SELECT count(*), sum(a) FROM ONLY t"), "1000|500500");
+    nothing_stays(&server, "shop");
+}
