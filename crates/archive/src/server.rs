@@ -219,6 +219,9 @@ pub struct Proved {
     pub objects: u64,
     /// What can't be compared in this kind of set.
     pub not_compared: Option<&'static str>,
+    /// What a server that was started for the proof could reach, because the system doesn't let it be kept apart; nothing
+    /// where it was, or where a server was named.
+    pub not_isolated: Option<&'static str>,
     /// What differs; none is a proof.
     pub findings: Vec<Finding>,
     /// Wall time in milliseconds.

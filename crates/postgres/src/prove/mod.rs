@@ -100,6 +100,7 @@ pub async fn prove(
         tables: 0,
         objects: 0,
         not_compared: None,
+        not_isolated: None,
         findings: Vec::new(),
         duration_ms: 0,
     };
@@ -132,6 +133,7 @@ pub async fn prove(
     let mut done: Result<(), Error> = proving.await;
     if let Some(server) = ours {
         done = done.map_err(|error| server.explain(error));
+        proved.not_isolated = server.not_isolated();
         server.stop().await;
     }
     drop(hold);

@@ -66,6 +66,10 @@ const ALONE: [&str; 11] = [
     "--as=17179869184",
 ];
 
+/// What it means where that fails.
+const NOT_ALONE: &str = "`unshare` or `prlimit` fails here, so that functions of the set could reach the network, see other \
+                         processes and take any memory";
+
 /// What its folder is called.
 const PREFIX: &str = "seawall-proof-";
 
@@ -107,6 +111,8 @@ pub(crate) struct Throwaway {
     taken: Arc<Mutex<Taken>>,
     /// Looks whether it takes more.
     watch: tokio::task::JoinHandle<()>,
+    /// Whether it has no network, sees no other process, and has a limit of memory.
+    is_alone: bool,
     /// How long a proof may take, if that was asked for.
     time: Option<Duration>,
     /// Its database `postgres`, as the plain role that restores, with the superuser beside it.
@@ -167,7 +173,7 @@ impl Throwaway {
         if is_alone {
             start.arg("KILL").args(ALONE);
         } else {
-            tracing::warn!("restored functions may reach the network and see processes: `unshare` fails here");
+            tracing::warn!("the server of the proof isn't kept apart: {NOT_ALONE}");
             start.arg("QUIT");
         }
         // Who interrupts us interrupts no server; it ends when the pipe is closed.
@@ -189,7 +195,7 @@ impl Throwaway {
             format!("postgresql://{}@{}:5432/postgres", loader.user, place.replace('%', "%25").replace('/', "%2F"));
         let mut target = Target::parse(&url, &Environment::empty())?;
         (target.password, target.keeper) = (Some(loader.password.clone()), Some(keeper));
-        let mut server = Self { child, pipe, taken, watch, time, target, folder, _lock: lock };
+        let mut server = Self { child, pipe, taken, watch, is_alone, time, target, folder, _lock: lock };
         server.until_ready(&log).await?;
         let mut connection = server.connect().await?;
         let name = ident(&loader.user);
@@ -282,6 +288,11 @@ impl Throwaway {
                 "nothing of a set has the rights of a superuser on a server that is started for a proof: where the set needs                  them, prove it with --to on a server of your own",
             ),
         }
+    }
+
+    /// What may be reached from it, if it couldn't be kept apart.
+    pub(crate) fn not_isolated(&self) -> Option<&'static str> {
+        (!self.is_alone).then_some(NOT_ALONE)
     }
 
     /// Ends it and removes all of it.

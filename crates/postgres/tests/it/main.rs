@@ -20,6 +20,7 @@ mod faults;
 mod globals;
 mod guarded;
 mod hostile;
+mod isolated;
 mod kills;
 mod load;
 mod loading;

@@ -58,23 +58,26 @@ fn proof(proved: &Proved) -> serde_json::Value {
         "tables": proved.tables,
         "objects": proved.objects,
         "not_compared": proved.not_compared,
+        "not_isolated": proved.not_isolated,
         "findings": to_json(&proved.findings),
         "duration_ms": proved.duration_ms,
     })
 }
 
 fn render(vault: &str, verification: &Verification, proved: &Proved) -> String {
-    let Proved { manifest, server, rows, tables, objects, not_compared, findings, duration_ms, .. } = proved;
+    let Proved { manifest, server, rows, tables, objects, findings, duration_ms, .. } = proved;
+    let but = |what: &str, which: Option<&str>| which.map_or_else(String::new, |which| format!("; {what}: {which}"));
     let found = match findings.len() {
         0 => "all as in the set".to_owned(),
         count => format!("{} different", table::count(count, "thing")),
     };
     let sample = manifest.sample.map_or_else(String::new, |sample| format!("a sample of {sample}: "));
     let summary = format!(
-        "{}: restored into {server} and compared in {}: {sample}{rows} rows of {tables} tables, {objects} objects, {found}{}\n",
+        "{}: restored into {server} and compared in {}: {sample}{rows} rows of {tables} tables, {objects} objects, {found}{}{}\n",
         manifest.id,
         table::span(*duration_ms),
-        not_compared.map_or_else(String::new, |what| format!("; not compared: {what}")),
+        but("not compared", proved.not_compared),
+        but("the server was not isolated", proved.not_isolated),
     );
     let row =
         |finding: &seawall_core::Finding| vec![finding.code.to_owned(), finding.object.clone(), finding.cause.clone()];
