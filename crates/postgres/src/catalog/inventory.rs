@@ -29,6 +29,8 @@ pub(crate) struct Table {
     pub(crate) pages: u64,
     /// Whether it is stored as PostgreSQL's own heap.
     pub(crate) heap: bool,
+    /// Whether to plan a query of it is to run what another role wrote: see [`EVALUATING`].
+    pub(crate) evaluates: bool,
     /// For an extension's configuration: which rows are the user's.
     pub(crate) condition: Option<String>,
     /// Whether it is one of a partitioned table's leaves or a table by itself; a parent has no rows.
@@ -64,8 +66,9 @@ SELECT c.oid, n.nspname, c.relname, c.relkind = 'p',
        coalesce(pg_catalog.pg_relation_size(c.oid), 0) / pg_catalog.current_setting('block_size')::bigint,
        coalesce(am.amname = 'heap', false), c.relfilenode, coalesce(pg_catalog.pg_relation_filenode(c.oid), 0), x.condition,
        (SELECT coalesce(pg_catalog.json_agg(a.atttypid::bigint ORDER BY a.attnum), '[]') FROM pg_catalog.pg_attribute a
-        WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '')
+        WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''), e.rel IS NOT NULL
 FROM pg_catalog.pg_class c
+LEFT JOIN ({evaluating}) e ON e.rel = c.oid
 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 LEFT JOIN pg_catalog.pg_am am ON am.oid = c.relam
 LEFT JOIN (SELECT pg_catalog.unnest(extconfig) AS oid, pg_catalog.unnest(extcondition) AS condition
@@ -77,6 +80,20 @@ WHERE c.relkind IN ('r', 'p') AND c.relpersistence <> 't'
        AND d.objid = c.oid AND d.deptype = 'e'))
   AND NOT {journal}
 ORDER BY c.oid";
+
+/// The tables of which a query runs functions of other roles with our rights. To plan one, PostgreSQL simplifies the expressions
+/// of its indexes and its statistics, and calls what is immutable and has constants as arguments. COPY of a table plans nothing.
+const EVALUATING: &str = "
+SELECT DISTINCT x.rel FROM (
+  SELECT indrelid AS rel, indexrelid AS object, 'pg_catalog.pg_class'::pg_catalog.regclass AS class FROM pg_catalog.pg_index
+  UNION ALL
+  SELECT stxrelid, oid, 'pg_catalog.pg_statistic_ext'::pg_catalog.regclass FROM pg_catalog.pg_statistic_ext) x
+JOIN pg_catalog.pg_depend d ON d.classid = x.class AND d.objid = x.object
+LEFT JOIN pg_catalog.pg_operator o ON d.refclassid = 'pg_catalog.pg_operator'::pg_catalog.regclass AND o.oid = d.refobjid
+JOIN pg_catalog.pg_proc f ON f.oid = CASE d.refclassid WHEN 'pg_catalog.pg_proc'::pg_catalog.regclass
+  THEN d.refobjid ELSE o.oprcode END
+JOIN pg_catalog.pg_roles r ON r.oid = f.proowner
+WHERE NOT r.rolsuper AND r.rolname <> current_user";
 
 /// The names alone: what has to be locked before a snapshot is taken.
 pub(crate) async fn names(connection: &mut Connection) -> Result<Vec<(u64, String)>, Error> {
@@ -94,7 +111,7 @@ pub(crate) async fn invalid_indexes(connection: &mut Connection) -> Result<Vec<S
 
 /// Every table.
 pub(crate) async fn tables(connection: &mut Connection) -> Result<Vec<Table>, Error> {
-    let rows = connection.query(&TABLES.replace("{journal}", IS_OURS)).await?;
+    let rows = connection.query(&TABLES.replace("{journal}", IS_OURS).replace("{evaluating}", EVALUATING)).await?;
     rows.iter().map(table).collect()
 }
 
@@ -111,6 +128,7 @@ fn table(row: &Row) -> Result<Table, Error> {
         bytes: row.number(5),
         pages: row.number(6),
         heap: row.flag(7),
+        evaluates: row.flag(12),
         files: (row.text(8).to_owned(), row.text(9).to_owned()),
         condition: row.optional(10).filter(|condition| !condition.is_empty()).map(str::to_owned),
     })

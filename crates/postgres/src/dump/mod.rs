@@ -250,9 +250,10 @@ pub(crate) fn copy(table: &Table, condition: Option<&str>) -> String {
         CopyFormat::Text => "",
         CopyFormat::Binary => " (FORMAT binary)",
     };
-    // A plain COPY is a little cheaper for the server than one of a query, and does the same.
-    if condition.is_empty() && !columns.is_empty() {
-        return format!("COPY {name} ({columns}) TO STDOUT{options}");
+    // A query would be planned, and that runs functions of the table's indexes.
+    if condition.is_empty() {
+        let columns = if columns.is_empty() { String::new() } else { format!(" ({columns})") };
+        return format!("COPY {name}{columns} TO STDOUT{options}");
     }
     format!("COPY (SELECT {columns} FROM ONLY {name} {condition}) TO STDOUT{options}")
 }

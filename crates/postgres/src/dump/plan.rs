@@ -57,7 +57,7 @@ pub(crate) fn work(tables: &[Table], choices: &[Choice]) -> Vec<Work> {
 
 fn pieces(table: usize, facts: &Table) -> Vec<Work> {
     // Only the heap has pages that stand for places; and a condition may look at anything.
-    let divisible = facts.heap && facts.condition.is_none() && !facts.columns.is_empty();
+    let divisible = facts.heap && facts.condition.is_none() && !facts.columns.is_empty() && !facts.evaluates;
     let count = (facts.bytes / PIECE).min(facts.pages);
     if !divisible || count < 2 {
         return vec![Work { table, part: Part::Whole, bytes: facts.bytes }];
@@ -113,6 +113,7 @@ mod tests {
         assert!(whole(table(0, 0)));
         assert!(whole(table(1 << 30, 0)), "no pages, whatever the bytes say");
         assert!(whole(Table { heap: false, ..table(1 << 30, 131_072) }));
+        assert!(whole(Table { evaluates: true, ..table(1 << 30, 131_072) }));
         assert!(whole(Table { condition: Some("WHERE true".into()), ..table(1 << 30, 131_072) }));
         assert!(whole(Table { columns: Vec::new(), ..table(1 << 30, 131_072) }));
     }

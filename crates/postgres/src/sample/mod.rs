@@ -111,6 +111,13 @@ pub(crate) async fn choose(
     for need in needs.keys.iter().flatten().filter(|key| !key.is_safe).flat_map(|key| &key.needs) {
         choices[*need] = Choice::Whole;
     }
+    // Nothing is asked of a table whose queries run functions of others: what it refers to, or may refer to it, is whole.
+    for (place, key) in needs.keys.iter().enumerate().flat_map(|(place, keys)| keys.iter().map(move |key| (place, key)))
+    {
+        if key.needs.iter().chain([&place]).any(|table| tables[*table].evaluates) {
+            key.needs.iter().for_each(|need| choices[*need] = Choice::Whole);
+        }
+    }
     let mut choosing = Choosing {
         tables,
         places: numbers.iter().enumerate().map(|(place, number)| (*number, place)).collect(),
@@ -125,9 +132,10 @@ pub(crate) async fn choose(
     Ok(choosing.choices)
 }
 
-/// Only the heap has places, and a condition says which rows of an extension's configuration must come along.
+/// Only the heap has places, and a condition says which rows of an extension's configuration must come along. A query must not run
+/// functions of others.
 fn can_be_sampled(table: &Table) -> bool {
-    table.heap && table.condition.is_none()
+    table.heap && table.condition.is_none() && !table.evaluates
 }
 
 impl Choosing<'_> {
@@ -274,7 +282,8 @@ fn parse(line: &[u8]) -> Option<(u64, Place)> {
 async fn few(connection: &mut Connection, tables: &[Table], families: &[u64]) -> Result<BTreeSet<u64>, Error> {
     let mut counts: BTreeMap<u64, u64> = BTreeMap::new();
     let all: Vec<(&Table, u64)> = tables.iter().zip(families.iter().copied()).collect();
-    for some in all.chunks(TABLES) {
+    let asked: Vec<(&Table, u64)> = all.iter().filter(|(table, _)| !table.evaluates).copied().collect();
+    for some in asked.chunks(TABLES) {
         let count = |(table, family): &(&Table, u64)| {
             format!("SELECT {family}, pg_catalog.count(*) FROM (SELECT FROM ONLY {} LIMIT {FEW}) AS rows", table.sql())
         };

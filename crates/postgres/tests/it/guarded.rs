@@ -9,6 +9,7 @@ use seawall_postgres::{Format, ProveOptions, Proved, World, prove};
 use seawall_vault::Vault;
 use seawall_vault::memory::MemoryStore;
 
+use crate::artefacts::{self, programs};
 use crate::server::Server;
 use crate::support::{backup_in, environment, limits, vault};
 
@@ -82,11 +83,12 @@ fn fill(server: &Server, loot: &Path) {
 /// function has something that a superuser must say, or may have to.
 const READ_WHILE_MADE: &str = "
 SET ROLE app;
+CREATE TABLE public.none (); INSERT INTO public.none DEFAULT VALUES; CREATE INDEX ON public.none ((public.quiet('no column')));
 CREATE TYPE public.pair AS (a public.tried, b int);
 CREATE FUNCTION public.with_setting(a public.tried[] DEFAULT '{x}') RETURNS int LANGUAGE plpgsql
   SET work_mem TO '1MB' SET search_path TO 'a', 'b c' AS $$ BEGIN RETURN 1; END $$;
 CREATE FUNCTION public.with_statements(a int, OUT b int) LANGUAGE sql SET work_mem TO '1MB'
-  BEGIN ATOMIC SELECT CASE WHEN '(x,1)'::public.pair IS NULL THEN 1 ELSE cardinality('{x}'::public.tried[]) END; END;
+  BEGIN ATOMIC SELECT 'x'; SELECT CASE WHEN '(x,1)'::public.pair IS NULL THEN 1 ELSE cardinality('{x}'::public.tried[]) END; END;
 CREATE PROCEDURE public.procedure(INOUT a public.tried[] DEFAULT '{x}') LANGUAGE plpgsql SET work_mem TO '1MB' AS $$ BEGIN END $$;
 RESET ROLE;
 CREATE FUNCTION public.leakproof(a int, b public.tried[] DEFAULT ARRAY['x', 'y, z']::public.tried[], VARIADIC c public.pair[] DEFAULT '{\"(x,1)\"}')
@@ -129,6 +131,27 @@ async fn whatever_a_proof_runs_tries_to_get_out_and_is_refused() {
             assert!(!loot.exists(), "{major} {format:?}");
         }
     }
+}
+
+/// Whoever can write into a vault can change a script. A statement that is taken for a comment, and has another one behind it
+/// where a backslash means something, is refused by the server.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_comment_with_a_statement_behind_it_is_not_run_by_a_superuser() {
+    let (server, folder) = (Server::start(15), open_folder());
+    let (loot, more) = (folder.path().join("found"), folder.path().join("more"));
+    server.sql("postgres", "CREATE DATABASE shop");
+    server.sql("shop", "CREATE TABLE t AS SELECT 1 AS a");
+    let hostile = format!(
+        "SET standard_conforming_strings = off;\nCOMMENT ON TABLE public.t IS '\\''; COPY (SELECT 1) TO PROGRAM 'touch {}'; --';\n",
+        loot.display()
+    );
+    std::fs::write(&more, hostile).expect("written");
+    let (_programs, limits) = programs(&server, &format!("$REAL \"$@\" && cat {}", more.display()));
+    let vault = vault(&MemoryStore::new());
+    artefacts::backup(&server.url("shop"), &vault, limits, Format::Plain).await.expect("backed up");
+    let failure = proof(&server, &vault).await.expect_err("two statements in one");
+    assert!(failure.cause.contains("cannot insert multiple commands into a prepared statement"), "{failure:?}");
+    assert!(!loot.exists());
 }
 
 /// The other half: it is called, and by whoever may not.

@@ -261,6 +261,43 @@ async fn a_sample_calls_no_conversion_that_a_user_has_written() {
     assert!(!server.log().contains(CALLED), "{}", server.log());
 }
 
+/// To plan a query of a table is to call what is immutable in its indexes and statistics, with the rights of who asks.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_function_of_an_index_is_called_when_a_set_is_made() {
+    for major in [15, 18] {
+        let server = besieged(major);
+        server.sql("postgres", "CREATE DATABASE shop OWNER app");
+        server.sql(
+            "shop",
+            "GRANT CREATE ON SCHEMA public TO app; SET ROLE app; \
+             CREATE FUNCTION public.same(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$ \
+             BEGIN IF current_setting('is_superuser') = 'on' THEN RAISE EXCEPTION 'hostile twin: index'; END IF; RETURN $1; END $$; \
+             CREATE OPERATOR public.@@@ (RIGHTARG = int, FUNCTION = public.same); \
+             CREATE TABLE large (a int, b text); ALTER TABLE large ALTER b SET STORAGE EXTERNAL; \
+             INSERT INTO large SELECT i, repeat('x', 8000) FROM generate_series(1, 9000) i; \
+             CREATE INDEX ON large ((public.same(1) + a)); \
+             CREATE TABLE things (a int PRIMARY KEY); INSERT INTO things SELECT generate_series(1, 3000); \
+             CREATE INDEX ON things (a) WHERE OPERATOR(public.@@@) 1 = 1; \
+             CREATE TABLE counted (a int REFERENCES things, b int); INSERT INTO counted SELECT i, i FROM generate_series(1, 3000) i; \
+             CREATE STATISTICS public.s ON (public.same(1) + a), (a + b) FROM counted; \
+             CREATE TABLE referred (a int REFERENCES things); INSERT INTO referred SELECT generate_series(1, 3000); \
+             CREATE TABLE none (); INSERT INTO none DEFAULT VALUES; CREATE INDEX ON none ((public.same(1))); \
+             CREATE TABLE made (a int GENERATED ALWAYS AS (1) STORED); INSERT INTO made DEFAULT VALUES; \
+             CREATE INDEX ON made ((public.same(1) + a))",
+        );
+        for copy in [CopyFormat::Text, CopyFormat::Binary] {
+            for sample in [None, Some("20%".parse().expect("a share"))] {
+                let vault = vault(&MemoryStore::new());
+                let change = DumpOptions { sample, copy, ..DumpOptions::default() };
+                backup(&server, &url(&server, "shop"), &vault, change).await.expect("backed up");
+                assert!(!server.log().contains(CALLED), "{}", server.log());
+                let proved = proof(&server, &vault, None).await.expect("proved");
+                assert_eq!(proved.findings, []);
+            }
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn no_twin_is_called_by_restores_of_parts_and_into_databases_with_traps() {
     let server = trapped(15);
