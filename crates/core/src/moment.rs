@@ -154,7 +154,12 @@ impl When {
         }
         let relative = lower.strip_suffix("ago").or_else(|| lower.strip_prefix('-'));
         if let Some(span) = relative.and_then(parse_duration) {
-            return Ok(Self::Moment(now.before(span)));
+            let moment = now.before(span);
+            // A span of more than all years that a calendar has.
+            return match Timestamp::from_millisecond(moment.0) {
+                Ok(_) => Ok(Self::Moment(moment)),
+                Err(_) => Err(ParseMomentError(text.to_owned())),
+            };
         }
         text.parse().map(Self::Moment)
     }
@@ -228,9 +233,17 @@ mod tests {
         ] {
             assert_eq!(at(text), expected, "{text}");
         }
-        for text in
-            ["", "yesterday", "10 minutes", "10 fortnights ago", "2026-11-21", "af", "-", "99999999999999999999d ago"]
-        {
+        for text in [
+            "",
+            "yesterday",
+            "10 minutes",
+            "10 fortnights ago",
+            "2026-11-21",
+            "af",
+            "-",
+            "99999999999999999999d ago",
+            "99999999999d ago",
+        ] {
             assert!(at(text).is_err(), "{text} was taken");
         }
     }

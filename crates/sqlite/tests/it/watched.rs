@@ -163,6 +163,25 @@ async fn an_object_that_is_cut_is_as_good_as_none() {
     stage.stop().await.expect("a graceful end");
 }
 
+/// The header and the end of such an object are as they were: only reading all of it tells.
+#[tokio::test(start_paused = true)]
+async fn a_byte_that_changed_within_an_object_is_told() {
+    let stage = Stage::new(Duration::from_millis(200)).await;
+    stage.commit_one();
+    sleep(11 * MINUTE).await;
+    let base = stage.keys().await.into_iter().find(|key| key.as_str().starts_with("0009/")).expect("a base");
+    let vault = Vault::new(Arc::new(stage.store.clone()), Policy::default());
+    let mut bytes = vault.read(&base, None, 1 << 24).await.expect("a base").to_vec();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    stage.store.truth().put(&base, bytes.into(), &PutOptions::default()).await.expect("overwritten");
+    stage.commit_one();
+    stage.until_told("sqlite.lost", 11 * MINUTE).await;
+    stage.until_protected().await;
+    stage.everything_comes_back().await;
+    stage.stop().await.expect("a graceful end");
+}
+
 #[tokio::test(start_paused = true)]
 async fn who_asks_for_a_point_or_for_the_end_is_told_the_truth() {
     let stage = Stage::new(Duration::from_millis(200)).await;
