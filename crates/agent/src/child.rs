@@ -63,12 +63,12 @@ fn is_settled(phase: Phase) -> bool {
 /// Runs the command until it ends and returns its exit code, then begins the graceful stop.
 ///
 /// The first signal is handed to the child, which then has `bound` to end before it is killed; a stop at once
-/// kills it at once.
+/// kills it at once. SIGHUP is not handed on: it is about our configuration.
 pub(crate) async fn run(
     command: &ExecCommand,
     shutdown: &Shutdown,
     mut first: watch::Receiver<Option<Stop>>,
-    bound: Duration,
+    bound: impl Fn() -> Duration,
 ) -> Result<u8, Failure> {
     let mut child = Command::new(&command.program)
         .args(&command.arguments)
@@ -78,7 +78,7 @@ pub(crate) async fn run(
 
     let ended = tokio::select! {
         ended = child.wait() => ended,
-        stop = stop_asked(&mut first) => end_child(&mut child, stop, shutdown, bound).await,
+        stop = stop_asked(&mut first) => end_child(&mut child, stop, shutdown, bound()).await,
         () = shutdown.immediate() => kill(&mut child).await,
     };
     shutdown.begin();
@@ -176,7 +176,7 @@ mod tests {
         for (line, code) in [("true", 0), ("sh -c 'exit 7'", 7), ("sh -c 'kill -9 $$'", 137)] {
             let shutdown = Shutdown::new();
             let first = watch::Sender::new(None);
-            let ended = run(&command(line), &shutdown, first.subscribe(), Duration::from_secs(5)).await;
+            let ended = run(&command(line), &shutdown, first.subscribe(), || Duration::from_secs(5)).await;
             assert_eq!(ended, Ok(code), "{line}");
             assert!(shutdown.requested(), "its end is ours");
         }
@@ -188,7 +188,7 @@ mod tests {
         let first = watch::Sender::new(Some(Stop::Terminate));
         let child = command("sh -c 'trap \"exit 9\" TERM; while :; do sleep 0.02; done'");
         // The shell may not have set its trap yet when the signal comes: then it dies of it.
-        let code = run(&child, &shutdown, first.subscribe(), Duration::from_secs(5)).await;
+        let code = run(&child, &shutdown, first.subscribe(), || Duration::from_secs(5)).await;
         assert!(matches!(code, Ok(9 | 143)), "{code:?}");
     }
 
@@ -201,7 +201,7 @@ mod tests {
                 shutdown.abort();
             }
             let child = command("sh -c 'trap \"\" TERM; while :; do sleep 0.02; done'");
-            let code = run(&child, &shutdown, first.subscribe(), Duration::from_millis(200)).await;
+            let code = run(&child, &shutdown, first.subscribe(), || Duration::from_millis(200)).await;
             assert!(matches!(code, Ok(137 | 143)), "{code:?}");
         }
     }
@@ -210,7 +210,7 @@ mod tests {
     async fn a_program_that_is_not_there() {
         let first = watch::Sender::new(None);
         let result =
-            run(&command("/nowhere/at-all"), &Shutdown::new(), first.subscribe(), Duration::from_secs(1)).await;
+            run(&command("/nowhere/at-all"), &Shutdown::new(), first.subscribe(), || Duration::from_secs(1)).await;
         assert_eq!(result.map_err(|failure| failure.code), Err("agent.exec-failed"));
     }
 }

@@ -4,6 +4,8 @@
 //! Each running database is one task. One database's end never ends another. Whoever changes the fleet goes through
 //! here, so that no two databases share a file, a name or a place.
 
+mod exchange;
+
 use std::collections::{BTreeMap, HashMap};
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
@@ -20,6 +22,8 @@ use tokio::task::AbortHandle;
 
 use crate::config::{DatabaseConfig, SourceName};
 use crate::process::{self, Outcome};
+
+use self::exchange::Life;
 
 /// How long an engine may take to end at once.
 const AT_ONCE: Duration = Duration::from_secs(5);
@@ -104,6 +108,12 @@ struct Entries {
 }
 
 impl Entries {
+    fn put(&mut self, source: &SourceName, entry: Entry) {
+        self.names.insert(entry.member.config.name.clone(), source.clone());
+        self.places.insert(entry.member.config.place(), source.clone());
+        self.by_source.insert(source.clone(), entry);
+    }
+
     fn forget(&mut self, source: &SourceName) -> Option<Entry> {
         let entry = self.by_source.remove(source)?;
         self.names.remove(&entry.member.config.name);
@@ -116,6 +126,7 @@ struct Inner {
     databases: Arc<dyn Databases>,
     shutdown: Shutdown,
     entries: Mutex<Entries>,
+    life: Mutex<Life>,
     /// A running database came to its end.
     ended: Notify,
     /// Held by whoever brings a database in, and by whoever looks into files that aren't in the fleet: closing a file
@@ -141,9 +152,14 @@ pub(crate) struct Seen {
 impl Fleet {
     /// An empty fleet, whose databases stop when `shutdown` says so.
     pub(crate) fn new(databases: Arc<dyn Databases>, shutdown: Shutdown) -> Self {
-        let inner =
-            Inner { databases, shutdown, entries: Mutex::default(), ended: Notify::new(), opening: Default::default() };
-        Self(Arc::new(inner))
+        Self(Arc::new(Inner {
+            databases,
+            shutdown,
+            entries: Mutex::default(),
+            life: Mutex::default(),
+            ended: Notify::new(),
+            opening: Default::default(),
+        }))
     }
 
     fn entries(&self) -> MutexGuard<'_, Entries> {
@@ -167,9 +183,7 @@ impl Fleet {
         }
         entries.next += 1;
         let (order, source) = (entries.next, member.config.source());
-        entries.names.insert(member.config.name.clone(), source.clone());
-        entries.places.insert(member.config.place(), source.clone());
-        entries.by_source.insert(source, Entry { order, member, state: State::Stopped });
+        entries.put(&source, Entry { order, member, state: State::Stopped });
         Ok(())
     }
 
@@ -190,14 +204,7 @@ impl Fleet {
     /// Takes in a database that was found, and starts it. One that can't be opened is a member all the same, with its failure,
     /// so that the status shows it.
     pub(crate) async fn find_new(&self, config: DatabaseConfig) -> Result<(), Failure> {
-        let _opening = self.hold_still().await;
-        self.check_lasting(&config.name)?;
-        if let Some(failure) = clash(&self.entries(), &config) {
-            return Err(failure);
-        }
-        let source = config.source();
-        self.admit(Member::open(&*self.0.databases, config, Origin::Found, false).await)?;
-        self.spawn(&source).map(drop)
+        self.bring(config, Origin::Found).await
     }
 
     /// The members below a folder that could not be opened.
@@ -338,17 +345,18 @@ impl Fleet {
     /// Protects until the process's shutdown, and at most `bound` after it was asked for. Returns how each member
     /// fared. A fleet that isn't `lasting` ends by itself once every protection has ended.
     pub(crate) async fn run(&self, bound: Duration, lasting: bool) -> Vec<Outcome<Option<Point>>> {
+        self.live(bound, lasting);
         let shutdown = &self.0.shutdown;
         let out_of_time = async {
             shutdown.graceful().await;
-            tokio::time::sleep(bound).await;
+            tokio::time::sleep(self.bound()).await;
         };
         tokio::pin!(out_of_time);
         let left_over = loop {
             let ended = self.0.ended.notified();
             tokio::pin!(ended);
             ended.as_mut().enable();
-            if self.entries().running == 0 && (!lasting || shutdown.requested()) {
+            if self.entries().running == 0 && (shutdown.requested() || !self.is_lasting()) {
                 break process::interrupted as fn(&str) -> Failure;
             }
             tokio::select! {
@@ -407,15 +415,19 @@ fn clash(entries: &Entries, new: &DatabaseConfig) -> Option<Failure> {
     let name = entries.names.get(&new.name).map(|source| ("the name", source));
     let place = || entries.places.get(&new.place()).map(|source| ("the place in a vault", source));
     file.or(name).or_else(place).map(|(what, taken)| {
-        let name = entries.by_source.get(taken).map_or("", |entry| &entry.member.config.name);
-        Failure::new(
-            Kind::Conflict,
-            "agent.duplicate",
-            source.to_string(),
-            format!("{what} is already that of {name}"),
-            "give each database a file, a name and a place of its own",
-        )
+        duplicate(what, entries.by_source.get(taken).map_or("", |entry| &entry.member.config.name), &source)
     })
+}
+
+/// The database `of` would share `what` with the database `name`.
+pub(crate) fn duplicate(what: &str, name: &str, of: &SourceName) -> Failure {
+    Failure::new(
+        Kind::Conflict,
+        "agent.duplicate",
+        of.to_string(),
+        format!("{what} is already that of {name}"),
+        "give each database a file, a name and a place of its own",
+    )
 }
 
 /// The code of [`unknown`].
@@ -432,7 +444,7 @@ pub(crate) fn unknown(what: &str) -> Failure {
     )
 }
 
-fn stopping(name: &str) -> Failure {
+pub(crate) fn stopping(name: &str) -> Failure {
     Failure::new(Kind::Unavailable, "agent.stopping", name, "the process is ending", "ask again when it runs again")
 }
 

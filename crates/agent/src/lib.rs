@@ -20,11 +20,13 @@ mod metrics;
 mod open;
 mod process;
 mod protect;
+mod reload;
 mod resources;
 mod services;
 mod signals;
 #[cfg(test)]
 mod testing;
+mod token;
 
 pub use child::ExecCommand;
 pub use control::{Control, Info, Listed, Registered, Stopped, Synced};
@@ -32,6 +34,7 @@ pub use in_step::{HealthRules, InStep, Patience, keep_in_step};
 pub use logging::{Level, LogFormat, Times, start as start_logging};
 pub use process::{Also, Outcome};
 pub use protect::{Job, Summary, protect};
+pub use reload::{ConfigStatus, NotReloaded, Read, Reload, Reloaded};
 pub use seawall_engines::server::{BackupRequest, ServerUrl, acknowledge, prover};
 pub use seawall_engines::sqlite::{LtxObject, Upkeep, default_state_dir, digest_of_object, is_protected};
 pub use seawall_engines::{Keep, Opener, ask, read_state_dir, read_status, read_when};

@@ -2,11 +2,16 @@
 
 use std::io::IsTerminal as _;
 use std::str::FromStr;
+use std::sync::OnceLock;
 
 use serde::Serialize;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{Registry, reload};
+
+/// What is logged can be changed while the process runs.
+static FILTER: OnceLock<reload::Handle<Targets, Registry>> = OnceLock::new();
 
 /// How much is logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -79,15 +84,7 @@ pub enum Times {
 /// Libraries of others stay at warnings and errors whatever the level: their details can hold what must not be
 /// logged (I13).
 pub fn start(level: Level, format: LogFormat, times: Times) {
-    let ours = match level {
-        Level::Trace => LevelFilter::TRACE,
-        Level::Debug => LevelFilter::DEBUG,
-        Level::Info => LevelFilter::INFO,
-        Level::Warn => LevelFilter::WARN,
-        Level::Error => LevelFilter::ERROR,
-    };
-    let others = ours.min(LevelFilter::WARN);
-    let filter = Targets::new().with_default(others).with_target("seawall", ours);
+    let (filter, changed) = reload::Layer::new(filter(level));
     let registry = tracing_subscriber::registry().with(filter);
     let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(false);
     let started = match format {
@@ -103,5 +100,26 @@ pub fn start(level: Level, format: LogFormat, times: Times) {
     };
     if started.is_err() {
         tracing::debug!("logging had begun already");
+    } else {
+        // The first of a process, because the subscriber is.
+        let _first = FILTER.set(changed);
     }
+}
+
+/// Logs at another level from now on. Without a log nothing happens.
+pub(crate) fn set_level(level: Level) {
+    if let Some(Err(error)) = FILTER.get().map(|filter_in_use| filter_in_use.reload(filter(level))) {
+        tracing::debug!(%error, "the level of the log can't be changed");
+    }
+}
+
+fn filter(level: Level) -> Targets {
+    let ours = match level {
+        Level::Trace => LevelFilter::TRACE,
+        Level::Debug => LevelFilter::DEBUG,
+        Level::Info => LevelFilter::INFO,
+        Level::Warn => LevelFilter::WARN,
+        Level::Error => LevelFilter::ERROR,
+    };
+    Targets::new().with_default(ours.min(LevelFilter::WARN)).with_target("seawall", ours)
 }

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use crate::config::McpConfig;
 use crate::control::Actions;
 use crate::http::{Answer, Handler, Request};
+use crate::token::Token;
 
 /// Versions of the protocol that are spoken, the newest first.
 const VERSIONS: [&str; 3] = ["2025-06-18", "2025-03-26", "2024-11-05"];
@@ -24,8 +25,17 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Answers assistants.
 pub(crate) struct Mcp {
-    pub(crate) config: McpConfig,
-    pub(crate) actions: Arc<Actions>,
+    config: McpConfig,
+    token: Token,
+    actions: Arc<Actions>,
+}
+
+impl Mcp {
+    /// Answers as `config` allows it.
+    pub(crate) fn new(config: McpConfig, actions: Arc<Actions>) -> Self {
+        let token = Token::new(config.token.clone(), config.token_file.clone());
+        Self { config, token, actions }
+    }
 }
 
 /// A request or a notification of JSON-RPC 2.0.
@@ -100,7 +110,8 @@ impl Handler for Mcp {
             return Answer::status(StatusCode::FORBIDDEN);
         }
         let token = request.authorization.as_ref().and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
-        if !token.is_some_and(|token| is_equal(token, self.config.token.reveal())) {
+        let wanted = self.token.now().await;
+        if !token.is_some_and(|token| is_equal(token, wanted.reveal())) {
             return Answer::status(StatusCode::UNAUTHORIZED);
         }
         if request.method != Method::POST {
@@ -225,7 +236,7 @@ mod tests {
         let registering = Registering::plain(Path::new("/"), Duration::from_secs(5));
         let actions = Arc::new(Actions::new(fleet, registering, None, "1.2.3"));
         let address = "127.0.0.1:0".parse().expect("an address");
-        Mcp { config: McpConfig { address, token: Hidden::new(TOKEN), actions: allowed }, actions }
+        Mcp::new(McpConfig { address, token: Hidden::new(TOKEN), token_file: None, actions: allowed }, actions)
     }
 
     fn request(body: &str) -> Request {

@@ -15,10 +15,12 @@ use crate::child::{self, ExecCommand};
 use crate::config::{DatabaseConfig, DirectoryConfig, Registering, Services};
 use crate::control::{Actions, Registry};
 use crate::fleet::{Databases, Fleet, Member, Origin};
-use crate::folders::Follower;
+use crate::folders::{Follower, Followers};
+use crate::logging::{Level, LogFormat};
 use crate::process::{self, Also, Outcome};
+use crate::reload::{self, Reload, Reloader, Running};
 use crate::resources;
-use crate::services;
+use crate::services::{MakeClient, Offered};
 use crate::signals::Stop;
 
 /// What to do.
@@ -46,13 +48,28 @@ pub struct Job {
     pub registry: Option<PathBuf>,
     /// The version that the process tells.
     pub version: &'static str,
+    /// The configuration that all this was read from, if it was.
+    pub configuration: Option<PathBuf>,
+    /// At most this many bytes a second are written to all vaults together.
+    pub upload_limit: Option<u64>,
+    /// How much is logged, and in what form.
+    pub log: (Level, LogFormat),
+    /// The threads for blocking work that the runtime has for environments and servers.
+    pub threads: usize,
 }
 
 impl Job {
-    /// Whether databases may still come once none is left.
-    fn is_lasting(&self) -> bool {
+    /// Whether the process goes on when no database runs: databases may still come, or a program runs.
+    pub(crate) fn is_lasting(&self) -> bool {
         let followed = self.directories.iter().any(|folder| folder.watch);
-        followed || self.services.socket.is_some() || self.services.mcp.is_some()
+        followed || self.services.socket.is_some() || self.services.mcp.is_some() || self.exec.is_some()
+    }
+
+    /// The threads for blocking work that its environments and servers need, beside those of the process.
+    pub fn threads_needed(&self) -> usize {
+        let threads = || self.databases.iter().map(DatabaseConfig::threads);
+        let own: usize = threads().map(|threads| threads.own).sum();
+        own + threads().map(|threads| threads.shared).max().unwrap_or(0)
     }
 }
 
@@ -72,16 +89,17 @@ pub async fn protect(
     job: &Job,
     shutdown: &Shutdown,
     first: watch::Receiver<Option<Stop>>,
+    reload: Reload,
 ) -> Summary {
-    let client = job.services.heartbeat.as_ref().and_then(|_| opener.client());
-    let services = services::Offer { services: &job.services, client };
-    carry_out(Arc::new(Arc::clone(opener)), job, services, shutdown, first).await
+    let own = Arc::clone(opener);
+    let client: MakeClient = Arc::new(move || own.client());
+    carry_out(Arc::new(Arc::clone(opener)), job, (client, reload), shutdown, first).await
 }
 
 async fn carry_out(
     databases: Arc<dyn Databases>,
     job: &Job,
-    offer: services::Offer<'_>,
+    (client, Reload { read, hangups }): (MakeClient, Reload),
     shutdown: &Shutdown,
     mut first: watch::Receiver<Option<Stop>>,
 ) -> Summary {
@@ -124,13 +142,18 @@ async fn carry_out(
             tracing::error!(code = failure.code, next = failure.next, "not protected: {failure}");
         }
     }
-    let actions = Actions::new(fleet.clone(), job.registering.clone(), registry, job.version);
-    let mut helpers = offer.begin(Arc::new(actions), shutdown).await;
-    for follower in followers {
-        helpers.spawn(follower.follow(fleet.clone(), shutdown.clone()));
-    }
+    let reloader = Reloader::new(read, job.configuration.as_ref());
+    let actions = Actions::new(fleet.clone(), job.registering.clone(), registry, job.version).with_reloader(reloader);
+    let actions = Arc::new(actions);
+    let mut turn = actions.reloader().hold().await;
+    let offered = Offered::begin(&job.services, client, &actions, shutdown).await;
+    let followers = Followers::start(followers, &fleet, shutdown, job.sweep);
+    *turn = Some(Running { job: job.clone(), offered, followers, shutdown: shutdown.clone() });
+    drop(turn);
+    let hangups = tokio::spawn(reload::on_hangups(Arc::clone(&actions), hangups));
     let summary = run(&fleet, job, shutdown, first).await;
-    helpers.shutdown().await;
+    hangups.abort();
+    actions.reloader().end().await;
     summary
 }
 
@@ -186,18 +209,17 @@ async fn run(fleet: &Fleet, job: &Job, shutdown: &Shutdown, mut first: watch::Re
             }
             () = child::settled(fleet, shutdown) => {}
         }
-        let code = child::run(command, shutdown, first, job.bound).await;
+        let code = child::run(command, shutdown, first, || fleet.bound()).await;
         shutdown.begin();
         Some(code)
     };
-    let lasting = job.is_lasting() || job.exec.is_some();
-    let (outcomes, child) = tokio::join!(fleet.run(job.bound, lasting), child);
+    let (outcomes, child) = tokio::join!(fleet.run(job.bound, job.is_lasting()), child);
     Summary { outcomes, child }
 }
 
 /// Restores every member whose file is missing and whose vault has something. A vault without anything is a new
 /// start; any other failure takes the member out, because a fresh database would contradict what the vault holds.
-async fn restore_missing(members: &mut [Member]) {
+pub(crate) async fn restore_missing(members: &mut [Member]) {
     for member in members {
         let Ok(engine) = &member.engine else { continue };
         let Some(output) = member.config.path().filter(|_| is_missing(&member.config)) else { continue };
@@ -282,30 +304,17 @@ fn not_started(member: Member) -> Outcome<Option<Point>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Stubs, database};
+    use crate::testing::{self, Stubs};
 
     fn job(names: &[&str], exec: Option<&str>) -> Job {
-        let bound = Duration::from_secs(5);
-        Job {
-            databases: names.iter().map(|name| database(name)).collect(),
-            directories: Vec::new(),
-            once: false,
-            also: Also::default(),
-            exec: exec.map(|line| ExecCommand::parse(line).expect("a command")),
-            bound,
-            sweep: Duration::from_secs(60),
-            services: Services::default(),
-            registering: Registering::plain("/".as_ref(), bound),
-            registry: None,
-            version: "0",
-        }
+        Job { exec: exec.map(|line| ExecCommand::parse(line).expect("a command")), ..testing::job(names) }
     }
 
     async fn protected(job: &Job, signal: Option<Stop>) -> (Vec<String>, Option<u8>) {
         let shutdown = Shutdown::new();
         let first = watch::Sender::new(signal);
-        let offer = services::Offer { services: &job.services, client: None };
-        let summary = carry_out(Arc::new(Stubs), job, offer, &shutdown, first.subscribe()).await;
+        let reload = Reload { read: None, hangups: watch::Sender::new(0).subscribe() };
+        let summary = carry_out(Arc::new(Stubs), job, (Arc::new(|| None), reload), &shutdown, first.subscribe()).await;
         let told = |outcome: Outcome<Option<Point>>| match outcome.result {
             Ok(point) => point.map_or("none".into(), |point| point.position),
             Err(failure) => failure.code.to_owned(),

@@ -2,7 +2,8 @@
 //!
 //! SIGTERM and SIGINT ask for a graceful stop; the second of either, whichever came first, for one at once, if it
 //! comes later than [`ECHO`].
-//! SIGHUP is ignored: a configuration is read once, at start, and a closed terminal is no reason to stop protecting.
+//! SIGHUP is counted: it asks to read the configuration again. A closed terminal sends it too, and is no reason to stop
+//! protecting.
 
 use std::io;
 use std::time::Duration;
@@ -29,7 +30,8 @@ pub enum Stop {
 pub struct Signals {
     terminate: Signal,
     interrupt: Signal,
-    _hangup: Signal,
+    hangup: Signal,
+    hangups: watch::Sender<u64>,
     first: watch::Sender<Option<Stop>>,
 }
 
@@ -39,7 +41,8 @@ impl Signals {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
-            _hangup: signal(SignalKind::hangup())?,
+            hangup: signal(SignalKind::hangup())?,
+            hangups: watch::Sender::new(0),
             first: watch::Sender::new(None),
         })
     }
@@ -47,6 +50,11 @@ impl Signals {
     /// Tells of the first signal.
     pub fn first(&self) -> watch::Receiver<Option<Stop>> {
         self.first.subscribe()
+    }
+
+    /// Tells how often SIGHUP came.
+    pub fn hangups(&self) -> watch::Receiver<u64> {
+        self.hangups.subscribe()
     }
 
     /// Waits for signals and hands them on. With `hold`, the first only becomes known through
@@ -70,9 +78,12 @@ impl Signals {
     }
 
     async fn next(&mut self) -> Stop {
-        tokio::select! {
-            _ = self.terminate.recv() => Stop::Terminate,
-            _ = self.interrupt.recv() => Stop::Interrupt,
+        loop {
+            tokio::select! {
+                _ = self.terminate.recv() => return Stop::Terminate,
+                _ = self.interrupt.recv() => return Stop::Interrupt,
+                _ = self.hangup.recv() => self.hangups.send_modify(|count| *count += 1),
+            }
         }
     }
 }

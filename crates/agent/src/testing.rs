@@ -1,6 +1,7 @@
 //! A database engine for tests of this crate that does nothing but what it is told.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use seawall_core::{
@@ -9,8 +10,11 @@ use seawall_core::{
 };
 use seawall_vault::VaultUrl;
 
-use crate::config::DatabaseConfig;
+use crate::config::{DatabaseConfig, Registering, Services};
 use crate::fleet::Databases;
+use crate::logging::{Level, LogFormat};
+use crate::process::Also;
+use crate::protect::Job;
 
 /// What the engine does when it runs or takes a point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -162,6 +166,28 @@ pub(crate) struct Stubs;
 pub(crate) fn database(name: &str) -> DatabaseConfig {
     let vault = VaultUrl::parse(&format!("/vault/{name}")).expect("a place");
     DatabaseConfig::new(name.to_owned(), format!("/nowhere/at/all/{name}").into(), vault)
+}
+
+/// A job with stubs of these names.
+pub(crate) fn job(names: &[&str]) -> Job {
+    let bound = Duration::from_secs(5);
+    Job {
+        databases: names.iter().map(|name| database(name)).collect(),
+        directories: Vec::new(),
+        once: false,
+        also: Also::default(),
+        exec: None,
+        bound,
+        sweep: Duration::from_secs(60),
+        services: Services::default(),
+        registering: Registering::plain("/".as_ref(), bound),
+        registry: None,
+        version: "0",
+        configuration: None,
+        upload_limit: None,
+        log: (Level::Info, LogFormat::Text),
+        threads: 0,
+    }
 }
 
 #[async_trait]

@@ -92,6 +92,17 @@ impl DatabaseConfig {
         Self { name, vault, shutdown_timeout: None, restore_if_missing: false, lease: None, engine, line: 0 }
     }
 
+    /// Whether both say the same of a database, wherever it stands in a file.
+    pub fn is_like(&self, other: &Self) -> bool {
+        let Self { name, vault, shutdown_timeout, restore_if_missing, lease, engine, line: _ } = self;
+        *name == other.name
+            && *vault == other.vault
+            && *shutdown_timeout == other.shutdown_timeout
+            && *restore_if_missing == other.restore_if_missing
+            && *lease == other.lease
+            && *engine == other.engine
+    }
+
     /// What is protected.
     pub fn source(&self) -> SourceName {
         match &self.engine {

@@ -103,7 +103,7 @@ pub(crate) enum Command {
     Start(StartArguments),
     /// Ask a running process to stop a database, after shipping what is committed
     Stop(StopArguments),
-    /// Check a configuration
+    /// Check a configuration, or have a running process read it again
     #[command(subcommand)]
     Config(ConfigCommand),
     /// Keep LMDB environments in step between servers
@@ -121,14 +121,15 @@ pub(crate) enum Command {
 pub(crate) struct DemoArguments {}
 
 /// `seawall replicate`
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:\n  \
     seawall replicate app.db ./vault\n  \
     seawall replicate app.db 's3://bucket/app?endpoint=https://minio:9000'\n  \
     seawall replicate --config seawall.yml --restore-if-missing --exec 'myserver --port 80'\n  \
     seawall replicate ./data s3://bucket/all --pattern '*.db' --recursive\n  \
     seawall replicate --config litestream.yml --once\n\n\
-    On SIGTERM or SIGINT, replicate ships what is committed and ends. On a second signal it ends at once (exit code 130).")]
+    On SIGTERM or SIGINT, replicate ships what is committed and ends. On a second signal it ends at once (exit code 130).\n    \
+    On SIGHUP it reads its configuration again, as `seawall config reload` asks it to.")]
 pub(crate) struct ReplicateArguments {
     /// The database to protect, or a folder of databases; without it, every database of the configuration
     #[arg(requires = "vault", value_name = "SOURCE")]
@@ -561,6 +562,8 @@ impl RegisterArguments {
 pub(crate) enum ConfigCommand {
     /// Show how Seawall understands a configuration, or what is wrong with it
     Check(CheckArguments),
+    /// Ask a running process to read its configuration again
+    Reload(ReloadArguments),
 }
 
 /// `seawall config check`
@@ -569,6 +572,28 @@ pub(crate) enum ConfigCommand {
 pub(crate) struct CheckArguments {
     #[command(flatten)]
     pub(crate) config: ConfigArguments,
+}
+
+/// `seawall config reload`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  seawall config reload\n  seawall config reload --config /etc/seawall.yml\n  \
+    seawall config reload --socket /run/seawall.sock --json\n\n\
+    The process reads the file that it was started with. Databases come, go and change; the others are not touched. If the\n\
+    file has an error, nothing changes. SIGHUP asks for the same.\n\n\
+    Exit codes: 0 all of it holds now, 2 the file has an error, 3 a part failed or needs a restart")]
+pub(crate) struct ReloadArguments {
+    /// How many seconds to wait for the answer; the process goes on with it
+    #[arg(long, value_name = "SECONDS", default_value_t = 120.0)]
+    timeout: f64,
+    #[command(flatten)]
+    pub(crate) socket: SocketArguments,
+}
+
+impl ReloadArguments {
+    /// How long it may take.
+    pub(crate) fn timeout(&self) -> Duration {
+        seconds(self.timeout)
+    }
 }
 
 #[cfg(test)]
@@ -593,7 +618,7 @@ mod tests {
         }
         let mut commands = Vec::new();
         leaves(Arguments::command(), &mut commands);
-        assert_eq!(commands.len(), 41);
+        assert_eq!(commands.len(), 42);
         for mut command in commands {
             let help = command.render_long_help().to_string();
             assert!(help.contains("Example"), "{} has no example", command.get_name());

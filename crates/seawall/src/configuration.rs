@@ -3,9 +3,9 @@
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
 
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use seawall_agent::config::Config;
+use seawall_agent::config::{Config, socket_of};
 use seawall_core::{Failure, Kind};
 
 use crate::arguments::ConfigArguments;
@@ -16,13 +16,31 @@ const DEFAULTS: [&str; 2] = ["seawall.yml", "/etc/seawall.yml"];
 
 /// Reads the configuration that is named, else the default one; `None` when there is none of either.
 pub(crate) fn load(arguments: &ConfigArguments, edge: &Edge) -> Result<Option<Config>, Failure> {
+    let Some((file, text)) = find(arguments, edge)? else { return Ok(None) };
+    parse(&file, &text, arguments, edge).map(Some)
+}
+
+/// The control socket of the configuration that is named, or of the default one, also where it has an error elsewhere.
+pub(crate) fn socket(arguments: &ConfigArguments, edge: &Edge) -> Result<Option<PathBuf>, Failure> {
+    let Some((file, text)) = find(arguments, edge)? else { return Ok(None) };
+    match parse(&file, &text, arguments, edge) {
+        Ok(config) => Ok(config.services.socket.map(|socket| socket.path)),
+        Err(failure) => {
+            let socket = socket_of(&file, &text, &edge.surroundings(), !arguments.no_expand_env);
+            socket.map(Some).ok_or(failure)
+        }
+    }
+}
+
+/// The text of the configuration that is named, else of the default one, with its file.
+fn find(arguments: &ConfigArguments, edge: &Edge) -> Result<Option<(PathBuf, String)>, Failure> {
     if let Some(file) = &arguments.config {
         let text = read(file).map_err(|error| unreadable(file, &error))?;
-        return parse(file, &text, arguments, edge).map(Some);
+        return Ok(Some((file.clone(), text)));
     }
     for file in DEFAULTS.map(|name| edge.absolute(Path::new(name))) {
         match read(&file) {
-            Ok(text) => return parse(&file, &text, arguments, edge).map(Some),
+            Ok(text) => return Ok(Some((file, text))),
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(unreadable(&file, &error)),
         }

@@ -63,6 +63,18 @@ impl StateRoot {
 }
 
 impl DirectoryConfig {
+    /// Whether both say the same of a folder, wherever it stands in a file.
+    pub fn is_like(&self, other: &Self) -> bool {
+        let Self { dir, pattern, recursive, watch, prefix, state, template } = self;
+        *dir == other.dir
+            && *pattern == other.pattern
+            && *recursive == other.recursive
+            && *watch == other.watch
+            && *prefix == other.prefix
+            && *state == other.state
+            && template.is_like(&other.template)
+    }
+
     /// Whether a file of this name can be a database of the folder.
     pub fn is_meant(&self, name: &str) -> bool {
         !SIDE_FILES.iter().any(|end| name.ends_with(end)) && self.pattern.matches(name)

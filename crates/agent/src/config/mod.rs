@@ -4,6 +4,7 @@
 //! `litestream`), and comes out as one [`Config`] that can't hold nonsense. Nothing here opens a database or a vault;
 //! the only files read are those that `…-file` keys name.
 
+mod broken;
 mod directory;
 mod lightningstream;
 mod lightningstream_storage;
@@ -21,6 +22,7 @@ use std::time::Duration;
 use seawall_vault::Environment;
 use serde::Serialize;
 
+pub use broken::socket_of;
 pub use directory::{DirectoryConfig, StateRoot};
 pub use lightningstream::{LightningConfig, LmdbConfig};
 pub use native::LEASE;

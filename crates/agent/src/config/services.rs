@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::absolute;
 use super::error::{Location, Problem};
 use super::fields::{At, Fields};
+use crate::token;
 
 /// Where the control socket is unless something else is said.
 pub const SOCKET: &str = "/var/run/seawall.sock";
@@ -57,6 +58,8 @@ pub struct McpConfig {
     pub address: SocketAddr,
     /// What every request must carry.
     pub token: Hidden,
+    /// The file that holds the token, if one does.
+    pub token_file: Option<PathBuf>,
     /// Whether what changes something is allowed.
     pub actions: bool,
 }
@@ -132,7 +135,7 @@ pub(crate) fn read_litestream(top: &mut Fields, here: &Path, token: Option<&str>
     };
     let metrics = address(top, "addr", Unnamed::Everyone)?.map(|at| at.value);
     let mcp = address(top, "mcp-addr", Unnamed::Everyone)?;
-    let mcp = read_mcp(mcp, token.map(Hidden::new), false)?;
+    let mcp = read_mcp(mcp, token.map(|token| (Hidden::new(token), None)), false)?;
     Ok(Services { socket, metrics, mcp, heartbeat: read_heartbeat(top)? })
 }
 
@@ -150,12 +153,14 @@ fn read_socket(section: &mut Fields, default: &str, here: &Path) -> Result<Socke
 
 fn read_mcp(
     address: Option<At<SocketAddr>>,
-    token: Option<Hidden>,
+    token: Option<(Hidden, Option<PathBuf>)>,
     actions: bool,
 ) -> Result<Option<McpConfig>, Location> {
     match (address, token) {
         (None, _) => Ok(None),
-        (Some(At { value: address, .. }), Some(token)) => Ok(Some(McpConfig { address, token, actions })),
+        (Some(At { value: address, .. }), Some((token, token_file))) => {
+            Ok(Some(McpConfig { address, token, token_file, actions }))
+        }
         (Some(At { line, .. }), None) => {
             let next = "set mcp-token or mcp-token-file, or in a litestream.yml the variable SEAWALL_MCP_TOKEN";
             Err(Problem::Unsafe { cause: "an MCP server without a token serves everyone".into(), next: next.into() }
@@ -181,32 +186,30 @@ fn read_heartbeat(top: &mut Fields) -> Result<Option<HeartbeatConfig>, Location>
 }
 
 /// The token of the MCP server, from the configuration or from a file that it names.
-#[expect(clippy::disallowed_methods, reason = "a key names a file to read")]
-fn token(top: &mut Fields, here: &Path) -> Result<Option<Hidden>, Location> {
+fn token(top: &mut Fields, here: &Path) -> Result<Option<(Hidden, Option<PathBuf>)>, Location> {
     let own = top.text("mcp-token")?;
     let file = top.text("mcp-token-file")?;
-    let token = match (own, file) {
+    let (token, file) = match (own, file) {
         (Some(_), Some(At { line, .. })) => {
             return Err(Problem::Contradiction("mcp-token and mcp-token-file are both given".into()).at(line));
         }
-        (Some(At { line, value }), None) => At { line, value },
+        (Some(token), None) => (token, None),
         (None, Some(At { line, value })) => {
             let path = absolute(Path::new(&value), here);
-            let text = std::fs::read_to_string(&path).map_err(|error| {
+            let text = token::read(&path).map_err(|error| {
                 let found = format!("{}: {error}", path.display());
                 Problem::Value { key: "mcp-token-file".into(), expected: "takes a file to read".into(), found }.at(line)
             })?;
-            At { line, value: text.trim_end().to_owned() }
+            (At { line, value: text }, Some(path))
         }
         (None, None) => return Ok(None),
     };
-    let sound = token.value.len() >= 16 && token.value.chars().all(|c| c.is_ascii_graphic());
-    if !sound {
+    if !token::is_sound(&token.value) {
         let expected = "takes at least 16 letters, digits or signs, without blanks".to_owned();
         let found = "something else".to_owned();
         return Err(Problem::Value { key: "mcp-token".into(), expected, found }.at(token.line));
     }
-    Ok(Some(Hidden(token.value)))
+    Ok(Some((Hidden(token.value), file)))
 }
 
 pub(super) fn address(

@@ -1,7 +1,7 @@
 //! What a running process does when it is asked, whoever asks.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use seawall_core::{Clock as _, Engine, Failure, Kind, LastError, Moment, Phase, Point, Status, SystemClock, Timeline};
@@ -12,6 +12,7 @@ use super::api::{Info, Listed, NOT_RUNNING, Registered, Stopped, Synced};
 use super::registry::{Registration, Registry};
 use crate::config::Registering;
 use crate::fleet::{self, Fleet, Origin, Seen};
+use crate::reload::Reloader;
 
 /// How long a stop, or a wait for everything to be shipped, may take unless the asker says otherwise, and at most.
 const PATIENCE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(600));
@@ -19,8 +20,9 @@ const PATIENCE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_
 /// A running process.
 pub(crate) struct Actions {
     fleet: Fleet,
-    registering: Registering,
+    registering: Mutex<Registering>,
     registry: Option<Registry>,
+    reloader: Reloader,
     version: &'static str,
     started: Moment,
     /// One registration at a time: each reads the registry, changes it and writes it back.
@@ -34,8 +36,43 @@ impl Actions {
         registry: Option<Registry>,
         version: &'static str,
     ) -> Self {
-        let started = SystemClock.now();
-        Self { fleet, registering, registry, version, started, changing: Default::default() }
+        let (started, registering) = (SystemClock.now(), Mutex::new(registering));
+        let (reloader, changing) = (Reloader::default(), Default::default());
+        Self { fleet, registering, registry, reloader, version, started, changing }
+    }
+
+    /// The same, of a process that can read its configuration again.
+    pub(crate) fn with_reloader(self, reloader: Reloader) -> Self {
+        Self { reloader, ..self }
+    }
+
+    /// What reads the configuration again.
+    pub(crate) fn reloader(&self) -> &Reloader {
+        &self.reloader
+    }
+
+    /// The databases.
+    pub(crate) fn fleet(&self) -> &Fleet {
+        &self.fleet
+    }
+
+    /// Keeps databases from being registered and unregistered while the guard lives.
+    pub(crate) async fn hold_registrations(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.changing.lock().await
+    }
+
+    /// What was registered, also in earlier processes.
+    pub(crate) async fn registrations(&self) -> Result<Vec<Registration>, Failure> {
+        self.with_registry(Registry::load).await
+    }
+
+    /// Sets what a database gets that is registered from now on.
+    pub(crate) fn set_registering(&self, new: Registering) {
+        *self.registering.lock().unwrap_or_else(PoisonError::into_inner) = new;
+    }
+
+    fn registering(&self) -> Registering {
+        self.registering.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// What process this is.
@@ -46,6 +83,7 @@ impl Actions {
             uptime_seconds: SystemClock.now().since(self.started).as_secs(),
             started_at: self.started,
             database_count: self.fleet.len(),
+            config: self.reloader.status(),
         }
     }
 
@@ -109,7 +147,7 @@ impl Actions {
         name: Option<&str>,
     ) -> Result<Registered, Failure> {
         let _changing = self.changing.lock().await;
-        let config = self.registering.database(Path::new(path), vault, name)?;
+        let config = self.registering().database(Path::new(path), vault, name)?;
         let answer = |status: &str| Registered {
             status: status.to_owned(),
             path: config.source().to_string(),
@@ -321,11 +359,24 @@ fn bounded(within: Option<Duration>) -> Duration {
     within.unwrap_or(PATIENCE.0).min(PATIENCE.1)
 }
 
+/// What a reload comes to, if that is known in time; it goes on otherwise.
+pub(crate) async fn in_time<T>(
+    within: Option<Duration>,
+    reload: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    let late = || Err(too_late_for("configuration"));
+    tokio::time::timeout(within.unwrap_or(PATIENCE.1).min(PATIENCE.1), reload).await.unwrap_or_else(|_| late())
+}
+
 fn too_late(member: &Seen) -> Failure {
+    too_late_for(&member.config.source().to_string())
+}
+
+fn too_late_for(object: &str) -> Failure {
     Failure::new(
         Kind::Unavailable,
         "agent.too-late",
-        member.config.source().to_string(),
+        object,
         "it was not done in the time that was given; it goes on",
         "see `seawall status`, and ask again or give it more time",
     )

@@ -54,7 +54,8 @@ async fn what_it_says_of_itself() {
     let list = scene.control.list().await.expect("an answer");
     let told: Vec<_> = list.iter().map(|one| (one.name.as_str(), one.status.as_str(), one.origin.as_str())).collect();
     assert_eq!(told, [("work-1", "replicating", "configured"), ("fail-2", "stopped", "configured")]);
-    let status = scene.control.status().await.expect("an answer");
+    let (status, config) = scene.control.status().await.expect("an answer");
+    assert_eq!(config, None);
     assert_eq!(status[0].phase, Phase::Protecting);
     assert_eq!(status[1].phase, Phase::Halted);
     assert_eq!(status[1].error.as_ref().map(|error| error.code.as_str()), Some("stub.failed"));

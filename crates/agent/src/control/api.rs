@@ -4,6 +4,7 @@ use seawall_core::{Failure, Kind, Moment};
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::fleet;
+use crate::reload::ConfigStatus;
 
 /// The code of a refusal because the database is stopped.
 pub(crate) const NOT_RUNNING: &str = "agent.not-running";
@@ -21,6 +22,9 @@ pub struct Info {
     pub started_at: Moment,
     /// How many databases it knows.
     pub database_count: usize,
+    /// Its configuration, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config: Option<ConfigStatus>,
 }
 
 /// `GET /list`
@@ -76,6 +80,13 @@ pub(crate) struct Sync {
     pub(crate) path: String,
     #[serde(default)]
     pub(crate) wait: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "seconds")]
+    pub(crate) timeout: Option<f64>,
+}
+
+/// What `POST /reload` takes. `timeout` is in seconds.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct ReloadAsked {
     #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "seconds")]
     pub(crate) timeout: Option<f64>,
 }
@@ -166,13 +177,19 @@ impl From<Failure> for Refused {
                 _ => format!("{}: {}", failure.object, failure.cause),
             },
             details: Some(failure.next.clone()),
-            failure: Some(WireFailure {
-                kind: failure.kind,
-                code: failure.code.to_owned(),
-                object: failure.object,
-                cause: failure.cause,
-                next: failure.next,
-            }),
+            failure: Some(failure.into()),
+        }
+    }
+}
+
+impl From<Failure> for WireFailure {
+    fn from(failure: Failure) -> Self {
+        Self {
+            kind: failure.kind,
+            code: failure.code.to_owned(),
+            object: failure.object,
+            cause: failure.cause,
+            next: failure.next,
         }
     }
 }

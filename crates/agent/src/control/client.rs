@@ -8,8 +8,11 @@ use seawall_core::{Failure, Kind, Status};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::api::{Info, List, Listed, Named, Refused, Register, Registered, Stopped, Sync, Synced, WireFailure};
+use super::api::{
+    Info, List, Listed, Named, Refused, Register, Registered, ReloadAsked, Stopped, Sync, Synced, WireFailure,
+};
 use crate::http::{Unanswered, request};
+use crate::reload::{ConfigStatus, Reloaded};
 
 /// How much longer than the process itself a client waits for what may take long.
 const SLACK: Duration = Duration::from_secs(15);
@@ -30,6 +33,8 @@ pub struct Control {
 #[derive(Deserialize)]
 struct Statuses {
     databases: Vec<Status>,
+    #[serde(default)]
+    config: Option<ConfigStatus>,
 }
 
 impl Control {
@@ -48,9 +53,9 @@ impl Control {
         self.get("/list").await.map(|List { databases }| databases)
     }
 
-    /// The status of all of its databases.
-    pub async fn status(&self) -> Result<Vec<Status>, Failure> {
-        self.get("/status").await.map(|Statuses { databases }| databases)
+    /// The status of all of its databases, and what it says of its configuration, if it has one.
+    pub async fn status(&self) -> Result<(Vec<Status>, Option<ConfigStatus>), Failure> {
+        self.get("/status").await.map(|Statuses { databases, config }| (databases, config))
     }
 
     /// Has it protect a database from now on.
@@ -82,6 +87,11 @@ impl Control {
     /// Has it stop a database.
     pub async fn stop(&self, database: &str, within: Duration) -> Result<Stopped, Failure> {
         self.post("/stop", &named(database, within), within).await
+    }
+
+    /// Has it read its configuration again.
+    pub async fn reload(&self, within: Duration) -> Result<Reloaded, Failure> {
+        self.post("/reload", &ReloadAsked { timeout: Some(within.as_secs_f64()) }, within).await
     }
 
     /// Has it ship what is committed; with `wait` it is in the vault when this answers.

@@ -10,9 +10,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use super::actions::{Actions, txid};
-use super::api::{List, Named, NewestTxid, Refused, Register, Sync};
+use super::actions::{Actions, in_time, txid};
+use super::api::{List, Named, NewestTxid, Refused, Register, ReloadAsked, Sync};
 use crate::http::{Answer, Handler, Request};
+use crate::reload;
 
 /// Answers on the control socket.
 pub(crate) struct Socket(pub(crate) Arc<Actions>);
@@ -31,7 +32,7 @@ impl Socket {
     async fn dispatch(&self, request: &Request) -> Result<Answer, Failure> {
         let actions = &*self.0;
         let method = match request.path.as_str() {
-            "/start" | "/stop" | "/register" | "/unregister" | "/sync" => Method::POST,
+            "/start" | "/stop" | "/register" | "/unregister" | "/sync" | "/reload" => Method::POST,
             "/info" | "/list" | "/txid" | "/status" | "/debug/sync-status" => Method::GET,
             _ => return Ok(Answer::status(StatusCode::NOT_FOUND)),
         };
@@ -56,13 +57,20 @@ impl Socket {
                 let Sync { path, wait, timeout } = body(request)?;
                 ok(&actions.sync(&path, wait, seconds(timeout)?).await?)
             }
+            "/reload" => {
+                let ReloadAsked { timeout } = if request.body.is_empty() { Default::default() } else { body(request)? };
+                ok(&in_time(seconds(timeout)?, reload::reload(&self.0)).await?)
+            }
             "/info" => ok(&actions.info()),
             "/list" => ok(&List { databases: actions.list().await }),
             "/txid" => {
                 let path = path_of(request).ok_or_else(|| wrong("there is no path in the query"))?;
                 ok(&NewestTxid { txid: actions.txid(&path).await? })
             }
-            "/status" => ok(&json!({ "databases": actions.status(path_of(request).as_deref()).await? })),
+            "/status" => {
+                let databases = actions.status(path_of(request).as_deref()).await?;
+                ok(&json!({ "databases": databases, "config": actions.reloader().status() }))
+            }
             _ => ok(&self.sync_status(path_of(request).as_deref()).await?),
         })
     }

@@ -10,6 +10,7 @@ mod handler;
 mod registry;
 
 pub(crate) use actions::{Actions, known_status_of, txid};
+pub(crate) use api::WireFailure;
 pub use api::{Info, Listed, Registered, Stopped, Synced};
 pub use client::Control;
 pub(crate) use handler::Socket;

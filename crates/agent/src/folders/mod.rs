@@ -6,6 +6,7 @@
 
 mod changes;
 mod events;
+mod followers;
 mod look;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -19,6 +20,8 @@ use tokio::time::Instant;
 
 use self::changes::{Changes, changes};
 use self::events::{Events, Heard};
+pub(crate) use self::followers::Followers;
+use self::followers::{Asks, asked};
 use self::look::{Identity, Look, Verdict, look, walk};
 use crate::config::{DatabaseConfig, DirectoryConfig, SourceName};
 use crate::fleet::Fleet;
@@ -49,6 +52,8 @@ pub(crate) struct Follower {
     /// Files that may become databases, and since when they are waited for.
     young: BTreeMap<PathBuf, Instant>,
     events: Option<Events>,
+    /// Requests to look everywhere.
+    asks: Asks,
     /// Whether the folder could be read when all of it was looked at last.
     is_there: bool,
     sweep: Duration,
@@ -58,7 +63,7 @@ impl Follower {
     /// A follower of a folder, which looks at all of it once in each `sweep`.
     pub(crate) fn new(config: DirectoryConfig, sweep: Duration) -> Self {
         let config = Arc::new(config);
-        Self { config, found: BTreeMap::new(), young: BTreeMap::new(), events: None, is_there: true, sweep }
+        Self { config, found: BTreeMap::new(), young: BTreeMap::new(), events: None, asks: None, is_there: true, sweep }
     }
 
     /// The databases that are in the folder now. From here on nothing that changes is missed, if it is to be followed.
@@ -85,10 +90,11 @@ impl Follower {
             let until_sweep = (last_sweep + self.sweep).saturating_duration_since(Instant::now());
             let wait = if evented { until_sweep } else { POLL };
             let wait = if self.young.is_empty() { wait } else { wait.min(again.wait()) };
-            let heard = tokio::select! {
+            let (heard, ask) = tokio::select! {
                 () = shutdown.graceful() => return,
-                heard = hear(self.events.as_mut()) => heard,
-                () = tokio::time::sleep(wait) => Heard::Nothing,
+                heard = hear(self.events.as_mut()) => (heard, None),
+                ask = asked(&mut self.asks) => (Heard::Everything, Some(ask)),
+                () = tokio::time::sleep(wait) => (Heard::Nothing, None),
             };
             let heard = match heard {
                 Heard::Nothing => Heard::Nothing,
@@ -112,6 +118,10 @@ impl Follower {
             }
             let before = self.young.len();
             self.catch_up(&fleet, where_to).await;
+            if let Some(ask) = ask {
+                // The asker may have given up waiting.
+                let _told = ask.send(self.offer(&fleet).await);
+            }
             match self.young.len() > before {
                 true => again.worked(),
                 false => drop(again.failed()),
@@ -136,12 +146,7 @@ impl Follower {
     /// Looks at `paths`, or everywhere, and brings the fleet in line with what is there.
     async fn catch_up(&mut self, fleet: &Fleet, paths: Option<BTreeSet<PathBuf>>) {
         let everywhere = paths.is_none();
-        let changes = {
-            let _still = fleet.hold_still().await;
-            let members =
-                fleet.all().into_iter().filter_map(|member| member.config.path().map(Path::to_owned)).collect();
-            self.changed(paths, members).await
-        };
+        let changes = self.look_around(fleet, paths).await;
         // First what is gone: a file that was renamed must be nobody's before it is somebody's again.
         let gone = changes.gone.iter().map(|relative| {
             let path = self.config.dir.join(relative);
@@ -185,6 +190,13 @@ impl Follower {
                 }
             }
         }
+    }
+
+    /// The same as [`Follower::changed`], while no database is brought in.
+    async fn look_around(&mut self, fleet: &Fleet, paths: Option<BTreeSet<PathBuf>>) -> Changes {
+        let _still = fleet.hold_still().await;
+        let members = fleet.all().into_iter().filter_map(|member| member.config.path().map(Path::to_owned)).collect();
+        self.changed(paths, members).await
     }
 
     /// Looks at `paths`, or everywhere, and takes note of what changed since the last look.

@@ -11,6 +11,7 @@ pub(crate) mod ltx;
 mod maintain;
 mod pin;
 mod prove_server;
+mod reload;
 pub(crate) mod replicate;
 mod restore;
 mod restore_all;
@@ -58,6 +59,7 @@ pub(crate) fn run(arguments: Arguments, edge: &Edge) -> Result<Output, Failure> 
         Command::Start(arguments) => agent::change(Change::Start, &arguments.change, edge),
         Command::Stop(arguments) => agent::change(Change::Stop, &arguments.change, edge),
         Command::Config(ConfigCommand::Check(arguments)) => check::run(&arguments, edge),
+        Command::Config(ConfigCommand::Reload(arguments)) => reload::run(&arguments, edge),
         Command::Lmdb(command) => lmdb::run(&command, &common, edge),
         Command::Ltx(command) => ltx::run(&command, edge, common.json),
     }

@@ -7,7 +7,9 @@ use seawall_agent::config::{
     Config, DatabaseConfig, DirectoryConfig, LEASE, Pattern, Registering, SHUTDOWN_TIMEOUT, SWEEP_INTERVAL, Services,
     SocketConfig, read_place,
 };
-use seawall_agent::{Also, ExecCommand, Job, Level, LogFormat, Opener, Outcome, Signals, Summary, VaultUrl, protect};
+use seawall_agent::{
+    Also, ExecCommand, Job, Level, LogFormat, Opener, Outcome, Read, Reload, Signals, Summary, VaultUrl, protect,
+};
 use seawall_core::{Failure, Point, Shutdown};
 use serde_json::json;
 
@@ -16,6 +18,9 @@ use crate::edge::{Edge, usage};
 use crate::exit::Exit;
 use crate::output::{Output, to_json};
 use crate::{configuration, runtime, table};
+
+/// Threads that a process with environments or servers has to spare, for those that a reload adds.
+const SPARE: usize = 8;
 
 /// Runs the command.
 pub(crate) fn run(arguments: &ReplicateArguments, common: &Common, edge: &Edge) -> Result<Output, Failure> {
@@ -29,39 +34,46 @@ pub(crate) fn run_with(
     common: &Common,
     edge: &Edge,
 ) -> Result<Output, Failure> {
-    let mut plan = Plan::new(arguments, edge)?;
+    let mut plan = Plan::new(arguments, common, edge)?;
     plan.job.also = also;
-    let default_format = if common.json { LogFormat::Json } else { LogFormat::Text };
-    super::log(common, plan.log_level.unwrap_or(Level::Info), plan.log_format.unwrap_or(default_format));
+    let (level, format) = plan.job.log;
+    super::log(common, level, format);
     for warning in &plan.warnings {
         tracing::warn!("{warning}");
     }
 
-    let threads = || plan.job.databases.iter().map(DatabaseConfig::threads);
-    let own: usize = threads().map(|threads| threads.own).sum();
-    let shared = threads().map(|threads| threads.shared).max().unwrap_or(0);
-    let runtime = runtime::lasting(runtime::PROTECTING + own + shared)?;
-    let summary = runtime.block_on(carry_out(&plan, edge));
+    let runtime = runtime::lasting(runtime::PROTECTING + plan.job.threads)?;
+    let read = reader(&plan, arguments, common, edge);
+    let summary = runtime.block_on(carry_out(&plan, read, edge));
     runtime::end(runtime);
     Ok(render(&summary?, plan.job.once))
+}
+
+/// What reads the configuration of a running process again: the same file, whatever else may be there by then, with the
+/// same arguments and environment.
+fn reader(plan: &Plan, arguments: &ReplicateArguments, common: &Common, edge: &Edge) -> Option<Read> {
+    let file = plan.job.configuration.clone()?;
+    let (mut arguments, common, edge) = (arguments.clone(), common.clone(), edge.clone());
+    arguments.config.config = Some(file);
+    Some(Arc::new(move || Plan::new(&arguments, &common, &edge).map(|plan| (plan.job, plan.warnings))))
 }
 
 /// Everything that is decided before anything is done.
 #[derive(Debug)]
 struct Plan {
     job: Job,
-    upload_limit: Option<u64>,
-    log_level: Option<Level>,
-    log_format: Option<LogFormat>,
     warnings: Vec<String>,
 }
 
 impl Plan {
-    fn new(arguments: &ReplicateArguments, edge: &Edge) -> Result<Self, Failure> {
+    fn new(arguments: &ReplicateArguments, common: &Common, edge: &Edge) -> Result<Self, Failure> {
+        let default_format = if common.json { LogFormat::Json } else { LogFormat::Text };
         let mut plan = match (&arguments.source, &arguments.vault) {
-            (Some(source), Some(vault)) => Self::of_pair(source, vault, arguments, edge)?,
-            _ => Self::of_config(configuration::require(&arguments.config, edge)?)?,
+            (Some(source), Some(vault)) => Self::of_pair(source, vault, arguments, default_format, edge)?,
+            _ => Self::of_config(configuration::require(&arguments.config, edge)?, default_format, edge)?,
         };
+        let (level, format) = plan.job.log;
+        plan.job.log = (common.log_level.unwrap_or(level), common.log_type.unwrap_or(format));
         plan.job.once = arguments.once;
         if let Some(socket) = &arguments.socket {
             plan.job.services.socket = Some(SocketConfig::new(edge.absolute(socket)));
@@ -79,10 +91,18 @@ impl Plan {
         for folder in &mut plan.job.directories {
             folder.template.lease = folder.template.lease.or(lease);
         }
+        let needed = plan.job.threads_needed();
+        plan.job.threads = if needed > 0 { needed + SPARE } else { 0 };
         Ok(plan)
     }
 
-    fn of_pair(source: &Path, vault: &str, arguments: &ReplicateArguments, edge: &Edge) -> Result<Self, Failure> {
+    fn of_pair(
+        source: &Path,
+        vault: &str,
+        arguments: &ReplicateArguments,
+        format: LogFormat,
+        edge: &Edge,
+    ) -> Result<Self, Failure> {
         // The variable names a configuration for whenever one is needed; the flag beside a database is a mistake.
         let by_variable = edge.environment.get("SEAWALL_CONFIG").map(Path::new);
         if arguments.config.config.as_deref().is_some_and(|file| Some(file) != by_variable) {
@@ -107,6 +127,10 @@ impl Plan {
             registering: Registering::plain(&edge.directory, SHUTDOWN_TIMEOUT),
             registry: None,
             version: env!("CARGO_PKG_VERSION"),
+            configuration: None,
+            upload_limit: None,
+            log: (Level::Info, format),
+            threads: 0,
         };
         if path.is_dir() {
             job.directories.push(folder(path, place, arguments)?);
@@ -124,10 +148,10 @@ impl Plan {
             let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
             job.databases.push(DatabaseConfig::new(name, path, place));
         }
-        Ok(Self { job, upload_limit: None, log_level: None, log_format: None, warnings: Vec::new() })
+        Ok(Self { job, warnings: Vec::new() })
     }
 
-    fn of_config(config: Config) -> Result<Self, Failure> {
+    fn of_config(config: Config, format: LogFormat, edge: &Edge) -> Result<Self, Failure> {
         let file = config.file.display().to_string();
         let comes_later = config.services.socket.is_some() || !config.directories.is_empty();
         if config.databases.is_empty() && !comes_later {
@@ -148,10 +172,11 @@ impl Plan {
                 registering: config.registering,
                 registry: None,
                 version: env!("CARGO_PKG_VERSION"),
+                configuration: Some(edge.absolute(&config.file)),
+                upload_limit: config.upload_limit,
+                log: (config.log_level.unwrap_or(Level::Info), config.log_format.unwrap_or(format)),
+                threads: 0,
             },
-            upload_limit: config.upload_limit,
-            log_level: config.log_level,
-            log_format: config.log_format,
             warnings: config.warnings.into_iter().map(warning).collect(),
         })
     }
@@ -188,10 +213,11 @@ fn registry(socket: &Path, edge: &Edge) -> Option<PathBuf> {
     Some(state.join(format!("{name}.registered.json")))
 }
 
-async fn carry_out(plan: &Plan, edge: &Edge) -> Result<Summary, Failure> {
+async fn carry_out(plan: &Plan, read: Option<Read>, edge: &Edge) -> Result<Summary, Failure> {
     let shutdown = Shutdown::new();
     let signals = Signals::listen().map_err(|error| runtime::no_runtime(&error))?;
     let first = signals.first();
+    let reload = Reload { read, hangups: signals.hangups() };
     let forwarding = tokio::spawn(signals.forward(shutdown.clone(), plan.job.exec.is_some()));
 
     let mut opener = Opener::new(edge.environment.clone(), runtime::PROTECTING / 2);
@@ -199,10 +225,10 @@ async fn carry_out(plan: &Plan, edge: &Edge) -> Result<Summary, Failure> {
     if !plan.job.once {
         opener.watch(plan.job.sweep);
     }
-    if let Some(limit) = plan.upload_limit {
+    if let Some(limit) = plan.job.upload_limit {
         opener.limit_uploads(limit);
     }
-    let summary = protect(&Arc::new(opener), &plan.job, &shutdown, first).await;
+    let summary = protect(&Arc::new(opener), &plan.job, &shutdown, first, reload).await;
     let (all_there, farewell) = farewell(&summary.outcomes);
     if all_there {
         tracing::info!("{farewell}");

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use seawall_agent::config::DatabaseConfig;
-use seawall_agent::{Opener, read_state_dir, read_status};
+use seawall_agent::{ConfigStatus, Opener, read_state_dir, read_status};
 use seawall_core::{Clock as _, Failure, Kind, LastError, Moment, Phase, Status, SystemClock};
 
 use crate::arguments::StatusArguments;
@@ -20,7 +20,7 @@ const DEPTH: usize = 4;
 
 /// Runs the command.
 pub(crate) fn run(arguments: &StatusArguments, edge: &Edge) -> Result<Output, Failure> {
-    let results = gather(arguments, edge)?;
+    let (results, config) = gather(arguments, edge)?;
     if results.is_empty() {
         return Err(Failure::new(
             Kind::NotFound,
@@ -30,7 +30,13 @@ pub(crate) fn run(arguments: &StatusArguments, edge: &Edge) -> Result<Output, Fa
             "name a database, or a configuration with --config",
         ));
     }
-    Ok(render(results, SystemClock.now()))
+    let now = SystemClock.now();
+    let mut output = render(results, now);
+    let missed = config.map(|config| super::reload::what_does_not_hold(&config, now)).unwrap_or_default();
+    if !missed.is_empty() {
+        output.text.push_str(&format!("\n{missed}"));
+    }
+    Ok(output)
 }
 
 /// A database whose status was asked for, and the answer.
@@ -48,8 +54,17 @@ impl Asked {
     }
 }
 
-fn gather(arguments: &StatusArguments, edge: &Edge) -> Result<Vec<Asked>, Failure> {
-    let running = running(arguments, edge)?;
+/// What a running process says of its databases and of its configuration.
+type Running = (Vec<Status>, Option<ConfigStatus>);
+
+/// The databases, and the configuration of the process that was asked.
+fn gather(arguments: &StatusArguments, edge: &Edge) -> Result<(Vec<Asked>, Option<ConfigStatus>), Failure> {
+    let (running, config) = running(arguments, edge)?.unzip();
+    let config = config.flatten();
+    Ok((asked(running, arguments, edge)?, config))
+}
+
+fn asked(running: Option<Vec<Status>>, arguments: &StatusArguments, edge: &Edge) -> Result<Vec<Asked>, Failure> {
     if !arguments.paths.is_empty() {
         let of = |path: &PathBuf| {
             let path = edge.absolute(path);
@@ -78,7 +93,7 @@ fn gather(arguments: &StatusArguments, edge: &Edge) -> Result<Vec<Asked>, Failur
 }
 
 /// What the running process says; `None` where none is to be asked, or the configuration's doesn't run now.
-fn running(arguments: &StatusArguments, edge: &Edge) -> Result<Option<Vec<Status>>, Failure> {
+fn running(arguments: &StatusArguments, edge: &Edge) -> Result<Option<Running>, Failure> {
     let named = arguments.socket.socket.is_some();
     // Whoever asks for a database by its path needs no configuration.
     if !named && !arguments.paths.is_empty() {
@@ -89,7 +104,7 @@ fn running(arguments: &StatusArguments, edge: &Edge) -> Result<Option<Vec<Status
     }
     let control = super::agent::control(&arguments.socket, edge)?;
     match runtime::run(control.status()) {
-        Ok(statuses) => Ok(Some(statuses)),
+        Ok(told) => Ok(Some(told)),
         Err(failure) if failure.code == "agent.no-process" && !named => Ok(None),
         Err(failure) => Err(failure),
     }

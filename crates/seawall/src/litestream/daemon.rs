@@ -99,9 +99,10 @@ pub(super) fn run(command: Command, arguments: &[String], edge: &Edge) -> Answer
 fn info(asked: &Asked) -> Answer {
     let info = runtime::run(asked.in_time(asked.control.info())).map_err(|failure| told("info", failure))?;
     if asked.json {
-        return json(&info);
+        // Litestream says nothing of a configuration.
+        return json(&Info { config: None, ..info });
     }
-    let Info { version, pid, uptime_seconds, started_at, database_count } = info;
+    let Info { version, pid, uptime_seconds, started_at, database_count, config: _ } = info;
     Ok(format!(
         "Litestream {version}\n  PID:        {pid}\n  Uptime:     {}\n  Started at: {}\n  Databases:  {database_count}\n",
         span(uptime_seconds),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use seawall_agent::config::SOCKET;
 use seawall_agent::{Control, Info, Listed, Registered, Stopped, Synced};
-use seawall_core::Failure;
+use seawall_core::{Clock as _, Failure, SystemClock};
 
 use crate::arguments::{ChangeArguments, ConfigArguments, RegisterArguments, SocketArguments, SyncArguments};
 use crate::edge::Edge;
@@ -16,10 +16,15 @@ use crate::{configuration, runtime, table};
 pub(crate) fn info(arguments: &SocketArguments, edge: &Edge) -> Result<Output, Failure> {
     let control = control(arguments, edge)?;
     let info = runtime::run(control.info())?;
-    let Info { version, pid, uptime_seconds, started_at, database_count } = &info;
+    let Info { version, pid, uptime_seconds, started_at, database_count, config } = &info;
     let uptime = table::span(uptime_seconds.saturating_mul(1000));
     let databases = table::count(*database_count, "database");
-    Ok(Output::done(format!("seawall {version}, pid {pid}, since {started_at} ({uptime}): {databases}\n"), &info))
+    let mut text = format!("seawall {version}, pid {pid}, since {started_at} ({uptime}): {databases}\n");
+    if let Some(config) = config {
+        text.push_str(&format!("configuration {}, read {}\n", config.file, config.loaded_at));
+        text.push_str(&super::reload::what_does_not_hold(config, SystemClock.now()));
+    }
+    Ok(Output::done(text, &info))
 }
 
 /// `seawall list`
@@ -97,8 +102,7 @@ pub(crate) fn control(arguments: &SocketArguments, edge: &Edge) -> Result<Contro
 
 /// The control socket of the configuration that is named, or of the default one.
 pub(crate) fn configured_socket(config: &ConfigArguments, edge: &Edge) -> Result<Option<PathBuf>, Failure> {
-    let config = configuration::load(config, edge)?;
-    Ok(config.and_then(|config| config.services.socket).map(|socket| socket.path))
+    configuration::socket(config, edge)
 }
 
 /// What the process knows the database by: a name as it is, a path from the root.

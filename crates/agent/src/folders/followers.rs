@@ -1,0 +1,149 @@
+//! The followers of a process. They come, go and look again when the configuration was read again.
+
+use std::time::Duration;
+
+use seawall_core::{Failure, Shutdown};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+use super::{Events, Follower};
+use crate::config::DirectoryConfig;
+use crate::fleet::Fleet;
+
+/// How long a follower may take to end: it may be letting a database go that disappeared.
+const ENDING: Duration = Duration::from_secs(30);
+
+/// A database that a follower took into the fleet, and why it isn't protected if it isn't.
+pub(crate) type Taken = (String, Result<(), Failure>);
+
+/// A request to look everywhere and to take in what isn't a member. The answer is what was taken in.
+pub(super) type Ask = oneshot::Sender<Vec<Taken>>;
+
+/// Where requests arrive, if any can.
+pub(super) type Asks = Option<mpsc::Receiver<Ask>>;
+
+/// The next request; none comes where none can arrive.
+pub(super) async fn asked(asks: &mut Asks) -> Ask {
+    if let Some(receiver) = asks {
+        if let Some(ask) = receiver.recv().await {
+            return ask;
+        }
+        *asks = None;
+    }
+    std::future::pending().await
+}
+
+impl Follower {
+    /// Looks at all of the folder while the fleet lives, and takes in what isn't a member. From here on nothing that changes
+    /// is missed, if it is to be followed.
+    pub(crate) async fn enter(&mut self, fleet: &Fleet) -> Vec<Taken> {
+        if self.config.watch {
+            self.events = Events::open();
+        }
+        self.look_around(fleet, None).await;
+        self.offer(fleet).await
+    }
+
+    /// Takes in what was found and isn't a member, such as a file that had an item of its own until now.
+    pub(super) async fn offer(&self, fleet: &Fleet) -> Vec<Taken> {
+        let mut taken = Vec::new();
+        for config in self.found.keys().filter_map(|relative| self.of(relative)) {
+            if fleet.holds(&config.source()) {
+                continue;
+            }
+            let name = config.name.clone();
+            let result = fleet.find_new(config).await;
+            if let Err(failure) = &result {
+                tracing::error!(database = name, code = failure.code, next = failure.next, "found: {failure}");
+            }
+            taken.push((name, result));
+        }
+        taken
+    }
+}
+
+/// A follower in its task.
+struct Running {
+    config: DirectoryConfig,
+    shutdown: Shutdown,
+    asks: mpsc::Sender<Ask>,
+    task: JoinHandle<()>,
+}
+
+impl Running {
+    fn start(mut follower: Follower, fleet: &Fleet, whole: &Shutdown) -> Self {
+        let (asks, receiver) = mpsc::channel(1);
+        follower.asks = Some(receiver);
+        let (config, shutdown) = ((*follower.config).clone(), whole.child());
+        let task = tokio::spawn(follower.follow(fleet.clone(), shutdown.clone()));
+        Self { config, shutdown, asks, task }
+    }
+
+    /// Ends between two looks. What it looks at now it carries out.
+    async fn end(mut self) {
+        self.shutdown.begin();
+        if tokio::time::timeout(ENDING, &mut self.task).await.is_err() {
+            self.task.abort();
+        }
+    }
+
+    async fn look_again(&self) -> Vec<Taken> {
+        let (ask, answer) = oneshot::channel();
+        match self.asks.send(ask).await {
+            Ok(()) => answer.await.unwrap_or_default(),
+            // It has ended, because the process ends.
+            Err(_) => Vec::new(),
+        }
+    }
+}
+
+/// All followers of a process.
+pub(crate) struct Followers {
+    running: Vec<Running>,
+    fleet: Fleet,
+    shutdown: Shutdown,
+    sweep: Duration,
+}
+
+impl Followers {
+    /// Lets `followers` follow their folders until `shutdown`; later ones look at everything once in each `sweep`.
+    pub(crate) fn start(followers: Vec<Follower>, fleet: &Fleet, shutdown: &Shutdown, sweep: Duration) -> Self {
+        let running = followers.into_iter().map(|follower| Running::start(follower, fleet, shutdown)).collect();
+        Self { running, fleet: fleet.clone(), shutdown: shutdown.clone(), sweep }
+    }
+
+    /// Ends those whose folders aren't among `directories` with the same settings.
+    pub(crate) async fn keep(&mut self, directories: &[DirectoryConfig]) {
+        let stays = |one: &Running| directories.iter().any(|folder| folder.is_like(&one.config));
+        let (kept, gone): (Vec<_>, Vec<_>) = std::mem::take(&mut self.running).into_iter().partition(stays);
+        self.running = kept;
+        for follower in gone {
+            follower.end().await;
+        }
+    }
+
+    /// Looks into all `directories`, and follows those that are new. Returns what was taken in.
+    pub(crate) async fn enter(&mut self, directories: &[DirectoryConfig]) -> Vec<Taken> {
+        let mut taken = Vec::new();
+        for folder in directories {
+            if let Some(known) = self.running.iter().find(|one| one.config.is_like(folder)) {
+                taken.extend(known.look_again().await);
+                continue;
+            }
+            let mut follower = Follower::new(folder.clone(), self.sweep);
+            taken.extend(follower.enter(&self.fleet).await);
+            if folder.watch {
+                self.running.push(Running::start(follower, &self.fleet, &self.shutdown));
+            }
+        }
+        taken
+    }
+
+    /// Ends all of them, at once.
+    pub(crate) async fn end(self) {
+        for one in self.running {
+            one.task.abort();
+            let _ended = one.task.await;
+        }
+    }
+}
