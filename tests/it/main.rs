@@ -14,6 +14,7 @@ mod cli_json;
 mod cli_ltx;
 mod cli_maintain;
 mod cli_once;
+mod cli_reload;
 mod cli_restore;
 mod cli_stop;
 mod corruption;

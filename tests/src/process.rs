@@ -63,6 +63,11 @@ impl Process {
         let _ = kill_process(self.pid(), Signal::TERM);
     }
 
+    /// Hangs up, as a terminal that is closed does, and a service manager that wants a reload.
+    pub fn hang_up(&self) {
+        let _ = kill_process(self.pid(), Signal::HUP);
+    }
+
     /// Interrupts it, as Ctrl-C does.
     pub fn interrupt(&self) {
         let _ = kill_process(self.pid(), Signal::INT);

@@ -30,7 +30,7 @@ mod token;
 
 pub use child::ExecCommand;
 pub use control::{Control, Info, Listed, Registered, Stopped, Synced};
-pub use in_step::{HealthRules, InStep, Patience, keep_in_step};
+pub use in_step::{HealthRules, InStep, InStepReload, Patience, ReadInStep, keep_in_step};
 pub use logging::{Level, LogFormat, Times, start as start_logging};
 pub use process::{Also, Outcome};
 pub use protect::{Job, Summary, protect};

@@ -13,6 +13,7 @@ use seawall_core::{Figures, Status, Work};
 
 use crate::control::{Actions, known_status_of, txid};
 use crate::http::{Answer, Handler, Request};
+use crate::reload::ConfigStatus;
 use crate::resources::Resources;
 
 /// What every answer says it is.
@@ -43,6 +44,7 @@ impl Handler for Metrics {
         let resources = tokio::task::spawn_blocking(Resources::of_process).await.unwrap_or_default();
         let started = self.actions.started().as_millis();
         let body = render(&samples, &resources, self.actions.version(), started);
+        let body = body + &of_config(self.actions.reloader().status().as_ref());
         Answer { status: StatusCode::OK, content_type: CONTENT_TYPE, body }
     }
 }
@@ -64,6 +66,18 @@ pub(crate) fn render(samples: &[Sample], resources: &Resources, version: &str, s
     page.family("seawall_databases", "gauge", "Databases that this process knows.");
     page.line("seawall_databases", &[], samples.len());
     of_process(&mut page, resources, started);
+    page.into_text()
+}
+
+/// Whether the configuration was read again as it should; nothing where there is none.
+fn of_config(config: Option<&ConfigStatus>) -> String {
+    let mut page = Page::default();
+    if let Some(ConfigStatus { loaded_at, error, .. }) = config {
+        page.family("seawall_config_reload_success", "gauge", "Whether the last reload of the configuration worked.");
+        page.line("seawall_config_reload_success", &[], u8::from(error.is_none()));
+        page.family("seawall_config_loaded_timestamp_seconds", "gauge", "When what is in force was read.");
+        page.line("seawall_config_loaded_timestamp_seconds", &[], loaded_at.as_millis() as f64 / 1e3);
+    }
     page.into_text()
 }
 

@@ -522,7 +522,7 @@ pub(crate) struct StopArguments {
 /// `seawall unregister`
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  seawall unregister /data/new.db\n\n\
-    A database that the configuration names comes back when the process is started again.")]
+    A database that the configuration names comes back when the process is started again, or reloads it.")]
 pub(crate) struct UnregisterArguments {
     #[command(flatten)]
     pub(crate) change: ChangeArguments,

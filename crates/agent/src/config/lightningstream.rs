@@ -25,7 +25,7 @@ use crate::logging::{Level, LogFormat};
 const RETENTION_DAYS: f64 = 370.0;
 
 /// A `lightningstream.yaml`, understood.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LightningConfig {
     /// The environments, in the order of the file.
     pub databases: Vec<LmdbConfig>,

@@ -73,6 +73,17 @@ impl Board {
         })
     }
 
+    /// An environment is to be opened that wasn't known.
+    pub(crate) fn comes(&self, database: &str) {
+        let status = SessionStatus { database: database.to_owned(), began: (self.clock)(), ..SessionStatus::default() };
+        lock(&self.sessions).insert(database.to_owned(), Seen::Alone(Box::new(status)));
+    }
+
+    /// An environment isn't kept in step any more, on purpose.
+    pub(crate) fn goes(&self, database: &str) {
+        lock(&self.sessions).remove(database);
+    }
+
     /// A session begins.
     pub(crate) fn begins(&self, database: &str, status: watch::Receiver<SessionStatus>, vault: &Vault) {
         lock(&self.sessions).insert(database.to_owned(), Seen::Live(status, vault.clone()));

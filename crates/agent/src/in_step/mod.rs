@@ -1,15 +1,16 @@
 //! Keeping LMDB environments in step: one session for each, all at once, until a stop or once.
 //!
 //! One environment's trouble is its own: the others go on. What a session tells of itself is shown by [`board`].
+//! [`sessions`] lets them come and go when the configuration is read again.
 
 mod board;
 mod health;
 mod page;
+mod sessions;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::join_all;
 use seawall_core::{Failure, Shutdown, blocking};
 use seawall_host::Watcher;
 use seawall_lmdb::{Author, Error, Local, NanoClock, Report, Session, Settings, SyncOptions};
@@ -19,6 +20,8 @@ use tokio::time::sleep;
 
 use self::board::Board;
 pub use self::health::{HealthRules, Patience};
+pub use self::sessions::{InStepReload, ReadInStep};
+use self::sessions::{Sessions, Wanted};
 use crate::config::{LightningConfig, LmdbConfig};
 use crate::http::{Listener, serve};
 use crate::process::Outcome;
@@ -27,7 +30,7 @@ use crate::process::Outcome;
 const SWEEP: Duration = Duration::from_secs(60);
 
 /// What to do with the environments of a configuration.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InStep {
     /// The instance, as in names of snapshots.
     pub instance: String,
@@ -44,7 +47,7 @@ pub struct InStep {
 }
 
 /// Keeps all environments in step. A session occupies a thread for blocking work while a snapshot arrives, and the vault
-/// needs another: the runtime must have two for each environment.
+/// needs another: the runtime must have two for each environment. With `reload` the configuration is read again at SIGHUP.
 ///
 /// # Errors
 /// When the address of the status page can't be had.
@@ -54,13 +57,15 @@ pub async fn keep_in_step(
     environment: &Environment,
     clock: NanoClock,
     shutdown: &Shutdown,
+    reload: Option<InStepReload>,
 ) -> Result<Vec<Outcome<Report>>, Failure> {
     let names = config.databases.iter().map(|database| database.name.as_str());
     let board = Board::new(names, config.health, clock.clone(), &how.hostname, how.version);
     let _served = show(config, how, &board).await?;
     let watcher = if how.only_once { None } else { watch() };
-    let process = Process { config, how, environment, clock, shutdown, board: &board, watcher };
-    Ok(join_all(config.databases.iter().map(|database| process.outcome(database))).await)
+    let shown = config.http.is_some() && !how.only_once;
+    let process = Process { environment, clock, shutdown, board: &board, watcher, shown };
+    Ok(Sessions::start(&process, Wanted::new(config.clone(), how.clone())).run(reload).await)
 }
 
 /// One watcher for all environments, and for a vault that is a folder.
@@ -84,19 +89,19 @@ async fn show(config: &LightningConfig, how: &InStep, board: &Arc<Board>) -> Res
 
 /// What all sessions of a process share.
 struct Process<'a> {
-    config: &'a LightningConfig,
-    how: &'a InStep,
     environment: &'a Environment,
     clock: NanoClock,
     shutdown: &'a Shutdown,
     board: &'a Board,
     watcher: Option<Watcher>,
+    /// Whether there is a status page.
+    shown: bool,
 }
 
 impl Process<'_> {
     /// One environment, and how that ended.
-    async fn outcome(&self, database: &LmdbConfig) -> Outcome<Report> {
-        let result = self.session(database).await;
+    async fn outcome(&self, wanted: &Wanted, database: &LmdbConfig, shutdown: &Shutdown) -> Outcome<Report> {
+        let result = self.session(wanted, database, shutdown).await;
         if let Err(failure) = &result {
             tracing::error!(
                 database = database.name,
@@ -111,8 +116,8 @@ impl Process<'_> {
         Outcome { name: database.name.clone(), result }
     }
 
-    async fn session(&self, database: &LmdbConfig) -> Result<Report, Failure> {
-        let Self { config, how, shutdown, .. } = *self;
+    async fn session(&self, wanted: &Wanted, database: &LmdbConfig, shutdown: &Shutdown) -> Result<Report, Failure> {
+        let Wanted { config, how } = wanted;
         let vault = Vault::open(&config.vault, self.environment, Policy::default()).await?;
         if vault.needs_probe()
             && let Err(error) = vault.probe().await
@@ -125,9 +130,10 @@ impl Process<'_> {
         {
             return Err(crate::process::interrupted(&database.name));
         }
-        let opened = self.open(database).await?.ok_or_else(|| crate::process::interrupted(&database.name))?;
-        let mut session = Session::new(opened, vault.clone(), self.options(database), self.clock.clone());
-        if config.http.is_some() && !how.only_once {
+        let opened = self.open(wanted, database, shutdown).await?;
+        let opened = opened.ok_or_else(|| crate::process::interrupted(&database.name))?;
+        let mut session = Session::new(opened, vault.clone(), self.options(wanted, database), self.clock.clone());
+        if self.shown {
             self.board.begins(&database.name, session.watch(), &vault);
         }
         tokio::select! {
@@ -140,14 +146,19 @@ impl Process<'_> {
 
     /// Opens an environment, once no other process keeps it in step: one may have been started before its predecessor
     /// has ended. `None` when a stop came first.
-    async fn open(&self, database: &LmdbConfig) -> Result<Option<Local>, Failure> {
+    async fn open(
+        &self,
+        wanted: &Wanted,
+        database: &LmdbConfig,
+        shutdown: &Shutdown,
+    ) -> Result<Option<Local>, Failure> {
         let mut told = false;
         loop {
             let (path, options) = (database.path.clone(), database.options.clone());
             let settings = Settings { pace: database.pace, ..Settings::new(database.schema.clone()) };
             let opened = blocking(move || Local::open_alone(&path, &options, settings));
             let error = match opened.await {
-                Err(error @ Error::Locked { .. }) if !self.how.only_once => error,
+                Err(error @ Error::Locked { .. }) if !wanted.how.only_once => error,
                 opened => return Ok(Some(opened?)),
             };
             self.board.waits(&database.name, &error.to_string());
@@ -157,14 +168,13 @@ impl Process<'_> {
                 tracing::warn!(database = database.name, code, next, "waiting for the environment: {failure}");
             }
             tokio::select! {
-                () = sleep(self.config.retry) => {}
-                () = self.shutdown.graceful() => return Ok(None),
+                () = sleep(wanted.config.retry) => {}
+                () = shutdown.graceful() => return Ok(None),
             }
         }
     }
 
-    fn options(&self, database: &LmdbConfig) -> SyncOptions {
-        let Self { config, how, .. } = *self;
+    fn options(&self, Wanted { config, how }: &Wanted, database: &LmdbConfig) -> SyncOptions {
         let (instance, hostname) = (how.instance.clone(), how.hostname.clone());
         SyncOptions {
             receive_only: how.receive_only,

@@ -8,10 +8,11 @@ mod tools;
 pub(crate) mod words;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use seawall_agent::config::LightningConfig;
-use seawall_agent::{InStep, Level, LogFormat, Outcome, Signals, keep_in_step};
+use seawall_agent::{InStep, InStepReload, Level, LogFormat, Outcome, ReadInStep, Signals, keep_in_step};
 use seawall_core::{Failure, Shutdown};
 use seawall_lmdb::snapshot::SnapshotName;
 use seawall_lmdb::{Report, system_clock};
@@ -24,6 +25,9 @@ use crate::edge::{Edge, usage};
 use crate::exit::Exit;
 use crate::output::{Output, to_json};
 use crate::runtime;
+
+/// For how many environments more than at its start a process has threads.
+const SPARE: usize = 4;
 
 /// `seawall lmdb`
 #[derive(Debug, Subcommand)]
@@ -69,7 +73,7 @@ pub(crate) enum LmdbCommand {
 }
 
 /// `seawall lmdb sync`, `seawall lmdb receive`
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct SyncArguments {
     /// A lightningstream.yaml
     #[arg(long, short, value_name = "FILE", default_value = "lightningstream.yaml")]
@@ -110,40 +114,67 @@ pub(crate) fn run(command: &LmdbCommand, common: &Common, edge: &Edge) -> Result
 }
 
 fn sync(arguments: &SyncArguments, receive_only: bool, common: &Common, edge: &Edge) -> Result<Output, Failure> {
-    let mut config = load(&arguments.config, edge)?;
+    let Wanted { config, how } = Wanted::read(arguments, receive_only, common, edge)?;
     let default_format = if common.json { LogFormat::Json } else { LogFormat::Text };
     super::log(common, config.log_level.unwrap_or(Level::Info), config.log_format.unwrap_or(default_format));
-    if common.as_original {
-        // One that isn't configured is left aside, as there.
-        config.databases.retain(|database| arguments.only_db.is_empty() || arguments.only_db.contains(&database.name));
-        if config.databases.is_empty() {
-            tracing::warn!("no environment is named by --only-db: there is nothing to do");
-            return Ok(Output::done("", &json!({ "databases": [] })));
-        }
-    } else {
-        select(&mut config, &arguments.only_db)?;
+    if common.as_original && config.databases.is_empty() {
+        tracing::warn!("no environment is named by --only-db: there is nothing to do");
+        return Ok(Output::done("", &json!({ "databases": [] })));
     }
     if arguments.log_config {
         tracing::info!(?config, "the configuration as it was understood");
     }
-    let instance = arguments.instance.clone().or(config.instance.clone()).unwrap_or_else(|| edge.hostname.clone());
-    let how = InStep {
-        instance: SnapshotName::clean_instance(&instance),
-        hostname: edge.hostname.clone(),
-        receive_only,
-        only_once: arguments.only_once || config.only_once,
-        marker_file: arguments.wait_for_marker_file.clone(),
-        version: env!("CARGO_PKG_VERSION"),
-    };
-    if how.instance.is_empty() {
-        return Err(usage("usage.arguments", "--instance", "it is empty", "give this instance a name"));
-    }
     // A session occupies one thread while a snapshot arrives, and a folder as vault wants another.
-    let runtime = runtime::lasting(2 * config.databases.len() + runtime::PROTECTING)?;
-    let outcomes = runtime.block_on(carry_out(&config, &how, edge))?;
+    let room = config.databases.len() + SPARE;
+    let runtime = runtime::lasting(2 * room + runtime::PROTECTING)?;
+    let read = reader(arguments, receive_only, common, edge);
+    let outcomes = runtime.block_on(carry_out(&config, &how, (read, room), edge))?;
     runtime::end(runtime);
     let output = render(&outcomes);
     Ok(if common.as_original { output.without_text() } else { output })
+}
+
+/// What the configuration and the command line ask for together.
+struct Wanted {
+    config: LightningConfig,
+    how: InStep,
+}
+
+impl Wanted {
+    fn read(arguments: &SyncArguments, receive_only: bool, common: &Common, edge: &Edge) -> Result<Self, Failure> {
+        let mut config = load(&arguments.config, edge)?;
+        if common.as_original {
+            // One that isn't configured is left aside, as there.
+            let only = &arguments.only_db;
+            config.databases.retain(|database| only.is_empty() || only.contains(&database.name));
+        } else {
+            select(&mut config, &arguments.only_db)?;
+        }
+        config.log_level = common.log_level.or(config.log_level);
+        let instance = arguments.instance.clone().or(config.instance.clone()).unwrap_or_else(|| edge.hostname.clone());
+        let how = InStep {
+            instance: SnapshotName::clean_instance(&instance),
+            hostname: edge.hostname.clone(),
+            receive_only,
+            only_once: arguments.only_once || config.only_once,
+            marker_file: arguments.wait_for_marker_file.clone(),
+            version: env!("CARGO_PKG_VERSION"),
+        };
+        if how.instance.is_empty() {
+            return Err(usage("usage.arguments", "--instance", "it is empty", "give this instance a name"));
+        }
+        Ok(Self { config, how })
+    }
+}
+
+/// What reads the configuration of a running process again, with the same arguments and environment.
+fn reader(arguments: &SyncArguments, receive_only: bool, common: &Common, edge: &Edge) -> ReadInStep {
+    let (mut arguments, common, edge) = (arguments.clone(), common.clone(), edge.clone());
+    arguments.config = edge.absolute(&arguments.config);
+    Arc::new(move || {
+        let Wanted { config, how } = Wanted::read(&arguments, receive_only, &common, &edge)?;
+        Ok((config, how))
+    })
 }
 
 fn load(file: &Path, edge: &Edge) -> Result<LightningConfig, Failure> {
@@ -163,11 +194,18 @@ fn select(config: &mut LightningConfig, only: &[String]) -> Result<(), Failure> 
     Ok(())
 }
 
-async fn carry_out(config: &LightningConfig, how: &InStep, edge: &Edge) -> Result<Vec<Outcome<Report>>, Failure> {
+async fn carry_out(
+    config: &LightningConfig,
+    how: &InStep,
+    (read, room): (ReadInStep, usize),
+    edge: &Edge,
+) -> Result<Vec<Outcome<Report>>, Failure> {
     let shutdown = Shutdown::new();
     let signals = Signals::listen().map_err(|error| runtime::no_runtime(&error))?;
+    let reload = InStepReload { read, hangups: signals.hangups(), room };
+    let reload = (!how.only_once).then_some(reload);
     let forwarding = tokio::spawn(signals.forward(shutdown.clone(), false));
-    let outcomes = keep_in_step(config, how, &edge.environment, system_clock(), &shutdown).await;
+    let outcomes = keep_in_step(config, how, &edge.environment, system_clock(), &shutdown, reload).await;
     forwarding.abort();
     outcomes
 }

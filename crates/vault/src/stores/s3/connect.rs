@@ -17,7 +17,7 @@ use tokio::sync::OnceCell;
 
 use super::S3Store;
 use super::bucket::{Bucket, region_for};
-use super::credentials::{Source, choose};
+use super::credentials::{Source, ambient, choose};
 use super::endpoint::host_of;
 use super::provider::{Provider, amazon_server, provider};
 use super::settings::S3Settings;
@@ -157,7 +157,7 @@ async fn build(settings: &S3Settings, environment: &Environment, decided: &Decid
             token.iter().fold(builder, |builder, token| builder.session_token(token.reveal()))
         }
         Source::Files(files) => builder.credential_provider_chain(ProvideCredentialChain::new().push(files)),
-        Source::Ambient => settings.profile.iter().fold(builder, |builder, profile| builder.profile(profile)),
+        Source::Ambient => builder.credential_provider_chain(ambient(settings.profile.as_deref())),
     };
     if let Some(class) = &settings.storage_class {
         builder = builder.default_storage_class(class);

@@ -1,18 +1,22 @@
 //! Who asks: explicit keys, keys in files, the environment that the caller hands in, then the usual AWS ways.
+//!
+//! What is in files is read again while it is in use, so that keys can be renewed without a restart.
 
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use reqsign_aws_v4::Credential;
+use reqsign_aws_v4::{Credential, DefaultCredentialProvider, ProfileCredentialProvider};
 use reqsign_core::time::Timestamp;
-use reqsign_core::{Context, ProvideCredential};
+use reqsign_core::{Context, ProvideCredential, ProvideCredentialChain};
 
 use super::settings::S3Settings;
 use crate::{Environment, Secret};
 
-/// How long keys from files are used before they are read again; the signer renews two minutes before the end.
-const FRESH: Duration = Duration::from_secs(240);
+/// How long keys from files are used before the next request reads them again: 5 s, because the signer renews two minutes
+/// before the end.
+const FRESH: Duration = Duration::from_secs(125);
 
 /// Where credentials come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,6 +80,43 @@ impl ProvideCredential for KeyFiles {
         let expires_in = Some(Timestamp::now() + FRESH);
         Ok(Some(Credential { access_key_id, secret_access_key, session_token: None, expires_in }))
     }
+}
+
+/// A profile in the usual AWS files, which someone else may renew.
+#[derive(Debug)]
+struct Profile {
+    files: ProfileCredentialProvider,
+    /// Whether it held keys once.
+    known: AtomicBool,
+}
+
+impl ProvideCredential for Profile {
+    type Credential = Credential;
+
+    async fn provide_credential(&self, context: &Context) -> reqsign_core::Result<Option<Credential>> {
+        match self.files.provide_credential(context).await? {
+            Some(credential) => {
+                self.known.store(true, Ordering::Relaxed);
+                Ok(Some(Credential { expires_in: Some(Timestamp::now() + FRESH), ..credential }))
+            }
+            // Between two versions of a file there may be none. The keys of the machine must not take its place.
+            None if self.known.load(Ordering::Relaxed) => {
+                Err(reqsign_core::Error::credential_invalid("the profile has no keys any more"))
+            }
+            None => Ok(None),
+        }
+    }
+}
+
+/// The usual AWS ways: a profile first, and then everything that isn't in files.
+pub(super) fn ambient(profile: Option<&str>) -> ProvideCredentialChain<Credential> {
+    let (mut own, mut others) = (ProfileCredentialProvider::new(), DefaultCredentialProvider::builder());
+    if let Some(name) = profile {
+        own = own.with_profile(name);
+        others = others.with_profile(name);
+    }
+    let own = Profile { files: own, known: AtomicBool::new(false) };
+    ProvideCredentialChain::new().push(own).push(others.no_profile().build())
 }
 
 /// The text of a small file without the line end.
@@ -145,6 +186,38 @@ mod tests {
             let found = files.provide_credential(&context).await.expect("read").expect("keys");
             assert_eq!((found.access_key_id, found.secret_access_key), (format!("id{round}"), format!("key{round}")));
         }
+    }
+
+    #[derive(Debug)]
+    struct Disk;
+
+    impl reqsign_core::FileRead for Disk {
+        async fn file_read(&self, path: &str) -> reqsign_core::Result<Vec<u8>> {
+            std::fs::read(path).map_err(|error| reqsign_core::Error::unexpected(error.to_string()))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_profile_is_read_again() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("credentials");
+        let shown = file.display().to_string();
+        let envs = [("AWS_SHARED_CREDENTIALS_FILE".to_owned(), shown), ("AWS_CONFIG_FILE".to_owned(), "/none".into())];
+        let envs = reqsign_core::StaticEnv { home_dir: None, envs: envs.into_iter().collect() };
+        let context = Context::new().with_file_read(Disk).with_env(envs);
+        let files = ProfileCredentialProvider::new().with_profile("backup");
+        let profile = Profile { files, known: AtomicBool::new(false) };
+        assert!(profile.provide_credential(&context).await.expect("no profile").is_none());
+        for round in ["1", "2"] {
+            let text = format!("[backup]\naws_access_key_id = id{round}\naws_secret_access_key = key{round}\n");
+            std::fs::write(&file, text).expect("written");
+            let found = profile.provide_credential(&context).await.expect("read").expect("keys");
+            assert_eq!((found.access_key_id, found.secret_access_key), (format!("id{round}"), format!("key{round}")));
+            let lasts = found.expires_in.expect("an end") - FRESH;
+            assert!(lasts <= Timestamp::now(), "it is asked for again within seconds");
+        }
+        std::fs::write(&file, "[other]\n").expect("written");
+        assert!(profile.provide_credential(&context).await.is_err(), "no other keys are taken instead");
     }
 
     #[test]
