@@ -75,8 +75,10 @@ fn bases(place: &Place) -> usize {
 #[test]
 fn databases_come_go_and_change_and_a_busy_one_does_not_notice() {
     let stand = Stand::folder(Random::from_env().seed());
-    let mut apps: Vec<App> =
-        ["busy", "goes", "changes", "comes"].iter().map(|name| App::start(&stand.path(&format!("{name}.db")), 1)).collect();
+    let mut apps: Vec<App> = ["busy", "goes", "changes", "comes"]
+        .iter()
+        .map(|name| App::start(&stand.path(&format!("{name}.db")), 1))
+        .collect();
     write(&stand, &items(&[("busy", ""), ("goes", ""), ("changes", "")]));
     let mut process = start(&stand, &[]);
     for app in &mut apps {
@@ -120,6 +122,30 @@ fn databases_come_go_and_change_and_a_busy_one_does_not_notice() {
     assert_eq!(model::check(&restored(&stand, &place(&stand, "changes")), 1), last);
     let timeline = seawall(&stand, &["timeline", &place(&stand, "busy").url(), "--json"]).ok().json();
     assert_eq!(timeline["holes"], json!([]), "{timeline}");
+    process.stop().ok();
+}
+
+#[test]
+fn a_changed_one_goes_on_without_a_base_while_its_application_commits() {
+    let stand = Stand::folder(Random::from_env().seed());
+    let mut app = App::start(&stand.path("app.db"), 1);
+    let with = |milliseconds: u32| write(&stand, &items(&[("app", &format!(", sync-interval: {milliseconds}ms"))]));
+    with(100);
+    let mut process = start(&stand, &[]);
+    sync(&stand, "app");
+    // So many commits that the application copies its WAL, and restarts it as soon as nothing keeps it from that.
+    app.flood(Duration::from_micros(200));
+    for nth in 1..=20 {
+        with(100 + nth);
+        assert_eq!(reload(&stand, 0)["changed"], json!(["app"]));
+        app.until(app.committed() + 100);
+    }
+    let committed = app.rest();
+    sync(&stand, "app");
+    let place = place(&stand, "app");
+    assert_eq!(model::check(&restored(&stand, &place), 1), committed);
+    assert_eq!(bases(&place), 1, "{}", process.stderr());
+    place.unbroken();
     process.stop().ok();
 }
 
@@ -192,7 +218,10 @@ fn what_needs_a_restart_is_said() {
     assert_eq!(config(&stand)["needs_restart"], json!(["sweep-interval", "upload-limit"]));
     assert!(process.stderr().contains("metrics: listening"));
     // A database that can't be opened fails alone.
-    write(&stand, &items(&[("app", ""), ("s3", ", vault: 's3://b/x', s3: { sse-customer-key-path: /nowhere }")]));
+    write(
+        &stand,
+        &items(&[("app", ""), ("s3", ", vault: 's3://b/x', s3: { region: eu, sse-customer-key-path: /nowhere }")]),
+    );
     let done = reload(&stand, 3);
     assert_eq!((&done["failed"][0]["name"], &done["added"]), (&json!("s3"), &json!(["s3"])), "{done}");
     assert!(done["failed"][0]["error"]["code"].is_string(), "{done}");

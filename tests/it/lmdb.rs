@@ -415,3 +415,46 @@ fn a_disk_without_room_holds_nothing_up_for_good_and_leaves_no_half() {
     }
     assert_eq!(fleet.pairs("a"), fleet.pairs("b"));
 }
+
+#[test]
+fn environments_come_and_go_when_the_configuration_is_read_again() {
+    let fleet = Fleet::in_folder();
+    fleet.put("a", "first", "1");
+    fleet.put("b", "first", "1");
+    let config = fleet.path("a.yaml");
+    let original = std::fs::read_to_string(&config).unwrap();
+    let snapshots = |name: &str| {
+        let all = std::fs::read_dir(fleet.path("store")).into_iter().flatten();
+        let names = all.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.filter(|file| file.starts_with(&format!("{name}__"))).count()
+    };
+    let mut process = fleet.start("a");
+    let reloads = |process: &mut Process| process.stderr().matches("the configuration was reloaded").count();
+    wait::until("a snapshot", wait::SOON, || (snapshots("shard") == 1).then_some(()));
+    let both = format!("{original}  more:\n    path: b\n");
+    std::fs::write(&config, &both).unwrap();
+    process.hang_up();
+    wait::until("one of the new environment", wait::SOON, || (snapshots("more") == 1).then_some(()));
+    // An error changes nothing.
+    std::fs::write(&config, format!("{both}colour: red\n")).unwrap();
+    process.hang_up();
+    wait::until("the error", wait::SOON, || process.stderr().contains("config.unknown-key").then_some(()));
+    fleet.put("b", "second", "2");
+    wait::until("the commit to be sent", wait::SOON, || (snapshots("more") == 2).then_some(()));
+    // One that goes sends what was committed before, and nothing after. The other isn't touched.
+    fleet.put("b", "third", "3");
+    std::fs::write(&config, &original).unwrap();
+    process.hang_up();
+    wait::until("two reloads", wait::SOON, || (reloads(&mut process) == 2).then_some(()));
+    wait::until("the last commit to be sent", wait::SOON, || (snapshots("more") == 3).then_some(()));
+    fleet.put("b", "fourth", "4");
+    fleet.put("a", "second", "2");
+    wait::until("the other to go on", wait::SOON, || (snapshots("shard") == 2).then_some(()));
+    process.stop().ok();
+    assert_eq!(snapshots("more"), 3);
+    // It comes back as it is.
+    std::fs::write(&config, &both).unwrap();
+    let mut process = fleet.start("a");
+    wait::until("what was committed meanwhile", wait::SOON, || (snapshots("more") == 4).then_some(()));
+    process.stop().ok();
+}

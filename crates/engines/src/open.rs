@@ -8,7 +8,7 @@ use std::time::Duration;
 use seawall_archive::Scheduled;
 use seawall_core::{Engine, Failure, Status, SystemClock};
 use seawall_sqlite::{
-    Admission, LtxObject, Turns, Upkeep, Watcher, databases_below, default_state_dir, ltx_objects, read_state,
+    Admission, Handles, LtxObject, Turns, Upkeep, Watcher, databases_below, default_state_dir, ltx_objects, read_state,
 };
 use seawall_vault::{Environment, HttpClient, Policy, Throttle, Vault, VaultUrl};
 
@@ -29,6 +29,8 @@ pub struct Opener {
     pub(crate) admission: Admission,
     /// Merging and deleting takes turns among all databases.
     pub(crate) turns: Turns,
+    /// Two engines of one database share their handles on its files.
+    pub(crate) handles: Handles,
     /// Who this process is, in leases.
     owner: String,
     pub(crate) jobs: usize,
@@ -46,6 +48,7 @@ impl Opener {
             watcher: None,
             admission: Admission::default(),
             turns: Turns::default(),
+            handles: Handles::default(),
             owner: format!("pid:{}", std::process::id()),
             jobs,
             hostname: String::new(),

@@ -108,7 +108,7 @@ impl SqliteConfig {
 /// Opens a database, or a vault alone where `options` name none.
 pub(crate) fn open(opener: &Opener, vault: Vault, options: Options) -> Arc<dyn Engine> {
     let world = World::real(opener.watcher.clone(), opener.admission.clone());
-    let world = World { turns: opener.turns.clone(), ..world };
+    let world = World { turns: opener.turns.clone(), handles: opener.handles.clone(), ..world };
     Arc::new(Sqlite::new(vault, options, world))
 }
 

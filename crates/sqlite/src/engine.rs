@@ -99,7 +99,9 @@ impl Engine for Sqlite {
 #[async_trait]
 impl Protect for Sqlite {
     async fn run(&self, shutdown: &Shutdown) -> Result<(), Failure> {
-        unless_aborted(shutdown, Box::pin(self.database.protect(shutdown))).await
+        let ended = unless_aborted(shutdown, Box::pin(self.database.protect(shutdown))).await;
+        self.database.heir().let_go();
+        ended
     }
 
     async fn take_point(&self, shutdown: &Shutdown) -> Result<Point, Failure> {

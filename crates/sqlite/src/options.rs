@@ -8,7 +8,7 @@ use std::time::Duration;
 use seawall_core::{Clock, SystemClock, Thinning};
 use seawall_vault::Vault;
 
-use crate::{Admission, Turns, Watcher};
+use crate::{Admission, Handles, Turns, Watcher};
 
 /// Settings of one database.
 #[derive(Debug, Clone)]
@@ -176,13 +176,15 @@ pub struct World {
     pub watcher: Option<Watcher>,
     /// How much may be done at a time; the databases of a process share one.
     pub admission: Admission,
+    /// The handles on files, which two engines of one database share.
+    pub handles: Handles,
 }
 
 impl World {
     /// The machine's own clock and randomness, with `watcher` and `admission`.
     pub fn real(watcher: Option<Watcher>, admission: Admission) -> Self {
         let (clock, random) = (Arc::new(SystemClock), Arc::new(system_random));
-        Self { clock, random, turns: Turns::default(), watcher, admission }
+        Self { clock, random, turns: Turns::default(), watcher, admission, handles: Handles::default() }
     }
 }
 

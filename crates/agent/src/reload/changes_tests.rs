@@ -120,25 +120,27 @@ fn what_was_registered_or_found_is_not_lost() {
     let held = [one.clone(), registered.clone()];
     let slower = DatabaseConfig { lease: Some(Duration::from_secs(9)), ..registered.config.clone() };
     let own = database("/t/a.db", "/v/own");
-    let no: [DatabaseConfig; 0] = [];
+    let (same, slower, own) = (vec![registered.config.clone()], vec![slower], vec![own]);
+    let all = vec![in_folder];
+    let by = |dir: &str, pattern: &str, recursive: bool| vec![folder(dir, pattern, recursive)];
     for (configured, registered, directories, expected) in [
-        (&no[..], &[registered.config.clone()][..], &[in_folder.clone()][..], ["", "", "", "t/a.db r.db"]),
+        (vec![], same.clone(), all.clone(), ["", "", "", "t/a.db r.db"]),
         // Nothing names the folder any more, or its pattern means others.
-        (&no, &[registered.config.clone()], &[], ["", "t/a.db", "", "r.db"]),
-        (&no, &[registered.config.clone()], &[folder("/t", "*.sqlite", false)], ["", "t/a.db", "", "r.db"]),
-        (&no, &[registered.config.clone()], &[folder("/", "*.db", false)], ["", "t/a.db", "", "r.db"]),
+        (vec![], same.clone(), vec![], ["", "t/a.db", "", "r.db"]),
+        (vec![], same.clone(), by("/t", "*.sqlite", false), ["", "t/a.db", "", "r.db"]),
+        (vec![], same.clone(), by("/", "*.db", false), ["", "t/a.db", "", "r.db"]),
         // Another folder holds it.
-        (&no, &[registered.config.clone()], &[folder("/", "*.db", true)], ["", "", "t/t/a.db", "r.db"]),
+        (vec![], same.clone(), by("/", "*.db", true), ["", "", "t/t/a.db", "r.db"]),
         // A registered one gets what the configuration says of all.
-        (&no, &[slower.clone()], &[in_folder.clone()], ["", "", "r.db", "t/a.db"]),
+        (vec![], slower.clone(), all.clone(), ["", "", "r.db", "t/a.db"]),
         // An item of its own wins over the folder and over the registration.
-        (&[own.clone()], &[registered.config.clone()], &[in_folder.clone()], ["", "", "t/a.db", "r.db"]),
-        (&[registered.config.clone()], &[slower.clone()], &[in_folder.clone()], ["", "", "", "t/a.db r.db"]),
+        (own, same.clone(), all.clone(), ["", "", "t/a.db", "r.db"]),
+        (same, slower, all.clone(), ["", "", "", "t/a.db r.db"]),
         // Unregistered: the registry doesn't have it any more.
-        (&no, &no, &[in_folder.clone()], ["", "r.db", "", "t/a.db"]),
+        (vec![], vec![], all, ["", "r.db", "", "t/a.db"]),
     ] {
-        let changes = changes(&held, &Wanted { configured, registered, directories });
-        assert_eq!(told(&changes), expected, "{configured:?} {registered:?} {directories:?}");
+        let wanted = Wanted { configured: &configured, registered: &registered, directories: &directories };
+        assert_eq!(told(&changes(&held, &wanted)), expected, "{configured:?} {registered:?} {directories:?}");
     }
     let configured = [registered.config.clone()];
     let wanted = Wanted { configured: &configured, registered: &[], directories: &[] };

@@ -171,6 +171,14 @@ pub(crate) struct Grip {
     slot: usize,
 }
 
+impl Grip {
+    /// The same once more: what is held is let go with the last of them.
+    pub(crate) fn again(&self) -> Self {
+        self.hands.holders()[self.slot] += 1;
+        Self { hands: self.hands.clone(), slot: self.slot }
+    }
+}
+
 impl Drop for Grip {
     fn drop(&mut self) {
         let mut holders = self.hands.holders();

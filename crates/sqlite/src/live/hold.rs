@@ -12,6 +12,7 @@ use rusqlite::Connection;
 
 use crate::error::Error;
 use crate::grip::{Grip, Hands};
+use crate::handover::Line;
 use crate::identity::FileIdentity;
 use crate::probe::Probe;
 
@@ -39,6 +40,9 @@ pub(crate) struct KeptFiles {
     pub(crate) database: KeptFile,
     pub(crate) index: KeptFile,
     hands: Option<Arc<Hands>>,
+    /// What an engine left to its successor.
+    pub(crate) left: Option<Grip>,
+    pub(crate) line: Line,
 }
 
 impl KeptFiles {

@@ -4,6 +4,7 @@ pub(crate) mod checkpoint;
 pub(crate) mod connection;
 pub(crate) mod files;
 pub(crate) mod grip;
+pub(crate) mod handover;
 pub(crate) mod header;
 pub(crate) mod hold;
 pub(crate) mod names;

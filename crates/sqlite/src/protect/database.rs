@@ -13,6 +13,7 @@ use tokio::sync::{Notify, oneshot};
 use crate::clock::BelievedClock;
 use crate::error::Error;
 use crate::files::{leads_to, resolved};
+use crate::handover::Heir;
 use crate::hold::KeptFiles;
 use crate::known::Maintenance;
 use crate::lock::Locks;
@@ -30,7 +31,7 @@ pub(crate) struct Database {
     pub(super) vault: Vault,
     pub(super) options: Options,
     pub(super) world: World,
-    pub(super) kept: Arc<Mutex<KeptFiles>>,
+    pub(super) heir: Heir,
     /// Where the database and its state directory were found when the present stretch of protection began.
     pub(super) placed: Mutex<Option<(PathBuf, PathBuf)>>,
     /// The locks of the protection that is running.
@@ -56,6 +57,10 @@ impl Database {
     pub(crate) fn new(vault: Vault, options: Options, world: World) -> Self {
         let (activity, hurry) = (Arc::<Activity>::default(), Arc::<Notify>::default());
         let read_back = Arc::new(ReadBack::new(options.state_dir(), vault.url().to_owned()));
+        let heir = match &options.path {
+            Some(path) => world.handles.of(path),
+            None => Heir::new(Arc::default()),
+        };
         let maintenance = Maintenance::new(&vault, &options, &world, activity.clone(), hurry.clone());
         Self {
             maintenance: Arc::new(maintenance.noting(read_back.clone())),
@@ -64,7 +69,7 @@ impl Database {
             vault,
             options,
             world,
-            kept: Arc::default(),
+            heir,
             placed: Mutex::default(),
             locks: Arc::default(),
             told: Mutex::default(),
@@ -144,7 +149,12 @@ impl Database {
     }
 
     pub(crate) fn kept_files(&self) -> Arc<Mutex<KeptFiles>> {
-        self.kept.clone()
+        self.heir.kept().clone()
+    }
+
+    /// What this shares with others of the same file in this process.
+    pub(crate) fn heir(&self) -> &Heir {
+        &self.heir
     }
 
     /// The database file behind all symbolic links, and the state directory: while it is protected, as they were when that began.

@@ -12,7 +12,7 @@ use seawall_core::abilities::*;
 use seawall_core::{
     Clock, Failure, Moment, NoProgress, Point, RestoreRequest, Restored, Shutdown, Steady, Verification, When,
 };
-use seawall_sqlite::{Options, Retention, Sqlite, Upkeep, Watcher, World};
+use seawall_sqlite::{Handles, Options, Retention, Sqlite, Upkeep, Watcher, World};
 use seawall_vault::memory::MemoryStore;
 use seawall_vault::{FileStore, Policy, Scheme, Store, Vault};
 use tempfile::TempDir;
@@ -150,7 +150,11 @@ impl Scene {
             n.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1 << 63
         });
         let (turns, admission) = (Default::default(), Default::default());
-        Sqlite::new(vault, options, World { clock: self.clock.clone(), random, turns, watcher, admission })
+        Sqlite::new(
+            vault,
+            options,
+            World { clock: self.clock.clone(), random, turns, watcher, admission, handles: Handles::default() },
+        )
     }
 
     /// Takes a point with a fresh engine, as `--once` does.

@@ -27,7 +27,7 @@ use seawall_ltx::PageSize;
 use crate::connection::{connect, enter_wal_mode, pin};
 use crate::error::Error;
 use crate::files::{read_up_to, sidecar};
-use crate::grip::Hands;
+use crate::grip::{Grip, Hands};
 use crate::header::check_is_database;
 use crate::hold::{Hold, KeptFiles};
 use crate::identity::{FileIdentity, FileState};
@@ -112,11 +112,21 @@ impl Source {
             page_size,
             probe,
         };
+        // The hold that a predecessor left stood until here.
+        kept.left = None;
         source.wal()?;
         source.check_identity()?;
         // Thousands that begin together wait here for their turn.
         source.rest();
         Ok(source)
+    }
+
+    /// The hold once more, for a successor; `None` where the system has no such locks.
+    pub(crate) fn held(&self) -> Option<Grip> {
+        match &self.hold {
+            Hold::Grip(grip) => Some(grip.again()),
+            Hold::Reader(_) => None,
+        }
     }
 
     /// The name that is meant, where it isn't the file's own: from now on it must lead to this file.

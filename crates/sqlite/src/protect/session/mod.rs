@@ -90,6 +90,19 @@ pub(crate) struct Session<'a> {
     between: bool,
 }
 
+impl Drop for Session<'_> {
+    /// Leaves the hold to an engine that takes over, so that nothing happens to the WAL between the two.
+    fn drop(&mut self) {
+        if self.shutdown.requested()
+            && self.database.heir().has_successor()
+            && let Ok(source) = self.source.try_lock()
+            && let Some(grip) = source.held()
+        {
+            self.database.heir().leave(grip);
+        }
+    }
+}
+
 impl<'a> Session<'a> {
     /// Opens the database and finds its place in the history.
     pub(crate) async fn open(
@@ -105,7 +118,8 @@ impl<'a> Session<'a> {
             let source = Source::open(&path, busy, &mut kept.lock().unwrap_or_else(PoisonError::into_inner), probe)?;
             Ok(source.named(named))
         };
-        let source = blocking(open).await?;
+        // What a predecessor left must not hold the WAL for longer than it takes to open it.
+        let source = blocking(open).await.inspect_err(|_| database.heir().let_go())?;
         let stamp = Stamp { lineage: Lineage::new(database.random()), nonce: Nonce::new(database.random()) };
         let mut session = Self {
             database,

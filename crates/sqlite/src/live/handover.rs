@@ -1,0 +1,137 @@
+//! From one engine of a database to the next in the same process, as when its settings change while it runs.
+//!
+//! Between the end of the one and the start of the other the application may commit, copy its WAL and restart it. So an
+//! engine that ends because of its successor leaves its hold on the WAL behind, until the successor has one of its own,
+//! ends, or goes. Both share their handles on the files.
+
+use std::collections::{BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use crate::hold::KeptFiles;
+
+/// The handles of all databases of a process, by path. Clones share them.
+#[derive(Debug, Clone, Default)]
+pub struct Handles(Arc<Mutex<Known>>);
+
+#[derive(Debug, Default)]
+struct Known {
+    by_path: HashMap<PathBuf, Weak<Mutex<KeptFiles>>>,
+    /// At how many entries those of databases that are gone are removed.
+    full: usize,
+}
+
+impl Handles {
+    /// The handles of a database for a new engine: those of an earlier engine, if one is there.
+    pub(crate) fn of(&self, path: &Path) -> Heir {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = known.by_path.get(path).and_then(Weak::upgrade);
+        let kept = found.unwrap_or_else(|| {
+            if known.by_path.len() >= known.full {
+                known.by_path.retain(|_, kept| kept.strong_count() > 0);
+                known.full = 2 * known.by_path.len() + 64;
+            }
+            let kept = Arc::<Mutex<KeptFiles>>::default();
+            known.by_path.insert(path.to_owned(), Arc::downgrade(&kept));
+            kept
+        });
+        Heir::new(kept)
+    }
+}
+
+/// The engines that share handles, by number, in the order in which they were made.
+#[derive(Debug, Default)]
+pub(crate) struct Line {
+    living: BTreeSet<u64>,
+    next: u64,
+}
+
+/// One engine's share of the handles on its database.
+#[derive(Debug)]
+pub(crate) struct Heir {
+    kept: Arc<Mutex<KeptFiles>>,
+    number: u64,
+}
+
+impl Heir {
+    /// Shares handles.
+    pub(crate) fn new(kept: Arc<Mutex<KeptFiles>>) -> Self {
+        let number = {
+            let mut files = kept.lock().unwrap_or_else(PoisonError::into_inner);
+            files.line.next += 1;
+            let number = files.line.next;
+            files.line.living.insert(number);
+            number
+        };
+        Self { kept, number }
+    }
+
+    /// The handles.
+    pub(crate) fn kept(&self) -> &Arc<Mutex<KeptFiles>> {
+        &self.kept
+    }
+
+    fn files(&self) -> MutexGuard<'_, KeptFiles> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether another engine was made that takes over.
+    pub(crate) fn has_successor(&self) -> bool {
+        self.files().line.living.last().is_some_and(|newest| *newest != self.number)
+    }
+
+    /// Leaves a hold to the successor; without one it is let go.
+    pub(crate) fn leave(&self, hold: crate::grip::Grip) {
+        if self.has_successor() {
+            self.files().left = Some(hold);
+        }
+    }
+
+    /// Lets go what a predecessor left, unless there is a successor that needs it.
+    pub(crate) fn let_go(&self) {
+        if !self.has_successor() {
+            self.files().left = None;
+        }
+    }
+}
+
+impl Drop for Heir {
+    fn drop(&mut self) {
+        let mut files = self.files();
+        let was_newest = files.line.living.last() == Some(&self.number);
+        files.line.living.remove(&self.number);
+        if was_newest {
+            files.left = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn engines_of_one_database_share_its_handles_while_one_lives() {
+        let handles = Handles::default();
+        let first = handles.of(Path::new("/a.db"));
+        assert!(!first.has_successor());
+        let other = handles.of(Path::new("/b.db"));
+        assert!(!Arc::ptr_eq(first.kept(), other.kept()) && !first.has_successor());
+        let second = handles.clone().of(Path::new("/a.db"));
+        assert!(Arc::ptr_eq(first.kept(), second.kept()));
+        assert!(first.has_successor() && !second.has_successor());
+        // A successor that never came to run leaves things as they were.
+        drop(second);
+        assert!(!first.has_successor());
+        let third = handles.of(Path::new("/a.db"));
+        let kept = Arc::downgrade(third.kept());
+        drop(first);
+        assert!(!third.has_successor() && kept.upgrade().is_some());
+        drop(third);
+        assert!(kept.upgrade().is_none());
+        for n in 0..1000 {
+            drop(handles.of(Path::new(&format!("/{n}.db"))));
+        }
+        assert!(handles.0.lock().expect("whole").by_path.len() <= 128);
+    }
+}
