@@ -1,5 +1,5 @@
-//! Where is the control socket of a configuration that has an error? Whoever corrects it wants to ask the process that
-//! runs with an earlier version of it.
+//! Where is the control socket of a configuration that has an error? An operator who corrects it wants to ask the
+//! process that runs with an earlier version of it.
 //!
 //! Only the lines of the `socket` section are read, so the rest needn't even be YAML. What a process listens on it
 //! decides by the whole configuration, never by this.

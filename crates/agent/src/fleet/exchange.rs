@@ -107,8 +107,10 @@ impl Fleet {
             process::log_failure(&member.config.name, &failure);
         }
         self.restore(&mut member).await?;
-        self.swap(&source, member)?;
-        if rests { Ok(()) } else { self.spawn(&source).map(drop) }
+        // Where the other is in the way, the former one goes on.
+        let swapped = self.swap(&source, member);
+        let spawned = if rests { Ok(()) } else { self.spawn(&source).map(drop) };
+        swapped.and(spawned)
     }
 
     async fn restore(&self, member: &mut Member) -> Result<(), Failure> {

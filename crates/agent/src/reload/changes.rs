@@ -52,7 +52,7 @@ pub(crate) struct Changes {
 /// | yes | with other settings | changed |
 /// | yes | no | removed |
 ///
-/// A database that is named counts before one that was registered, and that one before one of a folder. A folder's
+/// A named database counts before a registered one, and a registered one before one of a folder. A folder's
 /// new files aren't known here: the follower of the folder finds them.
 pub(crate) fn changes(held: &[Held], wanted: &Wanted<'_>) -> Changes {
     let listed = wanted.configured.iter().map(|config| (config, Origin::Configured));

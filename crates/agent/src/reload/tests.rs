@@ -6,10 +6,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use seawall_core::Engine;
-use seawall_vault::VaultUrl;
+use seawall_vault::{Environment, VaultUrl};
 
 use super::*;
-use crate::config::{DirectoryConfig, McpConfig, Pattern, Services, SocketConfig};
+use crate::config::{Config, DirectoryConfig, McpConfig, Pattern, Services, SocketConfig, Surroundings};
 use crate::control::{Registration, Registry};
 use crate::fleet::{Fleet, Member};
 use crate::testing::{Stubs, database, job};
@@ -134,7 +134,11 @@ async fn an_error_changes_nothing_and_is_in_the_status_until_it_is_corrected() {
     scene.write(Ok(twice));
     assert_eq!(reload(&scene.actions).await.map_err(|failure| failure.code), Err("agent.duplicate"));
     // Threads can't be added to a process.
-    assert!(check_threads(&Job { threads: 3, ..job(&[]) }, &job(&["work-1"])).is_ok());
+    let text = "databases: [{ path: /e, name: shard, vault: /v, lmdb: {} }]";
+    let surroundings = Surroundings { environment: &Environment::empty(), directory: Path::new("/"), pid: 1 };
+    let config = Config::parse(Path::new(FILE), text, &surroundings, true).expect("a configuration");
+    scene.write(Ok(Job { databases: config.databases, ..configured(&[]) }));
+    assert_eq!(reload(&scene.actions).await.map_err(|failure| failure.code), Err("agent.needs-restart"));
     for (engine, name) in engines.iter().zip(["work-1", "work-2"]) {
         assert!(Arc::ptr_eq(engine, &scene.engine(name)));
     }

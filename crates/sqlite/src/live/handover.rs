@@ -7,8 +7,16 @@
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
+use tokio::runtime::Handle;
+use tokio::time::sleep;
+
+use crate::grip::Grip;
 use crate::hold::KeptFiles;
+
+/// For how long a hold stays for a successor. One that waits for its turn must not keep the WAL from being emptied.
+const LEFT: Duration = Duration::from_secs(10);
 
 /// The handles of all databases of a process, by path. Clones share them.
 #[derive(Debug, Clone, Default)]
@@ -80,11 +88,20 @@ impl Heir {
         self.files().line.living.last().is_some_and(|newest| *newest != self.number)
     }
 
-    /// Leaves a hold to the successor; without one it is let go.
-    pub(crate) fn leave(&self, hold: crate::grip::Grip) {
-        if self.has_successor() {
-            self.files().left = Some(hold);
+    /// Leaves a hold to the successor, for a short time; without a successor it is let go.
+    pub(crate) fn leave(&self, hold: Grip) {
+        let Ok(runtime) = Handle::try_current() else { return };
+        if !self.has_successor() {
+            return;
         }
+        self.files().left = Some((self.number, hold));
+        let (kept, number) = (Arc::downgrade(&self.kept), self.number);
+        runtime.spawn(async move {
+            sleep(LEFT).await;
+            let Some(kept) = kept.upgrade() else { return };
+            let mut files = kept.lock().unwrap_or_else(PoisonError::into_inner);
+            files.left.take_if(|(left_by, _)| *left_by == number);
+        });
     }
 
     /// Lets go what a predecessor left, unless there is a successor that needs it.

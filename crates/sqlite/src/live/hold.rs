@@ -40,8 +40,9 @@ pub(crate) struct KeptFiles {
     pub(crate) database: KeptFile,
     pub(crate) index: KeptFile,
     hands: Option<Arc<Hands>>,
-    /// What an engine left to its successor.
-    pub(crate) left: Option<Grip>,
+    /// What an engine left to its successor, with its number.
+    pub(crate) left: Option<(u64, Grip)>,
+    /// The engines that share the handles.
     pub(crate) line: Line,
 }
 

@@ -82,7 +82,7 @@ impl ProvideCredential for KeyFiles {
     }
 }
 
-/// A profile in the usual AWS files, which someone else may renew.
+/// A profile in the usual AWS files, which another program may renew.
 #[derive(Debug)]
 struct Profile {
     files: ProfileCredentialProvider,
