@@ -28,6 +28,7 @@ use crate::preflight::{Look, Request};
 use crate::prove::guard;
 use crate::prove::proof_name::ProofName;
 use crate::restore::journal::{self, Journal};
+use crate::restore::place;
 use crate::restore::server;
 use crate::restore::set;
 use crate::restore::steps;
@@ -111,7 +112,8 @@ pub(crate) async fn restore(
     let made = artefact.make(target, &*progress, &mut told).await?;
     restored.without_statistics = told.without_statistics;
     restored.refused = told.refused;
-    let named = restore::take_name(target, &made.database, &target.database, exists).await;
+    let properties = (&artefact.needs.properties, options.owners);
+    let named = restore::take_name(target, &made.database, &target.database, exists, properties).await;
     named.map_err(|error| error.leaves(&made.database))
 }
 
@@ -281,31 +283,18 @@ impl<'a> Artefact<'a> {
         told: &mut Told,
     ) -> Result<Target, Error> {
         let made = target.with_database(&self.unfinished_name(&target.database));
-        let left = match self.connect(&made).await {
-            Ok(mut connection) => {
-                let state = state(&mut connection).await?;
-                connection.close().await;
-                Some(state)
-            }
-            Err(error) if error.sqlstate() == Some("3D000") => None,
-            Err(error) => return Err(error),
-        };
-        if left == Some(State::Filled)
-            && let Some(refused) = self.refused_before(&made, target).await?
-        {
-            told.refused = refused;
-            return Ok(made);
-        }
         let mut server = globals::connect(target).await?;
-        if left.is_some() {
+        if !place::look(&mut server, target, &[&made.database]).await?.is_empty() {
+            let is_whole = place::make(&mut server, &made.database, target, &self.detail).await?;
+            // Where no other restore is at work.
+            self.connect(&made).await?.close().await;
+            if is_whole && let Some(refused) = self.refused_before(&made, target).await? {
+                told.refused = refused;
+                return Ok(made);
+            }
             server::drop(&mut server, &made.database).await?;
         }
-        let create = preflight::create_database(&made.database, target, &self.detail, server.version);
-        match server.execute(&create).await {
-            // An interrupted restore's own statement came to its end meanwhile.
-            Err(error) if matches!(error.sqlstate(), Some("42P04" | "23505")) => {}
-            created => created.map_err(|error| error.about(format!("database {}", target.database)))?,
-        }
+        place::make(&mut server, &made.database, target, &self.detail).await?;
         server.close().await;
         let mut connection = self.connect(&made).await?;
         if state(&mut connection).await? != State::Empty {
@@ -403,7 +392,8 @@ impl<'a> Artefact<'a> {
         told.without_statistics = statistics::gather_here(connection).await?;
         // What was committed without waiting for the disk is behind this, which waits.
         connection.execute("SET synchronous_commit = on").await?;
-        end(connection, &journal, &last, &mut told.refused).await
+        let whole = name.map_or(String::new(), |(name, _)| place::says_whole(name, name));
+        end(connection, &journal, &whole, &last, &mut told.refused).await
     }
 
     /// The statements for what belongs to the database itself.
@@ -482,11 +472,12 @@ pub(crate) async fn is_powerful(connection: &mut Connection) -> Result<bool, Err
 async fn end(
     connection: &mut Connection,
     journal: &Journal,
+    whole: &str,
     last: &[Vec<u8>],
     refused: &mut Vec<Refused>,
 ) -> Result<(), Error> {
     if connection.guard.is_some() {
-        journal.remove(connection, b"").await?;
+        journal.remove(connection, whole, b"").await?;
         return guard::finish(connection, false).await;
     }
     let script = |wanted: &dyn Fn(&[u8]) -> bool| -> Vec<u8> {
@@ -495,14 +486,14 @@ async fn end(
             .flat_map(|statement| [statement, &b";\n"[..]].concat())
             .collect()
     };
-    let ended = journal.remove(connection, &script(&|_| true)).await;
+    let ended = journal.remove(connection, whole, &script(&|_| true)).await;
     let labels: Vec<String> =
         last.iter().filter(|statement| is_said(statement)).map(|statement| shown(statement)).collect();
     let ended = match ended {
         Err(error) if !labels.is_empty() && is_about_the_statement(&error) => {
             connection.execute("ROLLBACK").await?;
             refused.extend(labels.into_iter().map(|what| (what, error.cause())));
-            journal.remove(connection, &script(&|statement| !is_said(statement))).await
+            journal.remove(connection, whole, &script(&|statement| !is_said(statement))).await
         }
         ended => ended,
     };

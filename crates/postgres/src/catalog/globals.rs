@@ -9,6 +9,7 @@ use crate::catalog::properties::labels_of;
 use crate::catalog::rights;
 use crate::client::quote::ident;
 use crate::client::{Connection, Target};
+use crate::restore::unfinished;
 
 /// What belongs to a server.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -196,6 +197,11 @@ pub(crate) async fn databases(connection: &mut Connection, excluded: &[String]) 
     let mut lacks = Vec::new();
     for row in rows.iter().filter(|row| !excluded.iter().any(|name| name == row.text(0))) {
         let name = row.text(0).to_owned();
+        // It is closed to others, and left out by its name.
+        if unfinished::is_one(&name) {
+            databases.push(name);
+            continue;
+        }
         let why = match (row.flag(2), row.flag(1)) {
             (true, _) => "it was being dropped when the server was interrupted, and is of no use any more",
             (false, false) => "it takes no connections",

@@ -133,14 +133,12 @@ fn drops(properties: &Properties, wanted: Dropped) -> Vec<Statement> {
     properties.dropped.iter().filter(|dropped| **dropped == wanted).map(|dropped| dropped.again()).collect()
 }
 
-/// The statements that give a database its properties; owner and grants only if they are wanted. Messages call it `shown`.
+/// The statements that give a database its settings and labels; those of roles only if owners are wanted. Messages call it
+/// `shown`.
 pub(crate) fn statements(properties: &Properties, database: &str, shown: &str, owners: bool) -> Vec<Statement> {
     let name = ident(database);
     let object = format!("DATABASE {name}");
     let mut all = Vec::new();
-    if let Some(comment) = &properties.comment {
-        all.push(Statement::must(format!("COMMENT ON {object} IS {}", literal(comment))));
-    }
     for (role, setting) in &properties.settings {
         // Settings of roles name roles, as owners do.
         let (whose, of) = match role {
@@ -152,20 +150,37 @@ pub(crate) fn statements(properties: &Properties, database: &str, shown: &str, o
         };
         all.extend(set(&whose, &of, setting));
     }
-    if let Some(limit) = properties.connections {
-        all.push(Statement::must(format!("ALTER {object} CONNECTION LIMIT {limit}")));
+    all.extend(label(&object, &format!("database {shown}"), &properties.labels));
+    all
+}
+
+/// The statements that give a database to its owner and open it to others, with its comment; owner and grants only if they are
+/// wanted. They belong into the transaction that gives it its name: until then it is the restore's alone. `made` says of one that
+/// the restore made whether everybody may connect to it; one that was there keeps what the set says nothing of.
+pub(crate) fn last(properties: &Properties, database: &str, owners: bool, made: Option<bool>) -> String {
+    let object = format!("DATABASE {}", ident(database));
+    let mut all = String::new();
+    if made.is_some() || properties.comment.is_some() {
+        let comment = properties.comment.as_ref().map_or("NULL".to_owned(), |comment| literal(comment));
+        all.push_str(&format!("COMMENT ON {object} IS {comment};\n"));
+    }
+    if let Some(limit) = properties.connections.or(made.map(|_| -1)) {
+        all.push_str(&format!("ALTER {object} CONNECTION LIMIT {limit};\n"));
     }
     if properties.template {
-        all.push(Statement::must(format!("ALTER {object} IS_TEMPLATE true")));
+        all.push_str(&format!("ALTER {object} IS_TEMPLATE true;\n"));
     }
-    all.extend(label(&object, &format!("database {shown}"), &properties.labels));
+    let grants = properties.grants.as_ref().filter(|_| owners);
+    if grants.is_none() && made == Some(false) {
+        all.push_str(&format!("GRANT CONNECT ON {object} TO PUBLIC;\n"));
+    }
     if owners {
         // Before the grants: it would give the new owner what the old one was granted.
-        all.push(Statement::must(format!("ALTER {object} OWNER TO {}", ident(&properties.owner))));
-        if let Some(grants) = &properties.grants {
-            let known = ["CREATE", "CONNECT", "TEMPORARY"];
-            all.push(Statement::must(grants::statements(&object, &properties.owner, grants, &known)));
-        }
+        all.push_str(&format!("ALTER {object} OWNER TO {};\n", ident(&properties.owner)));
+    }
+    if let Some(grants) = grants {
+        let known = ["CREATE", "CONNECT", "TEMPORARY"];
+        all.push_str(&grants::statements(&object, &properties.owner, grants, &known));
     }
     all
 }
@@ -261,6 +276,20 @@ mod tests {
             let all = statements(&properties, "x", "shop", owners);
             all.into_iter().map(|Statement { sql, gives }| (sql, gives)).collect()
         };
+        assert_eq!(
+            last(&properties, "x", true, Some(false)),
+            "COMMENT ON DATABASE \"x\" IS NULL;\nALTER DATABASE \"x\" CONNECTION LIMIT -1;\nALTER DATABASE \"x\" OWNER TO \"app\";\n\
+             REVOKE ALL ON DATABASE \"x\" FROM PUBLIC, \"app\";\nGRANT CONNECT ON DATABASE \"x\" TO \"p\";\n"
+        );
+        let bare =
+            Properties { comment: Some("it's".into()), connections: Some(3), template: true, ..Properties::default() };
+        let begin = "COMMENT ON DATABASE \"x\" IS 'it''s';\nALTER DATABASE \"x\" CONNECTION LIMIT 3;\nALTER DATABASE \"x\" IS_TEMPLATE true;\n";
+        assert_eq!(last(&bare, "x", false, Some(true)), begin);
+        assert_eq!(last(&Properties::default(), "x", false, None), "");
+        assert_eq!(
+            last(&bare, "x", false, Some(false)),
+            format!("{begin}GRANT CONNECT ON DATABASE \"x\" TO PUBLIC;\n")
+        );
         let some = |text: &str| Some(text.to_owned());
         let always = [
             ("ALTER DATABASE \"x\" SET \"work_mem\" TO '5MB'".to_owned(), some("setting work_mem of database shop")),
@@ -278,12 +307,6 @@ mod tests {
                     some("setting a.b of role al in database shop")
                 ),
                 always[1].clone(),
-                ("ALTER DATABASE \"x\" OWNER TO \"app\"".to_owned(), None),
-                (
-                    "REVOKE ALL ON DATABASE \"x\" FROM PUBLIC, \"app\";\nGRANT CONNECT ON DATABASE \"x\" TO \"p\";\n"
-                        .to_owned(),
-                    None
-                ),
             ]
         );
     }

@@ -9,7 +9,7 @@ use crate::detail::After;
 use crate::prove::lines::Sum;
 use crate::prove::rewording::is_rewording;
 use crate::schema::toc::Entry;
-use crate::{Error, Properties};
+use crate::{Error, Grant, Properties};
 
 /// A schema and a name in it.
 pub(crate) type Name = (String, String);
@@ -155,6 +155,19 @@ pub(crate) fn compare_after(expected: &After, found: &After, findings: &mut Vec<
     }
 }
 
+/// The grants that a database has to which nothing was ever granted.
+fn of_a_new_one(owner: &str) -> Vec<Grant> {
+    let grant = |grantee: &str, privilege: &str| Grant {
+        grantee: grantee.to_owned(),
+        privilege: privilege.to_owned(),
+        ..Grant::default()
+    };
+    let mut all: Vec<Grant> = ["CREATE", "CONNECT", "TEMPORARY"].map(|privilege| grant(owner, privilege)).into();
+    all.extend(["CONNECT", "TEMPORARY"].map(|privilege| grant("", privilege)));
+    all.sort();
+    all
+}
+
 /// Properties with their lists sorted: the order in which they were granted and set isn't known.
 pub(crate) fn in_order(properties: &Properties) -> Properties {
     let mut properties = properties.clone();
@@ -162,6 +175,8 @@ pub(crate) fn in_order(properties: &Properties) -> Properties {
     if let Some(grants) = &mut properties.grants {
         grants.sort();
     }
+    // What a new database has is the same said or unsaid.
+    properties.grants = properties.grants.take().filter(|grants| *grants != of_a_new_one(&properties.owner));
     properties
 }
 

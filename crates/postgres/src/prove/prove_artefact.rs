@@ -121,11 +121,14 @@ impl Proof<'_> {
         let encoding = self.artefact.encoding();
         let mut told = Told { account: Some(Account::of(encoding, block)), ..Told::default() };
         let made = self.artefact.make(&self.target, progress, &mut told).await?;
+        // With its name it gets its owner, its grants and its comment.
+        let properties = (&self.artefact.needs.properties, self.whole.owners);
+        restore::take_name(&self.target, &made.database, &self.target.database, false, properties).await?;
         let expected = told.account.unwrap_or_default().end();
         for strange in &expected.strange {
             different(strange, "this of the dump can't be compared", &mut proved.findings);
         }
-        let read = made.for_databases();
+        let read = self.target.for_databases();
         let mut connection = Connection::open(&read).await?;
         snapshot::prepare(&mut connection).await?;
         connection.speak(encoding).await?;

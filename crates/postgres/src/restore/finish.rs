@@ -6,11 +6,12 @@ use std::sync::Arc;
 use seawall_core::Progress;
 
 use crate::client::Target;
+use crate::restore::journal;
 use crate::restore::naming::{self, Pair};
 use crate::restore::server;
 use crate::restore::set::Set;
 use crate::restore::{self, What};
-use crate::{Error, Restored, World};
+use crate::{Error, Properties, Restored, World};
 
 /// A database of which something waits for its name.
 pub(crate) struct Waiting<'a> {
@@ -22,30 +23,34 @@ pub(crate) struct Waiting<'a> {
     pub(crate) name: &'a str,
 }
 
-/// Names the databases of `pairs`, makes what waits, and drops what they replace.
+/// Names the databases, makes what waits, gives them to their owners, and drops what they replace.
 pub(crate) async fn finish(
     target: &Target,
-    pairs: &[Pair],
+    named: &[(Pair, &Properties)],
     waiting: &[Waiting<'_>],
     world: &World,
     progress: &Arc<dyn Progress>,
     restored: &mut Restored,
 ) -> Result<(), Error> {
+    let pairs: &[Pair] = &named.iter().map(|(pair, _)| pair.clone()).collect::<Vec<_>>();
     for one in waiting {
-        naming::note(target, one.made, pairs).await?;
+        naming::note(target, one.made, &journal::name(&one.what.title(one.set)), pairs).await?;
     }
     let done = async {
         let ended = naming::take(target, pairs).await?;
         for one in waiting {
             let target = target.with_database(one.name);
             let before = (restored.refused.len(), restored.unfilled.len(), restored.later.len());
-            let made = restore::make_later(one.set, &target, one.what, world, Arc::clone(progress), restored).await;
+            let made =
+                restore::make_later(one.set, &target, one.made, one.what, world, Arc::clone(progress), restored).await;
             made.map_err(|error| error.within(one.name))?;
             // Of a whole server it is said in which.
             if one.set.database.is_some() {
                 server::name_databases(restored, before, one.name);
             }
         }
+        let owners = waiting.iter().any(|one| one.what.options.owners);
+        naming::open(target, named, owners).await?;
         Ok(ended)
     };
     let ended: Result<Vec<String>, Error> = done.await;

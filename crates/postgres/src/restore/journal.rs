@@ -39,6 +39,34 @@ pub(crate) async fn all(connection: &mut Connection) -> Result<Vec<String>, Erro
     Ok(connection.query(&ours).await?.iter().map(|row| row.text(0).to_owned()).collect())
 }
 
+/// Those that the role itself or a superuser has made: nobody else can have written into them, or hung anything on them.
+pub(crate) async fn trusted(connection: &mut Connection) -> Result<Vec<String>, Error> {
+    let ours = format!(
+        "SELECT n.nspname FROM pg_catalog.pg_namespace n WHERE {IS_OURS} AND NOT EXISTS (SELECT FROM pg_catalog.pg_roles r \
+         WHERE NOT (r.rolsuper OR r.rolname = current_user) AND (r.oid = n.nspowner \
+           OR EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.relnamespace = n.oid AND c.relowner = r.oid))) ORDER BY 1"
+    );
+    Ok(connection.query(&ours).await?.iter().map(|row| row.text(0).to_owned()).collect())
+}
+
+/// Those of a restore that has given its database a name, and isn't done: only the same restore can take the name back.
+pub(crate) async fn named(connection: &mut Connection) -> Result<Vec<String>, Error> {
+    let mut named = Vec::new();
+    for schema in trusted(connection).await? {
+        let noted = format!(
+            "SELECT EXISTS (SELECT FROM {schema}.journal WHERE pg_catalog.starts_with(step, {}))",
+            literal(NAMED)
+        );
+        if connection.one(&noted).await?.flag(0) {
+            named.push(schema);
+        }
+    }
+    Ok(named)
+}
+
+/// What the note of the names in a journal begins with.
+pub(crate) const NAMED: &str = "named ";
+
 /// The name of the schema for the journal of a restore of this title.
 pub(crate) fn name(title: &str) -> String {
     format!("{SCHEMA}_{}", &Digest::of(title.as_bytes()).to_string()[..8])
@@ -68,7 +96,7 @@ pub(crate) async fn has_unlogged_tables(connection: &mut Connection) -> Result<b
 /// Whether this restore was begun by a version that kept no rows of chunks: nothing can go on with that. The journal of
 /// another restore, which is only a part of the set, has another title.
 pub(crate) async fn is_of_before(connection: &mut Connection, title: &str) -> Result<bool, Error> {
-    if !all(connection).await?.iter().any(|schema| schema == SCHEMA) {
+    if !trusted(connection).await?.iter().any(|schema| schema == SCHEMA) {
         return Ok(false);
     }
     let noted = format!("SELECT EXISTS (SELECT FROM {SCHEMA}.journal WHERE step = {})", literal(title));
@@ -80,6 +108,9 @@ impl Journal {
     pub(crate) async fn open(connection: &mut Connection, title: &str) -> Result<Option<Self>, Error> {
         let (schema, there) = (name(title), all(connection).await?);
         if there.contains(&schema) {
+            if !trusted(connection).await?.contains(&schema) {
+                return Err(foreign(schema));
+            }
             return Self::read(connection, schema, title).await;
         }
         if !there.is_empty() {
@@ -186,11 +217,25 @@ impl Journal {
         Ok((chunks.collect(), rows.iter().map(of).collect()))
     }
 
-    /// Removes the journal, and runs what comes last in the same transaction: the restore is done.
-    pub(crate) async fn remove(&self, connection: &mut Connection, last: &[u8]) -> Result<(), Error> {
-        let mut all = format!("DROP SCHEMA {} CASCADE;\n", self.schema).into_bytes();
+    /// Removes the journal, and runs what comes last in the same transaction, behind the statement `whole`, which says of a
+    /// database that has no name yet that all of it is made: the restore is done.
+    pub(crate) async fn remove(&self, connection: &mut Connection, whole: &str, last: &[u8]) -> Result<(), Error> {
+        let mut all = format!("DROP SCHEMA {} CASCADE;\n{whole}", self.schema).into_bytes();
         all.extend_from_slice(last);
         replica::unseen_script(connection, &all).await
+    }
+}
+
+/// A journal that another role made says nothing, and runs what that role has hung on it.
+fn foreign(schema: String) -> Error {
+    Error::Refused {
+        code: "postgres.not-ours",
+        object: format!("schema {schema}"),
+        cause: "it is the journal of this restore, and belongs to another role, which can have put anything into it"
+            .to_owned(),
+        next: format!(
+            "go on as the role that it belongs to; or empty the database, DROP SCHEMA {schema} CASCADE, and start again"
+        ),
     }
 }
 

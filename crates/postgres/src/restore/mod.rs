@@ -6,13 +6,14 @@
 //! interrupted. Only settings of our own sessions are ever changed.
 //!
 //! The room: `set` (what can be restored), `steps` (in which order), `journal` (which steps are done), `unfinished` (the name
-//! until all is made), `later` (what waits for the final name), `naming` and `finish` (giving it), `retell` (what earlier runs
+//! until all is made), `place` (whose a database of that name is, and who may get in), `later` (what waits for the final name), `naming` and `finish` (giving it), `retell` (what earlier runs
 //! told), `server` (every database of a server).
 
 pub(crate) mod finish;
 pub(crate) mod journal;
 pub(crate) mod later;
 pub(crate) mod naming;
+pub(crate) mod place;
 pub(crate) mod retell;
 pub(crate) mod server;
 pub(crate) mod set;
@@ -50,7 +51,7 @@ use crate::restore::set::Set;
 use crate::schema::select::{Selection, select};
 use crate::schema::toc::{self, Entry};
 use crate::schema::tried;
-use crate::{Error, RestoreOptions, Restored, World, load, preflight};
+use crate::{Error, Properties, RestoreOptions, Restored, World, load, preflight};
 
 /// A relation of a user's, whichever. What extensions have made is none.
 pub(crate) const ANYTHING: &str = "SELECT c.oid::pg_catalog.regclass FROM pg_catalog.pg_class c \
@@ -104,6 +105,8 @@ pub(crate) struct Place {
     pub(crate) target: Target,
     /// The name that it gets in the end, if it is another one.
     rename: Option<String>,
+    /// Whether all of it is made, but for the name.
+    is_whole: bool,
 }
 
 /// How to restore, and what of the set.
@@ -163,7 +166,7 @@ impl<'a> What<'a> {
     }
 
     /// What a journal is called, so that nothing else goes on with it.
-    fn title(&self, set: &Set) -> String {
+    pub(crate) fn title(&self, set: &Set) -> String {
         let rows = match (self.options.data_only, self.options.owners) {
             (true, _) => ", rows only",
             (false, true) => "",
@@ -344,12 +347,14 @@ async fn restore_one(
     let place = make(set, target, new, &what, world, Arc::clone(&progress), restored).await?;
     let Some(name) = &place.rename else { return Ok(()) };
     let made = &place.target.database;
+    let properties = &set.after.properties;
     if what.later.get().is_none() {
-        return take_name(target, made, name, exists).await.map_err(|error| error.leaves(made));
+        let named = take_name(target, made, name, exists, (properties, options.owners)).await;
+        return named.map_err(|error| error.leaves(made));
     }
     let pair = Pair { made: made.clone(), name: name.clone(), replaces: exists };
     let waiting = Waiting { set, what: &what, made, name };
-    finish::finish(target, &[pair], &[waiting], world, &progress, restored).await
+    finish::finish(target, &[(pair, properties)], &[waiting], world, &progress, restored).await
 }
 
 /// Refuses tables that can't be made without others, which aren't restored and aren't in the target either.
@@ -379,7 +384,7 @@ pub(crate) async fn make(
     progress: Arc<dyn Progress>,
     restored: &mut Restored,
 ) -> Result<Place, Error> {
-    let place = find_place(set, target, new, what).await?;
+    let place = place::find(set, target, new, what).await?;
     let made = place.rename.is_some().then(|| place.target.database.clone());
     let done = make_in(place, set, target, new, what, world, progress, restored).await;
     done.map_err(|error| error.within(&target.database)).map_err(|error| match made {
@@ -416,7 +421,7 @@ async fn make_in(
     if lost {
         connection.close().await;
         give_up(target, &place, &journal::name(&what.title(set))).await?;
-        place = find_place(set, target, new, what).await?;
+        place = place::find(set, target, new, what).await?;
         connection = connect(&place.target, &set.detail.encoding).await?;
         guard::watch(&mut connection, &place.target).await?;
         guard::set(&mut connection, toc::texts(&set.schema.entries)).await?;
@@ -450,7 +455,9 @@ async fn make_in(
         match waits {
             None => {
                 let last = set.event_triggers(what, world, connection.version).await?;
-                restored.refused.extend(set.end(&mut connection, journal, &last, what, world).await?);
+                let made = &place.target.database;
+                let whole = place.rename.as_ref().map_or(String::new(), |_| place::says_whole(made, made));
+                restored.refused.extend(set.end(&mut connection, journal, (&whole, &last), what, world).await?);
             }
             Some(later) => {
                 restored.later.extend(later.extensions.iter().map(|name| format!("extension {name}")));
@@ -472,10 +479,11 @@ async fn make_in(
     Ok(place)
 }
 
-/// Makes what waited for the database's name, in the database that has it now, and ends the restore.
+/// Makes what waited for the database's name, in the database that has it now and was `made` under another one.
 pub(crate) async fn make_later(
     set: &Set,
     target: &Target,
+    made: &str,
     what: &What<'_>,
     world: &World,
     progress: Arc<dyn Progress>,
@@ -494,38 +502,10 @@ pub(crate) async fn make_later(
     let whole = What::new(what.options, what.chosen.clone());
     let last = set.event_triggers(&whole, world, connection.version).await?;
     connection.execute("SET synchronous_commit = on").await?;
-    restored.refused.extend(set.end(&mut connection, journal, &last, &whole, world).await?);
+    let says = place::says_whole(&target.database, made);
+    restored.refused.extend(set.end(&mut connection, journal, (&says, &last), &whole, world).await?);
     connection.close().await;
     Ok(())
-}
-
-/// Where to restore, made if it isn't there.
-async fn find_place(set: &Set, target: &Target, new: bool, what: &What<'_>) -> Result<Place, Error> {
-    if !new {
-        return Ok(Place { target: target.clone(), rename: None });
-    }
-    let mut name = what.unfinished_name(set, &target.database);
-    let before = unfinished::before(&what.title(set), &target.database);
-    let mut connection = globals::connect(target).await?;
-    let there = format!(
-        "SELECT datname FROM pg_catalog.pg_database WHERE datname IN ({}, {}) ORDER BY pg_catalog.length(datname) DESC",
-        literal(&name),
-        literal(&before)
-    );
-    let there = connection.query(&there).await?;
-    if let Some(row) = there.first() {
-        // An older version may have begun it.
-        name = row.text(0).to_owned();
-    } else {
-        let create = preflight::create_database(&name, target, &set.detail, connection.version);
-        match connection.execute(&create).await {
-            // An interrupted restore's own statement came to its end meanwhile.
-            Err(error) if matches!(error.sqlstate(), Some("42P04" | "23505")) => {}
-            made => made.map_err(|error| error.about(format!("database {}", target.database)))?,
-        }
-    }
-    connection.close().await;
-    Ok(Place { target: target.with_database(&name), rename: Some(target.database.clone()) })
 }
 
 /// Drops a database of ours that can't be gone on with: the server may have crashed and emptied its unlogged tables, or an
@@ -621,7 +601,7 @@ async fn find_journal(
         next: next.to_owned(),
     };
     let of_before = journal::is_of_before(connection, &what.title(set)).await?;
-    if of_before && place.rename.is_some() {
+    if place.is_whole || of_before && place.rename.is_some() {
         return Ok(None);
     }
     if of_before {
@@ -632,7 +612,15 @@ async fn find_journal(
     }
     if let Some((cause, next)) = in_the_way(connection, set, what, place.rename.is_some()).await? {
         if place.rename.is_some() {
-            return Ok(None);
+            let name = &place.target.database;
+            return Err(Error::Refused {
+                code: "postgres.not-ours",
+                object: format!("database {name}"),
+                cause: format!(
+                    "it has the name of this restore's unfinished database, and no journal and no comment says that a restore made it: {cause}"
+                ),
+                next: format!("DROP DATABASE {}; and start the same again", ident(name)),
+            });
         }
         return Err(refused("postgres.not-empty", cause, &next));
     }
@@ -641,21 +629,34 @@ async fn find_journal(
         None => {
             let journals = journal::all(connection).await?.join(", ");
             let cause = format!("another restore was begun in it, and is not done: its journal is {journals}");
-            let next = format!(
-                "finish that with the same arguments; or give it up: DROP SCHEMA {journals} CASCADE, then start again"
-            );
+            let next = match journal::named(connection).await?.is_empty() {
+                true => format!(
+                    "finish that with the same arguments; or give it up: DROP SCHEMA {journals} CASCADE, then start again"
+                ),
+                // Without its journal the database that it has put aside can't be told from one that isn't needed.
+                false => "repeat that restore with the same arguments: it takes the name back first. Keep its journal until then"
+                    .to_owned(),
+            };
             Err(refused("postgres.other-restore", cause, &next))
         }
     }
 }
 
-/// Gives the finished database its name; the one that had it is dropped in this moment.
-pub(crate) async fn take_name(target: &Target, made: &str, name: &str, exists: bool) -> Result<(), Error> {
+/// Gives the finished database its name, its owner and its grants; the one that had the name is dropped in this moment.
+pub(crate) async fn take_name(
+    target: &Target,
+    made: &str,
+    name: &str,
+    exists: bool,
+    (properties, owners): (&Properties, bool),
+) -> Result<(), Error> {
     let mut connection = globals::connect_beside(target, &[made, name]).await?;
     if exists {
         server::drop(&mut connection, name).await?;
     }
-    let rename = format!("ALTER DATABASE {} RENAME TO {}", ident(made), ident(name));
+    let is_open = place::is_open(&mut connection, made).await?;
+    let last = properties::last(properties, name, owners, Some(is_open));
+    let rename = format!("BEGIN;\nALTER DATABASE {} RENAME TO {};\n{last}COMMIT", ident(made), ident(name));
     connection.execute(&rename).await.map_err(|error| error.about(format!("database {made}")))?;
     connection.close().await;
     Ok(())

@@ -9,22 +9,21 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::globals;
+use crate::catalog::properties;
 use crate::client::quote::{ident, literal};
 use crate::client::{Connection, Target};
 use crate::prove::proof_name::ProofName;
-use crate::restore::journal;
+use crate::restore::journal::{self, NAMED};
+use crate::restore::place;
 use crate::restore::server;
 use crate::restore::unfinished;
-use crate::{Error, restore};
+use crate::{Error, Properties, restore};
 
 /// How often names are taken back from who is in a database again and again.
 const TRIES: u32 = 20;
 
 /// How long until a worker is looked for again.
 const PAUSE: Duration = Duration::from_millis(250);
-
-/// What the note of the names in a journal begins with.
-const NAMED: &str = "named ";
 
 /// A database that was made, and the name that it gets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,18 +36,16 @@ pub(crate) struct Pair {
     pub(crate) replaces: bool,
 }
 
-/// Notes in the journal of a database that isn't whole which names are about to be given.
-pub(crate) async fn note(target: &Target, made: &str, pairs: &[Pair]) -> Result<(), Error> {
+/// Notes in the journal of a database that isn't whole which names are about to be given. Other journals there are the set's.
+pub(crate) async fn note(target: &Target, made: &str, schema: &str, pairs: &[Pair]) -> Result<(), Error> {
     let text = serde_json::to_string(pairs).map_err(|error| Error::Internal(format!("names: {error}")))?;
     let mut connection = Connection::open(&target.with_database(made)).await?;
-    for schema in journal::all(&mut connection).await? {
-        let note = format!(
-            "BEGIN; DELETE FROM {schema}.journal WHERE pg_catalog.starts_with(step, {}); INSERT INTO {schema}.journal VALUES ({}); COMMIT",
-            literal(NAMED),
-            literal(&format!("{NAMED}{text}"))
-        );
-        connection.execute(&note).await?;
-    }
+    let note = format!(
+        "BEGIN; DELETE FROM {schema}.journal WHERE pg_catalog.starts_with(step, {}); INSERT INTO {schema}.journal VALUES ({}); COMMIT",
+        literal(NAMED),
+        literal(&format!("{NAMED}{text}"))
+    );
+    connection.execute(&note).await?;
     connection.close().await;
     Ok(())
 }
@@ -61,7 +58,8 @@ pub(crate) async fn take(target: &Target, pairs: &[Pair]) -> Result<Vec<String>,
         let mut renames = String::new();
         for Pair { made, name, replaces } in &some {
             if *replaces {
-                // An earlier restore came that far, and all that it made was whole.
+                // An earlier restore may have come that far; what isn't known to be of no use stays.
+                place::may_drop_replaced(&mut connection, target, made, name).await?;
                 server::drop(&mut connection, &server::replaced(made)).await?;
                 renames.push_str(&rename(name, &server::replaced(made)));
             }
@@ -85,6 +83,24 @@ pub(crate) async fn take(target: &Target, pairs: &[Pair]) -> Result<Vec<String>,
         connection.close().await;
     }
     Ok(ended)
+}
+
+/// Gives databases that are whole and have their names to their owners, and notes of those that they replace that nobody needs
+/// them any more: in one transaction, so that one of the two is always the one that counts.
+pub(crate) async fn open(target: &Target, named: &[(Pair, &Properties)], owners: bool) -> Result<(), Error> {
+    let mut connection = globals::connect(target).await?;
+    let mut all = String::new();
+    for (pair, properties) in named {
+        let is_open = place::is_open(&mut connection, &pair.name).await?;
+        all.push_str(&properties::last(properties, &pair.name, owners, Some(is_open)));
+        if pair.replaces {
+            all.push_str(&place::says_replaced(&pair.made));
+        }
+    }
+    let done = connection.execute(&format!("BEGIN;\n{all}COMMIT")).await;
+    connection.close().await;
+    let names: Vec<&str> = named.iter().map(|(pair, _)| pair.name.as_str()).collect();
+    done.map_err(|error| error.about(format!("databases {}", names.join(", "))))
 }
 
 /// Takes all names back: what was made is called as before, and so is what was put aside. Nothing of it may have happened.
@@ -144,16 +160,16 @@ pub(crate) async fn drop_replaced(target: &Target, pairs: &[Pair]) -> Result<(),
 pub(crate) async fn undo_left(target: &Target, names: &[&str]) -> Result<(), Error> {
     let Ok(mut connection) = globals::open_if_there(target).await? else { return Ok(()) };
     let mut pairs = Vec::new();
-    for schema in journal::all(&mut connection).await? {
-        // What an owner of the database may have written there says nothing.
-        let noted = format!(
-            "SELECT step FROM {schema}.journal WHERE pg_catalog.starts_with(step, {}) AND EXISTS (\
-             SELECT FROM pg_catalog.pg_namespace n JOIN pg_catalog.pg_roles r ON r.oid = n.nspowner \
-             JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid AND c.relname = 'journal' AND c.relowner = n.nspowner \
-             WHERE n.nspname = {} AND (r.rolsuper OR r.rolname = current_user))",
-            literal(NAMED),
-            literal(&schema)
-        );
+    // All of it was made, and it was killed before it gave the database to its owner.
+    if let Some(there) = place::look_here(&mut connection, target).await?
+        && let Some(made) = there.whole().filter(|made| *made != target.database)
+    {
+        let replaces = !place::look(&mut connection, target, &[&server::replaced(made)]).await?.is_empty();
+        pairs.push(Pair { made: made.to_owned(), name: target.database.clone(), replaces });
+    }
+    // What an owner of the database may have written there says nothing.
+    for schema in journal::trusted(&mut connection).await? {
+        let noted = format!("SELECT step FROM {schema}.journal WHERE pg_catalog.starts_with(step, {})", literal(NAMED));
         for row in connection.query(&noted).await? {
             let noted: Option<Vec<Pair>> =
                 row.text(0).strip_prefix(NAMED).and_then(|text| serde_json::from_str(text).ok());

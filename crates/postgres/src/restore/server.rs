@@ -21,6 +21,7 @@ use crate::preflight::tablespaces;
 use crate::preflight::{self, Lack};
 use crate::restore::finish::{self, Waiting};
 use crate::restore::naming::{self, Pair};
+use crate::restore::place;
 use crate::restore::set::{self, Set};
 use crate::restore::{self, What};
 use crate::schema::tried;
@@ -123,6 +124,7 @@ pub(crate) async fn restore(
             let mut statements = properties::first_drops(properties);
             statements.extend(properties::last_drops(properties));
             statements.extend(properties::statements(properties, &member.name, &member.name, options.owners));
+            statements.push(tried::Statement::must(properties::last(properties, &member.name, options.owners, None)));
             let refused = tried::run(&mut inside, &statements).await;
             restored.refused.extend(refused.map_err(|error| error.about(format!("database {}", member.name)))?);
             inside.close().await;
@@ -144,15 +146,15 @@ pub(crate) async fn restore(
     let waiting: Vec<Waiting<'_>> =
         some_wait.map(|(what, (made, member))| Waiting { set: &member.set, what, made, name: &member.name }).collect();
     if waiting.is_empty() {
-        return take_names(target, &made).await.map_err(|error| with_what_stays(error, &made));
+        return take_names(target, &made, options.owners).await.map_err(|error| with_what_stays(error, &made));
     }
     let pair = |(made, member): &(String, &Member)| Pair {
         made: made.clone(),
         name: member.name.clone(),
         replaces: member.exists,
     };
-    let pairs: Vec<Pair> = made.iter().map(pair).collect();
-    finish::finish(target, &pairs, &waiting, world, &progress, restored).await
+    let named: Vec<_> = made.iter().map(|one| (pair(one), &one.1.set.after.properties)).collect();
+    finish::finish(target, &named, &waiting, world, &progress, restored).await
 }
 
 /// Says in which database that is which was told after so many refusals, views and extensions.
@@ -266,7 +268,7 @@ fn in_turn<'a>(names: impl Iterator<Item = &'a str>) -> Vec<Vec<&'a str>> {
 }
 
 /// Gives databases their names in one transaction each turn, and drops those that had them.
-async fn take_names(target: &Target, made: &[(String, &Member)]) -> Result<(), Error> {
+async fn take_names(target: &Target, made: &[(String, &Member)], owners: bool) -> Result<(), Error> {
     for names in in_turn(made.iter().map(|(_, member)| member.name.as_str())) {
         let some: Vec<&(String, &Member)> =
             made.iter().filter(|(_, member)| names.contains(&member.name.as_str())).collect();
@@ -274,17 +276,21 @@ async fn take_names(target: &Target, made: &[(String, &Member)]) -> Result<(), E
         let mut connection = globals::connect_beside(target, &besides.collect::<Vec<_>>()).await?;
         let replaced: Vec<String> =
             some.iter().filter(|(_, member)| member.exists).map(|(made, _)| replaced(made)).collect();
-        for old in &replaced {
-            // An earlier restore came that far.
-            drop(&mut connection, old).await?;
+        for (made, member) in some.iter().filter(|(_, member)| member.exists) {
+            // An earlier restore may have come that far.
+            place::may_drop_replaced(&mut connection, target, made, &member.name).await?;
+            drop(&mut connection, &self::replaced(made)).await?;
         }
         let mut renames = String::new();
         for (made, member) in &some {
             let name = ident(&member.name);
             if member.exists {
                 renames.push_str(&format!("ALTER DATABASE {name} RENAME TO {};\n", ident(&self::replaced(made))));
+                renames.push_str(&place::says_replaced(made));
             }
             renames.push_str(&format!("ALTER DATABASE {} RENAME TO {name};\n", ident(made)));
+            let is_open = place::is_open(&mut connection, made).await?;
+            renames.push_str(&properties::last(&member.set.after.properties, &member.name, owners, Some(is_open)));
         }
         let names: Vec<&str> = some.iter().map(|(_, member)| member.name.as_str()).collect();
         let about = format!("databases {}", names.join(", "));

@@ -141,30 +141,30 @@ impl Set {
         allowed::groups(&entries, superuser)
     }
 
-    /// The end of a restore: event triggers, which are live from then on, in one transaction with the end of the journal. They
-    /// are a superuser's, and a provider may refuse them, or their owner.
+    /// The end of a restore: event triggers, which are live from then on, in one transaction with the end of the journal and
+    /// the statement `whole`. They are a superuser's, and a provider may refuse them, or their owner.
     pub(crate) async fn end(
         &self,
         connection: &mut Connection,
         journal: Journal,
-        last: &[u8],
+        (whole, last): (&str, &[u8]),
         what: &What<'_>,
         world: &World,
     ) -> Result<Vec<Refused>, Error> {
         if connection.guard.is_some() {
-            journal.remove(connection, b"").await?;
+            journal.remove(connection, whole, b"").await?;
             guard::script(connection, last, false).await?;
             return guard::finish(connection, false).await.map(|()| Vec::new());
         }
         if last.is_empty() || is_superuser(connection).await? {
-            let ended = journal.remove(connection, last).await;
+            let ended = journal.remove(connection, whole, last).await;
             return ended.map(|()| Vec::new()).map_err(|error| error.about("the event triggers"));
         }
         let without = crate::RestoreOptions { owners: false, ..what.options.clone() };
         let without = self.event_triggers(&What::new(&without, None), world, connection.version).await?;
         let mut refused = Vec::new();
         for (script, gives) in [(last, "owners of the event triggers"), (&without[..], "event triggers")] {
-            match journal.remove(connection, script).await {
+            match journal.remove(connection, whole, script).await {
                 Err(error) if is_about_the_statement(&error) => {
                     connection.execute("ROLLBACK").await?;
                     refused = vec![(gives.to_owned(), error.cause())];
@@ -173,7 +173,7 @@ impl Set {
                 Err(error) => return Err(error.about("the event triggers")),
             }
         }
-        journal.remove(connection, b"").await?;
+        journal.remove(connection, whole, b"").await?;
         Ok(refused)
     }
 

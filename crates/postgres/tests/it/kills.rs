@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 
 use crate::server::Server;
 use crate::support::{
-    backup, backup_as, chunks_loaded, content, nothing_stays, options, random, recover, start_backup, vault,
+    backup, backup_as, chunks_loaded, content, nothing_stays, options, random, recover, says_whole, start_backup, vault,
 };
 
 /// A server whose database has many chunks, keys, a foreign key, large objects and an unlogged table.
@@ -165,6 +165,7 @@ async fn rows_of_unlogged_tables_that_a_crash_took_are_loaded_again() {
             assert!(!again.expect("restored").resumed, "it was begun anew");
             // And where all was done but for the name.
             to.sql("postgres", &format!("ALTER DATABASE {place} RENAME TO \"{unfinished}\""));
+            to.sql("postgres", &says_whole(&unfinished));
             to.kill_9();
             to.start_again();
             assert!(!recover(&vault, &to.url(place), &options(&to)).await.expect("restored").resumed, "begun anew");

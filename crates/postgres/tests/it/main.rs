@@ -44,5 +44,6 @@ mod server;
 mod settings;
 mod steps;
 mod support;
+mod unfinished;
 mod walk;
 mod whole_server;

@@ -324,9 +324,10 @@ async fn grants_and_labels_that_were_passed_over_are_told_again_by_the_resume_th
     assert_eq!(content(&to, "copy")[0], content(&from, "shop")[0]);
 }
 
-/// The steps that a role without a superuser's rights has left out are made by the superuser who goes on.
+/// What a plain role has begun a superuser doesn't go on with: that role can have put anything into it. Given to the superuser, it
+/// is gone on with, and the steps that the first role left out are made.
 #[tokio::test]
-async fn a_superuser_who_goes_on_makes_what_the_first_role_left_for_later() {
+async fn a_superuser_goes_on_with_what_a_plain_role_began_only_where_it_was_given_to_him() {
     let (from, to) = (filled(), Server::start(15));
     from.sql(
         "shop",
@@ -339,6 +340,14 @@ async fn a_superuser_who_goes_on_makes_what_the_first_role_left_for_later() {
     administrator(&to, PROVIDERS[0].0, PROVIDERS[0].1);
     let options = RestoreOptions { owners: false, ..options(&to) };
     recover(&vault, &to.url_as("master", "copy"), &options).await.expect_err("the index isn't for this role");
+    let failure = recover(&vault, &to.url("copy"), &options).await.expect_err("it is another role's");
+    assert_eq!((failure.kind, failure.code), (Kind::Refused, "postgres.not-ours"), "{failure:?}");
+    let unfinished = to.sql("postgres", "SELECT datname FROM pg_database WHERE datname ~ '^seawall-'");
+    assert!(failure.next.contains(&format!("DROP DATABASE \"{unfinished}\"")), "{failure:?}");
+    to.sql("postgres", &format!("ALTER DATABASE \"{unfinished}\" OWNER TO postgres"));
+    let failure = recover(&vault, &to.url("copy"), &options).await.expect_err("its journal is another role's");
+    assert_eq!((failure.kind, failure.code), (Kind::Refused, "postgres.not-ours"), "{failure:?}");
+    to.sql(&unfinished, "REASSIGN OWNED BY master TO postgres");
     let restored = recover(&vault, &to.url("copy"), &options).await.expect("restored");
     assert!(restored.resumed);
     let names: Vec<&str> = restored.refused.iter().map(|(what, _)| what.as_str()).collect();

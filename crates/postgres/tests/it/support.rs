@@ -131,7 +131,7 @@ pub(crate) fn content(server: &Server, database: &str) -> Vec<String> {
     let database_itself = "SELECT pg_get_userbyid(datdba), shobj_description(oid, 'pg_database'), \
                    (SELECT string_agg(s.setrole::regrole || array_to_string(s.setconfig, ','), ' ' ORDER BY 1) \
                     FROM pg_db_role_setting s WHERE s.setdatabase = d.oid), \
-                   (SELECT string_agg(a::text, ' ' ORDER BY a::text) FROM unnest(datacl) a) \
+                   (SELECT string_agg(a::text, ' ' ORDER BY a::text) FROM unnest(coalesce(datacl, acldefault('d', datdba))) a) \
                    FROM pg_database d WHERE datname = current_database()";
     found.push(server.sql(database, database_itself));
     found
@@ -205,5 +205,12 @@ pub(crate) fn without_statistics(condition: &str) -> String {
         "SELECT coalesce(string_agg(c.oid::regclass::text, ' '), '') FROM pg_class c \
          WHERE c.relkind IN ('r', 'm', 'p') AND c.relpersistence <> 't' AND c.relnatts > 0 AND c.reltuples <> 0 \
          AND NOT EXISTS (SELECT FROM pg_statistic s WHERE s.starelid = c.oid) AND {condition}"
+    )
+}
+
+/// What a restore says of a database that has everything but its name.
+pub(crate) fn says_whole(unfinished: &str) -> String {
+    format!(
+        "COMMENT ON DATABASE \"{unfinished}\" IS 'Seawall: all of it is made, and its name comes next: {unfinished}'"
     )
 }

@@ -1,0 +1,239 @@
+//! The database that a restore makes under another name first: whose it is, who may get into it, and whether it is whole.
+//!
+//! Its name is known before it is made, and every role sees it. So a database of that name is gone on with only if it belongs
+//! to the role that restores, or to a superuser: only they could write what a restore believes. Until it has its name it keeps
+//! that owner, and no other plain role may connect to it. It counts as whole if a comment on it says so, which only its owner
+//! can write; the comment is made in the transaction that ends the journal. The name, the owner, the grants and the comment of
+//! the set come together, in one transaction ([`crate::catalog::properties::last`]).
+
+use crate::catalog::globals;
+use crate::client::quote::{ident, literal};
+use crate::client::{Connection, Target};
+use crate::detail::SetDetail;
+use crate::restore::server;
+use crate::restore::set::Set;
+use crate::restore::unfinished;
+use crate::restore::{Place, What};
+use crate::{Error, preflight};
+
+/// What the comment on a database says of which all is made, before the name that it was made under.
+const WHOLE: &str = "Seawall: all of it is made, and its name comes next: ";
+
+/// What the comment on a replaced database says, before the name of the one that replaced it.
+const REPLACED: &str = "Seawall: another database has replaced it, and it may be dropped: ";
+
+/// The statement that says of a database that all of it is made.
+pub(crate) fn says_whole(database: &str, made: &str) -> String {
+    format!("COMMENT ON DATABASE {} IS {};\n", ident(database), literal(&format!("{WHOLE}{made}")))
+}
+
+/// The statement that says of a database that another one, which was made as `made`, has its place.
+pub(crate) fn says_replaced(made: &str) -> String {
+    let comment = literal(&format!("{REPLACED}{made}"));
+    format!("COMMENT ON DATABASE {} IS {comment};\n", ident(&server::replaced(made)))
+}
+
+/// A database as the server lists it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct There {
+    pub(crate) name: String,
+    owner: String,
+    /// Whether it belongs to the role that restores, or to a superuser.
+    is_trusted: bool,
+    comment: Option<String>,
+    is_closed: bool,
+}
+
+impl There {
+    /// The name that it was made under, if all of it is made.
+    pub(crate) fn whole(&self) -> Option<&str> {
+        self.comment.as_deref().filter(|_| self.is_trusted)?.strip_prefix(WHOLE)
+    }
+
+    /// Refuses one that another role has made, or could have changed.
+    fn is_ours(&self) -> Result<(), Error> {
+        if self.is_trusted {
+            return Ok(());
+        }
+        let name = ident(&self.name);
+        Err(Error::Refused {
+            code: "postgres.not-ours",
+            object: format!("database {}", self.name),
+            cause: format!(
+                "it has the name of this restore's unfinished database, and belongs to {}, who can have put anything into it",
+                ident(&self.owner)
+            ),
+            next: format!("DROP DATABASE {name}; and start the same again (or go on as {})", ident(&self.owner)),
+        })
+    }
+}
+
+/// The databases of these names, the longest name first.
+pub(crate) async fn look(connection: &mut Connection, target: &Target, names: &[&str]) -> Result<Vec<There>, Error> {
+    let names: Vec<String> = names.iter().map(|name| literal(name)).collect();
+    look_for(connection, target, &names.join(", ")).await
+}
+
+/// The connection's own database. Its encoding may have no letters for the name that others call it by.
+pub(crate) async fn look_here(connection: &mut Connection, target: &Target) -> Result<Option<There>, Error> {
+    Ok(look_for(connection, target, "pg_catalog.current_database()").await?.into_iter().next())
+}
+
+async fn look_for(connection: &mut Connection, target: &Target, names: &str) -> Result<Vec<There>, Error> {
+    // On a server of a proof's own the databases are the plain role's, and nobody else is there.
+    let loader = target.keeper().map_or("NULL".to_owned(), |_| literal(&target.user));
+    let sql = format!(
+        "SELECT d.datname, r.rolname, r.rolsuper OR r.rolname = current_user OR r.rolname IS NOT DISTINCT FROM {loader}, \
+         pg_catalog.shobj_description(d.oid, 'pg_database'), \
+         d.datallowconn AND (d.datconnlimit = 0 OR NOT pg_catalog.has_database_privilege('public', d.oid, 'CONNECT')) \
+         FROM pg_catalog.pg_database d JOIN pg_catalog.pg_roles r ON r.oid = d.datdba \
+         WHERE d.datname IN ({names}) ORDER BY pg_catalog.length(d.datname) DESC"
+    );
+    let there = |row: &crate::client::Row| There {
+        name: row.text(0).to_owned(),
+        owner: row.text(1).to_owned(),
+        is_trusted: row.flag(2),
+        comment: row.optional(3).map(str::to_owned),
+        is_closed: row.flag(4),
+    };
+    Ok(connection.query(&sql).await?.iter().map(there).collect())
+}
+
+/// Makes a database that nobody else may get into, or takes the one that an earlier restore made. Returns whether all of it is
+/// made.
+pub(crate) async fn make(
+    connection: &mut Connection,
+    name: &str,
+    target: &Target,
+    detail: &SetDetail,
+) -> Result<bool, Error> {
+    let mut there = look(connection, target, &[name]).await?;
+    if there.is_empty() {
+        let create = preflight::create_database(name, target, detail, connection.version);
+        match connection.execute(&format!("{create} ALLOW_CONNECTIONS false")).await {
+            // An interrupted restore's own statement came to its end meanwhile; or another role was faster.
+            Err(error) if matches!(error.sqlstate(), Some("42P04" | "23505")) => {}
+            made => made.map_err(|error| error.about(format!("database {}", target.database)))?,
+        }
+        there = look(connection, target, &[name]).await?;
+    }
+    let Some(there) = there.first() else {
+        return Err(Error::Internal("a database that was made isn't there".to_owned()));
+    };
+    there.is_ours()?;
+    if !there.is_closed {
+        let superuser = "SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user";
+        let superuser = connection.one(superuser).await?.flag(0);
+        let close = closing(name, superuser, target.keeper().is_some());
+        connection.execute(&close).await.map_err(|error| error.about(format!("database {name}")))?;
+    }
+    Ok(there.whole() == Some(name))
+}
+
+/// The statements that let the role that restores into a database, and no other plain role. The limit is no superuser's, and
+/// leaves no grants behind.
+fn closing(name: &str, superuser: bool, is_alone: bool) -> String {
+    let name = ident(name);
+    match (superuser, is_alone) {
+        (_, true) => format!("ALTER DATABASE {name} ALLOW_CONNECTIONS true"),
+        (true, false) => format!("ALTER DATABASE {name} ALLOW_CONNECTIONS true CONNECTION LIMIT 0"),
+        (false, false) => {
+            format!("REVOKE CONNECT ON DATABASE {name} FROM PUBLIC; ALTER DATABASE {name} ALLOW_CONNECTIONS true")
+        }
+    }
+}
+
+/// Whether everybody may connect to a database.
+pub(crate) async fn is_open(connection: &mut Connection, database: &str) -> Result<bool, Error> {
+    let sql = format!(
+        "SELECT pg_catalog.has_database_privilege('public', oid, 'CONNECT') FROM pg_catalog.pg_database WHERE datname = {}",
+        literal(database)
+    );
+    Ok(connection.query(&sql).await?.first().is_none_or(|row| row.flag(0)))
+}
+
+/// Where to restore, made if it isn't there.
+pub(crate) async fn find(set: &Set, target: &Target, new: bool, what: &What<'_>) -> Result<Place, Error> {
+    if !new {
+        return Ok(Place { target: target.clone(), rename: None, is_whole: false });
+    }
+    let mut name = what.unfinished_name(set, &target.database);
+    let before = unfinished::before(&what.title(set), &target.database);
+    let mut connection = globals::connect(target).await?;
+    // An older version may have begun it.
+    if let Some(there) = look(&mut connection, target, &[&name, &before]).await?.first() {
+        name.clone_from(&there.name);
+    }
+    may_drop_replaced(&mut connection, target, &name, &target.database).await?;
+    let is_whole = make(&mut connection, &name, target, &set.detail).await?;
+    connection.close().await;
+    Ok(Place { target: target.with_database(&name), rename: Some(target.database.clone()), is_whole })
+}
+
+/// Refuses to go on where a database was put aside for the one that was made as `made`, and nothing says that it isn't needed
+/// any more: it may be the only one that is whole.
+pub(crate) async fn may_drop_replaced(
+    connection: &mut Connection,
+    target: &Target,
+    made: &str,
+    name: &str,
+) -> Result<(), Error> {
+    let aside = server::replaced(made);
+    let there = look(connection, target, &[&aside, name]).await?;
+    let Some(old) = there.iter().find(|there| there.name == aside) else { return Ok(()) };
+    if old.comment.as_deref().and_then(|comment| comment.strip_prefix(REPLACED)) == Some(made) {
+        return Ok(());
+    }
+    let (old, new) = (ident(&aside), ident(name));
+    let given = there.iter().find(|there| there.name == name);
+    let drop = given.map_or(String::new(), |_| format!("DROP DATABASE {new}; "));
+    let as_whom = given.filter(|there| !there.is_trusted).map_or(String::new(), |there| {
+        format!(" if {} still restores into it, repeat that restore as that role;", ident(&there.owner))
+    });
+    Err(Error::Refused {
+        code: "postgres.not-undone",
+        object: format!("database {aside}"),
+        cause: format!("an earlier restore put it aside for {name}, and nothing says that {name} was whole afterwards"),
+        next: format!(
+            "look into both;{as_whom} to have the old one back: {drop}ALTER DATABASE {old} RENAME TO {new}; or, if {name} is whole: \
+             DROP DATABASE {old}; then start again"
+        ),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_database_counts_as_whole_only_where_its_owner_is_trusted_to_say_so() {
+        let made = unfinished::name("set 1", "shop");
+        let says = format!("{WHOLE}{made}");
+        for (is_trusted, comment, whole, ours) in [
+            (true, Some(says.as_str()), Some(made.as_str()), true),
+            (false, Some(&says), None, false),
+            (true, None, None, true),
+            (true, Some("the shop"), None, true),
+            (false, None, None, false),
+        ] {
+            let there = There {
+                name: made.clone(),
+                owner: "eve".into(),
+                is_trusted,
+                comment: comment.map(str::to_owned),
+                is_closed: true,
+            };
+            assert_eq!((there.whole(), there.is_ours().is_ok()), (whole, ours), "{there:?}");
+        }
+    }
+
+    #[test]
+    fn nobody_else_gets_into_a_database_that_is_made() {
+        assert_eq!(closing("x", true, false), "ALTER DATABASE \"x\" ALLOW_CONNECTIONS true CONNECTION LIMIT 0");
+        assert_eq!(
+            closing("x", false, false),
+            "REVOKE CONNECT ON DATABASE \"x\" FROM PUBLIC; ALTER DATABASE \"x\" ALLOW_CONNECTIONS true"
+        );
+        assert_eq!(closing("x", true, true), "ALTER DATABASE \"x\" ALLOW_CONNECTIONS true");
+    }
+}
