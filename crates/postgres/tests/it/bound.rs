@@ -1,7 +1,7 @@
 //! Extensions that are bound to the name of their database: the restore makes them when it has that name, and a failure
 //! there leaves what was there as it was.
 
-use seawall_core::{Failure, When};
+use seawall_core::{Failure, Kind, When};
 use seawall_postgres::{Format, RestoreOptions, Restored};
 use seawall_vault::Vault;
 use seawall_vault::memory::MemoryStore;
@@ -282,6 +282,80 @@ async fn names_that_a_killed_restore_gave_are_taken_back_by_the_next_one() {
     assert_eq!(everything(&to)[0], everything(&from)[0]);
     assert_eq!(databases(&to), format!("postgres {unfinished} shop template0 template1"));
     to.sql("postgres", &format!("DROP DATABASE \"{unfinished}\""));
+    nothing_stays(&to, "shop");
+}
+
+/// The database that was put aside may be the only one that is whole: without a note that says otherwise it is never dropped.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_was_put_aside_stays_where_nothing_says_that_the_new_one_is_whole() {
+    let (from, to) = (start(15), start(15));
+    fill(&from);
+    to.sql("postgres", "CREATE ROLE alice");
+    let vault = vault(&MemoryStore::new());
+    backup(&from, &from.url("shop"), &vault).await.expect("backed up");
+    from.sql("shop", NEVER);
+    backup(&from, &from.url("shop"), &vault).await.expect("backed up");
+    to.sql("postgres", "CREATE DATABASE shop");
+    to.sql("shop", "CREATE TABLE mine AS SELECT 1 AS a");
+    clean(&vault, &to).await.expect_err("a row that isn't taken");
+    let unfinished = to.sql("postgres", "SELECT string_agg(datname, ' ') FROM pg_database WHERE datname ~ '^seawall'");
+    // As a kill leaves it while what waited is made.
+    to.sql(
+        "postgres",
+        &format!(
+            "ALTER DATABASE shop RENAME TO \"replaced-by-{unfinished}\"; ALTER DATABASE \"{unfinished}\" RENAME TO shop"
+        ),
+    );
+    let rows = RestoreOptions { data_only: true, ..options(&to) };
+    let failure = recover(&vault, &to.url("shop"), &rows).await.expect_err("another restore is in it");
+    assert_eq!(failure.code, "postgres.other-restore", "{failure:?}");
+    assert!(failure.next.contains("repeat that restore") && !failure.next.contains("DROP SCHEMA"), "{failure:?}");
+    // Somebody drops the journal all the same.
+    let journal = crate::support::journal(&to, "shop").expect("its journal");
+    to.sql("shop", &format!("DROP SCHEMA {journal} CASCADE"));
+    let failure = clean(&vault, &to).await.expect_err("which of them is whole isn't known");
+    assert_eq!((failure.kind, failure.code), (Kind::Refused, "postgres.not-undone"), "{failure:?}");
+    let back = format!("DROP DATABASE \"shop\"; ALTER DATABASE \"replaced-by-{unfinished}\" RENAME TO \"shop\"");
+    assert!(failure.next.contains(&back), "{failure:?}");
+    assert_eq!(to.sql(&format!("replaced-by-{unfinished}"), "SELECT a FROM mine"), "1");
+    for statement in back.split("; ") {
+        to.sql("postgres", statement);
+    }
+    let failure = clean(&vault, &to).await.expect_err("a row that isn't taken");
+    assert_eq!(failure.code, "postgres.constraint", "{failure:?}");
+    assert_eq!(to.sql("shop", "SELECT a FROM mine"), "1");
+}
+
+/// A kill between the end of what waited and the moment in which the database is given to its owner.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_is_whole_and_has_its_name_is_opened_by_the_next_restore() {
+    let (from, to) = (start(15), start(15));
+    fill(&from);
+    to.sql("postgres", "CREATE ROLE alice");
+    let vault = vault(&MemoryStore::new());
+    backup(&from, &from.url("shop"), &vault).await.expect("backed up");
+    to.sql("postgres", "CREATE DATABASE shop");
+    to.sql("shop", "CREATE TABLE mine AS SELECT 1 AS a");
+    let session = occupy(&to, "shop");
+    clean(&vault, &to).await.expect_err("in use");
+    let unfinished = to.sql("postgres", "SELECT string_agg(datname, ' ') FROM pg_database WHERE datname ~ '^seawall'");
+    leave(&to, "shop", session);
+    let before = to.sql("postgres", "SELECT oid FROM pg_database WHERE datname = 'shop'");
+    clean(&vault, &to).await.expect("restored");
+    let made = to.sql("postgres", "SELECT oid FROM pg_database WHERE datname = 'shop'");
+    assert_ne!(before, made);
+    to.sql("postgres", &format!("CREATE DATABASE \"replaced-by-{unfinished}\""));
+    let whole = crate::support::says_whole(&unfinished).replace(&format!("DATABASE \"{unfinished}\""), "DATABASE shop");
+    to.sql(
+        "postgres",
+        &format!("ALTER DATABASE shop OWNER TO postgres; ALTER DATABASE shop CONNECTION LIMIT 0; {whole}"),
+    );
+    let restored = clean(&vault, &to).await.expect("restored");
+    assert!(restored.resumed);
+    assert_eq!(to.sql("postgres", "SELECT oid FROM pg_database WHERE datname = 'shop'"), made, "it wasn't made again");
+    assert_eq!(everything(&to), everything(&from));
+    assert_eq!(to.sql("postgres", "SELECT datconnlimit FROM pg_database WHERE datname = 'shop'"), "-1");
+    assert_eq!(databases(&to), "postgres shop template0 template1");
     nothing_stays(&to, "shop");
 }
 

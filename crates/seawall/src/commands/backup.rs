@@ -138,7 +138,7 @@ fn render(source: &str, place: &str, dumped: &Dumped) -> String {
     let journal = |(database, schema): &(String, String)| {
         format!(
             "left out: the schema {schema} of {database}: it is the journal of a restore that isn't done\n\
-             next: repeat that restore, or give it up: DROP SCHEMA {schema} CASCADE\n"
+             next: repeat that restore; or, if no database replaced-by-seawall-… is there, give it up: DROP SCHEMA {schema} CASCADE\n"
         )
     };
     let journals: String = journals.iter().map(journal).collect();
