@@ -6,6 +6,7 @@ use seawall_core::{Finding, Hole, Moment, When};
 use seawall_vault::{Created, Prefix, Vault};
 
 use crate::chain::{self, Acknowledgement, Found, Link, Record};
+use crate::find::{self, Held, Known};
 use crate::layout::{self, Name};
 use crate::manifest::{read_document, write_document};
 use crate::timeline::point;
@@ -126,7 +127,7 @@ impl Catalog {
         self.newest_written
     }
 
-    /// The holes in the chain: missing links that no retirement explains, acknowledged or not.
+    /// The holes in the chain: links that can't be read, and missing links that no retirement explains, acknowledged or not.
     pub(crate) fn missing(&self) -> Vec<Hole> {
         let sets = self.sets();
         let hole = |number: u64, reason: String| {
@@ -134,11 +135,10 @@ impl Catalog {
             let behind = sets.iter().find(|(found, _)| found.link.number > number).or(before)?;
             Some(Hole { from: before.map(|(_, manifest)| point(manifest)), to: point(behind.1), reason })
         };
-        let alarm = |finding: &Finding| {
-            let number = finding.object.strip_prefix("chain/")?.strip_suffix(".json")?.parse::<u64>().ok()?;
+        let alarm = |(number, finding): (u64, Finding)| {
             hole(number, format!("{}: {}: {}", finding.code, finding.object, finding.cause))
         };
-        let mut holes: Vec<Hole> = self.findings().iter().filter_map(alarm).collect();
+        let mut holes: Vec<Hole> = self.alarms().into_iter().filter_map(alarm).collect();
         for known in self.acknowledgements() {
             let gone =
                 known.missing.iter().filter(|one| !self.links.iter().any(|found| found.link.number == one.number));
@@ -175,20 +175,34 @@ impl Catalog {
     }
 
     /// The set that holds the state at `when`: the last set whose moment isn't later, or exactly the set that `when`
-    /// names.
+    /// names. Where a link that can't be read may be that of a later one, an older set isn't given in its place.
     pub fn find(&self, when: &When) -> Result<&Manifest, Error> {
         let sets = self.sets();
-        let none = |cause: String| Error::NoSet { vault: self.vault.url().to_owned(), cause };
-        let Some((_, oldest)) = sets.first() else { return Err(none("there is no whole set here".to_owned())) };
-        let found = match when {
-            When::Latest => sets.last(),
-            When::Moment(moment) => sets.iter().rev().find(|(_, manifest)| manifest.point <= *moment),
-            When::Position(id) => sets.iter().find(|(_, manifest)| manifest.id.to_string() == *id),
+        let known = |(found, manifest): &(&Found, &Manifest)| Known {
+            number: found.link.number,
+            point: manifest.point,
+            id: manifest.id.to_string(),
         };
-        found.map(|(_, manifest)| *manifest).ok_or_else(|| match when {
-            When::Position(id) => none(format!("there is no set {id}")),
-            _ => none(format!("the oldest set is of {}, later than that", oldest.point)),
-        })
+        let known: Vec<Known> = sets.iter().map(known).collect();
+        let mut alarms = self.alarms();
+        alarms.retain(|(_, finding)| finding.code != "archive.broken-chain");
+        alarms.sort_by_key(|(number, _)| *number);
+        let hidden: Vec<u64> = alarms.iter().map(|(number, _)| *number).collect();
+        let none = |cause: String| Error::NoSet { vault: self.vault.url().to_owned(), cause };
+        match (find::find(&known, &hidden, when), when, sets.first()) {
+            (Held::Set(place), ..) => Ok(sets[place].1),
+            (Held::Hidden(number, before), ..) => {
+                let finding = alarms.into_iter().find(|(other, _)| *other == number).map(|(_, finding)| finding);
+                let cause = finding.as_ref().map_or(String::new(), |finding| finding.cause.clone());
+                let object = finding.map_or_else(|| format!("chain/{number:08}.json"), |finding| finding.object);
+                Err(Error::Hidden { object, cause, before: before.map(|place| known[place].id.clone()) })
+            }
+            (Held::None, _, None) => Err(none("there is no whole set here".to_owned())),
+            (Held::None, When::Position(id), _) => Err(none(format!("there is no set {id}"))),
+            (Held::None, _, Some((_, oldest))) => {
+                Err(none(format!("the oldest set is of {}, later than that", oldest.point)))
+            }
+        }
     }
 
     /// Refuses a vault that holds another database: sets of two databases in one vault would be read as one history.
@@ -205,11 +219,16 @@ impl Catalog {
 
     /// What is wrong with the chain.
     pub fn findings(&self) -> Vec<Finding> {
+        self.alarms().into_iter().map(|(_, finding)| finding).collect()
+    }
+
+    /// The same, each with the number of its link.
+    fn alarms(&self) -> Vec<(u64, Finding)> {
         let numbers: Vec<u64> = self.unreadable.iter().map(|(number, _)| *number).collect();
         let newest = self.newest.map_or(0, |newest| newest.number);
-        let mut findings: Vec<Finding> = self.unreadable.iter().map(|(_, finding)| finding.clone()).collect();
-        findings.extend(chain::judge(&self.links, newest, &numbers));
-        findings
+        let mut alarms = self.unreadable.clone();
+        alarms.extend(chain::judge(&self.links, newest, &numbers));
+        alarms
     }
 
     /// Adds a link. If the link is a set's, the set counts from now on. If another writer took the number first, the

@@ -95,11 +95,12 @@ pub struct Found {
 }
 
 /// The problems of a chain. `links` are the links that could be read, in the order of their numbers. `newest` is the
-/// number of the last link's object, readable or not.
-pub fn judge(links: &[Found], newest: u64, unreadable: &[u64]) -> Vec<Finding> {
+/// number of the last link's object, readable or not. Each comes with the number of its link.
+pub fn judge(links: &[Found], newest: u64, unreadable: &[u64]) -> Vec<(u64, Finding)> {
     let by_number: BTreeMap<u64, &Found> = links.iter().map(|found| (found.link.number, found)).collect();
     let retired = may_be_missing(links);
-    let finding = |number: u64, code, cause: String| Finding { code, object: format!("chain/{number:08}.json"), cause };
+    let finding =
+        |number: u64, code, cause: String| (number, Finding { code, object: format!("chain/{number:08}.json"), cause });
     let mut findings = Vec::new();
     for number in 1..=newest {
         match by_number.get(&number) {
@@ -210,7 +211,10 @@ pub(crate) mod tests {
     }
 
     fn codes(links: &[Found], newest: u64) -> Vec<String> {
-        judge(links, newest, &[]).into_iter().map(|finding| format!("{} {}", finding.code, finding.object)).collect()
+        judge(links, newest, &[])
+            .into_iter()
+            .map(|(_, finding)| format!("{} {}", finding.code, finding.object))
+            .collect()
     }
 
     #[test]

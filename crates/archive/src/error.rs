@@ -33,6 +33,16 @@ pub enum Error {
         /// Why there is none.
         cause: String,
     },
+    /// The set of the requested moment may be that of a link which can't be read.
+    #[error("{object}: {cause}")]
+    Hidden {
+        /// The link.
+        object: String,
+        /// Why it can't be read.
+        cause: String,
+        /// The last set before it that can be restored.
+        before: Option<String>,
+    },
     /// The vault holds the sets of another database.
     #[error("{vault}: it holds backups of {theirs}, not of {ours}")]
     OtherDatabase {
@@ -93,6 +103,9 @@ pub enum Error {
         /// What the system reported.
         cause: String,
     },
+    /// An engine couldn't say whether a set can be opened.
+    #[error("{0}")]
+    Unchecked(Box<Failure>),
     /// A defect in Seawall.
     #[error("{0}")]
     Internal(String),
@@ -135,6 +148,19 @@ impl From<Error> for Failure {
                 vault,
                 cause,
                 "see what there is with `seawall timeline`",
+            ),
+            Error::Hidden { object, cause, before } => Failure::new(
+                Kind::Corrupt,
+                "archive.unreadable-link",
+                object,
+                format!("the set of that moment may be the one that it names, and it can't be read: {cause}"),
+                match before {
+                    Some(id) => format!(
+                        "restore the last set before it with --at {id}, or another one of `seawall timeline`; see all damage with `seawall verify`"
+                    ),
+                    None => "see all damage with `seawall verify`; restore a set of `seawall timeline` with --at ID"
+                        .to_owned(),
+                },
             ),
             Error::OtherDatabase { vault, theirs, ours } => Failure::new(
                 Kind::Refused,
@@ -193,6 +219,7 @@ impl From<Error> for Failure {
                 cause,
                 "check the folder, its permissions and the space",
             ),
+            Error::Unchecked(failure) => *failure,
             Error::Internal(cause) => {
                 Failure::new(Kind::Internal, "archive.internal", "seawall", cause, "report this: it is a defect")
             }

@@ -27,6 +27,7 @@ mod codec;
 mod digest;
 mod error;
 mod export;
+mod find;
 mod gzip;
 mod layout;
 mod lz4;

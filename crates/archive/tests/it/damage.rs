@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use seawall_archive::{Catalog, Codec, Error, Sets, verify};
+use seawall_archive::{Catalog, Codec, Error, Sets, timeline, verify};
 use seawall_core::abilities::*;
-use seawall_core::{Moment, NoProgress, SystemClock, When};
+use seawall_core::{Failure, Moment, NoProgress, SystemClock, When};
 use seawall_vault::memory::MemoryStore;
 
 use crate::support::{id, objects, put, read, tables, vault, write};
@@ -106,6 +106,45 @@ async fn a_chain_that_vanished_is_found() {
     assert_eq!(failure.code, "archive.no-set");
     assert!(failure.cause.starts_with("objects of sets are here"), "{failure:?}");
     assert!(matches!(read(&vault, &When::Latest).await, Err(Error::NoSet { .. })));
+}
+
+/// A set that nobody can name isn't replaced by an older one: what is asked for is refused, and what is safely before it isn't.
+#[tokio::test]
+async fn a_newest_link_that_cannot_be_read_is_not_passed_over_for_an_older_set() {
+    let damages: [(&str, Damage<'_>); 3] = [
+        ("flipped", &|mut bytes| {
+            let middle = bytes.len() / 2;
+            bytes[middle] ^= 1;
+            Some(bytes)
+        }),
+        ("half", &|bytes| Some(bytes[..bytes.len() / 2].to_vec())),
+        ("empty", &|_| Some(Vec::new())),
+    ];
+    for (what, damage) in damages {
+        let store = MemoryStore::new();
+        let vault = vault(&store);
+        for second in [1, 2] {
+            write(&vault, id(second), Codec::default(), &tables(second as u64)).await.expect("written");
+        }
+        let name = "chain/00000002.json";
+        let bytes = objects(&store).await.remove(name).expect("it is there");
+        put(&vault, name, damage(bytes).expect("bytes")).await;
+        for when in [When::Latest, When::Moment(id(2).moment()), When::Position(id(2).to_string())] {
+            let failure = Failure::from(read(&vault, &when).await.expect_err("it is hidden"));
+            assert_eq!(failure.code, "archive.unreadable-link", "{what} {when:?}: {failure:?}");
+            assert!(failure.object.ends_with(name), "{what}: {failure:?}");
+            assert!(failure.next.contains(&format!("--at {}", id(1))), "{what}: {failure:?}");
+        }
+        for when in [When::Moment(id(1).moment()), When::Position(id(1).to_string())] {
+            assert_eq!(read(&vault, &when).await.expect("it is whole"), tables(1), "{what} {when:?}");
+        }
+        let holes = timeline(&Catalog::read(&vault).await.expect("read")).holes;
+        assert_eq!(holes.len(), 1, "{what}: {holes:?}");
+        assert!(holes[0].reason.starts_with("archive.corrupt") && holes[0].reason.contains(name), "{what}: {holes:?}");
+        // The next backup is the newest again.
+        write(&vault, id(3), Codec::default(), &tables(3)).await.expect("written");
+        assert_eq!(read(&vault, &When::Latest).await.expect("it is whole"), tables(3), "{what}");
+    }
 }
 
 #[tokio::test]
