@@ -34,7 +34,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Nobody but us asks it anything, and nobody needs it after a crash.
-const SETTINGS: [&str; 12] = [
+const SETTINGS: [&str; 13] = [
     "listen_addresses=",
     "unix_socket_permissions=0700",
     "fsync=off",
@@ -48,15 +48,18 @@ const SETTINGS: [&str; 12] = [
     // Pages are written into large objects that their owner has closed to everybody.
     "lo_compat_privileges=on",
     "max_logical_replication_workers=0",
+    // In its folder, not in the memory that the host shares: that would stay when the server is killed.
+    "dynamic_shared_memory_type=mmap",
 ];
 
-/// How a program is started so that it has no network, sees no other process, and takes no more than 16 GiB of addresses in
+/// How a program is started so that it has no network, sees no other process, leaves no shared memory, and takes no more than 16 GiB of addresses in
 /// each of its own: programs of util-linux, which need no right.
-const ALONE: [&str; 11] = [
+const ALONE: [&str; 12] = [
     "unshare",
     "--user",
     "--map-current-user",
     "--net",
+    "--ipc",
     "--pid",
     "--fork",
     "--kill-child",
@@ -432,6 +435,35 @@ mod tests {
             let ended = tokio::time::timeout(FAREWELL, child.wait()).await.expect("it ends").expect("a child");
             assert!(!ended.success() && !folder.exists(), "{kind:?} {ended}");
         }
+    }
+
+    /// Killed, it can't remove what it shares: so nothing of that is the host's.
+    #[tokio::test]
+    async fn a_server_shares_no_memory_with_the_host() {
+        let environment = Environment::empty();
+        let limits = Limits { jobs: 1, memory: 0, bindir: None, proof: None };
+        let server = Throwaway::start(14, |_| Vec::new(), &limits, &environment).await.expect("it starts");
+        let data = server.folder.path().join("data");
+        // The seventh line of the lock file names the segment: its key and its number.
+        let lock = std::fs::read_to_string(data.join("postmaster.pid")).expect("it runs");
+        let segment: Vec<&str> = lock.lines().nth(6).expect("a segment").split_whitespace().collect();
+        let is_the_hosts = || {
+            let listed = std::fs::read_to_string("/proc/sysvipc/shm").expect("the host's segments");
+            listed.lines().any(|line| line.split_whitespace().take(2).collect::<Vec<_>>() == segment)
+        };
+        assert!(!is_the_hosts(), "{segment:?}");
+        let mut processes = 0;
+        for process in std::fs::read_dir("/proc").expect("/proc").flatten() {
+            if std::fs::read_link(process.path().join("cwd")).is_ok_and(|cwd| cwd == data) {
+                let Ok(maps) = std::fs::read_to_string(process.path().join("maps")) else { continue };
+                assert!(!maps.contains("/dev/shm/"), "{maps}");
+                processes += usize::from(maps.contains("/pg_dynshmem/"));
+            }
+        }
+        assert!(processes > 0, "nothing of it is in its folder either");
+        let folder = server.folder.path().to_owned();
+        server.stop().await;
+        assert!(!is_the_hosts() && !folder.exists(), "{segment:?}");
     }
 
     #[test]
