@@ -57,7 +57,7 @@ pub use layout::{SetId, is_of_sets};
 pub use maintain::{Upkeep, maintain};
 pub use manifest::{Artefact, Chunk, Content, Frame, Index, Item, Manifest, Previous, Sealed, Totals};
 pub use pins::{pin, pins};
-pub use prove::verify;
+pub use prove::{Opens, verify};
 pub use reader::SetReader;
 pub use retention::{Candidate, RetentionPolicy, removals};
 pub use sample::Sample;

@@ -2,12 +2,24 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use seawall_core::{Failure, Finding, Moment, Panicked, Point, Progress, Verification};
+use seawall_core::{Failure, Finding, Kind, Moment, Panicked, Point, Progress, Verification};
 use seawall_vault::Vault;
 
 use crate::reader::SetReader;
 use crate::{Catalog, Content, Error, Manifest, Tuples, timeline};
+
+/// What an engine knows of its sets: whether a restore could open one.
+#[async_trait]
+pub trait Opens: std::fmt::Debug + Send + Sync {
+    /// The engine of the sets that it knows.
+    fn engine(&self) -> &'static str;
+
+    /// Opens a set as a restore does, and touches no server. What is wrong with the set is a failure of
+    /// [`Kind::Corrupt`].
+    async fn open(&self, reader: Arc<SetReader>) -> Result<(), Failure>;
+}
 
 /// Reads every set back and checks digests, sizes, rows and the chain. The newest point is never a set with a finding.
 pub async fn verify(
@@ -15,6 +27,17 @@ pub async fn verify(
     now: Moment,
     progress: Arc<dyn Progress>,
     jobs: usize,
+) -> Result<Verification, Error> {
+    verify_with(vault, now, progress, jobs, None).await
+}
+
+/// The same, and opens the sets of an engine as a restore does.
+pub(crate) async fn verify_with(
+    vault: &Vault,
+    now: Moment,
+    progress: Arc<dyn Progress>,
+    jobs: usize,
+    opens: Option<&dyn Opens>,
 ) -> Result<Verification, Error> {
     let catalog = Catalog::read(vault).await?;
     let mut verification =
@@ -25,7 +48,13 @@ pub async fn verify(
     for (_, manifest) in sets {
         verification.objects += 1;
         let before = verification.findings.len();
-        verify_set(vault, manifest, Arc::clone(&progress), jobs, &mut verification).await?;
+        if let Some(reader) = verify_set(vault, manifest, Arc::clone(&progress), jobs, &mut verification).await?
+            && let Some(opens) = opens.filter(|opens| opens.engine() == manifest.engine)
+            && verification.findings.len() == before
+            && let Err(failure) = opens.open(reader).await
+        {
+            verification.findings.push(unopened(failure)?);
+        }
         if verification.findings.len() == before {
             newest = Some(timeline::point(manifest));
         }
@@ -42,25 +71,34 @@ async fn verify_set(
     progress: Arc<dyn Progress>,
     jobs: usize,
     verification: &mut Verification,
-) -> Result<(), Error> {
+) -> Result<Option<Arc<SetReader>>, Error> {
     let reader = match SetReader::open(vault.clone(), manifest.clone()).await {
         Ok(reader) => Arc::new(reader),
         Err(error) => {
             verification.findings.push(finding(error)?);
-            return Ok(());
+            return Ok(None);
         }
     };
     verification.objects += 1;
     verification.bytes += manifest.index.bytes;
     let chains = reader.index().chains();
-    let checked = move |chain| check(Arc::clone(&reader), chain, Arc::clone(&progress));
+    let checked = |chain| check(Arc::clone(&reader), chain, Arc::clone(&progress));
     let mut checks = Box::pin(stream::iter(chains).map(checked).buffered(jobs.max(1)));
     while let Some(Checked { objects, bytes, findings }) = checks.try_next().await? {
         verification.objects += objects;
         verification.bytes += bytes;
         verification.findings.extend(findings);
     }
-    Ok(())
+    drop(checks);
+    Ok(Some(reader))
+}
+
+/// What is wrong with a set that can't be opened; any other failure says nothing of it.
+fn unopened(failure: Failure) -> Result<Finding, Error> {
+    match failure.kind {
+        Kind::Corrupt => Ok(Finding { code: failure.code, object: failure.object, cause: failure.cause }),
+        _ => Err(Error::Unchecked(Box::new(failure))),
+    }
 }
 
 /// The result of reading one chain of chunks.

@@ -10,7 +10,7 @@ use seawall_core::{
 };
 use seawall_vault::Vault;
 
-use crate::{Catalog, Error, RetentionPolicy, Upkeep, export, maintain, pin, pins, point, prove, timeline};
+use crate::{Catalog, Error, Opens, RetentionPolicy, Upkeep, export, maintain, pin, pins, point, prove, timeline};
 
 /// The sets of one vault.
 #[derive(Debug, Clone)]
@@ -21,12 +21,20 @@ pub struct Sets {
     clock: Arc<dyn Clock>,
     nonce: u64,
     jobs: usize,
+    /// What the engine of the sets knows of them.
+    opens: Option<Arc<dyn Opens>>,
 }
 
 impl Sets {
     /// The sets of `vault`, with `jobs` chunks read at once.
     pub fn new(vault: Vault, policy: Option<RetentionPolicy>, clock: Arc<dyn Clock>, nonce: u64, jobs: usize) -> Self {
-        Self { vault, policy, clock, nonce, jobs }
+        Self { vault, policy, clock, nonce, jobs, opens: None }
+    }
+
+    /// The same, where `verify` also opens the sets of an engine as its restore does.
+    #[must_use]
+    pub fn opened_by(self, opens: Arc<dyn Opens>) -> Self {
+        Self { opens: Some(opens), ..self }
     }
 
     /// The vault of the sets.
@@ -124,7 +132,8 @@ impl History for Sets {
     }
 
     async fn verify(&self, progress: Arc<dyn Progress>) -> Result<Verification, Failure> {
-        let verified = prove::verify(&self.vault, self.clock.now(), progress, self.jobs).await?;
+        let verified =
+            prove::verify_with(&self.vault, self.clock.now(), progress, self.jobs, self.opens.as_deref()).await?;
         if verified.objects == 0 && verified.findings.is_empty() {
             Catalog::read(&self.vault).await?.check_begun().await?;
         }

@@ -206,7 +206,8 @@ pub(crate) fn of_vault(opener: &Opener, vault: Vault, policy: Option<RetentionPo
 }
 
 fn sets(opener: &Opener, vault: Vault, policy: Option<RetentionPolicy>, nonce: u32) -> Sets {
-    Sets::new(vault, policy, Arc::new(SystemClock), u64::from(nonce), opener.jobs)
+    let sets = Sets::new(vault, policy, Arc::new(SystemClock), u64::from(nonce), opener.jobs);
+    sets.opened_by(Arc::new(seawall_postgres::Opening))
 }
 
 /// Whether an object of this name belongs to a set or to the chain.

@@ -51,4 +51,4 @@ pub use options::{CopyFormat, DumpOptions, Format, World};
 pub use prove::{ProveOptions, prove};
 pub use restore::restore;
 pub use seawall_archive::server::{AsText, Dumped, Limits, Proved, RestoreOptions, Restored};
-pub use source::{Destination, NAMES, Prover, Source};
+pub use source::{Destination, NAMES, Opening, Prover, Source};

@@ -6,10 +6,12 @@ use async_trait::async_trait;
 use seawall_archive::server::{
     BackUp, Dumped, EngineNames, Limits, Prove, Proved, RestoreInto, RestoreOptions, Restored,
 };
+use seawall_archive::{Opens, SetReader};
 use seawall_core::{Failure, Progress, When};
 use seawall_vault::Vault;
 
 use crate::client::Target;
+use crate::restore::set;
 use crate::{DumpOptions, ProveOptions, World, dump, prove, restore};
 
 /// The engine's name and codes.
@@ -67,6 +69,21 @@ impl RestoreInto for Destination {
         progress: Arc<dyn Progress>,
     ) -> Result<Restored, Failure> {
         Ok(restore(vault, &self.target, options, &self.world, progress).await?)
+    }
+}
+
+/// Opens sets as a restore does, without a server.
+#[derive(Debug, Clone, Copy)]
+pub struct Opening;
+
+#[async_trait]
+impl Opens for Opening {
+    fn engine(&self) -> &'static str {
+        NAMES.name
+    }
+
+    async fn open(&self, reader: Arc<SetReader>) -> Result<(), Failure> {
+        Ok(set::can_be_opened(&reader).await?)
     }
 }
 

@@ -55,6 +55,10 @@ pub(crate) async fn remove_left(server: &Target) -> Result<(), Error> {
 /// Removes the databases of a proof, whatever came of it. One that stays is named.
 pub(crate) async fn removed(server: &Target, proof: ProofName, done: Result<(), Error>) -> Result<(), Error> {
     let mut done = done.map_err(Error::without_what_stays);
+    // A server of the proof's own goes with all that is in it, and may be gone already.
+    if server.keeper().is_some() && done.is_err() {
+        return done;
+    }
     for database in proof.all() {
         if let Err(error) = remove(server, &database).await {
             tracing::warn!(database, "it stays, for it can't be removed: {error}");

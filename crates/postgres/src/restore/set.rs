@@ -13,7 +13,7 @@ use crate::catalog::globals::Globals;
 use crate::catalog::inventory;
 use crate::client::quote::{literal, qualified};
 use crate::client::{Connection, Row};
-use crate::detail::{After, ItemDetail, SetDetail};
+use crate::detail::{After, ItemDetail, Needs, ServerDetail, SetDetail};
 use crate::load::held;
 use crate::preflight::restorer::Destination;
 use crate::preflight::{self, Lack, Look, Request};
@@ -38,6 +38,29 @@ pub(crate) async fn open(vault: &Vault, manifest: Manifest) -> Result<Arc<SetRea
         });
     }
     Ok(Arc::new(SetReader::open(vault.clone(), manifest).await?))
+}
+
+/// Opens everything of a set that a restore reads before it asks a server anything.
+pub(crate) async fn can_be_opened(reader: &Arc<SetReader>) -> Result<(), Error> {
+    let detail = &reader.manifest().detail;
+    if reader.manifest().artefact.is_some() {
+        let items = items(reader, None)?;
+        let detail = SetDetail::deserialize(detail).map_err(|error| corrupt(reader, error.to_string()))?;
+        if detail.text_encoding().is_none() || detail.page() == 0 {
+            return Err(corrupt(reader, format!("its rows have the encoding {}", detail.encoding)));
+        }
+        let needs: Option<Needs> = document(reader, &items, &ItemDetail::Needs).await?;
+        return needs.map(drop).ok_or_else(|| corrupt(reader, "it has nothing beside its artefact"));
+    }
+    match ServerDetail::deserialize(detail) {
+        Ok(server) => {
+            for database in &server.databases {
+                Set::open(Arc::clone(reader), Some(database)).await?;
+            }
+            Ok(())
+        }
+        Err(_) => Set::open(Arc::clone(reader), None).await.map(drop),
+    }
 }
 
 /// One database of a set, opened.

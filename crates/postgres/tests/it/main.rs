@@ -28,6 +28,7 @@ mod locks;
 mod login;
 mod login_failures;
 mod network;
+mod opened;
 mod parts;
 mod preflight;
 mod properties;
