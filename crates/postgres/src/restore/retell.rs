@@ -5,6 +5,7 @@
 use crate::Error;
 use crate::client::Connection;
 use crate::load::large_objects;
+use crate::load::replica;
 use crate::preflight::grantors;
 use crate::restore::What;
 use crate::restore::set::Set;
@@ -20,7 +21,12 @@ impl Set {
         superuser: bool,
     ) -> Result<Vec<Refused>, Error> {
         let mut refused = Vec::new();
+        // Event triggers are live by now, and what they take of a sequence isn't given back.
+        let unseen = replica::may(connection).await?;
         connection.execute("BEGIN").await?;
+        if unseen {
+            connection.execute("SET LOCAL session_replication_role = replica").await?;
+        }
         let groups = self.groups(what, superuser);
         for group in groups.iter().filter(|group| !group.owned) {
             let script = self.statements(|entry| group.ids.contains(&entry.id), superuser);

@@ -42,10 +42,10 @@ async fn a_set_that_no_restore_can_open_is_found_without_a_server() {
             catalog.add(Record::Set(Box::new(manifest))).await.expect("added");
             let verified = sets.verify(Arc::new(NoProgress)).await.expect("verified");
             let codes: Vec<&str> = verified.findings.iter().map(|finding| finding.code).collect();
-            assert_eq!(codes, ["archive.corrupt"], "{format:?} {database} {key}: {verified:?}");
+            assert_eq!(codes, ["postgres.different"], "{format:?} {database} {key}: {verified:?}");
             let failure =
                 recover(&vault, &server.url("copy"), &options(&server)).await.expect_err("it can't be opened");
-            assert_eq!(failure.code, "archive.corrupt", "{failure:?}");
+            assert_eq!(failure.code, "postgres.different", "{failure:?}");
         }
     }
 }
