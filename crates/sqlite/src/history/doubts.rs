@@ -29,15 +29,25 @@ struct DoubtRecord {
     writer: Stamp,
 }
 
-/// Records a stretch, behind the point that was the newest then.
-pub(crate) async fn record(vault: &Vault, newest: Txid, doubtful: Doubtful, writer: Stamp) -> Result<(), Error> {
-    let bytes = serde_json::to_vec(&DoubtRecord { format: 1, doubtful, writer });
-    let bytes = bytes.map_err(|e| Error::Internal(e.to_string()))?;
-    match vault.create(&mark_key(CLOCKS, newest), Bytes::from(bytes), None).await {
-        // An earlier run recorded the same.
-        Ok(_) | Err(seawall_vault::Error::AlreadyExists { .. }) => Ok(()),
-        Err(error) => Err(error.into()),
+/// Records a stretch, behind the point that was the newest then; answers under which name. `None` where the vault has it already.
+///
+/// A point before that one names it where the name is taken: two stretches may end behind one point.
+pub(crate) async fn record(
+    vault: &Vault,
+    newest: Txid,
+    doubtful: Doubtful,
+    writer: Stamp,
+) -> Result<Option<Txid>, Error> {
+    let known = list(vault).await?;
+    if known.iter().any(|(_, known)| known.covers(doubtful)) {
+        return Ok(None);
     }
+    let bytes = serde_json::to_vec(&DoubtRecord { format: 1, doubtful, writer });
+    let bytes = Bytes::from(bytes.map_err(|e| Error::Internal(e.to_string()))?);
+    let taken = |txid: &Txid| known.iter().any(|(name, _)| name == txid);
+    let name = (1..=newest.0).rev().map(Txid).find(|txid| !taken(txid)).unwrap_or(newest);
+    vault.create(&mark_key(CLOCKS, name), bytes, None).await?;
+    Ok(Some(name))
 }
 
 /// Takes a record away: the clock had been right.
@@ -63,7 +73,18 @@ pub(crate) async fn list(vault: &Vault) -> Result<Vec<(Txid, Doubtful)>, Error> 
     stream::iter(known.map(read)).buffered(8).try_collect().await
 }
 
-/// The stretch that makes it doubtful what was committed at a moment between two points, of these moments.
-pub(crate) fn between(doubts: &[(Txid, Doubtful)], was: Moment, says: Moment) -> Option<Doubtful> {
-    doubts.iter().map(|(_, doubtful)| *doubtful).find(|doubtful| doubtful.touches(was, says))
+/// The stretch that makes it doubtful which state a moment had, between a point of the moment `was` and the next one, if there is
+/// one.
+pub(crate) fn between(
+    doubts: &[(Txid, Doubtful)],
+    moment: Moment,
+    was: Moment,
+    says: Option<Moment>,
+) -> Option<Doubtful> {
+    doubts.iter().map(|(_, doubtful)| *doubtful).find(|doubtful| doubtful.touches(moment, was, says))
+}
+
+/// The stretch in which points may share a moment that were captured at different times.
+pub(crate) fn among(doubts: &[(Txid, Doubtful)], shared: Moment) -> Option<Doubtful> {
+    doubts.iter().map(|(_, doubtful)| *doubtful).find(|doubtful| doubtful.spreads(shared))
 }

@@ -16,6 +16,7 @@ use crate::told::{Known, Told, once_more};
 impl Database {
     /// Everything up to `position` is durable: what went wrong before is over, unless it is `still` so.
     pub(crate) fn arrived(&self, position: Position, lineage: Lineage, still: bool) {
+        self.clock.arrived(position.txid, position.moment);
         let mut told = self.told();
         told.known = Known { position: Some(position), lineage: Some(lineage), captured: told.began };
         told.error = told.error.take().filter(|_| still);
@@ -136,10 +137,11 @@ impl Database {
     /// Takes up what an earlier run knew, so that the status is right before the first success.
     pub(super) fn remember(&self, record: Option<Record>) {
         let clock = record.as_ref().and_then(Record::clock);
-        self.clock.begin(clock.map(|clock| clock.belief));
+        let remembered = record.and_then(|record| record.remembered(self.vault.url()));
+        self.clock.begin(clock.map(|clock| clock.belief), remembered.as_ref().map(|(facts, _)| facts.txid));
         let mut told = self.told();
         let known = told.known.position.map(|position| position.txid);
-        if let Some((facts, position)) = record.and_then(|record| record.remembered(self.vault.url()))
+        if let Some((facts, position)) = remembered
             && known.is_none_or(|known| known < position.txid)
         {
             let captured = clock.and_then(|clock| clock.captured);

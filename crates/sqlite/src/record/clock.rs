@@ -9,7 +9,7 @@ use std::time::Duration;
 use seawall_core::{Clock, Moment, Steady};
 use seawall_ltx::Txid;
 
-use crate::moments::{self, Belief, Doubtful, Jump, Now, Reading};
+use crate::moments::{self, Belief, Doubtful, Now, Reading};
 
 /// Within this time two readings count as one, and how often it is tried.
 const TOGETHER: Duration = Duration::from_millis(100);
@@ -28,12 +28,31 @@ pub(crate) struct BelievedClock {
 struct State {
     /// `None` before anybody asked.
     belief: Option<Belief>,
-    /// The moments that became doubtful when the clock was believed again.
-    accepted: Option<Doubtful>,
-    /// What was recorded last in the vault, and behind which point.
-    recorded: Option<(Txid, Doubtful)>,
+    /// The newest point that is known.
+    newest: Option<Txid>,
+    /// The moment of the points that were captured while the clock stood behind it.
+    held_up: Option<Moment>,
+    /// What the vault says of a history ahead of its clock, and the name of the record if this process wrote it.
+    recorded: Option<(Option<Txid>, Doubtful)>,
     /// Whether the clock came back since to where it was before it was set back.
     returned: bool,
+}
+
+/// What is to be recorded in the vault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unrecorded {
+    /// It turned out that the clock had been wrong.
+    Settled(Doubtful),
+    /// The newest point is ahead of the clock now.
+    Ahead(Doubtful),
+}
+
+impl Unrecorded {
+    pub(crate) fn doubtful(self) -> Doubtful {
+        match self {
+            Self::Settled(doubtful) | Self::Ahead(doubtful) => doubtful,
+        }
+    }
 }
 
 impl BelievedClock {
@@ -69,12 +88,25 @@ impl BelievedClock {
         Reading { wall: self.clock.now(), steady }
     }
 
-    /// Goes on from what an earlier run believed, if nobody has asked yet.
-    pub(crate) fn begin(&self, known: Option<Belief>) {
+    /// Goes on from what an earlier run believed, if nobody has asked yet, behind the point that it knew in this vault.
+    pub(crate) fn begin(&self, known: Option<Belief>, newest: Option<Txid>) {
         let mut state = self.state();
-        state.belief = state.belief.or(known);
+        let known = known.map(|known| if newest.is_some() { known } else { known.without_points() });
+        (state.belief, state.newest) = (state.belief.or(known), state.newest.max(newest));
         drop(state);
         self.ask();
+    }
+
+    /// A point is in the vault. What was captured while the clock was wrong is noted.
+    pub(crate) fn arrived(&self, txid: Txid, moment: Moment) {
+        let now = self.ask().moment;
+        let mut state = self.state();
+        if state.newest.is_some_and(|newest| txid <= newest) {
+            return;
+        }
+        state.newest = Some(txid);
+        state.belief = state.belief.map(|belief| belief.captured(moment));
+        state.held_up = moments::in_the_future(moment, now).map(|_| moment);
     }
 
     /// Which moment it is. A jump goes to the log.
@@ -84,9 +116,6 @@ impl BelievedClock {
         let (belief, now) = moments::moment(state.belief.unwrap_or(Belief::at(reading)), reading);
         state.belief = Some(belief);
         state.returned |= now.returned;
-        if let Some(Jump::Accepted(by)) = now.jump {
-            state.accepted = Some(Doubtful { from: now.moment.before(by), until: now.moment });
-        }
         drop(state);
         if let Some(jump) = now.jump {
             tracing::warn!(database = %self.name, code = "sqlite.clock", "{jump}");
@@ -114,34 +143,36 @@ impl BelievedClock {
         ))
     }
 
-    /// The stretch of time in which the moments of a history can't be believed, as it is known now; `newest` is the moment of its
-    /// newest point.
-    fn doubtful(&self, newest: Moment) -> Option<Doubtful> {
-        let now = self.ask().moment;
-        if moments::in_the_future(newest, now).is_some() {
-            return Some(Doubtful { from: now, until: newest });
-        }
-        // What was captured before the jump has the right moment.
-        self.state().accepted.filter(|accepted| newest > accepted.from)
-    }
-
     /// What is to be recorded in the vault of a history whose newest point is of this moment, unless that is there.
-    pub(crate) fn unrecorded(&self, newest: Moment) -> Option<Doubtful> {
-        let doubtful = self.doubtful(newest)?;
-        let known = self.state().recorded.map(|(_, known)| known.until);
-        (known != Some(doubtful.until)).then_some(doubtful)
+    pub(crate) fn unrecorded(&self, newest: Moment) -> Option<Unrecorded> {
+        let now = self.ask().moment;
+        let state = self.state();
+        if let Some(settled) = state.belief.and_then(|belief| belief.settled()) {
+            return Some(Unrecorded::Settled(settled));
+        }
+        moments::in_the_future(newest, now)?;
+        let doubtful = Doubtful { from: now, until: newest, behind: state.held_up == Some(newest) };
+        let told = state.recorded.is_some_and(|(_, told)| told.covers(Doubtful { from: told.from, ..doubtful }));
+        (!told).then_some(Unrecorded::Ahead(doubtful))
     }
 
-    /// Notes that it was recorded behind a point.
-    pub(crate) fn is_recorded(&self, newest: Txid, doubtful: Doubtful) {
+    /// Notes that it was recorded, under this name; `None` where the vault had it already.
+    pub(crate) fn is_recorded(&self, told: Unrecorded, name: Option<Txid>) {
         let mut state = self.state();
-        (state.recorded, state.returned) = (Some((newest, doubtful)), false);
+        match told {
+            Unrecorded::Settled(doubtful) => {
+                // What came meanwhile is told anew.
+                let same = |belief: &Belief| belief.settled() == Some(doubtful);
+                state.belief = state.belief.map(|belief| if same(&belief) { belief.is_recorded() } else { belief });
+            }
+            Unrecorded::Ahead(doubtful) => (state.recorded, state.returned) = (Some((name, doubtful)), false),
+        }
     }
 
     /// The record to take back, because the clock was wrong only while it was set back.
     pub(crate) fn refuted(&self) -> Option<Txid> {
         let state = self.state();
-        state.recorded.filter(|_| state.returned).map(|(newest, _)| newest)
+        state.recorded.filter(|_| state.returned).and_then(|(name, _)| name)
     }
 
     /// Notes that it was taken back.

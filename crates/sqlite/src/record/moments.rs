@@ -50,6 +50,46 @@ pub(crate) struct Belief {
     before: Option<Reading>,
     /// It has been ahead since this moment, by this many milliseconds.
     ahead: Option<(Steady, i64)>,
+    /// The moment of the first point that was captured since the clock was set back or jumped ahead.
+    #[serde(default)]
+    first: Option<Moment>,
+    /// It turned out since which moments were wrong; the vault isn't told yet.
+    #[serde(default)]
+    settled: Option<Settled>,
+}
+
+/// The clock was wrong up to a moment, if points were captured by it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct Settled {
+    /// The moment of the first point of which it matters.
+    first: Option<Moment>,
+    /// Of a clock that was believed late: the moment that it should have said then. Points that came later matter as well.
+    floor: Option<Moment>,
+    until: Moment,
+}
+
+impl Settled {
+    /// Both stretches as one.
+    fn and(self, former: Option<Self>) -> Self {
+        let Some(former) = former else { return self };
+        let earlier = |one: Option<Moment>, other: Option<Moment>| one.into_iter().chain(other).min();
+        Self {
+            first: earlier(self.first, former.first),
+            floor: earlier(self.floor, former.floor),
+            until: self.until.max(former.until),
+        }
+    }
+
+    /// After a point was captured; `None` once it is sure that no point of the stretch is to come.
+    fn captured(self, moment: Moment) -> Option<Self> {
+        let matters = self.first.is_some() || self.floor.is_some() || moment < self.until;
+        matters.then_some(Self { first: self.first.or(Some(moment)), ..self })
+    }
+
+    fn doubtful(self) -> Option<Doubtful> {
+        let from = self.first.map(|first| self.floor.map_or(first, |floor| floor.min(first)))?;
+        Some(Doubtful { from, until: self.until, behind: false })
+    }
 }
 
 /// The clock went another way than time does.
@@ -96,19 +136,49 @@ pub(crate) struct Now {
 pub(crate) struct Doubtful {
     pub(crate) from: Moment,
     pub(crate) until: Moment,
+    /// The clock stood behind `until`, the moment of the newest point, and points were captured: they all have that moment. Where
+    /// the clock had been right before it was set back, they are as much later as it stood behind.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) behind: bool,
 }
 
 impl Doubtful {
-    /// Whether moments between two points, of these moments, are in doubt.
-    pub(crate) fn touches(self, was: Moment, says: Moment) -> bool {
-        was < self.until && says > self.from
+    /// Whether it can't be told which state a moment had: one between a point of the moment `was` and the next one, which
+    /// `says` another; or behind the last point, where nothing says.
+    ///
+    /// What was captured up to the next point may be of any moment of the stretch. Behind the last point only what it holds itself
+    /// may be too new, and nothing is from the end of the stretch on.
+    pub(crate) fn touches(self, moment: Moment, was: Moment, says: Option<Moment>) -> bool {
+        let held_up = self.behind && was == self.until;
+        let end = if held_up { self.end() } else { self.until };
+        let too_new = moment < end && (was < self.until || held_up);
+        match says {
+            Some(says) => was < self.until && says > self.from || held_up && too_new,
+            None => moment > self.from && too_new,
+        }
+    }
+
+    /// Up to which moment it can't be told what was committed.
+    pub(crate) fn end(self) -> Moment {
+        if self.behind { self.until.after(self.until.since(self.from)) } else { self.until }
+    }
+
+    /// Whether points that share a moment may have been captured at different times.
+    pub(crate) fn spreads(self, shared: Moment) -> bool {
+        self.from <= shared && shared <= self.until
+    }
+
+    /// Whether this says all that another one does.
+    pub(crate) fn covers(self, other: Self) -> bool {
+        let as_far = if other.behind { self.behind && self.until == other.until } else { self.until >= other.until };
+        self.from <= other.from && as_far
     }
 }
 
 impl Belief {
     /// Nothing is known of the clock but what it says.
     pub(crate) fn at(now: Reading) -> Self {
-        Self { right: now, before: None, ahead: None }
+        Self { right: now, before: None, ahead: None, first: None, settled: None }
     }
 
     /// The moment by this belief, however the wall clock stands.
@@ -117,6 +187,66 @@ impl Belief {
             ahead if ahead > 0 => self.right.expects(now.steady).map_or(now.wall, |(expected, _)| expected),
             _ => now.wall,
         }
+    }
+
+    /// After a point of this moment was captured.
+    pub(crate) fn captured(self, moment: Moment) -> Self {
+        let wrong = self.before.is_some() || self.ahead.is_some();
+        Self {
+            first: if wrong { self.first.or(Some(moment)) } else { None },
+            settled: self.settled.and_then(|settled| settled.captured(moment)),
+            ..self
+        }
+    }
+
+    /// The same belief about the clock, where nothing is known of the points.
+    pub(crate) fn without_points(self) -> Self {
+        Self { first: None, settled: None, ..self }
+    }
+
+    /// Which moments turned out to be wrong.
+    pub(crate) fn settled(&self) -> Option<Doubtful> {
+        self.settled.and_then(Settled::doubtful)
+    }
+
+    /// After that was recorded.
+    pub(crate) fn is_recorded(self) -> Self {
+        Self { settled: None, ..self }
+    }
+
+    fn settle(&self, first: Option<Moment>, floor: Option<Moment>, until: Moment) -> Option<Settled> {
+        Some(Settled { first, floor, until }.and(self.settled))
+    }
+
+    /// Whether the wall clock is where it would be, had it not been set back; `by` is how far it jumped for that.
+    fn returned(&self, now: Reading, by: Duration) -> bool {
+        // The longer ago, the more may have come together. But a jump that is far smaller than the way back leads elsewhere.
+        let near = (by / 10).saturating_add(Duration::from_millis(TOLERANCE.unsigned_abs()));
+        self.before.is_some_and(|before| {
+            let expected = before.expects(now.steady).map(|(expected, _)| expected);
+            before.drift(now) == 0
+                && expected.is_some_and(|expected| expected.since(now.wall).max(now.wall.since(expected)) <= near)
+        })
+    }
+
+    /// The machine was started anew: nothing says how its clock was set meanwhile.
+    fn after_a_boot(&self, now: Reading) -> Self {
+        let latest = match (self.before, self.ahead) {
+            // As far as the clock stood behind, what was captured may be later.
+            (Some(before), _) => {
+                let right = before.expects(self.right.steady).map(|(expected, _)| expected);
+                right.map(|right| before.wall.after(right.since(self.right.wall)))
+            }
+            (None, Some((since, by))) => {
+                let expected = self.right.expects(since).map(|(expected, _)| expected);
+                expected.map(|expected| expected.after(Duration::from_millis(by.unsigned_abs())).after(PROBATION))
+            }
+            (None, None) => None,
+        };
+        let until =
+            latest.map(|latest| latest.min(now.wall)).filter(|until| self.first.is_some_and(|first| first < *until));
+        let settled = until.map_or(self.settled, |until| self.settle(self.first, None, until));
+        Self { settled, ..Self::at(now) }
     }
 }
 
@@ -133,23 +263,31 @@ pub(crate) fn moment(belief: Belief, now: Reading) -> (Belief, Now) {
     let drift = belief.right.drift(now);
     let by = Duration::from_millis(drift.unsigned_abs());
     let clock = |jump| Now { moment: now.wall, doubt: None, jump, returned: false };
+    if belief.right.expects(now.steady).is_none() {
+        return (belief.after_a_boot(now), clock(None));
+    }
     if drift == 0 {
-        return (Belief { right: now, ahead: None, ..belief }, clock(None));
+        // Where it had only been ahead, what was captured got the right moments.
+        let first = belief.first.filter(|_| belief.before.is_some());
+        return (Belief { right: now, ahead: None, first, ..belief }, clock(None));
     }
     if drift < 0 {
         // The older belief is the better one, if the clock went back in several steps.
         let before = belief.before.or(Some(belief.right));
-        return (Belief { right: now, before, ahead: None }, clock(Some(Jump::Back(by))));
+        return (Belief { right: now, before, ahead: None, ..belief }, clock(Some(Jump::Back(by))));
     }
-    if belief.before.is_some_and(|before| before.expects(now.steady).is_some() && before.drift(now) == 0) {
-        return (Belief::at(now), Now { returned: true, ..clock(None) });
+    if belief.returned(now, by) {
+        let settled = belief.settle(belief.first, None, now.wall);
+        return (Belief { settled, ..Belief::at(now) }, Now { returned: true, ..clock(None) });
     }
     let same = belief
         .ahead
         .filter(|(_, former)| former.abs_diff(drift) <= drift.unsigned_abs() / 100 + TOLERANCE.unsigned_abs());
     match same {
         Some((since, _)) if now.steady.since(since).is_some_and(|stood| stood >= PROBATION) => {
-            (Belief { right: now, ahead: None, ..belief }, clock(Some(Jump::Accepted(by))))
+            let settled = belief.settle(belief.first, Some(belief.moment(now)), now.wall);
+            let first = belief.first.filter(|_| belief.before.is_some());
+            (Belief { right: now, ahead: None, first, settled, ..belief }, clock(Some(Jump::Accepted(by))))
         }
         _ => {
             let expected = belief.moment(now);
@@ -247,19 +385,113 @@ mod tests {
         assert_eq!((next, answer.moment, answer.jump), (Belief::at(now), now.wall, None));
     }
 
+    fn clock(hours: i64, minutes: i64) -> Moment {
+        Moment::from_millis(hours * HOUR + minutes * MINUTE)
+    }
+
+    fn doubtful(from: Moment, until: Moment) -> Doubtful {
+        Doubtful { from, until, behind: false }
+    }
+
     /// A clock that ran an hour ahead gave moments from 13:00 on, and was set right at 12:10.
     #[test]
     fn which_moments_are_in_doubt() {
-        let minutes = |minutes: i64| Moment::from_millis(minutes * MINUTE);
-        let doubtful = Doubtful { from: minutes(12 * 60 + 10), until: minutes(13 * 60 + 5) };
+        let ahead = doubtful(clock(12, 10), clock(13, 5));
         for (was, says, expected) in [
-            (11 * 60, 12 * 60, false),
-            (12 * 60, 13 * 60, true),
-            (13 * 60, 13 * 60 + 5, true),
-            (12 * 60, 14 * 60, true),
-            (13 * 60 + 5, 14 * 60, false),
+            (clock(11, 0), clock(12, 0), false),
+            (clock(12, 0), clock(13, 0), true),
+            (clock(13, 0), clock(13, 5), true),
+            (clock(12, 0), clock(14, 0), true),
+            (clock(13, 5), clock(14, 0), false),
         ] {
-            assert_eq!(doubtful.touches(minutes(was), minutes(says)), expected, "{was} {says}");
+            assert_eq!(ahead.touches(was.after(PROBATION), was, Some(says)), expected, "{was} {says}");
+        }
+        // Behind the last point nothing is from the end of the stretch on.
+        for (moment, was, expected) in [
+            (clock(12, 5), clock(12, 0), false),
+            (clock(12, 20), clock(12, 0), true),
+            (clock(13, 4), clock(13, 0), true),
+            (clock(13, 5), clock(13, 0), false),
+            (clock(13, 20), clock(13, 5), false),
+        ] {
+            assert_eq!(ahead.touches(moment, was, None), expected, "{moment} {was}");
+        }
+    }
+
+    /// Points of 12:00 were captured while the clock said 11:10: if it had been right before, they are of up to 12:50.
+    #[test]
+    fn points_that_were_held_up_are_in_doubt_on_both_sides() {
+        let behind = Doubtful { from: clock(11, 10), until: clock(12, 0), behind: true };
+        for next in [None, Some(clock(13, 0))] {
+            for (moment, expected) in [(clock(12, 1), true), (clock(12, 49), true), (clock(12, 50), false)] {
+                assert_eq!(behind.touches(moment, clock(12, 0), next), expected, "{moment} {next:?}");
+                assert!(!Doubtful { behind: false, ..behind }.touches(moment, clock(12, 0), next), "{moment} {next:?}");
+                assert!(!behind.touches(moment, clock(12, 1), next), "{moment} {next:?}");
+            }
+        }
+        assert!(behind.spreads(clock(12, 0)) && !behind.spreads(clock(12, 1)));
+    }
+
+    /// What happens in a story, and what is to be recorded at its end.
+    enum Event {
+        /// Both clocks say so many minutes since the start.
+        Says(i64, i64),
+        /// The machine is started anew: the wall clock says so many minutes.
+        Boots(i64),
+        /// A point with the moment of so many minutes is in the vault.
+        Point(i64),
+    }
+
+    #[test]
+    fn what_turns_out_to_have_been_wrong() {
+        use Event::{Boots, Point, Says};
+        for (story, events, expected) in [
+            ("back and right again, at rest", vec![Says(-60, 0), Says(10, 10)], None),
+            ("back and right again", vec![Says(-59, 1), Point(0), Point(0), Says(30, 30)], Some((0, 30))),
+            ("back, beyond the newest point", vec![Says(-59, 1), Point(-55), Says(30, 30)], Some((-55, 30))),
+            ("back, and the point came later", vec![Says(-60, 0), Says(30, 30), Point(0), Point(31)], Some((0, 30))),
+            ("back, and nothing was captured", vec![Says(-60, 0), Says(30, 30), Point(31)], None),
+            ("back in two steps", vec![Says(-60, 0), Point(0), Says(-115, 5), Says(10, 10)], Some((0, 10))),
+            ("back for good", vec![Says(-60, 0), Point(0), Says(-30, 30), Point(0)], None),
+            ("ahead and right again", vec![Says(60, 0), Point(0), Says(5, 5)], None),
+            ("ahead for good", vec![Says(60, 0), Point(0), Says(65, 5), Says(71, 11)], Some((0, 71))),
+            ("ahead for good, at rest", vec![Says(60, 0), Says(71, 11)], None),
+            ("ahead for good, then a point", vec![Says(60, 0), Says(71, 11), Point(72)], Some((11, 71))),
+            ("ahead, back, right again", vec![Says(60, 0), Says(-55, 5), Point(0), Says(10, 10)], Some((0, 10))),
+            (
+                "ahead for good, and back after all",
+                vec![Says(60, 0), Point(0), Says(71, 11), Says(15, 15), Point(71)],
+                Some((0, 71)),
+            ),
+            (
+                "twice back",
+                vec![Says(-60, 0), Point(0), Says(9, 9), Says(-50, 10), Point(9), Says(20, 20)],
+                Some((0, 20)),
+            ),
+            ("a boot while it stood behind", vec![Says(-60, 0), Point(0), Boots(30), Point(31)], Some((0, 30))),
+            ("a boot long after it was set back", vec![Says(-60, 0), Point(0), Boots(9000)], Some((0, 60))),
+            ("a boot while it stood ahead", vec![Says(60, 0), Point(3), Boots(300)], Some((3, 70))),
+            ("a boot, at rest", vec![Says(-60, 0), Boots(30), Point(31)], None),
+            (
+                "a smaller jump long after",
+                vec![Says(-60, 0), Point(0), Says(99_940, 100_000), Says(99_950, 100_001)],
+                None,
+            ),
+        ] {
+            let mut belief = Belief::at(reading(0, 0));
+            for event in events {
+                belief = match event {
+                    Says(wall, steady) => moment(belief, reading(wall * MINUTE, steady * MINUTE)).0,
+                    Boots(wall) => {
+                        let steady = Steady { boot: 2, millis: 7 };
+                        moment(belief, Reading { steady, ..reading(wall * MINUTE, 0) }).0
+                    }
+                    Point(at) => belief.captured(Moment::from_millis(at * MINUTE)),
+                };
+            }
+            let expected = expected.map(|(from, until)| doubtful(clock(0, from), clock(0, until)));
+            assert_eq!(belief.settled(), expected, "{story}");
+            assert_eq!(belief.is_recorded().settled(), None, "{story}");
         }
     }
 

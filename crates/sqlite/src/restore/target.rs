@@ -95,14 +95,23 @@ async fn at_moment(vault: &Vault, files: &[Stored], moment: Moment, now: Moment)
         };
         return Err(refuse(vault, &text, why, "see `seawall timeline` for what can be restored"));
     };
-    if exact != Some(point) {
+    if exact == Some(point) {
+        // A point's own moment names it, unless it names another one as well.
+        if let Some(before) = low.checked_sub(2).map(|at| points[at])
+            && moment_of(vault, files, before).await? == moment
+        {
+            check_shared(vault, &text, (moment, now), [before, point], &doubts::list(vault).await?)?;
+        }
+    } else {
+        let was = (point, moment_of(vault, files, point).await?);
+        let mut says = None;
         if let Some(next) = points.get(low) {
             check_hole(vault, &holes::list(vault).await?, &text, point, *next)?;
-            let sides =
-                [(point, moment_of(vault, files, point).await?), (*next, moment_of(vault, files, *next).await?)];
-            check_future(vault, &text, sides, now)?;
-            check_doubts(vault, &text, sides, &doubts::list(vault).await?)?;
+            let next = (*next, moment_of(vault, files, *next).await?);
+            check_future(vault, &text, [was, next], now)?;
+            says = Some(next);
         }
+        check_doubts(vault, moment, was, says, &doubts::list(vault).await?)?;
         // Behind the last point of a stretch there is either nothing at all, or a gap.
         let ends = stretches.iter().any(|points| points.last() == Some(&point));
         if ends && files.iter().any(|file| file.max > point) {
@@ -131,23 +140,45 @@ fn check_future(vault: &Vault, moment: &str, sides: [(Txid, Moment); 2], now: Mo
     })
 }
 
-/// Refuses a moment between two points where it was recorded that their moments can't be believed (I17).
+/// Refuses a moment between two points, or behind the last one, where it was recorded that their moments can't be believed (I17).
 fn check_doubts(
     vault: &Vault,
-    moment: &str,
-    sides: [(Txid, Moment); 2],
+    moment: Moment,
+    (before, was): (Txid, Moment),
+    next: Option<(Txid, Moment)>,
     doubts: &[(Txid, Doubtful)],
 ) -> Result<(), Error> {
-    let [(before, was), (after, says)] = sides;
-    let Some(Doubtful { from, until }) = doubts::between(doubts, was, says) else { return Ok(()) };
-    Err(Error::MomentsInDoubt {
+    let Some(doubtful) = doubts::between(doubts, moment, was, next.map(|(_, says)| says)) else { return Ok(()) };
+    let after = next.map_or_else(String::new, |(after, _)| format!("--at {after}, "));
+    let next = format!("name a point: --at {before}, {after}--at latest; `seawall timeline` shows them");
+    Err(in_doubt(vault, &moment.to_string(), doubtful, next))
+}
+
+/// Refuses a moment that several points have because the clock was wrong: which of them was the newest then can't be told (I17).
+/// What is captured within one millisecond shares its moment too.
+fn check_shared(
+    vault: &Vault,
+    text: &str,
+    (shared, now): (Moment, Moment),
+    [before, point]: [Txid; 2],
+    doubts: &[(Txid, Doubtful)],
+) -> Result<(), Error> {
+    let future = in_the_future(shared, now).map(|_| Doubtful { from: now, until: shared, behind: true });
+    let Some(doubtful) = doubts::among(doubts, shared).or(future) else { return Ok(()) };
+    let next = format!("{before}, {point} and perhaps others share it; name one: --at {before}, --at {point}");
+    Err(in_doubt(vault, text, doubtful, next))
+}
+
+fn in_doubt(vault: &Vault, moment: &str, doubtful: Doubtful, next: String) -> Error {
+    let (from, until) = (doubtful.from, doubtful.end());
+    Error::MomentsInDoubt {
         vault: vault.url().to_owned(),
         target: moment.to_owned(),
         why: format!(
             "the clock of the machine that captured it was wrong: which changes were made between {from} and {until} can't be told"
         ),
-        next: format!("name a point: --at {before}, --at {after}, --at latest; `seawall timeline` shows them"),
-    })
+        next,
+    }
 }
 
 /// Refuses a moment between the two sides of a hole (I3).

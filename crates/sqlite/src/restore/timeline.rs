@@ -72,7 +72,8 @@ pub(crate) async fn timeline(vault: &Vault, now: Moment) -> Result<Timeline, Err
         position: point.to_string(),
         note: format!(
             "the clock was wrong: which changes were made between {} and {} can't be told, and `--at` such a moment is refused",
-            doubtful.from, doubtful.until
+            doubtful.from,
+            doubtful.end()
         ),
     });
     let (notes, pins) = (notes.chain(doubtful).collect(), pins.iter().map(Txid::to_string).collect());

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use seawall_core::Phase;
 
 use super::Session;
+use crate::clock::Unrecorded;
 use crate::doubts;
 use crate::error::Error;
 use crate::ship::blocking;
@@ -55,13 +56,17 @@ impl Session<'_> {
     pub(crate) async fn record_doubts(&self) -> Result<(), Error> {
         let Some(Position { txid, moment, .. }) = self.position else { return Ok(()) };
         let (clock, vault) = (self.database.clock(), self.database.vault());
+        // What turned out since comes before what is taken back for it.
+        while let Some(unrecorded) = clock.unrecorded(moment) {
+            let name = doubts::record(vault, txid, unrecorded.doubtful(), self.stamp).await?;
+            clock.is_recorded(unrecorded, name);
+            if matches!(unrecorded, Unrecorded::Ahead(_)) {
+                break;
+            }
+        }
         if let Some(recorded) = clock.refuted() {
             doubts::withdraw(vault, recorded).await?;
             clock.is_withdrawn();
-        }
-        if let Some(doubtful) = clock.unrecorded(moment) {
-            doubts::record(vault, txid, doubtful, self.stamp).await?;
-            clock.is_recorded(txid, doubtful);
         }
         Ok(())
     }

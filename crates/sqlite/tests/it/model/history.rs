@@ -120,7 +120,9 @@ pub(crate) async fn compare(
         let content = restored.unwrap_or_else(|error| panic!("{position}: {error}: {objects:?}"));
         let state = state_of(&content);
         assert_eq!(Some(&content), records.contents.get(&state), "{position} is not state {state} as it was");
-        points.push(Restored { txid: *txid, moment: moment(store, key).await, state, content });
+        // The object of that name may be the harmed one, where another one restores the point; then moments aren't compared either.
+        let moment = if harmed == 0 { moment(store, key).await } else { Moment::from_millis(0) };
+        points.push(Restored { txid: *txid, moment, state, content });
     }
     in_order(&points, &records.order);
     let newest = scene.restore(When::Latest).await.expect("restored");
