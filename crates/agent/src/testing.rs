@@ -146,6 +146,7 @@ impl Files for Stub {
             objects: Vec::new(),
             duration_ms: 0,
             dry_run: request.dry_run,
+            doubts: Vec::new(),
         })
     }
 

@@ -43,6 +43,7 @@ pub(crate) async fn export(
         objects: objects(&reader, &items)?,
         duration_ms: 0,
         dry_run: request.dry_run,
+        doubts: Vec::new(),
     };
     match &artefact {
         Artefact::File(_) => check_target(&request.output, request.force)?,

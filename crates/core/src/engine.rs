@@ -98,6 +98,9 @@ pub struct Restored {
     pub duration_ms: u64,
     /// Whether nothing was written because only the plan was asked for.
     pub dry_run: bool,
+    /// What couldn't be proved of these objects, each one sentence without a full stop: objects that may belong to this database but
+    /// carry no name that says so.
+    pub doubts: Vec<String>,
 }
 
 /// What restored values change in a state that other databases share.

@@ -77,6 +77,7 @@ pub(crate) async fn restore(
         objects: planned(&wanted),
         duration_ms: 0,
         dry_run: request.dry_run,
+        doubts: Vec::new(),
     };
     if request.dry_run && !as_new {
         return Ok((restored, Vec::new()));

@@ -114,20 +114,21 @@ fn document(restored: &Restored) -> serde_json::Value {
 }
 
 fn render(restored: &Restored) -> String {
-    let Restored { point, output, bytes, objects, duration_ms, dry_run } = restored;
+    let Restored { point, output, bytes, objects, duration_ms, dry_run, doubts } = restored;
+    let doubts: String = doubts.iter().map(|doubt| format!("can't be told: {doubt}\n")).collect();
     let read: u64 = objects.iter().map(|object| object.bytes).sum();
     let (output, point, read) = (output.display(), table::point(point), table::bytes(read));
     if !dry_run {
         let (size, span) = (table::bytes(*bytes), table::span(*duration_ms));
         return format!(
-            "{output}: restored to {point}\n{size} from {} ({read}) in {span}\n",
+            "{output}: restored to {point}\n{size} from {} ({read}) in {span}\n{doubts}",
             table::count(objects.len(), "object")
         );
     }
     let rows = objects.iter().map(|object| vec![object.key.clone(), table::bytes(object.bytes)]).collect();
     let objects = table::count(objects.len(), "object");
     format!(
-        "{}\n{output}: would be restored to {point} from {objects} ({read}); nothing was written\n",
+        "{}\n{output}: would be restored to {point} from {objects} ({read}); nothing was written\n{doubts}",
         table::table(&["object", "size"], rows, &[1])
     )
 }
@@ -146,6 +147,17 @@ mod tests {
             objects: vec![PlannedObject { key: "0000/a.ltx".into(), bytes: 2048 }],
             duration_ms: 40,
             dry_run,
+            doubts: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn what_could_not_be_proved_is_said() {
+        for dry_run in [false, true] {
+            let found = Restored { doubts: vec!["2 objects of another program: a, b".into()], ..restored(dry_run) };
+            let expected = format!("{}can't be told: 2 objects of another program: a, b\n", render(&restored(dry_run)));
+            assert_eq!(render(&found), expected);
+            assert_eq!(document(&found)["doubts"], json!(["2 objects of another program: a, b"]));
         }
     }
 

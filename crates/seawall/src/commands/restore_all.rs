@@ -217,7 +217,8 @@ mod tests {
         let item = |name: &str| item(name.to_owned(), place("file:///vault"), Path::new("/out"));
         let point = Point { position: "000000000000000a".into(), moment: Moment::from_millis(0) };
         let (objects, output) = (Vec::new(), "/out/a".into());
-        let restored = Restored { point, output, bytes: 1, objects, duration_ms: 1, dry_run: false };
+        let restored =
+            Restored { point, output, bytes: 1, objects, duration_ms: 1, dry_run: false, doubts: Vec::new() };
         let failure = Failure::new(Kind::Corrupt, "test.code", "o", "c", "n");
         let output = render(&[
             (item("a"), Done::Restored(restored)),

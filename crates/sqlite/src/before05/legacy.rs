@@ -93,8 +93,15 @@ pub(crate) async fn restore(
     }
     let objects = chain.objects().map(|object| PlannedObject { key: object.key.to_string(), bytes: object.bytes });
     let objects: Vec<PlannedObject> = objects.collect();
-    let restored =
-        Restored { point, output: output.to_owned(), bytes: 0, objects, duration_ms: 0, dry_run: request.dry_run };
+    let restored = Restored {
+        point,
+        output: output.to_owned(),
+        bytes: 0,
+        objects,
+        duration_ms: 0,
+        dry_run: request.dry_run,
+        doubts: Vec::new(),
+    };
     if request.dry_run {
         return Ok(restored);
     }

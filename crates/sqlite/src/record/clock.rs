@@ -32,10 +32,12 @@ struct State {
     newest: Option<Txid>,
     /// The moment of the points that were captured while the clock stood behind it.
     held_up: Option<Moment>,
-    /// What the vault says of a history ahead of its clock, and the name of the record if this process wrote it.
-    recorded: Option<(Option<Txid>, Doubtful)>,
-    /// Whether the clock came back since to where it was before it was set back.
-    returned: bool,
+    /// What the vault says of a history ahead of its clock.
+    recorded: Option<Doubtful>,
+    /// The names of what this process recorded since the clock was set back.
+    names: Vec<Txid>,
+    /// The names of what it recorded before the clock came back to where it was.
+    refuted: Vec<Txid>,
 }
 
 /// What is to be recorded in the vault.
@@ -115,7 +117,11 @@ impl BelievedClock {
         let mut state = self.state();
         let (belief, now) = moments::moment(state.belief.unwrap_or(Belief::at(reading)), reading);
         state.belief = Some(belief);
-        state.returned |= now.returned;
+        if now.returned {
+            let names = std::mem::take(&mut state.names);
+            state.refuted.extend(names);
+            state.recorded = None;
+        }
         drop(state);
         if let Some(jump) = now.jump {
             tracing::warn!(database = %self.name, code = "sqlite.clock", "{jump}");
@@ -152,7 +158,7 @@ impl BelievedClock {
         }
         moments::in_the_future(newest, now)?;
         let doubtful = Doubtful { from: now, until: newest, behind: state.held_up == Some(newest) };
-        let told = state.recorded.is_some_and(|(_, told)| told.covers(Doubtful { from: told.from, ..doubtful }));
+        let told = state.recorded.is_some_and(|told| told.covers(Doubtful { from: told.from, ..doubtful }));
         (!told).then_some(Unrecorded::Ahead(doubtful))
     }
 
@@ -165,18 +171,22 @@ impl BelievedClock {
                 let same = |belief: &Belief| belief.settled() == Some(doubtful);
                 state.belief = state.belief.map(|belief| if same(&belief) { belief.is_recorded() } else { belief });
             }
-            Unrecorded::Ahead(doubtful) => (state.recorded, state.returned) = (Some((name, doubtful)), false),
+            Unrecorded::Ahead(doubtful) => {
+                state.recorded = Some(doubtful);
+                if state.belief.is_some_and(|belief| belief.is_set_back()) {
+                    state.names.extend(name);
+                }
+            }
         }
     }
 
-    /// The record to take back, because the clock was wrong only while it was set back.
-    pub(crate) fn refuted(&self) -> Option<Txid> {
-        let state = self.state();
-        state.recorded.filter(|_| state.returned).and_then(|(name, _)| name)
+    /// The records to take back, because the clock was wrong only while it was set back.
+    pub(crate) fn refuted(&self) -> Vec<Txid> {
+        self.state().refuted.clone()
     }
 
-    /// Notes that it was taken back.
-    pub(crate) fn is_withdrawn(&self) {
-        self.state().recorded = None;
+    /// Notes that one was taken back.
+    pub(crate) fn is_withdrawn(&self, name: Txid) {
+        self.state().refuted.retain(|refuted| *refuted != name);
     }
 }

@@ -199,6 +199,11 @@ impl Belief {
         }
     }
 
+    /// Whether the clock was set back, and hasn't returned since.
+    pub(crate) fn is_set_back(&self) -> bool {
+        self.before.is_some()
+    }
+
     /// The same belief about the clock, where nothing is known of the points.
     pub(crate) fn without_points(self) -> Self {
         Self { first: None, settled: None, ..self }

@@ -71,10 +71,10 @@ async fn restore_as_planned(
     }
     let (found, old) = tokio::join!(newest_of(vault, &request.when, now), legacy::list(vault));
     let old = old?;
-    if let Some(chain) = legacy::instead(vault, &old, &request.when, found.as_ref().map(|(_, header)| header))? {
+    if let Some(chain) = legacy::instead(vault, &old, &request.when, found.as_ref().map(|(_, header, _)| header))? {
         return legacy::restore(vault, &chain, request, &output, &progress).await;
     }
-    let (chain, header) = found?;
+    let (chain, header, doubts) = found?;
     let newest = chain.last().ok_or_else(|| Error::NothingThere { vault: vault.url().to_owned() })?;
     if let Some(recorded) = recorded.filter(|recorded| request.when == When::Latest && *recorded > newest.max) {
         return Err(Error::EndsEarly { vault: vault.url().to_owned(), newest: newest.max, recorded });
@@ -84,7 +84,7 @@ async fn restore_as_planned(
         .map(|file| PlannedObject { key: file.key(Layout::of(vault)).to_string(), bytes: file.size })
         .collect();
     let point = Point { position: newest.max.to_string(), moment: Moment::from_millis(header.timestamp_ms) };
-    let restored = Restored { point, output, bytes: 0, objects, duration_ms: 0, dry_run: request.dry_run };
+    let restored = Restored { point, output, bytes: 0, objects, duration_ms: 0, dry_run: request.dry_run, doubts };
     if request.dry_run {
         return Ok(restored);
     }
@@ -103,12 +103,12 @@ async fn restore_as_planned(
     Ok(Restored { bytes, ..restored })
 }
 
-/// The LTX files that restore what was asked for, and the header of the newest of them.
-async fn newest_of(vault: &Vault, when: &When, now: Moment) -> Result<(Vec<Stored>, Header), Error> {
-    let chain = target::find(vault, when, now).await?;
+/// The LTX files that restore what was asked for, the header of the newest of them, and what can't be told of them.
+async fn newest_of(vault: &Vault, when: &When, now: Moment) -> Result<(Vec<Stored>, Header, Vec<String>), Error> {
+    let (chain, doubts) = target::find_with_doubts(vault, when, now).await?;
     let newest = chain.last().ok_or_else(|| Error::NothingThere { vault: vault.url().to_owned() })?;
     let header = read_header(vault, newest).await?;
-    Ok((chain, header))
+    Ok((chain, header, doubts))
 }
 
 /// Refuses to touch what is there, unless it may be replaced.

@@ -10,27 +10,50 @@ use crate::belonging::Doubt;
 use crate::doubts;
 use crate::error::Error;
 use crate::holes::{self, HoleRecord};
-use crate::layout::Stored;
+use crate::layout::{Layout, Stored};
 use crate::moments::{Doubtful, in_the_future};
 use crate::plan::{NoPlan, latest, plan, stretches};
 use crate::survey::{list, read_header};
 use crate::together;
 
+/// How many objects of a doubt are named.
+const NAMED: usize = 3;
+
 /// The objects that restore what was asked for, oldest first. They belong together (I14). `now` is the present by this
 /// machine's clock.
 pub(crate) async fn find(vault: &Vault, when: &When, now: Moment) -> Result<Vec<Stored>, Error> {
+    Ok(find_with_doubts(vault, when, now).await?.0)
+}
+
+/// As [`find`], with what can't be told of these objects: sentences without a full stop.
+pub(crate) async fn find_with_doubts(
+    vault: &Vault,
+    when: &When,
+    now: Moment,
+) -> Result<(Vec<Stored>, Vec<String>), Error> {
     let files = list(vault).await?;
     let chain = find_among(vault, &files, when, now).await?;
-    for (doubt, count) in counted(&together::prove(vault, &files, &chain).await?) {
-        let told = doubt.sentence(&objects(count));
-        // What holds for every vault of another program or of an older Seawall is for `verify` to tell.
+    let doubts = together::prove(vault, &files, &chain).await?;
+    let told = |(doubt, count)| {
+        let told = sentence(vault, doubt, count, &doubts);
+        // What holds for every vault of another program or of an older Seawall is no news to a log.
         if matches!(doubt, Doubt::Branch | Doubt::Foreign) {
             tracing::debug!("can't be told of {told}");
         } else {
             tracing::warn!(vault = vault.url(), "it can't be told whether these belong together: {told}");
         }
-    }
-    Ok(chain)
+        told
+    };
+    let told = counted(&doubts).into_iter().map(told).collect();
+    Ok((chain, told))
+}
+
+/// A doubt about so many objects, with the first of their names.
+fn sentence(vault: &Vault, doubt: Doubt, count: usize, doubts: &[(Stored, Doubt)]) -> String {
+    let names = doubts.iter().filter(|(_, of)| *of == doubt).take(NAMED);
+    let names: Vec<String> = names.map(|(file, _)| file.key(Layout::of(vault)).to_string()).collect();
+    let more = if count > NAMED { format!(" and {} more", count - NAMED) } else { String::new() };
+    format!("{} ({}{more})", doubt.sentence(&objects(count)), names.join(", "))
 }
 
 /// How many objects there are of each doubt.

@@ -64,9 +64,9 @@ impl Session<'_> {
                 break;
             }
         }
-        if let Some(recorded) = clock.refuted() {
-            doubts::withdraw(vault, recorded).await?;
-            clock.is_withdrawn();
+        for refuted in clock.refuted() {
+            doubts::withdraw(vault, refuted).await?;
+            clock.is_withdrawn(refuted);
         }
         Ok(())
     }
