@@ -14,9 +14,10 @@ use tokio::sync::{Notify, watch};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 
+use crate::Stamp;
 use crate::environment::EnvOptions;
 use crate::error::Error;
-use crate::local::{Author, Local, Settings, data_file};
+use crate::local::{Author, Local, Settings, data_file, written};
 use crate::session::{NanoClock, Session, SyncOptions, before};
 use crate::snapshot::{GENERATION, SnapshotName};
 use crate::state;
@@ -131,7 +132,7 @@ impl Lmdb {
             self.set(Now::Waiting(failure.clone()));
             if !is_anothers {
                 // Otherwise the record belongs to the other process.
-                record(options, self.status_from(options, &SessionStatus::default(), Some(failure))).await;
+                record(options, self.status_from(options, &SessionStatus::default(), Some(failure), None)).await;
             }
             tokio::select! {
                 () = sleep(options.sync.retry) => {}
@@ -152,7 +153,7 @@ impl Lmdb {
             () = self.keep_record(options, status) => {}
         }
         let last = session.watch().borrow().clone();
-        record(options, Status { phase: Phase::Stopped, ..self.status_from(options, &last, None) }).await;
+        record(options, Status { phase: Phase::Stopped, ..self.status_from(options, &last, None, None) }).await;
         Ok(())
     }
 
@@ -160,21 +161,46 @@ impl Lmdb {
     async fn keep_record(&self, options: &LmdbOptions, mut status: watch::Receiver<SessionStatus>) {
         let mut last = None;
         loop {
-            let now = self.status_from(options, &status.borrow_and_update().clone(), None);
-            let lasting = (now.phase, now.protected.clone(), now.error.as_ref().map(|error| error.code.clone()));
+            let session = status.borrow_and_update().clone();
+            let now = self.status_from(options, &session, None, self.written_late(options, &session).await);
+            let error = now.error.as_ref().map(|error| error.code.clone());
+            let lasting = (now.phase, now.protected.clone(), error, now.lag_ms / LAG_STEP);
             if last.as_ref() != Some(&lasting) {
                 record(options, now).await;
                 last = Some(lasting);
             }
-            if status.changed().await.is_err() {
-                return std::future::pending().await;
+            // A request without an answer changes nothing in the session, and the status gets worse all the same.
+            let waits = session.doing.is_some();
+            tokio::select! {
+                changed = status.changed() => if changed.is_err() {
+                    return std::future::pending().await;
+                },
+                () = sleep(TICK), if waits => {}
             }
         }
     }
 
-    /// The status of a session, or of a session that can't begin yet because of `waiting`.
-    fn status_from(&self, options: &LmdbOptions, session: &SessionStatus, waiting: Option<Failure>) -> Status {
+    /// Since when commits may wait for a vault that doesn't answer: the session can't look at the environment meanwhile,
+    /// but the data file's time tells that something was written.
+    async fn written_late(&self, options: &LmdbOptions, session: &SessionStatus) -> Option<Stamp> {
+        let trouble = self.vault.trouble().filter(|_| session.doing.is_some() && !options.sync.receive_only)?;
+        let (data, since) = (Self::data(options), before((self.clock)(), trouble.lasts));
+        let written = spawn_blocking(move || written(&data)).await.ok()?;
+        (written > since).then_some(since)
+    }
+
+    /// The status of a session, or of a session that can't begin yet because of `waiting`. `late` is since when unseen
+    /// commits may wait.
+    fn status_from(
+        &self,
+        options: &LmdbOptions,
+        session: &SessionStatus,
+        waiting: Option<Failure>,
+        late: Option<Stamp>,
+    ) -> Status {
         let error = session.failure.as_ref().map(|(failure, at, count)| told(failure, plan::moment(*at), *count));
+        let alarm = || session.alarms.values().next();
+        let error = error.or_else(|| alarm().map(|(failure, at, count)| told(failure, plan::moment(*at), *count)));
         let error = error.or_else(|| self.trouble(session));
         let phase = match &waiting {
             Some(failure) if failure.kind == Kind::NotFound => Phase::Waiting,
@@ -184,7 +210,8 @@ impl Lmdb {
             None if !session.start.is_over() => Phase::Starting,
             None => Phase::Protecting,
         };
-        let unsent = session.storing.since.map_or(0, |since| (self.clock)().0.saturating_sub(since.0) / 1_000_000);
+        let oldest = [session.waiting, session.storing.since, late].into_iter().flatten().min();
+        let unsent = oldest.map_or(0, |since| (self.clock)().0.saturating_sub(since.0) / 1_000_000);
         Status {
             name: self.name.clone(),
             engine: ENGINE.to_owned(),
@@ -233,7 +260,7 @@ impl Lmdb {
         let mut session = Session::new(local, self.vault.clone(), how, Arc::clone(&self.clock));
         session.run(shutdown).await?;
         let last = session.watch().borrow().clone();
-        let status = Status { phase: Phase::Stopped, ..self.status_from(options, &last, None) };
+        let status = Status { phase: Phase::Stopped, ..self.status_from(options, &last, None, None) };
         let point = status.protected.clone();
         record(options, status).await;
         let path = options.path.clone();
@@ -268,6 +295,12 @@ impl Lmdb {
 
 /// How long attempts may fail, or one may wait for its answer, before the status says so.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
+
+/// How often the status is looked at anew while a request has no answer.
+const TICK: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// The record is written anew when the lag grew by so many milliseconds.
+const LAG_STEP: u64 = 5000;
 
 /// The engine's name.
 const ENGINE: &str = "lmdb";
@@ -331,10 +364,11 @@ impl Engine for Lmdb {
         match self.now() {
             Now::Running(running) => {
                 let session = running.status.borrow().clone();
-                return Ok(self.status_from(options, &session, None));
+                let late = self.written_late(options, &session).await;
+                return Ok(self.status_from(options, &session, None, late));
             }
             Now::Waiting(failure) => {
-                return Ok(self.status_from(options, &SessionStatus::default(), Some(failure)));
+                return Ok(self.status_from(options, &SessionStatus::default(), Some(failure), None));
             }
             Now::Nothing => {}
         }
@@ -375,6 +409,10 @@ impl Protect for Lmdb {
         let session = over.map_err(|_| self.not_running())?.clone();
         if session.ended.is_some() {
             return Err(self.not_running());
+        }
+        // A restore may take the other writer's snapshot.
+        if let Some((failure, _, _)) = session.alarms.get("lmdb.two-writers") {
+            return Err(failure.clone());
         }
         let path = options.path.clone();
         Ok(self.protected(options, &session).ok_or(Error::Empty { path })?)

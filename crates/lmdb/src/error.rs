@@ -167,6 +167,42 @@ pub enum Error {
         /// The vault.
         vault: String,
     },
+    /// Our newest snapshot is no longer in the vault as it was written.
+    #[error("{object}: the newest snapshot was lost from the vault: {what}")]
+    Lost {
+        /// The object.
+        object: String,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// Another process sends snapshots under our instance's name.
+    #[error("{object}: another process sent this snapshot under our name, {instance}")]
+    TwoWriters {
+        /// The object.
+        object: String,
+        /// The instance.
+        instance: String,
+    },
+    /// The content of a snapshot belongs to another database or instance than its name says.
+    #[error("{object}: it is a snapshot of {found}, and its name says {named}")]
+    Foreign {
+        /// The object.
+        object: String,
+        /// The database or instance in the content.
+        found: String,
+        /// The database or instance in the name.
+        named: String,
+    },
+    /// The data file is shorter than it was.
+    #[error("{path}: the data file was cut: it has {bytes} bytes, and had {before}")]
+    Cut {
+        /// The data.
+        path: PathBuf,
+        /// Its bytes.
+        bytes: u64,
+        /// The bytes that it had.
+        before: u64,
+    },
     /// A signal stopped the work at once.
     #[error("stopped at once, before everything was sent")]
     Interrupted,
@@ -200,7 +236,7 @@ impl Error {
 
     /// Whether the snapshot itself is the cause, so that a retry can't help.
     pub fn is_bad_snapshot(&self) -> bool {
-        matches!(self, Self::Snapshot { .. } | Self::UnknownFlags { .. })
+        matches!(self, Self::Snapshot { .. } | Self::UnknownFlags { .. } | Self::Foreign { .. })
     }
 }
 
@@ -331,6 +367,30 @@ impl From<Error> for Failure {
                 "lmdb.unknown-schema",
                 vault,
                 "list it in a seawall.yml with this vault and an lmdb section, and give its name",
+            ),
+            Error::Lost { object, .. } => fail(
+                Kind::Corrupt,
+                "lmdb.lost",
+                object,
+                "find out what removes or overwrites objects there; Seawall sends a new snapshot by itself",
+            ),
+            Error::TwoWriters { object, .. } => fail(
+                Kind::Conflict,
+                "lmdb.two-writers",
+                object,
+                "give each instance its own name: a restore and the other instances take only the newest snapshot of a name",
+            ),
+            Error::Foreign { object, .. } => fail(
+                Kind::Corrupt,
+                "lmdb.foreign-snapshot",
+                object,
+                "nothing was merged from it; remove the object, or give it back its own name",
+            ),
+            Error::Cut { path, .. } => fail(
+                Kind::Unavailable,
+                "lmdb.cut",
+                &path.display(),
+                "stop the application and put a whole copy in place by renaming it; Seawall goes on with it",
             ),
             Error::Interrupted => {
                 fail(Kind::Interrupted, "lmdb.interrupted", &"seawall", "start it again; it goes on from where it was")

@@ -13,6 +13,7 @@
 pub mod fuzzing;
 
 mod apply;
+mod belongs;
 mod capture;
 mod cut;
 mod dump;
@@ -32,6 +33,7 @@ mod marker;
 mod merge;
 mod migrate;
 mod order;
+mod own;
 mod peers;
 mod plan;
 mod prove;

@@ -12,12 +12,13 @@ use crate::apply::Table;
 use crate::dupsort;
 use crate::environment::{Env, ReadTxn};
 use crate::error::{Error, snapshot_problem};
+use crate::belongs::belongs;
 use crate::flags::Flags;
 use crate::header::Stored;
 use crate::merge::{Verdict, Version, decide};
 use crate::schema::{Schema, Tables, is_private};
 use crate::seek::Seeker;
-use crate::snapshot::{Database, Item, Limits, Preamble, Rule, SnapshotReader};
+use crate::snapshot::{Database, Item, Limits, Preamble, Rule, SnapshotName, SnapshotReader};
 use crate::spool::{Batch, Spool};
 
 /// Bytes of entries that are compared in one read transaction.
@@ -28,6 +29,8 @@ const GATHER: usize = 512 << 10;
 pub(crate) struct Survey {
     /// The object, for people.
     pub(crate) object: String,
+    /// What the content must belong to.
+    pub(crate) name: Option<SnapshotName>,
     /// Deletions of unknown keys from before this are left out.
     pub(crate) cutoff: Stamp,
     /// The limits that the snapshot must keep.
@@ -86,6 +89,9 @@ pub(crate) fn survey(env: &Env, schema: &Schema, source: impl Read, how: &Survey
         }
     }
     compare(env, schema, &tables, &mut batch, how.cutoff, &mut spool)?;
+    if let Some(name) = &how.name {
+        belongs(&reader.preamble().meta, name, &how.object)?;
+    }
     Ok(Winners { preamble: reader.preamble().clone(), tables, spool, entries })
 }
 

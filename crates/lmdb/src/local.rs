@@ -22,7 +22,7 @@ use crate::header::Stored;
 use crate::load::{Survey, survey};
 use crate::rejoin;
 use crate::schema::{Schema, Tables, is_private};
-use crate::snapshot::{Codec, Limits, Meta};
+use crate::snapshot::{Codec, Limits, Meta, SnapshotName};
 use crate::standing::{self, Standing, standing};
 use crate::state::Lock;
 use crate::status::EnvStatus;
@@ -320,9 +320,22 @@ impl Local {
 
     /// Merges a snapshot. A damaged one changes nothing.
     pub fn load(&mut self, object: &str, source: impl Read, cutoff: Stamp, now: Stamp) -> Result<Loaded, Error> {
+        self.load_named(object, None, source, cutoff, now)
+    }
+
+    /// Merges a snapshot, if its content is what its `name` says.
+    pub(crate) fn load_named(
+        &mut self,
+        object: &str,
+        name: Option<SnapshotName>,
+        source: impl Read,
+        cutoff: Stamp,
+        now: Stamp,
+    ) -> Result<Loaded, Error> {
         self.capture(Moments { known: now, fresh: now }, false)?;
         let how = Survey {
             object: object.to_owned(),
+            name,
             cutoff,
             limits: self.settings.limits,
             folder: self.folder.clone(),
@@ -432,7 +445,7 @@ pub(crate) fn data_file(path: &Path, no_subdir: bool) -> PathBuf {
 }
 
 /// When a file was last written; 0 if unknown.
-fn written(file: &Path) -> Stamp {
+pub(crate) fn written(file: &Path) -> Stamp {
     let modified = fs::metadata(file).and_then(|found| found.modified()).ok();
     let since = modified.and_then(|modified| modified.duration_since(UNIX_EPOCH).ok());
     since.and_then(|since| u64::try_from(since.as_nanos()).ok()).map_or(Stamp(0), Stamp)

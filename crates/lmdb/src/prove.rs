@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind, Read as _};
 use seawall_core::{Failure, Finding, Moment, Progress, StrongVerification, Verification};
 use seawall_vault::{ObjectKey, Vault};
 
+use crate::belongs::belongs;
 use crate::error::{Error, snapshot_problem};
 use crate::latest::Listed;
 use crate::plan;
@@ -27,11 +28,11 @@ pub(crate) async fn verify(
     for snapshot in listed {
         let key = ObjectKey::new(&snapshot.key)?;
         let object = snapshot.key.clone();
-        let limits = Limits::default();
+        let (limits, name) = (Limits::default(), snapshot.name.clone());
         let read = transfer::read(vault, &key, vec![Part::Whole], move |source| {
             let mut reader = SnapshotReader::new(source, limits);
             while reader.next().map_err(|problem| snapshot_problem(&object, problem))?.is_some() {}
-            Ok(())
+            belongs(&reader.preamble().meta, &name, &object)
         });
         match read.await? {
             Err(Error::Vault(error)) if error.is_not_found() => continue,

@@ -56,6 +56,12 @@ pub struct SessionStatus {
     pub rounds: (u64, u64),
     /// The last failure, when, and how often, until the next complete success.
     pub failure: Option<(Failure, Stamp, u64)>,
+    /// Errors with which the session goes on, by code: what, since when, how often.
+    pub alarms: BTreeMap<&'static str, (Failure, Stamp, u64)>,
+    /// How often our newest snapshot was lost from the vault.
+    pub lost: u64,
+    /// Since when a change waits to be sent.
+    pub waiting: Option<Stamp>,
     /// Why the session ended, if it has.
     pub ended: Option<String>,
 }

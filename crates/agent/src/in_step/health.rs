@@ -105,6 +105,10 @@ pub(crate) fn judge(statuses: &[SessionStatus], rules: &HealthRules, now: Stamp)
             let text = format!("the start takes {}s so far", lasted(status.began).as_secs());
             health.add(format!("{name}_startup_in_progress"), (status.began, now), rules.start, text);
         }
+        for (code, (failure, since, _)) in &status.alarms {
+            let check = format!("{name}_{}", code.replace(['.', '-'], "_"));
+            health.add(check, (*since, now), Patience { warn: Duration::ZERO, error: Duration::ZERO }, failure.to_string());
+        }
         if let Some((key, cause)) = status.damaged.first_key_value() {
             let text = format!("{} snapshots are left out: {key}: {cause}", status.damaged.len());
             health.warnings.insert(format!("{name}_snapshots_damaged"), text);
@@ -161,6 +165,7 @@ pub(crate) fn document(
 
 #[cfg(test)]
 mod tests {
+    use seawall_core::{Failure, Kind};
     use seawall_lmdb::Start;
 
     use super::*;
@@ -185,6 +190,8 @@ mod tests {
             ..status()
         };
         let damaged = BTreeMap::from([("x.pb.gz".to_owned(), "cut".to_owned())]);
+        let lost = Failure::new(Kind::Corrupt, "lmdb.lost", "x.pb.gz".to_owned(), "it is gone", "nothing");
+        let alarms = BTreeMap::from([(lost.code, (lost, Stamp(1000 * SECOND), 1))]);
         for (status, word, check) in [
             (status(), "OK", None),
             (SessionStatus { listing: failing(59), ..status() }, "OK", None),
@@ -200,6 +207,7 @@ mod tests {
             (SessionStatus { damaged, ..status() }, "Warning", Some("main_snapshots_damaged")),
             (SessionStatus { old_peers: vec!["ns2".to_owned()], ..status() }, "Warning", Some("main_zstd_refused")),
             (SessionStatus { ended: Some("refused".to_owned()), ..status() }, "Unavailable", Some("main_ended")),
+            (SessionStatus { alarms, ..status() }, "Unavailable", Some("main_lmdb_lost")),
             (starting(59), "OK", None),
             (starting(60), "Warning", Some("main_startup_in_progress")),
             (starting(300), "Unavailable", Some("main_startup_in_progress")),

@@ -87,6 +87,10 @@ fn receiver(page: &mut Page, statuses: &[SessionStatus]) {
     let replaced =
         ("seawall_lmdb_replaced_total", "counter", "How often another data file took the place of the one in use.");
     each(page, statuses, replaced, |s| Some(s.replaced as f64));
+    let lost = ("seawall_lmdb_lost_total", "counter", "How often the newest own snapshot was lost from the vault.");
+    each(page, statuses, lost, |s| Some(s.lost as f64));
+    let alarms = ("seawall_lmdb_alarms", "gauge", "Errors with which the session goes on: a loss, two writers.");
+    each(page, statuses, alarms, |s| Some(s.alarms.len() as f64));
     let damaged = ("seawall_lmdb_snapshots_damaged", "gauge", "Snapshots that are left out because they are damaged.");
     each(page, statuses, damaged, |s| Some(s.damaged.len() as f64));
 }
@@ -246,6 +250,7 @@ mod tests {
             "lmdb_env_last_tnx_id{lmdb=\"main\"} 7",
             "process_start_time_seconds 2.5",
             "seawall_lmdb_replaced_total{lmdb=\"main\"} 0",
+            "seawall_lmdb_lost_total{lmdb=\"main\"} 0",
             "lmdb_total_usage_fraction{lmdb=\"main\"} 0.25",
             "lmdb_stat_pages{lmdb=\"main\",db=\"<d>\",pagetype=\"overflow\"} 2",
         ] {

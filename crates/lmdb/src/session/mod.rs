@@ -7,6 +7,7 @@
 
 mod hints;
 mod rest;
+mod sight;
 mod stay;
 mod upkeep;
 mod work;
@@ -23,6 +24,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use self::hints::Hints;
+use self::sight::Own;
 use self::upkeep::Upkeep;
 use crate::Stamp;
 use crate::environment::Env;
@@ -151,6 +153,8 @@ pub struct Session {
     /// When the vault was looked at last.
     listed: Option<Instant>,
     hints: Hints,
+    /// What is known about the snapshots that the session sent.
+    own: Own,
     /// Whether the session has looked at everything once since it opened the data file.
     started: bool,
     /// The last transaction after the last round, and when the session last looked for writers.
@@ -215,6 +219,7 @@ impl Session {
             listing: Listing::default(),
             listed: None,
             hints: Hints::default(),
+            own: Own::default(),
             started: false,
             rested: (0, None),
             sent_at: None,
@@ -318,15 +323,14 @@ impl Session {
         }
         // A task that asks for a round wants the vault's present state, not the state at the last listing.
         let listing_due = urgent || rest::is_listing_due(&self.facts(upkeep));
-        match self.hints.objects() {
+        let looked = match self.hints.objects() {
             Some(Heard::Names(names)) if !listing_due => {
-                if !names.is_empty() {
-                    self.attempt(shutdown, async |session: &mut Self| session.hear(names).await).await?;
-                }
+                names.is_empty()
+                    || self.attempt(shutdown, async |session: &mut Self| session.hear(names).await).await?.is_some()
             }
-            None if !listing_due => {}
-            _ => drop(self.attempt(shutdown, Self::look).await?),
-        }
+            None if !listing_due => true,
+            _ => self.attempt(shutdown, async |session: &mut Self| session.look(urgent).await).await?.is_some(),
+        };
         let loaded = self.attempt(shutdown, Self::merge).await?;
         let forced = self.options.force.is_some_and(|force| upkeep.sent.elapsed() >= force);
         let before = self.report.sent;
@@ -348,7 +352,7 @@ impl Session {
             let rules = *rules;
             self.attempt(shutdown, async |session: &mut Self| session.clean(rules).await).await?;
         }
-        let done = loaded.is_some() && round.is_some() && self.awaited.is_empty();
+        let done = looked && loaded.is_some() && round.is_some() && self.awaited.is_empty();
         let last = shutdown.requested() || self.options.only_once && done;
         if done && (upkeep.noted.now(spread) || last) {
             self.attempt(shutdown, Self::note).await?;
@@ -368,11 +372,16 @@ impl Session {
     /// # Errors
     /// The failure that keeps a change from the vault.
     async fn farewell(&mut self, done: bool) -> Result<(), Failure> {
-        if done {
+        if let Some(rival) = self.rival() {
+            return Err(rival);
+        }
+        if done && self.listed.is_some() {
             return Ok(());
         }
         let look = self.blocking(Local::look).await?;
-        let waits = !self.options.receive_only && (self.unsent || look.pending || look.coming || !self.started);
+        // Without a listing nobody knows whether what was sent is still there.
+        let unknown = !self.started || self.listed.is_none();
+        let waits = !self.options.receive_only && (self.unsent || look.pending || look.coming || unknown);
         let cause = self.status.borrow().failure.as_ref().map(|(failure, _, _)| failure.clone());
         match cause {
             Some(failure) if waits || look.standing != Standing::Same => Err(failure),

@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use seawall_core::Panicked;
+use seawall_core::{Failure, Panicked};
 use seawall_vault::ObjectKey;
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
@@ -18,6 +18,7 @@ use crate::latest::{Listed, newest, snapshots};
 use crate::listing;
 use crate::local::{Loaded, Local};
 use crate::marker;
+use crate::own;
 use crate::peers;
 use crate::retention::{Reason, Retention, due};
 use crate::snapshot::{Codec, GENERATION, SnapshotName};
@@ -39,7 +40,8 @@ fn is_settled((seconds, nanoseconds): FolderTime, now: Stamp) -> bool {
 impl Session {
     /// Looks at everything once: the vault, and the application's changes from before the start.
     pub(super) async fn start(&mut self) -> Result<(), Error> {
-        self.look().await?;
+        self.look(true).await?;
+        self.adopt_own();
         let listed = &self.listing.snapshots;
         self.awaited = listed.iter().map(|snapshot| snapshot.name.instance.clone()).collect();
         let (first, now, sweep) = (listed.is_empty(), (self.clock)(), self.options.sweep);
@@ -62,12 +64,21 @@ impl Session {
         Ok(())
     }
 
-    /// Lists the snapshots of this database, unless the update marker says that nothing changed.
-    pub(super) async fn look(&mut self) -> Result<(), Error> {
+    /// Lists the snapshots of this database. Unless `anyway`, the listing is left out if the update marker or the
+    /// folder says that nothing changed.
+    pub(super) async fn look(&mut self, anyway: bool) -> Result<(), Error> {
         // The listing includes every change whose event came before it.
         let _before = self.hints.objects();
-        let looked = self.asking(Doing::Listing, Self::list).await;
+        let mut looked = self.asking(Doing::Listing, async |session: &mut Self| session.list(anyway).await).await;
+        if let Err(Error::Vault(replaced @ seawall_vault::Error::Replaced { .. })) = looked {
+            // Another folder is there now. What is in it is looked at, and a snapshot is sent there.
+            self.lose(replaced.into());
+            looked = self.asking(Doing::Listing, Self::enter).await;
+        }
         self.listed = looked.is_ok().then(Instant::now);
+        if looked.is_ok() {
+            self.end_alarms();
+        }
         self.tell_of_vault(looked.is_ok());
         looked
     }
@@ -99,7 +110,7 @@ impl Session {
             }
             self.listing.snapshots.extend(found.into_iter().flat_map(|bytes| snapshots(&database, [(name, bytes)])));
         }
-        Ok(())
+        self.check_own().await
     }
 
     fn tell_of_vault(&mut self, looked: bool) {
@@ -115,7 +126,13 @@ impl Session {
         }
     }
 
-    async fn list(&mut self) -> Result<(), Error> {
+    /// Takes the vault as it is now for ours, and lists it.
+    async fn enter(&mut self) -> Result<(), Error> {
+        self.vault.enter().await?;
+        self.list(true).await
+    }
+
+    async fn list(&mut self, anyway: bool) -> Result<(), Error> {
         let mut marker = None;
         if let Some(how) = &self.options.marker {
             marker = match self.vault.read(&ObjectKey::new(marker::NAME)?, None, marker::MOST).await {
@@ -124,13 +141,14 @@ impl Session {
                 Err(error) => return Err(error.into()),
             };
             let since = self.listing.at.map_or(how.force, |at| at.elapsed());
-            if how.holds(marker.as_deref(), self.listing.marker.as_deref(), since) {
+            if !anyway && how.holds(marker.as_deref(), self.listing.marker.as_deref(), since) {
                 return Ok(());
             }
         }
         let begun = (self.clock)();
         let folder = self.folder_time().await?;
-        if self.listing.at.is_some_and(|at| at.elapsed() < LIST_ANYWAY)
+        if !anyway
+            && self.listing.at.is_some_and(|at| at.elapsed() < LIST_ANYWAY)
             && folder.is_some_and(|time| Some(time) == self.listing.folder && is_settled(time, begun))
         {
             return Ok(());
@@ -145,7 +163,7 @@ impl Session {
             .retain(|key| names.iter().any(|(name, size)| name == key && sizes.get(name.as_str()) == Some(size)));
         self.ours.retain(|key| names.iter().any(|(name, _)| name == key));
         self.listing = Listing { snapshots, marker, at: Some(Instant::now()), folder };
-        Ok(())
+        self.check_own().await
     }
 
     /// The folder's modification time, which changes when a name comes or goes.
@@ -190,10 +208,11 @@ impl Session {
                     return Ok(());
                 }
                 Err(error) if error.is_bad_snapshot() => {
-                    tracing::warn!(object = next.key, %error, "the snapshot is left out; the one before it serves");
                     let (key, cause) = (next.key.clone(), error.to_string());
-                    self.status.send_modify(|status| drop(status.damaged.insert(key, cause)));
-                    self.report.damaged.insert(next.key.clone(), error.to_string());
+                    let code = Failure::from(error).code;
+                    tracing::warn!(object = key, code, cause, "the snapshot is left out; the one before it serves");
+                    self.status.send_modify(|status| drop(status.damaged.insert(key, cause.clone())));
+                    self.report.damaged.insert(next.key.clone(), cause);
                     self.damaged.insert(next.key);
                 }
                 Err(error) => return Err(error),
@@ -264,11 +283,12 @@ impl Session {
 
     async fn load_parts(&mut self, key: &ObjectKey, parts: Vec<Part>) -> Result<Loaded, Error> {
         let (object, now) = (self.vault.object(key), (self.clock)());
+        let name = SnapshotName::parse(key.as_str());
         let cutoff = self.options.sweep.map_or(Stamp(0), |sweep| before(now, sweep.taken));
         let mut local = self.take()?;
         let down = self.vault.counts().bytes_down;
         let read = transfer::read(&self.vault, key, parts, move |source| {
-            let loaded = local.load(&object, source, cutoff, now);
+            let loaded = local.load_named(&object, name, source, cutoff, now);
             (local, loaded)
         });
         let (local, loaded) = read.await?;
@@ -385,6 +405,9 @@ impl Session {
         let own = &self.options.author.instance;
         if !pending {
             self.status.send_modify(|status| status.start.stored = true);
+        } else if !self.options.receive_only {
+            let now = (self.clock)();
+            self.status.send_modify(|status| status.waiting = status.waiting.or(Some(now)));
         }
         if !pending || self.options.receive_only || self.awaited.contains(own) {
             return Ok(());
@@ -432,12 +455,14 @@ impl Session {
         let key = ObjectKey::new(name.to_string())?;
         transfer::upload(&self.vault, &key, &file, &stretches, &folder).await?;
         self.unsent = false;
+        self.note_sent(own::Sent { key: key.as_str().to_owned(), stamp, bytes });
         self.sent_as = codec;
         self.report.sent += 1;
         self.incorporated = held;
         self.mark(key.as_str(), false).await;
         self.status.send_modify(|status| {
             status.storing.bytes += bytes;
+            status.waiting = None;
             status.sent = Some((stamp, bytes));
             status.sent_as = codec;
             status.start.stored = true;

@@ -15,5 +15,6 @@ mod restored_files;
 mod rollback;
 mod session;
 mod shared;
+mod sight;
 mod support;
 mod trouble;
