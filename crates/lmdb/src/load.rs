@@ -9,10 +9,10 @@ use std::path::PathBuf;
 
 use crate::Stamp;
 use crate::apply::Table;
+use crate::belongs::belongs;
 use crate::dupsort;
 use crate::environment::{Env, ReadTxn};
 use crate::error::{Error, snapshot_problem};
-use crate::belongs::belongs;
 use crate::flags::Flags;
 use crate::header::Stored;
 use crate::merge::{Verdict, Version, decide};

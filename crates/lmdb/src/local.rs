@@ -160,8 +160,15 @@ impl Local {
 
     /// The result of a look: whether the file is still the same, and whether another process wrote.
     pub(crate) fn look(&mut self) -> Result<Look, Error> {
-        let last = self.env.info()?.last_transaction;
         let found = environment::identity(&self.data);
+        let last = match self.env.info() {
+            Ok(info) => info.last_transaction,
+            Err(Error::Cut { .. }) if found.is_none() => return Ok(Look::of(Standing::Gone)),
+            // The old file is given up for another one.
+            Err(Error::Cut { .. }) if found != self.env.identity() => return Ok(Look::of(Standing::Replaced)),
+            Err(Error::Cut { .. }) if self.env.accept(&self.data) => return Ok(Look::of(Standing::Rewound)),
+            Err(error) => return Err(error),
+        };
         let lock = holders::lock_standing(&self.data, self.options.no_subdir, self.env.lock_identity());
         let facts = standing::Facts { opened: self.env.identity(), found, lock, seen: self.seen, last };
         self.seen = last;
@@ -429,6 +436,13 @@ pub(crate) struct Look {
     pub(crate) coming: bool,
     /// The last transaction.
     pub(crate) last: u64,
+}
+
+impl Look {
+    /// A look at a file whose transactions don't count.
+    fn of(standing: Standing) -> Self {
+        Self { standing, pending: false, coming: false, last: 0 }
+    }
 }
 
 /// The folder for files without a name: `beside` if it takes new files.

@@ -49,9 +49,8 @@ pub(crate) fn fate(sent: &Sent, instance: &str, listed: &[Listed], gone: Option<
     }
     let age = Duration::from_nanos(now.0.saturating_sub(sent.stamp.0));
     let is_old = age > gone.unwrap_or(GONE);
-    let replaces = |snapshot: &&Listed| {
-        snapshot.name.stamp > sent.stamp && (snapshot.name.instance == instance || is_old)
-    };
+    let replaces =
+        |snapshot: &&Listed| snapshot.name.stamp > sent.stamp && (snapshot.name.instance == instance || is_old);
     if listed.iter().any(|snapshot| replaces(&snapshot)) { Fate::Cleaned } else { Fate::Missing }
 }
 

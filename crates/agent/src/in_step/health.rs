@@ -107,7 +107,12 @@ pub(crate) fn judge(statuses: &[SessionStatus], rules: &HealthRules, now: Stamp)
         }
         for (code, (failure, since, _)) in &status.alarms {
             let check = format!("{name}_{}", code.replace(['.', '-'], "_"));
-            health.add(check, (*since, now), Patience { warn: Duration::ZERO, error: Duration::ZERO }, failure.to_string());
+            health.add(
+                check,
+                (*since, now),
+                Patience { warn: Duration::ZERO, error: Duration::ZERO },
+                failure.to_string(),
+            );
         }
         if let Some((key, cause)) = status.damaged.first_key_value() {
             let text = format!("{} snapshots are left out: {key}: {cause}", status.damaged.len());

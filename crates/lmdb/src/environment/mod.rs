@@ -10,6 +10,7 @@
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
 
 mod cursor;
+mod cut;
 mod error;
 pub(crate) mod holders;
 mod resident;
@@ -17,10 +18,13 @@ mod txn;
 
 use std::ffi::{CString, c_int, c_uint};
 use std::fs;
+use std::ops::{Deref, DerefMut};
+use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::ptr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use lmdb_sys as sys;
@@ -105,6 +109,10 @@ pub struct Env {
     lock_identity: Option<(u64, u64)>,
     max_dbs: u32,
     largest_map: Option<u64>,
+    /// The most bytes that the data file had: liblmdb never makes it shorter.
+    longest: AtomicU64,
+    /// What the process says if it must end because the file was cut.
+    words: &'static cut::Words,
     /// The environment's lock: the thread that holds it may have a transaction.
     handles: Mutex<Handles>,
 }
@@ -120,6 +128,26 @@ struct Handle {
 
 /// Handles that are open and stay open.
 type Handles = Vec<Handle>;
+
+/// The environment's lock, held. Meanwhile this thread may read from the environment's map.
+struct Held<'e> {
+    handles: MutexGuard<'e, Handles>,
+    _inside: cut::Inside,
+}
+
+impl Deref for Held<'_> {
+    type Target = Handles;
+
+    fn deref(&self) -> &Handles {
+        &self.handles
+    }
+}
+
+impl DerefMut for Held<'_> {
+    fn deref_mut(&mut self) -> &mut Handles {
+        &mut self.handles
+    }
+}
 
 // SAFETY: an MDB_env may be used by any thread; what may not be done by two at once is done only under `handles`, and
 // environments are opened with NOTLS, so that a transaction isn't tied to a thread's storage.
@@ -174,6 +202,8 @@ impl Env {
             lock_identity: None,
             max_dbs,
             largest_map,
+            longest: AtomicU64::new(0),
+            words: cut::words(path),
             handles: Mutex::default(),
         };
         // Each DBI may need a shadow, so that `max_dbs` counts only the application's DBIs.
@@ -186,6 +216,7 @@ impl Env {
             error::check(unsafe { sys::mdb_env_set_mapsize(raw, size) }, "mdb_env_set_mapsize")?;
         }
         let flags = sys::MDB_NOTLS | if options.no_subdir { sys::MDB_NOSUBDIR } else { 0 };
+        let _inside = cut::Inside::new(env.words);
         // SAFETY: `text` ends with a NUL and lives through the call; this process hasn't opened the same lock file (OPEN).
         error::check(unsafe { sys::mdb_env_open(raw, text.as_ptr(), flags, options.mode()) }, "mdb_env_open")?;
         Ok(env)
@@ -221,6 +252,7 @@ impl Env {
     /// Facts that need no transaction.
     pub fn info(&self) -> Result<EnvInfo, Error> {
         let _guard = self.lock();
+        self.whole()?;
         // SAFETY: plain numbers, for which zeros are values.
         let mut info: sys::MDB_envinfo = unsafe { std::mem::zeroed() };
         // SAFETY: the environment is open, the places are ours, and nothing moves the map while we hold the lock.
@@ -242,6 +274,7 @@ impl Env {
     /// Begins a read transaction. Waits while this process has another transaction.
     pub fn read(&self) -> Result<ReadTxn<'_>, Error> {
         let guard = self.lock();
+        self.whole()?;
         // SAFETY: the lock is held, and no transaction has it.
         let raw = unsafe { self.begin(sys::MDB_RDONLY) }.map_err(Error::lmdb(&self.path))?;
         // SAFETY: begun above, under this lock.
@@ -252,6 +285,7 @@ impl Env {
     /// write transaction.
     pub fn write(&self) -> Result<WriteTxn<'_>, Error> {
         let guard = self.lock();
+        self.whole()?;
         self.clear_dead_readers().map_err(Error::lmdb(&self.path))?;
         // SAFETY: the lock is held, and no transaction has it.
         let raw = unsafe { self.begin(0) }.map_err(Error::lmdb(&self.path))?;
@@ -272,6 +306,7 @@ impl Env {
     /// Makes the map `size` bytes large; 0 takes the size that the file records.
     pub fn grow(&self, size: u64) -> Result<(), Error> {
         let _guard = self.lock();
+        self.whole()?;
         let size = usize::try_from(size).unwrap_or(usize::MAX);
         // SAFETY: the lock is held, and no transaction has it.
         unsafe { self.remap(size) }.map_err(Error::lmdb(&self.path))
@@ -297,9 +332,38 @@ impl Env {
         Ok(grown)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Handles> {
+    fn lock(&self) -> Held<'_> {
         // A panic under this lock leaves at worst an open handle that isn't listed.
-        self.handles.lock().unwrap_or_else(PoisonError::into_inner)
+        let handles = self.handles.lock().unwrap_or_else(PoisonError::into_inner);
+        Held { handles, _inside: cut::Inside::new(self.words) }
+    }
+
+    /// Refuses a file that is shorter than it was: a read of a missing page through the map would end the process.
+    fn whole(&self) -> Result<(), Error> {
+        let Some(bytes) = self.bytes() else { return Ok(()) };
+        let before = self.longest.fetch_max(bytes, Ordering::Relaxed);
+        if bytes >= before { Ok(()) } else { Err(Error::Cut { path: self.path.clone(), bytes, before }) }
+    }
+
+    /// Bytes of the open data file.
+    fn bytes(&self) -> Option<u64> {
+        let mut fd = -1;
+        // SAFETY: the environment exists; liblmdb only writes to the place.
+        let code = unsafe { sys::mdb_env_get_fd(self.raw, &mut fd) };
+        if code != sys::MDB_SUCCESS || fd < 0 {
+            return None;
+        }
+        // SAFETY: liblmdb keeps the descriptor open for as long as the environment is.
+        let fd = unsafe { BorrowedFd::borrow_raw(fd) };
+        rustix::fs::fstat(fd).ok().and_then(|found| u64::try_from(found.st_size).ok())
+    }
+
+    /// After the file was cut: whether a whole environment was written in its place, so that it can be used again.
+    pub(crate) fn accept(&self, data: &Path) -> bool {
+        let _guard = self.lock();
+        let Some(bytes) = self.bytes().filter(|bytes| cut::is_whole(data, *bytes)) else { return false };
+        self.longest.store(bytes, Ordering::Relaxed);
+        true
     }
 
     /// Begins a transaction, and retries if another process enlarged the map in between.

@@ -3,13 +3,12 @@
 use std::ffi::c_uint;
 use std::ops::Deref;
 use std::ptr;
-use std::sync::MutexGuard;
 
 use lmdb_sys as sys;
 
 use super::cursor::Cursor;
 use super::error::{LmdbError, check, found};
-use super::{Env, Handle, Handles, c_text};
+use super::{Env, Handle, Held, c_text};
 use crate::error::Error;
 use crate::flags::Flags;
 
@@ -45,7 +44,7 @@ pub struct DbiStat {
 pub struct ReadTxn<'e> {
     env: &'e Env,
     raw: *mut sys::MDB_txn,
-    handles: MutexGuard<'e, Handles>,
+    handles: Held<'e>,
     /// Whether this is the reading half of a [`WriteTxn`].
     writes: bool,
 }
@@ -53,7 +52,7 @@ pub struct ReadTxn<'e> {
 impl<'e> ReadTxn<'e> {
     /// # Safety
     /// `raw` is an active transaction of `env`, whose lock is `handles`, and no other code ends it.
-    pub(super) unsafe fn new(env: &'e Env, handles: MutexGuard<'e, Handles>, raw: *mut sys::MDB_txn) -> Self {
+    pub(super) unsafe fn new(env: &'e Env, handles: Held<'e>, raw: *mut sys::MDB_txn) -> Self {
         Self { env, raw, handles, writes: false }
     }
 
@@ -234,7 +233,7 @@ impl<'e> Deref for WriteTxn<'e> {
 impl<'e> WriteTxn<'e> {
     /// # Safety
     /// `raw` is an active write transaction of `env`, whose lock is `handles`, and no other code ends it.
-    pub(super) unsafe fn new(env: &'e Env, handles: MutexGuard<'e, Handles>, raw: *mut sys::MDB_txn) -> Self {
+    pub(super) unsafe fn new(env: &'e Env, handles: Held<'e>, raw: *mut sys::MDB_txn) -> Self {
         Self { inner: ReadTxn { env, raw, handles, writes: true }, changed: false }
     }
 

@@ -16,6 +16,9 @@ use crate::error::Error;
 use crate::latest::snapshots;
 use crate::own::{self, Fate};
 
+/// Names of our own snapshots that are kept, whether they are in the vault or not.
+const NAMES: usize = 256;
+
 /// How long a rival is told after its last snapshot.
 const RIVAL: Duration = Duration::from_secs(600);
 
@@ -42,23 +45,24 @@ impl Session {
         self.own.names.extend(own.map(|snapshot| snapshot.key.clone()));
     }
 
+    /// Notes a snapshot that is about to be sent. It may appear although its upload seems to fail, also later.
+    pub(super) fn note_sending(&mut self, key: &str, stamp: Stamp) {
+        self.own.first.get_or_insert(stamp);
+        self.own.names.insert(key.to_owned());
+    }
+
     /// Notes a snapshot that was sent just now.
     pub(super) fn note_sent(&mut self, sent: own::Sent) {
         let listed = snapshots(&self.options.author.database, [(sent.key.as_str(), sent.bytes)]);
         self.listing.snapshots.extend(listed);
-        self.own.first.get_or_insert(sent.stamp);
-        self.own.names.insert(sent.key.clone());
         self.own.sent = Some(sent);
     }
 
     /// Compares a new listing with what was sent.
     pub(super) async fn check_own(&mut self) -> Result<(), Error> {
-        let listed = &self.listing.snapshots;
-        self.own.names.retain(|name| listed.iter().any(|snapshot| snapshot.key == *name));
+        self.forget_names();
         self.look_for_rival();
         let Some(sent) = self.own.sent.clone() else { return Ok(()) };
-        // A listing of an eventually consistent store may lack it for a moment.
-        self.own.names.insert(sent.key.clone());
         let (instance, gone) = (&self.options.author.instance, self.options.clean.map(|rules| rules.gone));
         let mut fate = own::fate(&sent, instance, &self.listing.snapshots, gone, (self.clock)());
         if fate == Fate::Missing
@@ -91,6 +95,13 @@ impl Session {
         self.own.lost = Some(Instant::now());
         self.status.send_modify(|status| status.lost += 1);
         (self.own.sent, self.unsent) = (None, true);
+    }
+
+    /// Forgets old names that the vault doesn't have. The newest ones may still appear.
+    fn forget_names(&mut self) {
+        let Some(oldest) = self.own.names.iter().rev().nth(NAMES).cloned() else { return };
+        let listed: BTreeSet<&str> = self.listing.snapshots.iter().map(|snapshot| snapshot.key.as_str()).collect();
+        self.own.names.retain(|name| *name > oldest || listed.contains(name.as_str()));
     }
 
     fn look_for_rival(&mut self) {

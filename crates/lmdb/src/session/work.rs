@@ -453,6 +453,7 @@ impl Session {
             codec,
         };
         let key = ObjectKey::new(name.to_string())?;
+        self.note_sending(key.as_str(), stamp);
         transfer::upload(&self.vault, &key, &file, &stretches, &folder).await?;
         self.unsent = false;
         self.note_sent(own::Sent { key: key.as_str().to_owned(), stamp, bytes });

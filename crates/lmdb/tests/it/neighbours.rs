@@ -83,6 +83,15 @@ fn in_another_process() {
     let ready = || std::fs::write(folder.join("ready"), "").unwrap();
     let stopped = || folder.join("stop").exists();
     match task {
+        // Begins a read transaction, and reads once the file is cut.
+        "cut" => {
+            let mut txn = env.read().unwrap();
+            ready();
+            while !stopped() {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            let _ = txn.names();
+        }
         "reader" => {
             let txn = env.read().unwrap();
             ready();

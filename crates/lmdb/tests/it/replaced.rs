@@ -6,6 +6,7 @@ use std::time::Duration;
 use seawall_lmdb::{Flags, Session, SessionStatus, SyncOptions};
 
 use crate::hints::{Running, folder_vault};
+use crate::neighbours::neighbour;
 use crate::support::{author, dump, open, put, schema};
 
 /// With events, and without them.
@@ -104,4 +105,44 @@ async fn a_file_that_is_gone_is_told_until_there_is_a_new_one_and_a_stop_says_so
             assert_eq!(keys(&session), [b"new".to_vec(), b"old".to_vec()]);
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_that_is_cut_is_told_and_a_whole_copy_in_it_is_kept_in_step() {
+    for how in both_ways("a") {
+        let folder = tempfile::tempdir().unwrap();
+        let (vault, folder) = (folder_vault(folder.path()), folder.path());
+        make(folder, "a", b"old");
+        let (data, copy) = (folder.join("a/data.mdb"), folder.join("copy"));
+        std::fs::copy(&data, &copy).unwrap();
+        for n in 0..200_u32 {
+            make(folder, "a", &n.to_be_bytes());
+        }
+        let mut session = Running::start(folder, "a", &vault, how);
+        session.until("the first snapshot", |status| status.start.is_over() && status.sent.is_some()).await;
+        // An uncut read may be under way while the file is cut, so that the session rests first.
+        session.until("rest", |status| status.rounds.1 == status.rounds.0).await;
+        let lock = std::fs::metadata(&data).unwrap().len();
+        std::fs::OpenOptions::new().write(true).open(&data).unwrap().set_len(lock - 4096).unwrap();
+        let is_cut = |status: &SessionStatus| status.failure.as_ref().is_some_and(|found| found.0.code == "lmdb.cut");
+        session.until("it to be told", is_cut).await;
+        // A copy that is put back by writing over the file.
+        std::fs::copy(&copy, &data).unwrap();
+        session.until("it to go on", |status| status.replaced == 1 && status.failure.is_none()).await;
+        let (session, ended) = session.end().await;
+        ended.unwrap();
+        assert!(keys(&session).contains(&b"old".to_vec()));
+    }
+}
+
+/// In the middle of a read nothing can be saved: the process says why, and ends with a code of its own.
+#[test]
+fn a_file_that_is_cut_during_a_read_ends_the_process_with_a_line() {
+    let folder = tempfile::tempdir().unwrap();
+    make(folder.path(), "a", b"k");
+    let a = folder.path().join("a");
+    let mut child = neighbour("cut", &a);
+    std::fs::OpenOptions::new().write(true).open(a.join("data.mdb")).unwrap().set_len(0).unwrap();
+    std::fs::write(a.join("stop"), "").unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(135));
 }
