@@ -94,7 +94,8 @@ impl Session {
         self.alarm(&failure);
         self.own.lost = Some(Instant::now());
         self.status.send_modify(|status| status.lost += 1);
-        (self.own.sent, self.unsent) = (None, true);
+        // A session that sent nothing has nothing to send again.
+        self.unsent |= self.own.sent.take().is_some();
     }
 
     /// Forgets old names that the vault doesn't have. The newest ones may still appear.

@@ -405,7 +405,7 @@ impl Session {
         let own = &self.options.author.instance;
         if !pending {
             self.status.send_modify(|status| status.start.stored = true);
-        } else if !self.options.receive_only {
+        } else if (self.unsent || look.pending) && !self.options.receive_only {
             let now = (self.clock)();
             self.status.send_modify(|status| status.waiting = status.waiting.or(Some(now)));
         }
@@ -418,6 +418,7 @@ impl Session {
             return Ok(());
         }
         if self.blocking(|local| local.is_empty()).await? {
+            self.status.send_modify(|status| status.waiting = None);
             return Ok(());
         }
         self.send().await
