@@ -42,7 +42,9 @@ mod upkeep;
 use before05::{generations, legacy};
 use follow::{bridge, mark, standby};
 use history::{belonging, catalog, digests, doubts, holes, identity, layout, listing, marks, plan, survey, together};
-use live::{checkpoint, connection, files, grip, handover, header, hold, names, reader, source, standing, wal};
+use live::{
+    checkpoint, connection, files, grip, handover, header, hold, names, reader, source, standing, untouched, wal,
+};
 use protect::{admission, capture, continuity, database, pages, proof, run, seal, sealed, session, ship, spool};
 use record::{clock, lock, moments, read_back, state, told};
 use restore::{assemble, fetch, prove, target, timeline};

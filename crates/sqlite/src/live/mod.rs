@@ -11,4 +11,5 @@ pub(crate) mod names;
 pub(crate) mod reader;
 pub(crate) mod source;
 pub(crate) mod standing;
+pub(crate) mod untouched;
 pub(crate) mod wal;

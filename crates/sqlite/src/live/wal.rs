@@ -25,6 +25,16 @@ pub(crate) fn copied(bytes: &[u8]) -> Option<u32> {
     Some(u32::from_ne_bytes(bytes.get(COPIED_AT..COPIED_AT + 4)?.try_into().ok()?))
 }
 
+/// Where the wal-index says how many frames the last checkpoint was to copy.
+pub(crate) const ATTEMPTED_AT: usize = COPIED_AT + 32;
+
+/// How many frames the last checkpoint was to copy, by the bytes of a wal-index.
+///
+/// Source: "WAL-Index Checkpoint Information" (`nBackfillAttempted`) in <https://www.sqlite.org/walformat.html>.
+pub(crate) fn attempted(bytes: &[u8]) -> Option<u32> {
+    Some(u32::from_ne_bytes(bytes.get(ATTEMPTED_AT..ATTEMPTED_AT + 4)?.try_into().ok()?))
+}
+
 impl IndexHeader {
     /// Size of one copy, in bytes.
     pub(crate) const SIZE: usize = 48;

@@ -333,6 +333,9 @@ pub(crate) fn prepare_base(
     before: Option<Tag>,
 ) -> Result<Base, Error> {
     source.check_identity()?;
+    if source.is_overwritten() {
+        source.check_header()?;
+    }
     let page_size = source.page_size();
     let (range, set) = match source.live_header()? {
         Some(header) => {
@@ -346,7 +349,10 @@ pub(crate) fn prepare_base(
             }
             let range = WalRange { start: HEADER_SIZE, end: scan.end, header, chain: scan.chain };
             let commit = if scan.is_empty() { source.file_pages()? } else { scan.commit };
-            (Some(range), PageSet::whole(page_size, commit, scan.newest()))
+            // SQLite reads the file alone where every frame was copied into it. Another program has written there since.
+            let file_alone = source.is_overwritten() && source.to_copy()? == Some(0);
+            let newest = if file_alone { Vec::new() } else { scan.newest() };
+            (Some(range), PageSet::whole(page_size, commit, newest))
         }
         // What is committed is not in the file alone, and can't be read.
         None if source.has_lost_its_header()? => return Err(source.damaged(0)),

@@ -25,6 +25,8 @@ pub(crate) enum Break {
     NoPosition,
     /// Another file stands under the database's path.
     Replaced,
+    /// Something other than a checkpoint has written to the database file.
+    Overwritten,
     /// The database has another page size.
     PageSize,
     /// The WAL is gone or empty.
@@ -45,6 +47,9 @@ impl Break {
             Self::Mixed => "an object of another database or another history stands in the vault",
             Self::NoPosition => "the newest object in the vault does not say where in the WAL it ends",
             Self::Replaced => "the database file was replaced",
+            Self::Overwritten => {
+                "another program wrote to the database file itself, as when a backup is copied into it"
+            }
             Self::PageSize => "the page size of the database changed",
             Self::WalGone => "the WAL was checkpointed and removed while Seawall was not holding it",
             Self::WalRewound => "the WAL holds other frames where the last capture ended, as after a power cut",
@@ -142,6 +147,8 @@ pub(crate) enum Next {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Observed {
     pub(crate) file: FileIdentity,
+    /// Whether something other than a checkpoint has written to the file.
+    pub(crate) overwritten: bool,
     pub(crate) state: FileState,
     pub(crate) page_size: u32,
     /// The WAL's header; `None` when there is no WAL or an empty one.
@@ -169,6 +176,9 @@ pub(crate) enum Verdict {
 pub(crate) fn judge(captured: &Captured, now: &Observed) -> Verdict {
     if captured.file.is_some_and(|file| file != now.file) {
         return Verdict::Base(Break::Replaced);
+    }
+    if now.overwritten {
+        return Verdict::Base(Break::Overwritten);
     }
     if captured.page_size != now.page_size {
         return Verdict::Base(Break::PageSize);
@@ -258,14 +268,22 @@ mod tests {
         let captured =
             Captured { wal: at(far, Some(END)), page_size: 4096, file: Some(FILE), state: None, held: false };
         let frame = Some((Salts(5, 99), END));
-        let now =
-            Observed { file: FILE, state: state(1), page_size: 4096, header: Some(header(5)), frame, next: Next::End };
+        let now = Observed {
+            file: FILE,
+            overwritten: false,
+            state: state(1),
+            page_size: 4096,
+            header: Some(header(5)),
+            frame,
+            next: Next::End,
+        };
         let held = Captured { held: true, ..captured };
         let start = |salt| Verdict::Continue { offset: HEADER_SIZE, chain: Chain(salt, 1) };
         let cases = [
             ("same place", captured, now, Verdict::Continue { offset: far, chain: END }),
             ("another file", captured, Observed { file: OTHER, ..now }, Verdict::Base(Break::Replaced)),
             ("file unknown", Captured { file: None, ..captured }, now, Verdict::Continue { offset: far, chain: END }),
+            ("overwritten", held, Observed { overwritten: true, ..now }, Verdict::Base(Break::Overwritten)),
             ("page size", captured, Observed { page_size: 512, ..now }, Verdict::Base(Break::PageSize)),
             ("no WAL", captured, Observed { header: None, ..now }, Verdict::Base(Break::WalGone)),
             ("no WAL, held", held, Observed { header: None, ..now }, Verdict::Idle),

@@ -5,7 +5,7 @@ use std::fs;
 use seawall_core::abilities::*;
 use seawall_core::{Kind, Moment, Shutdown, When};
 
-use crate::world::{SCHEMA, Scene, app, content_of, insert, names};
+use crate::world::{SCHEMA, Scene, app, content_of, insert, names, until};
 
 #[tokio::test]
 async fn lost_state_is_found_again_in_the_vault() {
@@ -158,4 +158,43 @@ async fn what_is_no_database_is_named() {
     fs::create_dir(scene.database()).expect("made");
     assert_eq!(code().await, "sqlite.not-a-database");
     assert_eq!(names(&scene.path("vault")), Vec::<String>::new());
+}
+
+/// A backup that is copied into the same file, as by `dd` or `rsync --inplace`, leaves no trace in the WAL.
+#[tokio::test]
+async fn content_that_is_written_over_the_file_begins_with_a_base() {
+    let scene = Scene::new();
+    let app = scene.app();
+    app.execute_batch(SCHEMA).expect("schema");
+    insert(&app, 30, 500);
+    app.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").expect("checkpointed");
+    let backup = fs::read(scene.path("app.db")).expect("a backup");
+    let kept = content_of(&app);
+    let (engine, shutdown) = (scene.engine(), Shutdown::new());
+    let engine = std::sync::Arc::new(engine);
+    let running = {
+        let (engine, shutdown) = (std::sync::Arc::clone(&engine), shutdown.clone());
+        tokio::spawn(async move { engine.run(&shutdown).await })
+    };
+    until("a base", async || !scene.level(9).is_empty()).await;
+    insert(&app, 30, 500);
+    app.execute_batch("PRAGMA wal_checkpoint(PASSIVE)").expect("checkpointed");
+    engine.sync().await.expect("in the vault");
+    app.execute_batch("PRAGMA wal_checkpoint(PASSIVE)").expect("checkpointed");
+    engine.sync().await.expect("in the vault");
+    drop(app);
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    let mut file = fs::OpenOptions::new().write(true).open(scene.path("app.db")).expect("the same file");
+    std::io::Write::write_all(&mut file, &backup).expect("written over");
+    drop(file);
+    let app = scene.app();
+    assert_eq!(content_of(&app), kept, "what an application reads now");
+    insert(&app, 1, 100);
+    engine.sync().await.expect("in the vault");
+    until("another base", async || scene.level(9).len() == 2).await;
+    assert_eq!(scene.restore(When::Latest).await.expect("restored"), content_of(&app));
+    assert_eq!(engine.timeline().await.expect("a timeline").holes.len(), 1);
+    shutdown.begin();
+    running.await.expect("no panic").expect("a graceful end");
+    assert_eq!(scene.level(9).len(), 2);
 }

@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::identity::{FileState, WalPosition};
 use crate::reader::PageReader;
 use crate::source::Source;
+use crate::untouched::Outside;
 use crate::wal::{FRAME_HEADER_SIZE, FrameHeader, HEADER_SIZE, IndexHeader, Scan, WalHeader, frame_size};
 
 /// Bytes of WAL read at once; a scan holds one such buffer.
@@ -74,9 +75,17 @@ impl Source {
                 None => Next::Cut,
             };
         }
+        let before = self.checkpoints()?;
+        let metadata = self.hands.database().metadata().map_err(Error::io(&self.path))?;
+        // A checkpoint between the two looks at the wal-index may have written before or behind the look at the file.
+        let copying = self.checkpoints()?.filter(|copying| before == Some(*copying));
+        let looked = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let looked = (i64::try_from(looked.as_secs()).unwrap_or(i64::MAX), i64::from(looked.subsec_nanos()));
+        self.untouched.look(Outside::of(&metadata), copying, looked, captured, frame_size(self.page_size));
         Ok(Observed {
             file: self.identity,
-            state: FileState::of(&self.hands.database().metadata().map_err(Error::io(&self.path))?),
+            overwritten: self.untouched.is_overwritten(),
+            state: FileState::of(&metadata),
             page_size: self.page_size.get(),
             header,
             frame: frame.map(|frame| (frame.salts, frame.chain)),

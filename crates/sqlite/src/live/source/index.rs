@@ -7,7 +7,8 @@ use crate::error::Error;
 use crate::files::read_up_to;
 use crate::identity::WalPosition;
 use crate::source::Source;
-use crate::wal::{COPIED_AT, HEADER_SIZE, IndexHeader, Salts, WalHeader, copied, frame_size};
+use crate::untouched::Copying;
+use crate::wal::{ATTEMPTED_AT, COPIED_AT, HEADER_SIZE, IndexHeader, Salts, WalHeader, attempted, copied, frame_size};
 
 /// How often to read the wal-index's header before taking it for damaged.
 const PUBLISHED_ATTEMPTS: usize = 1000;
@@ -53,6 +54,20 @@ impl Source {
     /// How many frames of which generation are in the database file. `None` when it can't be told now.
     pub(crate) fn copied(&self) -> Result<Option<(Salts, u32)>, Error> {
         Ok(self.index_and_copied()?.map(|(header, copied)| (header.salts, copied)))
+    }
+
+    /// What the wal-index says of checkpoints. `None` when it can't be told now.
+    pub(super) fn checkpoints(&self) -> Result<Option<Copying>, Error> {
+        let mut bytes = [0; ATTEMPTED_AT + 4];
+        let length = read_up_to(self.hands.index(), &mut bytes, 0).map_err(Error::io(&self.path))?;
+        let bytes = &bytes[..length];
+        let known = IndexHeader::parse(bytes).zip(copied(bytes)).zip(attempted(bytes));
+        Ok(known.map(|((header, copied), attempted)| Copying {
+            salts: header.salts,
+            frames: header.frames,
+            copied,
+            attempted,
+        }))
     }
 
     fn index_and_copied(&self) -> Result<Option<(IndexHeader, u32)>, Error> {

@@ -33,6 +33,7 @@ use crate::hold::{Hold, KeptFiles};
 use crate::identity::{FileIdentity, FileState};
 use crate::names::{linked, mounted_elsewhere};
 use crate::probe::{Probe, Step};
+use crate::untouched::Untouched;
 
 /// No SQLite database is smaller.
 const SMALLEST: u64 = 512;
@@ -57,6 +58,8 @@ pub(crate) struct Source {
     index_identity: FileIdentity,
     identity: FileIdentity,
     page_size: PageSize,
+    /// What is known of the file's content from its outside.
+    untouched: Untouched,
     probe: Probe,
 }
 
@@ -110,6 +113,7 @@ impl Source {
             index_identity,
             identity,
             page_size,
+            untouched: Untouched::default(),
             probe,
         };
         // The hold that a predecessor left stood until here.
@@ -222,6 +226,21 @@ impl Source {
     /// The state of the database file, if it is at rest.
     pub(crate) fn file_at_rest(&self, now: Moment) -> Result<Option<FileState>, Error> {
         Ok(FileState::at_rest(&self.hands.database().metadata().map_err(Error::io(&self.path))?, now))
+    }
+
+    /// Whether something other than a checkpoint has written to the file, as of the last look.
+    pub(crate) fn is_overwritten(&self) -> bool {
+        self.untouched.is_overwritten()
+    }
+
+    /// Takes the file's content for the captured one from now on.
+    pub(crate) fn trust_the_file(&mut self) {
+        self.untouched = Untouched::default();
+    }
+
+    /// Fails when the file doesn't begin as a database does.
+    pub(crate) fn check_header(&self) -> Result<(), Error> {
+        check_is_database(&self.path, self.hands.database()).map(drop)
     }
 
     /// Number of pages in the database file.

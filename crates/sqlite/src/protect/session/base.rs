@@ -66,7 +66,12 @@ impl Session<'_> {
         let shipped = ship::ship(vault, &copy, Arc::new(base.shipment(Txid(1))), jobs).await?;
         self.made(Level::BASE, Txid(1), &base.after, shipped);
         database.activity().bases.done(capture.pages.bytes(), began.elapsed());
-        self.arrive(base.after).await
+        self.arrive(base.after).await?;
+        self.on_source(|source| {
+            source.trust_the_file();
+            Ok(())
+        })
+        .await
     }
 
     async fn freeze(&mut self, txid: Txid, not_before: Moment, before: Option<Tag>) -> Result<capture::Base, Error> {
