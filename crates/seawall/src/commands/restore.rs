@@ -185,6 +185,7 @@ mod tests {
                 "objects": [{ "key": "0000/a.ltx", "bytes": 2048 }],
                 "duration_ms": 40,
                 "dry_run": false,
+                "doubts": [],
                 "skipped": false,
             })
         );
