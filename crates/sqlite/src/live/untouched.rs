@@ -52,6 +52,8 @@ struct Mark {
 #[derive(Debug, Default)]
 pub(crate) struct Untouched {
     mark: Option<Mark>,
+    /// The file when a base of it was begun.
+    base: Option<Mark>,
     overwritten: bool,
 }
 
@@ -66,8 +68,7 @@ impl Untouched {
         captured: Option<&WalPosition>,
         frame: u64,
     ) {
-        let copying = copying.filter(|copying| copying.attempted <= copying.copied);
-        let now = copying.map(|copying| Mark { outside, copying, looked });
+        let now = at_rest(outside, copying, looked);
         let (Some(before), Some(after)) = (self.mark, now) else {
             self.mark = now;
             return;
@@ -82,10 +83,25 @@ impl Untouched {
         self.mark = now;
     }
 
+    /// Takes note of the file of which a base begins now.
+    pub(crate) fn begin_base(&mut self, outside: Outside, copying: Option<Copying>, looked: FileTime) {
+        self.base = at_rest(outside, copying, looked);
+    }
+
+    /// A base was captured: its content is that of the file as it was when the base began.
+    pub(crate) fn end_base(&mut self) {
+        *self = Self { mark: self.base, ..Self::default() };
+    }
+
     /// Whether the content of the file isn't the captured one.
     pub(crate) fn is_overwritten(&self) -> bool {
         self.overwritten
     }
+}
+
+fn at_rest(outside: Outside, copying: Option<Copying>, looked: FileTime) -> Option<Mark> {
+    let copying = copying.filter(|copying| copying.attempted <= copying.copied)?;
+    Some(Mark { outside, copying, looked })
 }
 
 /// Whether checkpoints between two looks explain that the file changed. `frame` is the size of a frame in bytes.
@@ -155,6 +171,23 @@ mod tests {
             let mut file = Untouched::default();
             file.look(outside(10), all, (12, 0), Some(&at), FRAME);
             file.look(outside(time), all, (20, 0), Some(&at), FRAME);
+            assert_eq!(file.is_overwritten(), expected, "{time}");
+        }
+    }
+
+    #[test]
+    fn a_base_is_of_the_file_as_it_was_when_the_base_began() {
+        let (all, at) = (copying(1, 5, 5, 5), captured(1, 5));
+        for (time, expected) in [(3, false), (7, true)] {
+            let mut file = Untouched::default();
+            file.look(outside(1), all, (2, 0), Some(&at), FRAME);
+            file.look(outside(3), all, (4, 0), Some(&at), FRAME);
+            assert!(file.is_overwritten());
+            file.begin_base(outside(3), all, (5, 0));
+            assert!(file.is_overwritten(), "until the base is in the vault");
+            file.end_base();
+            assert!(!file.is_overwritten());
+            file.look(outside(time), all, (8, 0), Some(&at), FRAME);
             assert_eq!(file.is_overwritten(), expected, "{time}");
         }
     }

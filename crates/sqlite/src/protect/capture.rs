@@ -336,6 +336,7 @@ pub(crate) fn prepare_base(
     if source.is_overwritten() {
         source.check_header()?;
     }
+    source.begin_base()?;
     let page_size = source.page_size();
     let (range, set) = match source.live_header()? {
         Some(header) => {

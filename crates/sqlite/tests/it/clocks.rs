@@ -37,8 +37,13 @@ async fn one_jump_ahead_and_back_leaves_no_moment_in_the_future() {
         scene.tick(10_000);
         scene.jump(HOUR);
         insert(&app, 2, 300);
+        let (mut second, mut moment, mut error) = shipped(&engine, &first).await;
+        // A look that had begun before the jump captures with the moment of its beginning.
+        if moment == Moment::from_millis(START) {
+            insert(&app, 1, 300);
+            (second, moment, error) = shipped(&engine, &second).await;
+        }
         let during = content_of(&app);
-        let (second, moment, error) = shipped(&engine, &first).await;
         assert_eq!((moment, error.as_deref()), (Moment::from_millis(START + 10_000), Some("sqlite.clock")));
         scene.jump(-HOUR);
         scene.tick(10_000);

@@ -166,35 +166,31 @@ async fn content_that_is_written_over_the_file_begins_with_a_base() {
     let scene = Scene::new();
     let app = scene.app();
     app.execute_batch(SCHEMA).expect("schema");
-    insert(&app, 30, 500);
+    insert(&app, 300, 500);
     app.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").expect("checkpointed");
     let backup = fs::read(scene.path("app.db")).expect("a backup");
     let kept = content_of(&app);
-    let (engine, shutdown) = (scene.engine(), Shutdown::new());
-    let engine = std::sync::Arc::new(engine);
-    let running = {
-        let (engine, shutdown) = (std::sync::Arc::clone(&engine), shutdown.clone());
-        tokio::spawn(async move { engine.run(&shutdown).await })
-    };
-    until("a base", async || !scene.level(9).is_empty()).await;
-    insert(&app, 30, 500);
-    app.execute_batch("PRAGMA wal_checkpoint(PASSIVE)").expect("checkpointed");
-    engine.sync().await.expect("in the vault");
-    app.execute_batch("PRAGMA wal_checkpoint(PASSIVE)").expect("checkpointed");
-    engine.sync().await.expect("in the vault");
+    insert(&app, 300, 500);
+    app.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").expect("checkpointed");
     drop(app);
-    std::thread::sleep(std::time::Duration::from_millis(20));
-    let mut file = fs::OpenOptions::new().write(true).open(scene.path("app.db")).expect("the same file");
-    std::io::Write::write_all(&mut file, &backup).expect("written over");
-    drop(file);
-    let app = scene.app();
-    assert_eq!(content_of(&app), kept, "what an application reads now");
-    insert(&app, 1, 100);
-    engine.sync().await.expect("in the vault");
-    until("another base", async || scene.level(9).len() == 2).await;
-    assert_eq!(scene.restore(When::Latest).await.expect("restored"), content_of(&app));
-    assert_eq!(engine.timeline().await.expect("a timeline").holes.len(), 1);
-    shutdown.begin();
-    running.await.expect("no panic").expect("a graceful end");
-    assert_eq!(scene.level(9).len(), 2);
+    let (engine, shutdown) = (scene.watching(), Shutdown::new());
+    let story = async {
+        until("a base", async || !scene.level(9).is_empty()).await;
+        engine.sync().await.expect("in the vault");
+        let file = fs::OpenOptions::new().write(true).open(scene.path("app.db")).expect("the same file");
+        std::os::unix::fs::FileExt::write_all_at(&file, &backup, 0).expect("written over");
+        drop(file);
+        until("another base", async || scene.level(9).len() == 2).await;
+        let app = scene.app();
+        assert_eq!(content_of(&app), kept, "what an application reads now");
+        assert_eq!(scene.restore(When::Latest).await.expect("restored"), kept);
+        insert(&app, 1, 100);
+        engine.sync().await.expect("in the vault");
+        assert_eq!(scene.restore(When::Latest).await.expect("restored"), content_of(&app));
+        assert_eq!(engine.timeline().await.expect("a timeline").holes.len(), 1);
+        shutdown.begin();
+    };
+    let (run, ()) = tokio::join!(engine.run(&shutdown), story);
+    assert_eq!(run, Ok(()));
+    assert_eq!(scene.level(9).len(), 2, "no base more");
 }

@@ -2,15 +2,17 @@
 
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
 
+use std::fs::Metadata;
 use std::io;
 use std::time::SystemTime;
 
 use crate::continuity::{Next, Observed};
 use crate::error::Error;
 use crate::identity::{FileState, WalPosition};
+use crate::probe::Defect;
 use crate::reader::PageReader;
 use crate::source::Source;
-use crate::untouched::Outside;
+use crate::untouched::{Copying, FileTime, Outside};
 use crate::wal::{FRAME_HEADER_SIZE, FrameHeader, HEADER_SIZE, IndexHeader, Scan, WalHeader, frame_size};
 
 /// Bytes of WAL read at once; a scan holds one such buffer.
@@ -75,13 +77,11 @@ impl Source {
                 None => Next::Cut,
             };
         }
-        let before = self.checkpoints()?;
-        let metadata = self.hands.database().metadata().map_err(Error::io(&self.path))?;
-        // A checkpoint between the two looks at the wal-index may have written before or behind the look at the file.
-        let copying = self.checkpoints()?.filter(|copying| before == Some(*copying));
-        let looked = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let looked = (i64::try_from(looked.as_secs()).unwrap_or(i64::MAX), i64::from(looked.subsec_nanos()));
-        self.untouched.look(Outside::of(&metadata), copying, looked, captured, frame_size(self.page_size));
+        let (metadata, copying, looked) = self.outside()?;
+        // A test leaves the barrier out, and must see what is lost without it.
+        if !self.probe.has(Defect::ForgetsTheBarrier) {
+            self.untouched.look(Outside::of(&metadata), copying, looked, captured, frame_size(self.page_size));
+        }
         Ok(Observed {
             file: self.identity,
             overwritten: self.untouched.is_overwritten(),
@@ -91,6 +91,17 @@ impl Source {
             frame: frame.map(|frame| (frame.salts, frame.chain)),
             next,
         })
+    }
+
+    /// The file from outside: its metadata, its checkpoints, and when it was looked at.
+    pub(super) fn outside(&self) -> Result<(Metadata, Option<Copying>, FileTime), Error> {
+        let before = self.checkpoints()?;
+        let metadata = self.hands.database().metadata().map_err(Error::io(&self.path))?;
+        // A checkpoint between the two looks at the wal-index may have written before or behind the look at the file.
+        let copying = self.checkpoints()?.filter(|copying| before == Some(*copying));
+        let looked = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let looked = (i64::try_from(looked.as_secs()).unwrap_or(i64::MAX), i64::from(looked.subsec_nanos()));
+        Ok((metadata, copying, looked))
     }
 
     /// Whether at least one frame and `bytes` of WAL before it were written behind the captured place, as their salts

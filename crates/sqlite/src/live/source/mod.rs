@@ -33,7 +33,7 @@ use crate::hold::{Hold, KeptFiles};
 use crate::identity::{FileIdentity, FileState};
 use crate::names::{linked, mounted_elsewhere};
 use crate::probe::{Probe, Step};
-use crate::untouched::Untouched;
+use crate::untouched::{Outside, Untouched};
 
 /// No SQLite database is smaller.
 const SMALLEST: u64 = 512;
@@ -233,9 +233,16 @@ impl Source {
         self.untouched.is_overwritten()
     }
 
-    /// Takes the file's content for the captured one from now on.
-    pub(crate) fn trust_the_file(&mut self) {
-        self.untouched = Untouched::default();
+    /// Takes note of the file of which a base begins now.
+    pub(crate) fn begin_base(&mut self) -> Result<(), Error> {
+        let (metadata, copying, looked) = self.outside()?;
+        self.untouched.begin_base(Outside::of(&metadata), copying, looked);
+        Ok(())
+    }
+
+    /// Takes the file's content for the captured one: that of a base, as the file was when the base began.
+    pub(crate) fn end_base(&mut self) {
+        self.untouched.end_base();
     }
 
     /// Fails when the file doesn't begin as a database does.

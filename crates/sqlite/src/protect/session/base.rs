@@ -34,7 +34,8 @@ impl Session<'_> {
         let seed = base.seed(next_txid(Some(Txid(1)))?);
         let shipped = ship::ship(vault, &self.log_key(seed.after.txid), Arc::new(seed.shipment), jobs).await?;
         self.made(Level::LOG, seed.after.txid, &seed.after, shipped);
-        self.arrive(seed.after).await
+        self.arrive(seed.after).await?;
+        self.end_base().await
     }
 
     /// A later base: a capture of all pages at the next TXID, and then the same as a complete copy. The capture comes first
@@ -67,8 +68,12 @@ impl Session<'_> {
         self.made(Level::BASE, Txid(1), &base.after, shipped);
         database.activity().bases.done(capture.pages.bytes(), began.elapsed());
         self.arrive(base.after).await?;
+        self.end_base().await
+    }
+
+    async fn end_base(&self) -> Result<(), Error> {
         self.on_source(|source| {
-            source.trust_the_file();
+            source.end_base();
             Ok(())
         })
         .await
