@@ -46,6 +46,8 @@ pub(crate) fn in_force(old: &Job, new: Job) -> Job {
         log: (new.log.0, old.log.1),
         exec: old.exec.clone(),
         registry: old.registry.clone(),
+        // The runtime keeps the threads that it was started with.
+        threads: old.threads,
         ..new
     }
 }

@@ -312,7 +312,8 @@ impl<'a> Artefact<'a> {
     /// the server refused to fill it is known when it is done again.
     async fn refused_before(&self, made: &Target, target: &Target) -> Result<Option<Vec<Refused>>, Error> {
         let mut connection = self.connect(made).await?;
-        if refresh::has_unfilled(&mut connection).await? {
+        // Unlogged tables are empty if the server crashed since, and nothing tells whether it did.
+        if refresh::has_unfilled(&mut connection).await? || journal::has_unlogged_tables(&mut connection).await? {
             connection.close().await;
             return Ok(None);
         }

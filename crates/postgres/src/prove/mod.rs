@@ -4,7 +4,7 @@
 //! object: the schema that `pg_dump` writes of the restored database has what the set's has. Sequences, large objects
 //! and the properties of the database are compared as they are. Whatever can't be compared is a failure (I12).
 //!
-//! The room: `compare`, `rewording` and `lines` (is it the same?), `prove_artefact` (for `pg_dump`'s own formats), `throwaway` (a server for
+//! The room: `compare` and `lines` (is it the same?), `prove_artefact` (for `pg_dump`'s own formats), `throwaway` (a server for
 //! one proof) with `bounds` (how much may it take?), `guard` (two sessions that restore there), `powers` (who runs a
 //! statement?) with `bare` (its words) and `routine` (functions in two steps), and `owned` (who owns what has no owner?), `proof_name` (what are its databases called?), `remains` (what it
 //! leaves).
@@ -19,7 +19,6 @@ pub(crate) mod powers;
 pub(crate) mod proof_name;
 pub(crate) mod prove_artefact;
 pub(crate) mod remains;
-pub(crate) mod rewording;
 pub(crate) mod routine;
 pub(crate) mod throwaway;
 

@@ -651,13 +651,34 @@ pub(crate) async fn take_name(
     (properties, owners): (&Properties, bool),
 ) -> Result<(), Error> {
     let mut connection = globals::connect_beside(target, &[made, name]).await?;
+    let is_open = place::is_open(&mut connection, made).await?;
+    let last = |name: &str| properties::last(properties, name, owners, Some(is_open));
+    let is_ascii = last(name).is_ascii();
     if exists {
+        if is_ascii {
+            // What the server refuses must be known before a database is dropped for it.
+            let tried = connection.execute(&format!("BEGIN;\n{}ROLLBACK", last(made))).await;
+            tried.map_err(|error| error.about(format!("database {made}")))?;
+        }
         server::drop(&mut connection, name).await?;
     }
-    let is_open = place::is_open(&mut connection, made).await?;
-    let last = properties::last(properties, name, owners, Some(is_open));
-    let rename = format!("BEGIN;\nALTER DATABASE {} RENAME TO {};\n{last}COMMIT", ident(made), ident(name));
+    let here = if is_ascii { last(name) } else { String::new() };
+    let rename = format!("BEGIN;\nALTER DATABASE {} RENAME TO {};\n{here}COMMIT", ident(made), ident(name));
     connection.execute(&rename).await.map_err(|error| error.about(format!("database {made}")))?;
     connection.close().await;
+    if is_ascii { Ok(()) } else { from_within(target, name, &last(name)).await }
+}
+
+/// Runs what gives a database to its owner in a session of that database. The server keeps names and comments in the encoding
+/// of the session's database, and doesn't say in which; ASCII is the same in all of them.
+pub(crate) async fn from_within(target: &Target, name: &str, last: &str) -> Result<(), Error> {
+    let mut inside = Connection::open(&target.for_databases().with_database(name)).await?;
+    let encoding = "SELECT pg_catalog.pg_encoding_to_char(encoding) FROM pg_catalog.pg_database \
+                    WHERE datname = pg_catalog.current_database()";
+    let encoding = inside.one(encoding).await?.text(0).to_owned();
+    inside.speak(TextEncoding::of(&encoding).ok_or_else(|| unknown_encoding(&encoding))?).await?;
+    let done = inside.execute(&format!("BEGIN;\n{last}COMMIT")).await;
+    done.map_err(|error| error.about(format!("database {name}")))?;
+    inside.close().await;
     Ok(())
 }

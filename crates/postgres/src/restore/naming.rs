@@ -92,7 +92,12 @@ pub(crate) async fn open(target: &Target, named: &[(Pair, &Properties)], owners:
     let mut all = String::new();
     for (pair, properties) in named {
         let is_open = place::is_open(&mut connection, &pair.name).await?;
-        all.push_str(&properties::last(properties, &pair.name, owners, Some(is_open)));
+        let last = properties::last(properties, &pair.name, owners, Some(is_open));
+        if last.is_ascii() {
+            all.push_str(&last);
+        } else {
+            restore::from_within(target, &pair.name, &last).await?;
+        }
         if pair.replaces {
             all.push_str(&place::says_replaced(&pair.made));
         }

@@ -84,7 +84,8 @@ async fn look_for(connection: &mut Connection, target: &Target, names: &str) -> 
     let loader = target.keeper().map_or("NULL".to_owned(), |_| literal(&target.user));
     let sql = format!(
         "SELECT d.datname, r.rolname, r.rolsuper OR r.rolname = current_user OR r.rolname IS NOT DISTINCT FROM {loader}, \
-         pg_catalog.shobj_description(d.oid, 'pg_database'), \
+         CASE WHEN pg_catalog.starts_with(pg_catalog.shobj_description(d.oid, 'pg_database'), 'Seawall: ') \
+         THEN pg_catalog.shobj_description(d.oid, 'pg_database') END, \
          d.datallowconn AND (d.datconnlimit = 0 OR NOT pg_catalog.has_database_privilege('public', d.oid, 'CONNECT')) \
          FROM pg_catalog.pg_database d JOIN pg_catalog.pg_roles r ON r.oid = d.datdba \
          WHERE d.datname IN ({names}) ORDER BY pg_catalog.length(d.datname) DESC"

@@ -104,6 +104,10 @@ async fn rows_alone_fire_no_trigger_whatever_it_is_set_to() {
         assert_eq!(failure.code, "postgres.fires-always", "{failure:?}");
         assert!(failure.object.contains("bump of public."), "{failure:?}");
         assert_eq!(server.sql("shop", "SELECT count(*) FROM t"), "0");
+        // The superuser doesn't go on with the journal of a plain role.
+        let failure = recover(&vault, &server.url("shop"), &rows).await.expect_err("another role's journal");
+        assert_eq!(failure.code, "postgres.not-ours", "{failure:?}");
+        server.sql("shop", &format!("DROP {} CASCADE", failure.object));
         recover(&vault, &server.url("shop"), &rows).await.expect("restored");
         assert_eq!(content(&server, "shop"), before, "{major}");
         assert_eq!(server.sql("shop", states), set, "each trigger is set as it was");

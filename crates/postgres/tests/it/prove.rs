@@ -159,26 +159,3 @@ async fn what_differs_is_named() {
     assert_eq!(objects, ["table public.u", "view public.v", "public.t", "public.u"]);
     assert!(proved.findings.iter().all(|finding| finding.code == "postgres.different"), "{:?}", proved.findings);
 }
-
-/// Code of the source that changes the schema while it is restored changes the control as well. The proof names the change
-/// all the same.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_change_by_the_sources_own_code_is_named() {
-    let server = Server::start(15);
-    server.sql("postgres", "CREATE DATABASE shop");
-    server.sql(
-        "shop",
-        "CREATE TABLE aaa (a int, price int DEFAULT 1, CONSTRAINT pos CHECK (price > 0)); INSERT INTO aaa VALUES (1, 2); \
-         CREATE FUNCTION chk(v text) RETURNS bool LANGUAGE plpgsql AS $$ BEGIN \
-           IF NOT EXISTS (SELECT FROM public.aaa) AND EXISTS (SELECT FROM pg_constraint WHERE conname = 'pos') THEN \
-             ALTER TABLE public.aaa DROP CONSTRAINT pos; ALTER TABLE public.aaa ALTER price SET DEFAULT 666; \
-           END IF; RETURN true; END $$; \
-         CREATE DOMAIN d AS text CHECK (chk(VALUE)); CREATE TABLE b (a d) PARTITION BY LIST (a); \
-         CREATE TABLE bp PARTITION OF b FOR VALUES IN ('x')",
-    );
-    let vault = vault(&MemoryStore::new());
-    backup(&server, &server.url("shop"), &vault).await.expect("backed up");
-    let proved = proof(&vault, &server, Some(&server.url("postgres"))).await.expect("compared");
-    let objects: Vec<&str> = proved.findings.iter().map(|finding| finding.object.as_str()).collect();
-    assert!(objects.contains(&"table public.aaa"), "{objects:?}");
-}

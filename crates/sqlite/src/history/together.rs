@@ -47,9 +47,13 @@ async fn refusal(vault: &Vault, files: &[Stored], chain: &[Stored], mixed: &Mixe
     let rest: Vec<Stored> = files.iter().filter(|file| **file != mixed.stranger).copied().collect();
     let first = chain.iter().position(|file| *file == mixed.stranger || *file == mixed.other);
     let before = first.and_then(|at| if chain[at] == mixed.stranger { at.checked_sub(1) } else { Some(at) });
+    let before = match before {
+        Some(at) if is_proved(vault, files, &chain[..=at]).await => Some(chain[at].max),
+        _ => None,
+    };
     let next = if is_whole_without(vault, &rest).await {
         "find out how it came there, and delete it: without it the newest state can be restored".to_owned()
-    } else if let Some(before) = before.map(|at| chain[at].max) {
+    } else if let Some(before) = before {
         format!("find out how it came there; `--at {before}` restores the last point before it")
     } else {
         "find out which of the two is of this database, and delete the other one; `seawall timeline` shows what can be \
@@ -76,8 +80,11 @@ pub(crate) fn strangers(vault: &Vault, mixed: &Mixed) -> Error {
 /// Whether a proved chain leads to the newest state of these files.
 async fn is_whole_without(vault: &Vault, files: &[Stored]) -> bool {
     let Ok(Some(chain)) = latest(files) else { return false };
-    let Ok(facts) = gather(vault, &chain).await else { return false };
-    matches!(judge(vault, files, &facts).await, Ok(Ok(_)))
+    is_proved(vault, files, &chain).await
+}
+
+async fn is_proved(vault: &Vault, files: &[Stored], chain: &[Stored]) -> bool {
+    matches!(check(vault, files, chain).await, Ok(Ok(_)))
 }
 
 /// The facts of objects, in their order.
@@ -110,8 +117,8 @@ pub(crate) async fn helper(vault: &Vault, file: &Stored) -> Result<Option<Facts>
 
 pub(crate) type Judged = Result<Vec<(Stored, Doubt)>, Mixed>;
 
-/// Whether a chain belongs together, and to the vault in which it stands: to what else ends where it begins and ends, and
-/// to what comes before its complete copy.
+/// Whether a chain belongs together, and to the vault in which it stands: to what else ends where it begins and ends, to
+/// what comes before its complete copy, and to what goes on from its end.
 async fn judge(vault: &Vault, files: &[Stored], chain: &[Facts]) -> Result<Judged, Error> {
     let (Some(first), Some(last)) = (chain.first(), chain.last()) else { return Ok(Ok(Vec::new())) };
     let mut holes = BTreeMap::new();
@@ -141,7 +148,35 @@ async fn judge(vault: &Vault, files: &[Stored], chain: &[Facts]) -> Result<Judge
     if let Some((elder, why)) = root {
         return Ok(Err(Mixed::new(&elder, first, why, all())));
     }
+    let heirs = heirs(vault, files, last, &mut holes).await?;
+    let mixed = heirs.first().map(|(heir, why)| {
+        let heirs = heirs.iter().map(|(heir, _)| heir);
+        Mixed::new(heir, last, *why, all().chain(heirs))
+    });
+    // A stranger behind the end does no harm. One at the end does, though the end goes well with what comes before it.
+    if let Some(mixed) = mixed.filter(|mixed| mixed.stranger == last.file) {
+        return Ok(Err(mixed));
+    }
     Ok(Ok(doubts))
+}
+
+/// The objects that begin right behind `last`, if none of them goes on from it.
+async fn heirs(
+    vault: &Vault,
+    files: &[Stored],
+    last: &Facts,
+    holes: &mut BTreeMap<Txid, Lineage>,
+) -> Result<Vec<(Facts, Why)>, Error> {
+    let mut strangers = Vec::new();
+    for file in files.iter().filter(|file| last.file.max.next() == Some(file.min)) {
+        let Some(heir) = helper(vault, file).await? else { continue };
+        note_hole(vault, holes, last, &heir).await?;
+        match belonging::goes_on(last, &heir, holes.get(&heir.beginning()).copied()) {
+            Bond::Stranger(why) => strangers.push((heir, why)),
+            Bond::Proved | Bond::Unknown(_) => return Ok(Vec::new()),
+        }
+    }
+    Ok(strangers)
 }
 
 /// Looks up who recorded a hole where another lineage begins: right where a log begins, or anywhere before a complete copy,

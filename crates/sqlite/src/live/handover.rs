@@ -24,7 +24,7 @@ pub struct Handles(Arc<Mutex<Known>>);
 
 #[derive(Debug, Default)]
 struct Known {
-    by_path: HashMap<PathBuf, Weak<Mutex<KeptFiles>>>,
+    by_path: HashMap<PathBuf, Weak<Shared>>,
     /// At how many entries those of databases that are gone are removed.
     full: usize,
 }
@@ -34,58 +34,74 @@ impl Handles {
     pub(crate) fn of(&self, path: &Path) -> Heir {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let found = known.by_path.get(path).and_then(Weak::upgrade);
-        let kept = found.unwrap_or_else(|| {
+        let shared = found.unwrap_or_else(|| {
             if known.by_path.len() >= known.full {
                 known.by_path.retain(|_, kept| kept.strong_count() > 0);
                 known.full = 2 * known.by_path.len() + 64;
             }
-            let kept = Arc::<Mutex<KeptFiles>>::default();
-            known.by_path.insert(path.to_owned(), Arc::downgrade(&kept));
-            kept
+            let shared = Arc::<Shared>::default();
+            known.by_path.insert(path.to_owned(), Arc::downgrade(&shared));
+            shared
         });
-        Heir::new(kept)
+        Heir::new(shared)
     }
+}
+
+/// What the engines of one database share.
+#[derive(Debug, Default)]
+pub(crate) struct Shared {
+    /// Locked while a database is opened, which takes as long as its disk takes.
+    files: Arc<Mutex<KeptFiles>>,
+    /// Locked for moments only, because the thread for events asks for it.
+    line: Mutex<Line>,
 }
 
 /// The engines that share handles, by number, in the order in which they were made.
 #[derive(Debug, Default)]
-pub(crate) struct Line {
+struct Line {
     living: BTreeSet<u64>,
     next: u64,
+    /// What an engine left to its successor, with its number.
+    left: Option<(u64, Grip)>,
 }
 
 /// One engine's share of the handles on its database.
 #[derive(Debug)]
 pub(crate) struct Heir {
-    kept: Arc<Mutex<KeptFiles>>,
+    shared: Arc<Shared>,
     number: u64,
 }
 
 impl Heir {
     /// Shares handles.
-    pub(crate) fn new(kept: Arc<Mutex<KeptFiles>>) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
         let number = {
-            let mut files = kept.lock().unwrap_or_else(PoisonError::into_inner);
-            files.line.next += 1;
-            let number = files.line.next;
-            files.line.living.insert(number);
+            let mut line = shared.line.lock().unwrap_or_else(PoisonError::into_inner);
+            line.next += 1;
+            let number = line.next;
+            line.living.insert(number);
             number
         };
-        Self { kept, number }
+        Self { shared, number }
     }
 
     /// The handles.
     pub(crate) fn kept(&self) -> &Arc<Mutex<KeptFiles>> {
-        &self.kept
+        &self.shared.files
     }
 
-    fn files(&self) -> MutexGuard<'_, KeptFiles> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn line(&self) -> MutexGuard<'_, Line> {
+        self.shared.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets go what a predecessor left: this engine has a hold of its own.
+    pub(crate) fn take_over(&self) {
+        self.line().left = None;
     }
 
     /// Whether another engine was made that takes over.
     pub(crate) fn has_successor(&self) -> bool {
-        self.files().line.living.last().is_some_and(|newest| *newest != self.number)
+        self.line().living.last().is_some_and(|newest| *newest != self.number)
     }
 
     /// Leaves a hold to the successor, for a short time; without a successor it is let go.
@@ -94,31 +110,31 @@ impl Heir {
         if !self.has_successor() {
             return;
         }
-        self.files().left = Some((self.number, hold));
-        let (kept, number) = (Arc::downgrade(&self.kept), self.number);
+        self.line().left = Some((self.number, hold));
+        let (shared, number) = (Arc::downgrade(&self.shared), self.number);
         runtime.spawn(async move {
             sleep(LEFT).await;
-            let Some(kept) = kept.upgrade() else { return };
-            let mut files = kept.lock().unwrap_or_else(PoisonError::into_inner);
-            files.left.take_if(|(left_by, _)| *left_by == number);
+            let Some(shared) = shared.upgrade() else { return };
+            let mut line = shared.line.lock().unwrap_or_else(PoisonError::into_inner);
+            line.left.take_if(|(left_by, _)| *left_by == number);
         });
     }
 
     /// Lets go what a predecessor left, unless there is a successor that needs it.
     pub(crate) fn let_go(&self) {
         if !self.has_successor() {
-            self.files().left = None;
+            self.line().left = None;
         }
     }
 }
 
 impl Drop for Heir {
     fn drop(&mut self) {
-        let mut files = self.files();
-        let was_newest = files.line.living.last() == Some(&self.number);
-        files.line.living.remove(&self.number);
+        let mut line = self.line();
+        let was_newest = line.living.last() == Some(&self.number);
+        line.living.remove(&self.number);
         if was_newest {
-            files.left = None;
+            line.left = None;
         }
     }
 }

@@ -7,12 +7,12 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use rusqlite::Connection;
 
 use crate::error::Error;
 use crate::grip::{Grip, Hands};
-use crate::handover::Line;
 use crate::identity::FileIdentity;
 use crate::probe::Probe;
 
@@ -40,10 +40,8 @@ pub(crate) struct KeptFiles {
     pub(crate) database: KeptFile,
     pub(crate) index: KeptFile,
     hands: Option<Arc<Hands>>,
-    /// What an engine left to its successor, with its number.
-    pub(crate) left: Option<(u64, Grip)>,
-    /// The engines that share the handles.
-    pub(crate) line: Line,
+    /// Whether the file's content may not be the captured one, from one opening to the next.
+    pub(crate) doubted: Arc<AtomicBool>,
 }
 
 impl KeptFiles {

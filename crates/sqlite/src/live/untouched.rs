@@ -37,6 +37,9 @@ impl Outside {
     }
 }
 
+/// By how many seconds a file system may tell the time of a write late.
+const LATE: i64 = 10;
+
 /// Seconds and nanoseconds since 1970, as files have them.
 pub(crate) type FileTime = (i64, i64);
 
@@ -74,7 +77,8 @@ impl Untouched {
             return;
         };
         // Some file systems tell the time of a write late: one from before the last look isn't news.
-        let late = (before.outside.modified..=before.looked).contains(&outside.modified);
+        let oldest = before.outside.modified.max((before.looked.0 - LATE, before.looked.1));
+        let late = (oldest..=before.looked).contains(&outside.modified);
         let changed = before.outside != outside && !late;
         if changed && !is_explained(&before.copying, &after.copying, captured, frame) {
             self.overwritten = true;

@@ -349,9 +349,9 @@ pub(crate) fn prepare_base(
                 return Err(Error::Restarted);
             }
             let range = WalRange { start: HEADER_SIZE, end: scan.end, header, chain: scan.chain };
-            let commit = if scan.is_empty() { source.file_pages()? } else { scan.commit };
             // SQLite reads the file alone where every frame was copied into it. Another program has written there since.
             let file_alone = source.is_overwritten() && source.to_copy()? == Some(0);
+            let commit = if scan.is_empty() || file_alone { source.file_pages()? } else { scan.commit };
             let newest = if file_alone { Vec::new() } else { scan.newest() };
             (Some(range), PageSet::whole(page_size, commit, newest))
         }

@@ -4,7 +4,8 @@
 
 use std::fs::Metadata;
 use std::io;
-use std::time::SystemTime;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, SystemTime};
 
 use crate::continuity::{Next, Observed};
 use crate::error::Error;
@@ -31,6 +32,9 @@ pub(crate) enum End {
     /// The WAL changed under the scan: nothing can be said, look again.
     Unknown,
 }
+
+/// File systems take their times from a clock that stands still between two ticks of the system.
+const TICKS: Duration = Duration::from_millis(20);
 
 impl Source {
     /// Size of the WAL file in bytes: its high-water mark, not what is live in it.
@@ -81,10 +85,13 @@ impl Source {
         // A test leaves the barrier out, and must see what is lost without it.
         if !self.probe.has(Defect::ForgetsTheBarrier) {
             self.untouched.look(Outside::of(&metadata), copying, looked, captured, frame_size(self.page_size));
+            if self.untouched.is_overwritten() {
+                self.doubted.store(true, Ordering::Relaxed);
+            }
         }
         Ok(Observed {
             file: self.identity,
-            overwritten: self.untouched.is_overwritten(),
+            overwritten: self.is_overwritten(),
             state: FileState::of(&metadata),
             page_size: self.page_size.get(),
             header,
@@ -99,7 +106,7 @@ impl Source {
         let metadata = self.hands.database().metadata().map_err(Error::io(&self.path))?;
         // A checkpoint between the two looks at the wal-index may have written before or behind the look at the file.
         let copying = self.checkpoints()?.filter(|copying| before == Some(*copying));
-        let looked = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let looked = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().saturating_sub(TICKS);
         let looked = (i64::try_from(looked.as_secs()).unwrap_or(i64::MAX), i64::from(looked.subsec_nanos()));
         Ok((metadata, copying, looked))
     }

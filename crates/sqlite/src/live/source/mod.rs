@@ -18,6 +18,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 pub(crate) use frames::End;
@@ -60,6 +61,8 @@ pub(crate) struct Source {
     page_size: PageSize,
     /// What is known of the file's content from its outside.
     untouched: Untouched,
+    /// Whether the content may not be the captured one, also for the next opening.
+    doubted: Arc<AtomicBool>,
     probe: Probe,
 }
 
@@ -114,10 +117,9 @@ impl Source {
             identity,
             page_size,
             untouched: Untouched::default(),
+            doubted: kept.doubted.clone(),
             probe,
         };
-        // The hold that a predecessor left stood until here.
-        kept.left = None;
         source.wal()?;
         source.check_identity()?;
         // Thousands that begin together wait here for their turn.
@@ -160,7 +162,7 @@ impl Source {
     pub(crate) fn check_identity(&mut self) -> Result<(), Error> {
         let database = self.check(&self.path, |metadata| FileIdentity::of(metadata) == self.identity)?;
         if database.len() < SMALLEST {
-            return Err(Error::Cut { path: self.path.clone() });
+            return Err(self.cut_short());
         }
         if let Some(named) = &self.named {
             self.check(named, |metadata| FileIdentity::of(metadata) == self.identity)?;
@@ -184,6 +186,8 @@ impl Source {
 
     /// That the file was cut.
     pub(crate) fn cut_short(&self) -> Error {
+        // Whatever is in the file next was written by another program.
+        self.doubted.store(true, Ordering::Relaxed);
         Error::Cut { path: self.path.clone() }
     }
 
@@ -230,7 +234,7 @@ impl Source {
 
     /// Whether something other than a checkpoint has written to the file, as of the last look.
     pub(crate) fn is_overwritten(&self) -> bool {
-        self.untouched.is_overwritten()
+        self.doubted.load(Ordering::Relaxed)
     }
 
     /// Takes note of the file of which a base begins now.
@@ -243,6 +247,7 @@ impl Source {
     /// Takes the file's content for the captured one: that of a base, as the file was when the base began.
     pub(crate) fn end_base(&mut self) {
         self.untouched.end_base();
+        self.doubted.store(false, Ordering::Relaxed);
     }
 
     /// Fails when the file doesn't begin as a database does.

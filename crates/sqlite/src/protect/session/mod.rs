@@ -120,6 +120,7 @@ impl<'a> Session<'a> {
         };
         // What a predecessor left must not hold the WAL for longer than it takes to open it.
         let source = blocking(open).await.inspect_err(|_| database.heir().let_go())?;
+        database.heir().take_over();
         let stamp = Stamp { lineage: Lineage::new(database.random()), nonce: Nonce::new(database.random()) };
         let mut session = Self {
             database,
