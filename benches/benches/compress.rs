@@ -1,8 +1,8 @@
 //! The compress stage of a backup alone, on one core: frames of 1 MiB, as a set has them.
 //!
-//! `python3 benches/compress.py` makes the text, and runs this beside the peer. By itself:
-//! `cargo bench -p seawall-benches --bench compress -- FILE`. Prints a line of JSON for each codec: megabytes of text for each
-//! second of CPU, both ways, and how much smaller it got.
+//! `python3 benches/compress.py` makes the text, and runs this beside the peer. To run it alone: `cargo bench -p
+//! seawall-benches --bench compress -- FILE`. Prints a line of JSON for each codec: megabytes of text per second of
+//! CPU, both ways, and the compression ratio.
 
 #![allow(clippy::disallowed_methods, reason = "tests and benches are an edge")]
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a bench reports by printing and panicking")]

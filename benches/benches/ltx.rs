@@ -1,4 +1,4 @@
-//! The LTX crate: what `ltx.py` times as whole commands, piece by piece, on a database of SQLite's own making.
+//! The LTX crate, piece by piece, on a database that SQLite made. `ltx.py` times the same work as whole commands.
 //!
 //! `cargo bench -p seawall-benches --bench ltx`. Beside the peer: `python3 benches/ltx.py --a 'seawall ltx' --b ltx`.
 

@@ -1,4 +1,5 @@
-//! Folders of databases: what comes, goes, or is replaced while the process runs is protected, each in its own place.
+//! Folders of databases: a database that appears, disappears or is replaced while the process runs is protected, each
+//! in its own place.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -69,8 +70,8 @@ fn databases_come_go_and_get_other_names() {
         assert_eq!(model::check(&back, seed), committed, "{name}");
         assert_eq!(digest::of(&back), digest::of(&data.join(name)), "{name}");
     }
-    // One that is stopped, closed and renamed begins anew under its new name, and the old history stays. The application is
-    // the last to close it, so its WAL is in the file.
+    // A database that is stopped, closed and renamed begins a new history under its new name, and the old history
+    // stays. The application closes it last, so its WAL is in the file.
     stand.seawall(&["stop", "second.db", "--socket", "s.sock"]).ok();
     second.close();
     second.kill_9();
@@ -81,7 +82,7 @@ fn databases_come_go_and_get_other_names() {
     sync(&stand, "renamed.db");
     assert_eq!(model::check(&restored(&stand, "renamed.db"), 2), committed);
     assert_eq!(model::check(&restored(&stand, "second.db"), 2), committed - 5);
-    // One that is removed is let go, and what is in its vault stays.
+    // A database that is removed is no longer protected, and its vault stays.
     first.kill_9();
     for end in ["", "-wal", "-shm"] {
         let _maybe_not_there = std::fs::remove_file(data.join(format!("first.db{end}")));

@@ -1,4 +1,4 @@
-//! What a process offers beside protection: metrics, MCP, heartbeats. Each on a listener of its own, none by itself.
+//! The services of a process: metrics, MCP, heartbeats. Each has a listener of its own, and none is on by default.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ fn configured(stand: &Stand, more: &str) -> Process {
     Process::spawn("seawall", stand.command().arg("replicate"))
 }
 
-/// The address that the log tells for a service.
+/// The address of a service, from the log.
 fn address(process: &mut Process, service: &str) -> String {
     wait::until(&format!("{service} to listen"), wait::SOON, || {
         let log = process.stderr();
@@ -67,7 +67,7 @@ fn metrics_tell_what_is_so() {
     let protected = of(&before, "seawall_protected_timestamp_seconds", &ours);
     assert!((now - protected).abs() < 120.0, "{protected} {now}");
     let put = format!("{{database=\"app\",db=\"{path}\",operation=\"PUT\"}}");
-    // The base and the empty capture behind it; the commits may be in the base.
+    // The base and the empty capture after it. The commits may be in the base.
     assert!(of(&before, "seawall_requests_total", &put) >= 2.0);
     app.commit(10);
     stand.seawall(&["sync", "app", "--wait"]).ok();

@@ -190,7 +190,7 @@ fn a_second_process_does_not_take_the_socket_away() {
     assert_eq!(ask(&stand, &["info"])["pid"], pid);
     second.stop().ok();
     assert_eq!(ask(&stand, &["info"])["pid"], pid, "its end doesn't take it away either");
-    // A crash leaves the socket behind; the next process replaces it.
+    // A crash leaves the socket file. The next process replaces it.
     seawall.kill_9();
     assert!(stand.path("s.sock").exists());
     wait::pass(Duration::from_millis(10));

@@ -1,4 +1,4 @@
-//! A process with many databases at which nothing happens does nothing, and holds little (I6).
+//! A process with many idle databases does nothing, and holds few resources (I6).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,7 +9,7 @@ use seawall_tests::{App, Process, Random, Stand, wait};
 
 const DATABASES: usize = 60;
 
-/// What the process takes besides: the runtime, events, its output.
+/// Files of the process itself: the runtime, events, its output.
 const BESIDES: usize = 32;
 
 /// How often each thread was put on a processor.

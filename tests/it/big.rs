@@ -99,7 +99,7 @@ fn pack(from: &Path, to: &Path) {
     encoder.finish().unwrap().into_inner().unwrap();
 }
 
-/// Offsets of 32 bits end at 4 GiB: behind them a snapshot goes on, and pages of the WAL stand there (#1442).
+/// Offsets of 32 bits end at 4 GiB. Beyond them, a snapshot continues and the WAL has pages (#1442).
 #[test]
 fn what_0_3_left_of_more_than_4_gib() {
     const PAGE: u64 = 65536;
@@ -108,7 +108,7 @@ fn what_0_3_left_of_more_than_4_gib() {
     let mut app = App::with_page_size(&stand.db(), stand.seed, 65536);
     app.commit(3);
     app.sql("PRAGMA journal_mode = delete");
-    // Behind what is in use stand empty pages, which take no room on the disk.
+    // Empty pages follow the used ones. They take no room on the disk.
     let file = File::options().write(true).open(stand.db()).unwrap();
     file.set_len(u64::from(PAGES) * PAGE).unwrap();
     file.write_all_at(&PAGES.to_be_bytes(), 28).unwrap();

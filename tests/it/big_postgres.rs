@@ -1,4 +1,4 @@
-//! Databases with much of one thing: tables, large objects, one value.
+//! Databases with very many tables, very many large objects, or one very large value.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use seawall_tests::{Process, Stand};
 
 use crate::postgres::server::{Server, output};
 
-/// More than a busy machine needs, less than anybody waits.
+/// More than a busy machine needs.
 const LONG: Duration = Duration::from_secs(240);
 
 /// The most memory that is taken by default, and by what isn't buffers.

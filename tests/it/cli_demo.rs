@@ -1,4 +1,4 @@
-//! `seawall demo`: the whole job on a database of its own making.
+//! `seawall demo`: protects, kills and restores a database that it makes itself.
 
 use std::time::Duration;
 

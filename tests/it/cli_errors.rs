@@ -1,4 +1,5 @@
-//! Wrong usage, things that don't exist, stores that are away: the exit code, a stable code, and what to do next.
+//! Wrong usage, missing things, stores that are away: each error has the right exit code, a stable code, and a next
+//! step.
 
 use std::fs;
 

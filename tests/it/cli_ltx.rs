@@ -1,4 +1,4 @@
-//! `seawall ltx` by itself: exit codes, where errors go, JSON, the WAL, URLs.
+//! `seawall ltx` alone: exit codes, output of errors, JSON, the WAL, URLs.
 
 use std::fs;
 use std::path::Path;
@@ -94,7 +94,7 @@ fn what_stands_in_the_wal_of_a_live_database_is_encoded() {
     assert!(fs::read(stand.path("app.db-wal")).unwrap() == wal, "the WAL was touched");
     ltx(&stand, &["decode", "-o", "back.db", "x.ltx"]).ok();
     assert_eq!(digest::of(&stand.path("back.db")), digest::of(&stand.db()));
-    // While the application goes on writing.
+    // While the application keeps writing.
     app.flood(std::time::Duration::ZERO);
     for round in 0..5 {
         ltx(&stand, &["encode-db", "-o", "x.ltx", "app.db"]).ok();
@@ -244,7 +244,7 @@ fn urls(stand: &Stand) {
     let url = format!("{folder}/{name}{query}");
     assert_eq!(ltx(stand, &["verify", &url]).ok().stdout, "ok\n");
     ltx(stand, &["decode", "-o", "back.db", &url]).ok();
-    // The same as of the file behind it, whichever way it is read.
+    // The same result as for the object's file, with either way of reading.
     let object = stand.place.object(9, 1, 1);
     let said = |args: &[&str]| {
         let mut document = ltx(stand, args).ok().json();

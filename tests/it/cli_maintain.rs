@@ -35,7 +35,7 @@ fn what_is_old_goes_and_what_is_left_is_whole() {
     assert_eq!(model::check(&stand.restore(), stand.seed), app.committed());
     stand.seawall(&["verify", &stand.place.url()]).ok();
 
-    // A pin holds what retention would let go; without it nothing is left to do the second time.
+    // A pin keeps an object that retention would delete. Without the pin there is nothing left to do the second time.
     let pinned = stand.seawall(&["pin", "--config", config, "app", "--json"]).ok().json();
     let position = pinned["position"].as_str().unwrap().to_owned();
     let record = app.committed();
@@ -52,7 +52,8 @@ fn what_is_old_goes_and_what_is_left_is_whole() {
     stand.seawall(&["pin", "--config", config, "app", "--at", &position, "--remove"]).exits(4);
 }
 
-/// A store that refuses to delete: protection and merging go on, nothing fails, and each process asks and says so once.
+/// A store that refuses to delete: protection and merging continue, nothing fails, and each process tries once and
+/// reports it once.
 #[test]
 fn credentials_that_may_not_delete_on_s3() {
     let stand = Stand::bucket(Random::from_env().seed());

@@ -22,7 +22,7 @@ fn seawall(stand: &Stand, args: &[&str]) -> Output {
     run("seawall", stand.command().env("PLACE", "vault").args(args))
 }
 
-/// `seawall replicate` with the configuration of the stand, which is found by its place.
+/// `seawall replicate` with the configuration of the stand, found at its default place.
 fn start(stand: &Stand, args: &[&str]) -> Process {
     let process = Process::spawn("seawall", stand.command().env("PLACE", "vault").arg("replicate").args(args));
     wait::until("the process to listen", wait::SOON, || {
@@ -62,7 +62,7 @@ fn names(stand: &Stand) -> Vec<String> {
     list.as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap().to_owned()).collect()
 }
 
-/// What the process says of its configuration.
+/// The process's report on its configuration.
 fn config(stand: &Stand) -> Value {
     seawall(stand, &["info", "--socket", "s.sock", "--json"]).ok().json()["config"].clone()
 }
@@ -90,7 +90,7 @@ fn databases_come_go_and_change_and_a_busy_one_does_not_notice() {
     apps[0].flood(Duration::from_millis(2));
     let mut committed = 10;
     for round in 0..3 {
-        // What is committed just before it goes is shipped.
+        // Commits from just before the removal are shipped.
         committed += 10;
         assert_eq!((apps[1].commit(10), apps[2].commit(10)), (committed, committed));
         let changes = format!(", sync-interval: {}s", 2 + round);

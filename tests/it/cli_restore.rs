@@ -1,4 +1,4 @@
-//! `restore` as a user types it: into which file, of which moment, and what it never does.
+//! `restore` as a user types it: which file it makes, which moment it restores, and what it never overwrites.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! How `replicate` ends: the first signal ships what is committed, the second ends at once.
+//! How `replicate` ends: the first signal ships all commits, the second ends the process at once.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ fn the_first_signal_ships_what_is_committed() {
         for _ in 0..3 {
             app.commit(200);
         }
-        // No pause: what was just committed can't have been shipped yet.
+        // Without a pause: the last commit can't have been shipped yet.
         if interrupt {
             seawall.interrupt();
         } else {
@@ -35,7 +35,7 @@ fn a_stop_right_after_the_start_ends_well() {
         let mut app = stand.app();
         app.commit(10);
         let mut seawall = stand.replicate();
-        // Before its handlers stand, a signal ends the process as it ends any.
+        // Before its handlers are installed, a signal ends the process as it ends any other.
         wait::pass(random.between(Duration::from_millis(0), Duration::from_millis(120)));
         seawall.terminate();
         let output = seawall.wait(wait::SOON);

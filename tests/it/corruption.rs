@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use seawall_tests::{Random, Stand, digest, file_name, model};
 
-/// A vault with a base and a good number of transactions behind it. Most of the base is never rewritten: a restore
-/// needs it, as it needs the newest transaction. (What is wholly superseded it may leave unread.)
+/// A vault with a base and many transactions after it. Most of the base is never rewritten, so a restore needs the base
+/// as well as the newest transaction. (It may leave objects unread that newer ones supersede completely.)
 fn vault() -> (Stand, u64) {
     let stand = Stand::folder(Random::from_env().seed());
     let mut app = stand.app();
@@ -110,7 +110,7 @@ fn a_missing_transaction_is_a_hole_and_what_is_before_it_restores() {
     fs::remove_file(stand.place.object(0, missing, missing)).unwrap();
     let url = stand.place.url();
     stand.seawall(&["verify", &url]).exits(1);
-    // A restore of the newest state would cross the hole, and so would any transaction behind it.
+    // A restore of the newest state would cross the hole, and so would any transaction after it.
     for at in ["latest".to_owned(), format!("{last:016x}"), format!("{missing:016x}")] {
         let file = stand.new_file();
         let output = stand.seawall(&["restore", &url, "-o", file.to_str().unwrap(), "--at", &at]);
@@ -144,12 +144,12 @@ fn a_failed_restore_with_force_leaves_what_was_there() {
     assert_eq!(model::check(&target, stand.seed), committed);
 }
 
-/// A forged object: every checksum of it is right, and it says something else than what was written.
+/// A forged object: every checksum of it is right, but its content is different.
 #[test]
 fn a_sound_object_that_is_not_what_was_written() {
     let stand = Stand::folder(Random::from_env().seed());
     let (path, written) = forge(&stand);
-    // A copy that left behind what stood beside the object is sound, and can't be compared.
+    // A copy without the data that was beside the object is sound, but can't be compared.
     fs::remove_file(&path).unwrap();
     fs::write(&path, &written).unwrap();
     let output = stand.seawall(&["verify", "--strong", &stand.place.url()]).exits(3);
@@ -178,7 +178,7 @@ fn a_large_object_that_is_not_what_was_written_in_s3() {
     let digest = path.ancestors().nth(2).unwrap().join(format!("seawall/digests/9/{:016x}-{:016x}.json", 1, 1));
     let kept: serde_json::Value = serde_json::from_slice(&fs::read(&digest).unwrap()).unwrap();
     assert_eq!(kept["format"], 1, "{kept}");
-    // Litestream restores, takes the vault over, and we go on behind it.
+    // Litestream restores the vault and continues it, and then Seawall continues after Litestream.
     assert_eq!(digest::of_file(&stand.litestream_restore(&[])), digest::of_file(&stand.restore()));
     stand.app().commit(20);
     stand.litestream_once();
@@ -205,7 +205,7 @@ fn forge(stand: &Stand) -> (PathBuf, Vec<u8>) {
     stand.seawall(&["ltx", "compact", "-o", forged.to_str().unwrap(), path.to_str().unwrap()]).ok();
     let (written, forged) = (fs::read(&path).unwrap(), fs::read(&forged).unwrap());
     assert_ne!(written, forged);
-    // In place, so that what stands beside it stays.
+    // Written in place, so that the data beside it stays.
     fs::write(&path, &forged).unwrap();
     stand.seawall(&["verify", &url]).ok();
     let found = stand.seawall(&["verify", "--strong", "--json", &url]).exits(1).json();

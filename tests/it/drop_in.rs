@@ -1,5 +1,5 @@
-//! Under the name `litestream`: the same command line gives the same output, exit code and effect as the real one, side
-//! by side on the same files. Times are normalised and log lines left out.
+//! Under the name `litestream`, the same command line gives the same output, exit code and effect as the real program.
+//! Both run side by side on the same files. Times are normalised and log lines left out.
 
 use seawall_tests::{Output, Process, Random, Stand, digest, model, run, wait};
 
@@ -10,10 +10,12 @@ fn both(stand: &Stand, line: &[&str]) -> (Output, Output) {
     (ours, theirs)
 }
 
-/// Without what differs from call to call (times, durations, log lines), and with plain blanks: theirs has a hard one.
+/// Without the parts that differ from call to call (times, durations, log lines). Blanks are made plain, because
+/// Litestream prints a hard one.
 fn plain(text: &str) -> String {
     let text = text.replace('\u{a0}', " ");
-    let lines = text.lines().filter(|line| !line.starts_with("time="));
+    let is_log = |line: &&str| line.starts_with("time=") || line.contains(" WARN seawall::litestream::");
+    let lines = text.lines().filter(|line| !is_log(line));
     lines.map(|line| format!("{}\n", without_times(line))).collect()
 }
 
@@ -37,7 +39,7 @@ fn same(stand: &Stand, line: &[&str]) {
     assert_eq!(ours.code(), theirs.code(), "{line:?}");
 }
 
-/// The same refusal; what they show of their usage is each one's own.
+/// Both refuse alike. The usage that they print is each program's own.
 #[track_caller]
 fn same_refusal(stand: &Stand, line: &[&str]) {
     let (ours, theirs) = both(stand, line);
@@ -84,6 +86,37 @@ fn litestream_and_the_link_say_the_same() {
         same(&stand, line);
     }
     assert!(!stand.path("dry.db").exists() && !stand.path("none.db").exists());
+}
+
+/// Objects of Litestream don't tell which history they belong to.
+#[test]
+fn a_restore_says_which_objects_can_t_be_proved_to_belong_together() {
+    let (stand, _) = replica_of_litestream();
+    let url = format!("file://{}", stand.place.url());
+    for dry in [&[][..], &["--dry-run"]] {
+        let restore = |more: &[&str]| {
+            let back = stand.new_file();
+            stand.seawall(&[&["restore", &url, "-o", back.to_str().unwrap()], more, dry].concat()).ok()
+        };
+        let text = restore(&[]);
+        assert!(text.stdout.contains("can't be told: ") && text.stdout.contains("of another program"), "{text}");
+        let document = restore(&["--json"]).json();
+        let doubts = document["doubts"].as_array().unwrap();
+        assert!(doubts.iter().any(|doubt| doubt.as_str().unwrap().contains("of another program")), "{document}");
+    }
+    let told = run("the link", stand.drop_in_command().args(["restore", "-o", "told.db", &url])).ok();
+    let warned = |line: &str| line.contains(" WARN ") && line.contains("of another program");
+    assert!(told.stderr.lines().any(warned) && told.stdout.is_empty(), "{told}");
+    // What is all ours leaves no doubt.
+    let ours = Stand::folder(Random::from_env().seed());
+    ours.app().commit(3);
+    ours.replicate_once();
+    let told = run(
+        "the link",
+        ours.drop_in_command().args(["restore", "-o", "told.db", &format!("file://{}", ours.place.url())]),
+    )
+    .ok();
+    assert_eq!((told.stdout.as_str(), told.stderr.as_str()), ("", ""));
 }
 
 #[test]
@@ -212,7 +245,7 @@ fn litestreams_follow_flag_keeps_the_position_where_litestream_has_it() {
     assert_eq!(model::check(&stand.path("standby.db"), stand.seed), app.committed());
 }
 
-/// Litestream tells of each checkpoint at this level, and there are programs that look for it.
+/// Litestream logs each checkpoint at this level, and some programs look for it.
 #[test]
 fn a_checkpoint_is_told_in_litestreams_words() {
     let stand = Stand::folder(Random::from_env().seed());

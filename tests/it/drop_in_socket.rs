@@ -1,5 +1,5 @@
-//! The commands that ask a running process, side by side with Litestream's: either program asks, either program answers,
-//! and all four say the same. Times, process ids, versions, folders and the numbers of transactions are normalised.
+//! The commands that ask a running process, side by side with Litestream's. Each program asks each program, and all
+//! four answers are the same. Times, process ids, versions, folders and the numbers of transactions are normalised.
 
 use seawall_tests::{App, Output, Process, Random, Stand, model, run, wait};
 
@@ -29,7 +29,7 @@ impl Program {
     }
 }
 
-/// A stand whose process is asked, and what was said so far.
+/// A stand with the running process, and the conversation so far.
 struct Talk {
     stand: Stand,
     asks: Program,
@@ -48,7 +48,7 @@ impl Talk {
     }
 }
 
-/// A text without what differs from run to run.
+/// A text without the parts that differ from run to run.
 fn plain(text: &str) -> String {
     let line = |line: &str| {
         let words: Vec<String> = line.split(' ').map(word).collect();
@@ -77,7 +77,7 @@ fn word(word: &str) -> String {
     }
 }
 
-/// What a client says when it has a running process do everything that it can be asked for.
+/// The output of a client that makes every request to a running process.
 fn talk(runs: Program, asks: Program) -> String {
     let stand = Stand::folder(Random::from_env().seed());
     let mut app = stand.app();

@@ -1,5 +1,5 @@
-//! `kill -9` at random moments of every phase, under an application that commits: whatever the vault holds then,
-//! a restore of it is a state that the application had, no older than what was reported as protected.
+//! `kill -9` at random moments of every phase, while an application commits. A restore of the vault is always a state
+//! that the application had, and no older than the state that was reported as protected.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ enum Phase {
     Checkpoint,
     /// While it empties a WAL that has grown, just after the application rests.
     Seal,
-    /// While it takes a base because the WAL was restarted behind its back.
+    /// While it takes a base because the WAL was restarted without its hold.
     LaterBase,
     /// While a restore runs.
     Restore,
@@ -78,14 +78,14 @@ fn rounds(stand: &Stand, random: &mut Random, rounds: u64) {
     finish(stand, &mut app);
 }
 
-/// What must never be lost again.
+/// The facts that must hold from now on.
 #[derive(Debug, Default)]
 struct Known {
     /// The newest transaction that was reported as protected.
     protected: u64,
     /// The number of commits in the newest restored state.
     commits: u64,
-    /// The vault as it was seen last.
+    /// The vault at the last look.
     look: Look,
 }
 
@@ -135,7 +135,7 @@ fn strike(stand: &Stand, app: &mut App, random: &mut Random, phase: Phase, known
     app.rest();
 }
 
-/// A restore that is killed leaves no target, or a whole one; and an old target as it was, until a new one replaces it.
+/// A restore that is killed leaves no target or a whole one. An old target stays until the new one replaces it.
 fn kill_a_restore(stand: &Stand, after: Duration) {
     let (fresh, old) = (stand.new_file(), stand.new_file());
     std::fs::write(&old, b"precious").unwrap();
@@ -178,7 +178,7 @@ fn wal_size(stand: &Stand) -> u64 {
     std::fs::metadata(stand.path("app.db-wal")).map_or(0, |wal| wal.len())
 }
 
-/// Restores what the vault has now. Returns its newest transaction and the commits in it.
+/// Restores the vault as it is now. Returns its newest transaction and the commits in it.
 fn inspect(stand: &Stand, app: &App, known: &mut Known) -> (u64, u64) {
     if stand.place.files(9).is_empty() && stand.place.newest() == 0 {
         assert_eq!(known.protected, 0, "the vault is empty");

@@ -1,5 +1,5 @@
-//! A warm standby, read all the time by a real SQLite reader, killed and started again: every state that is read is one
-//! that the application had, none is older than the one before, and in the end it is the newest.
+//! A warm standby that a real SQLite reader reads all the time, killed and started again. Every state that is read is
+//! one that the application had, none is older than the one before, and the last is the newest.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use seawall_tests::{App, Process, Random, Stand, digest, model, run, wait};
 
-/// Levels that fill within seconds, and a level 0 that is emptied behind them.
+/// Levels that fill within seconds, and a level 0 that is emptied soon after.
 const QUICK_LEVELS: &str = "levels: [{interval: 1s}, {interval: 2s}]\n\
                             snapshot: {interval: 5s, retention: 1h}\n\
                             l0-retention: 2s\n\
@@ -117,7 +117,7 @@ fn killed_again_and_again(stand: &Stand, random: &mut Random, rounds: u32) {
     assert!(!stand.path("standby.db-journal").exists());
 }
 
-/// Page by page what a restore gives, but for what SQLite keeps for itself in the header.
+/// Every page is that of a restore, except for the header fields that SQLite keeps for itself.
 fn assert_like_a_restore(stand: &Stand) {
     let plain = |path: &Path| {
         let mut bytes = std::fs::read(path).unwrap();
@@ -154,7 +154,7 @@ fn across_levels(stand: &Stand) {
     app.until(300);
     follower.stop().ok();
     let behind = commits(&standby);
-    // Until level 0 begins behind the standby, it can't just go on.
+    // Until level 0 begins after the standby's position, so that the standby can't continue from captures.
     let at = std::fs::read_to_string(stand.path(".standby.db-seawall/follow.json")).unwrap();
     let at: serde_json::Value = serde_json::from_str(&at).unwrap();
     let at = u64::from_str_radix(at["next"]["position"].as_str().unwrap(), 16).unwrap();

@@ -14,7 +14,7 @@ fn named<'a>(list: &'a Value, key: &str, name: &str) -> &'a Value {
     list.as_array().unwrap().iter().find(|entry| entry[key] == name).expect("the manifest lists it")
 }
 
-/// A stand whose vault holds these golden files, each at its level under the name it must have.
+/// A stand whose vault holds these golden files, each at its level under the right name.
 fn vault_of<'a>(files: impl Iterator<Item = (u8, String, &'a str)>) -> Stand {
     let stand = Stand::folder(0);
     for (level, name, file) in files {
@@ -90,7 +90,7 @@ fn replicas_in_the_frame_form_of_litestream_0_5_0_to_0_5_15() {
     }
 }
 
-/// A snapshot and an increment behind it: the increment's pages come from it, all others from the snapshot.
+/// A snapshot and an increment after it: the increment's pages come from the increment, all others from the snapshot.
 fn increment_in_frame_form(manifest: &Value, size: usize) {
     let snapshot = format!("legacy/v3-frame-nochk-{size}.ltx");
     let increment = format!("legacy/v3-frame-inc-nochk-{size}.ltx");

@@ -1,4 +1,5 @@
-//! The harness itself, proved with the peers' own programs: what it would report of `seawall`, it reports of them.
+//! Tests of the harness itself, with the peers' own programs: a fault that it would report of `seawall`, it reports of
+//! them.
 
 use std::time::Duration;
 

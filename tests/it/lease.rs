@@ -1,5 +1,5 @@
-//! Rolling deployments: the new process waits until the old one has shipped everything, and then goes on from there. Each
-//! process has a temporary folder of its own, as on a machine of its own, so that no lock of a host decides.
+//! Rolling deployments: the new process waits until the old one has shipped everything, and then continues. Each
+//! process has a temporary folder of its own, as on a machine of its own, so that no lock on the host decides.
 
 use std::process::Command;
 use std::time::Duration;
@@ -42,7 +42,7 @@ fn hand_over(stand: &Stand) {
         let file = stand.path(name).join("app.db");
         if let Some((mut old, mut app)) = before.take() {
             until_it_says(&mut process, "agent.lease-held", wait::SOON);
-            // The old one goes on meanwhile, up to its end.
+            // The old process continues meanwhile, up to its end.
             committed = app.commit(20);
             assert!(!file.exists(), "it restores what the old one has left, and not before");
             drop(app);
@@ -81,7 +81,7 @@ fn until_shipped(stand: &Stand, process: &mut Process, committed: u64) {
     });
 }
 
-/// What was killed gives nothing back. Its lease runs out by itself, and the vault never has two writers.
+/// A killed process can't give its lease back. The lease expires, and the vault never has two writers.
 #[test]
 fn a_killed_holder_is_followed_after_its_lease() {
     let stand = Stand::folder(Random::from_env().seed());

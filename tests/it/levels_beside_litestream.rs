@@ -1,4 +1,4 @@
-//! Levels and retention beside Litestream: what either program merged and deleted, the other restores and continues.
+//! Levels and retention beside Litestream: each program restores and continues what the other merged and deleted.
 
 use std::fs;
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ fn litestream(stand: &Stand) -> Process {
     stand.litestream(LEVELS)
 }
 
-/// Commits all the while until the level holds more objects than before, beyond what it held.
+/// Commits until the level holds this many more objects than before.
 fn until_level(stand: &Stand, app: &mut App, process: &mut Process, level: u8, more: usize) {
     let newest = |stand: &Stand| stand.place.files(level).last().map_or(0, |file| file.1);
     for _ in 0..more {
@@ -34,7 +34,7 @@ fn until_level(stand: &Stand, app: &mut App, process: &mut Process, level: u8, m
     }
 }
 
-/// Both programs restore what the application has, and all points that both name.
+/// Both programs restore the application's state, and every point that both list.
 fn agree(stand: &Stand, app: &App) {
     let source = digest::without_litestream_tables(&stand.db());
     for (name, back) in [("seawall", stand.restore()), ("litestream", stand.litestream_restore(&[]))] {

@@ -1,4 +1,4 @@
-//! Everything that we write, Litestream restores: the newest state and single transactions, by id and by time.
+//! Litestream restores everything that Seawall writes: the newest state and single transactions, by id and by time.
 
 use std::fs;
 use std::path::Path;
@@ -133,7 +133,7 @@ fn compare(stand: &Stand, random: &mut Random) {
     }
 }
 
-/// Restores a transaction with both programs: the same bytes, and a state no older than the one before.
+/// Restores a transaction with both programs: to the same bytes, and to a state no older than the one before.
 fn same_at(stand: &Stand, txid: u64, before: u64) -> u64 {
     let (ours, theirs) = (stand.restore_txid(txid), stand.litestream_restore_txid(txid));
     assert_eq!(digest::of_file(&ours), digest::of_file(&theirs), "transaction {txid}");
@@ -167,7 +167,7 @@ fn metadata_says_when(stand: &Stand) {
     }
 }
 
-/// Restores moments between two transactions with both programs: what the transaction before it holds.
+/// Restores moments between two transactions with both programs: to the state of the transaction before the moment.
 fn by_timestamp(stand: &Stand, random: &mut Random) {
     let times: Vec<(u64, i64)> =
         stand.place.files(0).iter().map(|(min, max)| (*max, timestamp(&stand.place.object(0, *min, *max)))).collect();

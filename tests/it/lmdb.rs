@@ -10,7 +10,7 @@ use seawall_tests::{Process, Random, S3Server, ask_address, run, seawall, wait};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// What the application sees.
+/// The application's view of its data.
 type Pairs = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// Two environments and their configurations.
@@ -286,7 +286,7 @@ fn files_that_may_be_written_in_a_folder_that_may_not() {
     let as_other = rustix::process::geteuid().is_root();
     let mut sync = fleet.sync("a", &["--only-once"]);
     if as_other {
-        // Root may write anywhere, so that another user does it; the binary must be where that one can read it.
+        // Root may write anywhere, so another user runs this. The binary must be where that user can read it.
         std::fs::copy(seawall(), fleet.path("seawall")).unwrap();
         mode("", 0o755);
         chown(fleet.path("a"), Some(0), Some(0)).unwrap();
@@ -326,7 +326,7 @@ fn only_the_environments_that_were_asked_for() {
     let config = std::fs::read_to_string(fleet.path("a.yaml")).unwrap();
     std::fs::write(fleet.path("a.yaml"), format!("{config}  missing:\n    path: nowhere\n")).unwrap();
     run("seawall", &mut fleet.sync("a", &["--only-once", "--only-db", "shard"])).ok();
-    // One that can't be opened is told, and keeps nobody from the others.
+    // An environment that can't be opened is reported, and doesn't hold up the others.
     fleet.put("a", "k", "2");
     let partly = run("seawall", &mut fleet.sync("a", &["--only-once"])).exits(3);
     assert!(partly.stderr.contains("lmdb.missing"), "{partly}");
@@ -378,7 +378,7 @@ fn a_process_with_a_time_and_a_number() {
     let ended = call(&["--timeout", "200ms", "sync", "-c", "a.yaml", "--wait-for-marker-file", "never"]);
     assert!(ended.stderr.contains("command.timeout"), "{ended}");
     ended.exits(75);
-    // Numbers here are far above that, so that it is the process itself that goes on.
+    // Process numbers here are far above the minimum, so the process itself continues.
     fleet.put("a", "k", "v");
     call(&["--minimum-pid", "200", "-c", "a.yaml", "sync", "--only-once"]).ok();
     assert!(
@@ -386,7 +386,7 @@ fn a_process_with_a_time_and_a_number() {
     );
 }
 
-/// A file that may not grow is what a full disk is to a program, and needs no privilege: the system refuses the write.
+/// A limit on file size acts like a full disk and needs no privilege: the system refuses the write.
 #[test]
 fn a_disk_without_room_holds_nothing_up_for_good_and_leaves_no_half() {
     let fleet = Fleet::in_folder();
@@ -441,7 +441,8 @@ fn environments_come_and_go_when_the_configuration_is_read_again() {
     wait::until("the error", wait::SOON, || process.stderr().contains("config.unknown-key").then_some(()));
     fleet.put("b", "second", "2");
     wait::until("the commit to be sent", wait::SOON, || (snapshots("more") == 2).then_some(()));
-    // One that goes sends what was committed before, and nothing after. The other isn't touched.
+    // An environment that is removed sends the commits from before the removal, and none after. The other isn't
+    // touched.
     fleet.put("b", "third", "3");
     std::fs::write(&config, &original).unwrap();
     process.hang_up();
@@ -452,7 +453,7 @@ fn environments_come_and_go_when_the_configuration_is_read_again() {
     wait::until("the other to go on", wait::SOON, || (snapshots("shard") == 2).then_some(()));
     process.stop().ok();
     assert_eq!(snapshots("more"), 3);
-    // It comes back as it is.
+    // It comes back unchanged.
     std::fs::write(&config, &both).unwrap();
     let mut process = fleet.start("a");
     wait::until("what was committed meanwhile", wait::SOON, || (snapshots("more") == 4).then_some(()));

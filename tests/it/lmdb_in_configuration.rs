@@ -126,7 +126,7 @@ fn an_environment_is_a_database_like_the_others() {
     let refused = host.run(&["restore", "./store", "-o", "x"]).exits(2);
     assert!(refused.stderr.contains("lmdb.unknown-schema"), "{refused}");
 
-    // What was lost comes back by itself.
+    // The lost environment comes back by itself.
     std::fs::remove_dir_all(&b).unwrap();
     host.run(&["replicate", "--config", "b.yml", "--once"]).ok();
     assert_eq!((get(&b, "k"), get(&b, "from b")), (Some("2".into()), Some("3".into())));

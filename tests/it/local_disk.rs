@@ -1,4 +1,4 @@
-//! What the local disk refuses: a database that may not be read, a full disk under the state folder.
+//! Failures of the local disk: a database without read permission, a full disk under the state folder.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
@@ -54,7 +54,7 @@ fn a_full_disk_under_the_state_record_holds_nothing_up_and_the_status_stays_true
     });
     seawall.kill_9();
     let committed = app.commit(10);
-    // The disk is full still: what was written over the old record is whole.
+    // The disk is still full. The record that was overwritten in place is whole.
     let mut seawall = stand.replicate();
     stand.until_protected(&mut seawall);
     fs::remove_file(stand.state().join("state.tmp")).unwrap();

@@ -1,5 +1,5 @@
-//! `seawall ltx` beside the tool that scripts use today: each verifies and applies what the other wrote, and both say
-//! the same of the same file.
+//! `seawall ltx` beside the `ltx` program: each verifies and applies the other's files, and both report the same about
+//! one file.
 
 use std::fs;
 use std::os::unix::fs::FileExt as _;
@@ -38,7 +38,7 @@ fn database(path: &Path, page_size: u32) {
 
 type Tool = fn(&Stand, &[&str]) -> Output;
 
-/// Encodes with both, and lets each verify and apply what the other encoded.
+/// Encodes with both, and lets each verify and apply the other's file.
 fn round_trip(stand: &Stand, db: &Path) {
     assert_eq!(ours(stand, &["checksum", text(db)]).ok().stdout, theirs(stand, &["checksum", text(db)]).ok().stdout);
     let (file, back) = (stand.path("x.ltx"), stand.path("back"));
@@ -71,7 +71,7 @@ fn each_takes_what_the_other_encoded_of_a_database_over_the_lock_page() {
     let db = stand.path("big.db");
     database(&db, 65_536);
     free_pages_to(&db, 16_500);
-    // SQLite takes free pages from both ends: some of these are behind the lock page.
+    // SQLite takes free pages from both ends. Some of these are after the lock page.
     let connection = Connection::open(&db).unwrap();
     connection.execute_batch("INSERT INTO t(noise) VALUES (randomblob(10000000))").unwrap();
     let check: String = connection.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
@@ -82,8 +82,8 @@ fn each_takes_what_the_other_encoded_of_a_database_over_the_lock_page() {
     round_trip(&stand, &db);
 }
 
-/// Grows a database of 65536-byte pages to `pages` with free ones, of which all but those that list them are a hole in
-/// the file: SQLite's format, section 1.5.
+/// Grows a database of 65536-byte pages to `pages` with free pages. All of them except those that list the others are a
+/// hole in the file (SQLite's format, section 1.5).
 fn free_pages_to(db: &Path, pages: u32) {
     const PAGE: u64 = 65_536;
     const LOCK: u32 = 16_385;

@@ -1,9 +1,9 @@
-//! `seawall ltx` and the `ltx` program, command by command: the same arguments, on the same files, in a folder of their
-//! own each.
+//! `seawall ltx` and the `ltx` program, command by command: with the same arguments, on the same files, each in a
+//! folder of its own.
 //!
-//! What must be the same is what scripts see: what a success prints and the files that it leaves. A failure is one of
-//! both, but its words differ, ours go to standard error, and 2 and 4 tell usage and what isn't there from the rest. Every
-//! other difference is a row of its own.
+//! Scripts must see the same: the output of a success and the files that it leaves. If one fails, both fail. But our
+//! messages differ and go to standard error, and our exit codes 2 and 4 distinguish wrong usage and missing files.
+//! Every other difference is a row of its own.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use seawall_tests::{Output, Stand, golden, run};
 enum Both {
     /// Succeed and print the same.
     Succeed,
-    /// Succeed, and what is printed is each one's own.
+    /// Both succeed, with output of their own.
     Differ,
     /// Fail; ours with this code.
     Fail(i32),
@@ -51,7 +51,7 @@ impl Pair {
         self.stand.path("theirs").join(name)
     }
 
-    /// Runs both and compares how they end; what they said.
+    /// Runs both and compares how they end. Returns their outputs.
     fn run(&self, args: &[&str], both: Both) -> (Output, Output) {
         let ours = run("seawall", self.stand.command().arg("ltx").args(args).current_dir(self.stand.path("ours")));
         let theirs = run("ltx", self.stand.ltx_tool_command().args(args).current_dir(self.stand.path("theirs")));
@@ -207,7 +207,7 @@ fn dump_as_the_ltx_tool_does() {
         ("dump", Both::Fail(2)),
         ("dump good.ltx good.ltx", Both::Fail(2)),
     ]);
-    // What is there before a defect is printed; behind it, it prints its error.
+    // The content before a defect is printed. After it, `ltx` prints its error.
     for name in ["cut.ltx", "flipped.ltx"] {
         let (ours, theirs) = pair.run(&["dump", name], Both::Fail(1));
         assert!(ours.stdout.lines().count() > 100, "{ours}");
@@ -233,7 +233,7 @@ fn encode_db_as_the_ltx_tool_does() {
         ("encode-db x.db", Both::Fail(2)),
         ("encode-db -o 5.ltx", Both::Fail(2)),
         ("encode-db -o 5.ltx x.db x.db", Both::Fail(2)),
-        // Options behind names are options for us.
+        // Seawall takes options after names as options.
         ("encode-db x.db -o 6.ltx", Both::Ours),
     ]);
     for name in ["1.ltx", "2.ltx", "3.ltx", "4.ltx"] {
@@ -264,7 +264,7 @@ fn list_as_the_ltx_tool_does() {
         ("list", Both::Fail(2)),
         ("list -nonsense good.ltx", Both::Fail(2)),
     ]);
-    // Its exit code says nothing of bad files; the lines of the good ones are the same.
+    // The exit code of `ltx` doesn't report bad files. The lines about good files are the same.
     for (args, code) in [
         ("list cut.ltx good.ltx", 1),
         ("list -tsv good.ltx flipped.ltx good.ltx", 1),
@@ -294,7 +294,7 @@ fn verify_as_the_ltx_tool_does() {
         ("verify good.ltx none.ltx", 4),
     ] {
         let (ours, theirs) = pair.run(&args.split(' ').collect::<Vec<_>>(), Both::Fail(code));
-        // The count is the last line of both; what is wrong is in ours on standard error, a file each.
+        // Both print the count last. Ours prints the defects on standard error, one line for each file.
         assert_eq!(ours.stdout.lines().last(), theirs.stdout.lines().last(), "{args}");
         let told = ours.stderr.lines().filter(|line| line.starts_with("error[")).count();
         assert_eq!(told, theirs.stdout.lines().count() - 1, "{args}");

@@ -1,4 +1,5 @@
-//! The end-to-end tests, one module a scenario. What a test needs beside `seawall` is in its name: `litestream`, `s3`.
+//! The end-to-end tests, one module for each scenario. A test's name says what it needs beside `seawall`: `litestream`,
+//! `s3`.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "these are tests")]
 
 mod agent_folders;

@@ -1,4 +1,5 @@
-//! An S3 server whose certificate only `AWS_CA_BUNDLE` vouches for. With the variable set Litestream v0.5.18 can't start.
+//! An S3 server with a certificate that only `AWS_CA_BUNDLE` makes trusted. With the variable set, Litestream v0.5.18
+//! can't start.
 
 use seawall_tests::{Process, Random, S3Server, Stand, digest, run, wait};
 

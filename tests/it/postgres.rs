@@ -10,7 +10,7 @@ use serde_json::Value;
 pub(crate) mod server;
 use server::Server;
 
-/// Debian's, for which `pg_dump` is found without being told where.
+/// Debian's version. Its `pg_dump` is found without a setting.
 const MAJOR: u32 = 15;
 
 /// A number and a hash of all rows, whatever their order.
@@ -49,7 +49,7 @@ fn restore(stand: &Stand, server: &Server, database: &str) -> Process {
     Process::spawn("seawall", stand.command().args(["restore", &from, "--to", &to]).args(SLOWLY))
 }
 
-/// Insists that nothing of ours is left on the server and in a database of it.
+/// Checks that nothing of ours is left on the server or in one of its databases.
 pub(crate) fn nothing_stays(server: &Server, database: &str) {
     let schemas = "SELECT string_agg(nspname, ' ') FROM pg_namespace WHERE nspname ~ 'seawall|^pg_(toast_)?temp_'";
     assert_eq!(server.sql(database, schemas), "", "schemas");
@@ -235,7 +235,7 @@ fn postgres_remedies_name_what_helps() {
     let failed = stand.seawall(&["backup", &source, "/dev/full/x"]).exits(1);
     assert!(failed.stderr.contains("os error"), "the errno is told: {failed}");
 
-    // What is left of a vault whose chain is gone is a server's, and nothing that counts.
+    // The rest of a vault without its chain is still recognised as a server's, with no set that counts.
     std::fs::remove_dir_all(format!("{vault}/chain")).unwrap();
     let verified = stand.seawall(&["verify", &vault]).exits(4);
     assert!(verified.stderr.contains("error[archive.no-set]"), "{verified}");
@@ -297,7 +297,7 @@ fn postgres_restores_that_were_killed_go_on() {
         }
     }
     let last = end(restore(&stand, &server, "copy"));
-    // What the last kill came too late for is whole, and refused as what it is: a database with something in it.
+    // If the last kill came too late, the database is complete, and is refused because it isn't empty.
     assert!(last.code() == 0 || last.stderr.contains("error[postgres.not-empty]"), "{last}");
     assert_eq!(server.sql("copy", CONTENT), server.sql("shop", CONTENT));
     nothing_stays(&server, "copy");

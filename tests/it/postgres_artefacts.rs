@@ -1,4 +1,4 @@
-//! What `pg_dump` itself wrote, by the command line: killed while it is made and while it is restored.
+//! `pg_dump`'s own formats, by the command line: killed during the backup and during the restore.
 
 use std::time::Duration;
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::postgres::{CONTENT, shop};
 
-/// A stand with the configuration of a database whose sets are let go at once but for two, and its sets by name.
+/// A stand whose configuration keeps only two sets of a database, and the names of its sets.
 fn stand() -> (Stand, crate::postgres::server::Server, String, PathBuf, Vec<String>) {
     let (stand, server) = (Stand::folder(9), shop(100));
     let config = stand.path("seawall.yml");
@@ -37,7 +37,7 @@ fn postgres_a_set_that_somebody_deleted_is_an_alarm_until_it_is_acknowledged() {
     let run = |arguments: &[&str]| stand.seawall(&[arguments, &["--config", &config]].concat());
     stand.seawall(&["verify", &vault]).ok();
 
-    // All of it: the link and what it names.
+    // Everything: the link and the objects that it names.
     std::fs::remove_dir_all(folder.join("sets").join(&ids[1])).unwrap();
     let missing = stand.seawall(&["verify", &vault]).exits(1);
     assert!(missing.stdout.contains(&ids[1]), "a chunk is missing: {missing}");
@@ -83,7 +83,8 @@ fn postgres_sets_of_every_format_are_retired_by_a_record_then_deleted_and_the_la
     let there =
         |id: &String| std::fs::read_dir(folder.join("sets").join(id)).is_ok_and(|mut files| files.next().is_some());
     let links = || std::fs::read_dir(folder.join("chain")).unwrap().count();
-    // Held by its pin: the oldest, a native one. Whole, but not counted among those that stay: the newest, which lost a chunk.
+    // A pin keeps the oldest set, which is in our own format. The newest lost a chunk and doesn't count among the sets
+    // to keep.
     run(&["pin", "shop", "--at", &ids[0]]).ok();
     std::fs::remove_file(folder.join("sets").join(&ids[3]).join("00000000.zst")).unwrap();
     let dry = run(&["maintain", "shop", "--dry-run", "--json"]).ok().json();

@@ -1,5 +1,5 @@
-//! Replicas of Litestream before 0.5, from golden files that v0.3.13 wrote: every state that it restores, we restore, byte
-//! by byte.
+//! Replicas of Litestream before 0.5, from golden files of v0.3.13: Seawall restores every state that v0.3.13 restores,
+//! byte by byte.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ fn manifest() -> Value {
     serde_json::from_str(&fs::read_to_string(golden().join("manifest.json")).unwrap()).unwrap()
 }
 
-/// Copies the replica to where the stand's vault is, with its times.
+/// Copies the replica to the stand's vault, with its times.
 fn replica(stand: &Stand) {
     for (name, at) in manifest()["objects"].as_object().unwrap() {
         let file = stand.path("vault").join(name);
@@ -50,7 +50,7 @@ fn its_timeline_says_what_can_be_restored() {
     assert_eq!(spans.len(), 2, "{timeline}");
     assert_eq!(timeline["levels"][0]["level"], "generations", "{timeline}");
     assert_eq!(timeline["levels"][0]["objects"], 32, "{timeline}");
-    // Between the two generations nobody knows what was written.
+    // It isn't known what was written between the two generations.
     let end = spans[0]["to"]["moment"].as_str().unwrap();
     let output = stand.seawall(&["restore", "./vault", "-o", "x.db", "--at", "2026-11-22T02:02:26.380Z"]);
     assert!(output.code() == 1 && output.stderr.contains("two generations"), "{output}");
@@ -96,7 +96,7 @@ fn a_damaged_segment_is_no_state() {
 fn going_over_from_it_begins_anew_in_the_same_place() {
     let stand = Stand::folder(3);
     replica(&stand);
-    // A database that is lost comes back from the old replica, and goes on in the new form beside it.
+    // A lost database comes back from the old replica, and continues in the new format beside it.
     let mut command = stand.command();
     command.args(["replicate", "--once", "--restore-if-missing"]).arg(stand.db()).arg("./vault");
     seawall_tests::run("seawall", &mut command).ok();

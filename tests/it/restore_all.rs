@@ -1,4 +1,4 @@
-//! Every database of a vault, or of a configuration, in one command.
+//! Restores every database of a vault, or of a configuration, with one command.
 
 use std::fs;
 
@@ -50,7 +50,7 @@ fn comes_back(stand: &Stand) {
         assert_eq!(model::check(&back, stand.seed), commits);
         assert_eq!(digest::of(&back), digest::of(&stand.path(&format!("data/{name}"))));
     }
-    // What is there stays there.
+    // Existing files stay.
     stand.seawall(&["restore", &url, "--all", "-o", "out"]).exits(1);
     stand.seawall(&["restore", &url, "--all", "-o", "out", "--if-missing"]).ok();
 }
@@ -95,7 +95,7 @@ fn every_database_of_a_configuration_goes_to_its_own_path() {
     stand.seawall(&["restore", "--all", "--config", "nowhere.yml"]).exits(2);
 }
 
-/// A `dir` of the configuration is what its vault holds of it: the folder itself is lost.
+/// For a `dir` of the configuration the vault's content counts: the folder itself is lost.
 #[test]
 fn a_folder_of_the_configuration_comes_back_with_the_others() {
     let stand = Stand::folder(Random::from_env().seed());

@@ -1,7 +1,8 @@
-//! What went wrong for users of Litestream and of dbbackup, and the tests that show that it doesn't here.
+//! Faults that users of Litestream and dbbackup met, and the tests that show that Seawall doesn't have them.
 //!
-//! From its tracker (`#n`), its tests and from trying v0.5.18. Each line is a scenario with the tests that play it; they stand
-//! in this crate, in `crates/*/tests` and beside the code. This test insists that every one of them is there.
+//! The sources are Litestream's tracker (`#n`), its tests, and trials of v0.5.18. Each line is a scenario with its
+//! tests; they are in this crate, in `crates/*/tests` and beside the code. This test checks that every one of them
+//! exists.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -234,8 +235,8 @@ const SCENARIOS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// What dbbackup got wrong with PostgreSQL, by running it or from its own change log, and what an operator must be able to
-/// go through: the same, for servers.
+/// The same for servers: faults of dbbackup with PostgreSQL, found in trials or in its change log, and situations that
+/// an operator must survive.
 const SERVERS: &[(&str, &[&str])] = &[
     (
         "types, keys, indexes, owners and grants that a dump leaves out, and says nothing",
@@ -255,7 +256,7 @@ const SERVERS: &[(&str, &[&str])] = &[
     ("`\\restrict` sent to the server", &["words_for_psql_go_and_what_looks_like_them_stays"]),
     (
         "a table that is left out because an estimate says that it is empty",
-        &["every_page_is_in_one_piece_and_the_last_is_open", "what_is_small_or_no_heap_is_read_whole"],
+        &["every_place_is_in_one_piece_and_the_last_is_open", "what_is_small_or_no_heap_is_read_whole"],
     ),
     ("a socket's folder as host", &["urls_and_how_they_are_shown"]),
     ("an upload that failed, and exit code 0", &["a_full_store_at_any_call_fails_and_nothing_counts"]),

@@ -1,4 +1,4 @@
-//! Databases of every shape, and what applications do to them while they are replicated.
+//! Databases of every shape, and applications that change them in unusual ways while they are replicated.
 
 use std::fs;
 use std::io::Read as _;
@@ -119,7 +119,7 @@ fn the_wal_stays_bounded_and_the_database_gets_nothing_of_ours() {
     let mut seawall = stand.replicate();
     stand.until_protected(&mut seawall);
     app.flood(Duration::from_micros(200));
-    // Its writer never pauses, and the WAL begins anew all the same: its salts are others.
+    // Its writer never pauses. The WAL restarts all the same: its salts change.
     let salts = || {
         let mut header = [0; 24];
         fs::File::open(stand.path("app.db-wal")).and_then(|mut wal| wal.read_exact(&mut header)).ok()?;
@@ -141,8 +141,8 @@ fn the_wal_stays_bounded_and_the_database_gets_nothing_of_ours() {
     assert_eq!(digest::of(&back), digest::of(&stand.db()));
 }
 
-/// The WAL can't be emptied while somebody reads an old state: it grows, everything is shipped, nobody waits, and no
-/// complete copy is made for it. Once the reader has gone it is emptied.
+/// While a process reads an old state, the WAL can't be emptied. It grows, everything is shipped, no process waits, and
+/// no complete copy is made. Once the reader has gone, the WAL is emptied.
 #[test]
 fn a_reader_that_never_ends_holds_up_nobody_else() {
     let stand = Stand::folder(Random::from_env().seed());

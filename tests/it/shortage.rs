@@ -1,9 +1,9 @@
-//! What the machine may be short of for a while: descriptors, here of the running process itself.
+//! Passing shortages of a machine: file descriptors, here those of the running process itself.
 
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use seawall_tests::{Process, Random, Stand, digest, model, wait};
 
-/// Lets a process open files up to this many; gives what it was allowed before.
+/// Limits the number of files that a process may open. Returns the earlier limit.
 fn allow(pid: Pid, files: Option<u64>) -> Option<u64> {
     let now = prlimit(Some(pid), Resource::Nofile, Rlimit { current: files, maximum: hard(pid) }).unwrap();
     now.current

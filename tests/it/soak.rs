@@ -1,4 +1,4 @@
-//! `benches/soak.py` for half a minute: several databases, everything that may happen, every restore compared.
+//! Runs `benches/soak.py` for half a minute: several databases, random events, every restore compared.
 
 use std::path::Path;
 use std::process::Command;

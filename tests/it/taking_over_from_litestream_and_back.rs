@@ -1,4 +1,4 @@
-//! Seawall goes on where Litestream stopped, and Litestream where Seawall stopped, in one unbroken level 0.
+//! Seawall continues where Litestream stopped, and Litestream where Seawall stopped, in one unbroken level 0.
 
 use std::time::Duration;
 
@@ -29,8 +29,8 @@ fn in_turns_on_s3() {
     in_turns(&Stand::bucket(Random::from_env().seed()), &[Seawall, Litestream, Seawall, Litestream, Seawall]);
 }
 
-/// One turn after the other; before each the application commits with nobody watching, every second time it also
-/// closes the database, so that SQLite makes a checkpoint and removes the WAL.
+/// The programs take turns. Before each turn the application commits while neither program runs. Every second time it
+/// also closes the database, so that SQLite makes a checkpoint and removes the WAL.
 fn in_turns(stand: &Stand, turns: &[Tool]) {
     let mut app = stand.app();
     app.commit(20);
@@ -65,7 +65,7 @@ fn run_for_a_while(stand: &Stand, app: &mut App, tool: Tool) {
     process.stop().ok();
 }
 
-/// Level 0 has no break, and both programs restore what the application has.
+/// Level 0 has no break, and both programs restore the application's state.
 fn agree(stand: &Stand, app: &App) {
     let (first, last) = stand.place.unbroken();
     assert!(first <= 2 && last >= first, "level 0 holds {first} to {last}");

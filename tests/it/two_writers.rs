@@ -1,4 +1,4 @@
-//! Two replicators of one database or into one vault: the second is refused, and nothing of the first is touched.
+//! Two replicators of one database, or of one vault: the second is refused, and the first one's data isn't touched.
 
 use seawall_tests::{App, Process, Random, Stand, model, wait};
 
@@ -51,7 +51,7 @@ fn two_databases_into_one_vault_do_not_mix() {
         stranger.commit(5);
         wait::pass(std::time::Duration::from_millis(20));
     }
-    // Whoever is refused is told so by a code; the vault stays the first one's.
+    // The refused process gets a code, and the vault stays the first one's.
     let output = second.wait(wait::SOON).exits(1);
     assert!(output.stderr.contains('['), "{output}");
     first.stop().ok();
@@ -81,7 +81,7 @@ fn two_hosts_with_one_bucket_on_s3() {
     let loser = if ended[0] { &mut first } else { &mut second };
     let output = loser.wait(wait::SOON).exits(1);
     assert!(output.stderr.contains('['), "{output}");
-    // What is in the vault is one database's or the other's, whole, up to the end.
+    // The vault holds one of the two databases, whole, up to the end.
     let back = stand.restore();
     let seed = if ended[0] { stand.seed + 1 } else { stand.seed };
     model::check(&back, seed);

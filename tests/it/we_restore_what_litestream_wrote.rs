@@ -1,10 +1,10 @@
-//! Everything that Litestream writes, we restore, from every level of its vault.
+//! Seawall restores everything that Litestream writes, from every level of its vault.
 
 use std::time::Duration;
 
 use seawall_tests::{Random, Stand, digest, model, run, wait};
 
-/// Levels that fill within seconds, and a level 0 that is emptied behind them.
+/// Levels that fill within seconds, and a level 0 that is emptied soon after.
 const QUICK_LEVELS: &str = "levels: [{interval: 1s}, {interval: 2s}, {interval: 4s}]\n\
                             snapshot: {interval: 3s, retention: 1h}\n\
                             l0-retention: 2s\n\

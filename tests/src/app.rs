@@ -53,7 +53,7 @@ impl App {
         app
     }
 
-    /// The number of the last commit that the writer told of; it may have made one more.
+    /// The number of the last commit that the writer reported. It may have made one more.
     pub fn committed(&self) -> u64 {
         self.committed.load(Ordering::SeqCst)
     }
@@ -101,7 +101,7 @@ impl App {
         self.ask("close");
     }
 
-    /// Opens the database again, or anew.
+    /// Opens the database again, or a new one.
     pub fn open(&mut self) {
         self.ask("open");
     }

@@ -9,7 +9,7 @@ fn target() -> PathBuf {
     exe.ancestors().nth(3).expect("a test runs from target/<profile>/deps").to_owned()
 }
 
-/// The `seawall` release binary: `SEAWALL_BIN`, else the one in the target folder.
+/// The `seawall` release binary: `SEAWALL_BIN`, otherwise the one in the target folder.
 pub fn seawall() -> PathBuf {
     if let Some(path) = std::env::var_os("SEAWALL_BIN") {
         return path.into();

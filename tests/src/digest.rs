@@ -1,4 +1,4 @@
-//! What a database holds, as one hash: schema and rows, whatever the pages look like.
+//! The content of a database as one hash: schema and rows, independent of the pages.
 
 use std::fmt::Write as _;
 use std::io::Read;

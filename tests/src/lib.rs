@@ -7,8 +7,8 @@
 //! writer's [`model`] has after a number of commits, or the [`digest`] of the source.
 //!
 //! Every wait has a deadline ([`wait`]), no process outlives its test, and random numbers come from a printed seed
-//! ([`Random`]). A test whose program is missing fails; `test.sh` knows by their names which tests need what, leaves
-//! them out where it may, and says how many.
+//! ([`Random`]). A test whose program is missing fails. `test.sh` knows by their names which programs tests need,
+//! leaves out tests where it may, and reports how many.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a harness reports by panicking")]
 
 mod app;

@@ -1,8 +1,8 @@
-//! What the writer's database holds after a number of commits: a pure function of a seed and that number.
+//! The content of the writer's database after a number of commits: a pure function of a seed and that number.
 //!
 //! Commit `k` inserts row `k`, rewrites one earlier row, and counts itself in `progress`. So any restored database
-//! says by itself which commit it claims to be, and every row of it can be checked against that claim: a lost, a torn
-//! or a doubled commit shows as a difference.
+//! names the commit that it claims to be, and every row can be checked against that claim. A lost, torn or doubled
+//! commit shows as a difference.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Where a vault is: a folder, or a prefix of a bucket. One test runs on both.
+//! The place of a vault: a folder, or a prefix of a bucket. One test runs on both.
 
 use std::path::{Path, PathBuf};
 
@@ -27,7 +27,7 @@ pub enum Place {
 }
 
 impl Place {
-    /// How `seawall` is told of it.
+    /// The vault's URL for `seawall`.
     pub fn url(&self) -> String {
         match self {
             Place::Folder(path) => path.to_str().unwrap().to_owned(),
@@ -69,7 +69,7 @@ impl Place {
         }
     }
 
-    /// Takes away what was merged by chance, for tests that are about single captures.
+    /// Removes objects that were merged by chance, for tests of single captures.
     pub fn remove_merged(&self) {
         for level in 1..=8 {
             match std::fs::remove_dir_all(self.level(level)) {
@@ -108,7 +108,7 @@ impl Place {
         (first.0, last.1)
     }
 
-    /// How `seawall ltx` is told of an object.
+    /// An object's URL for `seawall ltx`.
     pub fn object_url(&self, level: u8, min: Txid, max: Txid) -> String {
         match self {
             Place::Folder(_) => self.object(level, min, max).to_str().unwrap().to_owned(),
@@ -116,7 +116,7 @@ impl Place {
         }
     }
 
-    /// The file behind an object.
+    /// The file of an object.
     pub fn object(&self, level: u8, min: Txid, max: Txid) -> PathBuf {
         self.level(level).join(file_name(min, max))
     }

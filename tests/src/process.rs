@@ -23,7 +23,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts a program; what it prints is kept, and shown if the test fails.
+    /// Starts a program. Its output is kept, and shown if the test fails.
     pub fn spawn(name: &str, command: &mut Command) -> Self {
         let err = tempfile::tempfile().unwrap();
         let stderr = err.try_clone().unwrap().into();
@@ -97,12 +97,12 @@ impl Process {
         self.wait(Duration::from_secs(60))
     }
 
-    /// What it printed until now.
+    /// Its output until now.
     pub fn stdout(&mut self) -> String {
         read(&mut self.out)
     }
 
-    /// What it told on its error output until now.
+    /// Its error output until now.
     pub fn stderr(&mut self) -> String {
         read(&mut self.err)
     }
@@ -118,8 +118,8 @@ impl Drop for Process {
     }
 }
 
-/// Reads a file that another process may be writing. The offset is shared with the child through the descriptor,
-/// so the file is opened anew.
+/// Reads a file that another process may be writing. The child shares the descriptor's offset, so the file is opened
+/// again.
 fn read(file: &mut File) -> String {
     use std::os::fd::AsRawFd;
     let mut text = Vec::new();
@@ -134,7 +134,7 @@ fn tail(text: &str) -> String {
     lines[lines.len().saturating_sub(60)..].iter().map(|line| format!("{line}\n")).collect()
 }
 
-/// What a program that has ended left.
+/// The output and exit code of a program that has ended.
 #[derive(Debug, Clone)]
 pub struct Output {
     name: String,

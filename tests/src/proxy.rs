@@ -1,4 +1,4 @@
-//! A server in front of an S3 server that passes everything on but deletions: what credentials that may not delete see.
+//! A proxy before an S3 server that passes on everything except deletions, as for credentials that may not delete.
 
 use std::io::{BufRead, BufReader, Read, Write, copy};
 use std::net::{TcpListener, TcpStream};
@@ -39,7 +39,7 @@ impl NoDeletes {
         self.refused.load(Ordering::SeqCst)
     }
 
-    /// How `seawall` is told of a place behind it.
+    /// The URL of a place behind the proxy, for `seawall`.
     pub fn url(&self, place: &Place) -> String {
         let Place::Bucket(server, _) = place else { panic!("a folder has no server") };
         place.url().replace(&server.endpoint(), &format!("http://127.0.0.1:{}", self.port))

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use crate::process::Process;
 use crate::{binaries, wait};
 
-/// The server. Its objects are files and its metadata is JSON, so a test can look at and spoil what is there.
+/// The server. Its objects are files and its metadata is JSON, so a test can read and damage them.
 #[derive(Debug)]
 pub struct S3Server {
     process: Process,

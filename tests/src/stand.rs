@@ -1,4 +1,4 @@
-//! One test's world: a directory, a database, a vault, and the two programs that know it.
+//! The surroundings of one test: a directory, a database, a vault, and the two programs.
 
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ pub struct Stand {
     dir: TempDir,
     /// Where the vault is.
     pub place: Place,
-    /// What the writer's content is made from.
+    /// The seed of the writer's content.
     pub seed: u64,
     outputs: Cell<u32>,
 }
@@ -30,7 +30,7 @@ impl Stand {
 
     /// A stand whose vault is in a bucket of a real S3 server of its own.
     pub fn bucket(seed: u64) -> Self {
-        // Locks of a host know a vault by its name, so every stand has another one.
+        // A host's locks know a vault by its name, so every stand has another name.
         let unique = format!("sites/{:016x}", crate::random::fresh());
         Self::bucket_at(seed, &unique)
     }
@@ -59,7 +59,7 @@ impl Stand {
         self.path("app.db")
     }
 
-    /// The folder in which `seawall` keeps what it knows of the database.
+    /// The folder of `seawall`'s state of the database.
     pub fn state(&self) -> PathBuf {
         self.path(".app.db-seawall")
     }
@@ -69,7 +69,7 @@ impl Stand {
         App::start(&self.db(), self.seed)
     }
 
-    /// `seawall`, in the stand's directory, with nothing of the machine's environment but what it needs.
+    /// `seawall`, in the stand's directory, with only those variables of the machine's environment that it needs.
     pub fn command(&self) -> Command {
         self.program(binaries::seawall())
     }

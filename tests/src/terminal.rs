@@ -33,7 +33,7 @@ pub fn run_on_a_closed_one(name: &str, command: &mut Command) -> Output {
     Process::spawn_with(name, command.env("TERM", "xterm"), err, end.into()).wait(LIMIT)
 }
 
-/// Both ends: the one that is read, and the one that a program has.
+/// Both ends: one to read from, and one for the program.
 fn open() -> (OwnedFd, OwnedFd) {
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
     let screen = openpt(flags).unwrap();
@@ -42,7 +42,7 @@ fn open() -> (OwnedFd, OwnedFd) {
     (screen, end)
 }
 
-/// Copies until nobody has the other end any longer, which Linux tells by an error.
+/// Copies until no process has the other end open, which Linux reports as an error.
 fn copy(screen: &OwnedFd, mut to: File) {
     let mut buffer = [0; 4096];
     while let Ok(read @ 1..) = rustix::io::read(screen, &mut buffer) {

@@ -1,42 +1,39 @@
 //! The long-running process: configuration, scheduling, signals, the program it may run, its log, and what it offers.
 //!
-//! It knows engines through [`seawall_core::Engine`] alone; [`config`] turns files into databases to protect,
-//! [`protect()`] protects them. The databases of a process are its `fleet`, which `folders` and the `control` socket
-//! change; `metrics`, `mcp` and `heartbeat` tell of it. The binary reads the environment and the arguments and hands them in.
+//! It knows engines through [`seawall_core::Engine`] alone. The binary reads the environment and the arguments, and hands
+//! them in. The rooms:
+//!
+//! - [`config`]: files become databases to protect;
+//! - `process`: one run of the whole process, with signals, the program that it may run, and its log;
+//! - `opening`: engines whose vault is away are opened again;
+//! - `fleet`: the databases of a process; `folders` and the `control` socket change it, and `lease` gives them turns;
+//! - `reload`: the configuration is read again;
+//! - `services`: metrics, MCP and heartbeats tell of the fleet; `http` serves them;
+//! - `in_step`: Lightning Stream's commands.
 
-mod child;
 pub mod config;
 mod control;
 mod fleet;
 mod folders;
-mod heartbeat;
 mod http;
 mod in_step;
-mod late;
 mod lease;
-mod logging;
-mod mcp;
-mod metrics;
-mod open;
+mod opening;
 mod process;
-mod protect;
 mod reload;
-mod resources;
 mod services;
-mod signals;
 #[cfg(test)]
 mod testing;
-mod token;
 
-pub use child::ExecCommand;
 pub use control::{Control, Info, Listed, Registered, Stopped, Synced};
 pub use in_step::{HealthRules, InStep, InStepReload, Patience, ReadInStep, keep_in_step};
-pub use logging::{Level, LogFormat, Times, start as start_logging};
+pub use process::child::ExecCommand;
+pub use process::logging::{Level, LogFormat, Times, start as start_logging};
+pub use process::protect::{Job, Summary, protect};
+pub use process::signals::{Signals, Stop};
 pub use process::{Also, Outcome};
-pub use protect::{Job, Summary, protect};
 pub use reload::{ConfigStatus, NotReloaded, Read, Reload, Reloaded};
 pub use seawall_engines::server::{BackupRequest, ServerUrl, acknowledge, prover};
 pub use seawall_engines::sqlite::{LtxObject, Upkeep, default_state_dir, digest_of_object, is_protected};
 pub use seawall_engines::{Keep, Opener, ask, read_state_dir, read_status, read_when};
 pub use seawall_vault::{Environment, VaultUrl};
-pub use signals::{Signals, Stop};

@@ -12,9 +12,9 @@ use seawall_vault::VaultUrl;
 
 use crate::config::{DatabaseConfig, Registering, Services};
 use crate::fleet::Databases;
-use crate::logging::{Level, LogFormat};
 use crate::process::Also;
-use crate::protect::Job;
+use crate::process::logging::{Level, LogFormat};
+use crate::process::protect::Job;
 
 /// What the engine does when it runs or takes a point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +27,8 @@ pub(crate) enum Act {
     Panic,
     /// Ignores a graceful stop.
     Stubborn,
+    /// Works, and a restore of it never ends.
+    Slow,
 }
 
 /// The engine.
@@ -62,7 +64,7 @@ impl Engine for Stub {
             engine: "stub".into(),
             source: "nothing".into(),
             vault: "memory:".into(),
-            phase: if self.act == Act::Work { Phase::Protecting } else { Phase::Failing },
+            phase: if matches!(self.act, Act::Work | Act::Slow) { Phase::Protecting } else { Phase::Failing },
             protected: Some(self.point()),
             lag_bytes: 0,
             lag_ms: 0,
@@ -92,7 +94,7 @@ impl Engine for Stub {
 impl Protect for Stub {
     async fn run(&self, shutdown: &Shutdown) -> Result<(), Failure> {
         match self.act {
-            Act::Work => shutdown.graceful().await,
+            Act::Work | Act::Slow => shutdown.graceful().await,
             Act::Fail => return self.failed(),
             Act::Panic => panic!("it was told to"),
             Act::Stubborn => std::future::pending().await,
@@ -136,8 +138,10 @@ impl History for Stub {
 #[async_trait]
 impl Files for Stub {
     async fn restore(&self, request: &RestoreRequest, _progress: Arc<dyn Progress>) -> Result<Restored, Failure> {
-        if self.act == Act::Fail {
-            return self.failed();
+        match self.act {
+            Act::Fail => return self.failed(),
+            Act::Slow => std::future::pending().await,
+            _ => {}
         }
         Ok(Restored {
             point: self.point(),
@@ -159,7 +163,7 @@ impl Files for Stub {
     }
 }
 
-/// Opens stubs that do what their names begin with: `work`, `fail`, `panic`, `stubborn`; `unopened` can't be opened.
+/// Opens stubs that do what their names begin with: `work`, `fail`, `panic`, `stubborn`, `slow`; `unopened` can't be opened.
 #[derive(Debug, Default)]
 pub(crate) struct Stubs;
 
@@ -199,6 +203,7 @@ impl Databases for Stubs {
             Some("fail") => Act::Fail,
             Some("panic") => Act::Panic,
             Some("stubborn") => Act::Stubborn,
+            Some("slow") => Act::Slow,
             _ => return Err(Failure::new(Kind::Denied, "stub.unopened", &database.name, "it was told to", "nothing")),
         };
         Ok(Arc::new(Stub::new(&database.name, act)))

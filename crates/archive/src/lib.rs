@@ -9,10 +9,12 @@
 //! exist, and the next link), `layout` (names), `sample` (which share of the rows?), `timeline`, `reader`, `tuples`
 //! (where does a row end?), `export` (a vendor's own files back), `prove`, `retention` (what may go?) with `maintain`
 //! and `pins`, `schedule` (when is the next backup due?), `sets` (a vault alone as an engine), `server` (what engines of
-//! servers do), `scheduled` (a source with its schedule as an engine).
+//! servers do), `scheduled` (a source with its schedule as an engine), `split` (in which pieces is a table read?), `load`
+//! (rows back into tables, resumably), `compare` (is what was restored what the set says?), `preflight` (what does a
+//! target lack?), `names` (of databases that restores and proofs make).
 //!
-//! Nothing here knows what a table is. Engines pass in bytes, rows and details of their own, and get the details back
-//! with the set.
+//! Nothing here knows a statement or a server. Engines pass in bytes, rows and details of their own, and get the details
+//! back with the set.
 
 #[doc(hidden)]
 pub mod fuzzing;
@@ -24,16 +26,20 @@ mod buffer;
 mod catalog;
 mod chain;
 mod codec;
+pub mod compare;
 mod digest;
 mod error;
 mod export;
 mod find;
 mod gzip;
 mod layout;
+pub mod load;
 mod lz4;
 mod maintain;
 mod manifest;
+pub mod names;
 mod pins;
+pub mod preflight;
 mod prove;
 mod reader;
 mod retention;
@@ -42,6 +48,7 @@ mod schedule;
 mod scheduled;
 pub mod server;
 mod sets;
+pub mod split;
 mod stages;
 mod timeline;
 mod tuples;
@@ -54,7 +61,7 @@ pub use codec::Codec;
 pub use digest::Digest;
 pub use error::Error;
 pub use layout::{SetId, is_of_sets};
-pub use maintain::{Upkeep, maintain};
+pub use maintain::{MaintenancePass, maintain};
 pub use manifest::{Artefact, Chunk, Content, Frame, Index, Item, Manifest, Previous, Sealed, Totals};
 pub use pins::{pin, pins};
 pub use prove::{Opens, verify};

@@ -24,7 +24,7 @@ const LEFT_OVER: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// What maintenance did, and when more is due.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Upkeep {
+pub struct MaintenancePass {
     /// What was retired and deleted.
     pub done: Maintained,
     /// When the next retired objects may be deleted.
@@ -58,7 +58,7 @@ pub async fn maintain(
     now: Moment,
     nonce: u64,
     dry_run: bool,
-) -> Result<Upkeep, Error> {
+) -> Result<MaintenancePass, Error> {
     let mut catalog = Catalog::read(vault).await?;
     if let Some(finding) = catalog.findings().first() {
         return Err(Error::Alarm {
@@ -68,7 +68,7 @@ pub async fn maintain(
     }
     let now = catalog.newest_written().map_or(now, |written| now.min(written));
     let listed = list(vault).await?;
-    let mut upkeep = Upkeep { done: Maintained { dry_run, ..Maintained::default() }, next: None };
+    let mut upkeep = MaintenancePass { done: Maintained { dry_run, ..Maintained::default() }, next: None };
     if policy.enabled {
         delete_retired(vault, &catalog, &listed, policy, now, &mut upkeep).await?;
         delete_left_over(vault, &catalog, &listed, now, &mut upkeep).await?;
@@ -126,7 +126,7 @@ async fn delete_retired(
     listed: &BTreeMap<SetId, Listed>,
     policy: &RetentionPolicy,
     now: Moment,
-    upkeep: &mut Upkeep,
+    upkeep: &mut MaintenancePass,
 ) -> Result<(), Error> {
     let all: Vec<(Moment, Retired)> = catalog.retired().map(|(at, retired)| (at, retired.clone())).collect();
     for (at, retired) in all {
@@ -161,7 +161,7 @@ async fn delete_left_over(
     catalog: &Catalog,
     listed: &BTreeMap<SetId, Listed>,
     now: Moment,
-    upkeep: &mut Upkeep,
+    upkeep: &mut MaintenancePass,
 ) -> Result<(), Error> {
     let known: BTreeSet<SetId> = catalog.known().collect();
     for (id, objects) in listed {

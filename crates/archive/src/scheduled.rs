@@ -158,7 +158,7 @@ impl Scheduled {
                     tracing::warn!(
                         database = self.name,
                         left,
-                        "left out: a restore or a proof that isn't done is in it"
+                        "left out: a restore or a proof that isn't done is in it, or it is invalid"
                     );
                 }
                 let bytes = manifest.totals.stored;

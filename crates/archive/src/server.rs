@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use seawall_core::{Failure, Finding, Progress, When};
 use seawall_vault::Vault;
 
+use crate::preflight::Lack;
 use crate::{Manifest, Stages};
 
 /// How much of the machine a run may use, and with which programs.
@@ -56,6 +57,8 @@ pub struct EngineNames {
     pub not_running: &'static str,
     /// The backup that was asked for failed.
     pub not_backed_up: &'static str,
+    /// What was restored is not what the set says.
+    pub different: &'static str,
     /// A set of rows can't be restored into a file.
     pub no_file: &'static str,
     /// What the URL of a server looks like, for messages.
@@ -102,7 +105,8 @@ pub struct Dumped {
     pub as_text: Vec<AsText>,
     /// Schemas that aren't, by database: each is the journal of a restore that isn't done.
     pub journals: Vec<(String, String)>,
-    /// Of a whole server: databases that aren't, because a restore that isn't done is in them, or a proof.
+    /// Of a whole server: databases that aren't, because a restore that isn't done is in them, or a proof, or because they
+    /// can't be read any more.
     pub left_out: Vec<String>,
     /// Where the time went.
     pub stages: Stages,
@@ -190,14 +194,37 @@ pub struct Restored {
     pub refused: Vec<(String, String)>,
     /// Whether nothing was done because only the plan was asked for.
     pub dry_run: bool,
-    /// What a dry run found that the target lacks: what, and the command that mends it.
-    pub lacks: Vec<(String, String)>,
+    /// What a dry run found that the target lacks.
+    pub lacks: Vec<Lack>,
     /// What will be tried, because only the server knows whether it allows it.
     pub doubts: Vec<String>,
     /// What is made when the database has its name, because it is bound to that.
     pub later: Vec<String>,
     /// Wall time in milliseconds.
     pub duration_ms: u64,
+}
+
+impl Restored {
+    /// What is said of a restore into `target`, a URL without its password, before anything is done.
+    pub fn begin(manifest: Manifest, target: String, dry_run: bool) -> Self {
+        Self {
+            manifest,
+            target,
+            resumed: false,
+            left_out: Vec::new(),
+            without_statistics: Vec::new(),
+            unfilled: Vec::new(),
+            databases: Vec::new(),
+            roles: Vec::new(),
+            kept: Vec::new(),
+            refused: Vec::new(),
+            dry_run,
+            lacks: Vec::new(),
+            doubts: Vec::new(),
+            later: Vec::new(),
+            duration_ms: 0,
+        }
+    }
 }
 
 /// What was proved.
@@ -226,4 +253,23 @@ pub struct Proved {
     pub findings: Vec<Finding>,
     /// Wall time in milliseconds.
     pub duration_ms: u64,
+}
+
+impl Proved {
+    /// What is said of a proof of a set before anything is compared.
+    pub fn begin(manifest: Manifest) -> Self {
+        Self {
+            manifest,
+            databases: 0,
+            server: String::new(),
+            server_version: 0,
+            rows: 0,
+            tables: 0,
+            objects: 0,
+            not_compared: None,
+            not_isolated: None,
+            findings: Vec::new(),
+            duration_ms: 0,
+        }
+    }
 }

@@ -10,7 +10,9 @@ use seawall_core::{
 };
 use seawall_vault::Vault;
 
-use crate::{Catalog, Error, Opens, RetentionPolicy, Upkeep, export, maintain, pin, pins, point, prove, timeline};
+use crate::{
+    Catalog, Error, MaintenancePass, Opens, RetentionPolicy, export, maintain, pin, pins, point, prove, timeline,
+};
 
 /// The sets of one vault.
 #[derive(Debug, Clone)]
@@ -43,10 +45,10 @@ impl Sets {
     }
 
     /// Retires and deletes the sets that are due.
-    pub async fn upkeep(&self, dry_run: bool) -> Result<Upkeep, Error> {
+    pub async fn upkeep(&self, dry_run: bool) -> Result<MaintenancePass, Error> {
         match &self.policy {
             Some(policy) => maintain(&self.vault, policy, self.clock.now(), self.nonce, dry_run).await,
-            None => Ok(Upkeep::default()),
+            None => Ok(MaintenancePass::default()),
         }
     }
 

@@ -1,8 +1,8 @@
 //! A configuration file as a tree in which every key and value knows its line.
 //!
-//! Scalars stay the text that was written: what a value means depends on the key it stands under, so a password
-//! `012345` or a bucket `1e5` is never turned into a number on the way. Keys that stand twice, aliases that would
-//! expand without end and a second document are errors. Merge keys (`<<`) are followed.
+//! A scalar stays the text of the file, because its meaning depends on its key. So a password `012345` or a bucket
+//! `1e5` is never turned into a number. A key that occurs twice in a mapping, aliases that would expand without end,
+//! and a second document are errors. Merge keys (`<<`) are followed.
 
 use saphyr::{MarkedYaml, ScalarStyle, YamlData, YamlLoader};
 use saphyr_parser::Parser;
@@ -14,7 +14,7 @@ use crate::error::{Location, Problem};
 pub struct Node {
     /// The line it begins on.
     pub line: usize,
-    /// What stands there.
+    /// The value.
     pub value: Value,
 }
 
@@ -50,7 +50,7 @@ pub struct Entry {
     pub key: String,
     /// The line of the key.
     pub line: usize,
-    /// What stands under it.
+    /// The node under the key.
     pub node: Node,
 }
 
@@ -101,7 +101,7 @@ fn entry(key: MarkedYaml<'_>, node: MarkedYaml<'_>) -> Result<Entry, Location> {
     }
 }
 
-/// Follows merge keys: what they bring in stands behind what the mapping says itself.
+/// Follows merge keys. A mapping's own keys win over merged ones.
 fn merge(pairs: Vec<Entry>) -> Result<Vec<Entry>, Location> {
     let mut entries: Vec<Entry> = Vec::with_capacity(pairs.len());
     let mut merged = Vec::new();
@@ -109,7 +109,7 @@ fn merge(pairs: Vec<Entry>) -> Result<Vec<Entry>, Location> {
         if pair.key == "<<" {
             merged.push(pair);
         } else if entries.iter().any(|entry| entry.key == pair.key) {
-            return Err(Problem::Syntax(format!("the key \"{}\" stands twice", pair.key)).at(pair.line));
+            return Err(Problem::Syntax(format!("the key \"{}\" occurs twice", pair.key)).at(pair.line));
         } else {
             entries.push(pair);
         }

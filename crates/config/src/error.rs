@@ -1,4 +1,4 @@
-//! What can be wrong with a configuration, and how it is told: file, line, cause, next step.
+//! The mistakes that a configuration can have. A report names file, line, cause and next step.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ pub enum Problem {
     UnknownKey {
         /// The key as written.
         key: String,
-        /// The part of the file it stands in.
+        /// The section of the file with the key.
         section: String,
         /// The known key that looks most like it.
         nearest: Option<String>,
@@ -35,17 +35,17 @@ pub enum Problem {
     Value {
         /// The key.
         key: String,
-        /// What it takes.
+        /// The values that the key takes.
         expected: String,
-        /// What stands there.
+        /// The value that was found.
         found: String,
     },
-    /// Something that may stand only once.
+    /// A key or name that may occur only once.
     #[error("{what} is already used in line {first}")]
     Duplicate {
-        /// What it is.
+        /// The kind of thing that occurs twice.
         what: String,
-        /// Where it stands first.
+        /// The line of its first occurrence.
         first: usize,
     },
     /// A setting of Litestream that Seawall doesn't have.
@@ -72,7 +72,7 @@ pub enum Problem {
     /// A place that can't be used as a vault.
     #[error("{cause}")]
     Vault {
-        /// What is wrong with it.
+        /// The mistake.
         cause: String,
         /// What to do about it.
         next: String,
@@ -80,12 +80,12 @@ pub enum Problem {
     /// The settings contradict each other.
     #[error("{0}")]
     Contradiction(String),
-    /// What is asked for would be open to everyone.
+    /// The setting would let anybody in.
     #[error("{cause}")]
     Unsafe {
         /// What would be.
         cause: String,
-        /// What to do about it.
+        /// The next step.
         next: String,
     },
 }
@@ -130,12 +130,12 @@ impl Problem {
     }
 }
 
-/// A problem and the line it stands on, before the file is known.
+/// A problem and its line, before the file is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Location {
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong there.
+    /// The problem.
     pub problem: Problem,
 }
 
@@ -147,7 +147,7 @@ pub struct ConfigError {
     pub file: String,
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong there.
+    /// The problem.
     pub problem: Problem,
 }
 

@@ -1,14 +1,14 @@
 //! Environment variables in configurations: two rules, one for each format.
 //!
-//! In our own format `${NAME}` in a value stands for a variable, after YAML has been read, so that no variable's
-//! content can become a key. In `litestream.yml` the text is expanded before it is read, as Litestream does.
+//! In a `seawall.yml`, `${NAME}` in a value is replaced after YAML has been read, so that no variable's content can
+//! become a key. In a `litestream.yml`, the text is expanded before it is read, as Litestream does.
 
 use seawall_vault::Environment;
 
 use crate::document::{Entry, Node, Value};
 use crate::error::{Location, Problem};
 
-/// Expands `${NAME}` in every value below `node`. `$${` stands for `${` itself.
+/// Expands `${NAME}` in every value below `node`. `$${` means a literal `${`.
 pub fn expand_values(node: Node, environment: &Environment) -> Result<Node, Location> {
     let line = node.line;
     let value = match node.value {
@@ -75,8 +75,8 @@ pub fn expand_text(text: &str, environment: &Environment, pid: u32) -> String {
     out
 }
 
-/// The name after a `$`, and the bytes that it takes up: `(None, 0)` is no name at all, `(None, n)` a broken one
-/// that is dropped.
+/// The name after a `$`, and the bytes that it takes up. `(None, 0)` means that there is no name, `(None, n)` that a
+/// broken name of n bytes is dropped.
 fn shell_name(tail: &str) -> (Option<&str>, usize) {
     if let Some(inner) = tail.strip_prefix('{') {
         return match inner.find('}') {

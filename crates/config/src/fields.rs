@@ -1,7 +1,7 @@
 //! One mapping of a configuration, read key by key.
 //!
-//! Each key that is asked for becomes a known key; whatever nobody asked for is unknown in the end. So the
-//! list of known keys, from which the nearest one is suggested, can't differ from what is really read.
+//! Each key that the code reads becomes a known key; the keys left over in the end are unknown. So the list of known
+//! keys, from which the nearest one is suggested, can't differ from the keys that are really read.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub struct At<T> {
     pub value: T,
 }
 
-/// The keys of one mapping that nobody has asked for yet.
+/// The keys of one mapping. The keys that weren't read yet are left in it.
 #[derive(Debug)]
 pub struct Fields {
     /// The part of the file, for messages.
@@ -32,7 +32,7 @@ pub struct Fields {
 }
 
 impl Fields {
-    /// Takes a mapping apart. Nothing at all is an empty mapping.
+    /// Takes a mapping apart. An empty value is an empty mapping.
     pub fn new(section: impl Into<String>, node: Node) -> Result<Self, Location> {
         let section = section.into();
         let entries = match node.value {
@@ -46,7 +46,7 @@ impl Fields {
         Ok(Self { section, line: node.line, entries, known: Vec::new() })
     }
 
-    /// The value under `key`; `None` when there is none or nothing stands there.
+    /// The value under `key`; `None` when the key is missing or has no value.
     pub fn take(&mut self, key: &'static str) -> Option<Node> {
         self.known.push(key);
         let index = self.entries.iter().position(|entry| entry.key == key)?;
@@ -66,7 +66,7 @@ impl Fields {
         }
     }
 
-    /// A single value that `parse` understands; `expected` says what it takes.
+    /// A single value that `parse` understands; `expected` describes the valid values.
     pub fn parsed<T>(
         &mut self,
         key: &'static str,
@@ -131,12 +131,12 @@ impl Fields {
         }
     }
 
-    /// What is missing here.
+    /// The error for a missing key.
     pub fn missing(&self, key: &'static str) -> Location {
         Problem::Missing { key, section: self.section.clone() }.at(self.line)
     }
 
-    /// Ends the reading: a key that nobody asked for is an error.
+    /// Ends the reading. A key that wasn't read is an error.
     pub fn finish(self) -> Result<(), Location> {
         match self.unknown().into_iter().next() {
             Some(unknown) => Err(unknown),
@@ -144,7 +144,7 @@ impl Fields {
         }
     }
 
-    /// Ends the reading: the keys that nobody asked for.
+    /// Ends the reading. Returns the keys that weren't read.
     pub fn unknown(self) -> Vec<Location> {
         let Self { section, entries, known, .. } = self;
         let problem = |entry: Entry| {
@@ -164,7 +164,7 @@ pub fn parse_bool(text: &str) -> Option<bool> {
     }
 }
 
-/// The known key that a misspelt one most likely stands for.
+/// The known key that a misspelt key most likely means.
 fn nearest<'k>(key: &str, known: &[&'k str]) -> Option<&'k str> {
     let plain = |text: &str| text.to_ascii_lowercase().replace(['_', '-'], "");
     let wanted = plain(key);

@@ -17,7 +17,7 @@ pub fn absolute(path: &Path, directory: &Path) -> PathBuf {
     out
 }
 
-/// Whether `name` can stand for a database in places, logs and metrics.
+/// Whether `name` is valid as a database's name in places, logs and metrics.
 pub fn is_name(name: &str) -> bool {
     let plain = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '-');
     !name.is_empty() && name.len() <= 128 && !name.starts_with('.') && name.chars().all(plain)

@@ -1,8 +1,8 @@
-//! Which file names of a folder are meant: shell patterns on the last part of a path.
+//! Which file names of a folder match? Shell patterns on the last part of a path.
 //!
-//! The rules are those of Litestream's `pattern`, so that its configurations mean the same here: `*` and `?` stand
-//! for any characters, `[a-z]` for one of a class, `[^a-z]` for one that isn't in it, and a backslash takes the next
-//! character as it is. Nothing else is special.
+//! The rules are those of Litestream's `pattern`, so that its configurations mean the same here. `*` matches any
+//! characters and `?` any one. `[a-z]` matches one character of a class, and `[^a-z]` one that isn't in it. A backslash
+//! takes the next character literally. Nothing else is special.
 
 use std::fmt;
 
@@ -72,7 +72,7 @@ impl Pattern {
     pub fn matches(&self, name: &str) -> bool {
         let name: Vec<char> = name.chars().collect();
         let (mut at, mut part) = (0, 0);
-        // Where to go on if the last star has to take one character more.
+        // Where to continue if the last star has to take one character more.
         let mut star = None;
         while at < name.len() {
             match (self.parts.get(part), name.get(at)) {

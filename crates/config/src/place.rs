@@ -48,7 +48,7 @@ pub fn with_settings(url: VaultUrl, settings: &s3::Settings, precedence: Precede
     Ok(VaultUrl::S3(s3))
 }
 
-/// What a vault says about a place, as a problem of a configuration.
+/// An error of the vault about a place, as a problem of a configuration.
 pub fn problem(failure: Failure) -> Problem {
     Problem::Vault { cause: format!("{}: {}", failure.object, failure.cause), next: failure.next }
 }

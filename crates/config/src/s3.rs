@@ -1,4 +1,4 @@
-//! The settings of S3 stores that configurations have. What each means and takes, the vault knows.
+//! The keys of configurations for S3 stores. The vault knows their meaning and checks their values.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -34,7 +34,7 @@ const FILES: [&str; 3] = ["access-key-id-file", "secret-access-key-file", "sse-c
 /// Settings that our own format has besides.
 const NATIVE: [&str; 3] = ["checksums", "profile", "session-token"];
 
-/// Settings that only Litestream's format has. The vault checks them and does what they ask for anyway.
+/// Settings that only Litestream's format has. The vault checks them; its requests do what they ask for anyway.
 const LITESTREAM: [&str; 5] =
     ["put-object-content-md5", "require-content-md5", "sign-accept-encoding", "sign-payload", "sse-customer-key-path"];
 

@@ -20,7 +20,7 @@ pub enum Kind {
     Refused,
     /// Another writer owns this database or vault prefix (I9).
     Conflict,
-    /// Bytes are not what they must be: a checksum, a chain, a format.
+    /// Bytes aren't valid: a checksum, a chain or a format is wrong.
     Corrupt,
     /// Credentials or permissions do not allow it.
     Denied,

@@ -37,9 +37,9 @@ impl Progress for NoProgress {
 pub struct Underway {
     /// The present stage.
     pub stage: String,
-    /// What is done of it.
+    /// The part that is done.
     pub done_bytes: u64,
-    /// What it comes to, where that is known.
+    /// The total, where it is known.
     pub total_bytes: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! Asks an engine for what not every engine can do. The one place that refuses where an engine can't.
+//! Asks an engine for its optional abilities. Only this file refuses where an engine doesn't have one.
 
 use seawall_core::{Digests, Engine, Failure, Files, Kind, Maintained, Pins, Protect, Rollback, Standby};
 
@@ -94,8 +94,8 @@ pub fn pins(engine: &dyn Engine) -> Result<&dyn Pins, Failure> {
     })
 }
 
-/// Makes a complete copy first, if that is asked for, then merges and deletes what is due. An engine whose objects stay
-/// as they are has nothing to do.
+/// Makes a complete copy first if the caller asks for it, then merges and deletes the objects that are due. An engine
+/// whose objects don't change has nothing to do.
 pub async fn maintain(engine: &dyn Engine, complete: bool, dry_run: bool) -> Result<Maintained, Failure> {
     let Some(maintenance) = engine.history().maintenance() else {
         return Ok(Maintained { dry_run, ..Maintained::default() });

@@ -1,4 +1,4 @@
-//! A database of a configuration: what all databases have, and the settings of its one engine.
+//! A database of a configuration: the common settings, and the settings of its one engine.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ pub struct DatabaseConfig {
     pub restore_if_missing: bool,
     /// Protect it in turns with other processes; for how long a turn lasts without a sign of life.
     pub lease: Option<Duration>,
-    /// What it is, and everything that only its engine has.
+    /// Its engine, with the settings that only that engine has.
     pub engine: EngineConfig,
     /// The line it begins on.
     pub line: usize,
@@ -43,7 +43,7 @@ pub enum EngineConfig {
     Postgres(Arc<PostgresConfig>),
 }
 
-/// What is protected: no two databases of a process have the same.
+/// The name of a source. No two databases of a process have the same source.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SourceName {
     /// A file, or the folder of an environment; absolute.
@@ -92,7 +92,7 @@ impl DatabaseConfig {
         Self { name, vault, shutdown_timeout: None, restore_if_missing: false, lease: None, engine, line: 0 }
     }
 
-    /// Whether both say the same of a database, wherever it stands in a file.
+    /// Whether both have the same settings; their lines in the file may differ.
     pub fn is_like(&self, other: &Self) -> bool {
         let Self { name, vault, shutdown_timeout, restore_if_missing, lease, engine, line: _ } = self;
         *name == other.name
@@ -103,7 +103,7 @@ impl DatabaseConfig {
             && *engine == other.engine
     }
 
-    /// What is protected.
+    /// The source.
     pub fn source(&self) -> SourceName {
         match &self.engine {
             EngineConfig::Sqlite(sqlite) => SourceName::Path(sqlite.path.clone()),
@@ -135,7 +135,7 @@ impl DatabaseConfig {
         if let EngineConfig::Sqlite(sqlite) = &self.engine { Some(sqlite) } else { None }
     }
 
-    /// The connections that one of its backups uses, if it is on a server.
+    /// The connections of one backup, if the database is on a server.
     pub fn server_jobs(&self) -> Option<usize> {
         match &self.engine {
             EngineConfig::Postgres(postgres) => Some(postgres.options.limits.jobs),
@@ -143,7 +143,8 @@ impl DatabaseConfig {
         }
     }
 
-    /// What no other database may have: its place, or for an environment, whose vault others share, its names there.
+    /// The part that no other database may share: its place. Environments share a vault, so for them it is their names
+    /// there.
     pub fn place(&self) -> String {
         match &self.engine {
             EngineConfig::Lmdb(_) => format!("{} {}__", self.vault, self.name),
@@ -157,12 +158,13 @@ impl DatabaseConfig {
             EngineConfig::Sqlite(_) => Threads { own: 0, shared: 0 },
             // One while a snapshot arrives, and one for a folder as vault.
             EngineConfig::Lmdb(_) => Threads { own: 2, shared: 0 },
-            // A backup compresses with as many threads as it has jobs; those of several servers share the most.
+            // A backup compresses with as many threads as it has jobs. Backups of several servers share the largest
+            // number.
             EngineConfig::Postgres(postgres) => Threads { own: 0, shared: 4 * postgres.options.limits.jobs },
         }
     }
 
-    /// Applies options of the command line that are meant for every database, as far as this engine has them.
+    /// Applies options of the command line that are meant for every database, if this engine has them.
     pub fn ask(&mut self, restore_if_missing: bool, lease: Option<Duration>) {
         self.restore_if_missing |= restore_if_missing && self.path().is_some();
         self.lease = self.lease.or(lease.filter(|_| self.engine.takes_turns()));
@@ -174,11 +176,11 @@ impl DatabaseConfig {
 pub struct Threads {
     /// For this database alone.
     pub own: usize,
-    /// Threads that all databases of this kind share: the largest number that one of them asks for.
+    /// Threads that all databases of this kind share: the largest number that any of them asks for.
     pub shared: usize,
 }
 
-/// What a list item says that it is, by the keys that only one kind of engine has.
+/// The subject of a list item, from the keys that only one kind of engine has.
 #[derive(Debug)]
 pub enum Subject {
     /// A SQLite database.
@@ -201,11 +203,11 @@ pub struct Said {
 }
 
 impl Subject {
-    /// Takes the keys that say what an item is: `url` and `lmdb`, beside the `path` that was read; relative paths begin at
+    /// Takes the keys that name the subject: `url` and `lmdb`, beside the `path` that was read. Relative paths begin at
     /// `here`.
     ///
     /// # Errors
-    /// When they contradict each other, or neither is there.
+    /// When the keys contradict each other, or none of them is there.
     pub fn take(
         fields: &mut Fields,
         path: Option<&At<String>>,
@@ -231,7 +233,7 @@ impl Subject {
         }
     }
 
-    /// What is protected.
+    /// The source.
     pub fn source(&self) -> SourceName {
         match self {
             Self::File(path) | Self::Environment(path, _) => SourceName::Path(path.clone()),
@@ -239,8 +241,8 @@ impl Subject {
         }
     }
 
-    /// What a database that was given no name is called, if that can be a name: its file's without the extension, the
-    /// folder's own of a folder of databases, the database's on its server.
+    /// The default name of a database, if it is a valid name: the file's name without its extension, the name of a
+    /// folder of databases, or the database's name on its server.
     pub fn own_name(&self, is_folder: bool) -> Option<&str> {
         match self {
             Self::Server(target) => Some(target.database.as_ref()).filter(|name: &&str| !name.is_empty()),
@@ -271,10 +273,12 @@ impl EngineConfig {
         matches!(self, Self::Sqlite(_))
     }
 
-    /// Reads what the item says of this kind; whatever it doesn't say of levels and retention is as in `common`.
+    /// Reads the item's settings for this kind of engine. Settings of levels and retention that the item doesn't have
+    /// come from `common`.
     ///
     /// # Errors
-    /// What is wrong, and what is of no use for the kind: an option that does nothing would be worse than none.
+    /// When a value is invalid, or a key has no effect for this kind. An option that does nothing would be worse than
+    /// none.
     pub fn read(
         fields: &mut Fields,
         subject: Subject,

@@ -1,4 +1,4 @@
-//! What a command line says about what stays, over what a configuration says.
+//! Retention on a command line, which overrides the configuration's.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use seawall_archive::RetentionPolicy;
 use seawall_sqlite::Upkeep;
 
-/// What stays; `None` leaves it to the configuration.
+/// Retention; `None` leaves a setting to the configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Keep {
     /// How much history; `Some(None)` is all of it.

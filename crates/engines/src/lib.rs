@@ -1,9 +1,11 @@
-//! The kinds of engines, a file for each: its section of a configuration, opening it with and without its database,
-//! the names of its objects, the form of its points, its recorded status. The only crate that names all of them.
+//! The kinds of engines, a file for each. It holds the engine's section of a configuration, opens it with and without
+//! its database, and knows the names of its objects, the form of its points and its recorded status. Only this crate
+//! names all engines.
 //!
-//! `database` is a database of a configuration with the settings of its one kind, `open` opens databases and vaults,
-//! `ask` refuses what an engine can't do, `recognise` says what a vault holds, `when` reads `--at`, `keep` what a command line says over the settings of
-//! retention, `server` which engine the URL of a server belongs to. `upkeep` reads the settings of levels and retention in both formats.
+//! `database` is a database of a configuration with the settings of its one kind. `open` opens databases and vaults.
+//! `ask` refuses an ability that an engine doesn't have. `trouble` tells the meaning of an error in a status. `recognise`
+//! finds out what a vault holds. `when` reads `--at`. `keep` is retention on a command line. `server` finds the engine that
+//! the URL of a server belongs to. `upkeep` reads the settings of levels and retention in both formats.
 
 pub mod ask;
 mod database;
@@ -14,6 +16,7 @@ pub mod postgres;
 mod recognise;
 pub mod server;
 pub mod sqlite;
+pub mod trouble;
 pub mod upkeep;
 mod when;
 

@@ -31,7 +31,7 @@ pub struct LmdbConfig {
     pub instance: Option<String>,
     /// How it is opened.
     pub options: EnvOptions,
-    /// What its DBIs look like.
+    /// The format of its DBIs.
     pub schema: Schema,
     /// How long the write lock is held.
     pub pace: Pace,
@@ -47,7 +47,7 @@ pub struct LmdbConfig {
     pub force: Option<Duration>,
     /// Forgetting old deletions.
     pub sweep: Option<Sweep>,
-    /// Deleting snapshots that nobody needs.
+    /// Deletion of snapshots that are no longer needed.
     pub clean: Option<Retention>,
     /// Whether the update marker is written and read.
     pub marker: bool,
@@ -62,7 +62,8 @@ impl LmdbConfig {
     }
 }
 
-/// Deletions whose keys aren't known are taken up to this part of their retention, so that what was swept doesn't come back.
+/// A deletion whose key isn't known is accepted until only one hundredth (1/`TAKEN`) of its retention is left, so that
+/// a swept key doesn't come back.
 const TAKEN: u32 = 100;
 
 /// Reads the section.
@@ -116,7 +117,7 @@ pub(crate) fn read(mut fields: Fields, path: PathBuf) -> Result<LmdbConfig, Loca
     Ok(config)
 }
 
-/// Refuses what an environment can't have.
+/// Refuses settings that an environment can't have.
 pub(crate) fn check(name: &str, files: &SqliteConfig, common: &Arc<Upkeep>, said: Said) -> Result<(), Problem> {
     if !SnapshotName::is_word(name) {
         let expected =
@@ -127,7 +128,7 @@ pub(crate) fn check(name: &str, files: &SqliteConfig, common: &Arc<Upkeep>, said
     let keys = [("dir", said.dir)].into_iter().chain(files.keys()).chain(others);
     match keys.into_iter().find(|(_, is_set)| *is_set) {
         Some((key, _)) => {
-            let cause = format!("{key}: of no use for an LMDB environment; what is stands in its lmdb section");
+            let cause = format!("{key}: of no use for an LMDB environment; its settings are in its lmdb section");
             Err(Problem::Contradiction(cause))
         }
         None => Ok(()),
@@ -182,7 +183,7 @@ pub(crate) fn open(opener: &Opener, vault: Vault, database: &DatabaseConfig, con
         retry: config.retry.unwrap_or(usual.retry),
         force: config.force.map_or(usual.force, |force| Some(force).filter(|force| !force.is_zero())),
         sweep: config.sweep,
-        // Who only receives leaves the vault as it is.
+        // An instance that only receives doesn't change the vault.
         clean: config.clean.filter(|_| !config.receive_only),
         marker: config.marker.then_some(marker),
         codec: config.codec,

@@ -1,4 +1,4 @@
-//! From a configuration's words to engines: the one place where databases and vaults are opened.
+//! Opens databases and vaults from a configuration. No other code opens them.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -55,8 +55,8 @@ impl Opener {
         }
     }
 
-    /// Names the host that this process runs on: environments call themselves after it where nothing else is said, and
-    /// those who wait for its leases see it.
+    /// Sets the name of this host. It is the default name of environments, and other processes see it while they wait
+    /// for this host's leases.
     pub fn be_on(&mut self, hostname: &str) {
         hostname.clone_into(&mut self.hostname);
         if !hostname.is_empty() {
@@ -83,7 +83,7 @@ impl Opener {
         &self.owner
     }
 
-    /// What speaks HTTP to others than vaults; `None` where TLS can't be set up, which the log says.
+    /// A client for HTTP to other servers than vaults; `None` if TLS can't be set up, which is logged.
     pub fn client(&self) -> Option<HttpClient> {
         let client = self.policy.connections.plain();
         client.inspect_err(|error| tracing::error!(%error, "no heartbeats")).ok()
@@ -181,8 +181,8 @@ impl Opener {
         Ok((recognise::look(&vault).await? == Held::Sets).then_some(vault))
     }
 
-    /// The databases of a vault that holds several: each with its path below the vault, which is empty for the vault's
-    /// own, and its own place.
+    /// The databases of a vault that holds several: for each its path below the vault (empty for the vault's own
+    /// database) and its place.
     ///
     /// # Errors
     /// When the vault can't be listed.

@@ -25,7 +25,7 @@ pub(crate) fn target(At { line, value }: &At<String>, environment: &Environment)
     Target::parse(value, environment).map_err(|error| place::problem(Failure::from(error)).at(*line))
 }
 
-/// A server's database, or a whole server, and what stays of its backups.
+/// A server's database, or a whole server, and the retention of its backups.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PostgresConfig {
     /// Where it is.
@@ -38,7 +38,7 @@ pub struct PostgresConfig {
     pub retention: RetentionPolicy,
 }
 
-/// Refuses what a server's database can't have. Retention is all that it shares with files.
+/// Refuses settings that a server's database can't have. Retention is all that it shares with files.
 pub(crate) fn check(files: &SqliteConfig, common: &Upkeep, said: Said, lmdb: bool) -> Result<(), Problem> {
     let upkeep = Upkeep { retention: common.retention.clone(), ..Upkeep::clone(&files.upkeep) };
     let others = [
@@ -199,7 +199,7 @@ pub(crate) fn open(opener: &Opener, vault: Vault, database: &DatabaseConfig, con
     Scheduled::new(database.name.clone(), Arc::new(source), schedule, sets, clock)
 }
 
-/// Opens the sets of a vault alone; without a policy nothing of them may go.
+/// Opens the backup sets of a vault without a server. Without a policy nothing may be deleted.
 pub(crate) fn of_vault(opener: &Opener, vault: Vault, policy: Option<RetentionPolicy>) -> Arc<dyn Engine> {
     let nonce = World::real(opener.environment.clone()).nonce;
     Arc::new(sets(opener, vault, policy, nonce))

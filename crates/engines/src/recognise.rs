@@ -1,7 +1,7 @@
-//! What does a vault hold? Decided by the names of its objects, in one place and from one listing.
+//! What does a vault hold? The names of its objects tell, from one listing.
 //!
-//! Nothing in a vault says which engine wrote it: its names belong to formats of others too, and stay as they are. Each
-//! kind of engine knows its own names.
+//! No marker in a vault says which engine wrote it: the names belong to formats of other tools too, and stay as they
+//! are. Each kind of engine recognises its own names.
 
 use futures::TryStreamExt as _;
 use seawall_core::Failure;
@@ -9,8 +9,8 @@ use seawall_vault::{ObjectKey, Prefix, Scheme, Vault};
 
 use crate::{lmdb, postgres, sqlite};
 
-/// Objects that are looked at: a page of a listing. A vault with objects of its own shows one of them here, unless more
-/// than this of others stand in it.
+/// The number of objects that are looked at: one page of a listing. It finds a vault's own objects unless more foreign
+/// objects than this come before them.
 const GLANCE: usize = 1000;
 
 /// The kinds of vaults.
@@ -26,7 +26,7 @@ pub(crate) enum Held {
     Sets,
 }
 
-/// What a vault holds whose objects have these names. Snapshots and sets come first: their names can't be taken for
+/// The kind of a vault whose objects have these names. Snapshots and sets come first, because their names can't be
 /// another engine's.
 pub(crate) fn recognise<'a>(scheme: Scheme, keys: impl IntoIterator<Item = &'a ObjectKey>) -> Held {
     let mut held = Held::Nothing;
@@ -43,7 +43,8 @@ pub(crate) fn recognise<'a>(scheme: Scheme, keys: impl IntoIterator<Item = &'a O
     held
 }
 
-/// What a vault holds: one listing of a page. Only where a page is full of others' objects it is asked for sets by name.
+/// The kind of a vault, from one page of a listing. Only if the page is full of foreign objects, it also asks for sets
+/// by name.
 pub(crate) async fn look(vault: &Vault) -> Result<Held, Failure> {
     let (mut keys, mut entries) = (Vec::new(), Box::pin(vault.entries(&Prefix::all(), None)));
     while keys.len() < GLANCE

@@ -1,4 +1,4 @@
-//! Database servers by their URLs: which engine a URL belongs to, and what a command asks of that engine.
+//! Database servers by their URLs: finds the engine of a URL, and passes a command on to it.
 //!
 //! To add an engine of servers, add a variant to [`ServerUrl`]; the compiler names the other places.
 
@@ -90,8 +90,8 @@ impl fmt::Display for ServerUrl {
     }
 }
 
-/// What proves sets, on the server `to` or on one that is started for each proof. PostgreSQL is the only engine of servers
-/// so far, and refuses another's set by name.
+/// Proves backup sets, on the server `to` or on a server that is started for each proof. PostgreSQL is the only engine
+/// of servers so far, and refuses another engine's set by name.
 pub fn prover(to: Option<ServerUrl>, environment: &Environment) -> Box<dyn Prove> {
     let to = to.map(|ServerUrl::Postgres(target)| *target);
     Box::new(Prover { to, world: World::real(environment.clone()) })

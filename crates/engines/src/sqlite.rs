@@ -14,7 +14,7 @@ use crate::database::DatabaseConfig;
 use crate::open::Opener;
 use crate::upkeep;
 
-/// What only SQLite databases have. `None` is the engine's own default.
+/// Settings that only SQLite databases have. `None` is the engine's own default.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SqliteConfig {
     /// The file, absolute.
@@ -29,7 +29,7 @@ pub struct SqliteConfig {
     pub checkpoint_pages: Option<u32>,
     /// While the vault is away, at most this many bytes of changes wait.
     pub wal_limit: Option<u64>,
-    /// What becomes of objects that are in the vault. Databases with the same settings share one.
+    /// Levels and retention of objects in the vault. Databases with the same settings share one.
     pub upkeep: Arc<Upkeep>,
 }
 

@@ -1,4 +1,4 @@
-//! Levels, bases and retention: what both formats say about objects that are in a vault.
+//! Settings of levels, bases and retention, for both formats.
 
 use std::time::Duration;
 
@@ -73,7 +73,7 @@ fn read_retention(mut fields: Fields, upkeep: &mut Upkeep) -> Result<(), Locatio
     fields.finish()
 }
 
-/// What a `litestream.yml` means where it says nothing: Litestream's own defaults.
+/// Litestream's defaults, for a `litestream.yml` that doesn't set them.
 pub fn litestream_default() -> Upkeep {
     let mut upkeep = Upkeep::default();
     upkeep.retention.window = Some(DAY);
@@ -143,7 +143,7 @@ fn read_levels(fields: &mut Fields, upkeep: &mut Upkeep, strict: bool) -> Result
     Ok(())
 }
 
-/// What contradicts itself would keep less than it says.
+/// Refuses settings that contradict each other, because they would keep less than they say.
 fn check(upkeep: &Upkeep) -> Result<(), Problem> {
     let Upkeep { levels, base_interval, retention, .. } = upkeep;
     let contradiction = |text: &str| Err(Problem::Contradiction(text.to_owned()));

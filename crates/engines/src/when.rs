@@ -1,14 +1,13 @@
-//! Which point is meant? The one place that reads `--at`.
+//! Which point does a user mean? Only this file reads `--at`.
 
 use seawall_core::{Failure, Kind, Moment, When};
 
 use crate::{lmdb, postgres};
 
-/// Reads a moment, or a position as any engine writes its own: the forms can't be taken for one another. `now` anchors
-/// relative times.
+/// Reads a moment, or a position in the form of any engine; the forms can't be confused. `now` anchors relative times.
 ///
 /// # Errors
-/// When it is neither.
+/// When the text is neither a moment nor a position.
 pub fn read_when(text: &str, now: Moment) -> Result<When, Failure> {
     if lmdb::is_position(text) || postgres::is_position(text) {
         return Ok(When::Position(text.to_owned()));

@@ -19,7 +19,7 @@ const GLANCE: Duration = Duration::from_millis(5);
 /// Locks an open file until it is closed; `false` when another process holds the lock. Blocks for at most 50 ms.
 ///
 /// # Errors
-/// When the file can't be locked at all.
+/// When the file can't be locked.
 pub fn lock(file: &File) -> io::Result<bool> {
     for _ in 0..GLANCES {
         match flock(file, FlockOperation::NonBlockingLockExclusive) {

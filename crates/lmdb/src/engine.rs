@@ -17,12 +17,15 @@ use tokio::time::{Instant, sleep};
 use crate::Stamp;
 use crate::environment::EnvOptions;
 use crate::error::Error;
+use crate::local::state;
 use crate::local::{Author, Local, Settings, data_file, written};
+use crate::peers::listing;
+use crate::restore;
+use crate::restore::plan;
+use crate::restore::prove;
 use crate::session::{NanoClock, Session, SyncOptions, before};
 use crate::snapshot::{GENERATION, SnapshotName};
-use crate::state;
 use crate::status::SessionStatus;
-use crate::{listing, plan, prove, restore};
 
 /// An environment as the configuration describes it.
 #[derive(Debug, Clone)]
@@ -283,7 +286,7 @@ impl Lmdb {
         Ok((Restored { duration_ms, ..restored }, rewritten))
     }
 
-    async fn listed(&self) -> Result<Vec<crate::latest::Listed>, Failure> {
+    async fn listed(&self) -> Result<Vec<crate::peers::latest::Listed>, Failure> {
         Ok(listing::of_database(&self.vault, &self.name).await?)
     }
 

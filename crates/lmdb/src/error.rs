@@ -193,15 +193,21 @@ pub enum Error {
         /// The database or instance in the name.
         named: String,
     },
-    /// The data file is shorter than it was.
-    #[error("{path}: the data file was cut: it has {bytes} bytes, and had {before}")]
+    /// Pages of the data file are missing, or it is shorter than it was.
+    #[error("{path}: the data file was cut: it has {bytes} of {before} bytes")]
     Cut {
         /// The data.
         path: PathBuf,
         /// Its bytes.
         bytes: u64,
-        /// The bytes that it had.
+        /// The bytes that it had, or that its pages need.
         before: u64,
+    },
+    /// The environment was closed to be opened anew, and couldn't be.
+    #[error("{path}: the environment isn't open")]
+    Closed {
+        /// The environment.
+        path: PathBuf,
     },
     /// A signal stopped the work at once.
     #[error("stopped at once, before everything was sent")]
@@ -391,6 +397,12 @@ impl From<Error> for Failure {
                 "lmdb.cut",
                 &path.display(),
                 "stop the application and put a whole copy in place by renaming it; Seawall goes on with it",
+            ),
+            Error::Closed { path } => fail(
+                Kind::Unavailable,
+                "lmdb.closed",
+                &path.display(),
+                "see the error before this one; Seawall opens the environment again by itself",
             ),
             Error::Interrupted => {
                 fail(Kind::Interrupted, "lmdb.interrupted", &"seawall", "start it again; it goes on from where it was")

@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use crate::Flags;
-use crate::dupsort;
-use crate::header::Stored;
+use crate::schema::dupsort;
+use crate::schema::header::Stored;
 use crate::snapshot::{Codec, Limits, SnapshotName, SnapshotReader, encode, index};
 
 /// Parses `bytes` in each format that comes from a vault or an environment. No parser may panic, whatever the bytes

@@ -12,11 +12,11 @@ use seawall_core::blocking;
 use seawall_vault::{ObjectKey, Prefix, Vault};
 
 use crate::Stamp;
-use crate::dump::Stretch;
+use crate::capture::dump::Stretch;
 use crate::error::{Error, snapshot_problem};
-use crate::marker;
+use crate::peers::marker;
+use crate::peers::transfer;
 use crate::snapshot::{Limits, SnapshotName, SnapshotReader};
-use crate::transfer;
 use crate::view::{self, Viewer};
 
 /// An object of a vault.

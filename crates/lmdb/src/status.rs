@@ -7,7 +7,7 @@ use seawall_vault::Trouble;
 
 use crate::Stamp;
 use crate::environment::{DbiStat, EnvInfo};
-use crate::flags::Flags;
+use crate::schema::flags::Flags;
 use crate::session::before;
 use crate::snapshot::Codec;
 

@@ -5,8 +5,8 @@ use std::io::{self, Read};
 use crate::Stamp;
 use crate::environment::Env;
 use crate::error::{Error, snapshot_problem};
-use crate::flags::Flags;
-use crate::header::Stored;
+use crate::schema::flags::Flags;
+use crate::schema::header::Stored;
 use crate::schema::{Schema, is_private};
 use crate::snapshot::{Item, Limits, Preamble, SnapshotReader};
 

@@ -97,8 +97,8 @@ impl Encoder {
     ///
     /// # Errors
     ///
-    /// [`Error::PageLength`] if `data` is not one page long, [`Error::Page`] if the page doesn't ascend, is
-    /// 0, the lock page or behind the end, [`Error::SnapshotHole`] if a snapshot would miss a page.
+    /// [`Error::PageLength`] if `data` is not one page long, [`Error::Page`] if the page doesn't ascend, is 0, the lock
+    /// page or beyond the end, [`Error::SnapshotHole`] if a snapshot would miss a page.
     pub fn push(&mut self, page: PageNo, data: &[u8], out: &mut Vec<u8>) -> Result<()> {
         check_length(page, data, self.header.page_size)?;
         let mut sequence = self.sequence;

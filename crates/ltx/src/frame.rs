@@ -6,8 +6,8 @@
 //! end marker  0000 0000 0000
 //! ```
 //!
-//! Both forms may stand in one file. [`measure`] finds the end of a frame from its first bytes alone, and bounds its
-//! length by the page size. So a reader never waits for, or allocates, a length that only the file claims.
+//! One file may have both forms. [`measure`] finds the end of a frame from its first bytes alone, and bounds its length
+//! by the page size. So a reader never waits for, or allocates, a length that only the file claims.
 
 use crate::error::{Error, Generation, Lz4Fault, PageRule, Result};
 use crate::header::HEADER_SIZE;

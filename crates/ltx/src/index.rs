@@ -105,8 +105,8 @@ impl Index {
     ///
     /// # Errors
     ///
-    /// [`Error::Page`] for a page behind the end and the lock page, [`Error::SnapshotHole`] for a snapshot
-    /// without all pages.
+    /// [`Error::Page`] for a page beyond the end and for the lock page, [`Error::SnapshotHole`] for a snapshot without
+    /// all pages.
     pub fn check(&self, header: &Header) -> Result<()> {
         let mut sequence = Sequence::new(header);
         for entry in &self.entries {

@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn where_little_is_found_less_is_searched() {
-        // For how many pages so far, the page, its block, for how many from now on.
+        // The number of pages before, the page, its block, and the number of pages after.
         let table = [
             (0, 4096, 4000, 15),
             (15, 4096, 4100, 14),

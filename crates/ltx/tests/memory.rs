@@ -1,5 +1,5 @@
-//! Memory of making files: a fixed amount, whatever the number of pages, because the index is put aside past a bound.
-//! A process of its own, because it counts all of its allocations.
+//! Memory of making files: a fixed amount for any number of pages, because the index moves to disk past a bound. The
+//! test is a process of its own, because it counts all allocations.
 
 #![allow(clippy::disallowed_methods, reason = "tests and benches are an edge")]
 #![allow(missing_docs, reason = "tests speak by their names")]

@@ -1,5 +1,5 @@
-//! What PostgreSQL sets say in the manifest and in items, in words of this engine. What comes from a vault is checked by
-//! the types; names are quoted wherever they are used.
+//! The PostgreSQL part of a set's manifest and items. The types check values that come from a vault, and names are
+//! quoted wherever they are used.
 
 use serde::{Deserialize, Serialize};
 
@@ -63,7 +63,7 @@ pub struct ServerDetail {
     pub databases: Vec<String>,
 }
 
-/// What can't be changed after a database was created.
+/// The properties that are fixed when a database is created.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Locale {
@@ -120,7 +120,7 @@ pub enum ItemDetail {
     Elsewhere,
 }
 
-/// What stands beside an artefact of `pg_dump`: what that needs, and what it leaves out.
+/// The record beside an artefact of `pg_dump`: its dependencies, and the properties that it leaves out.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Needs {
@@ -130,16 +130,16 @@ pub struct Needs {
     pub tablespaces: Vec<String>,
     /// What belongs to the database itself.
     pub properties: Properties,
-    /// What the texts of values depend on, as `pg_dump`'s session had it: settings and their values.
+    /// The settings on which the texts of values depend, with their values in `pg_dump`'s session.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub settings: Vec<(String, String)>,
 }
 
-/// What comes behind the rows.
+/// The parts that are restored after the rows.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct After {
-    /// Where sequences stand.
+    /// The values of sequences.
     pub sequences: Vec<Sequence>,
     /// Materialized views that hold rows, in the order in which they can be refreshed.
     pub refresh: Vec<Name>,
@@ -159,7 +159,7 @@ pub struct Name {
     pub name: String,
 }
 
-/// Where a sequence stands.
+/// The value of a sequence.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sequence {

@@ -1,14 +1,15 @@
-//! Everything that can go wrong with a server, and how it is told: from SQLSTATE and errno, never from words.
+//! The errors of a server, and how they are reported: classified by SQLSTATE and errno, never by words.
 
 use std::fmt;
 use std::io;
 
+use seawall_archive::names::ProofName;
+use seawall_archive::preflight::Lack;
 use seawall_core::{Failure, Kind, Panicked};
 
 use crate::client::quote::ident;
-use crate::prove::proof_name::ProofName;
 
-/// What a server said no with.
+/// A server's refusal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerError {
     /// The five letters of SQLSTATE.
@@ -17,7 +18,7 @@ pub struct ServerError {
     pub message: String,
     /// More of it.
     pub detail: Option<String>,
-    /// What the server advises.
+    /// The server's hint.
     pub hint: Option<String>,
 }
 
@@ -56,10 +57,10 @@ pub enum Error {
         /// What happened.
         cause: String,
     },
-    /// The connection can't be encrypted as it is asked for.
+    /// The connection can't be encrypted as requested.
     #[error("{server}: {cause}")]
     Tls {
-        /// `postgres.certificate`: the certificate isn't believed; `postgres.tls`: anything else.
+        /// `postgres.certificate`: the certificate isn't trusted; `postgres.tls`: any other error.
         code: &'static str,
         /// The server.
         server: String,
@@ -79,9 +80,9 @@ pub enum Error {
     /// The server said no.
     #[error("{object}: {error}")]
     Server {
-        /// What it was asked about.
+        /// The object of the request.
         object: String,
-        /// What it said.
+        /// The server's answer.
         error: ServerError,
     },
     /// The server's answers make no sense.
@@ -97,7 +98,7 @@ pub enum Error {
     ToolFailed {
         /// The program.
         tool: String,
-        /// How it ended, and what it said.
+        /// How it ended, and its message.
         cause: String,
     },
     /// A tool of PostgreSQL's is missing, of the wrong version, or can't be run.
@@ -110,12 +111,12 @@ pub enum Error {
         /// What to do.
         next: String,
     },
-    /// The role may not do, or not see, what is asked of it.
+    /// The role lacks the right to do or see something.
     #[error("{object}: {cause}")]
     Denied {
-        /// Whom or what it is about.
+        /// The role or object concerned.
         object: String,
-        /// What is denied.
+        /// The missing right.
         cause: String,
         /// The statements that mend it.
         next: String,
@@ -125,14 +126,14 @@ pub enum Error {
     Refused {
         /// A code of [`Kind::Refused`].
         code: &'static str,
-        /// What it is about.
+        /// The object concerned.
         object: String,
         /// Why.
         cause: String,
         /// What to do.
         next: String,
     },
-    /// What was restored is not what the set says.
+    /// The restored content differs from the set.
     #[error("{object}: {cause}")]
     Different {
         /// The table or the object.
@@ -156,7 +157,7 @@ pub enum Error {
         /// What.
         error: Box<Self>,
     },
-    /// It went wrong, and databases that were made stay for the same restore to go on.
+    /// The restore failed. Databases that it made stay, so that the same restore can continue.
     #[error("{error}")]
     Unfinished {
         /// The databases.
@@ -169,7 +170,7 @@ pub enum Error {
     Internal(String),
 }
 
-/// What was under way.
+/// The operation under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     /// A backup.
@@ -193,7 +194,7 @@ impl Error {
         }
     }
 
-    /// What was said, without what it was said about.
+    /// The cause alone, without the object.
     pub(crate) fn cause(&self) -> String {
         match self {
             Self::Server { error, .. } => error.to_string(),
@@ -219,7 +220,7 @@ impl Error {
         }
     }
 
-    /// The same, where what was made is removed again.
+    /// The same, for when everything that was made is removed again.
     #[must_use]
     pub(crate) fn without_what_stays(self) -> Self {
         match self {
@@ -247,7 +248,7 @@ impl Error {
         }
     }
 
-    /// The same, where what it is about is in a database.
+    /// The same, with the name of the database that contains the object.
     #[must_use]
     pub(crate) fn within(self, database: &str) -> Self {
         // The name of a proof's own database says nothing to a person.
@@ -290,7 +291,13 @@ impl Error {
     }
 }
 
-/// What a SQLSTATE means for who reads it: kind, code, and the next thing to do. The most exact row counts.
+/// Refuses a target that lacks anything.
+pub(crate) fn refuse(target: &str, lacks: &[Lack]) -> Result<(), Error> {
+    let Some((cause, next)) = Lack::told(lacks) else { return Ok(()) };
+    Err(Error::Refused { code: "postgres.not-ready", object: target.to_owned(), cause, next })
+}
+
+/// The report for a SQLSTATE: kind, code, and the next step. The most exact row counts.
 fn of_sqlstate(code: &str, side: Option<Side>) -> (Kind, &'static str, &'static str) {
     match code {
         "28P01" | "28000" => (
@@ -326,7 +333,7 @@ fn of_sqlstate(code: &str, side: Option<Side>) -> (Kind, &'static str, &'static 
         "55006" => (
             Kind::Refused,
             "postgres.in-use",
-            "let every other session leave the database, then start the same again: it goes on from here",
+            "end every other session in the database, then run the same command again: it continues from here",
         ),
         "53200" => (
             Kind::Unavailable,
@@ -341,7 +348,7 @@ fn of_sqlstate(code: &str, side: Option<Side>) -> (Kind, &'static str, &'static 
         "57014" => (
             Kind::Unavailable,
             "postgres.cancelled",
-            "the server, or somebody on it, ended the statement: look into its log, then start again",
+            "the server or an operator ended the statement: look into the server's log, then start again",
         ),
         "0A000" => (Kind::Refused, "postgres.unsupported", "the server can't do this: see what it says"),
         _ => match code.get(..2) {

@@ -1,4 +1,4 @@
-//! What the fuzz target calls: everything here that reads bytes which somebody else wrote.
+//! Entry points for the fuzz target: all code in this crate that reads bytes of other programs.
 
 use seawall_vault::Environment;
 
@@ -57,7 +57,7 @@ fn stream(bytes: &[u8]) {
     }
 }
 
-/// Takes every statement of a script, and rows behind each.
+/// Reads every statement of a script, and rows after each.
 fn scan(bytes: &[u8]) {
     let (mut scanner, mut rest, mut found) = (Scanner::default(), bytes, 0);
     while !rest.is_empty() {

@@ -1,24 +1,24 @@
 //! PostgreSQL: consistent parallel dumps into backup sets, and parallel restores from them.
 //!
-//! PostgreSQL's own `pg_dump` writes the schema, because it knows every kind of object; the rows go through COPY on
+//! PostgreSQL's own `pg_dump` writes the schema, because it knows every kind of object. The rows go through COPY on
 //! several connections that see one snapshot, and through the pipeline of `seawall-archive`.
 //!
 //! The rooms, from a server to a set and back:
 //!
 //! - `client`: the protocol, and COPY.
-//! - `catalog`: what a server and its databases hold, and what a role may not see of it.
-//! - `schema`: what `pg_dump` wrote of a schema: its objects, its statements, running them.
+//! - `catalog`: the objects of a server and its databases, and the objects that a role can't see.
+//! - `schema`: the schema as `pg_dump` wrote it: its objects, its statements, running them, and by which role.
 //! - `dump`: a set with the rows of a database, or of all databases of a server.
 //! - `sample`: a part of the rows in which every foreign key holds.
-//! - `artefact`: `pg_dump`'s own formats, kept as they are, and back.
-//! - `preflight`: what a target lacks before a restore, with the commands that mend it.
-//! - `restore`: the steps of a restore, its journal, and the names that databases get.
-//! - `load`: rows back into tables.
-//! - `build`: what comes after the rows: indexes, constraints, materialized views, statistics.
-//! - `prove`: a set restored into a database that is thrown away, and compared with the set.
+//! - `artefact`: `pg_dump`'s own formats: keeps them unchanged, and restores them.
+//! - `preflight`: finds what a target lacks before a restore, with the commands that mend it.
+//! - `restore`: the steps of a restore, and the names of its databases.
+//! - `load`: loads rows into tables.
+//! - `build`: the steps after the rows: indexes, constraints, materialized views, statistics.
+//! - `prove`: restores a set into a throw-away database, and compares it with the set.
 //!
-//! Beside the rooms: `source` (the traits of engines of servers), `detail` (what a set says in its manifest), `tools` (PostgreSQL's own
-//! programs), `options` and `error`.
+//! Beside the rooms: `source` (the traits of engines of servers), `journal` (the finished steps of a restore), `names`, `detail` (the
+//! PostgreSQL part of a manifest), `tools` (PostgreSQL's own programs), `options` and `error`.
 
 #[doc(hidden)]
 pub mod fuzzing;
@@ -30,7 +30,9 @@ mod client;
 mod detail;
 mod dump;
 mod error;
+mod journal;
 mod load;
+mod names;
 mod options;
 mod preflight;
 mod prove;
@@ -47,8 +49,9 @@ pub use client::{Host, Target, TlsMode};
 pub use detail::{After, ItemDetail, LargeObject, Locale, Name, Needs, Sequence, ServerDetail, SetDetail};
 pub use dump::base::dump;
 pub use error::{Error, ServerError, Side};
+pub use names::NAMES;
 pub use options::{CopyFormat, DumpOptions, Format, World};
 pub use prove::{ProveOptions, prove};
 pub use restore::restore;
 pub use seawall_archive::server::{AsText, Dumped, Limits, Proved, RestoreOptions, Restored};
-pub use source::{Destination, NAMES, Opening, Prover, Source};
+pub use source::{Destination, Opening, Prover, Source};

@@ -1,4 +1,4 @@
-//! What one run is told, and the edges through which it meets the world.
+//! The options of one run, and the edges through which time, randomness and files enter.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -100,7 +100,7 @@ pub struct DumpOptions {
     pub limits: Limits,
     /// In which form.
     pub format: Format,
-    /// Which part of the rows, where it is to be no backup but a sample.
+    /// For a sample instead of a backup: which part of the rows.
     pub sample: Option<Sample>,
     /// In the native form: how rows are read, where there is a choice.
     pub copy: CopyFormat,

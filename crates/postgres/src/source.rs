@@ -11,18 +11,9 @@ use seawall_core::{Failure, Progress, When};
 use seawall_vault::Vault;
 
 use crate::client::Target;
+use crate::names::NAMES;
 use crate::restore::set;
 use crate::{DumpOptions, ProveOptions, World, dump, prove, restore};
-
-/// The engine's name and codes.
-pub static NAMES: EngineNames = EngineNames {
-    name: "postgres",
-    interrupted: "postgres.interrupted",
-    not_running: "postgres.not-running",
-    not_backed_up: "postgres.not-backed-up",
-    no_file: "postgres.no-file",
-    url: "postgresql://ROLE@HOST/DATABASE",
-};
 
 /// A database or a whole server, with the way in which it is backed up.
 #[derive(Debug, Clone)]

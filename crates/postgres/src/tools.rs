@@ -14,7 +14,7 @@ use tokio::process::{Child, ChildStdin, Command};
 use crate::client::{Target, child_environment};
 use crate::{Error, Limits};
 
-/// How much of what a tool complains about is kept.
+/// How many bytes of a tool's error output are kept.
 const STDERR: u64 = 64 << 10;
 
 /// The exit status of `psql` that has no connection ("Exit Status" in its manual).
@@ -58,7 +58,7 @@ pub(crate) async fn find(name: &str, least: u32, limits: &Limits, environment: &
     Err(Error::Tool { tool: name.to_owned(), cause, next })
 }
 
-/// Where to look. The packages' own folders come before PATH, where a wrapper may stand that chooses by itself.
+/// The folders to search. The packages' own folders come before PATH, which may have a wrapper that chooses a version.
 fn folders(limits: &Limits, environment: &Environment) -> Vec<PathBuf> {
     if let Some(folder) = &limits.bindir {
         return vec![folder.clone()];
@@ -94,13 +94,13 @@ pub(crate) struct Running {
 }
 
 impl Tool {
-    /// Starts it; it ends when it is dropped. The server is told by its environment.
+    /// Starts it. It ends when it is dropped. Its environment describes the server.
     pub(crate) fn start(&self, target: &Target, arguments: &[String]) -> Result<Running, Error> {
         self.spawn(arguments, child_environment(target)?, Stdio::null())
     }
 
-    /// Whether PostgreSQL's programs get into the server: `psql`, which stands beside this one, says so by its exit status, as no
-    /// other does. `None` where there is no `psql`, or it can't say.
+    /// Whether PostgreSQL's programs can log in. `psql`, in the same folder, tells this by its exit status; no other
+    /// program does. `None` if there is no `psql`, or it can't tell.
     pub(crate) async fn logs_in(&self, target: &Target) -> Option<bool> {
         let psql = Self { path: self.path.with_file_name("psql"), major: self.major };
         let arguments = ["--no-psqlrc", "--no-password", "--output=/dev/null", "--command=SELECT 1"].map(str::to_owned);
@@ -153,7 +153,7 @@ impl Tool {
             let mut text = Vec::new();
             if let Some(mut stderr) = stderr {
                 let _ = (&mut stderr).take(STDERR).read_to_end(&mut text).await;
-                // What is too much is read all the same: a full pipe would stop the tool.
+                // The rest is read and dropped: a full pipe would stop the tool.
                 let _ = tokio::io::copy(&mut stderr, &mut tokio::io::sink()).await;
             }
             String::from_utf8_lossy(&text).trim().to_owned()
@@ -163,7 +163,7 @@ impl Tool {
 }
 
 impl Running {
-    /// Appends what the tool writes to `buffer`, up to its capacity; false at the end.
+    /// Appends the tool's output to `buffer`, up to its capacity. Returns false at the end.
     pub(crate) async fn read(&mut self, buffer: &mut Vec<u8>) -> Result<bool, Error> {
         let Some(stdout) = self.child.stdout.as_mut() else { return Ok(false) };
         while buffer.len() < buffer.capacity() {
@@ -177,7 +177,7 @@ impl Running {
         Ok(true)
     }
 
-    /// Waits for its end; anything but success is an error with what it complained about.
+    /// Waits for its end. Anything but success is an error with the tool's error output.
     pub(crate) async fn finish(mut self) -> Result<(), Error> {
         drop(self.child.stdout.take());
         let ended = self.child.wait().await;

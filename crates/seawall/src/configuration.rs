@@ -1,4 +1,4 @@
-//! Which configuration a command uses, and reading it.
+//! Finds the configuration that a command uses, and reads it.
 
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
 

@@ -1,4 +1,4 @@
-//! What the process gets from outside: the only place that reads the environment.
+//! The process's inputs from outside. Only this file reads the environment.
 
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ impl Edge {
         }
     }
 
-    /// What a configuration may refer to.
+    /// The surroundings that a configuration may refer to.
     pub(crate) fn surroundings(&self) -> Surroundings<'_> {
         Surroundings { environment: &self.environment, directory: &self.directory, pid: std::process::id() }
     }

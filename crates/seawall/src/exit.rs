@@ -1,4 +1,4 @@
-//! From what happened to the process's exit code.
+//! Maps results to the process's exit code.
 
 use std::process::ExitCode;
 
@@ -19,7 +19,7 @@ pub(crate) enum Exit {
     NotFound,
     /// Stopped by the user or the system before the end.
     Interrupted,
-    /// What the program of `--exec` said.
+    /// The exit code of the program of `--exec`.
     Child(u8),
 }
 
@@ -45,7 +45,7 @@ impl Exit {
         }
     }
 
-    /// What a failure of the whole command means.
+    /// The exit code for a failure of the whole command.
     pub(crate) fn of(kind: Kind) -> Self {
         match kind {
             Kind::Usage => Self::Usage,
@@ -72,8 +72,8 @@ impl Exit {
         Self::judge(!exits.contains(&Self::Failed), !exits.contains(&Self::Partly))
     }
 
-    /// What the results for several databases mean together: all alike as one, anything else partly done.
-    /// An interruption is told as such, whatever else was done.
+    /// The exit code for several databases: if all results are alike, that of one; otherwise partly done. An
+    /// interruption always wins.
     pub(crate) fn of_all<'f>(results: impl IntoIterator<Item = Result<(), &'f Failure>>) -> Self {
         let codes: Vec<Self> = results
             .into_iter()

@@ -1,8 +1,8 @@
 //! The seawall binary: arguments -> one library call -> output.
 //!
-//! Each command turns its arguments into a validated request, makes one call, and gives back an [`output::Output`],
-//! which is printed here, once, as text or as JSON. Everything the process takes from outside (environment, folder,
-//! terminals, signals) enters through [`edge::Edge`].
+//! Each command turns its arguments into a validated request, makes one call, and returns an [`output::Output`]. It is
+//! printed here, once, as text or as JSON. All inputs from outside (environment, folder, terminals, signals) enter
+//! through [`edge::Edge`].
 
 mod allocator;
 mod arguments;
@@ -75,7 +75,7 @@ fn of_program(exit: Exit, faithful: bool) -> Exit {
     if faithful { exit.as_original() } else { exit }
 }
 
-/// Lightning Stream's command line; an exit code where another process did what it says.
+/// Lightning Stream's command line. An exit code if another process did the work.
 fn as_original(
     words: impl Iterator<Item = std::ffi::OsString>,
     edge: &Edge,

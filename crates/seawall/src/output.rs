@@ -1,4 +1,4 @@
-//! What a command says in the end: text for people, one JSON document for programs.
+//! The result of a command: text for people, one JSON document for programs.
 
 use std::borrow::Cow;
 use std::io::Write as _;
@@ -71,8 +71,8 @@ pub(crate) fn stays_in_its_place(c: char) -> bool {
     }
 }
 
-/// A text as a terminal may get it: what would move its cursor, change its title or turn its letters around is shown as
-/// it would be written in a string. Names are whoever's.
+/// A text that is safe for a terminal. Characters that move the cursor, change the title or reverse the text are
+/// escaped as in a string. Names may come from anyone.
 pub(crate) fn shown(text: &str) -> Cow<'_, str> {
     let is_plain = |c: char| matches!(c, '\n' | '\t') || stays_in_its_place(c);
     if text.chars().all(is_plain) {
@@ -85,7 +85,7 @@ pub(crate) fn shown(text: &str) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
-/// A failure as text: what happened to what, and what to do next. An object has one line.
+/// A failure as text: object, cause and next step. Line breaks in the name of the object are escaped.
 pub(crate) fn failure_text(failure: &Failure) -> String {
     let object = failure.object.replace('\n', "\\n");
     format!("error[{}]: {object}: {}\nnext: {}\n", failure.code, brief(&failure.cause), failure.next)
@@ -115,7 +115,7 @@ pub(crate) fn print_failure(failure: &Failure, json: bool) {
         return complain(&failure_text(failure));
     }
     let document = format!("{:#}\n", json!({ "error": failure }));
-    // Nobody is left to tell: the exit code still says it.
+    // If standard output is closed, the exit code still reports the failure.
     drop(std::io::stdout().lock().write_all(document.as_bytes()));
 }
 

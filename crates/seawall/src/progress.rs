@@ -1,4 +1,4 @@
-//! Progress on a terminal; silence anywhere else.
+//! Progress on a terminal. Prints nothing if there is no terminal.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ use crate::edge::Edge;
 use crate::output::stays_in_its_place;
 use crate::table;
 
-/// The line of a stage whose size is known, and of one whose size isn't.
+/// The line of a stage with a known size, and of a stage without one.
 const MEASURED: &str = "{msg} {wide_bar} {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec} {eta}";
 const OPEN: &str = "{msg} {spinner} {binary_bytes} {binary_bytes_per_sec}";
 
@@ -22,7 +22,7 @@ const PACE: Duration = Duration::from_millis(250);
 /// Tables that are named at once.
 const NAMED: usize = 3;
 
-/// Whatever wasn't heard of for so long isn't under way.
+/// Work without a report for this long isn't shown as under way.
 const QUIET: Duration = Duration::from_secs(10);
 
 /// The longest name that is shown whole.
@@ -146,7 +146,7 @@ fn lines(parts: &BTreeMap<String, Part>, now: Instant) -> String {
     shown.iter().take(NAMED).map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// A name as a terminal may be sent it: whoever named a table may have meant to move the cursor.
+/// A name without control characters: a table's name may contain codes that move the cursor.
 fn printable(name: &str) -> String {
     let plain = |c: char| if stays_in_its_place(c) { c } else { '?' };
     let mut text: String = name.chars().take(LONGEST).map(plain).collect();

@@ -47,8 +47,8 @@ pub(crate) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Runs one command's future to its end, or until SIGINT or SIGTERM, which drop it: that leaves what a crash would
-/// leave, and a target that isn't whole never appears (I8).
+/// Runs one command's future to its end, or until SIGINT or SIGTERM drop it. A dropped future leaves what a crash would
+/// leave, and an incomplete target never appears (I8).
 pub(crate) fn run<T>(future: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     run_with(working(), future)
 }
@@ -74,8 +74,8 @@ pub(crate) fn run_with<T>(threads: usize, future: impl Future<Output = Result<T,
     result
 }
 
-/// Ends the runtime of a command. Blocking jobs get a moment to end: what a job made for a future that was dropped, such as a
-/// temporary folder, is removed when the job ends. A job that hangs, as on a dead file system, doesn't hold up the end.
+/// Ends the runtime of a command. Blocking jobs get a moment to end, so that they can remove their temporary folders. A
+/// job that hangs, for example on a dead file system, doesn't delay the end.
 pub(crate) fn end(runtime: Runtime) {
     runtime.shutdown_timeout(Duration::from_millis(200));
 }

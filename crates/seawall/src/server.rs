@@ -1,4 +1,4 @@
-//! What commands about database servers share: URLs, sizes, vaults.
+//! Shared by the commands for database servers: URLs, sizes, vaults.
 
 use seawall_agent::ServerUrl;
 use seawall_agent::config::{parse_size, read_place};

@@ -1,4 +1,4 @@
-//! What `VAULT|NAME|PATH` on a command line stands for.
+//! Resolves `VAULT|NAME|PATH` on a command line.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,8 +21,8 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    /// Finds out what `text` stands for: a URL and an existing folder are vaults; anything else is looked up in the
-    /// configuration, by name and by path. The configuration is not even read for a vault, unless it was named.
+    /// Resolves `text`. A URL or an existing folder is a vault. Anything else is looked up in the configuration by name
+    /// and by path. For a vault, the configuration is read only if the user named it.
     pub(crate) fn find(text: &str, arguments: &ConfigArguments, edge: &Edge) -> Result<Self, Failure> {
         let is_folder = edge.absolute(Path::new(text)).is_dir();
         let is_vault = text.contains("://") || is_folder;

@@ -35,7 +35,7 @@ pub fn is_of_database(scheme: Scheme, key: &ObjectKey) -> bool {
     database_of(Layout::in_stores(scheme), key.as_str()) == Some("")
 }
 
-/// The prefix of the database that an object belongs to; `None` for what is no database's.
+/// The prefix of the database that an object belongs to; `None` if it belongs to no database.
 fn database_of(layout: Layout, key: &str) -> Option<&str> {
     let segments = match layout {
         Layout::Files => 3,

@@ -70,10 +70,11 @@ impl Engine for Sqlite {
         {
             return Ok(told);
         }
-        read.unwrap_or_else(|e| {
+        let recorded = read.unwrap_or_else(|e| {
             let cause = Panicked::from(e).to_string();
             Err(Failure::new(Kind::Internal, "sqlite.internal", database.name(), cause, "report this: it is a defect"))
-        })
+        })?;
+        Ok(Status { progress: database.gauge().now(), ..recorded })
     }
 
     async fn known_status(&self) -> Result<Status, Failure> {
@@ -187,7 +188,7 @@ impl Files for Sqlite {
         let restored = restored.inspect_err(|_| database.activity().restores.failed())?;
         if !restored.dry_run {
             database.activity().restores.done(restored.bytes, started.elapsed());
-            // An older point needs only a part of what the newest one does.
+            // An older point needs only a part of the newest point's objects.
             if request.when == When::Latest {
                 self.note_reading().await;
             }
@@ -227,8 +228,8 @@ impl Standby for Sqlite {
 }
 
 impl Sqlite {
-    /// Up to where this database was acknowledged, as its state record tells; `None` where no database is named, or nothing is
-    /// recorded of this vault.
+    /// The acknowledged position of this database, from its state record; `None` if no database is named, or the record
+    /// has nothing about this vault.
     async fn recorded(&self) -> Result<Option<Txid>, Error> {
         let database = &self.database;
         let (Some(_), Some(state_dir)) = (&database.options().path, database.options().state_dir()) else {
@@ -241,7 +242,7 @@ impl Sqlite {
     async fn prove(&self, progress: Arc<dyn Progress>, strength: Strength) -> Result<StrongVerification, Failure> {
         let database = &self.database;
         let started = Instant::now();
-        // Before the vault is listed: what is acknowledged meanwhile isn't missing.
+        // Read before the vault is listed, so that positions acknowledged meanwhile don't count as missing.
         let recorded = self.recorded().await?;
         let verified =
             prove::verify(database.vault(), database.now(), progress, database.options().jobs, strength, recorded)

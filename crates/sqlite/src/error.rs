@@ -1,4 +1,4 @@
-//! Everything that can go wrong with one database, and how it is told.
+//! The errors of one database, and how they are reported.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,6 +10,9 @@ use crate::layout::Stored;
 
 /// The code of [`Error::SeveralNames`].
 pub(crate) const SEVERAL_NAMES: &str = "sqlite.several-names";
+
+/// The code of [`Error::DeletedWal`].
+pub(crate) const DELETED_WAL: &str = "sqlite.deleted-wal";
 
 /// What went wrong.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +33,8 @@ pub(crate) enum Error {
     Cut { path: PathBuf },
     #[error("{path}: {what}")]
     SeveralNames { path: PathBuf, what: String },
+    #[error("{path}: a program that has the database open uses a WAL that was deleted")]
+    DeletedWal { path: PathBuf },
     #[error("{database}: {what}")]
     Clock { database: String, what: String },
     #[error("{vault}: {target} can't be restored: {why}")]
@@ -109,7 +114,7 @@ impl Error {
         move |source| Self::Ltx { object, source }
     }
 
-    /// Whether trying again by itself makes no sense before someone acts.
+    /// Whether a retry is useless before a person acts.
     pub(crate) fn is_final(&self) -> bool {
         matches!(self, Self::Conflict { .. } | Self::Locked { .. } | Self::OutOfTxids(_) | Self::Internal(_))
     }
@@ -144,7 +149,7 @@ impl Error {
         }
     }
 
-    /// Whether the vault isn't there or doesn't answer, and may again: everything goes on by itself then.
+    /// Whether the vault is missing or doesn't answer, perhaps only for a while. Then protection continues by itself.
     pub(crate) fn is_away(&self) -> bool {
         use seawall_vault::Error as Vault;
         matches!(
@@ -225,6 +230,12 @@ impl Error {
                 "leave the file one name, and share its folder rather than the file: a writer through another name has a WAL of its \
                  own, whose commits can't be seen from here",
             ),
+            Error::DeletedWal { path } => fail(
+                Kind::Refused,
+                DELETED_WAL,
+                &path.display(),
+                "restart that program: what it commits until then goes into a file that has no name, and can't be seen from here",
+            ),
             Error::Clock { database, .. } => fail(
                 Kind::Unavailable,
                 "sqlite.clock",
@@ -246,7 +257,7 @@ impl Error {
                 Kind::Unavailable,
                 "sqlite.vanished",
                 &path.display(),
-                "nothing, if this was intended: protection begins anew with the file that takes its place",
+                "nothing, if this was intended: protection starts over with the file that takes its place",
             ),
             Error::Locked { path, .. } => fail(
                 Kind::Conflict,
@@ -306,13 +317,13 @@ impl Error {
                 Kind::Refused,
                 "sqlite.diverged",
                 &path.display(),
-                "copy what is needed of it, then make it anew with --force; whoever reads it must not write",
+                "copy the data that you need, then make the file again with --force; its readers must not write to it",
             ),
             Error::WentBack { vault, .. } => fail(
                 Kind::Refused,
                 "sqlite.went-back",
                 vault,
-                "check that it is the right vault; --force makes the database anew from what it holds",
+                "check that it is the right vault; --force makes the database again from the vault",
             ),
             Error::TargetExists { path, .. } => fail(
                 Kind::Refused,
@@ -352,7 +363,7 @@ impl Error {
                 fail(Kind::Usage, "sqlite.no-source", vault, "name the database as well as the vault")
             }
             Error::Restarted => {
-                fail(Kind::Unavailable, "sqlite.restarted", &"WAL", "nothing: the capture begins anew by itself")
+                fail(Kind::Unavailable, "sqlite.restarted", &"WAL", "nothing: Seawall repeats the capture by itself")
             }
             Error::OutOfTxids(_) => fail(Kind::Internal, "sqlite.out-of-txids", &"vault", "use another vault prefix"),
             Error::Interrupted => fail(
@@ -386,7 +397,7 @@ fn io_advice(error: &io::Error) -> (Kind, &'static str, &'static str) {
     }
 }
 
-/// What to do when descriptors run out.
+/// The next step when descriptors run out.
 const RAISE_THE_LIMIT: &str = "raise the limit of open files (`ulimit -n`, or `LimitNOFILE=` of a systemd unit): a process needs \
                                four for each database. Seawall goes on by itself when some are free";
 
@@ -401,7 +412,7 @@ fn sqlite_advice(error: &rusqlite::Error) -> (Kind, &'static str, &'static str) 
     use rusqlite::ErrorCode;
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-            (Kind::Unavailable, "sqlite.busy", "nothing: it is tried again when the application lets go of its lock")
+            (Kind::Unavailable, "sqlite.busy", "nothing: Seawall tries again when the application releases its lock")
         }
         Some(ErrorCode::NotADatabase) => {
             (Kind::Usage, "sqlite.not-a-database", "name a SQLite database file that is not encrypted")

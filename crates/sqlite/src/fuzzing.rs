@@ -41,7 +41,7 @@ pub fn parse(bytes: &[u8]) {
     }
 }
 
-/// What is to be merged and deleted in a vault with these files, at several moments: what goes must leave a base.
+/// Plans merges and deletions in a vault with these files, at several moments. A base must remain.
 fn upkeep(files: &[Stored]) {
     let moments = [i64::MIN, -1, 0, 1_800_000_000_000, i64::MAX].map(Moment::from_millis);
     let dated = files.iter().zip(moments.iter().cycle());

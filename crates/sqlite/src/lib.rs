@@ -1,21 +1,22 @@
-//! SQLite: a live database kept in a vault, continuously, and restored from it.
+//! SQLite: keeps a live database in a vault, continuously, and restores it from there.
 //!
-//! [`Sqlite`] implements [`seawall_core::Engine`]. It notices commits ([`Watcher`]), reads them from the write-ahead log,
-//! ships them as LTX files, and empties the log itself without losing a commit. Replicas have Litestream's layout and
-//! either program reads, and continues, what the other wrote.
+//! [`Sqlite`] implements [`seawall_core::Engine`]. It notices commits ([`Watcher`]), reads them from the write-ahead
+//! log, ships them as LTX files, and empties the log itself without losing a commit. Replicas have Litestream's layout.
+//! Each of the two programs reads and continues the other's replicas.
 //!
-//! Decisions are pure and have table tests; what is written to disk and bucket is in `docs/formats.md`. The rooms:
+//! Decisions are pure and have table tests. `docs/formats.md` describes everything that is written to disk and bucket.
+//! The rooms:
 //!
 //! - `live`: the database file and its WAL, as they are now
-//! - `protect`: runs and sessions of a protection: what is new, and how it gets into the vault
-//! - `history`: what a vault holds, and what of it belongs together
-//! - `upkeep`: merging, deleting, and looking whether everything is still there
+//! - `protect`: runs and sessions of a protection: find the new commits, and bring them into the vault
+//! - `history`: the objects of a vault, and which of them belong together
+//! - `upkeep`: merges, deletions, and the check that acknowledged objects are still there
 //! - `restore`: from a vault to a database file, to a timeline, or to a proof
-//! - `follow`: a database that is kept at the newest state of a vault
+//! - `follow`: keeps a database at the newest state of a vault
 //! - `before05`: replicas of Litestream before 0.5
-//! - `record`: what is kept on this machine: the state record, locks, the belief in the clock
+//! - `record`: local files: the state record, locks, the knowledge of the clock
 //!
-//! `engine` joins them: it does what the crate's users ask for.
+//! `engine` joins them: it has the functions that the crate's users call. Beside the rooms, `partial` is a file that is being made.
 
 #[doc(hidden)]
 pub mod fuzzing;
@@ -28,6 +29,7 @@ mod follow;
 mod history;
 mod live;
 mod options;
+mod partial;
 #[cfg(all(feature = "testing", debug_assertions))]
 #[doc(hidden)]
 pub mod probe;
@@ -41,7 +43,9 @@ mod upkeep;
 // Inside the crate a module is named by itself, wherever its room is.
 use before05::{generations, legacy};
 use follow::{bridge, mark, standby};
-use history::{belonging, catalog, digests, doubts, holes, identity, layout, listing, marks, plan, survey, together};
+use history::{
+    belonging, catalog, digests, doubts, headers, holes, identity, layout, listing, marks, plan, survey, together,
+};
 use live::{
     checkpoint, connection, files, grip, handover, header, hold, names, reader, source, standing, untouched, wal,
 };

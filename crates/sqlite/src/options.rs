@@ -1,4 +1,4 @@
-//! What can be set for one database, and the edges through which the world enters.
+//! The settings of one database, and the edges through which time, randomness and events enter.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ pub struct Options {
     /// While the vault is away, changes stay in the WAL up to this many bytes; past it protection is given up
     /// until the vault is back, never the application (I4).
     pub wal_limit: u64,
-    /// How long a graceful stop may take to ship what is committed.
+    /// How long a graceful stop may take to ship all commits.
     pub shutdown_timeout: Duration,
     /// How many threads of the runtime's blocking pool one base or restore may use.
     pub jobs: usize,
@@ -40,17 +40,18 @@ pub struct Options {
 /// one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Upkeep {
-    /// Levels 1, 2, … (at most 8) and how often each is made from the one below.
+    /// Levels 1, 2, … (at most 8), and how often each is made from the level below.
     pub levels: Vec<LevelPolicy>,
     /// How often a base is made of what changed; `None` for never.
     pub base_interval: Option<Duration>,
-    /// What may be deleted.
+    /// The rules for deletion.
     pub retention: Retention,
     /// Whether every merged object is looked for in a listing of its level, which must have no gap.
     pub verify_compaction: bool,
-    /// How often all levels are listed and compared with what is known, also while nothing happens; `None` for never.
+    /// How often all levels are listed and compared with the known objects, also of an idle database; `None` for never.
     pub validation_interval: Option<Duration>,
-    /// How often what the newest restore needs is looked for at most, while something is uploaded; `None` for never.
+    /// While changes are uploaded: the shortest time between two checks for the objects of a newest restore; `None` for
+    /// never.
     pub sight_interval: Option<Duration>,
 }
 
@@ -63,12 +64,12 @@ pub struct LevelPolicy {
     pub keep: Option<Duration>,
 }
 
-/// What may be deleted, and what must stay.
+/// The rules for deletion: which objects may go, and which must stay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retention {
-    /// Whether anything is deleted at all; otherwise the bucket's own rules do it.
+    /// Whether anything is deleted; otherwise the bucket's own rules do it.
     pub enabled: bool,
-    /// How long objects of level 0 stay once level 1 holds the same; `None` for ever.
+    /// How long objects of level 0 stay after level 1 covers them; `None` without limit.
     pub l0: Option<Duration>,
     /// Level 0 is looked through at most this often.
     pub check_interval: Duration,
@@ -148,7 +149,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// What the database is called: its name, else its path, else its vault.
+    /// The database's displayed name: its name, otherwise its path, otherwise its vault.
     pub(crate) fn display_name(&self, vault: &Vault) -> String {
         match &self.path {
             Some(path) if self.name.is_empty() => path.display().to_string(),
@@ -157,7 +158,7 @@ impl Options {
         }
     }
 
-    /// The state directory: the one that is set, or `.<file>-seawall` beside the database.
+    /// The state directory: the configured one, or `.<file>-seawall` beside the database.
     pub fn state_dir(&self) -> Option<PathBuf> {
         self.state_dir.clone().or_else(|| self.path.as_deref().map(crate::default_state_dir))
     }
@@ -191,8 +192,8 @@ impl World {
 /// A random number from the system.
 pub(crate) fn system_random() -> u64 {
     let mut bytes = [0; 8];
-    // Without the system's randomness a number from the clock is still unique enough to be safe: two writers with
-    // equal lineages are told apart by their objects' bytes.
+    // Without the system's randomness, a number from the clock is unique enough to be safe: two writers with equal
+    // lineages still differ in their objects' bytes.
     #[expect(clippy::disallowed_methods, reason = "this is the edge where randomness enters")]
     let filled = getrandom::fill(&mut bytes);
     match filled {

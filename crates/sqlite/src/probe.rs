@@ -18,9 +18,9 @@ pub(crate) use place::Probe;
 pub enum Step {
     /// The database is being opened: before and after the read lock is taken.
     Opening,
-    /// The place in the WAL was looked at, nothing behind it was read.
+    /// The place in the WAL was checked; nothing after it was read.
     Observed,
-    /// The WAL was read up to its end, and what was found is not proved yet.
+    /// The WAL was read to its end; the frames aren't proved yet.
     Scanned,
     /// Stock was taken of a complete state, and none of its pages was read.
     Stocked,
@@ -28,27 +28,27 @@ pub enum Step {
     Reading,
     /// Before and after another connection takes the read lock at the present end.
     Advancing,
-    /// The barrier stands.
+    /// The barrier is up.
     Barred,
     /// Under the barrier everything is captured, and the WAL still held.
     Captured,
-    /// The old read lock was let go, and the WAL not copied yet.
+    /// The old read lock was released, and the WAL isn't copied yet.
     LetGo,
     /// Everything is copied and kept, and the WAL still held.
     Copied,
-    /// The WAL was let go under the barrier, and held again.
+    /// The WAL was let go under the barrier, and is held again.
     Released,
     /// The barrier was lifted to cut the WAL.
     Cutting,
 }
 
-/// What is wrong with an engine on purpose.
+/// A deliberate defect of an engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(not(all(feature = "testing", debug_assertions)), allow(dead_code, reason = "no build but a test's has one"))]
 pub enum Defect {
-    /// What is on its way to the vault counts as durable.
+    /// An upload under way counts as durable.
     AcknowledgesFirst,
-    /// A frame with the right salts is taken for the one that was captured.
+    /// A frame with the right salts counts as the captured frame.
     SkipsTheChain,
     /// A WAL of the same size and modification time is taken for unchanged.
     TrustsSizeAndMtime,
@@ -104,28 +104,28 @@ mod place {
 
     use super::{Defect, Step};
 
-    /// What a test does to an engine. It is called on the engine's threads.
+    /// A test's interference with an engine. It is called on the engine's threads.
     pub trait Intruder: Send + Sync {
         /// Acts while the engine is at `step`.
         fn at(&self, step: Step) {
             let _nothing = step;
         }
 
-        /// Whether the local disk takes what is written next.
+        /// Whether the local disk accepts the next write.
         ///
         /// # Errors
         ///
-        /// What the disk answers instead.
+        /// The disk's answer instead.
         fn write(&self, path: &Path) -> io::Result<()> {
             let _always = path;
             Ok(())
         }
 
-        /// Whether the machine opens and reads what is opened and read next.
+        /// Whether the machine can open and read the next file.
         ///
         /// # Errors
         ///
-        /// What it answers instead.
+        /// The machine's answer instead.
         fn read(&self, path: &Path) -> io::Result<()> {
             let _always = path;
             Ok(())
@@ -136,7 +136,7 @@ mod place {
             true
         }
 
-        /// What is wrong with the engine.
+        /// The deliberate defect of the engine.
         fn defect(&self) -> Option<Defect> {
             None
         }

@@ -1,9 +1,9 @@
-//! Memory of a first copy, a capture, a merge and a restore of a large database: what grows with it grows by at most 16 bytes for
-//! each page (I5). A process of its own, because it counts all of its allocations.
+//! Memory of a first copy, a capture, a merge and a restore of a large database: it grows by at most 16 bytes for each
+//! page (I5). The test is a process of its own, because it counts all allocations.
 //!
-//! The database is a sparse file: the pages behind its table are empty, and take no room on the disk. The bound is the same for
-//! every number of pages: `SEAWALL_PAGES=31738281` runs it with those of a database of 130 GB with pages of 4096 (minutes, and
-//! 16 GB of disk for the restored file).
+//! The database is a sparse file: the pages after its table are empty, and take no room on the disk. The bound is the
+//! same for every number of pages. `SEAWALL_PAGES=31738281` runs the test with a database of 130 GB and pages of 4096
+//! bytes (minutes, and 16 GB of disk for the restored file).
 
 #![allow(clippy::disallowed_methods, reason = "tests are an edge")]
 #![allow(missing_docs, reason = "tests speak by their names")]

@@ -1,5 +1,5 @@
-//! An allocator that counts, for tests of how much memory something takes (I5). Such a test is a process of its own, because
-//! all allocations of the process are counted:
+//! An allocator that counts, for tests of memory use (I5). Such a test needs a process of its own, because all
+//! allocations of the process are counted:
 //!
 //! ```
 //! use seawall_testing::counting::{self, Counting};
@@ -63,7 +63,7 @@ pub fn take_peak() -> usize {
     PEAK.swap(NOW.load(Ordering::Relaxed), Ordering::Relaxed)
 }
 
-/// The most bytes that `work` had allocated at once, beside what was there before.
+/// The most bytes that `work` had allocated at once, not counting earlier allocations.
 pub fn peak_of<T>(work: impl FnOnce() -> T) -> usize {
     let before = NOW.load(Ordering::Relaxed);
     PEAK.store(before, Ordering::Relaxed);
@@ -71,12 +71,12 @@ pub fn peak_of<T>(work: impl FnOnce() -> T) -> usize {
     PEAK.load(Ordering::Relaxed) - before
 }
 
-/// How many buffers were allocated so far, those included that are free again.
+/// How many buffers were allocated since the start, freed ones included.
 pub fn buffers() -> usize {
     LARGE.load(Ordering::Relaxed)
 }
 
-/// How many bytes were allocated so far, those included that are free again.
+/// How many bytes were allocated since the start, freed ones included.
 pub fn bytes() -> usize {
     BYTES.load(Ordering::Relaxed)
 }

@@ -1,4 +1,4 @@
-//! A store before another one: every call is handed on, but for what a test does otherwise.
+//! A store that forwards every call to another store, except where a test's hooks do something else.
 
 use std::fmt;
 use std::ops::Range;
@@ -8,7 +8,7 @@ use bytes::Bytes;
 use seawall_vault::memory::MemoryStore;
 use seawall_vault::{Abilities, Body, Error, Meta, Multipart, ObjectKey, Page, Prefix, PutOptions, Scheme, Store, Tag};
 
-/// What is done otherwise. Without a method of its own a hook hands the call on as it is.
+/// A test's changes to the calls. The default of each hook forwards the call unchanged.
 #[async_trait]
 pub trait Hooks: Send + Sync + fmt::Debug {
     /// Before an object is written; whether the store is to get it.
@@ -31,9 +31,9 @@ pub trait Hooks: Send + Sync + fmt::Debug {
 /// A store in memory behind hooks.
 #[derive(Debug, Clone)]
 pub struct Forwarding<H> {
-    /// What holds the objects.
+    /// The store with the objects.
     pub inner: MemoryStore,
-    /// What is done otherwise.
+    /// The test's changes.
     pub hooks: H,
 }
 

@@ -1,5 +1,5 @@
-//! A store that takes nothing while its gate is shut, so that a backup stands still in the middle; and gives out only so many
-//! chunks, so that a restore does.
+//! A store that accepts nothing while its gate is shut, so that a backup stops in the middle. It can also limit how
+//! many chunks it returns, so that a restore stops.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -37,10 +37,10 @@ impl Gate {
         self.hooks.chunks.send_replace((chunks, 0));
     }
 
-    /// Returns when somebody waits for a chunk that may not be read.
+    /// Returns when a reader waits for a chunk that may not be read.
     ///
     /// # Panics
-    /// Never: the gate outlives who waits.
+    /// Never: the gate outlives its readers.
     pub async fn stopped(&self) {
         self.hooks.chunks.subscribe().wait_for(|(_, waiting)| *waiting > 0).await.expect("the gate outlives who waits");
     }

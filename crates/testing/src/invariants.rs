@@ -1,6 +1,7 @@
-//! The invariants of a database's vault (`docs/design.md`) as one pure function: from what a vault holds, what was told of it
-//! and what came back, to the invariants that do not hold. It knows names and bytes of objects alone, so that the model,
-//! the tests of faults and the tests of the real binary ask the same question of a store in memory, a folder or a bucket.
+//! The invariants of a database's vault (`docs/design.md`) as one pure function. From a vault's content, the reported
+//! positions and the restored state it finds the invariants that don't hold. It knows only names and bytes of objects,
+//! so the model, the tests of faults and the tests of the real binary can all use it, with a store in memory, a folder
+//! or a bucket.
 
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +16,7 @@ pub struct Look {
 }
 
 impl Look {
-    /// Takes what counts of these objects: transactions and recorded holes. Other objects have rules of their own.
+    /// Takes the transactions and recorded holes of these objects. Other objects have rules of their own.
     pub fn of<B: AsRef<[u8]>>(objects: impl IntoIterator<Item = (String, B)>) -> Self {
         let counts = objects.into_iter().filter(|(name, _)| transactions(name).is_some() || hole(name).is_some());
         Self { objects: counts.map(|(name, bytes)| (name, hash(bytes.as_ref()))).collect() }
@@ -42,7 +43,7 @@ impl Look {
         Self::of(objects)
     }
 
-    /// The newest TXID that a restore can reach: a complete copy, and without a gap what follows it.
+    /// The newest TXID that a restore can reach: a complete copy and the unbroken sequence after it.
     fn reach(&self) -> Option<u64> {
         let ranges: Vec<(u64, u64)> = self.objects.keys().filter_map(|name| transactions(name)).collect();
         let mut reach = ranges.iter().filter(|(min, _)| *min == 1).map(|(_, max)| *max).max()?;
@@ -83,29 +84,29 @@ fn hole(name: &str) -> Option<u64> {
 pub struct Target {
     /// Whether a file had the name before.
     pub existed: bool,
-    /// Whether the restore was told to replace it.
+    /// Whether the restore was to replace it.
     pub forced: bool,
     /// Whether the restore ended well.
     pub restored: bool,
-    /// Whether the file, or that there is none, is as it was before.
+    /// Whether the file is unchanged, or still missing.
     pub untouched: bool,
 }
 
-/// What was seen of a vault, and what was told of it.
+/// The observations of a vault and of the engine's reports.
 #[derive(Debug, Default)]
 pub struct Seen<'a> {
     /// An earlier look.
     pub before: Option<&'a Look>,
     /// The vault now.
     pub now: Look,
-    /// The newest TXID that was ever told to be protected.
+    /// The newest TXID that was ever reported as protected.
     pub reported: Option<u64>,
-    /// The state that was recorded when that was told, and the one that the newest restore has, numbered in the order in which
-    /// the database had them.
+    /// The state that was recorded when `reported` was reported, and the state of the newest restore. Numbered in the
+    /// order in which the database had them.
     pub states: Option<(u64, u64)>,
-    /// The holes that a timeline tells, by the TXIDs at which they end.
+    /// The holes in a timeline, by the TXIDs at which they end.
     pub told_holes: Option<BTreeSet<u64>>,
-    /// What a restore did to its target.
+    /// The effect of a restore on its target.
     pub target: Option<Target>,
     /// TXIDs of objects that the test itself took away.
     pub taken_away: BTreeSet<u64>,
@@ -116,7 +117,7 @@ pub struct Seen<'a> {
 pub struct Violation {
     /// Its number in `docs/design.md`.
     pub invariant: &'static str,
-    /// What was seen.
+    /// The observation.
     pub what: String,
 }
 
@@ -132,7 +133,7 @@ pub fn violations(seen: &Seen<'_>) -> Vec<Violation> {
     let mut violated = |invariant, what| found.push(Violation { invariant, what });
     if let Some(reported) = seen.reported.filter(|reported| *reported > 0 && !seen.taken_away.contains(reported)) {
         let reach = seen.now.reach();
-        // Behind an object that the test took away the engine goes on with a base; until then nothing is reached.
+        // After an object that the test took away, the engine continues with a base. Until then no TXID is reachable.
         if reach.is_none_or(|reach| reach < reported) && seen.taken_away.is_empty() {
             violated("I1", format!("TXID {reported:x} was told to be protected, and {reach:x?} is reached"));
         }

@@ -1,8 +1,8 @@
-//! What tests of several crates share. A dependency of tests alone.
+//! Shared by the tests of several crates. Only tests depend on this crate.
 //!
-//! The rooms: `counting` (an allocator that counts), `invariants` (which do not hold of a vault?), `seeds` (random numbers that can be repeated), and behind the feature
-//! `stores` the stores that stand before others: `forwarding` (hands every call on, but for what a test does otherwise) and
-//! `gate` (stands still on request).
+//! The rooms: `counting` (an allocator that counts), `invariants` (which ones does a vault violate?), `seeds` (random
+//! numbers that can be repeated). Behind the feature `stores`: `forwarding` (forwards every call to another store, with
+//! hooks for a test) and `gate` (stops on request).
 
 #![allow(clippy::disallowed_methods, reason = "tests are an edge")]
 

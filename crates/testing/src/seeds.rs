@@ -2,7 +2,7 @@
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-/// A seed that nobody has tried.
+/// A new random seed.
 pub fn fresh_seed() -> u64 {
     RandomState::new().build_hasher().finish() >> 32
 }

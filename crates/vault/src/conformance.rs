@@ -1,7 +1,7 @@
 //! The one suite that every backend passes. A new backend adds a call of [`run`] and nothing else.
 //!
-//! Checks panic with what is wrong, and name themselves before they begin. They use the [`Store`] itself where its
-//! contract is meant, and a [`Vault`] over it where only the two together are.
+//! A check prints its name when it begins, and panics with the cause when it fails. Checks of the contract use the
+//! [`Store`] itself. Checks of what both do together use a [`Vault`] over the store.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -127,7 +127,7 @@ async fn stamps(store: Arc<dyn Store>) {
     }
 }
 
-/// A digest that is kept is right; a store that has no room for one tells none.
+/// A digest that a store keeps is right. A store without room for digests returns none.
 async fn digests(store: Arc<dyn Store>) {
     let (whole, parts) = (key("digests/whole"), key("digests/parts"));
     let first = store.abilities().smallest_part.max(60_000);
@@ -465,7 +465,7 @@ async fn racing_uploads(store: Arc<dyn Store>) {
 }
 
 async fn hostile_names(store: Arc<dyn Store>) {
-    // What no key can be is refused before any store sees it; what is merely odd must work.
+    // A name that can't be a key is refused before it reaches a store. A name that is only unusual must work.
     for name in ["..", "../escape", "a/../../escape", "/etc/passwd", "a//b", "a/", "", "a\0", "a\n", "x.tmp"] {
         assert!(ObjectKey::new(name).is_err(), "{name:?}");
     }

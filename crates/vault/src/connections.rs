@@ -12,7 +12,7 @@ use reqwest::{Certificate, ClientBuilder, Identity};
 use crate::text::wrong;
 use crate::{Error, Pem, Tls};
 
-/// How long a connection may take to stand.
+/// How long it may take to connect.
 const CONNECT: Duration = Duration::from_secs(10);
 
 /// How long an unused connection is kept.
@@ -30,19 +30,19 @@ impl fmt::Debug for Connections {
     }
 }
 
-/// Which servers are believed; only connections with equal trust are shared.
+/// Which servers are trusted. Only connections with equal trust are shared.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Trust {
     /// Any certificate is taken.
     pub(crate) everyone: bool,
-    /// A file of further authorities, behind the name of what named it.
+    /// A file with additional certificate authorities, after the name of the setting that named it.
     pub(crate) bundle: Option<(&'static str, String)>,
-    /// What the place's own settings say.
+    /// The TLS settings of the place itself.
     pub(crate) tls: Tls,
 }
 
 impl Connections {
-    /// A client for others than stores, for example for heartbeats: redirections are not followed.
+    /// A client for other servers than stores, for example for heartbeats. It follows no redirections.
     ///
     /// # Errors
     /// When TLS can't be set up.
@@ -63,13 +63,13 @@ impl Connections {
 }
 
 fn build(trust: &Trust, object: &str) -> Result<reqwest::Client, Error> {
-    // The process's TLS provider. Someone may have chosen one already, and then it stays.
+    // The process's TLS provider. If the program has chosen one already, that provider stays.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let mut builder = reqwest::Client::builder()
         .connect_timeout(CONNECT)
         .pool_idle_timeout(IDLE)
         .tcp_keepalive(Duration::from_secs(60))
-        // A signature holds for one host, and credentials go to no other (I13).
+        // A signature is valid for one host only, and credentials go to no other host (I13).
         .redirect(reqwest::redirect::Policy::none())
         .danger_accept_invalid_certs(trust.everyone);
     let Tls { authorities, system_too, identity } = &trust.tls;
@@ -109,7 +109,7 @@ fn certificates(object: &str, pem: &[u8]) -> Result<Vec<Certificate>, Error> {
 /// Has a client show a certificate of its own.
 fn shows(builder: ClientBuilder, (certificate, key): &(Pem, Pem)) -> Result<ClientBuilder, Error> {
     let pem = [read("tls.cert", certificate)?, b"\n".to_vec(), read("tls.key", key)?].concat();
-    // Nothing of what was found in it: that could be the key.
+    // The message quotes nothing from the file: it could be the key.
     let unusable = |_| wrong("tls.cert", "these are no PEM certificate and its key", "check tls.cert and tls.key");
     Ok(builder.identity(Identity::from_pem(&pem).map_err(unusable)?))
 }

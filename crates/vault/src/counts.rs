@@ -1,4 +1,4 @@
-//! How often the store was asked for what: requests cost money and time, so they are counted where they are made.
+//! Counts requests to the store by kind. Requests cost money and time, so they are counted where they are made.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -21,7 +21,7 @@ pub enum Operation {
     Delete,
 }
 
-/// The counters behind [`Requests`]. Relaxed: they are read for people, not for decisions.
+/// The counters behind [`Requests`]. Relaxed ordering is enough: people read them, and no decision depends on them.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     operations: [AtomicU64; 6],

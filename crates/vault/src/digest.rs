@@ -1,10 +1,12 @@
-//! What an object's bytes were when it was written: a BLAKE3 that is kept beside the object, not in it.
+//! The digest of an object: a BLAKE3 of its bytes as they were written, kept beside the object and not in it.
 //!
-//! Formats have checksums of their own, which find accidents. A digest is of the bytes as a whole, whatever they are, and
-//! nobody makes other bytes that fit it. It is kept where a store has room for it: in a folder as an extended attribute
-//! of the file, in a bucket as user metadata, which an object that is written in parts can't have: whoever writes one is
-//! told its digest ([`crate::Upload::finish_digested`]). Whoever may write to the store may change both; against that only
-//! the store's own means help (versions, locks).
+//! The formats have checksums of their own, which detect accidents. A digest covers all bytes of an object, and no
+//! other bytes with the same digest can be made.
+//!
+//! A store keeps a digest where it has room: a folder in an extended attribute of the file, a bucket in the object's
+//! user metadata. An object that is written in parts can't have such metadata, so its writer gets the digest from
+//! [`crate::Upload::finish_digested`]. A digest doesn't protect against an attacker who can write to the store, because
+//! they can change both. Only the store's own means help there (versions, locks).
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,14 +1,14 @@
-//! What can go wrong with a vault: each variant is a decision for the caller.
+//! The errors of a vault. Each variant is a decision for the caller.
 //!
-//! A backend decides the variant from codes (an errno, an HTTP status, a protocol error code), never from the words of
-//! a message. No variant carries a secret: objects are redacted URLs, causes are our own words or the code's.
+//! A backend chooses the variant by codes (an errno, an HTTP status, a protocol error code), never by the words of a
+//! message. No variant holds a secret: objects are redacted URLs, and causes are our own words or the code's.
 
 use std::io;
 use std::time::Duration;
 
 use seawall_core::{Failure, Kind};
 
-/// What a store could not do. `object` is the URL without secrets, or the key.
+/// An error of a store. `object` is the URL without secrets, or the key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -23,18 +23,18 @@ pub enum Error {
     Missing {
         /// The place.
         object: String,
-        /// What the store said.
+        /// The store's message.
         cause: String,
     },
-    /// A folder of the vault can't be made where it is to be.
+    /// A folder of the vault can't be made.
     #[error("{object}: the folder can't be made: {cause}")]
     NoFolder {
         /// The folder.
         object: String,
-        /// What the system said.
+        /// The system's message.
         cause: String,
     },
-    /// The folder of the vault, or the disk that it is on, was there and isn't any more. Nothing was written.
+    /// The vault's folder, or the disk that holds it, was there before and is missing now. Nothing was written.
     #[error("{object}: {cause}")]
     Vanished {
         /// The folder.
@@ -42,7 +42,7 @@ pub enum Error {
         /// What is missing.
         cause: String,
     },
-    /// Another folder took the place of the vault's. Nothing was written.
+    /// Another folder is at the path of the vault's folder. Nothing was written.
     #[error("{object}: {cause}")]
     Replaced {
         /// The folder.
@@ -50,7 +50,7 @@ pub enum Error {
         /// What is there.
         cause: String,
     },
-    /// A create-only write found an object of someone else (I9).
+    /// A create-only write found another writer's object (I9).
     #[error("{object}: the object exists already, with other content")]
     AlreadyExists {
         /// The object.
@@ -67,10 +67,10 @@ pub enum Error {
     Denied {
         /// The object or place.
         object: String,
-        /// What the store said.
+        /// The store's message.
         cause: String,
     },
-    /// The store is away, overloaded or gave an answer that says nothing.
+    /// The store is away, overloaded or gave an unusable answer.
     #[error("{object}: the store is not available: {cause}")]
     Unavailable {
         /// The object or place.
@@ -80,7 +80,7 @@ pub enum Error {
         /// Whether the same request can succeed when it is repeated soon.
         retryable: bool,
     },
-    /// No answer within the deadline. What was asked for may have been done.
+    /// No answer within the deadline. The store may have carried the request out all the same.
     #[error("{object}: no answer within {after:?}")]
     Timeout {
         /// The object or place.
@@ -93,10 +93,10 @@ pub enum Error {
     Full {
         /// The object or place.
         object: String,
-        /// What the store said.
+        /// The store's message.
         cause: String,
     },
-    /// What came back is not what it must be.
+    /// The store returned bytes that aren't valid.
     #[error("{object}: {cause}")]
     Corrupt {
         /// The object.
@@ -114,7 +114,7 @@ pub enum Error {
         /// The caller's bound in bytes.
         max: u64,
     },
-    /// A range begins behind the end of the object.
+    /// A range begins after the end of the object.
     #[error("{object}: the range from byte {start} begins behind the end of the object")]
     OutOfRange {
         /// The object.
@@ -151,12 +151,12 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether repeating the same request soon can succeed.
+    /// Whether the same request may succeed when it is repeated soon.
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::Unavailable { retryable: true, .. } | Self::Timeout { .. })
     }
 
-    /// Whether the request may have taken effect although it failed, so that only reading back tells.
+    /// Whether the request may have taken effect although it failed. Then only a read-back tells.
     pub fn is_ambiguous(&self) -> bool {
         matches!(self, Self::Unavailable { .. } | Self::Timeout { .. } | Self::Corrupt { .. })
     }
@@ -166,7 +166,7 @@ impl Error {
         matches!(self, Self::NotFound { .. })
     }
 
-    /// The decision that an error of the operating system stands for.
+    /// Maps an error of the operating system to a variant.
     pub(crate) fn from_io(object: impl Into<String>, error: &io::Error) -> Self {
         let object = object.into();
         let cause = error.to_string();

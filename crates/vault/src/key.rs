@@ -31,7 +31,7 @@ impl ObjectKey {
         &self.0
     }
 
-    /// The part behind the last `/`.
+    /// The part after the last `/`.
     pub fn file_name(&self) -> &str {
         self.0.rsplit('/').next().unwrap_or(&self.0)
     }
@@ -65,7 +65,7 @@ impl TryFrom<&str> for ObjectKey {
     }
 }
 
-/// A folder of keys: empty for all of a vault, else a name that ends in `/`.
+/// A folder of keys: empty for the whole vault, otherwise a name that ends in `/`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Prefix(String);
 

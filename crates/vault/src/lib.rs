@@ -1,12 +1,12 @@
 //! A vault: a place that keeps objects, named by a URL.
 //!
-//! Engines use [`Vault`] and nothing else. It stands on any [`Store`] (one raw attempt per call) and adds what must
-//! be the same everywhere: deadlines, classified retry, settlement of ambiguous answers, bandwidth, counting, reads
-//! that resume. [`VaultUrl`] is the one place where text becomes a store.
+//! Engines use [`Vault`] and nothing else of this crate. A [`Vault`] uses any [`Store`] (one raw attempt per call) and
+//! adds what must be the same everywhere: deadlines, classified retry, settlement of ambiguous answers, bandwidth,
+//! counting, and reads that resume. Only [`VaultUrl`] turns text into a store.
 //!
-//! The arrows: `scheme` (the list of kinds), `url` (text) -> `stores` (a folder for each kind) -> `store` (the contract)
-//! <- `vault`, `reading`, `upload` (the facade) with `retry`, `settle`, `throttle`, `counts`. Stores with a server share
-//! `connections`, `tls` and `secret`.
+//! The arrows: `scheme` (the list of kinds), `url` (text) -> `stores` (a folder for each kind) -> `store` (the
+//! contract) <- `vault`, `reading`, `upload` (the facade) with `retry`, `settle`, `throttle`, `counts`. Stores with a
+//! server share `connections`, `tls` and `secret`.
 //!
 //! ```
 //! use bytes::Bytes;

@@ -1,7 +1,7 @@
-//! Reads that go on where a broken connection ended.
+//! Reads that resume where a broken connection ended.
 //!
-//! What arrived is counted against the object's size; an end that comes early is an error like any other, and the next
-//! attempt asks for the rest. The object's version is compared at each attempt, so bytes of two versions never mix.
+//! The reader compares the bytes that arrived with the object's size. An early end is an error like any other, and the
+//! next attempt asks for the rest. Each attempt compares the object's version, so bytes of two versions never mix.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -20,7 +20,7 @@ struct Reading {
     key: ObjectKey,
     /// The next byte, counted from the object's start.
     at: u64,
-    /// The end of what is wanted, or [`u64::MAX`] until the object's size is known.
+    /// The end of the requested range, or [`u64::MAX`] until the object's size is known.
     end: u64,
     /// Whether the whole object is wanted, so that the first request needs no range.
     whole: bool,
@@ -102,7 +102,7 @@ impl Reading {
         Ok(Some(chunk))
     }
 
-    /// Asks for what is left, and learns the object's size and version.
+    /// Asks for the remaining bytes, and learns the object's size and version.
     async fn connect(&mut self, patience: Duration) -> Result<BoxStream<'static, Result<Bytes, Error>>, Error> {
         let range = (!self.whole || self.at > 0).then_some(self.at..self.end);
         let store = &self.vault.inner.store;

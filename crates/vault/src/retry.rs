@@ -1,4 +1,4 @@
-//! Deadlines and retry: how long an attempt may take, which errors are worth another one, and when it is enough (I7).
+//! Deadlines and retry (I7): how long an attempt may take, which errors are retried, and how often.
 //!
 //! The decisions are pure ([`Policy::allowance`], [`Policy::next_delay`]); [`Retrier`] carries them out in tokio time.
 
@@ -93,7 +93,7 @@ impl Retrier {
         Self { policy, counters: Counters::default(), troubles: Troubles::default(), rng }
     }
 
-    /// A number that no other vault of this process or another draws, but for an accident of 2^-64.
+    /// A random number. No other vault of any process draws the same, except with a probability of 2^-64.
     pub(crate) fn nonce(&self) -> u64 {
         self.rng.lock().unwrap_or_else(PoisonError::into_inner).u64(..)
     }
@@ -110,8 +110,8 @@ impl Retrier {
         self.within(deadline, operation, object, attempt).await
     }
 
-    /// As [`Retrier::once`], for a call that may wait for a few requests, each of which has the deadline of an attempt
-    /// of its own: cut off only where the backend's deadlines failed.
+    /// Like [`Retrier::once`], for a call that may wait for several requests. Each request has the deadline of an
+    /// attempt of its own. The call is cut off only if the backend's deadlines failed.
     pub(crate) async fn patient<T>(
         &self,
         operation: Operation,
@@ -174,7 +174,7 @@ impl Retrier {
     }
 }
 
-/// What is left of the attempts and of the time for one request.
+/// The attempts and the time that one request has left.
 pub(crate) struct Waits<'a> {
     retrier: &'a Retrier,
     end: Instant,

@@ -1,5 +1,5 @@
-//! The list of the kinds of stores. A new kind begins with a line here; the compiler then names each place that lacks an
-//! answer for it.
+//! The list of the kinds of stores. To add a kind, begin with a line here. The compiler then names each place that must
+//! handle it.
 
 use std::fmt;
 

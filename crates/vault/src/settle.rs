@@ -1,52 +1,52 @@
-//! Whose object is it? The answer to a refused or ambiguous write, from what stands in the store now.
+//! Whose object is it? Answers that after a refused or ambiguous write, from the object that is in the store now.
 //!
-//! Everything that is written under a condition carries a nonce, so equal bytes mean: our own earlier attempt.
+//! Every conditional write carries a nonce. So equal bytes are an earlier attempt of ours.
 
 use bytes::Bytes;
 
 use crate::Error;
 
-/// What a read-back showed.
+/// The result of a read-back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owner {
     /// Our own write took effect.
     Ours,
-    /// Another writer's object stands there.
+    /// The object is another writer's.
     Theirs,
-    /// Nothing stands there.
+    /// There is no object.
     Nobody,
 }
 
-/// What a write came to.
+/// The result of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Settled {
     /// It took effect.
     Ours,
     /// Another writer was first (I9).
     Theirs,
-    /// It did not take effect so far, and may be tried again.
+    /// It has not taken effect, and may be retried.
     Open,
 }
 
-/// Whether the store said no to the condition.
+/// Whether the store refused because of the condition.
 pub(crate) fn is_refusal(error: &Error) -> bool {
     matches!(error, Error::AlreadyExists { .. } | Error::Precondition { .. })
 }
 
-/// Whether only reading back tells what a write that ended so came to: a refusal can be due to an earlier attempt of
-/// our own.
+/// Whether only a read-back tells the result of a write that ended in `error`. A refusal may be due to an earlier
+/// attempt of ours.
 pub(crate) fn is_unclear(error: &Error) -> bool {
     is_refusal(error) || error.is_ambiguous()
 }
 
-/// What a write came to that ended in `error` (`None`: well), with `owner` standing there now; `unchanged` when that
-/// is still the version which was to be replaced.
+/// The result of a write that ended in `error` (`None`: success), when the object there now is `owner`'s. `unchanged`
+/// says that it is still the version that was to be replaced.
 pub(crate) fn decide(error: Option<&Error>, owner: Owner, unchanged: bool) -> Settled {
     match owner {
         Owner::Ours => Settled::Ours,
         Owner::Theirs if unchanged => Settled::Open,
         Owner::Theirs => Settled::Theirs,
-        // Gone is not the expected version either.
+        // An object that is gone isn't the expected version either.
         Owner::Nobody if matches!(error, Some(Error::Precondition { .. })) => Settled::Theirs,
         Owner::Nobody => Settled::Open,
     }
@@ -56,7 +56,7 @@ pub(crate) fn decide(error: Option<&Error>, owner: Owner, unchanged: bool) -> Se
 /// in the head and a checksum in the tail.
 pub(crate) const SAMPLE: usize = 1024;
 
-/// Whose object it is when all of ours is at hand.
+/// The owner, when all of our bytes are at hand.
 pub(crate) fn whole(ours: &[u8], found: Option<&[u8]>) -> Owner {
     match found {
         None => Owner::Nobody,
@@ -65,7 +65,7 @@ pub(crate) fn whole(ours: &[u8], found: Option<&[u8]>) -> Owner {
     }
 }
 
-/// What is kept of a streamed object: its size, first and last bytes.
+/// The part of a streamed object that is kept: its size, its first and its last bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Sample {
     pub(crate) size: u64,
@@ -86,7 +86,7 @@ impl Sample {
     }
 }
 
-/// Whose object it is when only samples are at hand.
+/// The owner, when only samples are at hand.
 pub(crate) fn sampled(ours: &Sample, found: Option<&Sample>) -> Owner {
     match found {
         None => Owner::Nobody,

@@ -1,9 +1,9 @@
 //! The contract between the vault and a backend: small, object safe, one raw attempt per call.
 //!
-//! A backend does no retry, keeps no deadline (other than those of its connections) and no counts; [`crate::Vault`]
-//! does. Every backend passes the one suite in `conformance`; what a backend can't do it says in [`Abilities`], never
-//! by doing something weaker in silence. Dropping any future leaves what a crash would leave: the object whole or not
-//! there, never a part of it under its name (I2).
+//! A backend doesn't retry, count, or keep deadlines (other than those of its connections); [`crate::Vault`] does.
+//! Every backend passes the suite in `conformance`. A backend says in [`Abilities`] what it can't do, and never does
+//! something weaker in silence. Dropping any future leaves what a crash would leave: the whole object or none, never a
+//! part of it under its name (I2).
 
 use std::fmt;
 use std::ops::Range;
@@ -16,8 +16,8 @@ use seawall_core::Moment;
 
 use crate::{Digest, Error, ObjectKey, Prefix, Scheme};
 
-/// A version of an object, opaque; equal versions have equal tags. Where a tag is a hash of the content, equal content
-/// has equal tags, which is why everything written under a condition carries a nonce.
+/// A version of an object, opaque. Equal versions have equal tags. If a tag is a hash of the content, equal content has
+/// equal tags, so every conditional write carries a nonce.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Tag(String);
 
@@ -45,9 +45,9 @@ pub enum Condition {
     /// Whatever is there.
     #[default]
     Always,
-    /// Only where nothing is; else [`Error::AlreadyExists`].
+    /// Only if there is no object; otherwise [`Error::AlreadyExists`].
     Create,
-    /// Only over exactly this version; else, and where nothing is, [`Error::Precondition`].
+    /// Only over exactly this version. Otherwise, or if there is no object, [`Error::Precondition`].
     Match(Tag),
 }
 
@@ -74,7 +74,7 @@ pub struct Meta {
     pub tag: Option<Tag>,
     /// Its logical time, if it was written with one.
     pub stamp: Option<Moment>,
-    /// What its bytes were when it was written, where the store could keep that beside it.
+    /// The digest of its bytes, if the store could keep it beside the object.
     pub digest: Option<Digest>,
 }
 
@@ -118,7 +118,7 @@ impl fmt::Debug for Body {
     }
 }
 
-/// What a backend promises by its kind. What the server behind it really does only a probe tells.
+/// The promises of a kind of backend. Only a probe tells how the server behind it behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Abilities {
     /// [`Condition::Create`] is exact under races.
@@ -150,7 +150,7 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// What kind of store it is.
     fn scheme(&self) -> Scheme;
 
-    /// Whether only a probe tells what the server behind the place does with conditions.
+    /// Whether a probe must find out how the server behind the place handles conditions.
     fn needs_probe(&self) -> bool {
         false
     }
@@ -158,45 +158,45 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// What this backend promises.
     fn abilities(&self) -> Abilities;
 
-    /// The folder whose files are the objects, where the place is one: its events tell of new objects.
+    /// The folder whose files are the objects, if the place is a folder. Its events announce new objects.
     fn folder(&self) -> Option<PathBuf> {
         None
     }
 
-    /// Writes a whole object. `Ok` means that it is durable (I1) and visible to every later call, also of others.
-    /// After an error other than a refusal it may be there or not. Returns the new version where the store tells it.
-    /// Where there is room for it, the digest of the bytes is kept beside the object.
+    /// Writes a whole object. `Ok` means that the object is durable (I1) and visible to every later call, also of other
+    /// processes. After an error other than a refusal the object may be there or not. Returns the new version where the
+    /// store tells it. The digest of the bytes is kept beside the object where there is room.
     async fn put(&self, key: &ObjectKey, body: Bytes, options: &PutOptions) -> Result<Option<Tag>, Error>;
 
-    /// Begins an object that is written in parts and appears, whole, with [`Multipart::complete`], at which the
-    /// condition holds. At most `in_flight` parts are in memory beside the one being handed over.
+    /// Begins an object that is written in parts. The whole object appears with [`Multipart::complete`], which checks
+    /// the condition. At most `in_flight` parts are in memory beside the part being handed over.
     async fn begin(&self, key: &ObjectKey, options: &PutOptions, in_flight: usize)
     -> Result<Box<dyn Multipart>, Error>;
 
-    /// Reads an object, or the bytes of `range` (not empty). A range that ends behind the object is cut; one that
-    /// begins at or behind its end is [`Error::OutOfRange`].
+    /// Reads an object, or the bytes of `range` (not empty). A range that ends after the object's end is cut. A range
+    /// that begins at or after the end is [`Error::OutOfRange`].
     async fn get(&self, key: &ObjectKey, range: Option<Range<u64>>) -> Result<Body, Error>;
 
     /// What is known about an object; [`Error::NotFound`] where there is none.
     async fn head(&self, key: &ObjectKey) -> Result<Meta, Error>;
 
-    /// Lists keys below `prefix`, in all folders, that sort behind `start_after`, at most about `limit` of them. What
-    /// was there before the listing began and was not deleted since is in it. Names that are no keys are left out.
+    /// Lists about `limit` keys below `prefix`, in all folders, that sort after `start_after`. An object that existed
+    /// before the listing began and was not deleted since is in the listing. Names that are no keys are left out.
     async fn list(&self, prefix: &Prefix, start_after: Option<&ObjectKey>, limit: usize) -> Result<Page, Error>;
 
     /// Deletes objects, at most [`Abilities::delete_batch`]; one result per key, in order. A missing object is deleted.
     async fn delete(&self, keys: &[ObjectKey]) -> Result<Vec<Result<(), Error>>, Error>;
 
-    /// Takes the place as it is now for the one to work in, for a caller that looks at what is there before it goes on.
-    /// From then on [`Error::Replaced`] is given until it is called again.
+    /// Accepts the folder that is at the path now, for a caller that looks at its content before it continues. Until
+    /// this call, a folder that was replaced gives [`Error::Replaced`].
     ///
     /// # Errors
-    /// [`Error::Vanished`] while a place that was there isn't.
+    /// [`Error::Vanished`] while a place that existed before is missing.
     async fn enter(&self) -> Result<(), Error> {
         Ok(())
     }
 
-    /// Whether the place is the one in which something was written, as far as the system tells without a request. May
+    /// Checks that the place is still the one that was written to, as far as the system tells without a request. May
     /// block for a system call or two.
     ///
     /// # Errors
@@ -212,17 +212,17 @@ pub trait Store: Send + Sync + fmt::Debug {
     }
 }
 
-/// An object being written in parts. Dropped before completion it leaves nothing visible; [`Multipart::abort`] also
-/// frees what it occupies.
+/// An object being written in parts. If it is dropped before completion, nothing is visible; [`Multipart::abort`] also
+/// frees the space that it occupies.
 #[async_trait]
 pub trait Multipart: Send {
-    /// Takes the next part, a list of chunks. Returns when there is room for another one, so that a slow store slows
-    /// the writer. After a retryable error nothing was taken, and the call can be repeated.
+    /// Takes the next part, a list of chunks. Returns when there is room for another part, so that a slow store slows
+    /// the writer. After a retryable error the store took nothing, and the call can be repeated.
     async fn write(&mut self, part: Vec<Bytes>) -> Result<(), Error>;
 
     /// Makes the object visible and durable, as [`Store::put`] does. Can be repeated after a retryable error.
     async fn complete(&mut self) -> Result<Option<Tag>, Error>;
 
-    /// Gives the upload up and frees what it occupies.
+    /// Aborts the upload and frees the space that it occupies.
     async fn abort(&mut self) -> Result<(), Error>;
 }

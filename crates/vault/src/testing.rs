@@ -1,4 +1,4 @@
-//! Real servers for tests, this crate's and those of `tests/`: started, waited for, and ended again.
+//! Real servers for the tests of this crate and of `tests/`: starts them, waits until they answer, and ends them.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -65,7 +65,7 @@ impl S3Server {
             if server.ready().await {
                 return Some(server);
             }
-            // Someone else took the port in between: another one.
+            // Another process took the port in between: try another port.
         }
     }
 

@@ -1,4 +1,4 @@
-//! What every reader of URLs and settings needs: names in both spellings, numbers, paths, and what is said of wrong ones.
+//! Shared by the readers of URLs and settings: names in both spellings, numbers, paths, and the errors for wrong ones.
 
 use percent_encoding::percent_decode_str;
 
@@ -80,7 +80,7 @@ pub(crate) fn bytes(text: &str) -> Option<u64> {
 pub(crate) fn decode(text: &str, shown: &str) -> Result<String, Error> {
     match percent_decode_str(text).decode_utf8() {
         Ok(decoded) if !decoded.chars().any(char::is_control) => Ok(decoded.into_owned()),
-        _ => Err(wrong(shown, "it holds bytes that are no text", "check what stands behind `%`")),
+        _ => Err(wrong(shown, "it holds bytes that are not text", "check the characters after each `%`")),
     }
 }
 

@@ -1,14 +1,14 @@
-//! Bandwidth: a token bucket that everything which shares it draws from.
+//! Bandwidth: a token bucket. All users of one throttle draw from the same bucket.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// A limit in bytes per second. Clones share it, so one throttle can hold for all vaults of a process.
+/// A limit in bytes per second. Clones share it, so one throttle can limit all vaults of a process.
 ///
-/// Whoever draws goes into debt and waits until it is paid, in the order of drawing: no call is starved by larger ones,
-/// and no draw is too large. Up to a second's worth is saved up while nothing is drawn.
+/// A caller that draws goes into debt and waits until the debt is paid, in the order of drawing. So large calls don't
+/// starve others, and no draw is too large. While nothing is drawn, up to one second's worth is saved.
 #[derive(Debug, Clone)]
 pub struct Throttle {
     inner: Arc<Inner>,

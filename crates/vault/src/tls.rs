@@ -1,4 +1,4 @@
-//! Certificates: whom a connection believes, and what it shows of itself.
+//! Certificates: the authorities that a connection trusts, and the certificate that it presents.
 
 use crate::Secret;
 
@@ -11,10 +11,10 @@ pub enum Pem {
     Text(Secret),
 }
 
-/// Whom a connection believes, and what it shows of itself.
+/// The authorities that a connection trusts, and the certificate that it presents.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Tls {
-    /// Authorities that are believed; `None` is the system's.
+    /// The trusted authorities; `None` means the system's.
     pub authorities: Option<Pem>,
     /// Believe the system's authorities besides.
     pub system_too: bool,

@@ -1,7 +1,8 @@
-//! Since when does a store fail, while requests are still tried again?
+//! Since when is a store failing, while requests are still retried?
 //!
-//! A request that fails is tried again for up to two minutes, and one without an answer waits for half a minute. A caller that
-//! waits for the end of all that learns late that the store is away. So each attempt is noted when it begins and when it ends.
+//! A failing request is retried for up to two minutes, and a request without an answer waits for half a minute. A
+//! caller that waits for the final result learns late that the store is away. So the beginning and the end of each
+//! attempt are noted.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,16 +12,16 @@ use tokio::time::Instant;
 
 use crate::Error;
 
-/// What is wrong with a store at the moment.
+/// The present trouble with a store.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trouble {
-    /// How long it has lasted: since the first attempt began that failed, or that waits.
+    /// How long it has lasted: since the beginning of the first attempt that failed or still waits.
     pub lasts: Duration,
     /// The last error; `None` where an attempt only waits for its answer.
     pub error: Option<Error>,
 }
 
-/// Attempts under way, and how those before them ended.
+/// The attempts under way, and the results of earlier ones.
 #[derive(Debug, Default)]
 pub(crate) struct Troubles {
     state: Mutex<State>,
@@ -35,7 +36,7 @@ struct State {
     failing: Option<(Instant, Error)>,
 }
 
-/// An attempt under way. Dropped without an end it was given up by its caller.
+/// An attempt under way. If it is dropped without a result, its caller gave up.
 pub(crate) struct Waiting<'a> {
     troubles: &'a Troubles,
     number: u64,
@@ -44,11 +45,11 @@ pub(crate) struct Waiting<'a> {
 
 impl Troubles {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // What is kept is whole between any two statements.
+        // The state is consistent between any two statements.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An attempt begins whose bytes may take `transfer`.
+    /// Begins an attempt whose bytes may take `transfer`.
     pub(crate) fn begin(&self, transfer: Duration) -> Waiting<'_> {
         let (mut state, began) = (self.lock(), Instant::now());
         state.next += 1;
@@ -57,7 +58,7 @@ impl Troubles {
         Waiting { troubles: self, number, began }
     }
 
-    /// What is wrong now.
+    /// The present trouble.
     pub(crate) fn now(&self) -> Option<Trouble> {
         let (state, now) = (self.lock(), Instant::now());
         let waits = state.waiting.values().min().map(|since| now.saturating_duration_since(*since));
@@ -71,7 +72,7 @@ impl Troubles {
 }
 
 impl Waiting<'_> {
-    /// The attempt was answered, or failed with an error that says nothing about the object.
+    /// Ends an attempt: it was answered, or failed with an error that says nothing about the object.
     pub(crate) fn ends(self, error: Option<&Error>) {
         let mut state = self.troubles.lock();
         match error {

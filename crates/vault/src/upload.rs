@@ -1,8 +1,8 @@
 //! An object of any size, written in order with bounded memory, create-only.
 //!
-//! Bytes are handed on by parts without copying. Until the first part is full nothing is asked of the store, and an
-//! object that stays below it is one PUT. Memory: the part being collected, and the parts in flight. Dropped before
-//! [`Upload::finish`], nothing is visible; what the store holds of it is given up as well as that can be done.
+//! Parts are handed on without copying. No request is made before the first part is full, and an object smaller than a
+//! part is one PUT. Memory: the part being collected, and the parts in flight. If the upload is dropped before
+//! [`Upload::finish`], nothing is visible, and the store is asked to abort it (best effort).
 
 use std::time::Duration;
 
@@ -15,10 +15,11 @@ use crate::reading;
 use crate::settle::{self, Owner, SAMPLE, Sample, Settled};
 use crate::{Condition, Created, Digest, Digester, Error, Multipart, ObjectKey, PutOptions, Vault};
 
-/// How long a dropped upload is given to tidy up.
+/// The time limit for aborting a dropped upload.
 const FAREWELL: Duration = Duration::from_secs(10);
 
-/// The most bytes that a completion is given time for: what may still be on its way then, and not the whole object.
+/// The most bytes that a completion is given time for. Only parts in flight may still have to be sent then, not the
+/// whole object.
 const UNSETTLED: u64 = 64 << 20;
 
 /// A streamed write.
@@ -71,7 +72,7 @@ impl Upload {
         self
     }
 
-    /// Has the digest of the bytes computed where the store has no room for it beside an object in parts.
+    /// Computes the digest, if the store has no room for it beside an object in parts.
     #[must_use]
     pub fn digesting(mut self) -> Self {
         self.digester = (!self.vault.abilities().digests_of_parts).then(Digester::default);
@@ -83,10 +84,10 @@ impl Upload {
         self.sample.size
     }
 
-    /// Takes the next bytes. Waits while the store is behind.
+    /// Takes the next bytes. Waits while the store is slow.
     ///
     /// # Errors
-    /// After any error the upload is over.
+    /// After any error the upload has ended.
     pub async fn write(&mut self, mut bytes: Bytes) -> Result<(), Error> {
         self.check()?;
         self.sample.extend(&bytes);
@@ -110,8 +111,8 @@ impl Upload {
         self.finish_digested().await.map(|(created, _)| created)
     }
 
-    /// As [`Upload::finish`]; and, with [`Upload::digesting`], the digest of an object beside which there is none, for
-    /// the caller to keep elsewhere.
+    /// Like [`Upload::finish`]. With [`Upload::digesting`], also returns the digest if the store keeps none, so that
+    /// the caller can keep it elsewhere.
     ///
     /// # Errors
     /// As [`Upload::finish`].
@@ -135,7 +136,8 @@ impl Upload {
         Ok((created?, self.digester.as_ref().map(Digester::digest)))
     }
 
-    /// Asks whether all parts are in the object: what joins them is not ours, and a short object would be found too late.
+    /// Asks whether all parts are in the object. Code that isn't ours joins them, and a short object would be noticed
+    /// too late.
     async fn confirm(&mut self) -> Result<Created, Error> {
         let (object, size) = (self.vault.object(&self.key), self.sample.size);
         match self.vault.head(&self.key).await? {
@@ -148,7 +150,7 @@ impl Upload {
         }
     }
 
-    /// Gives the upload up.
+    /// Aborts the upload.
     pub async fn abort(mut self) -> Result<(), Error> {
         self.pending.clear();
         let Some(mut sink) = self.sink.take() else { return Ok(()) };
@@ -171,7 +173,7 @@ impl Upload {
 
     /// Hands the pending bytes over as one part.
     async fn flush(&mut self) -> Result<(), Error> {
-        // A future that is dropped half way leaves an unknown number of parts: no more then.
+        // A future that is dropped half way leaves an unknown number of parts. The upload takes no more parts then.
         self.failed = true;
         if self.sink.is_none() {
             self.sink = Some(self.begin().await?);
@@ -189,7 +191,8 @@ impl Upload {
             retrier.counters.sent(size);
             match retrier.patient(Operation::Upload, &object, size, sink.write(part.clone())).await {
                 Ok(()) => break,
-                // Our own deadline cut the call off in an unknown state; only the store's answers can be repeated.
+                // Our own deadline cut the call off in an unknown state. Only an error that the store answered can be
+                // retried.
                 Err(error @ Error::Timeout { .. }) => return Err(error),
                 Err(error) => waits.after(error).await?,
             }
@@ -232,9 +235,9 @@ impl Upload {
         }
     }
 
-    /// Finds out what a completion that ended in `error` came to.
+    /// Finds out the result of a completion that ended in `error`.
     async fn settle(&mut self, error: Error) -> Result<Created, Error> {
-        // A repeated completion finds its upload gone: the first one did it, or someone gave it up.
+        // A repeated completion doesn't find its upload: the first completion succeeded, or the upload was aborted.
         if !settle::is_unclear(&error) && !error.is_not_found() {
             return Err(error);
         }
@@ -278,7 +281,7 @@ impl Upload {
 impl Drop for Upload {
     fn drop(&mut self) {
         let Some(mut sink) = self.sink.take() else { return };
-        // Best effort, as the module says: without a runtime the store's own expiry of uploads does it.
+        // Best effort, as the module says. Without a runtime, the store's own expiry removes the upload.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
                 let _ = tokio::time::timeout(FAREWELL, sink.abort()).await;
@@ -287,7 +290,7 @@ impl Drop for Upload {
     }
 }
 
-/// Takes a part into a digest, while it is on its way.
+/// Hashes a part while it is being sent.
 fn hash(mut digester: Digester, part: Vec<Bytes>) -> tokio::task::JoinHandle<Digester> {
     tokio::task::spawn_blocking(move || {
         part.iter().for_each(|chunk| digester.update(chunk));
@@ -305,13 +308,13 @@ fn join(mut chunks: Vec<Bytes>) -> Bytes {
 
 /// The size of parts for an object of `expected` bytes (0: unknown) in at most `most` parts.
 fn part_size(wanted: usize, smallest: usize, expected: u64, most: usize) -> usize {
-    // A tenth of the parts in reserve, in case that the expectation was too small.
+    // A tenth of the parts is a reserve, in case the expectation was too small.
     let share = expected / (most as u64 / 10 * 9).max(1) + 1;
     wanted.max(smallest).max(usize::try_from(share).unwrap_or(usize::MAX)).max(1)
 }
 
-/// The size of the next part: larger ones when half of the parts are used up, so that an upload of unknown size ends
-/// at four times the bytes and not at the store's number of parts.
+/// The size of the next part. Parts grow when half of their number is used up, so an upload of unknown size can have
+/// four times the bytes before the store's number of parts ends it.
 fn grown(size: usize, parts: usize, most: usize) -> usize {
     if parts < most / 2 { size } else { size.saturating_mul(8) }
 }

@@ -1,6 +1,7 @@
-//! The one place where text becomes a place, and a place a store: parsed once, at the edge, into a type that can't hold nonsense.
+//! Turns text into a place, and a place into a store. Text is parsed once, here, into a type that can't hold an invalid
+//! place.
 //!
-//! Secrets in a URL are taken and never shown: not by `Display`, not by `Debug`, not by an error.
+//! Secrets in a URL are accepted and never shown: not by `Display`, not by `Debug`, not by an error.
 
 use std::fmt;
 use std::path::{Component, Path, PathBuf};
@@ -63,7 +64,7 @@ impl VaultUrl {
         })
     }
 
-    /// What the names of all objects begin with, as the store itself has them: empty, or with a `/` at the end.
+    /// The prefix of all objects' names in the store itself: empty, or with a `/` at the end.
     pub fn root(&self) -> String {
         match self {
             Self::File(_) => String::new(),
@@ -103,7 +104,7 @@ impl fmt::Display for VaultUrl {
     }
 }
 
-/// A URL as it may be shown, before anything about it is known: no user part and no query.
+/// A URL that is safe to show before it is parsed: without user part and query.
 fn redact(text: &str) -> String {
     let (plain, query) = text.split_once('?').map_or((text, ""), |(plain, _)| (plain, "?…"));
     let plain = match plain.split_once("://") {
@@ -128,7 +129,7 @@ fn bare(text: &str) -> Result<VaultUrl, Error> {
     if text.is_empty() {
         return Err(wrong("vault", "there is no place", "give a folder, file:///path or s3://bucket/path"));
     }
-    // A scheme with its slashes forgotten must not become a folder of that name. What follows may hold a secret.
+    // A scheme without its slashes must not become a folder of that name. The rest may hold a secret.
     if let Some((scheme, _)) = text.split_once(':')
         && (Scheme::named(scheme).is_some() || Scheme::is_planned(scheme))
     {

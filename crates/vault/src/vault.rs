@@ -1,4 +1,4 @@
-//! The facade that every engine uses: whole objects, listing, deletion, and the settlement of what is unclear.
+//! The facade that every engine uses: whole objects, listing, deletion, and the settlement of ambiguous answers.
 //!
 //! Built over any [`Store`]. Cheap to clone; clones share connections, counts and bandwidth. Everything here is bounded
 //! by the [`Policy`] (I7), and dropping a future leaves what a crash would leave.
@@ -25,16 +25,16 @@ use crate::{
 /// Keys asked for with one listing request.
 const PAGE: usize = 1000;
 
-/// How a create-only write ended well.
+/// The result of a successful create-only write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Created {
     /// This write made the object.
     Fresh,
-    /// The object was there already, byte for byte: an earlier attempt of ours whose answer was lost.
+    /// The object existed already, byte for byte: an earlier attempt of ours, whose answer was lost.
     Adopted,
 }
 
-/// What a probe found that a store can do.
+/// The findings of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capabilities {
     /// A create-only write of a new object is taken.
@@ -48,8 +48,8 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
-    /// Whether two writers are told apart by the store itself. If not, [`Vault::create`] looks before it writes, and
-    /// two writers in the same moment are not noticed.
+    /// Whether the store itself refuses a second writer. If not, [`Vault::create`] looks before it writes, and doesn't
+    /// notice two writers in the same moment.
     pub fn exclusive_create(&self) -> bool {
         self.create && self.rejects_create
     }
@@ -70,7 +70,7 @@ pub(crate) struct Inner {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) retrier: Retrier,
     pub(crate) url: String,
-    /// Whether create-only writes must look first, because the store takes every write.
+    /// Whether create-only writes must look first, because the store accepts every write.
     degraded: std::sync::atomic::AtomicBool,
     probed: std::sync::atomic::AtomicBool,
 }
@@ -82,7 +82,7 @@ impl fmt::Debug for Vault {
 }
 
 impl Vault {
-    /// Opens the place that a URL names. Checks what can be checked without a request; the rest shows at the first use.
+    /// Opens the place that a URL names. Checks what it can without a request. Other mistakes show at the first use.
     pub async fn open(url: &VaultUrl, environment: &Environment, policy: Policy) -> Result<Self, Error> {
         Ok(Self::new(url.open(environment, &policy).await?, policy))
     }
@@ -106,22 +106,22 @@ impl Vault {
         &self.inner.url
     }
 
-    /// Whether a [`Vault::probe`] is still to tell what the server does, because this process didn't ask it yet.
+    /// Whether this process still has to call [`Vault::probe`] to learn how the server handles conditions.
     pub fn needs_probe(&self) -> bool {
         self.inner.store.needs_probe() && !self.inner.probed.load(std::sync::atomic::Ordering::Relaxed)
     }
 
-    /// What kind of store it stands on.
+    /// The kind of its store.
     pub fn scheme(&self) -> Scheme {
         self.inner.store.scheme()
     }
 
-    /// Takes the place as it is now for the one to work in; see [`Store::enter`].
+    /// Accepts the folder that is at the path now; see [`Store::enter`].
     pub async fn enter(&self) -> Result<(), Error> {
         self.inner.store.enter().await
     }
 
-    /// Whether the place is the one in which something was written; see [`Store::check`]. May block for a system call.
+    /// Checks that the place is still the one that was written to; see [`Store::check`]. May block for a system call.
     pub fn check(&self) -> Result<(), Error> {
         self.inner.store.check()
     }
@@ -131,7 +131,7 @@ impl Vault {
         self.inner.store.trace(prefixes)
     }
 
-    /// What the backend promises; [`Vault::probe`] tells what the server really does.
+    /// The promises of the backend; [`Vault::probe`] tells how the server behaves.
     pub fn abilities(&self) -> Abilities {
         self.inner.store.abilities()
     }
@@ -141,13 +141,13 @@ impl Vault {
         self.inner.retrier.counters.snapshot()
     }
 
-    /// The folder whose files are the objects, where the place is one.
+    /// The folder whose files are the objects, if the place is a folder.
     pub fn folder(&self) -> Option<std::path::PathBuf> {
         self.inner.store.folder()
     }
 
-    /// What requests have come to since the last one that was answered: the first that failed, or one that waits for its
-    /// answer. `None` where all is well. Tells of a store that is away while requests are still tried again.
+    /// The trouble since the last answered request: the first request that failed, or one that waits for its answer.
+    /// `None` if all is well. So a caller learns that a store is away while requests are still retried.
     pub fn trouble(&self) -> Option<Trouble> {
         self.inner.retrier.troubles.now()
     }
@@ -165,8 +165,8 @@ impl Vault {
         }
     }
 
-    /// Makes an object where none is (I2, I9). When the store refuses, or no answer can be had, what stands there is
-    /// read back: equal bytes are our own earlier attempt, which is why `bytes` must hold a nonce.
+    /// Makes an object if there is none (I2, I9). When the store refuses or doesn't answer, the object there is read
+    /// back. Equal bytes are an earlier attempt of ours, so `bytes` must hold a nonce.
     ///
     /// # Errors
     /// [`Error::AlreadyExists`] when another object has the name.
@@ -174,7 +174,7 @@ impl Vault {
         self.create_as(key, bytes, stamp, None).await
     }
 
-    /// Writes an object whose digest is known, where nothing is, as [`Vault::create`] does.
+    /// Writes an object whose digest is known, if there is none, as [`Vault::create`] does.
     pub async fn create_digested(&self, key: &ObjectKey, bytes: Bytes, digest: Digest) -> Result<Created, Error> {
         self.create_as(key, bytes, None, Some(digest)).await
     }
@@ -200,8 +200,8 @@ impl Vault {
         }
     }
 
-    /// Replaces an object that still is the version `expected`, and returns the new version. Settled as
-    /// [`Vault::create`] is, so `bytes` must hold a nonce.
+    /// Replaces an object whose version is still `expected`, and returns the new version. Ambiguous answers are settled
+    /// as in [`Vault::create`], so `bytes` must hold a nonce.
     ///
     /// # Errors
     /// [`Error::Precondition`] when it is another version or gone.
@@ -223,7 +223,7 @@ impl Vault {
         }
     }
 
-    /// Writes an object whatever is there.
+    /// Writes an object, also over an existing one.
     pub async fn put(&self, key: &ObjectKey, bytes: Bytes, stamp: Option<Moment>) -> Result<(), Error> {
         self.write(key, &bytes, PutOptions { stamp, ..PutOptions::default() }).await.map(drop)
     }
@@ -250,8 +250,8 @@ impl Vault {
         Ok(all.freeze())
     }
 
-    /// Reads an object, or a range of it, as a stream that goes on where a broken connection ended. An object that
-    /// changes while it is read is an error, never a mixture.
+    /// Reads an object, or a range of it, as a stream that resumes after a broken connection. An object that changes
+    /// while it is read is an error, never a mixture.
     pub fn stream(
         &self,
         key: &ObjectKey,
@@ -270,12 +270,12 @@ impl Vault {
         }
     }
 
-    /// All objects below `prefix` whose keys sort behind `start_after`, in the order of their keys.
+    /// All objects below `prefix` whose keys sort after `start_after`, in the order of their keys.
     pub async fn list(&self, prefix: &Prefix, start_after: Option<&ObjectKey>) -> Result<Vec<Entry>, Error> {
         self.entries(prefix, start_after).try_collect().await
     }
 
-    /// As [`Vault::list`], a page in memory at a time.
+    /// Like [`Vault::list`], with one page in memory at a time.
     pub fn entries(
         &self,
         prefix: &Prefix,
@@ -297,7 +297,7 @@ impl Vault {
         let store = &self.inner.store;
         let page =
             self.inner.retrier.run(Operation::List, &self.inner.url, 0, || store.list(prefix, after, PAGE)).await?;
-        // A store whose pages don't move on would be listed for ever.
+        // A store whose pages don't advance would be listed endlessly.
         if let (Some(next), Some(after)) = (&page.next, after)
             && next <= after
         {
@@ -307,7 +307,7 @@ impl Vault {
         Ok(page)
     }
 
-    /// Deletes objects; those that are not there count as deleted. All are tried, and the first error is returned.
+    /// Deletes objects. A missing object counts as deleted. All are tried, and the first error is returned.
     pub async fn delete(&self, keys: &[ObjectKey]) -> Result<(), Error> {
         let (store, retrier) = (&self.inner.store, &self.inner.retrier);
         let mut worst = Ok(());
@@ -332,15 +332,15 @@ impl Vault {
         worst
     }
 
-    /// Tries what the store does with conditions, on an object of its own that it deletes afterwards. From then on
-    /// [`Vault::create`] works by what was found.
+    /// Tests how the store handles conditions, on an object of its own that it deletes afterwards. [`Vault::create`]
+    /// uses the result from then on.
     pub async fn probe(&self) -> Result<Capabilities, Error> {
         let nonce = self.inner.retrier.nonce();
         let key = ObjectKey::new(format!("seawall/probe-{nonce:016x}"))?;
         let outcome = self.try_conditions(&key, nonce).await;
         let cleaned = self.delete(std::slice::from_ref(&key)).await;
         let capabilities = outcome?;
-        // Credentials that may not delete are in order; what is left then is a few bytes.
+        // Credentials without the right to delete are allowed. Then a few bytes remain.
         if let Err(error) = cleaned {
             tracing::debug!(%error, "the probe's object is left behind");
         }
@@ -388,12 +388,12 @@ impl Vault {
         retrier.run(Operation::Put, &self.object(key), size, attempt).await
     }
 
-    /// Finds out what a creation that ended in `error` came to; `Ok` when the object is ours.
+    /// Finds out the result of a creation that ended in `error`; `Ok` when the object is ours.
     async fn settle(&self, key: &ObjectKey, bytes: &Bytes, error: Error) -> Result<(), Error> {
         if !settle::is_unclear(&error) {
             return Err(error);
         }
-        // When reading back fails too, that is the error to go on from: a refusal says nothing about whose object it is.
+        // If the read-back fails too, its error is returned: a refusal doesn't say whose object it is.
         let owner = self.owner(key, bytes).await?;
         match settle::decide(Some(&error), owner, false) {
             Settled::Ours => Ok(()),
@@ -402,9 +402,9 @@ impl Vault {
         }
     }
 
-    /// What to say when a write was refused over an object that is not there.
+    /// The error for a write that was refused although the object isn't there.
     pub(crate) fn vanished(&self, key: &ObjectKey) -> Error {
-        let cause = "the write was refused, and nothing stands there now".to_owned();
+        let cause = "the write was refused, but there is no object now".to_owned();
         Error::Unavailable { object: self.object(key), cause, retryable: true }
     }
 
@@ -419,7 +419,7 @@ impl Vault {
     }
 }
 
-/// Which keys of a batch are worth another attempt, and the error to judge that by: a final one, if there is any.
+/// The keys of a batch that are worth another attempt, and the error to classify: a final one, if there is any.
 fn undeleted(keys: &[ObjectKey], results: Vec<Result<(), Error>>) -> (Vec<ObjectKey>, Option<Error>) {
     let mut again = Vec::new();
     let mut worst: Option<Error> = None;
@@ -436,7 +436,7 @@ fn undeleted(keys: &[ObjectKey], results: Vec<Result<(), Error>>) -> (Vec<Object
     (again, worst)
 }
 
-/// Whether a conditional write was taken; a store that doesn't know the condition doesn't take it.
+/// Whether a conditional write was accepted. A store that doesn't know the condition counts as refusing.
 fn taken(result: Result<Option<Tag>, Error>) -> Result<bool, Error> {
     match result {
         Ok(_) => Ok(true),

@@ -1,4 +1,4 @@
-//! Every backend passes the one suite.
+//! Every backend passes the conformance suite.
 
 #![allow(clippy::disallowed_methods, reason = "tests are an edge")]
 

@@ -1,4 +1,4 @@
-//! Stores that take every write: noticed by the probe, then looked at before each creation.
+//! Stores that accept every write: the probe notices them, and then each creation looks first.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What the vault makes of a store that goes wrong: an error, a lost answer, a duplicate and a crash at every call.
+//! The vault with a failing store: an error, a lost answer, a duplicate and a crash at every call.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -110,7 +110,7 @@ async fn a_crash_at_every_call_leaves_objects_whole_or_not_there() {
                 let found = truth(&store, &key(name)).await;
                 assert!(found.is_none() || found == Some(whole), "{name} after {fault:?} at call {number}");
             }
-            // The next process does the same again, and goes on from what it finds.
+            // The next process repeats the work, and continues from the objects that it finds.
             let (_, again) = (store.clone(), Vault::new(Arc::new(store.clone()), policy()));
             match work(&again).await {
                 Ok(()) => check(&store, "after a crash").await,

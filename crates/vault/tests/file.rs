@@ -1,4 +1,4 @@
-//! What a folder does beyond the suite: crashes' leftovers, modes, links, odd neighbours.
+//! Properties of a folder beyond the suite: leftovers of crashes, modes, links, unusual files.
 
 #![allow(clippy::disallowed_methods, reason = "tests and benches are an edge")]
 

@@ -1,4 +1,4 @@
-//! What S3 does beyond the suite: what its refusals become, and that nothing waits for ever.
+//! Properties of S3 beyond the suite: how its refusals are classified, and that every wait ends.
 
 #![allow(clippy::disallowed_methods, reason = "tests and benches are an edge")]
 

@@ -1,4 +1,4 @@
-//! A kind of store is a folder: what else knows of it is counted, so that adding the next one stays as small as it is.
+//! A kind of store is a folder. This test counts the other places that know the kind, so that adding one stays small.
 
 #![allow(clippy::disallowed_methods, reason = "tests are an edge")]
 

@@ -1,4 +1,4 @@
-//! Texts from elsewhere: whatever they are, no panic, no secret shown, no name that leads out.
+//! Texts from elsewhere: no text causes a panic, shows a secret, or leads out of its place as a name.
 
 use proptest::prelude::*;
 use seawall_core::Failure;

@@ -1,5 +1,5 @@
-//! Clocks that jump (I17): moments never stand in the future, and a jump is told. The jumps themselves are simulated in the
-//! engine's own tests; here the state record says that the clock stood elsewhere.
+//! Clocks that jump (I17): moments are never in the future, and a jump is reported. The engine's own tests simulate the
+//! jumps. Here the state record says that the clock was different.
 
 use seawall_tests::{Random, Stand, digest, model, wait};
 use serde_json::Value;
@@ -25,7 +25,7 @@ fn a_clock_that_jumped_ahead_is_told_and_gives_no_moments() {
     app.commit(10);
     stand.replicate_once();
     let before = moment(&stand);
-    // As if the clock had stood an hour ago by now, and jumped.
+    // As if the clock had been an hour behind until now, and jumped.
     the_clock_stood(&stand, -3_600_000);
     let committed = app.commit(10);
     let once = stand.replicate_with(&["--once"]).wait(wait::SOON * 4);

@@ -1,4 +1,4 @@
-//! A complete copy that is damaged: what a start sees of it, what is said, and what is done.
+//! A damaged complete copy: a start detects it, reports it, and acts on it.
 
 use std::fs;
 
@@ -33,7 +33,7 @@ fn a_damaged_base_is_seen_at_a_start_and_replaced() {
         assert!(output.stderr.contains("taking a new base"), "{spoil}: {output}");
         assert_eq!(model::check(&stand.restore(), stand.seed), app.committed(), "{spoil}");
         if spoil == "misnamed" {
-            // The timeline can't tell the moment of the point that it is named after.
+            // The timeline can't show the moment of the point that the object is named after.
             continue;
         }
         let timeline = stand.seawall(&["timeline", &stand.place.url(), "--json"]).ok().json();
@@ -42,7 +42,8 @@ fn a_damaged_base_is_seen_at_a_start_and_replaced() {
     }
 }
 
-/// The state record knows what was acknowledged: a vault that ends before it isn't in order, and its end isn't "the newest".
+/// The state record knows the acknowledged position. A vault that ends before it isn't in order, and its end isn't "the
+/// newest".
 #[test]
 fn a_vault_that_ends_before_what_was_acknowledged() {
     let stand = Stand::folder(Random::from_env().seed());
@@ -77,7 +78,7 @@ fn a_vault_that_ends_before_what_was_acknowledged() {
     assert_eq!(model::check(&stand.path("x.db"), stand.seed), kept);
 }
 
-/// What an application writes to a file that was replaced under it is lost without a word.
+/// Writes of an application to a file that was replaced under it are lost silently.
 #[test]
 fn a_database_that_is_open_is_not_replaced() {
     let stand = Stand::folder(Random::from_env().seed());

@@ -1,4 +1,4 @@
-//! Objects of another database, or of another branch of the same one, in a vault. By their names they fit.
+//! Objects of another database, or of another branch of the same one, in a vault. Their names fit.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use seawall_tests::{App, Output, Process, Random, Stand, Txid, file_name, model, run, wait};
 
-/// A database with a vault: a base, and this many captures behind it.
+/// A database with a vault: a base, and this many captures after it.
 fn protected(stand: &Stand, captures: u64) -> App {
     let mut app = stand.app();
     app.commit(100);
@@ -59,7 +59,7 @@ fn is_refused(stand: &Stand, object: &str, at: &[&str]) {
     run("seawall", command.arg("--dry-run")).exits(1);
 }
 
-/// Puts another object in the place of one, or beside all; gives what stood there.
+/// Puts another object in the place of one, or beside the others. Returns the replaced one.
 fn plant(stranger: &Path, place: &Path) -> Option<Vec<u8>> {
     let before = fs::read(place).ok();
     fs::create_dir_all(place.parent().unwrap()).unwrap();
@@ -85,11 +85,11 @@ fn an_object_of_another_database_is_refused_by_name() {
         let place = one.place.object(level, txid, txid);
         let before = plant(&other.place.object(level, txid, txid), &place);
         is_refused(&one, &file_name(txid, txid), &[]);
-        // The stranger's own point isn't one of this database: the object behind it says so.
+        // The stranger's own point isn't one of this database: the object after it shows that.
         if txid < last {
             is_refused(&one, &file_name(txid, txid), &["--at", &format!("{txid:016x}")]);
         }
-        // What is before it is still what it was.
+        // Points before it are unchanged.
         if let Some(at) = at {
             let restored = model::check(&one.restore_txid(at), one.seed);
             assert!(restored < committed, "{restored} of {committed}");
@@ -97,7 +97,7 @@ fn an_object_of_another_database_is_refused_by_name() {
         put_back(&place, before);
         assert_eq!(model::check(&one.restore(), one.seed), committed);
     }
-    // Beside everything: right behind the newest one, far behind it, and complete copies.
+    // Beside all objects: right after the newest one, far after it, and as complete copies.
     let next = last + 1;
     go_on(&other, &mut app_of_other, 2 + next.saturating_sub(other_last));
     let stray = one.place.object(0, next, next);
@@ -114,11 +114,12 @@ fn an_object_of_another_database_is_refused_by_name() {
     assert_eq!(model::check(&one.restore(), one.seed), committed);
 }
 
-/// A complete copy behind everything else of a vault, which a break in its history leaves there.
+/// A complete copy after all other objects of a vault. A break in its history leaves it there.
 fn complete_copy(stand: &Stand, app: &mut App) -> Txid {
     fs::remove_file(stand.place.object(9, 1, 1)).unwrap();
     app.commit(1);
-    stand.replicate_once();
+    let once = stand.replicate_with(&["--once"]).wait(wait::SOON * 4);
+    assert!(once.code() == 1 && once.stderr.contains("[sqlite.lost]"), "{once}");
     stand.place.files(9).last().map(|(_, max)| *max).filter(|max| *max > 1).unwrap()
 }
 
@@ -165,7 +166,7 @@ fn clone(stand: &Stand) -> Stand {
     copy
 }
 
-/// Lineage, TXIDs and the sizes of all captures are equal: only what they follow tells.
+/// Lineage, TXIDs and the sizes of all captures are equal. Only the tags of the points that they follow differ.
 #[test]
 fn a_branch_of_the_same_history_is_refused_by_name() {
     let stand = Stand::folder(Random::from_env().seed());
@@ -219,7 +220,7 @@ fn a_standby_never_becomes_a_mixture() {
         follower.stderr().contains("sqlite.mixed").then_some(())
     });
     assert_eq!(model::check(&standby, one.seed), committed);
-    // Without it the standby goes on.
+    // Without it, the standby continues.
     put_back(&stray, None);
     go_on(&one, &mut app, 2);
     let committed = app.committed();
@@ -251,7 +252,7 @@ fn a_start_begins_anew_behind_a_stranger() {
         assert!(told, "{timeline}");
         // The state at the stranger is refused as before.
         one.seawall(&["restore", &one.place.url(), "-o", "x.db", "--at", &format!("{newest:016x}")]).exits(1);
-        // Nothing of it is between what comes after, and the next start finds all well.
+        // None of it is between later objects, and the next start finds no fault.
         app.commit(1);
         let output = one.replicate_with(&["--once"]).wait(wait::SOON * 4).ok();
         assert!(!output.stderr.contains("sqlite.mixed"), "{output}");
@@ -260,7 +261,7 @@ fn a_start_begins_anew_behind_a_stranger() {
         if behind_all {
             break;
         }
-        // The next stranger is to stand in the chain of the newest state again.
+        // The next stranger must be in the chain of the newest state again.
         for (min, max) in one.place.files(9).into_iter().filter(|(_, max)| *max > 1) {
             fs::remove_file(one.place.object(9, min, max)).unwrap();
         }
@@ -283,7 +284,7 @@ fn merging_refuses_a_stranger_and_tells() {
     assert_eq!(model::check(&one.restore(), one.seed), app.committed());
 }
 
-/// Litestream's objects have no lineage: what their places in the WAL tell is refused, and what can't be told is said.
+/// Litestream's objects have no lineage. A mismatch of WAL positions is refused, and an unprovable bond is reported.
 #[test]
 fn what_can_be_told_of_litestreams_objects_and_what_cant() {
     let seeds = [Random::from_env().seed(), 77];

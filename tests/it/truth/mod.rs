@@ -7,5 +7,6 @@
 mod clocks;
 mod damaged;
 mod mixed;
+mod overwritten;
 mod sources;
 mod watched;

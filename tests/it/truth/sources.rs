@@ -1,4 +1,4 @@
-//! Sources that aren't what they seem (I16): what was protected once never leaves the status silently.
+//! Sources that aren't what they seem (I16): a database that was protected once never leaves the status silently.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::{FileExt as _, symlink};
@@ -22,7 +22,7 @@ fn following(stand: &Stand, source: &str) -> Process {
     process
 }
 
-/// What the running process says of each of its databases.
+/// The running process's report on each of its databases.
 fn statuses(stand: &Stand) -> BTreeMap<String, Value> {
     let all = stand.seawall(&["status", "--socket", "s.sock", "--json"]).json();
     let named = |one: &Value| (one["name"].as_str().unwrap().to_owned(), one.clone());
@@ -55,7 +55,7 @@ fn switch(link: &Path, target: &str) {
     std::fs::rename(&next, link).unwrap();
 }
 
-/// Ends an application without a checkpoint, and takes its WAL into the file: what is copied then is one file.
+/// Ends an application without a checkpoint, and moves its WAL into the file, so that one file is copied.
 fn close(mut app: App) {
     app.close();
     app.kill_9();
@@ -161,19 +161,19 @@ fn a_file_with_a_second_name_is_told_and_nothing_is_claimed_of_it() {
     sync(&stand, "app.db");
     std::fs::create_dir(stand.path("other")).unwrap();
     std::fs::hard_link(stand.db(), stand.path("other/app.db")).unwrap();
-    // Something happens, so that somebody looks; otherwise the sweep does.
+    // A change makes the process look; otherwise the sweep does.
     let committed = app.commit(1);
     until_told(&stand, "app.db", "sqlite.several-names");
     assert_eq!(statuses(&stand)["app.db"]["phase"], "failing");
     let synced = stand.seawall(&["sync", "app.db", "--wait", "--socket", "s.sock"]);
     assert!(synced.code() != 0 && synced.stderr.contains("[sqlite.several-names]"), "{synced}");
-    // What can be seen is shipped all the same.
+    // Visible commits are shipped all the same.
     assert_eq!(model::check(&restored(&stand, ""), stand.seed), committed);
     let ended = seawall.stop();
     assert!(ended.code() == 1 && !ended.stderr.contains(FAREWELL), "{ended}");
     let once = stand.replicate_with(&["--once"]).wait(wait::SOON * 4);
     assert!(once.code() == 1 && once.stderr.contains("[sqlite.several-names]"), "{once}");
-    // One name again: it goes on by itself.
+    // With one name again, it continues by itself.
     std::fs::remove_file(stand.path("other/app.db")).unwrap();
     let mut seawall = following(&stand, "app.db");
     let committed = app.commit(4);
@@ -263,7 +263,7 @@ fn a_database_that_is_cut_is_told_while_it_runs_and_at_the_next_start() {
     let once = stand.replicate_with(&["--once"]).wait(wait::SOON * 4);
     assert!(once.code() != 0 && !once.stderr.contains(FAREWELL), "{once}");
     assert_eq!(model::check(&restored(&stand, ""), stand.seed), committed);
-    // Restored over what was cut, it goes on.
+    // After the cut file was replaced by a restore, it continues.
     for end in ["", "-wal", "-shm"] {
         let _maybe_not_there = std::fs::remove_file(stand.path(&format!("app.db{end}")));
     }

@@ -28,12 +28,12 @@ fn sync(stand: &Stand) -> seawall_tests::Output {
     stand.seawall(&["sync", "app", "--wait", "--socket", stand.path("s.sock").to_str().unwrap()])
 }
 
-/// Waits until the status tells `code`.
+/// Waits until the status shows `code`.
 fn until_told(stand: &Stand, code: &str) {
     wait::until(code, PATIENCE, || (stand.status()["error"]["code"] == code).then_some(()));
 }
 
-/// What is restored is what the application has.
+/// A restore gives the application's state.
 fn all_comes_back(stand: &Stand, committed: u64) {
     let back = stand.restore();
     assert_eq!(model::check(&back, stand.seed), committed);
@@ -76,7 +76,7 @@ fn emptied(stand: &Stand) {
     sync(stand).ok();
     all_comes_back(stand, committed);
 
-    // Who asks in the very moment is told, and so is who stops it.
+    // A caller that asks at that very moment gets the error, and so does a caller that stops it.
     let base = fs::read_dir(stand.place.level(9)).unwrap().next().unwrap().unwrap().path();
     fs::remove_file(&base).unwrap();
     let asked = sync(stand).exits(1);

@@ -1,9 +1,11 @@
 //! An application with a live database, driven by lines on its input.
 //!
-//! `seawall-test-writer DB SEED PAGE_SIZE`, then one of these a line; each is answered by `ok …` or `error …`:
+//! `seawall-test-writer DB SEED PAGE_SIZE`, then one of these commands in each line. Each is answered by `ok …` or
+//! `error …`:
 //!
-//! - `commit N`: that many commits of [`seawall_tests::model`], each told by `committed <number>` after it is durable.
-//! - `flood MICROS`: commits until the next line comes, which ends it and is answered; with a pause after each.
+//! - `commit N`: makes N commits of [`seawall_tests::model`], and prints `committed <number>` for each after it is
+//!   durable.
+//! - `flood MICROS`: commits until the next line comes, with a pause after each; then answers.
 //! - `sql TEXT`: runs it; the answer holds the first column of the first row.
 //! - `close`, `open`: the connection.
 

@@ -19,7 +19,7 @@ use super::lightningstream_storage::{Storage, storage};
 use super::services::{Unnamed, address};
 use super::{ConfigError, Surroundings, absolute, expand};
 use crate::in_step::{HealthRules, Patience};
-use crate::logging::{Level, LogFormat};
+use crate::process::logging::{Level, LogFormat};
 
 /// The days that deletions are kept for, where the sweeper is on and nothing else is said.
 const RETENTION_DAYS: f64 = 370.0;

@@ -41,8 +41,8 @@ pub use seawall_engines::{DatabaseConfig, EngineConfig, SourceName, sqlite::Sqli
 
 use self::document::{Node, Value};
 use self::error::Location;
-use crate::child::ExecCommand;
-use crate::logging::{Level, LogFormat};
+use crate::process::child::ExecCommand;
+use crate::process::logging::{Level, LogFormat};
 
 /// How often every database is looked at even if no event came, unless the configuration says otherwise.
 pub const SWEEP_INTERVAL: Duration = Duration::from_secs(60);

@@ -17,7 +17,7 @@ use super::{
     Config, DatabaseConfig, DirectoryConfig, EngineConfig, Format, Pattern, Registering, SHUTDOWN_TIMEOUT, StateRoot,
     absolute, is_name, s3, services, upkeep,
 };
-use crate::child::ExecCommand;
+use crate::process::child::ExecCommand;
 
 /// Reads the tree of a `seawall.yml`; relative paths begin at `here`.
 pub(crate) fn read(tree: Node, file: &Path, here: &Path, environment: &Environment) -> Result<Config, Location> {

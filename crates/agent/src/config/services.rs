@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::absolute;
 use super::error::{Location, Problem};
 use super::fields::{At, Fields};
-use crate::token;
+use crate::services::token;
 
 /// Where the control socket is unless something else is said.
 pub const SOCKET: &str = "/var/run/seawall.sock";

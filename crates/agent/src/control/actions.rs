@@ -208,6 +208,9 @@ impl Actions {
     /// Ships what is committed now. With `wait` it is in the vault when this answers.
     pub(crate) async fn sync(&self, text: &str, wait: bool, within: Option<Duration>) -> Result<Synced, Failure> {
         let member = self.find(text)?;
+        if member.coming {
+            return Err(fleet::starting(&member.config.name));
+        }
         if !member.running {
             return Err(Failure::new(
                 Kind::Refused,
@@ -289,6 +292,7 @@ fn as_member(member: &Seen, status: Option<Result<Status, Failure>>) -> Status {
         _ => None,
     };
     let phase = match (member.running, &unread) {
+        _ if member.coming => Phase::Starting,
         (true, Some(_)) => Phase::Failing,
         (true, None) => Phase::Starting,
         (false, _) => Phase::Stopped,

@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use seawall_core::Failure;
 
-use super::{Entry, Fleet, Member, Origin, State, clash, stopping};
+use super::{Entry, Fleet, Member, Origin, State, clash, starting, unknown};
 use crate::config::{DatabaseConfig, SourceName};
 use crate::process;
-use crate::protect::restore_missing;
 
 /// What may change of the whole process while it runs.
 #[derive(Debug, Default)]
@@ -67,32 +66,14 @@ impl Fleet {
         self.0.shutdown.requested()
     }
 
-    /// Opens a database, restores it if it is missing and to be restored then, takes it in and starts it. One that can't be
-    /// opened or restored is a member all the same, with its failure, so that the status shows it.
-    ///
-    /// # Errors
-    /// When another member has its file, its name or its place, when the process is ending, and why it isn't protected.
-    pub(crate) async fn bring(&self, config: DatabaseConfig, origin: Origin) -> Result<(), Failure> {
-        let _opening = self.hold_still().await;
-        self.check_lasting(&config.name)?;
-        if let Some(failure) = clash(&self.entries(), &config) {
-            return Err(failure);
-        }
-        let source = config.source();
-        let mut member = Member::open(&*self.0.databases, config, origin, false).await;
-        self.restore(&mut member).await?;
-        self.admit(member)?;
-        self.spawn(&source).map(drop)
-    }
-
     /// Gives a member other settings: it is stopped, everything that it committed is shipped within a time, and it is started
-    /// again. One that an operator stopped stays so. The guard of [`Fleet::hold_still`] must live.
+    /// again. One that an operator stopped stays so.
     ///
     /// # Errors
-    /// When another member has its name or its place, when the process is ending, and why it isn't protected.
+    /// When another member has its name or its place, when it was removed meanwhile, when the process is ending, and why it
+    /// isn't protected.
     pub(crate) async fn exchange(
         &self,
-        _still: &tokio::sync::MutexGuard<'_, ()>,
         config: DatabaseConfig,
         origin: Origin,
         within: Duration,
@@ -106,20 +87,28 @@ impl Fleet {
             // Nothing is lost: the state record says where to go on.
             process::log_failure(&member.config.name, &failure);
         }
-        self.restore(&mut member).await?;
+        let shutdown = self.0.shutdown.child();
+        self.change(&source, State::Coming(shutdown.clone()))?;
+        let restored = self.restore(&mut member, &shutdown).await;
+        self.change(&source, State::Stopped)?;
+        restored?;
         // Where the other is in the way, the former one goes on.
         let swapped = self.swap(&source, member);
         let spawned = if rests { Ok(()) } else { self.spawn(&source).map(drop) };
         swapped.and(spawned)
     }
 
-    async fn restore(&self, member: &mut Member) -> Result<(), Failure> {
-        let name = member.config.name.clone();
-        tokio::select! {
-            biased;
-            () = restore_missing(std::slice::from_mut(member)) => Ok(()),
-            () = self.0.shutdown.graceful() => Err(stopping(&name)),
+    /// Lets a member that doesn't run begin to come, or rest again.
+    fn change(&self, source: &SourceName, state: State) -> Result<(), Failure> {
+        let mut entries = self.entries();
+        let entry = entries.by_source.get_mut(source).ok_or_else(|| unknown(&source.to_string()))?;
+        match (&entry.state, &state) {
+            (State::Running { .. }, _) | (State::Coming(_), State::Coming(_)) => {
+                return Err(starting(&entry.member.config.name));
+            }
+            _ => entry.state = state,
         }
+        Ok(())
     }
 
     /// Puts a member where one of the same source was, in one step and in its place in the order.

@@ -8,10 +8,13 @@ use tokio::task::JoinHandle;
 
 use super::{Events, Follower};
 use crate::config::DirectoryConfig;
-use crate::fleet::Fleet;
+use crate::fleet::{Fleet, hangs};
 
 /// How long a follower may take to end: it may be letting a database go that disappeared.
 const ENDING: Duration = Duration::from_secs(30);
+
+/// How long a folder may take to answer a reload. A look that takes longer goes on.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A database that a follower took into the fleet, and why it isn't protected if it isn't.
 pub(crate) type Taken = (String, Result<(), Failure>);
@@ -79,6 +82,26 @@ impl Running {
         Self { config, shutdown, asks, task }
     }
 
+    /// The same for a folder that is new to a running process. The receiver gets what was taken in.
+    fn enter(mut follower: Follower, fleet: &Fleet, whole: &Shutdown) -> (Self, oneshot::Receiver<Vec<Taken>>) {
+        let ((asks, receiver), (tell, told)) = (mpsc::channel(1), oneshot::channel());
+        follower.asks = Some(receiver);
+        let (config, shutdown) = ((*follower.config).clone(), whole.child());
+        let (fleet, stop) = (fleet.clone(), shutdown.clone());
+        let task = tokio::spawn(async move {
+            let taken = tokio::select! {
+                () = stop.graceful() => return,
+                taken = follower.enter(&fleet) => taken,
+            };
+            // The asker may have given up waiting.
+            let _told = tell.send(taken);
+            if follower.config.watch {
+                follower.follow(fleet, stop).await;
+            }
+        });
+        (Self { config, shutdown, asks, task }, told)
+    }
+
     /// Ends between two looks. What it looks at now it carries out.
     async fn end(mut self) {
         self.shutdown.begin();
@@ -126,14 +149,21 @@ impl Followers {
     pub(crate) async fn enter(&mut self, directories: &[DirectoryConfig]) -> Vec<Taken> {
         let mut taken = Vec::new();
         for folder in directories {
-            if let Some(known) = self.running.iter().find(|one| one.config.is_like(folder)) {
-                taken.extend(known.look_again().await);
-                continue;
-            }
-            let mut follower = Follower::new(folder.clone(), self.sweep);
-            taken.extend(follower.enter(&self.fleet).await);
-            if folder.watch {
-                self.running.push(Running::start(follower, &self.fleet, &self.shutdown));
+            let known = self.running.iter().position(|one| one.config.is_like(folder));
+            let answer = match known.and_then(|nth| self.running.get(nth)) {
+                Some(known) => tokio::time::timeout(PATIENCE, known.look_again()).await,
+                None => {
+                    let follower = Follower::new(folder.clone(), self.sweep);
+                    let (running, told) = Running::enter(follower, &self.fleet, &self.shutdown);
+                    if folder.watch {
+                        self.running.push(running);
+                    }
+                    tokio::time::timeout(PATIENCE, async { told.await.unwrap_or_default() }).await
+                }
+            };
+            match answer {
+                Ok(found) => taken.extend(found),
+                Err(_) => taken.push((folder.dir.display().to_string(), Err(hangs(&folder.dir)))),
             }
         }
         taken

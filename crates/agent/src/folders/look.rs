@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use super::events::Events;
 use crate::config::{DirectoryConfig, SqliteConfig};
+use crate::fleet::Looking;
 
 /// How every SQLite database begins.
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
@@ -51,20 +52,26 @@ pub(crate) enum Verdict {
 }
 
 /// What must not be opened.
-#[derive(Debug)]
 pub(crate) struct Look {
     root: PathBuf,
     /// Files that the fleet has: an engine may be opening whatever stands there now.
     members: HashSet<PathBuf>,
     /// Files that an engine may have open under whatever name.
     open: HashSet<Identity>,
+    /// What members that come meanwhile wait for; `None` before there is a fleet.
+    looking: Option<Looking>,
 }
 
 impl Look {
     /// Nothing of the fleet's `members` and of the files `known` is opened in the folder `root`.
-    pub(crate) fn new(root: PathBuf, members: HashSet<PathBuf>, mut known: HashSet<Identity>) -> Self {
+    pub(crate) fn new(
+        root: PathBuf,
+        members: HashSet<PathBuf>,
+        mut known: HashSet<Identity>,
+        looking: Option<Looking>,
+    ) -> Self {
         known.extend(members.iter().filter_map(|path| std::fs::metadata(path).ok()).map(|found| Identity::of(&found)));
-        Self { root, members, open: known }
+        Self { root, members, open: known, looking }
     }
 }
 
@@ -109,6 +116,9 @@ fn judge(known: &Look, path: &Path, found: &Metadata, was_protected: impl Fn() -
     let identity = Identity::of(found);
     if known.members.contains(path) || known.open.contains(&identity) {
         return Verdict::Database(identity);
+    }
+    if known.looking.as_ref().is_some_and(Looking::is_overtaken) {
+        return Verdict::Unseen;
     }
     let mut header = [0; HEADER];
     let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut header));

@@ -24,7 +24,7 @@ pub(crate) use self::followers::Followers;
 use self::followers::{Asks, asked};
 use self::look::{Identity, Look, Verdict, look, walk};
 use crate::config::{DatabaseConfig, DirectoryConfig, SourceName};
-use crate::fleet::Fleet;
+use crate::fleet::{DUPLICATE, Fleet, Looking};
 
 /// Events collect for this long before anyone looks: a file is made in several steps, and a thousand come together.
 const CALM: Duration = Duration::from_millis(20);
@@ -71,7 +71,7 @@ impl Follower {
         if self.config.watch {
             self.events = Events::open();
         }
-        let found = self.changed(None, HashSet::new()).await;
+        let found = self.changed(None, HashSet::new(), None).await;
         let (folder, count) = (self.config.dir.display(), found.new.len());
         tracing::info!(%folder, databases = count, watch = self.config.watch, "a folder");
         if count == 0 {
@@ -165,7 +165,7 @@ impl Follower {
             match fleet.find_new(config).await {
                 Ok(()) => {}
                 // Named in the configuration as well, or registered.
-                Err(failure) if failure.code == "agent.duplicate" => {
+                Err(failure) if failure.code == DUPLICATE => {
                     tracing::debug!(database = name, %failure, "found, and known already");
                 }
                 Err(failure) => tracing::error!(
@@ -192,21 +192,26 @@ impl Follower {
         }
     }
 
-    /// The same as [`Follower::changed`], while no database is brought in.
+    /// The same as [`Follower::changed`], in a fleet.
     async fn look_around(&mut self, fleet: &Fleet, paths: Option<BTreeSet<PathBuf>>) -> Changes {
-        let _still = fleet.hold_still().await;
+        let looking = fleet.look_into(&self.config.dir);
         let members = fleet.all().into_iter().filter_map(|member| member.config.path().map(Path::to_owned)).collect();
-        self.changed(paths, members).await
+        self.changed(paths, members, Some(looking)).await
     }
 
     /// Looks at `paths`, or everywhere, and takes note of what changed since the last look.
-    async fn changed(&mut self, paths: Option<BTreeSet<PathBuf>>, members: HashSet<PathBuf>) -> Changes {
+    async fn changed(
+        &mut self,
+        paths: Option<BTreeSet<PathBuf>>,
+        members: HashSet<PathBuf>,
+        looking: Option<Looking>,
+    ) -> Changes {
         let everywhere = paths.is_none();
         let (config, known) = (self.config.clone(), self.found.values().copied().collect::<HashSet<_>>());
         let events = self.events.take();
         let job = move || {
             let mut events = events;
-            let known = Look::new(config.dir.clone(), members, known);
+            let known = Look::new(config.dir.clone(), members, known, looking);
             let mut verdicts = BTreeMap::new();
             let all = paths.unwrap_or_else(|| BTreeSet::from([PathBuf::new()]));
             for relative in all {

@@ -17,7 +17,7 @@ use tokio::time::timeout;
 use super::health::{self, HealthRules};
 use super::page;
 use crate::http::{Answer, Handler, Request};
-use crate::resources::Resources;
+use crate::services::resources::Resources;
 
 /// How long a listing of the storage may take.
 const LISTING: Duration = Duration::from_secs(10);
@@ -174,7 +174,7 @@ impl Handler for Board {
             "/metrics" => {
                 let resources = spawn_blocking(Resources::of_process).await.unwrap_or_default();
                 let body = page::metrics(&self.statuses(), &resources, self.began);
-                Answer { status: StatusCode::OK, content_type: crate::metrics::CONTENT_TYPE, body }
+                Answer { status: StatusCode::OK, content_type: crate::services::metrics::CONTENT_TYPE, body }
             }
             "/storage" => self.storage().await,
             _ => Answer::status(StatusCode::NOT_FOUND),

@@ -144,8 +144,9 @@ impl Process<'_> {
         Ok(session.report().clone())
     }
 
-    /// Opens an environment, once no other process keeps it in step: one may have been started before its predecessor
-    /// has ended. `None` when a stop came first.
+    /// Opens an environment, once no other process keeps it in step, and once its file is whole. A process may be
+    /// started before its predecessor has ended, or because its predecessor read a page that another program had cut
+    /// off. `None` when a stop came first.
     async fn open(
         &self,
         wanted: &Wanted,
@@ -158,7 +159,7 @@ impl Process<'_> {
             let settings = Settings { pace: database.pace, ..Settings::new(database.schema.clone()) };
             let opened = blocking(move || Local::open_alone(&path, &options, settings));
             let error = match opened.await {
-                Err(error @ Error::Locked { .. }) if !wanted.how.only_once => error,
+                Err(error @ (Error::Locked { .. } | Error::Cut { .. })) if !wanted.how.only_once => error,
                 opened => return Ok(Some(opened?)),
             };
             self.board.waits(&database.name, &error.to_string());

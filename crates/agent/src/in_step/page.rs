@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use seawall_lmdb::{EnvStatus, SessionStatus, Stamp};
 
-use crate::metrics::Page;
-use crate::resources::Resources;
+use crate::services::metrics::Page;
+use crate::services::resources::Resources;
 
 /// The metrics, in Prometheus' text format.
 pub(crate) fn metrics(statuses: &[SessionStatus], resources: &Resources, began: Stamp) -> String {
@@ -15,7 +15,7 @@ pub(crate) fn metrics(statuses: &[SessionStatus], resources: &Resources, began: 
     upkeep(&mut page, statuses);
     environments(&mut page, statuses);
     // Under the names of the original's client library.
-    crate::metrics::of_process(&mut page, resources, i64::try_from(began.0 / 1_000_000).unwrap_or(i64::MAX));
+    crate::services::metrics::of_process(&mut page, resources, i64::try_from(began.0 / 1_000_000).unwrap_or(i64::MAX));
     page.into_text()
 }
 

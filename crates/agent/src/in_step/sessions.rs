@@ -18,8 +18,8 @@ use tokio::time::sleep;
 
 use super::{InStep, Process};
 use crate::config::{LightningConfig, LmdbConfig};
-use crate::logging::{self, Level};
 use crate::process::Outcome;
+use crate::process::logging::{self, Level};
 
 /// How long a session may take to end because of a reload, before it is dropped.
 const ENDING: Duration = Duration::from_secs(30);
@@ -126,12 +126,18 @@ impl<'a> Sessions<'a> {
     /// Lets all of them run to their ends, and the configuration be read again meanwhile. Returns how each of those ended
     /// that are wanted in the end.
     pub(super) async fn run(mut self, mut reload: Option<InStepReload>) -> Vec<Outcome<Report>> {
+        // The sessions go on while the configuration is read: its disk may not answer.
+        let mut reading: Option<BoxFuture<'static, Result<Wanted, Failure>>> = None;
         while !self.running.is_empty() {
             tokio::select! {
                 Some(outcome) = self.running.next() => self.end(outcome),
-                () = hung_up(&mut reload) => if let Some(reload) = &reload {
-                    self.reload(reload).await;
-                },
+                () = hung_up(&mut reload), if reading.is_none() => {
+                    reading = reload.as_ref().map(|reload| read_again(Arc::clone(&reload.read), reload.room).boxed());
+                }
+                read = read_to_end(&mut reading) => {
+                    reading = None;
+                    self.take(read);
+                }
             }
         }
         let mut ended = self.ended;
@@ -165,11 +171,9 @@ impl<'a> Sessions<'a> {
         self.ended.insert(name, outcome);
     }
 
-    async fn reload(&mut self, reload: &InStepReload) {
-        let read = Arc::clone(&reload.read);
-        let read = tokio::task::spawn_blocking(move || read()).await;
-        let read = read.unwrap_or_else(|_| Err(crate::process::defect("configuration")));
-        match read.and_then(|(config, how)| check_room(config, how, reload.room)) {
+    /// Follows a configuration that was read, if it has no error.
+    fn take(&mut self, read: Result<Wanted, Failure>) {
+        match read {
             Ok(new) => self.follow(new),
             Err(failure) => tracing::error!(
                 code = failure.code,
@@ -238,6 +242,21 @@ async fn hung_up(reload: &mut Option<InStepReload>) {
     std::future::pending().await
 }
 
+/// Reads the configuration again. Blocks nothing.
+async fn read_again(read: ReadInStep, room: usize) -> Result<Wanted, Failure> {
+    let read = tokio::task::spawn_blocking(move || read()).await;
+    let read = read.unwrap_or_else(|_| Err(crate::process::defect("configuration")));
+    read.and_then(|(config, how)| check_room(config, how, room))
+}
+
+/// What a reading came to; never returns where none is under way.
+async fn read_to_end<T>(reading: &mut Option<BoxFuture<'static, T>>) -> T {
+    match reading {
+        Some(reading) => reading.await,
+        None => std::future::pending().await,
+    }
+}
+
 /// Returns when a session was asked to end by a reload, and takes too long.
 async fn overdue(stop: &Shutdown, whole: &Shutdown) {
     stop.graceful().await;
@@ -284,6 +303,45 @@ mod tests {
             version: "0",
         };
         Wanted::new(config, how)
+    }
+
+    /// The disk of the configuration doesn't answer. The sessions still run, and the process ends.
+    #[tokio::test]
+    async fn sessions_go_on_while_the_configuration_is_read() {
+        let (folder, vault) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+        let text = format!(
+            "lmdbs: {{ a: {{ path: {}/a, options: {{ create: true }} }} }}\n\
+             storage: {{ type: fs, options: {{ root_path: {} }} }}\n",
+            folder.path().display(),
+            vault.path().display()
+        );
+        let old = wanted(&text, "i");
+        let how = InStep { only_once: true, ..(*old.how).clone() };
+        let (answer, answers) = std::sync::mpsc::channel::<()>();
+        let answers = std::sync::Mutex::new(answers);
+        let read: ReadInStep = Arc::new(move || {
+            let _ = answers.lock().map(|answers| answers.recv());
+            Err(Failure::new(Kind::Usage, "config.syntax", "l.yaml", "it was told to", "nothing"))
+        });
+        let (hup, hangups) = watch::channel(0);
+        hup.send_replace(1);
+        let (environment, shutdown, clock) = (Environment::empty(), Shutdown::new(), seawall_lmdb::system_clock());
+        let board = super::super::Board::new(["a"].into_iter(), old.config.health, clock.clone(), "h", "0");
+        let process = Process {
+            environment: &environment,
+            clock,
+            shutdown: &shutdown,
+            board: &board,
+            watcher: None,
+            shown: false,
+        };
+        let sessions = Sessions::start(&process, Wanted { how: Arc::new(how), ..old });
+        let run = sessions.run(Some(InStepReload { read, hangups, room: 4 }));
+        let ended = tokio::time::timeout(Duration::from_secs(60), run).await;
+        answer.send(()).expect("the reader waits");
+        let ended = ended.expect("the session waits for the configuration");
+        assert_eq!(ended.len(), 1);
+        assert!(ended[0].result.is_ok(), "{:?}", ended[0].result);
     }
 
     #[test]

@@ -11,14 +11,22 @@ use super::changes::Held;
 use super::settings::in_force;
 use super::{NotReloaded, Plan, Reloaded, Running};
 use crate::control::Actions;
-use crate::fleet::{self, Fleet};
-use crate::logging;
+use crate::fleet::{self, Coming, Fleet};
+use crate::process::logging;
 
 /// How many databases are stopped and started again at the same time.
 const AT_ONCE: usize = 16;
 
-/// Lets the process follow `plan`.
-pub(super) async fn apply(plan: Plan, actions: &Arc<Actions>, running: &mut Running) -> Reloaded {
+/// How many new databases are opened at the same time. The fleet bounds how many are restored.
+const NEW_AT_ONCE: usize = 4;
+
+/// Lets the process follow `plan`. Registrations wait only until every new database has its name and place.
+pub(super) async fn apply(
+    plan: Plan,
+    actions: &Arc<Actions>,
+    running: &mut Running,
+    registrations: tokio::sync::MutexGuard<'_, ()>,
+) -> Reloaded {
     let Plan { job, warnings, held, changes, settings, read_at } = plan;
     let fleet = actions.fleet();
     let within = running.job.bound;
@@ -40,24 +48,30 @@ pub(super) async fn apply(plan: Plan, actions: &Arc<Actions>, running: &mut Runn
             _ => {}
         }
     }
+    for one in &together {
+        tracing::warn!(
+            database = one.config.name,
+            vault = one.config.place(),
+            "it gets the name or the place of another database: its protection there begins with a new base"
+        );
+    }
     for config in &changes.removed {
         tracing::info!(database = config.name, "the configuration doesn't name it any more: no longer protected");
     }
-    failed.extend(exchange(fleet, alone, within).await);
     for one in &changes.same {
         fleet.name_origin(&one.config.source(), one.origin);
     }
     let mut added: Vec<String> = changes.added.iter().map(|one| one.config.name.clone()).collect();
-    for Held { config, origin } in together.into_iter().chain(changes.added) {
-        let name = config.name.clone();
-        failed.extend(fleet.bring(config, origin).await.err().map(|failure| NotReloaded::new(name, failure)));
+    let (mut coming, mut later) = (Vec::new(), Vec::new());
+    for one in together.into_iter().chain(changes.added) {
+        let name = one.config.name.clone();
+        match fleet.expect(one.config.clone(), one.origin) {
+            Ok(new) => coming.push((name, new)),
+            // A database that is exchanged below may still have the name or the place.
+            Err(failure) if failure.code == fleet::DUPLICATE => later.push(one),
+            Err(failure) => failed.push(NotReloaded::new(name, failure)),
+        }
     }
-    for (name, result) in running.followers.enter(&job.directories).await {
-        failed.extend(result.err().map(|failure| NotReloaded::new(name.clone(), failure)));
-        added.push(name);
-        untouched = false;
-    }
-
     let job = in_force(&running.job, job);
     fleet.live(job.bound, job.is_lasting());
     logging::set_level(job.log.0);
@@ -65,6 +79,34 @@ pub(super) async fn apply(plan: Plan, actions: &Arc<Actions>, running: &mut Runn
     let refused = running.offered.change(&job.services, actions, &running.shutdown).await;
     failed.extend(refused.into_iter().map(|(key, failure)| NotReloaded::new(key.to_owned(), failure)));
     running.job = job;
+    drop(registrations);
+
+    let Running { followers, job, .. } = running;
+    let rest = async {
+        // First what has its name or its place from another, because a folder could take it.
+        let mut refused = exchange(fleet, alone, within).await;
+        let mut coming = Vec::new();
+        for Held { config, origin } in later {
+            let name = config.name.clone();
+            match fleet.expect(config, origin) {
+                Ok(new) => coming.push((name, new)),
+                Err(failure) => refused.push(NotReloaded::new(name, failure)),
+            }
+        }
+        let (unprotected, found) = tokio::join!(arrive(coming), followers.enter(&job.directories));
+        refused.extend(unprotected);
+        (refused, found)
+    };
+    let (unprotected, (refused, found)) = tokio::join!(arrive(coming), rest);
+    failed.extend(refused.into_iter().chain(unprotected));
+    for (name, result) in found {
+        let hangs = result.as_ref().is_err_and(|failure| failure.code == fleet::HANGS);
+        failed.extend(result.err().map(|failure| NotReloaded::new(name.clone(), failure)));
+        if !hangs {
+            added.push(name);
+            untouched = false;
+        }
+    }
 
     let names = |all: &[Held]| all.iter().map(|one| one.config.name.clone()).collect();
     let texts = |all: &[&str]| all.iter().map(|text| (*text).to_owned()).collect();
@@ -83,13 +125,24 @@ pub(super) async fn apply(plan: Plan, actions: &Arc<Actions>, running: &mut Runn
     }
 }
 
+/// Opens, restores and starts new databases. One that is restored for long holds up no other.
+async fn arrive(coming: Vec<(String, Coming)>) -> Vec<NotReloaded> {
+    let opened = stream::iter(coming).map(|(name, new)| async move {
+        let member = new.open().await;
+        (name, new, member)
+    });
+    let arrived = opened.buffer_unordered(NEW_AT_ONCE).map(|(name, new, member)| async move {
+        let done: Result<(), Failure> = new.finish(member).await;
+        done.err().map(|failure| NotReloaded::new(name, failure))
+    });
+    arrived.buffer_unordered(usize::MAX).filter_map(std::future::ready).collect().await
+}
+
 /// Stops each database and starts it with its new settings.
 async fn exchange(fleet: &Fleet, changed: Vec<Held>, within: std::time::Duration) -> Vec<NotReloaded> {
-    let still = fleet.hold_still().await;
-    let still = &still;
     let each = stream::iter(changed).map(|Held { config, origin }| async move {
         let name = config.name.clone();
-        let done: Result<(), Failure> = fleet.exchange(still, config, origin, within).await;
+        let done: Result<(), Failure> = fleet.exchange(config, origin, within).await;
         done.err().map(|failure| NotReloaded::new(name, failure))
     });
     each.buffer_unordered(AT_ONCE).filter_map(std::future::ready).collect().await

@@ -25,7 +25,7 @@ use crate::control::Actions;
 use crate::fleet::{self, Origin};
 use crate::folders::Followers;
 use crate::process;
-use crate::protect::Job;
+use crate::process::protect::Job;
 use crate::services::Offered;
 
 /// How long a reload may go on once the process has ended everything else.
@@ -155,14 +155,19 @@ pub(crate) async fn reload(actions: &Arc<Actions>) -> Result<Reloaded, Failure> 
 async fn in_turn(actions: &Arc<Actions>) -> Result<Reloaded, Failure> {
     let reloader = actions.reloader();
     let Some(read) = reloader.read.clone() else { return Err(no_configuration()) };
-    // Registrations wait: they are among what is compared.
-    let _changing = actions.hold_registrations().await;
     let mut turn = reloader.turn.lock().await;
     let Some(running) = turn.as_mut().filter(|_| !actions.fleet().is_stopping()) else {
         return Err(fleet::stopping(OBJECT));
     };
-    let result = match plan(read, actions, &running.job).await {
-        Ok(plan) => Ok(apply::apply(plan, actions, running).await),
+    let result = match read_again(read, &running.job).await {
+        Ok(new) => {
+            // Registrations wait: they are among what is compared.
+            let registrations = actions.hold_registrations().await;
+            match plan(new, actions, &running.job).await {
+                Ok(plan) => Ok(apply::apply(plan, actions, running, registrations).await),
+                Err(failure) => Err(failure),
+            }
+        }
         Err(failure) => Err(failure),
     };
     match &result {
@@ -177,13 +182,20 @@ async fn in_turn(actions: &Arc<Actions>) -> Result<Reloaded, Failure> {
     result
 }
 
-async fn plan(read: Read, actions: &Actions, old: &Job) -> Result<Plan, Failure> {
+/// A configuration that was read: what it says, its warnings, and when it was read.
+type New = (Job, Vec<String>, Moment);
+
+async fn read_again(read: Read, old: &Job) -> Result<New, Failure> {
     let read_at = SystemClock.now();
     let (job, warnings) = match tokio::task::spawn_blocking(move || read()).await {
         Ok(done) => done?,
         Err(_) => return Err(process::defect(OBJECT)),
     };
     check_threads(old, &job)?;
+    Ok((job, warnings, read_at))
+}
+
+async fn plan((job, warnings, read_at): New, actions: &Actions, old: &Job) -> Result<Plan, Failure> {
     let held = |seen: fleet::Seen| Held { config: seen.config, origin: seen.origin };
     let held: Vec<Held> = actions.fleet().all().into_iter().map(held).collect();
     let registered = registered(actions, &job.registering, &held).await?;

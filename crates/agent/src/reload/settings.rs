@@ -1,7 +1,7 @@
 //! Which settings of the process itself does a new configuration change, and which of them wait for a restart? A pure
 //! function.
 
-use crate::protect::Job;
+use crate::process::protect::Job;
 
 /// Keys of the configuration, as its own format calls them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -382,3 +382,69 @@ async fn services_follow_and_say_what_they_cannot() {
     scene.actions.reloader().end().await;
     assert_eq!(reload(&scene.actions).await.map_err(|failure| failure.code), Err("agent.stopping"));
 }
+
+/// Whoever asks meanwhile is answered, and a database that is still coming can be let go.
+#[tokio::test(start_paused = true)]
+async fn a_restore_that_takes_long_holds_nothing_else_up() {
+    let scene = Scene::new(configured(&["work-1", "work-2"])).await;
+    let mut new = configured(&["work-1", "work-2", "slow", "work-3"]);
+    new.databases[2].restore_if_missing = true;
+    new.databases[1].shutdown_timeout = Some(Duration::from_secs(9));
+    scene.write(Ok(new.clone()));
+    let actions = scene.actions.clone();
+    let reloading = tokio::spawn(async move { reload(&actions).await });
+    let runs = |name: &str| scene.fleet().find(name).is_some_and(|member| member.running);
+    let around = async {
+        while !["work-1", "work-2", "work-3"].into_iter().all(runs) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(1), around).await.expect("the others come");
+    let phases = scene.actions.status(None).await.expect("answered");
+    let phases: Vec<_> = phases.into_iter().map(|status| (status.name, status.phase)).collect();
+    assert!(phases.contains(&("slow".into(), seawall_core::Phase::Starting)), "{phases:?}");
+    let registering = scene.actions.register("/nowhere/at/all/work-9", Some("/vault/9"), Some("work-9"));
+    tokio::time::timeout(Duration::from_secs(1), registering).await.expect("answered").expect("registered");
+    let sync = async |name: &str| scene.actions.sync(name, true, None).await.map_err(|failure| failure.code);
+    assert!(sync("work-1").await.is_ok() && sync("work-2").await.is_ok());
+    let slow = scene.fleet().find("slow").expect("a member").config.source();
+    assert_eq!(sync("slow").await.map(drop), Err("agent.starting"));
+    assert_eq!(scene.fleet().start(&slow).await.map_err(|failure| failure.code), Err("agent.starting"));
+    assert_eq!(scene.fleet().remove(&slow, Duration::from_secs(1)).await, Ok(None));
+    let done = reloading.await.expect("no panic").expect("reloaded");
+    assert_eq!(done.failed.len(), 1, "{:?}", done.failed);
+    assert!(scene.fleet().find("slow").is_none());
+}
+
+/// More than are restored at the same time.
+#[tokio::test(start_paused = true)]
+async fn restores_that_take_long_hold_up_no_folder_and_no_other_database() {
+    let data = tempfile::tempdir().expect("a folder");
+    let made = rusqlite::Connection::open(data.path().join("a.db")).expect("opened");
+    made.execute_batch("PRAGMA journal_mode=wal; CREATE TABLE t(a)").expect("made");
+    drop(made);
+    let scene = Scene::new(configured(&["work-1"])).await;
+    let slow: Vec<String> = (0..20).map(|number| format!("slow-{number}")).collect();
+    let mut new = configured(&slow.iter().map(String::as_str).chain(["work-1", "work-2"]).collect::<Vec<_>>());
+    for one in new.databases.iter_mut().filter(|one| one.name.starts_with("slow")) {
+        one.restore_if_missing = true;
+    }
+    new.directories = vec![folder(data.path(), true)];
+    scene.write(Ok(new));
+    let actions = scene.actions.clone();
+    let reloading = tokio::spawn(async move { reload(&actions).await });
+    let runs = |name: &str| scene.fleet().find(name).is_some_and(|member| member.running);
+    let others = async {
+        while !["work-1", "work-2", "work-/a.db"].into_iter().all(runs) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), others).await.expect("the others come");
+    for name in &slow {
+        let one = scene.fleet().find(name).expect("a member");
+        assert!(one.coming);
+        assert_eq!(scene.fleet().remove(&one.config.source(), Duration::from_secs(1)).await, Ok(None));
+    }
+    let done = reloading.await.expect("no panic").expect("reloaded");
+    assert_eq!(done.failed.len(), slow.len(), "{:?}", done.failed);
+}

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use seawall_archive::{Catalog, Codec, RetentionPolicy, Upkeep, maintain, pin, pins, timeline, verify};
+use seawall_archive::{Catalog, Codec, MaintenancePass, RetentionPolicy, maintain, pin, pins, timeline, verify};
 use seawall_core::{Failure, Moment, NoProgress, Thinning, When};
 use seawall_vault::memory::MemoryStore;
 use seawall_vault::{ObjectKey, Vault};
@@ -41,7 +41,7 @@ fn at(seconds: i64) -> Moment {
     Moment::from_millis(seconds * 1000)
 }
 
-async fn upkeep(vault: &Vault, now: i64) -> Upkeep {
+async fn upkeep(vault: &Vault, now: i64) -> MaintenancePass {
     maintain(vault, &policy(), at(now), 1, false).await.expect("done")
 }
 

@@ -12,7 +12,7 @@ use rustix::process::{Flock, FlockType, fcntl_getlk};
 
 use super::OPEN;
 use crate::error::Error;
-use crate::standing::LockFile;
+use crate::local::standing::LockFile;
 
 /// A process that has an environment open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,15 +13,17 @@ mod cursor;
 mod cut;
 mod error;
 pub(crate) mod holders;
+mod options;
 mod resident;
 mod txn;
+mod whole;
 
 use std::ffi::{CString, c_int, c_uint};
 use std::fs;
 use std::ops::{Deref, DerefMut};
 use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,53 +33,13 @@ use lmdb_sys as sys;
 
 pub use cursor::{Cursor, Pair};
 pub use error::{LmdbError, Meaning};
+pub use options::EnvOptions;
 pub use txn::DbiStat;
 pub use txn::{Dbi, ReadTxn, WriteTxn};
 
+use self::options::{check_version, prepare};
+use self::whole::{Length, Meta};
 use crate::error::Error;
-
-/// How to open an environment.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EnvOptions {
-    /// The path is a file, not a folder.
-    pub no_subdir: bool,
-    /// Make the environment if it doesn't exist, with its folder.
-    pub create: bool,
-    /// Permissions of a new folder.
-    pub dir_mask: u32,
-    /// Permissions of new files; `None` if no setting gives them.
-    pub file_mask: Option<u32>,
-    /// Bytes of the map; `None` takes the size that the file records.
-    pub map_size: Option<u64>,
-    /// The most DBIs.
-    pub max_dbs: u32,
-    /// How large a full map may be made; `None` never enlarges it.
-    pub largest_map: Option<u64>,
-}
-
-impl Default for EnvOptions {
-    fn default() -> Self {
-        Self {
-            no_subdir: false,
-            create: false,
-            dir_mask: 0o775,
-            file_mask: None,
-            map_size: None,
-            max_dbs: 64,
-            largest_map: None,
-        }
-    }
-}
-
-impl EnvOptions {
-    /// Permissions of the files of a new environment that an application shares.
-    pub(crate) fn mode(&self) -> u32 {
-        self.file_mask.unwrap_or(SHARED)
-    }
-}
-
-/// Permissions of a new environment's files if no setting gives them; Lightning Stream uses the same.
-const SHARED: u32 = 0o664;
 
 /// The size of a new map if no setting gives it.
 const NEW_MAP: u64 = 1 << 30;
@@ -101,16 +63,23 @@ pub struct EnvInfo {
 
 /// An open environment.
 pub struct Env {
+    /// Null once [`Env::close`] closed it.
     raw: *mut sys::MDB_env,
     path: PathBuf,
+    /// The data file.
+    data: PathBuf,
+    no_subdir: bool,
     /// Device and inode of the data file, once it is listed in [`OPEN`].
     identity: Option<(u64, u64)>,
     /// Device and inode of the lock file, taken right after the opening.
     lock_identity: Option<(u64, u64)>,
     max_dbs: u32,
     largest_map: Option<u64>,
-    /// The most bytes that the data file had: liblmdb never makes it shorter.
+    /// The most bytes that the data file had. Only a process with `MDB_WRITEMAP` may make it shorter: it gives the file
+    /// the length of its own map, and keeps every page that was ever taken.
     longest: AtomicU64,
+    /// The newest meta page and the file's length at the last look that found only free pages missing.
+    lacking: Mutex<Option<(Meta, u64)>>,
     /// What the process says if it must end because the file was cut.
     words: &'static cut::Words,
     /// The environment's lock: the thread that holds it may have a transaction.
@@ -179,16 +148,21 @@ impl Env {
         {
             return Err(Error::OpenTwice { path: path.to_owned() });
         }
-        let mut env = Self::open_raw(path, options, fresh).map_err(Error::lmdb(path))?;
-        env.identity = identity(&file);
-        env.lock_identity = identity(&holders::lock_file(&file, options.no_subdir));
+        let mut env = Self::open_raw(path, file, options, fresh).map_err(Error::lmdb(path))?;
+        // Before the first read through the map: another program may have cut the file before.
+        {
+            let _guard = env.lock();
+            env.whole()?;
+        }
+        env.identity = identity(&env.data);
+        env.lock_identity = identity(&holders::lock_file(&env.data, options.no_subdir));
         open.extend(env.identity);
         drop(open);
         env.clear_dead_readers().map_err(Error::lmdb(path))?;
         Ok(env)
     }
 
-    fn open_raw(path: &Path, options: &EnvOptions, fresh: bool) -> Result<Self, LmdbError> {
+    fn open_raw(path: &Path, data: PathBuf, options: &EnvOptions, fresh: bool) -> Result<Self, LmdbError> {
         let text = c_text(path.as_os_str().as_bytes(), "mdb_env_open")?;
         let mut raw = ptr::null_mut();
         // SAFETY: `raw` is a place for the environment.
@@ -198,11 +172,14 @@ impl Env {
         let env = Self {
             raw,
             path: path.to_owned(),
+            data,
+            no_subdir: options.no_subdir,
             identity: None,
             lock_identity: None,
             max_dbs,
             largest_map,
             longest: AtomicU64::new(0),
+            lacking: Mutex::default(),
             words: cut::words(path),
             handles: Mutex::default(),
         };
@@ -338,32 +315,88 @@ impl Env {
         Held { handles, _inside: cut::Inside::new(self.words) }
     }
 
-    /// Refuses a file that is shorter than it was: a read of a missing page through the map would end the process.
+    /// Refuses a file that another program cut: a read of a missing page through the map would end the process. The
+    /// caller holds the lock, or is the only one that has the environment.
     fn whole(&self) -> Result<(), Error> {
-        let Some(bytes) = self.bytes() else { return Ok(()) };
+        let file = self.file()?;
+        let length = whole::length(file);
+        let bytes = whole::bytes(file).unwrap_or_default();
         let before = self.longest.fetch_max(bytes, Ordering::Relaxed);
-        if bytes >= before { Ok(()) } else { Err(Error::Cut { path: self.path.clone(), bytes, before }) }
+        if !self.has_all_pages(length, bytes) {
+            let needed = if let Length::Short(meta) = length { meta.used() } else { 0 };
+            return Err(Error::Cut { path: self.path.clone(), bytes, before: before.max(needed) });
+        }
+        if bytes < before {
+            if !holders::has_silent_writers(&self.data, self.no_subdir) {
+                return Err(Error::Cut { path: self.path.clone(), bytes, before });
+            }
+            self.longest.store(bytes, Ordering::Relaxed);
+        }
+        Ok(())
     }
 
-    /// Bytes of the open data file.
-    fn bytes(&self) -> Option<u64> {
+    /// Whether no page is missing that the newest transaction uses.
+    fn has_all_pages(&self, length: Length, bytes: u64) -> bool {
+        let meta = match length {
+            Length::Whole => return true,
+            Length::NoEnvironment => return false,
+            Length::Short(meta) => meta,
+        };
+        let mut lacking = self.lacking.lock().unwrap_or_else(PoisonError::into_inner);
+        if *lacking == Some((meta, bytes)) {
+            return true;
+        }
+        let Ok(file) = self.file() else { return false };
+        // SAFETY: the caller of `whole` holds the lock, and no transaction has it. Both meta pages are there, and the
+        // call reads no other page.
+        let Ok(raw) = (unsafe { self.begin(sys::MDB_RDONLY) }) else { return false };
+        // SAFETY: begun above.
+        let seen = unsafe { sys::mdb_txn_id(raw) } as u64;
+        let whole = whole::lacks_only_free_pages(file, seen);
+        // SAFETY: begun above, and not used after this.
+        unsafe { sys::mdb_txn_abort(raw) };
+        *lacking = whole.then_some((meta, bytes));
+        whole
+    }
+
+    /// The open data file.
+    fn file(&self) -> Result<BorrowedFd<'_>, Error> {
         let mut fd = -1;
-        // SAFETY: the environment exists; liblmdb only writes to the place.
-        let code = unsafe { sys::mdb_env_get_fd(self.raw, &mut fd) };
-        if code != sys::MDB_SUCCESS || fd < 0 {
-            return None;
+        if !self.raw.is_null() {
+            // SAFETY: the environment exists; liblmdb only writes to the place.
+            let code = unsafe { sys::mdb_env_get_fd(self.raw, &mut fd) };
+            error::check(code, "mdb_env_get_fd").map_err(Error::lmdb(&self.path))?;
+        }
+        if fd < 0 {
+            return Err(Error::Closed { path: self.path.clone() });
         }
         // SAFETY: liblmdb keeps the descriptor open for as long as the environment is.
-        let fd = unsafe { BorrowedFd::borrow_raw(fd) };
-        rustix::fs::fstat(fd).ok().and_then(|found| u64::try_from(found.st_size).ok())
+        Ok(unsafe { BorrowedFd::borrow_raw(fd) })
     }
 
-    /// After the file was cut: whether a whole environment was written in its place, so that it can be used again.
-    pub(crate) fn accept(&self, data: &Path) -> bool {
+    /// After the file was cut: whether a whole environment is in its place now. This environment still isn't to be used:
+    /// what liblmdb keeps in memory and in the lock file belongs to the old content.
+    pub(crate) fn holds_a_whole_one(&self) -> bool {
         let _guard = self.lock();
-        let Some(bytes) = self.bytes().filter(|bytes| cut::is_whole(data, *bytes)) else { return false };
-        self.longest.store(bytes, Ordering::Relaxed);
-        true
+        let Ok(file) = self.file() else { return false };
+        self.has_all_pages(whole::length(file), whole::bytes(file).unwrap_or_default())
+    }
+
+    /// Closes the environment. From then on every call is refused with [`Error::Closed`].
+    pub(crate) fn close(&mut self) {
+        if !self.raw.is_null() {
+            // SAFETY: transactions borrow the environment, so that there is none; nothing uses `raw` after this.
+            unsafe { sys::mdb_env_close(self.raw) };
+            self.raw = ptr::null_mut();
+        }
+        self.handles.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
+        // An opening that fails holds the list itself, and has added nothing to it yet.
+        if let Some(mine) = self.identity.take() {
+            let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(nth) = open.iter().position(|identity| *identity == mine) {
+                open.swap_remove(nth);
+            }
+        }
     }
 
     /// Begins a transaction, and retries if another process enlarged the map in between.
@@ -408,45 +441,8 @@ impl Env {
 
 impl Drop for Env {
     fn drop(&mut self) {
-        // SAFETY: transactions borrow the environment, so that there is none; nothing uses `raw` after this.
-        unsafe { sys::mdb_env_close(self.raw) };
-        // An opening that fails holds the list itself, and has added nothing to it yet.
-        if let Some(mine) = self.identity {
-            let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(nth) = open.iter().position(|identity| *identity == mine) {
-                open.swap_remove(nth);
-            }
-        }
+        self.close();
     }
-}
-
-/// Any 0.9 has the lock format that other programs on the host use; the development branch has another.
-fn check_version() -> Result<(), Error> {
-    let (mut major, mut minor, mut patch): (c_int, c_int, c_int) = (0, 0, 0);
-    // SAFETY: three places for numbers.
-    unsafe { sys::mdb_version(&mut major, &mut minor, &mut patch) };
-    if (major, minor) == (0, 9) && patch < 70 {
-        return Ok(());
-    }
-    Err(Error::WrongLibrary { version: format!("{major}.{minor}.{patch}") })
-}
-
-/// Makes the folder if it is missing; returns whether the environment is new.
-fn prepare(path: &Path, file: &Path, options: &EnvOptions) -> Result<bool, Error> {
-    match fs::metadata(file) {
-        Ok(found) => return Ok(found.len() == 0),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-        Err(error) => return Err(Error::io(file)(error)),
-    }
-    if !options.create {
-        return Err(Error::Missing { path: path.to_owned() });
-    }
-    let folder = if options.no_subdir { path.parent() } else { Some(path) };
-    if let Some(folder) = folder.filter(|folder| !folder.as_os_str().is_empty()) {
-        let made = fs::DirBuilder::new().recursive(true).mode(options.dir_mask).create(folder);
-        made.map_err(Error::io(folder))?;
-    }
-    Ok(true)
 }
 
 /// Device and inode of a file; `None` if the system doesn't tell.

@@ -10,7 +10,7 @@ use super::cursor::Cursor;
 use super::error::{LmdbError, check, found};
 use super::{Env, Handle, Held, c_text};
 use crate::error::Error;
-use crate::flags::Flags;
+use crate::schema::flags::Flags;
 
 /// The handle of a DBI, with its flags. Valid for the environment that returned it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

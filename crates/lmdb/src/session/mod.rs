@@ -25,17 +25,17 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use self::hints::Hints;
 use self::sight::Own;
-use self::upkeep::Upkeep;
+use self::upkeep::DueTimes;
 use crate::Stamp;
 use crate::environment::Env;
 use crate::error::Error;
-use crate::known::Known;
-use crate::latest::Listed;
+use crate::local::standing::Standing;
 use crate::local::{Author, Local};
-use crate::marker::Marker;
-use crate::retention::Retention;
+use crate::peers::known::Known;
+use crate::peers::latest::Listed;
+use crate::peers::marker::Marker;
+use crate::peers::retention::Retention;
 use crate::snapshot::Codec;
-use crate::standing::Standing;
 use crate::status::{Doing, SessionStatus};
 
 /// How an environment is kept in step.
@@ -281,7 +281,7 @@ impl Session {
             let (watcher, vault) = (self.options.watcher.as_ref(), self.vault.folder());
             self.hints = Hints::new(watcher, local.data(), vault.as_deref());
         }
-        let mut upkeep = Upkeep::new(&self.options);
+        let mut upkeep = DueTimes::new(&self.options);
         let mut woken = Woken::Asked;
         loop {
             // A task that waits for a round sees its number. The beginning of a round needs no message.
@@ -307,7 +307,7 @@ impl Session {
     async fn round(
         &mut self,
         shutdown: &Shutdown,
-        upkeep: &mut Upkeep,
+        upkeep: &mut DueTimes,
         woken: Woken,
         urgent: bool,
     ) -> Result<bool, Failure> {
@@ -390,7 +390,7 @@ impl Session {
     }
 
     /// The facts from which the next look is computed.
-    fn facts(&self, upkeep: &Upkeep) -> rest::Facts {
+    fn facts(&self, upkeep: &DueTimes) -> rest::Facts {
         let force = self.options.force.filter(|_| !self.options.receive_only).map(|force| upkeep.sent + force);
         let sweep = upkeep.sweep.as_ref().map(|(_, due)| due.at);
         let noted = sweep.map(|_| upkeep.noted.at);
@@ -408,7 +408,7 @@ impl Session {
     }
 
     /// Waits until a look is due.
-    async fn rest(&self, upkeep: &Upkeep, shutdown: &Shutdown) -> Woken {
+    async fn rest(&self, upkeep: &DueTimes, shutdown: &Shutdown) -> Woken {
         let until = rest::next_look(&self.facts(upkeep));
         tokio::select! {
             () = sleep_until(until) => Woken::ByTime,

@@ -13,8 +13,8 @@ use tokio::time::Instant;
 use super::{Session, rest};
 use crate::Stamp;
 use crate::error::Error;
-use crate::latest::snapshots;
-use crate::own::{self, Fate};
+use crate::peers::latest::snapshots;
+use crate::peers::own::{self, Fate};
 
 /// Names of our own snapshots that are kept, whether they are in the vault or not.
 const NAMES: usize = 256;

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 use super::{Listing, Session, Woken, rest};
 use crate::error::Error;
 use crate::local::Local;
-use crate::standing::Standing;
+use crate::local::standing::Standing;
 
 impl Session {
     /// Checks that the open data file is still the file with its name. If another file replaced it, the session opens

@@ -5,10 +5,10 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{Sweep, SyncOptions};
-use crate::retention::Retention;
+use crate::peers::retention::Retention;
 
 /// The due times of the periodic work.
-pub(super) struct Upkeep {
+pub(super) struct DueTimes {
     /// When a snapshot was sent last, or the session began.
     pub(super) sent: Instant,
     pub(super) noted: Due,
@@ -16,7 +16,7 @@ pub(super) struct Upkeep {
     pub(super) clean: Option<(Retention, Due)>,
 }
 
-impl Upkeep {
+impl DueTimes {
     pub(super) fn new(options: &SyncOptions) -> Self {
         let begun = Instant::now();
         let due = |first: Duration, every: Duration| Due { at: begun + first, every };

@@ -14,16 +14,16 @@ use tokio::time::Instant;
 use super::{FolderTime, Listing, Session, before, rest};
 use crate::Stamp;
 use crate::error::Error;
-use crate::latest::{Listed, newest, snapshots};
-use crate::listing;
 use crate::local::{Loaded, Local};
-use crate::marker;
-use crate::own;
 use crate::peers;
-use crate::retention::{Reason, Retention, due};
+use crate::peers::latest::{Listed, newest, snapshots};
+use crate::peers::listing;
+use crate::peers::marker;
+use crate::peers::own;
+use crate::peers::retention::{Reason, Retention, due};
+use crate::peers::transfer::{self, Part};
 use crate::snapshot::{Codec, GENERATION, SnapshotName};
 use crate::status::Doing;
-use crate::transfer::{self, Part};
 
 /// A folder is listed after this time even if its modification time didn't change.
 const LIST_ANYWAY: Duration = Duration::from_secs(300);

@@ -11,8 +11,8 @@ use super::fault::Rule;
 use super::read::MAX_KEY;
 use super::wire::{Fields, put_bytes, put_number, put_varint};
 use super::{Codec, Compressor, Decompressor, INDEX};
-use crate::flags::Flags;
-use crate::shape::Content;
+use crate::capture::shape::Content;
+use crate::schema::flags::Flags;
 
 /// The fewest bytes of the last member.
 pub(crate) const FOOTER: usize = FRAME.len() + NUMBERS;

@@ -10,7 +10,7 @@ use super::fault::{Fault, Rule};
 use super::wire::{Fields, MAX_VARINT, Tag, WireType, varint};
 use super::{DATABASES, DELETED, Decompressor, Entry, READABLE};
 use crate::Stamp;
-use crate::flags::Flags;
+use crate::schema::flags::Flags;
 
 /// Bytes that are requested at once.
 const CHUNK: usize = 128 << 10;

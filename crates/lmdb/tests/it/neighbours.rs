@@ -40,8 +40,9 @@ pub(crate) fn stop(mut child: Child, folder: &Path) {
     assert!(child.wait().unwrap().success());
 }
 
-/// An application with `MDB_WRITEMAP`, which commits at each file `go`.
-fn through_memory(folder: &Path) {
+/// An application with `MDB_WRITEMAP` and a map of `size` bytes, which commits at each file `go`. Size 0 takes the size
+/// that the file records.
+fn through_memory(folder: &Path, size: usize) {
     use lmdb_sys as sys;
     use std::ffi::CString;
     let path = CString::new(folder.to_str().unwrap()).unwrap();
@@ -52,6 +53,7 @@ fn through_memory(folder: &Path) {
     unsafe {
         check(sys::mdb_env_create(&mut env));
         check(sys::mdb_env_set_maxdbs(env, 8));
+        check(sys::mdb_env_set_mapsize(env, size));
         check(sys::mdb_env_open(env, path.as_ptr(), sys::MDB_WRITEMAP, 0o600));
     }
     std::fs::write(folder.join("ready"), "").unwrap();
@@ -76,8 +78,10 @@ fn in_another_process() {
     let task = std::env::var(TASK).unwrap();
     let (task, folder) = task.split_once(' ').unwrap();
     let folder = Path::new(folder);
-    if task == "through-memory" {
-        return through_memory(folder);
+    match task {
+        "through-memory" => return through_memory(folder, 0),
+        "through-little-memory" => return through_memory(folder, 1 << 20),
+        _ => {}
     }
     let env = Env::open(folder, &EnvOptions::default()).unwrap();
     let ready = || std::fs::write(folder.join("ready"), "").unwrap();
@@ -153,6 +157,30 @@ async fn settle(first: &mut Session, second: &mut Session) {
             session.run(&stop).await.unwrap();
         }
     }
+}
+
+/// With `MDB_WRITEMAP` liblmdb gives the file the length of the map.
+#[test]
+fn an_application_that_makes_the_file_shorter_by_its_map_has_not_cut_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let local = open(folder.path(), &schema(false, false));
+    put(local.env(), "d", Flags::default(), b"k", b"value");
+    let length = || std::fs::metadata(folder.path().join("data.mdb")).unwrap().len();
+    let again = |task| {
+        for file in ["ready", "stop"] {
+            let _ = std::fs::remove_file(folder.path().join(file));
+        }
+        neighbour(task, folder.path())
+    };
+    stop(again("through-memory"), folder.path());
+    assert_eq!(length(), 64 << 20);
+    local.info().unwrap();
+    let little = again("through-little-memory");
+    assert_eq!(length(), 1 << 20);
+    assert_eq!(dump(local.env()).len(), 1);
+    put(local.env(), "d", Flags::default(), b"another", b"value");
+    stop(little, folder.path());
+    assert_eq!(dump(local.env())[b"d".as_slice()].1.len(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -3,11 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-use seawall_lmdb::{Flags, Session, SessionStatus, SyncOptions};
+use seawall_core::Failure;
+use seawall_lmdb::{Flags, Local, Session, SessionStatus, Settings, SyncOptions};
 
 use crate::hints::{Running, folder_vault};
 use crate::neighbours::neighbour;
-use crate::support::{author, dump, open, put, schema};
+use crate::support::{author, dump, open, options, put, schema};
 
 /// With events, and without them.
 fn both_ways(name: &str) -> [SyncOptions; 2] {
@@ -145,4 +146,24 @@ fn a_file_that_is_cut_during_a_read_ends_the_process_with_a_line() {
     std::fs::OpenOptions::new().write(true).open(a.join("data.mdb")).unwrap().set_len(0).unwrap();
     std::fs::write(a.join("stop"), "").unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(135));
+}
+
+/// Otherwise a service manager would start the process again and again.
+#[test]
+fn the_process_after_it_opens_no_file_whose_pages_are_missing() {
+    let folder = tempfile::tempdir().unwrap();
+    let a = folder.path().join("a");
+    for n in 0..200_u32 {
+        make(folder.path(), "a", &n.to_be_bytes());
+    }
+    let data = a.join("data.mdb");
+    let whole = std::fs::read(&data).unwrap();
+    let mut child = neighbour("cut", &a);
+    std::fs::write(&data, &whole[..8192]).unwrap();
+    std::fs::write(a.join("stop"), "").unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(135));
+    let opened = Local::open(&a, &options(), Settings::new(schema(false, false)));
+    assert_eq!(Failure::from(opened.unwrap_err()).code, "lmdb.cut");
+    std::fs::write(&data, &whole).unwrap();
+    assert_eq!(dump(open(&a, &schema(false, false)).env())[b"d".as_slice()].1.len(), 200);
 }

@@ -4,7 +4,6 @@
 //! comes from which file. The frames are copied unchanged; their pages are decompressed only for the checksums. Memory:
 //! a piece of each index, and the index of the new file at typically 3 bytes a page. A file of an older generation is
 //! first rewritten beside the output.
-//! beside the output first.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;

@@ -31,8 +31,8 @@ use crate::{Generation, PageHasher, PageNo, PageSize, Rolling};
 ///
 /// # Errors
 ///
-/// [`FileError::NoSnapshot`], [`FileError::Format`], [`FileError::Beside`] if a WAL or a journal of another database
-/// stands beside the output, [`FileError::Io`].
+/// [`FileError::NoSnapshot`], [`FileError::Format`], [`FileError::Beside`] if a WAL or a journal of another database is
+/// beside the output, [`FileError::Io`].
 pub fn decode(path: &Path, output: &Path, work: Work<'_>) -> Result<Verified> {
     check_distinct(output, [path])?;
     apply::refuse_side_files(output)?;

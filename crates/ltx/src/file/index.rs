@@ -20,7 +20,7 @@ const READ: usize = 64 << 10;
 /// The most bytes of an entry.
 const MAX_ENTRY: usize = 30;
 
-/// An open LTX file of the current generation, with the parts of it that stand at fixed places.
+/// An open LTX file of the current generation, with the parts of it at fixed places.
 #[derive(Debug)]
 pub(super) struct LtxFile {
     pub(super) file: File,

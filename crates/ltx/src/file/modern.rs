@@ -15,7 +15,8 @@ use crate::file::spill::Spill;
 use crate::file::{Work, replace, sequential, tail};
 use crate::{Batch, Batcher, Encoder};
 
-/// Rewrites a file, which is verified on the way, into a file without a name beside `near`. Errors name the old one.
+/// Rewrites a file into a file without a name in the folder of `near`. The old file is verified on the way, and errors
+/// name it.
 pub(super) fn rewrite(file: &File, path: &Path, near: &Path, work: Work<'_>) -> Result<LtxFile> {
     let header = sequential::header(file, path)?;
     let scratch = replace::nameless(near)?;

@@ -55,7 +55,7 @@ impl Replacement {
 impl Drop for Replacement {
     fn drop(&mut self) {
         if !self.done {
-            // A remnant that can't be removed now has a name that says what it is.
+            // If the file can't be removed now, its name still tells what it is.
             let _ = fs::remove_file(&self.partial);
         }
     }

@@ -1,4 +1,4 @@
-//! What is not right is refused, and nothing panics on the way.
+//! Invalid files are refused, without a panic.
 
 use seawall_ltx::{Checksum, Encoder, Error, Header, Index, PageNo, Part, Txid, decode_all, decode_any};
 

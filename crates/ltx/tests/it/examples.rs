@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// A public item as its file has it.
 struct Item {
     place: String,
-    /// The type that it belongs to; none for what stands by itself.
+    /// The type that it belongs to; `None` for an item that belongs to no type.
     of: Option<String>,
     kind: String,
     name: String,

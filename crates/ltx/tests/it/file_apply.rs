@@ -1,4 +1,4 @@
-//! Applying to a database: what is refused changes nothing.
+//! Applying to a database: a refused file changes nothing.
 
 use std::fs;
 use std::path::{Path, PathBuf};

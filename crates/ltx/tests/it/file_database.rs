@@ -1,4 +1,4 @@
-//! Databases of SQLite's own making: checksums, encoding with the WAL.
+//! Databases that SQLite made: checksums, encoding with the WAL.
 
 use std::fs;
 use std::num::NonZeroUsize;

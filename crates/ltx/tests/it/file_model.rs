@@ -1,5 +1,5 @@
-//! Random histories against a model: applied one by one, all at once, and compacted in any grouping, they come to the
-//! same database.
+//! Random histories against a model: applied one by one, all at once, and compacted in any grouping, they make the same
+//! database.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Files by their paths say what the same bytes in memory say.
+//! Reading a file by its path gives the same result as reading its bytes in memory.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -60,7 +60,7 @@ fn every_golden_snapshot_becomes_its_database() {
     assert!(snapshots > 30);
 }
 
-/// What is wrong with a file is told the same way, whether it was read by its index or from its first byte.
+/// A defect of a file is reported in the same way, whether it was read by its index or from its first byte.
 #[test]
 fn defects_are_told_as_they_are_in_memory() {
     let folder = TempDir::new().unwrap();

@@ -1,7 +1,7 @@
-//! Golden files with parts of them changed, as a fuzzer changes them: nothing panics, a file has the verdict of its
-//! bytes in memory, and what one function refuses no other takes.
+//! Golden files, changed as a fuzzer changes them: nothing panics, the verdict on a file equals the verdict on its
+//! bytes in memory, and all functions refuse the same files.
 //!
-//! The targets in `fuzz/` go further; these run everywhere, and always the same.
+//! The targets in `fuzz/` go further. These tests run everywhere, and always in the same way.
 
 use std::num::NonZeroUsize;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What is written comes back, whichever way it was written and read.
+//! Written content is read back unchanged, with every way of writing and reading.
 
 use proptest::prelude::*;
 use seawall_ltx::{Checksum, Encoder, Header, PageNo, Txid, compress_batch, decode_all};
@@ -61,7 +61,7 @@ proptest! {
     fn all_ways_of_writing_and_reading_agree((header, pages, post_apply) in any_file(), batch in 1_usize..6, piece in 1_usize..5000) {
         let file = write(header, &pages, post_apply).unwrap();
         prop_assert_eq!(&write(header, &pages, post_apply).unwrap(), &file);
-        // How hard the compressor searches depends on the pages before in the same batch; what it says does not.
+        // The effort of the compressor depends on the pages before in the same batch. The decompressed content doesn't.
         let batches = write_batches(header, &pages, post_apply, batch);
         let (of_batches, back) = read(&batches, batches.len(), 1 << 20).unwrap();
         prop_assert_eq!(of_batches.header, header);

@@ -1,4 +1,4 @@
-//! What the encoder refuses to write, as tables.
+//! Files that the encoder refuses to write, as tables.
 
 use seawall_ltx::{
     Checksum, Encoder, Error, Header, HeaderError, PageNo, PageRule, PostApplyRule, Txid, compress_batch, decode_all,

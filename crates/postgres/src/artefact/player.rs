@@ -7,14 +7,14 @@ use futures::{Stream, StreamExt as _};
 use crate::Error;
 use crate::build::refresh;
 use crate::client::Connection;
+use crate::client::tried::{Refused, is_about_the_statement};
 use crate::preflight::grantors;
-use crate::prove::guard;
-use crate::prove::powers;
 use crate::schema::NEWER;
 use crate::schema::account::Account;
 use crate::schema::diagnose::shown;
+use crate::schema::guard;
+use crate::schema::powers;
 use crate::schema::script::{self, Refusal, Rows, Scanner};
-use crate::schema::tried::{Refused, is_about_the_statement};
 
 /// Whether a statement only says something of an object that may be another's, or that a library must know.
 pub(crate) fn is_said(statement: &[u8]) -> bool {

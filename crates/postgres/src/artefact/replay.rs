@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt as _, TryStreamExt as _, stream};
+use seawall_archive::names::{ProofName, unfinished};
+use seawall_archive::preflight::{Lack, Look};
 use seawall_archive::{Artefact as Kept, Manifest, SetReader};
 use seawall_core::Progress;
 use serde::Deserialize as _;
@@ -18,28 +20,29 @@ use crate::artefact::joined;
 use crate::artefact::player::{Input, Player, Stopped, is_said};
 use crate::build::refresh;
 use crate::build::statistics;
-use crate::catalog::globals::{self, Globals};
+use crate::catalog::globals::{self, Found, Globals};
 use crate::catalog::properties;
 use crate::client::quote::{ident, literal};
+use crate::client::tried;
+use crate::client::tried::{Refused, is_about_the_statement};
 use crate::client::{Connection, Host, Target, TextEncoding};
 use crate::detail::{After, ItemDetail, Needs, SetDetail};
+use crate::journal::{self, Journal};
+use crate::load::connect::connect;
+use crate::preflight::Request;
 use crate::preflight::restorer::Destination;
-use crate::preflight::{Look, Request};
-use crate::prove::guard;
-use crate::prove::proof_name::ProofName;
-use crate::restore::journal::{self, Journal};
+use crate::restore::naming;
 use crate::restore::place;
 use crate::restore::server;
 use crate::restore::set;
 use crate::restore::steps;
-use crate::restore::unfinished;
-use crate::restore::{self};
+use crate::restore::{self, begin};
+
 use crate::schema::account::Account;
 use crate::schema::diagnose::shown;
+use crate::schema::guard;
 use crate::schema::script::{Refusal, Scanner};
 use crate::schema::toc::{self, Entry};
-use crate::schema::tried;
-use crate::schema::tried::{Refused, is_about_the_statement};
 use crate::tools::{self, Running, Tool};
 use crate::{Error, Format, RestoreOptions, Restored, World, preflight};
 
@@ -94,7 +97,16 @@ pub(crate) async fn restore(
     restored: &mut Restored,
 ) -> Result<(), Error> {
     let artefact = Artefact::open(reader, options, world).await?;
-    let (mut connection, exists) = globals::connect_to_or_beside(target).await?;
+    if !options.dry_run {
+        // Of a set of Seawall's own format: only that puts databases aside.
+        naming::undo_left(target, &[&target.database]).await?;
+    }
+    let (mut connection, found) = globals::connect_to_or_beside(target).await?;
+    let exists = found != Found::Nothing;
+    if found == Found::Invalid && !options.clean {
+        restored.lacks.push(globals::invalid(&target.database));
+        return if options.dry_run { Ok(()) } else { preflight::refuse(&restored.target, &restored.lacks) };
+    }
     let into = if exists && !options.clean { Destination::Existing } else { Destination::New { replaces: exists } };
     let look = artefact.lacks(&mut connection, target, into).await?;
     (restored.lacks, restored.doubts) = (look.lacks, look.doubts);
@@ -108,12 +120,13 @@ pub(crate) async fn restore(
     }
     // The name is given from another database, in the end: whether there is one is known now.
     globals::connect_beside(target, &[&target.database]).await?.close().await;
+    let exists = exists && !restore::drop_invalid(target, found).await?;
     let mut told = Told::default();
     let made = artefact.make(target, &*progress, &mut told).await?;
     restored.without_statistics = told.without_statistics;
     restored.refused = told.refused;
     let properties = (&artefact.needs.properties, options.owners);
-    let named = restore::take_name(target, &made.database, &target.database, exists, properties).await;
+    let named = naming::take_name(target, &made.database, &target.database, exists, properties).await;
     named.map_err(|error| error.leaves(&made.database))
 }
 
@@ -231,7 +244,7 @@ impl<'a> Artefact<'a> {
             let cause = format!(
                 "the {what} is bound to the name of its database, and this format is restored under another name first"
             );
-            (
+            Lack::new(
                 cause,
                 format!(
                     "CREATE DATABASE {}; (an empty one), and restore into that, without --clean",
@@ -317,8 +330,7 @@ impl<'a> Artefact<'a> {
             connection.close().await;
             return Ok(None);
         }
-        let mut statements = self.properties(&made.database, &target.database);
-        statements.retain(|statement| statement.gives.is_some());
+        let statements = self.properties(&made.database, &target.database);
         let refused = tried::run(&mut connection, &statements).await?;
         connection.close().await;
         Ok(Some(refused))
@@ -357,13 +369,13 @@ impl<'a> Artefact<'a> {
 
     /// A connection that no other restore shares its database with.
     pub(crate) async fn connect(&self, target: &Target) -> Result<Connection, Error> {
-        let mut connection = restore::connect(target, &self.detail.encoding).await?;
+        let mut connection = connect(target, &self.detail.encoding).await?;
         // An amount of money reads as another one where it was written in another place.
         if let Some((name, value)) = self.needs.settings.iter().find(|(name, _)| name == "lc_monetary") {
             let set = format!("SET lc_monetary = {}", literal(value));
             connection.execute(&set).await.map_err(|error| error.about(&**name))?;
         }
-        restore::be_alone(&mut connection).await?;
+        begin::be_alone(&mut connection).await?;
         guard::watch(&mut connection, target).await?;
         Ok(connection)
     }

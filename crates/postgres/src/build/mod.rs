@@ -1,10 +1,8 @@
 //! Indexes and constraints after the rows: many at once, the largest first, each noted in the journal by its own
 //! transaction.
 //!
-//! The room: `checked` (is every constraint checked that the source has checked), `refresh` (materialized views),
-//! `statistics` (for the planner), `passing` (what fails at each repetition).
+//! The room: `refresh` (materialized views), `statistics` (for the planner), `passing` (what fails at each repetition).
 
-pub(crate) mod checked;
 pub(crate) mod passing;
 pub(crate) mod refresh;
 pub(crate) mod statistics;
@@ -16,13 +14,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use futures::future::try_join_all;
 use tokio::sync::Notify;
 
-use crate::build::checked::{Constraint, Unchecked};
+use crate::Error;
 use crate::client::quote::{ident, qualified};
 use crate::client::{Connection, Row, Target};
+use crate::journal::Journal;
+use crate::load::connect::connect;
 use crate::load::routed::Named;
-use crate::restore::journal::Journal;
+use crate::schema::checked::{self, Constraint, Unchecked};
 use crate::schema::toc::{self, Entry, Heavy};
-use crate::{Error, restore};
 
 /// The foreign keys that this transaction has made, and whether each was made for a partition.
 const KEYS_OF_THIS: &str = "SELECT n.nspname, c.relname, k.conname, k.conparentid <> 0 FROM pg_catalog.pg_constraint k \
@@ -169,7 +168,7 @@ impl<'a> Build<'a> {
     }
 
     async fn worker(&self, alone: bool) -> Result<(), Error> {
-        let mut connection = restore::connect(self.target, self.encoding).await?;
+        let mut connection = connect(self.target, self.encoding).await?;
         connection.execute(self.texts).await?;
         if !alone {
             // As many are made at once as there are jobs: helpers inside each would only be in each other's way.
@@ -281,7 +280,7 @@ impl<'a> Build<'a> {
         let jobs = jobs.min(unproved.len());
         let left = Mutex::new(unproved);
         let worker = async || {
-            let mut connection = restore::connect(self.target, self.encoding).await?;
+            let mut connection = connect(self.target, self.encoding).await?;
             loop {
                 let next = left.lock().unwrap_or_else(PoisonError::into_inner).pop();
                 let Some(Unchecked { constraint: Constraint { schema, table, name }, .. }) = next else { break };

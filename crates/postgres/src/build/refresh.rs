@@ -8,7 +8,7 @@ use crate::build::passing;
 use crate::client::Connection;
 use crate::client::quote::qualified;
 use crate::detail::Name;
-use crate::restore::journal::Journal;
+use crate::journal::Journal;
 
 /// Refreshes those that the journal doesn't have, in their order. Returns those that can't be, and why.
 pub(crate) async fn all(

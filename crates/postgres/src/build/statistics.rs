@@ -5,10 +5,11 @@ use std::sync::{Mutex, PoisonError};
 
 use futures::future::try_join_all;
 
+use crate::Error;
 use crate::build::passing;
 use crate::client::quote::{literal, qualified};
 use crate::client::{Connection, Target};
-use crate::{Error, restore};
+use crate::load::connect::connect;
 
 /// Small tables share a statement until they are this large together: reading more makes no statistics better.
 const TOGETHER: u64 = 16 << 20;
@@ -40,7 +41,7 @@ pub(crate) async fn gather(
     let left = Mutex::new(VecDeque::from(batches));
     let next = || left.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
     let worker = async || {
-        let (mut connection, mut without) = (restore::connect(target, encoding).await?, Vec::new());
+        let (mut connection, mut without) = (connect(target, encoding).await?, Vec::new());
         while let Some(names) = next() {
             without.extend(analyze(&mut connection, names).await?);
         }

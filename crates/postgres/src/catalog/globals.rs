@@ -1,29 +1,31 @@
-//! What belongs to a server and to no database: roles, memberships, tablespaces, rights on parameters. And which
-//! databases there are.
+//! Objects of a server that belong to no database: roles, memberships, tablespaces, rights on parameters. And the list
+//! of its databases.
 
+use seawall_archive::names::unfinished;
+use seawall_archive::preflight::Lack;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
 use crate::catalog::grants::{self, Grant};
 use crate::catalog::properties::labels_of;
 use crate::catalog::rights;
-use crate::client::quote::ident;
+use crate::client::quote::{ident, literal};
 use crate::client::{Connection, Target};
-use crate::restore::unfinished;
+use crate::restore::place;
 
-/// What belongs to a server.
+/// The objects of a server outside its databases.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Globals {
-    /// Roles, but for those that every server has, in the order in which they were made.
+    /// Roles, without those that every server has, in the order in which they were made.
     pub roles: Vec<Role>,
-    /// Who is a member of what.
+    /// Memberships of roles in roles.
     pub memberships: Vec<Membership>,
-    /// Tablespaces, but for those that every server has.
+    /// Tablespaces, without those that every server has.
     pub tablespaces: Vec<Tablespace>,
     /// Rights on settings of the server, by their name.
     pub parameters: Vec<(String, Vec<Grant>)>,
-    /// What is set for all roles in every database, as `name=value`.
+    /// Settings for all roles in every database, as `name=value`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub settings: Vec<String>,
 }
@@ -34,7 +36,7 @@ pub struct Globals {
 pub struct Role {
     /// Its name.
     pub name: String,
-    /// What it may, in the words of CREATE ROLE: `LOGIN`, `NOSUPERUSER` and so on.
+    /// Its attributes, in the words of CREATE ROLE: `LOGIN`, `NOSUPERUSER` and so on.
     pub attributes: Vec<Attribute>,
     /// How many sessions it may have; -1 is any number.
     pub connections: i32,
@@ -51,13 +53,13 @@ pub struct Role {
     pub labels: Vec<(String, String)>,
 }
 
-/// Something that a role may do. What isn't there it may not.
+/// An attribute of a role. A role lacks the attributes that aren't listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Attribute {
-    /// Everything.
+    /// It may do everything.
     Superuser,
-    /// It has the rights of what it is a member of.
+    /// It has the rights of the roles that it is a member of.
     Inherit,
     /// Make roles.
     Createrole,
@@ -75,17 +77,19 @@ pub enum Attribute {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Membership {
-    /// What it is a member of.
+    /// The role that it is a member of.
     pub role: String,
     /// Who is.
     pub member: String,
     /// Whether it may make others members.
     pub admin: bool,
-    /// Whether it has the role's rights without asking; `None` where the role itself says so (before version 16).
+    /// Whether it has the role's rights without SET ROLE; `None` if the member's own attribute decides (before version
+    /// 16).
     pub inherit: Option<bool>,
     /// Whether it may become the role; `None` before version 16.
     pub set: Option<bool>,
-    /// Who made it one; `None` for the server's first superuser, and before version 16, where it doesn't matter.
+    /// The role that granted it; `None` for the server's first superuser, and before version 16, where it doesn't
+    /// matter.
     pub grantor: Option<String>,
 }
 
@@ -99,7 +103,7 @@ pub struct Tablespace {
     pub owner: String,
     /// Its folder on the server.
     pub location: String,
-    /// Who may do what; `None` when nothing was ever granted.
+    /// The grants; `None` if nothing was ever granted.
     pub grants: Option<Vec<Grant>>,
     /// Its options, as `name=value`.
     pub options: Vec<String>,
@@ -115,8 +119,8 @@ pub(crate) async fn connect(target: &Target) -> Result<Connection, Error> {
     connect_beside(target, &[]).await
 }
 
-/// A connection to a server, in none of the databases `besides`: no session renames or drops the database that it is in.
-/// `postgres` and `template1` may be missing or closed; then any other does.
+/// A connection to a server, in none of the databases `besides`, because no session can rename or drop its own
+/// database. If `postgres` and `template1` are missing or closed, any other database is used.
 pub(crate) async fn connect_beside(target: &Target, besides: &[&str]) -> Result<Connection, Error> {
     let target = &target.for_databases();
     let mut failure = None;
@@ -126,7 +130,7 @@ pub(crate) async fn connect_beside(target: &Target, besides: &[&str]) -> Result<
             Err(error) => failure = failure.or(Some(error)),
         }
     }
-    // Whichever of the others takes us can say what else there is.
+    // Any other database that accepts the connection can list the rest.
     let mut known: Vec<String> = besides.iter().map(|name| (*name).to_owned()).collect();
     known.extend(["postgres", "template1", &target.named, &target.database].map(str::to_owned));
     for name in known.into_iter().filter(|name| !name.is_empty()) {
@@ -151,7 +155,7 @@ pub(crate) async fn connect_beside(target: &Target, besides: &[&str]) -> Result<
 const OTHERS: &str = "SELECT datname FROM pg_catalog.pg_database WHERE datallowconn AND datconnlimit <> -2 \
                       AND pg_catalog.has_database_privilege(oid, 'CONNECT') ORDER BY datname";
 
-/// Opens a database; the inner error says that it is missing, closed, or not for this role.
+/// Opens a database. The inner error says that it is missing, closed, or not accessible to this role.
 pub(crate) async fn open_if_there(target: &Target) -> Result<Result<Connection, Error>, Error> {
     match Connection::open(target).await {
         Err(error) if matches!(error.sqlstate(), Some("3D000" | "55000" | "42501")) => Ok(Err(error)),
@@ -171,21 +175,63 @@ fn no_maintenance(target: &Target, error: &Error) -> Error {
     }
 }
 
-/// A connection to the target's database, and `true`; where there is no such database one beside it, and `false`.
-pub(crate) async fn connect_to_or_beside(target: &Target) -> Result<(Connection, bool), Error> {
+/// What there is of a database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Found {
+    Nothing,
+    /// What an interrupted `DROP DATABASE` has left: it takes no connections, and can only be dropped.
+    Invalid,
+    Database,
+}
+
+/// A connection to the target's database. If none can be connected to, a connection to another one.
+pub(crate) async fn connect_to_or_beside(target: &Target) -> Result<(Connection, Found), Error> {
     match Connection::open(&target.for_databases()).await {
-        Ok(connection) => Ok((connection, true)),
-        Err(error) if error.sqlstate() == Some("3D000") => Ok((connect(target).await?, false)),
+        Ok(connection) => Ok((connection, Found::Database)),
+        Err(error) if error.sqlstate() == Some("3D000") => Ok((connect(target).await?, Found::Nothing)),
+        Err(error) if error.sqlstate() == Some("55000") => {
+            let mut beside = connect(target).await?;
+            match is_invalid(&mut beside, &target.database).await? {
+                true => Ok((beside, Found::Invalid)),
+                false => Err(error),
+            }
+        }
         Err(error) => Err(error),
     }
 }
 
+async fn is_invalid(connection: &mut Connection, name: &str) -> Result<bool, Error> {
+    let sql = format!("SELECT datconnlimit = -2 FROM pg_catalog.pg_database WHERE datname = {}", literal(name));
+    Ok(connection.query(&sql).await?.first().is_some_and(|row| row.flag(0)))
+}
+
+/// Why a restore doesn't take the name of an invalid database.
+pub(crate) fn invalid(name: &str) -> Lack {
+    let cause = format!(
+        "the database {name} is invalid: an interrupted DROP DATABASE has left it, and nothing can be read of it"
+    );
+    Lack::new(cause, format!("DROP DATABASE {}; or replace it with --clean", ident(name)))
+}
+
+/// The databases of a server.
+pub(crate) struct Databases {
+    /// Those that can be read.
+    pub(crate) read: Vec<String>,
+    /// Those that a restore has noted it isn't done with, and those that are invalid.
+    pub(crate) left_out: Vec<String>,
+}
+
 /// The databases of a server, without those that are excluded.
-pub(crate) async fn databases(connection: &mut Connection, excluded: &[String]) -> Result<Vec<String>, Error> {
-    let sql = "SELECT datname, datallowconn, datconnlimit = -2, \
-               pg_catalog.has_database_privilege(oid, 'CONNECT'), current_user FROM pg_catalog.pg_database \
-               WHERE datname <> 'template0' ORDER BY datname";
-    let rows = connection.query(sql).await?;
+pub(crate) async fn databases(connection: &mut Connection, excluded: &[String]) -> Result<Databases, Error> {
+    let sql = format!(
+        "SELECT datname, datallowconn, datconnlimit = -2, \
+         pg_catalog.has_database_privilege(d.oid, 'CONNECT'), current_user, {}, {} \
+         FROM pg_catalog.pg_database d LEFT JOIN pg_catalog.pg_roles r ON r.oid = d.datdba \
+         WHERE datname <> 'template0' ORDER BY datname",
+        place::note_column(),
+        place::CLOSED_COLUMN
+    );
+    let rows = connection.query(&sql).await?;
     if let Some(unknown) = excluded.iter().find(|name| !rows.iter().any(|row| row.text(0) == *name)) {
         return Err(Error::Url {
             object: unknown.clone(),
@@ -193,40 +239,41 @@ pub(crate) async fn databases(connection: &mut Connection, excluded: &[String]) 
             next: "correct --exclude-database, or remove it".to_owned(),
         });
     }
-    let mut databases = Vec::with_capacity(rows.len());
+    let (mut databases, mut left_out) = (Vec::with_capacity(rows.len()), Vec::new());
     let mut lacks = Vec::new();
     for row in rows.iter().filter(|row| !excluded.iter().any(|name| name == row.text(0))) {
         let name = row.text(0).to_owned();
-        // It is closed to others, and left out by its name.
+        // It is closed to others, and is left out by its name.
         if unfinished::is_one(&name) {
             databases.push(name);
             continue;
         }
-        let why = match (row.flag(2), row.flag(1)) {
-            (true, _) => "it was being dropped when the server was interrupted, and is of no use any more",
-            (false, false) => "it takes no connections",
-            (false, true) => {
-                if !row.flag(3) {
-                    let mend = format!("GRANT CONNECT ON DATABASE {} TO {};", ident(&name), ident(row.text(4)));
-                    lacks.push((format!("it may not connect to database {name}"), mend));
-                }
-                databases.push(name);
-                continue;
-            }
-        };
-        return Err(Error::Refused {
-            code: "postgres.unreadable-database",
-            object: format!("database {name}"),
-            cause: why.to_owned(),
-            next: format!("mend it, or leave it out with --exclude-database '{name}'"),
-        });
+        // An interrupted `DROP DATABASE` leaves one of which nothing can be read.
+        let is_invalid = row.flag(2);
+        if is_invalid || row.optional(5).is_some_and(|note| place::is_in_the_making(&name, note, row.flag(6))) {
+            left_out.push(name);
+            continue;
+        }
+        if !row.flag(1) {
+            return Err(Error::Refused {
+                code: "postgres.unreadable-database",
+                object: format!("database {name}"),
+                cause: "it takes no connections".to_owned(),
+                next: format!("mend it, or leave it out with --exclude-database '{name}'"),
+            });
+        }
+        if !row.flag(3) {
+            let mend = format!("GRANT CONNECT ON DATABASE {} TO {};", ident(&name), ident(row.text(4)));
+            lacks.push(Lack::new(format!("it may not connect to database {name}"), mend));
+        }
+        databases.push(name);
     }
     let role = rows.first().map_or("", |row| row.text(4));
     rights::refuse(format!("role {role}"), &lacks)?;
-    Ok(databases)
+    Ok(Databases { read: databases, left_out })
 }
 
-/// Everything but the databases. Passwords can only be read by a superuser, or who was granted SELECT on `pg_authid`.
+/// Everything except the databases. Only a superuser, or a role with SELECT on `pg_authid`, can read passwords.
 pub(crate) async fn read(connection: &mut Connection, passwords: bool) -> Result<Globals, Error> {
     Ok(Globals {
         roles: roles(connection, passwords).await?,
@@ -290,7 +337,7 @@ pub(crate) async fn roles(connection: &mut Connection, passwords: bool) -> Resul
     rows.iter().map(role).collect()
 }
 
-/// Who is a member of what.
+/// The memberships of roles.
 pub(crate) async fn memberships(connection: &mut Connection) -> Result<Vec<Membership>, Error> {
     let options = match connection.version {
         160_000.. => {
@@ -341,7 +388,7 @@ async fn parameters(connection: &mut Connection) -> Result<Vec<(String, Vec<Gran
     if connection.version < 150_000 {
         return Ok(Vec::new());
     }
-    // What the server's first superuser has of itself is no grant.
+    // Rights that the server's first superuser has by itself aren't grants.
     let sql = "
 SELECT parname, pg_catalog.json_agg(pg_catalog.json_build_array(
            CASE WHEN a.grantee = 0 THEN '' ELSE pg_catalog.pg_get_userbyid(a.grantee) END, a.privilege_type, a.is_grantable,

@@ -1,8 +1,8 @@
-//! Who may do what with an object, and by whose grant: as the server has it, and as the statements that grant it again.
+//! The grants on an object, with their grantors: read from the server, and as statements that grant them again.
 //!
-//! A grant that another role than the owner made is made again by that role (`SET ROLE`), behind the grant that allows it.
-//! The object belongs to its owner before anything is granted: `ALTER … OWNER TO` would give the new owner what the old
-//! one was granted.
+//! A grant by another role than the owner is made again by that role (`SET ROLE`), after the grant that allows it. The
+//! object gets its owner before anything is granted: `ALTER … OWNER TO` would move the old owner's grants to the new
+//! one.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,11 +12,11 @@ use crate::client::quote::ident;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(from = "Written", into = "Written")]
 pub struct Grant {
-    /// Who has it; empty for PUBLIC.
+    /// The role that has it; empty for PUBLIC.
     pub grantee: String,
     /// The privilege, in the server's word: `SELECT`.
     pub privilege: String,
-    /// Whether the grantee may grant it to others.
+    /// Whether the grantee may grant it to other roles.
     pub grantable: bool,
     /// Who granted it, if not the object's owner.
     pub grantor: Option<String>,
@@ -64,8 +64,8 @@ pub(crate) fn roles(grants: &[Grant]) -> impl Iterator<Item = &str> {
     grants.iter().flat_map(|grant| [Some(grant.grantee.as_str()), grant.grantor.as_deref()]).flatten()
 }
 
-/// The statements that leave an object with these grants and no others. It belongs to `owner` already, and `known` are
-/// the privileges that there are for its kind.
+/// The statements that leave an object with exactly these grants. It belongs to `owner` already, and `known` are the
+/// privileges of its kind.
 pub(crate) fn statements(object: &str, owner: &str, grants: &[Grant], known: &[&str]) -> String {
     format!("REVOKE ALL ON {object} FROM PUBLIC, {};\n", ident(owner)) + &granting(object, grants, known)
 }
@@ -76,7 +76,7 @@ pub(crate) fn granting(object: &str, grants: &[Grant], known: &[&str]) -> String
 }
 
 fn granting_one(object: &str, grant: &Grant, known: &[&str]) -> String {
-    // A set may come from anywhere: no word of it gets into a statement without quotes.
+    // A set may come from an attacker: none of its words gets into a statement without quotes.
     let Some(privilege) = known.iter().find(|known| **known == grant.privilege) else { return String::new() };
     let grantee = if grant.grantee.is_empty() { "PUBLIC".to_owned() } else { ident(&grant.grantee) };
     let option = if grant.grantable { " WITH GRANT OPTION" } else { "" };
@@ -87,8 +87,8 @@ fn granting_one(object: &str, grant: &Grant, known: &[&str]) -> String {
     }
 }
 
-/// Grants in an order in which each grantor may grant already. A grant that fits nowhere comes last, and the server says
-/// what is wrong with it.
+/// The grants in an order in which each grantor already has the right to grant. A grant that fits nowhere comes last,
+/// and the server reports the error.
 fn in_order(grants: &[Grant]) -> Vec<&Grant> {
     let mut left: Vec<&Grant> = grants.iter().collect();
     let mut ordered: Vec<&Grant> = Vec::with_capacity(left.len());

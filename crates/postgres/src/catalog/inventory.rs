@@ -1,14 +1,14 @@
-//! What a database holds, from its catalogs as one snapshot sees them.
+//! The objects of a database, from its catalogs as one snapshot sees them.
 
 use std::collections::BTreeMap;
 
+use crate::catalog::binary::{Kind, Kinds};
 use crate::catalog::grants::{self, Grant};
+use crate::catalog::journals::IS_OURS;
 use crate::catalog::properties;
 use crate::client::quote::{literal, qualified};
 use crate::client::{Connection, Row};
 use crate::detail::{After, LargeObject, Locale, Name, Needs, Sequence};
-use crate::dump::binary::{Kind, Kinds};
-use crate::restore::journal::IS_OURS;
 use crate::{CopyFormat, Error};
 
 /// A table whose rows are to be read.
@@ -17,11 +17,11 @@ pub(crate) struct Table {
     pub(crate) oid: u64,
     pub(crate) schema: String,
     pub(crate) name: String,
-    /// Columns with values of their own, in order: generated ones have none.
+    /// Columns with stored values, in order. Generated columns have none.
     pub(crate) columns: Vec<String>,
     /// The type of each, by number.
     pub(crate) types: Vec<u32>,
-    /// Where its rows are read in binary, the form of each column: see [`crate::dump::binary`].
+    /// Where its rows are read in binary, the form of each column: see [`crate::catalog::binary`].
     pub(crate) binary: Vec<String>,
     /// Bytes of rows, on the server.
     pub(crate) bytes: u64,
@@ -29,13 +29,13 @@ pub(crate) struct Table {
     pub(crate) pages: u64,
     /// Whether it is stored as PostgreSQL's own heap.
     pub(crate) heap: bool,
-    /// Whether to plan a query of it is to run what another role wrote: see [`EVALUATING`].
+    /// Whether planning a query on it runs expressions that another role wrote: see [`EVALUATING`].
     pub(crate) evaluates: bool,
     /// For an extension's configuration: which rows are the user's.
     pub(crate) condition: Option<String>,
-    /// Whether it is one of a partitioned table's leaves or a table by itself; a parent has no rows.
+    /// Whether it is a parent without rows of its own, and not a leaf of a partitioned table or an ordinary table.
     pub(crate) parent: bool,
-    /// Its file as the snapshot sees it, and as it is: they differ after a TRUNCATE in between.
+    /// Its file as the snapshot sees it, and its file now. They differ after a TRUNCATE in between.
     pub(crate) files: (String, String),
 }
 
@@ -56,8 +56,8 @@ impl Table {
     }
 }
 
-/// Tables and partitioned tables of users, and the configuration of extensions. What a restore that isn't done has left of its own
-/// is neither.
+/// Tables and partitioned tables of users, and the configuration of extensions, without the tables of an unfinished
+/// restore.
 const TABLES: &str = "
 SELECT c.oid, n.nspname, c.relname, c.relkind = 'p',
        (SELECT coalesce(pg_catalog.json_agg(a.attname ORDER BY a.attnum), '[]') FROM pg_catalog.pg_attribute a
@@ -81,8 +81,9 @@ WHERE c.relkind IN ('r', 'p') AND c.relpersistence <> 't'
   AND NOT {journal}
 ORDER BY c.oid";
 
-/// The tables of which a query runs functions of other roles with our rights. To plan one, PostgreSQL simplifies the expressions
-/// of its indexes and its statistics, and calls what is immutable and has constants as arguments. COPY of a table plans nothing.
+/// The tables for which a query runs functions of other roles with our rights. To plan a query, PostgreSQL simplifies
+/// the expressions of the table's indexes and statistics, and calls immutable functions whose arguments are constants.
+/// COPY of a table plans nothing.
 const EVALUATING: &str = "
 SELECT DISTINCT x.rel FROM (
   SELECT indrelid AS rel, indexrelid AS object, 'pg_catalog.pg_class'::pg_catalog.regclass AS class FROM pg_catalog.pg_index
@@ -95,12 +96,12 @@ JOIN pg_catalog.pg_proc f ON f.oid = CASE d.refclassid WHEN 'pg_catalog.pg_proc'
 JOIN pg_catalog.pg_roles r ON r.oid = f.proowner
 WHERE NOT r.rolsuper AND r.rolname <> current_user";
 
-/// The names alone: what has to be locked before a snapshot is taken.
+/// Only the names: these tables must be locked before a snapshot is taken.
 pub(crate) async fn names(connection: &mut Connection) -> Result<Vec<(u64, String)>, Error> {
     Ok(tables(connection).await?.into_iter().map(|table| (table.oid, table.sql())).collect())
 }
 
-/// Indexes that an interrupted or failed `CREATE INDEX CONCURRENTLY` has left: nothing reads them, and `pg_dump` passes over
+/// Indexes that an interrupted or failed `CREATE INDEX CONCURRENTLY` has left. No query uses them, and `pg_dump` skips
 /// them.
 pub(crate) async fn invalid_indexes(connection: &mut Connection) -> Result<Vec<String>, Error> {
     let sql = "SELECT i.indexrelid::pg_catalog.regclass FROM pg_catalog.pg_index i \
@@ -162,7 +163,7 @@ pub(crate) async fn names_of_types(connection: &mut Connection, types: &[u32]) -
     Ok(rows.iter().map(|row| (u32::try_from(row.number(0)).unwrap_or_default(), row.text(1).to_owned())).collect())
 }
 
-/// How the database was created, the size of what is in it, and its extensions.
+/// How the database was created, its size, and its extensions.
 pub(crate) async fn database(connection: &mut Connection) -> Result<(String, Locale, u64, Vec<String>), Error> {
     let locale = match connection.version {
         170_000.. => "datlocale",
@@ -193,8 +194,8 @@ pub(crate) async fn database(connection: &mut Connection) -> Result<(String, Loc
     Ok((row.text(0).to_owned(), locale, row.number(6), extensions))
 }
 
-/// What an artefact of `pg_dump` needs beside itself. The server keeps which roles and tablespaces a database's objects
-/// depend on, but for its first superuser and the usual tablespace.
+/// The roles and tablespaces that an artefact of `pg_dump` depends on. The server records these dependencies of a
+/// database's objects, except for its first superuser and the default tablespace.
 pub(crate) async fn needs(connection: &mut Connection) -> Result<Needs, Error> {
     let roles = "
 SELECT DISTINCT pg_catalog.pg_get_userbyid(refobjid) FROM pg_catalog.pg_shdepend
@@ -210,8 +211,8 @@ ORDER BY 1";
 SELECT DISTINCT spcname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_tablespace t ON t.oid = c.reltablespace
 WHERE c.relnamespace <> 'pg_catalog'::pg_catalog.regnamespace AND spcname !~ '^pg_' ORDER BY 1";
     let names = |rows: Vec<Row>| rows.iter().map(|row| row.text(0).to_owned()).collect();
-    // As another session of the same role has it. Amounts of money can't be read where a locale is missing; so it is only
-    // noted where there are any.
+    // The settings as another session of the same role has them. Amounts of money can't be read without their locale,
+    // so the locale is noted only if there are any.
     let settings = "
 SELECT name, reset_val FROM pg_catalog.pg_settings WHERE name IN ('TimeZone', 'bytea_output') OR name = 'lc_monetary'
   AND EXISTS (
@@ -229,7 +230,7 @@ ORDER BY 1";
     })
 }
 
-/// Everything that is no table's rows and not in the schema either.
+/// Everything that is neither in a table's rows nor in the schema.
 pub(crate) async fn after(connection: &mut Connection) -> Result<After, Error> {
     Ok(After {
         sequences: sequences(connection).await?,
@@ -239,7 +240,7 @@ pub(crate) async fn after(connection: &mut Connection) -> Result<After, Error> {
     })
 }
 
-/// How many sequences are asked about with one statement.
+/// How many sequences one statement asks for.
 const SEQUENCES: usize = 200;
 
 async fn sequences(connection: &mut Connection) -> Result<Vec<Sequence>, Error> {
@@ -270,7 +271,7 @@ ORDER BY 1, 2";
     Ok(sequences)
 }
 
-/// Materialized views with rows, each behind those that it reads from, through views as well.
+/// Materialized views with rows, each after those that it reads from, also indirectly through views.
 async fn materialized_views(connection: &mut Connection) -> Result<Vec<Name>, Error> {
     let sql = "
 WITH RECURSIVE uses AS (

@@ -1,12 +1,16 @@
-//! What a server and its databases hold, from the catalogs, and what a role may not see of it.
+//! The content of a server and its databases, from the catalogs, and the part of it that a role can't see.
 //!
-//! The room: `inventory` (the objects of a database), `properties` (of the database itself), `globals` (what belongs to the
-//! server: roles, tablespaces), `grants` (who may do what, by whose grant), `rights` (what may a role not see?), `snapshot`
-//! (one state, seen by many connections), `pages` (of large objects).
+//! The room: `inventory` (the objects of a database), `properties` (of the database itself), `globals` (of the server:
+//! roles, tablespaces), `grants` (privileges and their grantors), `rights` (what can a role not see?), `snapshot` (one
+//! state, seen by many connections), `pages` (of large objects), `binary` (which tables can be read in binary?), `journals`
+//! (which schemas are journals of restores?), `locks` (are there enough?).
 
+pub(crate) mod binary;
 pub(crate) mod globals;
 pub(crate) mod grants;
 pub(crate) mod inventory;
+pub(crate) mod journals;
+pub(crate) mod locks;
 pub(crate) mod pages;
 pub(crate) mod properties;
 pub(crate) mod rights;

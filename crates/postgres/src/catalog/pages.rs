@@ -1,5 +1,5 @@
-//! How large is a page of a large object, and where does it begin? A fourth of the server's block (`LOBLKSIZE`), and that is
-//! 8 KiB in nearly every build. Pure: a server with another block has to be built by hand.
+//! The page size of large objects. It is a fourth of the server's block size (`LOBLKSIZE`), and the block size is 8 KiB
+//! in nearly every build; another one must be set when PostgreSQL is compiled. Pure.
 
 /// The block size of nearly every server.
 const USUAL: u64 = 8192;
@@ -9,12 +9,12 @@ pub(crate) fn of_block(block: u64) -> u64 {
     block / 4
 }
 
-/// What a set notes of its server's block size: nothing where it is the usual one.
+/// The server's block size as a set records it: nothing for the usual size.
 pub(crate) fn noted(block: u64) -> Option<u64> {
     (block != USUAL).then_some(block)
 }
 
-/// Bytes of a page of a set that has noted this; none where no server has such blocks.
+/// The page size of a set with this record; `None` if no server can have such blocks.
 pub(crate) fn of_a_set(noted: Option<u64>) -> Option<u64> {
     let block = noted.unwrap_or(USUAL);
     let is_one = (1024..=32_768).contains(&block) && block.is_power_of_two();
@@ -26,7 +26,7 @@ pub(crate) fn place(number: &str, size: u64) -> String {
     format!("{number} * {size}")
 }
 
-/// Why the pages of a set can't be compared with those of a server, if they can't: what is one page here is several there.
+/// Why the pages of a set can't be compared with those of a server, if they can't: one page here is several there.
 pub(crate) fn why_not_compared(size: u64, block: u64) -> Option<String> {
     let there = of_block(block);
     (size != there).then(|| {

@@ -1,15 +1,16 @@
-//! What belongs to a database and not to anything in it: owner, comment, grants, settings.
+//! Properties of a database itself: owner, comment, grants, settings.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::Error;
 use crate::catalog::grants;
 use crate::catalog::grants::Grant;
 use crate::client::Connection;
 use crate::client::quote::{ident, literal};
-use crate::schema::tried::Statement;
+use crate::client::tried::Statement;
+use crate::restore::place;
 
-/// Settings whose value is a list of names; the server keeps each in double quotes where it needs them.
+/// Settings whose value is a list of names. The server puts a name in double quotes if needed.
 const LISTS: [&str; 6] = [
     "local_preload_libraries",
     "search_path",
@@ -22,30 +23,36 @@ const LISTS: [&str; 6] = [
 /// A provider of security labels, and its label.
 pub(crate) type Label = (String, String);
 
-/// They are restored when the database is made anew.
+/// They are restored when the database is newly made.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Properties {
     /// The owner.
     pub owner: String,
     /// The comment.
+    #[serde(default, deserialize_with = "without_notes")]
     pub comment: Option<String>,
-    /// Who may do what; `None` when nothing was ever granted.
+    /// The grants; `None` if nothing was ever granted.
     pub grants: Option<Vec<Grant>>,
     /// Settings: the role they are for, if not for all, and `name=value`.
     pub settings: Vec<(Option<String>, String)>,
     /// How many sessions it may have, if not any number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connections: Option<i32>,
-    /// Whether everybody may copy it.
+    /// Whether any role may copy it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub template: bool,
     /// Its security labels: provider and label.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<(String, String)>,
-    /// What every new database has and this one hasn't any more.
+    /// Objects that every new database has, and that were dropped here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dropped: Vec<Dropped>,
+}
+
+/// A comment. Older versions have taken the notes of restores into sets.
+fn without_notes<'a, D: Deserializer<'a>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    Ok(Option::<String>::deserialize(deserializer)?.filter(|comment| !place::is_note(comment)))
 }
 
 /// What every new database has. `pg_dump` doesn't say that it was dropped.
@@ -74,7 +81,7 @@ impl Dropped {
     }
 }
 
-/// A query for the security labels of what belongs to the server, as JSON.
+/// A query for the security labels of an object of the server, as JSON.
 pub(crate) fn labels_of(catalog: &str, oid: &str) -> String {
     format!(
         "(SELECT coalesce(pg_catalog.json_agg(pg_catalog.json_build_array(l.provider, l.label) ORDER BY l.provider), '[]') \
@@ -93,7 +100,7 @@ pub(crate) fn label(object: &str, shown: &str, labels: &[Label]) -> Vec<Statemen
     labels.iter().map(one).collect()
 }
 
-/// Those of the connection's database.
+/// The properties of the connection's database.
 pub(crate) async fn read(connection: &mut Connection) -> Result<Properties, Error> {
     let (grants, labels) = (grants::query("datacl", "datdba"), labels_of("pg_database", "d.oid"));
     let sql = format!("
@@ -106,12 +113,17 @@ FROM pg_catalog.pg_database d WHERE datname = pg_catalog.current_database()");
     let wrong = |error: serde_json::Error| Error::Internal(format!("a database's properties: {error}"));
     let grants = serde_json::from_str(row.text(3)).map_err(wrong)?;
     let dropped = [(8, Dropped::Public), (9, Dropped::Plpgsql)];
+    // A restore notes here how far it is, and lets no other session in until it is done.
+    let (comment, is_noted) = match row.optional(1) {
+        Some(comment) if place::is_note(comment) => (None, true),
+        comment => (comment.map(str::to_owned), false),
+    };
     Ok(Properties {
         owner: row.text(0).to_owned(),
-        comment: row.optional(1).map(str::to_owned),
+        comment,
         grants: row.flag(2).then_some(grants),
         settings: serde_json::from_str(row.text(4)).map_err(wrong)?,
-        connections: row.text(5).parse().ok().filter(|limit| *limit >= 0),
+        connections: row.text(5).parse().ok().filter(|limit| *limit > 0 || *limit == 0 && !is_noted),
         template: row.flag(6),
         labels: serde_json::from_str(row.text(7)).map_err(wrong)?,
         dropped: dropped.into_iter().filter(|(column, _)| !row.flag(*column)).map(|(_, what)| what).collect(),
@@ -133,8 +145,8 @@ fn drops(properties: &Properties, wanted: Dropped) -> Vec<Statement> {
     properties.dropped.iter().filter(|dropped| **dropped == wanted).map(|dropped| dropped.again()).collect()
 }
 
-/// The statements that give a database its settings and labels; those of roles only if owners are wanted. Messages call it
-/// `shown`.
+/// The statements that give a database its settings and labels; the settings of roles only if owners are wanted.
+/// Messages name the database `shown`.
 pub(crate) fn statements(properties: &Properties, database: &str, shown: &str, owners: bool) -> Vec<Statement> {
     let name = ident(database);
     let object = format!("DATABASE {name}");
@@ -155,27 +167,22 @@ pub(crate) fn statements(properties: &Properties, database: &str, shown: &str, o
 }
 
 /// The statements that give a database to its owner and open it to others, with its comment; owner and grants only if they are
-/// wanted. They belong into the transaction that gives it its name: until then it is the restore's alone. `made` says of one that
-/// the restore made whether everybody may connect to it; one that was there keeps what the set says nothing of.
-pub(crate) fn last(properties: &Properties, database: &str, owners: bool, made: Option<bool>) -> String {
+/// wanted. They belong into the transaction that gives it its name: until then it is the restore's alone. `is_open` says
+/// whether everybody may connect to it by now.
+pub(crate) fn last(properties: &Properties, database: &str, owners: bool, is_open: bool) -> String {
     let object = format!("DATABASE {}", ident(database));
-    let mut all = String::new();
-    if made.is_some() || properties.comment.is_some() {
-        let comment = properties.comment.as_ref().map_or("NULL".to_owned(), |comment| literal(comment));
-        all.push_str(&format!("COMMENT ON {object} IS {comment};\n"));
-    }
-    if let Some(limit) = properties.connections.or(made.map(|_| -1)) {
-        all.push_str(&format!("ALTER {object} CONNECTION LIMIT {limit};\n"));
-    }
+    let comment = properties.comment.as_ref().map_or("NULL".to_owned(), |comment| literal(comment));
+    let limit = properties.connections.unwrap_or(-1);
+    let mut all = format!("COMMENT ON {object} IS {comment};\nALTER {object} CONNECTION LIMIT {limit};\n");
     if properties.template {
         all.push_str(&format!("ALTER {object} IS_TEMPLATE true;\n"));
     }
     let grants = properties.grants.as_ref().filter(|_| owners);
-    if grants.is_none() && made == Some(false) {
+    if grants.is_none() && !is_open {
         all.push_str(&format!("GRANT CONNECT ON {object} TO PUBLIC;\n"));
     }
     if owners {
-        // Before the grants: it would give the new owner what the old one was granted.
+        // Before the grants: it would move the old owner's grants to the new one.
         all.push_str(&format!("ALTER {object} OWNER TO {};\n", ident(&properties.owner)));
     }
     if let Some(grants) = grants {
@@ -185,15 +192,15 @@ pub(crate) fn last(properties: &Properties, database: &str, owners: bool, made: 
     all
 }
 
-/// The statement that sets `name=value` for `whose` sessions, which messages call `of`. It may be refused: some settings are
-/// a superuser's, and not every server knows every one.
+/// The statement that sets `name=value` for sessions of `whose`, which messages call `of`. It may be refused: some
+/// settings need a superuser, and not every server knows every setting.
 pub(crate) fn set(whose: &str, of: &str, setting: &str) -> Option<Statement> {
     let (name, value) = setting.split_once('=')?;
     let sql = format!("ALTER {whose} SET {} TO {}", ident(name), value_of(name, value));
     Some(Statement::may_fail(sql, format!("setting {name} of {of}")))
 }
 
-/// A setting's value as SQL: a list of names is set name by name, as `pg_dump` does. What isn't such a list stays as it is.
+/// A setting's value as SQL. A list of names is set name by name, as `pg_dump` does. Other values stay as they are.
 pub(crate) fn value_of(setting: &str, value: &str) -> String {
     let is_list = LISTS.iter().any(|known| known.eq_ignore_ascii_case(setting));
     match is_list.then(|| names(value)).flatten() {
@@ -202,7 +209,7 @@ pub(crate) fn value_of(setting: &str, value: &str) -> String {
     }
 }
 
-/// The names of a list as the server keeps it, with quotes where they are needed; `None` if it is no such list.
+/// The names of a list in the server's format, with quotes where they are needed; `None` if it is no such list.
 fn names(value: &str) -> Option<Vec<String>> {
     let (mut names, mut rest) = (Vec::new(), value.trim_start());
     if rest.is_empty() {
@@ -214,7 +221,7 @@ fn names(value: &str) -> Option<Vec<String>> {
             loop {
                 let (part, behind) = quoted.split_once('"')?;
                 name.push_str(part);
-                // Two are one within.
+                // Two quotes mean one quote within the name.
                 match behind.strip_prefix('"') {
                     Some(more) => (name, quoted) = (name + "\"", more),
                     None => {
@@ -245,6 +252,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_note_of_a_restore_in_a_set_is_no_comment() {
+        let made = seawall_archive::names::unfinished::name("set 1", "shop");
+        let note = format!("Seawall: all of it is made, and its name comes next: {made}");
+        for (comment, read) in [(Some(note), None), (Some("the shop".to_owned()), Some("the shop")), (None, None)] {
+            let set = serde_json::to_string(&Properties { comment, ..Properties::default() }).expect("JSON");
+            let properties: Properties = serde_json::from_str(&set).expect("properties");
+            assert_eq!(properties.comment.as_deref(), read, "{set}");
+        }
+    }
+
+    #[test]
     fn settings_as_sql() {
         for (setting, value, sql) in [
             ("work_mem", "5MB", "'5MB'"),
@@ -272,30 +290,28 @@ mod tests {
             labels: vec![("dummy".into(), "it's".into())],
             ..Properties::default()
         };
-        let told = |owners| -> Vec<(String, Option<String>)> {
+        let told = |owners| -> Vec<(String, String)> {
             let all = statements(&properties, "x", "shop", owners);
             all.into_iter().map(|Statement { sql, gives }| (sql, gives)).collect()
         };
         assert_eq!(
-            last(&properties, "x", true, Some(false)),
+            last(&properties, "x", true, false),
             "COMMENT ON DATABASE \"x\" IS NULL;\nALTER DATABASE \"x\" CONNECTION LIMIT -1;\nALTER DATABASE \"x\" OWNER TO \"app\";\n\
              REVOKE ALL ON DATABASE \"x\" FROM PUBLIC, \"app\";\nGRANT CONNECT ON DATABASE \"x\" TO \"p\";\n"
         );
         let bare =
             Properties { comment: Some("it's".into()), connections: Some(3), template: true, ..Properties::default() };
         let begin = "COMMENT ON DATABASE \"x\" IS 'it''s';\nALTER DATABASE \"x\" CONNECTION LIMIT 3;\nALTER DATABASE \"x\" IS_TEMPLATE true;\n";
-        assert_eq!(last(&bare, "x", false, Some(true)), begin);
-        assert_eq!(last(&Properties::default(), "x", false, None), "");
-        assert_eq!(
-            last(&bare, "x", false, Some(false)),
-            format!("{begin}GRANT CONNECT ON DATABASE \"x\" TO PUBLIC;\n")
-        );
-        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(last(&bare, "x", false, true), begin);
+        assert_eq!(last(&bare, "x", false, false), format!("{begin}GRANT CONNECT ON DATABASE \"x\" TO PUBLIC;\n"));
         let always = [
-            ("ALTER DATABASE \"x\" SET \"work_mem\" TO '5MB'".to_owned(), some("setting work_mem of database shop")),
+            (
+                "ALTER DATABASE \"x\" SET \"work_mem\" TO '5MB'".to_owned(),
+                "setting work_mem of database shop".to_owned(),
+            ),
             (
                 "SECURITY LABEL FOR \"dummy\" ON DATABASE \"x\" IS 'it''s'".to_owned(),
-                some("security label of dummy on database shop"),
+                "security label of dummy on database shop".to_owned(),
             ),
         ];
         assert_eq!(told(false), always);
@@ -304,7 +320,7 @@ mod tests {
             [
                 (
                     "ALTER ROLE \"al\" IN DATABASE \"x\" SET \"a.b\" TO 'c'".to_owned(),
-                    some("setting a.b of role al in database shop")
+                    "setting a.b of role al in database shop".to_owned()
                 ),
                 always[1].clone(),
             ]

@@ -1,23 +1,24 @@
-//! What of a database may a role not see? Asked before a backup, so that all of it is named at once, with the statements
-//! that mend it. Some of it nobody else would name: `pg_dump` shows subscriptions, and what user mappings log in with, to
-//! superusers alone, and writes a schema without them for everybody else.
+//! Which objects of a database can a role not see? Checked before a backup, so that all of them are named at once, with
+//! the statements that grant access. `pg_dump` wouldn't report some of them: it shows subscriptions, and the login
+//! options of user mappings, only to superusers, and writes a schema without them for other roles.
+
+use seawall_archive::preflight::Lack;
 
 use crate::Error;
+use crate::catalog::journals::IS_OURS;
 use crate::client::quote::{ident, literal};
 use crate::client::{Connection, Row};
-use crate::preflight::Lack;
-use crate::restore::journal::IS_OURS;
 
-/// The most large objects that a GRANT names one by one.
+/// The most large objects for which a GRANT names each.
 const ONE_BY_ONE: usize = 5;
 
-/// What is hidden from a role, by name.
+/// The objects that are hidden from a role, by name.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Hidden {
     role: String,
     /// Tables and sequences that it may not read.
     unreadable: Vec<String>,
-    /// Tables some of whose rows it doesn't see.
+    /// Tables with rows that it doesn't see.
     row_security: Vec<String>,
     /// Whether it may not read the pages of large objects.
     large_objects: bool,
@@ -26,7 +27,7 @@ struct Hidden {
     mappings: Vec<String>,
 }
 
-/// What a backup reads itself: tables, sequences and the configuration of extensions.
+/// The relations that a backup reads itself: tables, sequences and the configuration of extensions.
 const RELATIONS: &str = "
 SELECT n.nspname || '.' || c.relname,
        NOT (pg_catalog.has_schema_privilege(n.oid, 'USAGE') AND pg_catalog.has_table_privilege(c.oid, 'SELECT')),
@@ -49,14 +50,15 @@ const SUBSCRIPTIONS: &str = "SELECT subname FROM pg_catalog.pg_subscription WHER
                              (SELECT oid FROM pg_catalog.pg_database \
                              WHERE datname = pg_catalog.current_database()) ORDER BY 1";
 
-/// Mappings of which the view that everybody may read shows no options.
+/// Mappings whose options the public view hides.
 const MAPPINGS: &str = "SELECT umid, usename || ' for server ' || srvname FROM pg_catalog.pg_user_mappings \
                         WHERE umoptions IS NULL ORDER BY 2";
 
-/// Those that have options. Who may not read it can't know.
+/// Mappings that have options. A role without the right to read this table can't know.
 const WITH_OPTIONS: &str = "SELECT oid FROM pg_catalog.pg_user_mapping WHERE umoptions IS NOT NULL";
 
-/// Refuses when the role of `connection` doesn't see everything of its database, with what is hidden and what mends it.
+/// Refuses if the role of `connection` can't see everything in its database. Names the hidden objects and the
+/// statements that grant access.
 pub(crate) async fn check(connection: &mut Connection) -> Result<(), Error> {
     let who = connection
         .one("SELECT current_user, pg_catalog.current_setting('is_superuser'), pg_catalog.current_database()")
@@ -96,10 +98,11 @@ SELECT m.oid FROM pg_catalog.pg_largeobject_metadata m WHERE NOT (pg_catalog.pg_
   SELECT FROM pg_catalog.aclexplode(m.lomacl) a
   WHERE a.privilege_type = 'SELECT' AND (a.grantee = 0 OR pg_catalog.pg_has_role(a.grantee, 'USAGE')))) ORDER BY 1";
 
-/// The same of servers that have one.
+/// The same, for servers with a function that tells it.
 const CLOSED_OBJECTS_18: &str = "SELECT m.oid FROM pg_catalog.pg_largeobject_metadata m WHERE NOT pg_catalog.has_largeobject_privilege(m.oid, 'SELECT') ORDER BY 1";
 
-/// Refuses when `pg_dump` couldn't read all large objects: it opens each, for which the right to read their pages isn't enough.
+/// Refuses if `pg_dump` couldn't read all large objects: it opens each, and the right to read their pages isn't enough
+/// for that.
 pub(crate) async fn check_large_objects(connection: &mut Connection) -> Result<(), Error> {
     let who = "SELECT current_user, pg_catalog.current_setting('is_superuser') = 'on' OR pg_catalog.current_setting('lo_compat_privileges') = 'on', \
                pg_catalog.current_database()";
@@ -112,7 +115,7 @@ pub(crate) async fn check_large_objects(connection: &mut Connection) -> Result<(
     refuse(format!("role {} in database {}", who.text(0), who.text(2)), closed_objects(who.text(0), &closed).as_slice())
 }
 
-/// What is lacking of large objects that a role may not open. Pure.
+/// The rights that are missing for large objects that a role may not open. Pure.
 fn closed_objects(role: &str, closed: &[String]) -> Option<Lack> {
     if closed.is_empty() {
         return None;
@@ -127,33 +130,33 @@ fn closed_objects(role: &str, closed: &[String]) -> Option<Lack> {
         ),
     };
     let cause = format!("pg_dump opens each large object, and it may not open {}", shown(closed));
-    Some((cause, format!("{grant} (or leave --format out: for that pg_read_all_data is enough)")))
+    Some(Lack::new(cause, format!("{grant} (or leave --format out: for that pg_read_all_data is enough)")))
 }
 
-/// What is lacking, and the statement that mends it. Pure.
+/// The missing rights, and the statements that grant them. Pure.
 fn lacks(hidden: &Hidden) -> Vec<Lack> {
     let role = ident(&hidden.role);
     let read = format!("GRANT pg_read_all_data TO {role};");
     let all = format!("ALTER ROLE {role} SUPERUSER; (or back up as a superuser)");
     let mut lacks = Vec::new();
     if !hidden.unreadable.is_empty() {
-        lacks.push((format!("it may not read {}", shown(&hidden.unreadable)), read.clone()));
+        lacks.push(Lack::new(format!("it may not read {}", shown(&hidden.unreadable)), read.clone()));
     }
     if hidden.large_objects {
-        lacks.push(("it may not read large objects".to_owned(), read));
+        lacks.push(Lack::new("it may not read large objects", read));
     }
     if !hidden.row_security.is_empty() {
         let cause = format!("row security hides rows of {} from it", shown(&hidden.row_security));
-        lacks.push((cause, format!("ALTER ROLE {role} BYPASSRLS;")));
+        lacks.push(Lack::new(cause, format!("ALTER ROLE {role} BYPASSRLS;")));
     }
     if !hidden.subscriptions.is_empty() {
         let cause = format!("pg_dump shows a superuser alone the subscription {}", shown(&hidden.subscriptions));
-        lacks.push((cause, all.clone()));
+        lacks.push(Lack::new(cause, all.clone()));
     }
     if !hidden.mappings.is_empty() {
         let cause =
             format!("pg_dump shows a superuser alone the options of the user mapping of {}", shown(&hidden.mappings));
-        lacks.push((cause, all));
+        lacks.push(Lack::new(cause, all));
     }
     lacks
 }
@@ -165,13 +168,10 @@ pub(crate) fn shown(names: &[String]) -> String {
 
 /// Refuses when there is anything, with every statement once.
 pub(crate) fn refuse(object: String, lacks: &[Lack]) -> Result<(), Error> {
-    if lacks.is_empty() {
-        return Ok(());
+    match Lack::told(lacks) {
+        None => Ok(()),
+        Some((cause, next)) => Err(Error::Denied { object, cause, next }),
     }
-    let causes: Vec<&str> = lacks.iter().map(|(cause, _)| cause.as_str()).collect();
-    let mut mends: Vec<&str> = lacks.iter().map(|(_, mend)| mend.as_str()).collect();
-    mends.dedup();
-    Err(Error::Denied { object, cause: causes.join("; "), next: mends.join(" ") })
 }
 
 #[cfg(test)]

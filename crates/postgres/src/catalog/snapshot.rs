@@ -1,21 +1,23 @@
 //! One state of a database, seen by many connections.
 //!
-//! Every table is locked first and the snapshot is taken behind the locks, so nothing can be altered, dropped or
-//! truncated between what the snapshot sees and what is read. What came in before the lock is noticed: each table's file
-//! as the snapshot sees it is compared with the one that it has. A TRUNCATE in between would otherwise read as no rows.
+//! Every table is locked first, and the snapshot is taken after that. So nothing can be altered, dropped or truncated
+//! between the snapshot and the reading. A change before the lock is noticed: each table's file in the snapshot is
+//! compared with its present file. A TRUNCATE in between would otherwise look like an empty table.
 
 use seawall_core::Moment;
 
 use crate::catalog::inventory::{self, Table};
+use crate::catalog::locks;
 use crate::catalog::rights;
 use crate::client::{Connection, Target, session};
-use crate::{Error, World, preflight};
+use crate::error::refuse;
+use crate::{Error, World};
 
 /// Tables that are locked with one statement.
 const AT_ONCE: usize = 500;
 
-/// What a table was a moment ago may be a view now, whose functions would run with our rights (CVE-2024-7348). `pg_dump`
-/// begins with the same, where the server has the setting.
+/// A relation that was a table a moment ago may now be a view, whose functions would run with our rights
+/// (CVE-2024-7348). `pg_dump` begins with the same setting, where the server has it.
 const TABLES_ALONE: &str = "SELECT pg_catalog.set_config(name, 'view, foreign-table', false) FROM pg_catalog.pg_settings \
                             WHERE name = 'restrict_nonsystem_relation_kind'";
 
@@ -30,7 +32,7 @@ pub(crate) struct Snapshot {
     pub(crate) tables: Vec<Table>,
 }
 
-/// What isn't logged never came to a standby: there is nothing to read, and a set without it wouldn't be complete.
+/// A standby doesn't receive unlogged tables. They can't be read there, and a set without them wouldn't be complete.
 async fn refuse_unlogged_of_a_standby(connection: &mut Connection, target: &Target) -> Result<(), Error> {
     let sql = "SELECT n.nspname || '.' || c.relname FROM pg_catalog.pg_class c \
                JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
@@ -47,7 +49,7 @@ async fn refuse_unlogged_of_a_standby(connection: &mut Connection, target: &Targ
     })
 }
 
-/// Takes one. Fails with `postgres.changing` when a table changed meanwhile: then it is worth another try.
+/// Takes a snapshot. Fails with `postgres.changing` if a table changed meanwhile. Then it can be retried.
 pub(crate) async fn take(target: &Target, world: &World) -> Result<Snapshot, Error> {
     let mut scout = Connection::open(target).await?;
     let mut connection = Connection::open(target).await?;
@@ -55,9 +57,9 @@ pub(crate) async fn take(target: &Target, world: &World) -> Result<Snapshot, Err
     rights::check(&mut scout).await?;
     refuse_unlogged_of_a_standby(&mut scout, target).await?;
     let names = inventory::names(&mut scout).await?;
-    // For each table one: those of pg_dump are on the same.
-    let lack = preflight::lock_lack(&mut scout, "the backup", names.len() as u64).await?;
-    preflight::refuse(&target.to_string(), lack.as_slice())?;
+    // One lock for each table; the locks of pg_dump are on the same tables.
+    let lack = locks::lack(&mut scout, "the backup", names.len() as u64).await?;
+    refuse(&target.to_string(), lack.as_slice())?;
     scout.close().await;
     connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY").await?;
     for some in names.chunks(AT_ONCE) {
@@ -67,7 +69,7 @@ pub(crate) async fn take(target: &Target, world: &World) -> Result<Snapshot, Err
         connection.execute(&lock).await.map_err(|error| error.about(of))?;
     }
     let moment = world.clock.now();
-    // The first statement that looks at anything: the snapshot is behind the locks.
+    // The first statement that reads anything, so the snapshot comes after the locks.
     let sql = "SELECT pg_catalog.pg_export_snapshot(), pg_catalog.pg_is_in_recovery(), \
                CASE WHEN pg_catalog.pg_is_in_recovery() \
                THEN pg_catalog.pg_last_wal_replay_lsn() ELSE pg_catalog.pg_current_wal_lsn() END, \
@@ -75,7 +77,7 @@ pub(crate) async fn take(target: &Target, world: &World) -> Result<Snapshot, Err
     let row = connection.one(sql).await?;
     let tables = inventory::tables(&mut connection).await?;
     for table in &tables {
-        // By its name as well: by that one it was locked.
+        // Also compared by name, because it was locked by name.
         let known = names.iter().any(|(oid, name)| *oid == table.oid && *name == table.sql());
         if !known || table.files.0 != table.files.1 {
             return Err(Error::Refused {

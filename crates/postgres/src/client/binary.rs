@@ -1,34 +1,34 @@
-//! What of a message of COPY in binary is a row? Pure.
+//! Which part of a message of a binary COPY is a row? Pure.
 //!
-//! Such a stream begins with a header and ends with a trailer, which belong to no row. The server sends the header in one
-//! message with the first row, the trailer in one of its own, and both together where there is no row.
+//! The stream begins with a header and ends with a trailer, which belong to no row. The server sends the header in one
+//! message with the first row, and the trailer in a message of its own. If there are no rows, it sends both together.
 
-/// What a stream begins with: its signature, no flags, and no extension of the header.
+/// The beginning of a stream: its signature, no flags, and no extension of the header.
 pub(crate) const HEADER: [u8; 19] = *b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
 
-/// What it ends with, in place of a row's number of columns.
+/// The end of a stream, in place of a row's number of columns.
 pub(crate) const TRAILER: [u8; 2] = [0xff, 0xff];
 
 /// How many bytes of the header are its signature.
 const SIGNATURE: usize = 11;
 
-/// The largest extension of a header that is passed over: no version of PostgreSQL has one yet.
+/// The largest header extension that is skipped. No version of PostgreSQL has one yet.
 const LARGEST_EXTENSION: usize = 1 << 10;
 
 /// The flags that a reader must know.
 const CRITICAL: u32 = 0xffff_0000;
 
-/// What a message is.
+/// The parts of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Part {
-    /// How many of its bytes are no row: the header, the trailer. The others are one row, if there are any.
+    /// How many of its bytes belong to the header or the trailer. The others, if any, are one row.
     pub(crate) skipped: usize,
-    /// Whether the trailer was among them.
+    /// Whether it contains the trailer.
     pub(crate) ends: bool,
 }
 
-/// What a message of `length` bytes is, of which those in `arrived` are here; `None` as long as too few of them are.
-/// `first` says whether it is the first of its stream.
+/// The parts of a message of `length` bytes, of which `arrived` are here; `None` while these are too few. `first` says
+/// whether it is the first message of its stream.
 pub(crate) fn part(first: bool, arrived: &[u8], length: usize) -> Result<Option<Part>, &'static str> {
     let arrived = &arrived[..arrived.len().min(length)];
     let header = match first {
@@ -47,7 +47,7 @@ pub(crate) fn part(first: bool, arrived: &[u8], length: usize) -> Result<Option<
     }
 }
 
-/// The bytes of the header with which a message begins.
+/// The number of header bytes at the beginning of a message.
 fn header(arrived: &[u8], length: usize) -> Result<Option<usize>, &'static str> {
     if length < HEADER.len() {
         return Err("no header");
@@ -58,7 +58,7 @@ fn header(arrived: &[u8], length: usize) -> Result<Option<usize>, &'static str> 
     }
     let number = |at: usize| u32::from_be_bytes([fixed[at], fixed[at + 1], fixed[at + 2], fixed[at + 3]]);
     if number(SIGNATURE) & CRITICAL != 0 {
-        return Err("a header with flags that nobody knows");
+        return Err("a header with unknown flags");
     }
     let extension = number(SIGNATURE + 4) as usize;
     if extension > LARGEST_EXTENSION || extension > length - HEADER.len() {
@@ -91,7 +91,7 @@ mod tests {
             (false, TRAILER.to_vec(), Ok((2, true))),
             (true, row.to_vec(), Err("no header")),
             (true, b"1\ttext as it is, and more of it".to_vec(), Err("no header")),
-            (true, with(&[&HEADER[..11], &[0, 1, 0, 0], &[0; 4]]), Err("a header with flags that nobody knows")),
+            (true, with(&[&HEADER[..11], &[0, 1, 0, 0], &[0; 4]]), Err("a header with unknown flags")),
             (true, with(&[&HEADER[..15], &[0, 0, 0, 9]]), Err("a header that is too large")),
             (true, with(&[&HEADER[..15], &[0xff; 4], &[0; 9000]]), Err("a header that is too large")),
             (true, with(&[&HEADER, &[0]]), Err("a row without columns")),
@@ -102,7 +102,7 @@ mod tests {
         ] {
             let expected = expected.map(|(skipped, ends)| Part { skipped, ends });
             assert_eq!(part(first, &message, message.len()), expected.map(Some), "{message:?}");
-            // However little has arrived, nothing is said before it is known, and nothing else afterwards.
+            // For every prefix, the answer is either the final one or none yet.
             for arrived in 0..message.len() {
                 let known = part(first, &message[..arrived], message.len());
                 assert!(known == Ok(None) || known == expected.map(Some), "{message:?} {arrived}: {known:?}");

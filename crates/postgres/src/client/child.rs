@@ -1,5 +1,6 @@
-//! What PostgreSQL's own programs are told of a server: by their environment, because arguments can be seen by every user
-//! (I13); and all of it by us, so that they come to the same server in the same way, or not at all.
+//! The environment of PostgreSQL's own programs. It holds the whole description of the server, because every user can
+//! see arguments (I13). Nothing is left to the user's own settings, so the programs reach the same server in the same
+//! way, or fail.
 
 use super::encryption::TlsMode;
 use super::session;
@@ -7,10 +8,10 @@ use super::target::{Host, Target};
 use super::tls;
 use crate::Error;
 
-/// A file that nobody has, where one that is the user's would be looked for. It is no error to `libpq` that there is none.
+/// A file that doesn't exist, in place of the user's own file. A missing file is no error to `libpq`.
 const NOWHERE: &str = "/dev/null/none";
 
-/// The variables. No other that begins with `PG` may be set.
+/// The variables. No other variable that begins with `PG` may be set.
 pub(crate) fn child_environment(target: &Target) -> Result<Vec<(&'static str, String)>, Error> {
     let (host, mode) = match &target.host {
         Host::Socket(folder) => (folder.display().to_string(), TlsMode::Disable),
@@ -37,7 +38,7 @@ pub(crate) fn child_environment(target: &Target) -> Result<Vec<(&'static str, St
     if let Some(word) = &target.channel_binding {
         variables.push(("PGCHANNELBINDING", word.clone()));
     }
-    // Without one: the server may not ask.
+    // Without a password: the server may not ask for one.
     if let Ok(password) = target.find_password() {
         variables.push(("PGPASSWORD", password));
     }

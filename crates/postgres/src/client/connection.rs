@@ -1,4 +1,4 @@
-//! One connection: statements out, rows and errors back.
+//! One connection: sends statements, returns rows and errors.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use tokio::time::timeout;
 use super::TextEncoding;
 use crate::Error;
 use crate::error::ServerError;
-use crate::prove::guard::Guard;
+use crate::schema::guard::Guard;
 
-/// How much is read at once: what a socket holds.
+/// How much is read at once: the capacity of a socket.
 const READ: usize = 256 << 10;
 
 /// The most bytes of a message that is no row of COPY: anything larger is no PostgreSQL server's.
@@ -39,11 +39,11 @@ pub(crate) struct Connection {
     pub(super) server: String,
     /// The server's version as a number: 150018.
     pub(crate) version: u32,
-    /// What texts are sent and read in.
+    /// The encoding of sent and received text.
     pub(crate) encoding: TextEncoding,
-    /// What the server said of a grant that it passed over without an error.
+    /// The server's warning about a grant that it skipped without an error.
     pub(crate) not_granted: Option<String>,
-    /// The superuser's session beside this one, while a set is restored on a server of a proof's own.
+    /// The superuser's session beside this one, while a proof restores a set on a server of its own.
     pub(crate) guard: Option<Box<Guard>>,
 }
 
@@ -62,7 +62,7 @@ impl Row {
         self.0.get(column)?.as_deref()
     }
 
-    /// The value of a column that is a number; 0 for anything else.
+    /// The value of a numeric column; 0 for any other value.
     pub(crate) fn number(&self, column: usize) -> u64 {
         self.text(column).parse().unwrap_or(0)
     }
@@ -94,18 +94,18 @@ impl Connection {
         }
     }
 
-    /// Runs statements whose rows nobody needs.
+    /// Runs statements and ignores their rows.
     pub(crate) async fn execute(&mut self, sql: &str) -> Result<(), Error> {
         self.query(sql).await.map(drop)
     }
 
-    /// Runs a statement that gives one row.
+    /// Runs a statement that returns exactly one row.
     pub(crate) async fn one(&mut self, sql: &str) -> Result<Row, Error> {
         let row = self.query(sql).await?.into_iter().next();
         row.ok_or_else(|| self.confused("no row where one must be"))
     }
 
-    /// Ends the session in order: the server has let everything go when this returns.
+    /// Ends the session in order. On return the server has released everything.
     pub(crate) async fn close(mut self) {
         if let Some(guard) = self.guard.take() {
             Box::pin(guard.close()).await;
@@ -138,7 +138,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Something that all databases of a server share was written in a database of another encoding.
+    /// The error for a value that all databases of a server share and that was written in a database of another
+    /// encoding.
     fn foreign(&self, bytes: &[u8]) -> Error {
         let shown = bytes.utf8_chunks().flat_map(|chunk| {
             let bytes = chunk.invalid().iter().map(|byte| format!("\\x{byte:02x}"));
@@ -154,7 +155,7 @@ impl Connection {
         }
     }
 
-    /// What the server itself says of a letter that an encoding doesn't have.
+    /// The server's error for a character that an encoding doesn't have.
     fn no_letter(&self, letter: char) -> Error {
         let (code, encoding) = (UNTRANSLATABLE.to_owned(), self.encoding.name());
         let message = format!("character {letter:?} of a name has no equivalent in encoding {encoding:?}");
@@ -247,7 +248,7 @@ impl Connection {
         }
     }
 
-    /// Passes over what is left of an answer; returns the tag of the command that was completed.
+    /// Skips the rest of an answer. Returns the tag of the completed command.
     pub(super) async fn until_ready(&mut self) -> Result<Option<String>, Error> {
         let (mut tag, mut failed) = (None, None);
         loop {
@@ -293,7 +294,7 @@ pub(super) fn query(sql: &[u8], outbox: &mut BytesMut) -> Result<(), Error> {
     Ok(())
 }
 
-/// Writes the messages that have one statement run, and no more than one.
+/// Writes the messages that run one statement, and no more than one.
 pub(super) fn one_statement(sql: &[u8], outbox: &mut BytesMut) -> Result<(), Error> {
     let wrong = |_: std::io::Error| Error::Internal("a statement can't be sent".to_owned());
     // The message's length, an empty name, the statement with its end, and no types of parameters.

@@ -1,4 +1,4 @@
-//! COPY in both directions, at the rate of the socket: no allocation for a row, and one copy of its bytes.
+//! COPY in both directions, at the speed of the socket: no allocation for a row, and one copy of its bytes.
 
 use bytes::Buf as _;
 use postgres_protocol::message::backend::{
@@ -13,15 +13,15 @@ use crate::{CopyFormat, Error};
 /// The header of a message: its tag, and its length without the tag.
 const HEADER: usize = 5;
 
-/// The largest piece in which rows are sent: the server takes it into memory as a whole.
+/// The largest piece in which rows are sent. The server holds a whole piece in memory.
 const PIECE: usize = 64 << 10;
 
-/// What stopped [`CopyOut::fill`].
+/// Why [`CopyOut::fill`] stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Filled {
-    /// There are more rows, and the next one has no room.
+    /// There are more rows, and the buffer has no room for the next one.
     Full,
-    /// The last row goes on: it is larger than the room that it had.
+    /// The last row isn't complete: it is larger than the buffer's room.
     Within,
     /// That was the last row.
     Done,
@@ -38,9 +38,9 @@ pub(crate) struct CopyOut<'c> {
 /// Where a stream of rows is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stream {
-    /// It is one of text: each message is a row.
+    /// Text: each message is a row.
     Text,
-    /// It is one in binary, whose header is still to come.
+    /// Binary, before its header.
     Header,
     /// Its rows come, or its trailer.
     Rows,
@@ -49,7 +49,7 @@ enum Stream {
 }
 
 impl Stream {
-    /// What a message of `length` bytes is, of which some have arrived; `None` as long as they are too few.
+    /// The parts of a message of `length` bytes, of which some have arrived; `None` while these are too few.
     fn part(self, arrived: &[u8], length: usize) -> Result<Option<Part>, &'static str> {
         match self {
             Self::Text => Ok(Some(Part::default())),
@@ -58,7 +58,7 @@ impl Stream {
         }
     }
 
-    /// Where it is behind such a message.
+    /// The state after such a message.
     fn behind(self, part: Part) -> Self {
         match self {
             Self::Header | Self::Rows if part.ends => Self::Ended,
@@ -97,8 +97,8 @@ impl Connection {
 }
 
 impl Connection {
-    /// Runs one statement, in the encoding that was chosen. The server refuses several in one message of this kind: whatever a
-    /// statement was taken for, nothing else stands behind it. Rows are passed over.
+    /// Runs one statement in the chosen encoding. The server refuses several statements in a message of this kind, so a
+    /// second one can't be hidden in the text. Rows are skipped.
     pub(crate) async fn run_one(&mut self, sql: &[u8]) -> Result<(), Error> {
         self.outbox.clear();
         connection::one_statement(sql, &mut self.outbox)?;
@@ -119,7 +119,8 @@ impl Connection {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Runs a statement of a script in the encoding that the script has chosen. Rows that it asks for are to be sent.
+    /// Runs a statement of a script in the encoding that the script has chosen. If it expects rows, they must be sent
+    /// next.
     pub(crate) async fn run(&mut self, sql: &[u8]) -> Result<Option<CopyIn<'_>>, Error> {
         self.outbox.clear();
         connection::query(sql, &mut self.outbox)?;
@@ -147,7 +148,7 @@ pub(crate) struct CopyIn<'c> {
 }
 
 impl CopyIn<'_> {
-    /// Sends bytes of rows, which may begin and end anywhere, and gives their buffer back.
+    /// Sends bytes of rows, which may begin and end anywhere, and returns their buffer.
     pub(crate) async fn send(&mut self, rows: Vec<u8>) -> Result<Vec<u8>, Error> {
         self.send_bytes(&rows).await?;
         Ok(rows)
@@ -180,9 +181,8 @@ impl CopyIn<'_> {
 }
 
 impl CopyOut<'_> {
-    /// Appends rows to `buffer` until the next one has no room in its capacity, or until there are no more. A row that
-    /// has no room in an empty buffer is taken in pieces, one with each call. Returns the number of rows that ended as
-    /// well.
+    /// Appends rows to `buffer` until its capacity has no room for the next one, or until there are no more. A row that
+    /// doesn't fit into an empty buffer is taken in pieces, one per call. Also returns the number of completed rows.
     pub(crate) async fn fill(&mut self, buffer: &mut Vec<u8>) -> Result<(Filled, u64), Error> {
         let mut rows = 0;
         loop {
@@ -233,7 +233,7 @@ impl CopyOut<'_> {
         }
     }
 
-    /// The bytes of the row that has begun, as many as there is room for; whether those are all.
+    /// Takes bytes of the present row, as many as there is room for. Returns whether the row is complete.
     async fn take(&mut self, buffer: &mut Vec<u8>) -> Result<bool, Error> {
         loop {
             let inbox = &mut self.connection.inbox;

@@ -1,6 +1,6 @@
-//! Is a connection encrypted, and whose signature must the server's certificate have? The rules are those of `libpq`, but that
-//! the system's authorities are asked for `verify-full` where nobody names others, and that `allow` and `prefer`, which
-//! promise nothing, look at no certificate.
+//! Is a connection encrypted, and which authority must have signed the server's certificate? The rules are those of
+//! `libpq`, with two exceptions: without other authorities, `verify-full` uses the system's; and `allow` and `prefer`,
+//! which promise nothing, check no certificate.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ pub enum TlsMode {
     Disable,
     /// Only if the server refuses to talk without it, whatever its certificate.
     Allow,
-    /// If the server has it, whatever its certificate; else without.
+    /// With TLS if the server has it, with any certificate; otherwise without.
     #[default]
     Prefer,
     /// Encrypted; the certificate's chain is checked if `~/.postgresql/root.crt` or `sslrootcert` is there.
@@ -44,16 +44,16 @@ impl TlsMode {
 /// Where the certificates are that may sign a server's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Roots {
-    /// Nobody says so: in `~/.postgresql/root.crt`, if that is there.
+    /// Not set: in `~/.postgresql/root.crt`, if that file exists.
     Default(Option<PathBuf>),
-    /// Where the system has them.
+    /// The system's authorities.
     System,
     /// In a file.
     File(PathBuf),
 }
 
 impl Roots {
-    /// What `sslrootcert` means.
+    /// The meaning of `sslrootcert`.
     pub(crate) fn named(name: Option<&str>, home: Option<&Path>) -> Self {
         match name {
             None => Self::Default(home.map(|home| home.join(".postgresql/root.crt"))),
@@ -63,7 +63,7 @@ impl Roots {
     }
 }
 
-/// The mode that is asked for. The system's authorities sign for anybody, so that the name must be checked with them.
+/// The requested mode. The system's authorities sign certificates for anybody, so with them the name must be checked.
 pub(crate) fn mode(name: Option<&str>, roots: &Roots) -> Result<TlsMode, Error> {
     let modes = "give disable, allow, prefer, require, verify-ca or verify-full";
     let mode = match name {
@@ -81,7 +81,7 @@ pub(crate) fn mode(name: Option<&str>, roots: &Roots) -> Result<TlsMode, Error> 
     Ok(mode)
 }
 
-/// Channel binding is not built, so that nobody may demand it.
+/// Channel binding isn't implemented, so a demand for it is refused.
 pub(crate) fn channel_binding(asked: Option<&str>) -> Result<(), Error> {
     match asked {
         None | Some("disable" | "prefer") => Ok(()),
@@ -94,18 +94,18 @@ pub(crate) fn channel_binding(asked: Option<&str>) -> Result<(), Error> {
     }
 }
 
-/// Whose signature a server's certificate must have.
+/// The authorities that may have signed a server's certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Trust {
     /// Any certificate will do.
     Anyone,
-    /// One of those that the system trusts.
+    /// The authorities that the system trusts.
     System,
-    /// One of a file's.
+    /// The authorities in a file.
     File(PathBuf),
 }
 
-/// Whose signature is asked for.
+/// The authorities that must have signed.
 pub(crate) fn trust(mode: TlsMode, roots: &Roots, is_there: impl Fn(&Path) -> bool) -> Result<Trust, Error> {
     match (mode, roots) {
         (TlsMode::Disable | TlsMode::Allow | TlsMode::Prefer, _) => Ok(Trust::Anyone),
@@ -124,13 +124,13 @@ pub(crate) fn trust(mode: TlsMode, roots: &Roots, is_there: impl Fn(&Path) -> bo
 /// A way to begin a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// As it is.
+    /// Without TLS.
     Plain,
     /// Within TLS.
     Tls,
 }
 
-/// The ways to try, one behind another. A socket of this host is never encrypted.
+/// The ways to try, in order. A socket of this host is never encrypted.
 pub(crate) fn ways(mode: TlsMode, local: bool) -> &'static [Way] {
     match mode {
         _ if local => &[Way::Plain],
@@ -141,12 +141,12 @@ pub(crate) fn ways(mode: TlsMode, local: bool) -> &'static [Way] {
     }
 }
 
-/// Whether another way may do: there was no TLS, or `pg_hba.conf` has no line for this way.
+/// Whether another way may succeed: there was no TLS, or `pg_hba.conf` has no line for this way.
 pub(crate) fn is_about_the_way(error: &Error) -> bool {
     matches!(error, Error::Tls { .. }) || error.sqlstate() == Some("28000")
 }
 
-/// Which failure to tell of those of all ways: what the server said, rather about the encrypted way.
+/// Which failure of several ways to report: an answer of the server, preferably to the encrypted way.
 pub(crate) fn telling(failures: Vec<(Way, Error)>) -> Option<Error> {
     let rank = |(way, error): &(Way, Error)| (matches!(error, Error::Server { .. }), *way == Way::Tls);
     failures.into_iter().max_by_key(rank).map(|(_, error)| error)
@@ -170,7 +170,7 @@ mod tests {
             ("require", home(), true, Some(at_home.clone())),
             ("require", home(), false, Some(Trust::Anyone)),
             ("require", Roots::Default(None), true, Some(Trust::Anyone)),
-            // A file that is named and missing is told when it is read.
+            // A missing file that was named is reported when it is read.
             ("require", named(), false, Some(file.clone())),
             ("verify-ca", named(), true, Some(file.clone())),
             ("verify-ca", home(), true, Some(at_home.clone())),

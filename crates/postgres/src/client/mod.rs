@@ -1,12 +1,12 @@
-//! A client for PostgreSQL's protocol, version 3: as much as a backup needs, and COPY without a copy or an allocation
-//! for each row.
+//! A client for PostgreSQL's protocol, version 3: the part that a backup needs, and COPY without a copy or an
+//! allocation for each row.
 //!
-//! Why not one of the well-kept clients: they hand out one buffer a row, which costs more than the server does, and none
-//! has replication connections, which streaming WAL needs. The messages, and the passwords' arithmetic, are
-//! `postgres-protocol`'s; what is here is the order of messages. Everything is sent as simple queries, so it works on
-//! replication connections as well; values are quoted by [`quote`].
+//! The well-kept clients don't fit for two reasons. They return one buffer for each row, which costs more than the
+//! server's own work. And none has replication connections, which streaming WAL needs. The messages, and the arithmetic
+//! of passwords, come from `postgres-protocol`; this code has the order of messages. Everything is sent as simple
+//! queries, so it works on replication connections as well. [`quote`] quotes values.
 //!
-//! Dropping a connection, or a future that uses it, closes it; the server ends what it was doing and rolls back.
+//! Dropping a connection, or a future that uses it, closes it. The server then ends its statement and rolls back.
 
 pub(crate) mod binary;
 mod child;
@@ -20,6 +20,7 @@ mod startup;
 mod target;
 mod text;
 mod tls;
+pub(crate) mod tried;
 mod url;
 
 pub(crate) use child::child_environment;

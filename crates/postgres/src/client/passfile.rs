@@ -1,15 +1,15 @@
-//! Which password does a file like `~/.pgpass` have? Its form, and which host a socket has in it, are those of `libpq` ("The
-//! Password File").
+//! Finds a password in a file like `~/.pgpass`. The format, and the host name of a socket in it, are those of `libpq`
+//! ("The Password File").
 
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-/// Where PostgreSQL's sockets are unless somebody says otherwise.
+/// The default folder of PostgreSQL's sockets.
 pub(super) const SOCKETS: &str = "/var/run/postgresql";
 
-/// The host that a line for a socket must have: its folder, and for the usual one `localhost`.
+/// The host name in a line for a socket: its folder, or `localhost` for the default folder.
 pub(super) fn host_of_socket(folder: &Path) -> String {
     if folder.as_os_str() == SOCKETS { "localhost".to_owned() } else { folder.display().to_string() }
 }
@@ -30,7 +30,7 @@ pub(super) fn look(file: &Path, wanted: [&str; 4]) -> Result<String, String> {
     find_password(&text, wanted).ok_or_else(none)
 }
 
-/// The text of a file that nobody else can read.
+/// The text of a file that other users can't read.
 fn read_private(file: &Path) -> Result<String, String> {
     let mode = std::fs::metadata(file).map_err(|error| error.to_string())?.permissions().mode();
     if mode & 0o077 != 0 {
@@ -39,14 +39,14 @@ fn read_private(file: &Path) -> Result<String, String> {
     std::fs::read_to_string(file).map_err(|error| error.to_string())
 }
 
-/// The password of the first line that fits: `host:port:database:user:password`, `*` fits anything, a backslash takes
-/// the next character as it is.
+/// The password of the first line that matches. A line is `host:port:database:user:password`; `*` matches anything, and
+/// a backslash takes the next character literally.
 pub(crate) fn find_password(text: &str, wanted: [&str; 4]) -> Option<String> {
     text.lines().filter(|line| !line.starts_with('#')).find_map(|line| {
         let mut fields = vec![String::new()];
         let mut characters = line.chars();
         while let Some(c) = characters.next() {
-            // What follows the fourth colon is the password, colons and all.
+            // Everything after the fourth colon is the password, including colons.
             if c == ':' && fields.len() < 5 {
                 fields.push(String::new());
                 continue;

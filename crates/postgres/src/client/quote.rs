@@ -1,4 +1,4 @@
-//! Names and values as SQL text. The only way in which either gets into a statement.
+//! Names and values as SQL text. Both get into statements only through this file.
 
 /// A name, always in double quotes, so that no word is reserved and no letter is folded.
 pub(crate) fn ident(name: &str) -> String {

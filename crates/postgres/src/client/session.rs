@@ -1,21 +1,22 @@
-//! What every session begins with: nothing that an owner of a database has made is found by a name, and text is written
-//! and read in one way, whatever server, database and role are set to.
+//! The first statements of every session. They make sure that no object of a database's owner is found by name, and
+//! that text is written and read in one format, with any settings of server, database and role.
 
 use super::Connection;
 use super::quote::literal;
 use crate::Error;
 
-/// The first statement of every connection. `ALTER DATABASE … SET search_path`, and functions in `public`, would otherwise
-/// decide what our statements call, with our rights (CVE-2018-1058). PostgreSQL's own programs begin with the same.
+/// The first statement of every connection. Otherwise `ALTER DATABASE … SET search_path`, and functions in `public`,
+/// would decide which functions our statements call, with our rights (CVE-2018-1058). PostgreSQL's own programs begin
+/// with the same.
 ///
-/// It is a statement and no parameter of the connection's start, because poolers refuse parameters that they don't know.
+/// It is a statement and not a startup parameter, because poolers refuse parameters that they don't know.
 pub(super) const FIRST: &str = "SELECT pg_catalog.set_config('search_path', '', false)";
 
-/// What is asked next: the version of the server and the encoding of the database, in which the session goes on.
+/// The next query: the version of the server, and the encoding of the database, which the session then uses.
 pub(super) const FACTS: &str =
     "SELECT pg_catalog.current_setting('server_version_num'), pg_catalog.current_setting('server_encoding')";
 
-/// Settings under which the server reads a damaged page as an empty one, or as if it were whole. Only superusers change them.
+/// Settings under which the server reads a damaged page as empty, or as sound. Only superusers can change them.
 const DAMAGE: [&str; 2] = ["zero_damaged_pages", "ignore_checksum_failure"];
 
 /// The settings that are on and hide damage.
@@ -40,7 +41,7 @@ const TEXTS: [(&str, &str); 16] = [
     ("xmloption", "content"),
     ("array_nulls", "on"),
     ("transform_null_equals", "off"),
-    // An index that gives only some of the rows would hide the others.
+    // An index that returns only some of the rows would hide the others.
     ("gin_fuzzy_search_limit", "0"),
     ("synchronize_seqscans", "off"),
     ("row_security", "off"),
@@ -57,10 +58,10 @@ const LIMITS: [(&str, &str); 6] = [
     ("default_transaction_isolation", "read committed"),
 ];
 
-/// Settings that came with a version of the server.
+/// Settings that newer versions of the server have.
 const LATER: [(u32, &str, &str); 3] = [
     (140_000, "idle_session_timeout", "0"),
-    // Roles that a restore makes get the memberships of the set, and no other.
+    // Roles that a restore makes get only the memberships of the set.
     (160_000, "createrole_self_grant", ""),
     (170_000, "transaction_timeout", "0"),
 ];
@@ -72,8 +73,8 @@ pub(super) fn settings(version: u32) -> String {
     all.map(|(name, value)| format!("SET {name} = {}", literal(value))).collect::<Vec<_>>().join("; ")
 }
 
-/// What decides how `pg_dump` spells a schema, and `pg_dump` leaves as it finds it. Of the last three, its own formats
-/// keep what the role is used to: rows are written by them too.
+/// Settings that influence how `pg_dump` writes a schema, and that `pg_dump` itself doesn't set. The last three also
+/// influence rows, so for `pg_dump`'s own formats they keep the role's values.
 const OF_SCHEMAS: [(&str, &str); 7] = [
     (DAMAGE[0], "off"),
     (DAMAGE[1], "off"),
@@ -84,12 +85,12 @@ const OF_SCHEMAS: [(&str, &str); 7] = [
     ("lc_monetary", "C"),
 ];
 
-/// How many of those hold for `pg_dump`'s own formats.
+/// How many of these apply to `pg_dump`'s own formats.
 const OF_ARTEFACTS: usize = 4;
 
-/// Which settings a program of PostgreSQL's must be started with, so that it writes what it would without any
-/// `ALTER ROLE … SET`: those that another session of this role and database would have otherwise. Most have none, and
-/// then the program is started as ever, because poolers know few settings.
+/// The settings with which a program of PostgreSQL must be started, so that no `ALTER ROLE … SET` changes its output:
+/// those that another session of this role and database would have otherwise. Mostly there are none. Then the program
+/// is started without them, because poolers know few settings.
 pub(crate) async fn deviations(connection: &mut Connection, artefact: bool) -> Result<Vec<(String, String)>, Error> {
     let wanted = &OF_SCHEMAS[..if artefact { OF_ARTEFACTS } else { OF_SCHEMAS.len() }];
     let rows: Vec<String> =

@@ -24,16 +24,16 @@ use crate::Error;
 /// How long a server may take until it is ready for the first statement.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long nothing comes until the server's machine is asked whether it is there.
+/// How long a connection is silent before the system asks whether the server's machine is there.
 const SILENCE: Duration = Duration::from_secs(60);
 
 /// How long it has for an answer.
 const BETWEEN: Duration = Duration::from_secs(10);
 
-/// How often it is asked.
+/// How often it asks.
 const QUESTIONS: u32 = 6;
 
-/// The same for PostgreSQL's programs, in their words. What else they need is in their environment.
+/// The same as a setting for PostgreSQL's programs. Their other settings are in their environment.
 pub(crate) fn keepalives() -> String {
     let (idle, interval) = (SILENCE.as_secs(), BETWEEN.as_secs());
     let all = (SILENCE + BETWEEN * QUESTIONS).as_millis();
@@ -51,7 +51,7 @@ impl Connection {
             let facts = connection.one(session::FACTS).await?;
             connection.version = u32::try_from(facts.number(0)).unwrap_or(0);
             connection.execute(&session::settings(connection.version)).await?;
-            // A server that isn't PostgreSQL's may have others, and is asked for UTF-8.
+            // Another kind of server may have other encodings, and is asked for UTF-8.
             if let Some(its) = TextEncoding::of(facts.text(1)) {
                 connection.speak(its).await?;
             }
@@ -202,8 +202,8 @@ async fn wire(way: Way, target: &Target, server: &str) -> Result<Box<dyn Wire>, 
     })
 }
 
-/// Has the system ask whether the other side is still there: a statement may take any time, and a network that is gone says
-/// nothing.
+/// Lets the system check that the other side is still there. A statement may take any time, and a broken network sends
+/// no error.
 fn notice_silence(stream: &TcpStream) -> std::io::Result<()> {
     let socket = SockRef::from(stream);
     let questions = TcpKeepalive::new().with_time(SILENCE).with_interval(BETWEEN).with_retries(QUESTIONS);
@@ -211,7 +211,7 @@ fn notice_silence(stream: &TcpStream) -> std::io::Result<()> {
     socket.set_tcp_user_timeout(Some(SILENCE + BETWEEN * QUESTIONS))
 }
 
-/// The password; the server asks for one.
+/// The password, when the server asks for one.
 fn password(target: &Target) -> Result<String, Error> {
     target.find_password().map_err(|why| Error::Password {
         server: target.to_string(),

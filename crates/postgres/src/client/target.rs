@@ -1,4 +1,4 @@
-//! Which server, which database, as whom: `postgresql://…` and the environment that PostgreSQL's own tools read.
+//! The server, the database and the role: from `postgresql://…` and the environment that PostgreSQL's own tools read.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -37,19 +37,19 @@ pub struct Target {
     pub tls: TlsMode,
     /// Where the certificates are that may sign the server's.
     pub(crate) roots: Roots,
-    /// The file of the system's certificates, if it is named.
+    /// The file of the system's certificates, if one is named.
     pub(crate) system_certificates: Option<PathBuf>,
-    /// What PostgreSQL's own programs are told of channel binding.
+    /// The channel binding setting for PostgreSQL's own programs.
     pub(crate) channel_binding: Option<String>,
-    /// Whether the password stood in the URL, where shell histories and process lists show it.
+    /// Whether the password was in the URL, where shell histories and process lists show it.
     pub password_in_url: bool,
-    /// `~/.pgpass` or what `PGPASSFILE` names.
+    /// `~/.pgpass`, or the file that `PGPASSFILE` names.
     password_file: Option<PathBuf>,
     /// Settings that PostgreSQL's own programs begin their sessions with.
     pub(crate) options: Vec<(String, String)>,
-    /// The database that was named first, whichever is meant now: it is there where `postgres` is not.
+    /// The database of the original target. It exists even if `postgres` doesn't.
     pub(crate) named: String,
-    /// The superuser beside a plain role, on a server of a proof's own.
+    /// The superuser beside a plain role, on a server that a proof started.
     pub(crate) keeper: Option<Login>,
 }
 
@@ -66,7 +66,7 @@ impl fmt::Debug for Target {
     }
 }
 
-/// What must be escaped in a part of a URL.
+/// The characters that must be escaped in a part of a URL.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 fn escape(text: &str) -> String {
@@ -93,8 +93,9 @@ impl Target {
         text.starts_with("postgresql://") || text.starts_with("postgres://")
     }
 
-    /// Reads a URL; what it leaves out comes from `PGHOST`, `PGPORT`, `PGUSER`, `PGPASSWORD`, `PGDATABASE`, `PGSSLMODE`
-    /// and `PGSSLROOTCERT`, then from defaults. An unknown setting is refused: it might have been meant.
+    /// Reads a URL. Parts that it leaves out come from `PGHOST`, `PGPORT`, `PGUSER`, `PGPASSWORD`, `PGDATABASE`,
+    /// `PGSSLMODE` and `PGSSLROOTCERT`, then from defaults. An unknown setting is refused, because the user may rely on
+    /// it.
     pub fn parse(text: &str, environment: &Environment) -> Result<Self, Error> {
         let parts = parts(text)?;
         let given = |own: &Option<String>, variable: &str| {
@@ -145,7 +146,7 @@ impl Target {
         Self { database: database.to_owned(), ..self.clone() }
     }
 
-    /// The same server and database, as the superuser that stands beside a plain role; none where the role is by itself.
+    /// The same server and database, as the superuser beside a plain role; `None` if there is no such superuser.
     pub(crate) fn keeper(&self) -> Option<Self> {
         let Login { user, password } = self.keeper.clone()?;
         Some(Self { user, password: Some(password), keeper: None, ..self.clone() })
@@ -168,23 +169,23 @@ impl Target {
         Self { options, ..self.clone() }
     }
 
-    /// Whether a password is known without looking into a file.
+    /// Whether a password is known without reading a file.
     pub fn has_password(&self) -> bool {
         self.password.is_some()
     }
 
-    /// The same, with another file to look for a password in, in the form of `.pgpass`.
+    /// The same, with another password file in the form of `.pgpass`.
     #[must_use]
     pub fn with_password_file(&self, file: PathBuf) -> Self {
         Self { password_file: Some(file), ..self.clone() }
     }
 
-    /// Whether it is reached by a socket of this host.
+    /// Whether it is reached through a socket of this host.
     pub(crate) fn is_local(&self) -> bool {
         matches!(self.host, Host::Socket(_))
     }
 
-    /// The database that is meant where none is named: the role's own.
+    /// The database if none is named: the role's own.
     pub(crate) fn database_or_own(&self) -> &str {
         if self.database.is_empty() { &self.user } else { &self.database }
     }
@@ -205,7 +206,7 @@ impl Target {
     }
 }
 
-/// What the environment demands of `psql`, and isn't built: a demand that is passed over would be broken.
+/// Refuses environment variables with demands that `psql` would meet and this client doesn't implement.
 fn nothing_is_ignored(environment: &Environment) -> Result<(), Error> {
     // Without a value any is a demand.
     let demands = [

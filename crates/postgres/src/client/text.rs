@@ -1,9 +1,9 @@
-//! Text in a database's own encoding, as text of ours and back, byte for byte.
+//! Text in a database's own encoding, converted to ours and back without loss.
 //!
-//! A session that asked for UTF-8 would fail at the first byte that has no counterpart there: 0x81 in WIN1252, some characters
-//! of EUC_JP. So a session speaks the encoding of its database, and the server converts nothing. Here bytes become letters
-//! where the encoding's table has them. Each other byte becomes a character of its own ([`BYTES`]), so that a name is
-//! written back as exactly the bytes that were read.
+//! A session in UTF-8 would fail at the first byte without a counterpart there: 0x81 in WIN1252, some characters of
+//! EUC_JP. So a session uses the encoding of its database, and the server converts nothing. Here bytes become
+//! characters by the encoding's table. Each byte that isn't in the table becomes a character of its own ([`BYTES`]), so
+//! that a name is written back as exactly the same bytes.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,8 @@ use encoding_rs::{
     WINDOWS_1258,
 };
 
-/// The character of byte 0 where a byte is no letter; those of the others follow. For private use, and in no table.
+/// The character of byte 0, if a byte isn't in the table; those of the other bytes follow. They are for private use,
+/// and in no table.
 const BYTES: u32 = 0x10_FE00;
 
 /// An encoding that a database may have.
@@ -34,7 +35,7 @@ impl Default for TextEncoding {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Utf8,
-    /// The database has none: what is UTF-8 is read so.
+    /// The database has no encoding. UTF-8 is read as such.
     Anything,
     /// A letter is a byte.
     Single(&'static Encoding),
@@ -86,11 +87,11 @@ const ALL: [(&str, Kind); 35] = [
 ];
 
 impl TextEncoding {
-    /// Bytes as they are: that of a session which reads what all databases of a server share, such as names of roles. Each
-    /// is in the encoding of the database in which it was made.
+    /// Bytes without conversion: for a session that reads values which all databases of a server share, such as names
+    /// of roles. Each is in the encoding of the database in which it was made.
     pub(crate) const AS_IT_IS: Self = Self { name: "SQL_ASCII", kind: Kind::Anything };
 
-    /// What a session begins with.
+    /// The encoding at the beginning of a session.
     pub(crate) const UTF8: Self = Self { name: "UTF8", kind: Kind::Utf8 };
 
     /// The encoding that a server calls so, if a database may have it.
@@ -98,7 +99,7 @@ impl TextEncoding {
         ALL.iter().find(|(known, _)| *known == name).map(|(name, kind)| Self { name, kind: *kind })
     }
 
-    /// What a server calls it.
+    /// The server's name for it.
     pub(crate) fn name(self) -> &'static str {
         self.name
     }
@@ -114,7 +115,7 @@ impl TextEncoding {
                 for letter in chunk.valid().chars() {
                     match byte_of(letter) {
                         None => text.push(letter),
-                        // A letter of the database's that means a byte here.
+                        // A character from the database that we use for a byte.
                         Some(_) => letter.encode_utf8(&mut [0; 4]).bytes().for_each(|byte| text.push(of_byte(byte))),
                     }
                 }
@@ -134,7 +135,7 @@ impl TextEncoding {
         Some(text)
     }
 
-    /// Bytes as text for people: what isn't UTF-8 and has to be is replaced.
+    /// Bytes as text for people. Bytes that aren't UTF-8 are replaced if necessary.
     pub(crate) fn decode_lossy(self, bytes: &[u8]) -> String {
         self.decode(bytes).unwrap_or_else(|| String::from_utf8_lossy(bytes).into_owned())
     }
@@ -157,14 +158,14 @@ impl TextEncoding {
         Ok(Cow::Owned(bytes))
     }
 
-    /// The same bytes as text in another encoding: names of roles are bytes that all databases of a server share. The name
-    /// itself where those bytes are no text there.
+    /// The same bytes as text in another encoding, because names of roles are bytes that all databases of a server
+    /// share. Returns the name unchanged if the bytes are no text there.
     pub(crate) fn respelled(self, name: &str, there: Self) -> String {
         let bytes = self.encode(name).ok();
         bytes.and_then(|bytes| there.decode(&bytes)).unwrap_or_else(|| name.to_owned())
     }
 
-    /// How many bytes the letter has that begins with this one.
+    /// The number of bytes of a character that begins with this byte.
     fn length(self, first: u8) -> usize {
         match (self.kind, first) {
             (Kind::Extended(_), 0x8F) => 3,
@@ -190,7 +191,7 @@ impl TextEncoding {
         (again == unit).then_some(letter)
     }
 
-    /// Writes a letter, if the encoding has it.
+    /// Writes a character, if the encoding has it.
     fn write(self, letter: char, bytes: &mut Vec<u8>) -> Option<()> {
         let mut room = [0; 4];
         let text: &str = letter.encode_utf8(&mut room);
@@ -198,7 +199,7 @@ impl TextEncoding {
             _ if letter.is_ascii() => bytes.push(letter as u8),
             Kind::Utf8 | Kind::Anything => bytes.extend_from_slice(text.as_bytes()),
             Kind::Iso(_) if ('\u{80}'..='\u{9f}').contains(&letter) => bytes.push(letter as u8),
-            // What the table has for bytes that are no letters.
+            // Characters that the table has for bytes without meaning.
             Kind::Single(_) if ('\u{80}'..='\u{9f}').contains(&letter) => return None,
             Kind::Single(table) | Kind::Iso(table) | Kind::Extended(table) => {
                 let (written, _, lacks) = table.encode(text);
@@ -214,12 +215,12 @@ impl TextEncoding {
     }
 }
 
-/// The character that stands for a byte.
+/// The character for a byte that isn't in the table.
 fn of_byte(byte: u8) -> char {
     char::from_u32(BYTES + u32::from(byte)).unwrap_or(char::REPLACEMENT_CHARACTER)
 }
 
-/// The byte that a character stands for, if it does.
+/// The byte of such a character.
 fn byte_of(letter: char) -> Option<u8> {
     u8::try_from(u32::from(letter).checked_sub(BYTES)?).ok()
 }

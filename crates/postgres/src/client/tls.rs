@@ -51,7 +51,7 @@ pub(super) fn roots(target: &Target) -> Result<Option<PathBuf>, Error> {
     }
 }
 
-/// Why there is no TLS: what is wrong with the certificate, or else.
+/// Why TLS failed: a fault of the certificate, or another error.
 fn failed(target: &Target, roots: Option<&Path>, error: &std::io::Error) -> Error {
     let server = target.to_string();
     let Some(tls) = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) else {
@@ -65,7 +65,7 @@ fn failed(target: &Target, roots: Option<&Path>, error: &std::io::Error) -> Erro
     Error::Tls { code, server, cause: tls.to_string(), next }
 }
 
-/// What to do about a certificate.
+/// Advice for a wrong certificate.
 fn advice(wrong: &CertificateError, mode: TlsMode, roots: Option<&Path>) -> String {
     let asked = roots.map_or(String::new(), |file| format!(" (asked was {})", file.display()));
     match wrong {
@@ -86,7 +86,7 @@ fn advice(wrong: &CertificateError, mode: TlsMode, roots: Option<&Path>) -> Stri
     }
 }
 
-/// What a mode asks for.
+/// The TLS configuration of a mode.
 fn config(mode: TlsMode, roots: Option<&Path>) -> Result<ClientConfig, Error> {
     let provider = Arc::new(ring::default_provider());
     let chain = roots.map(|file| from_file(file, &provider)).transpose()?;
@@ -105,7 +105,7 @@ fn from_file(file: &Path, provider: &Arc<CryptoProvider>) -> Result<Chain, Error
     let pem = std::fs::read(file).map_err(|error| unusable(error.to_string()))?;
     let certificates: Vec<_> = CertificateDer::pem_slice_iter(&pem).flatten().collect();
     let mut roots = RootCertStore::empty();
-    // One that isn't understood signs nothing; the others do.
+    // A certificate that can't be parsed is skipped.
     roots.add_parsable_certificates(certificates.iter().cloned());
     if roots.is_empty() {
         return Err(unusable("it holds no certificate".to_owned()));
@@ -135,8 +135,8 @@ impl Chain {
         let verified =
             self.verifier.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now).map(drop);
         match &verified {
-            // One that signed itself, and stands in the file as it is, as in PostgreSQL's manual. An authority's it is said to be
-            // behind the check of its dates.
+            // A self-signed certificate that is in the file itself, as in PostgreSQL's manual. This error comes after
+            // the check of its dates.
             Err(rustls::Error::InvalidCertificate(CertificateError::Other(other)))
                 if other.0.downcast_ref() == Some(&webpki::Error::CaUsedAsEndEntity)
                     && self.certificates.iter().any(|own| own == end_entity) =>
@@ -151,7 +151,7 @@ impl Chain {
 /// Checks as much of the certificate as the mode asks for.
 #[derive(Debug)]
 struct Checked {
-    /// Without one any certificate will do.
+    /// Without a chain, any certificate is accepted.
     chain: Option<Chain>,
     name: bool,
     provider: Arc<CryptoProvider>,
@@ -184,7 +184,8 @@ impl ServerCertVerifier for Checked {
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
         if self.chain.is_none() {
-            // Whoever made up a certificate signs with it too; and one of X.509's first version can't be asked.
+            // Without a chain the signature proves nothing, because an attacker with a made-up certificate can sign
+            // too. Certificates of X.509's first version can't be checked.
             return Ok(HandshakeSignatureValid::assertion());
         }
         verify_tls12_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
@@ -197,7 +198,8 @@ impl ServerCertVerifier for Checked {
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
         if self.chain.is_none() {
-            // Whoever made up a certificate signs with it too; and one of X.509's first version can't be asked.
+            // Without a chain the signature proves nothing, because an attacker with a made-up certificate can sign
+            // too. Certificates of X.509's first version can't be checked.
             return Ok(HandshakeSignatureValid::assertion());
         }
         verify_tls13_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
@@ -216,7 +218,7 @@ mod tests {
 
     use super::*;
 
-    /// A certificate for a name that signed itself and says that it is an authority's, as `openssl req -x509` makes one.
+    /// A self-signed certificate for a name that is marked as an authority's, as `openssl req -x509` makes one.
     fn own(name: &str, last_year: i32) -> rcgen::Certificate {
         let mut parameters = CertificateParams::new([name.to_owned()]).expect("a name");
         parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

@@ -1,4 +1,4 @@
-//! What the text of a URL says of a server, before the environment fills the rest.
+//! Reads the text of a URL, before the environment fills the missing parts.
 
 use percent_encoding::percent_decode_str;
 
@@ -17,7 +17,7 @@ pub(super) struct Parts {
     pub(super) channel_binding: Option<String>,
 }
 
-/// A part of it that is wrong.
+/// The error for a wrong part.
 pub(super) fn wrong(object: &str, cause: &str, next: &str) -> Error {
     Error::Url { object: object.to_owned(), cause: cause.to_owned(), next: next.to_owned() }
 }
@@ -26,10 +26,10 @@ fn decode(text: &str) -> Result<String, Error> {
     let decoded = percent_decode_str(text).decode_utf8();
     decoded
         .map(std::borrow::Cow::into_owned)
-        .map_err(|_| wrong("URL", "it holds bytes that are no text", "check what stands behind `%`"))
+        .map_err(|_| wrong("URL", "it holds bytes that are not text", "check the characters after each `%`"))
 }
 
-/// Takes it apart. An unknown setting is refused: it might have been meant.
+/// Takes a URL apart. An unknown setting is refused, because the user may rely on it.
 pub(super) fn parts(text: &str) -> Result<Parts, Error> {
     let next = "write postgresql://ROLE@HOST:PORT/DATABASE";
     let rest = text.strip_prefix("postgresql://").or_else(|| text.strip_prefix("postgres://"));

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use seawall_archive::names::ProofName;
 use seawall_archive::{Budget, Catalog, Content, Facts, Record, Sample, SetId, SetWriter, Stage};
 use seawall_core::{Moment, Progress};
 use seawall_vault::Vault;
@@ -13,17 +14,16 @@ use serde::Serialize;
 use tokio::time::Instant;
 
 use crate::artefact::How;
-use crate::catalog::globals;
+use crate::catalog::binary;
+use crate::catalog::globals::{self, Databases};
 use crate::catalog::inventory::{self, Table};
 use crate::catalog::pages;
 use crate::catalog::snapshot::{self, Snapshot};
 use crate::client::{Connection, Target, keepalives, session};
 use crate::detail::{ItemDetail, ServerDetail, SetDetail};
 use crate::dump::Readers;
-use crate::dump::binary;
 use crate::error::Side;
-use crate::prove::proof_name::ProofName;
-use crate::restore::journal;
+use crate::journal;
 use crate::tools::{self, Running, Tool};
 use crate::{AsText, CopyFormat, DumpOptions, Dumped, Error, Format, Limits, World, artefact, sample};
 
@@ -134,12 +134,11 @@ impl Source {
                   FROM pg_catalog.pg_control_system()",
             )
             .await?;
-        let mut databases = match whole {
+        let Databases { read: mut databases, mut left_out } = match whole {
             true => globals::databases(&mut connection, &options.excluded).await?,
-            false => vec![row.text(2).to_owned()],
+            false => Databases { read: vec![row.text(2).to_owned()], left_out: Vec::new() },
         };
         connection.close().await;
-        let mut left_out = Vec::new();
         if whole {
             for database in std::mem::take(&mut databases) {
                 let is_proofs = ProofName::of(&database).is_some();
@@ -151,6 +150,7 @@ impl Source {
                 .push(database);
             }
         }
+        left_out.sort();
         let system_identifier = row.text(0).to_owned();
         Ok(Self { version, system_identifier, standby: row.flag(1), databases, left_out, whole, pg_dump })
     }
@@ -425,19 +425,7 @@ pub(crate) async fn file(
     detail: &ItemDetail,
     content: &impl Serialize,
 ) -> Result<(), Error> {
-    let item = writer.item(name, Content::File, json(detail)?);
-    let bytes = serde_json::to_vec(content);
-    let bytes = bytes.map_err(|error| Error::Internal(format!("a document can't be written: {error}")))?;
-    let mut lane = writer.lane();
-    let mut rest = &bytes[..];
-    while !rest.is_empty() {
-        let mut buffer = lane.buffer().await?;
-        let (part, others) = rest.split_at(rest.len().min(buffer.capacity()));
-        buffer.extend_from_slice(part);
-        rest = others;
-        lane.push(item, 0, buffer).await?;
-    }
-    Ok(lane.finish().await?)
+    Ok(writer.document(name, json(detail)?, content).await?)
 }
 
 #[cfg(test)]

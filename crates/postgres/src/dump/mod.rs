@@ -4,11 +4,9 @@
 //! another connection couldn't lock at once: behind a waiting `ALTER` that connection would wait for the `ALTER`, and the
 //! `ALTER` for us.
 //!
-//! The room: `base` (a whole set), `plan` (in which pieces is a table read?), `binary` (which tables are read in binary?),
-//! `too_large` (which row has no text?).
+//! The room: `base` (a whole set), `plan` (in which pieces is a table read?), `too_large` (which row has no text?).
 
 pub(crate) mod base;
-pub(crate) mod binary;
 pub(crate) mod plan;
 pub(crate) mod too_large;
 
@@ -16,6 +14,7 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures::future::try_join_all;
+use seawall_archive::split::Span;
 use seawall_archive::{Content, Lane, SetWriter, Stage};
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -26,7 +25,7 @@ use crate::client::quote::ident;
 use crate::client::{Connection, Filled, Target};
 use crate::detail::ItemDetail;
 use crate::dump::base::json;
-use crate::dump::plan::{Pages, Part, Work, work};
+use crate::dump::plan::{Part, Work, work};
 use crate::sample::Choice;
 use crate::{CopyFormat, Error};
 
@@ -117,11 +116,11 @@ impl<'a> Readers<'a> {
             let mut connection = Connection::open(self.target).await?;
             snapshot::prepare(&mut connection).await?;
             snapshot::join(&mut connection, self.snapshot).await?;
-            let (mut lane, mut last) = (self.writer.lane(), None);
+            let mut lane = self.writer.lane();
             loop {
                 let Some(job) = self.queue().jobs.pop_front() else { break };
                 if self.lock(&mut connection, job).await? {
-                    self.read(&mut connection, &mut lane, &mut last, job).await?;
+                    self.read(&mut connection, &mut lane, job).await?;
                 } else {
                     self.queue().refused.push_back(job);
                     self.changed.notify_one();
@@ -139,7 +138,7 @@ impl<'a> Readers<'a> {
 
     /// The connection that holds the snapshot: it reads as the others do, and then what they couldn't.
     async fn hold(&self, connection: &mut Connection) -> Result<(), Error> {
-        let (mut lane, mut last) = (self.writer.lane(), None);
+        let mut lane = self.writer.lane();
         loop {
             let (job, waiting) = {
                 let mut queue = self.queue();
@@ -147,7 +146,7 @@ impl<'a> Readers<'a> {
                 (job, queue.others > 0)
             };
             match job {
-                Some(job) => self.read(connection, &mut lane, &mut last, job).await?,
+                Some(job) => self.read(connection, &mut lane, job).await?,
                 None if waiting => self.changed.notified().await,
                 None => return Ok(lane.finish().await?),
             }
@@ -170,10 +169,10 @@ impl<'a> Readers<'a> {
     fn statement(&self, work: Work) -> Result<String, Error> {
         let condition = match work.part {
             Part::Whole => None,
-            Part::Pages(Pages { first, end: Some(end) }) => {
+            Part::Pages(Span { first, end: Some(end) }) => {
                 Some(format!("WHERE ctid >= '({first},0)' AND ctid < '({end},0)'"))
             }
-            Part::Pages(Pages { first, end: None }) => Some(format!("WHERE ctid >= '({first},0)'")),
+            Part::Pages(Span { first, end: None }) => Some(format!("WHERE ctid >= '({first},0)'")),
             Part::Chosen(groups) => {
                 let places = self.choices.get(work.table).and_then(|choice| choice.places(groups));
                 let places = places.ok_or_else(|| Error::Internal("rows were chosen of no table".to_owned()))?;
@@ -191,29 +190,19 @@ impl<'a> Readers<'a> {
         }
     }
 
-    /// Reads one job into a lane, whose last item and whether that has chunks of its own are in `last`.
-    async fn read(
-        &self,
-        connection: &mut Connection,
-        lane: &mut Lane,
-        last: &mut Option<(u32, bool)>,
-        job: Job,
-    ) -> Result<(), Error> {
-        let (item, sql, format, about, alone) = match (job, self.large_objects) {
+    /// Reads one job into a lane.
+    async fn read(&self, connection: &mut Connection, lane: &mut Lane, job: Job) -> Result<(), Error> {
+        let (item, sql, format, about, bytes) = match (job, self.large_objects) {
             (Job::Rows(work), _) => {
                 let (table, item) = (&self.tables[work.table], self.items[work.table]);
-                let alone = self.writer.fills_a_chunk(work.bytes);
-                (item, self.statement(work)?, table.format(), table.shown(), alone)
+                (item, self.statement(work)?, table.format(), table.shown(), work.bytes)
             }
             (Job::LargeObjects, Some(item)) => {
-                (item, LARGE_OBJECTS.to_owned(), CopyFormat::Text, "large objects".to_owned(), true)
+                (item, LARGE_OBJECTS.to_owned(), CopyFormat::Text, "large objects".to_owned(), u64::MAX)
             }
             (Job::LargeObjects, None) => return Ok(()),
         };
-        // A large table's chunks hold nothing else.
-        if last.replace((item, alone)).is_some_and(|(other, was_alone)| other != item && (alone || was_alone)) {
-            lane.cut().await?;
-        }
+        lane.begin(item, bytes).await?;
         let mut rows = match connection.copy_out(&sql, format).await {
             Ok(rows) => rows,
             Err(error) => return Err(self.explain(job, error.about(&*about)).await),

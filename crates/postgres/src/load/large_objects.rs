@@ -5,8 +5,8 @@ use crate::catalog::pages;
 use crate::catalog::properties;
 use crate::client::Connection;
 use crate::client::quote::{ident, literal};
-use crate::restore::journal::Journal;
-use crate::schema::tried::{self, Refused, Statement};
+use crate::client::tried::{self, Refused, Statement};
+use crate::journal::Journal;
 use crate::{Error, LargeObject};
 
 /// How many are made in one transaction: each may hold a lock.

@@ -1,37 +1,36 @@
 //! Rows back into tables: one transaction for each unit of chunks, noted in the journal by the same transaction.
 //!
-//! The room: `units` (which chunks make one transaction?), `held` (are tables still tables?), `order` and `orphans` (tables that have their keys already), `routed`
-//! (rows that go through a parent), `replica`, `triggers` and `restore_mode` (what must not fire), `large_objects`.
+//! Which chunks make one transaction, `seawall_archive::load` decides. The room: `connect` (the sessions), `held` (are tables
+//! still tables?), `order` and `orphans` (tables that have their keys already), `routed` (rows that go through a parent),
+//! `triggers` and `restore_mode` (what must not fire), `large_objects`.
 
+pub(crate) mod connect;
 pub(crate) mod held;
 pub(crate) mod large_objects;
 pub(crate) mod order;
 pub(crate) mod orphans;
-pub(crate) mod replica;
 pub(crate) mod restore_mode;
 pub(crate) mod routed;
 pub(crate) mod triggers;
-pub(crate) mod units;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex};
 
-use bytes::Bytes;
 use futures::future::try_join_all;
-use seawall_archive::{Chunk, Frame, Index, SetReader};
-use seawall_core::{Panicked, Progress, blocking};
-use tokio::task::JoinHandle;
+use seawall_archive::load::{Frames, Lacking, Stored, Unit, lacking, units};
+use seawall_archive::{Chunk, Frame, SetReader};
+use seawall_core::Progress;
 
+use crate::Error;
+use crate::catalog::binary::misfit;
 use crate::catalog::inventory;
 use crate::client::quote::{ident, qualified};
 use crate::client::{Connection, Target, binary};
 use crate::detail::ItemDetail;
-use crate::dump::binary::misfit;
+use crate::journal::Journal;
+use crate::load::connect::connect;
 use crate::load::routed::Named;
 use crate::load::triggers::Triggers;
-use crate::load::units::{Unit, units};
-use crate::restore::journal::Journal;
-use crate::{Error, restore};
 
 /// What is loaded, and by whom.
 pub(crate) struct Load<'a> {
@@ -106,7 +105,7 @@ impl Load<'_> {
     }
 
     async fn worker(&self, number: usize, left: &Mutex<VecDeque<Unit>>) -> Result<(), Error> {
-        let mut connection = restore::connect(self.target, self.encoding).await?;
+        let mut connection = connect(self.target, self.encoding).await?;
         if self.quiet {
             // Triggers fired when the rows were written the first time. Foreign keys are off as well: see `orphans`.
             connection.execute("SET session_replication_role = replica").await?;
@@ -206,7 +205,7 @@ impl Load<'_> {
     ) -> Result<Option<Stored>, Error> {
         let item = first.frame.item;
         let statement = self.statement(connection, unit, item, worker).await?;
-        let Some(statement) = statement else { return frames.next().await };
+        let Some(statement) = statement else { return Ok(frames.next().await?) };
         let spare = &mut worker.spare;
         let failed = |error| statement.failed(error);
         let mut copying = connection.copy_in(&statement.sql).await.map_err(failed)?;
@@ -222,7 +221,7 @@ impl Load<'_> {
                 let of_item = |stored: &mut Stored| stored.frame.item == item;
                 let Some(stored) = next.take_if(of_item) else { return Ok::<_, Error>(None) };
                 expected += stored.frame.rows;
-                let raw = self.decode(stored, spare.pop().unwrap_or_default()).await?;
+                let raw = stored.decode(self.reader, spare.pop().unwrap_or_default()).await?;
                 next = frames.next().await?;
                 Ok(Some(raw))
             };
@@ -256,15 +255,6 @@ impl Load<'_> {
             connection.execute(&write).await.map_err(failed)?;
         }
         Ok(next)
-    }
-
-    async fn decode(&self, stored: Stored, mut raw: Vec<u8>) -> Result<Vec<u8>, Error> {
-        let (reader, Stored { number, frame, bytes }) = (Arc::clone(self.reader), stored);
-        let job = blocking(move || {
-            reader.decode(number, &frame, &bytes, &mut raw)?;
-            Ok::<_, Error>(raw)
-        });
-        job.await
     }
 }
 
@@ -333,140 +323,4 @@ struct Worker {
     pages: String,
     /// Buffers for rows.
     spare: Vec<Vec<u8>>,
-}
-
-/// A frame as it is in a chunk.
-struct Stored {
-    number: u32,
-    frame: Frame,
-    bytes: Bytes,
-}
-
-/// The wanted frames of one connection's units, one behind another. While a chunk is loaded, the next one is read.
-struct Frames<'a> {
-    reader: &'a Arc<SetReader>,
-    left: &'a Mutex<VecDeque<Unit>>,
-    /// Whether the frames of each item are wanted.
-    wanted: &'a [bool],
-    /// The chunk at hand: its number, how many of its frames are done, and the bytes of the others.
-    chunk: (u32, usize, Bytes),
-    /// What is left of the unit at hand.
-    numbers: VecDeque<u32>,
-    /// The unit after that.
-    following: Option<Unit>,
-    /// The chunk after the one at hand, of either unit.
-    ahead: Option<JoinHandle<Result<Bytes, seawall_archive::Error>>>,
-}
-
-impl<'a> Frames<'a> {
-    fn new(reader: &'a Arc<SetReader>, left: &'a Mutex<VecDeque<Unit>>, wanted: &'a [bool]) -> Self {
-        let mut frames = Self {
-            reader,
-            left,
-            wanted,
-            chunk: (u32::MAX, 0, Bytes::new()),
-            numbers: VecDeque::new(),
-            following: None,
-            ahead: None,
-        };
-        frames.read_ahead();
-        frames
-    }
-
-    /// The next unit; its frames are next.
-    fn unit(&mut self) -> Option<Unit> {
-        let unit = self.following.take()?;
-        self.numbers = unit.chunks.iter().copied().collect();
-        Some(unit)
-    }
-
-    /// Begins to read the chunk that comes next.
-    fn read_ahead(&mut self) {
-        let number = self.numbers.front().copied().or_else(|| {
-            self.following = self.left.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-            self.following.as_ref()?.chunks.first().copied()
-        });
-        let Some(number) = number else { return };
-        let reader = Arc::clone(self.reader);
-        self.ahead = Some(tokio::spawn(async move { reader.chunk(number).await.map(|(_, bytes)| bytes) }));
-    }
-
-    /// The next wanted frame of the unit at hand.
-    async fn next(&mut self) -> Result<Option<Stored>, Error> {
-        loop {
-            let (number, done, bytes) = &mut self.chunk;
-            let chunk = self.reader.index().chunks.get(*number as usize);
-            if let Some(frame) = chunk.and_then(|chunk| chunk.frames.get(*done)) {
-                *done += 1;
-                let size = usize::try_from(frame.stored).unwrap_or(usize::MAX).min(bytes.len());
-                let bytes = bytes.split_to(size);
-                if !self.wanted.get(frame.item as usize).copied().unwrap_or(false) {
-                    continue;
-                }
-                return Ok(Some(Stored { number: *number, frame: *frame, bytes }));
-            }
-            let Some(number) = self.numbers.pop_front() else { return Ok(None) };
-            let Some(ahead) = self.ahead.take() else {
-                return Err(Error::Internal("a chunk was not read ahead".to_owned()));
-            };
-            self.chunk = (number, 0, ahead.await.map_err(Panicked::from)??);
-            self.read_ahead();
-        }
-    }
-}
-
-/// An item that isn't loaded whole.
-#[derive(Debug, PartialEq, Eq)]
-struct Lacking {
-    item: u32,
-    loaded: u64,
-    expected: u64,
-}
-
-/// The first wanted item of which a chunk isn't noted, or of which others than the set's rows are.
-fn lacking(index: &Index, wanted: &[bool], chunks: &BTreeSet<u32>, rows: &BTreeMap<u32, u64>) -> Option<Lacking> {
-    let mut expected = BTreeMap::new();
-    let mut open = BTreeSet::new();
-    for (number, chunk) in (0..).zip(&index.chunks) {
-        let is_wanted = |frame: &&Frame| wanted.get(frame.item as usize).copied().unwrap_or(false);
-        for frame in chunk.frames.iter().filter(is_wanted) {
-            *expected.entry(frame.item).or_insert(0) += frame.rows;
-            if !chunks.contains(&number) {
-                open.insert(frame.item);
-            }
-        }
-    }
-    expected.into_iter().find_map(|(item, expected)| {
-        let loaded = rows.get(&item).copied().unwrap_or_default();
-        (open.contains(&item) || loaded != expected).then_some(Lacking { item, loaded, expected })
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use seawall_archive::{Digest, SetId};
-    use seawall_core::Moment;
-
-    use super::*;
-
-    #[test]
-    fn a_chunk_that_is_not_noted_and_rows_that_are_missing_are_found() {
-        let chunk = |items: &[(u32, u64)]| Chunk {
-            blake3: Digest::of(b""),
-            frames: items.iter().map(|(item, rows)| Frame { item: *item, rows: *rows, raw: 1, stored: 1 }).collect(),
-            continues: None,
-        };
-        let chunks = vec![chunk(&[(1, 10), (2, 5)]), chunk(&[(1, 7)]), chunk(&[(0, 3)])];
-        let index = Index { id: SetId::new(Moment::from_millis(0), 0), items: Vec::new(), chunks };
-        let wanted = [false, true, true];
-        let find = |chunks: &[u32], rows: &[(u32, u64)]| {
-            let (chunks, rows) = (chunks.iter().copied().collect(), rows.iter().copied().collect());
-            lacking(&index, &wanted, &chunks, &rows).map(|found| (found.item, found.loaded, found.expected))
-        };
-        assert_eq!(find(&[0, 1], &[(1, 17), (2, 5)]), None, "what isn't wanted isn't missed");
-        assert_eq!(find(&[0], &[(1, 10), (2, 5)]), Some((1, 10, 17)));
-        assert_eq!(find(&[0, 1], &[(1, 17), (2, 4)]), Some((2, 4, 5)));
-        assert_eq!(find(&[0, 1], &[(1, 27), (2, 5)]), Some((1, 27, 17)));
-        assert_eq!(find(&[1], &[(1, 17), (2, 5)]), Some((1, 17, 17)), "a note is missing, whatever the sums say");
-    }
 }

@@ -7,8 +7,9 @@
 
 use crate::client::Connection;
 use crate::client::quote::{literal, qualified};
-use crate::prove::guard;
-use crate::{Error, Target, restore};
+use crate::load::connect::connect;
+use crate::schema::guard;
+use crate::{Error, Target};
 
 /// The extensions, the function before a restore, and the one after it.
 const MODES: [(&str, &str, &str); 1] = [("timescaledb", "timescaledb_pre_restore", "timescaledb_post_restore")];
@@ -66,7 +67,7 @@ pub(crate) async fn end(connection: &mut Connection, modes: &[Mode]) -> Result<(
 /// What can't be told is named, beside the restore's own failure.
 pub(crate) async fn end_failed(target: &Target, encoding: &str) {
     let told = async {
-        let mut connection = restore::connect(target, encoding).await?;
+        let mut connection = connect(target, encoding).await?;
         let modes = find(&mut connection).await?;
         end(&mut connection, &modes).await?;
         connection.close().await;

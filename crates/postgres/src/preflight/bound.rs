@@ -4,12 +4,13 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use seawall_archive::names::ProofName;
+use seawall_archive::preflight::Lack;
+
 use crate::Error;
 use crate::client::Connection;
 use crate::client::quote::literal;
-use crate::preflight::Lack;
 use crate::preflight::restorer::Destination;
-use crate::prove::proof_name::ProofName;
 
 /// Each extension, and the setting that names its database. Its library has its name and must be loaded by the server.
 const BOUND: [(&str, &str); 1] = [("pg_cron", "cron.database_name")];
@@ -76,15 +77,15 @@ fn lack(extension: &str, setting: &str, says: &Says, name: &str) -> Option<Lack>
     match says {
         Says::Nothing => None,
         Says::Name(its) if its == name || is_for_the_proof(says, name) => None,
-        Says::Name(its) if ProofName::of(name).is_some() => Some((
+        Says::Name(its) if ProofName::of(name).is_some() => Some(Lack::new(
             format!("the extension {extension} can only be made in the database {its}, which {setting} names"),
             "leave out --to: the server that is started for a proof is told the name of its database".to_owned(),
         )),
-        Says::Name(its) => Some((
+        Says::Name(its) => Some(Lack::new(
             format!("the extension {extension} can only be made in the database {its}, which {setting} names"),
             format!("restore into {its}; or {setting} = {} in postgresql.conf, and a restart", literal(name)),
         )),
-        Says::NotLoaded => Some((
+        Says::NotLoaded => Some(Lack::new(
             format!("the extension {extension} can't be made: the server has no setting {setting}"),
             format!(
                 "shared_preload_libraries = '{extension}' and {setting} = {} in postgresql.conf, and a restart",
@@ -145,7 +146,7 @@ mod tests {
                 Some("leave out --to: the server that is started for a proof is told the name of its database"),
             ),
         ] {
-            let mended = lack("a", "a.name", &says, database).map(|(_, mend)| mend);
+            let mended = lack("a", "a.name", &says, database).map(|lack| lack.mend);
             assert_eq!(mended.as_deref(), mend, "{says:?} {database}");
         }
     }

@@ -1,10 +1,9 @@
 //! What a target must have before a restore begins, and the commands that mend what it lacks.
 //!
-//! The room: `restorer` (what may the role not do?), `allowed` (which objects is the role tried with?), `roles`,
+//! The room: `restorer` (what may the role not do?), `roles`,
 //! `memberships`, `parameters` and `tablespaces` (which does the server lack, and what differs?), `grantors` (grants by
 //! others), `bound` (extensions that need a database's name), `space` (is there room?).
 
-pub(crate) mod allowed;
 pub(crate) mod bound;
 pub(crate) mod grantors;
 pub(crate) mod memberships;
@@ -17,30 +16,22 @@ pub(crate) mod tablespaces;
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use seawall_archive::preflight::{self as archive, Lack, Look};
+
+pub(crate) use crate::error::refuse;
+
 use crate::Error;
 use crate::catalog::globals::{Globals, Tablespace};
 use crate::catalog::grants;
+use crate::catalog::locks;
 use crate::catalog::properties::Properties;
 use crate::catalog::rights::shown;
 use crate::client::quote::{ident, literal};
 use crate::client::{Connection, Target, TextEncoding};
 use crate::detail::{After, Needs, SetDetail};
-use crate::load::replica;
 use crate::preflight::restorer::{Deeds, Destination};
+use crate::schema::replica;
 use crate::schema::toc::{self, Entry};
-
-/// What a target lacks: what, and the command that mends it.
-pub(crate) type Lack = (String, String);
-
-/// What was found of a target.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Look {
-    pub(crate) lacks: Vec<Lack>,
-    /// What is tried, because only the server knows whether it allows it.
-    pub(crate) doubts: Vec<String>,
-    /// What is made when the database has its name.
-    pub(crate) later: Vec<String>,
-}
 
 /// What is to be restored, and where.
 pub(crate) struct Request<'a> {
@@ -152,7 +143,7 @@ pub(crate) async fn look(connection: &mut Connection, request: &Request<'_>) -> 
     if connection.version / 10_000 < wanted {
         let cause =
             format!("the server is version {}, older than the {wanted} of the set", connection.version / 10_000);
-        lacks.push((cause, format!("restore into version {wanted} or later")));
+        lacks.push(Lack::new(cause, format!("restore into version {wanted} or later")));
     }
     let encoding = request.detail.text_encoding().unwrap_or_default();
     for role in missing_roles(connection, encoding, request.roles()).await? {
@@ -161,12 +152,13 @@ pub(crate) async fn look(connection: &mut Connection, request: &Request<'_>) -> 
         }
         let as_it_was = request.known.roles.iter().find(|known| known.name == role).map(roles::create_plainly);
         let create = as_it_was.unwrap_or_else(|| format!("CREATE ROLE {};", ident(&role)));
-        lacks.push((format!("the role {role} is missing"), create));
+        lacks.push(Lack::new(format!("the role {role} is missing"), create));
     }
     for name in
         missing(connection, "SELECT name FROM pg_catalog.pg_available_extensions", &request.extensions()).await?
     {
-        lacks.push((format!("the extension {name} is not installed"), format!("install the package that has {name}")));
+        let cause = format!("the extension {name} is not installed");
+        lacks.push(Lack::new(cause, format!("install the package that has {name}")));
     }
     for name in missing(connection, "SELECT spcname FROM pg_catalog.pg_tablespace", &request.tablespaces()).await? {
         let as_it_was = request.known.tablespaces.iter().find(|known| known.name == name);
@@ -203,7 +195,7 @@ async fn elsewhere(connection: &mut Connection, entries: &[Entry]) -> Result<Vec
         let name = row.text(0);
         (*schema != row.text(2) && *schema != ident(row.text(1))).then(|| {
             let cause = format!("the extension {name} is in the schema {}, and in the set in {schema}", row.text(1));
-            (cause, format!("ALTER EXTENSION {} SET SCHEMA {schema};", ident(name)))
+            Lack::new(cause, format!("ALTER EXTENSION {} SET SCHEMA {schema};", ident(name)))
         })
     };
     Ok(rows.iter().filter_map(other).collect())
@@ -228,7 +220,7 @@ pub(crate) async fn subscribed(connection: &mut Connection, database: &str) -> R
         format!("the database {database} can't be dropped, because it has the subscription {}", names.join(", "));
     let drops: Vec<String> = names.iter().map(|name| format!("DROP SUBSCRIPTION {};", ident(name))).collect();
     let beside = "where the publisher is gone, ALTER SUBSCRIPTION … DISABLE and … SET (slot_name = NONE) first";
-    Ok(Some((cause, format!("{} (in {database}; {beside})", drops.join(" ")))))
+    Ok(Some(Lack::new(cause, format!("{} (in {database}; {beside})", drops.join(" ")))))
 }
 
 /// What else an artefact of `pg_dump` needs: roles, where `owners` are restored, and tablespaces. `encoding` is that of their
@@ -242,7 +234,7 @@ pub(crate) async fn lacks_beside(
     let mut lacks = Vec::new();
     let wanted = needs.roles.iter().filter(|_| owners).cloned().collect();
     for role in missing_roles(connection, encoding, wanted).await? {
-        lacks.push((format!("the role {role} is missing"), format!("CREATE ROLE {};", ident(&role))));
+        lacks.push(Lack::new(format!("the role {role} is missing"), format!("CREATE ROLE {};", ident(&role))));
     }
     let wanted = needs.tablespaces.iter().map(String::as_str).collect();
     for name in missing(connection, "SELECT spcname FROM pg_catalog.pg_tablespace", &wanted).await? {
@@ -265,14 +257,14 @@ pub(crate) async fn room(connection: &mut Connection, size: u64) -> Result<Optio
         Err(error) if error.sqlstate() == Some("42501") => return Ok(None),
         Err(error) => return Err(error),
     };
-    let cause = space::free(Path::new(&folder)).and_then(|free| space::lack(free, size));
+    let cause = space::free(Path::new(&folder)).and_then(|free| archive::no_room(free, size));
     let mend = || format!("make room on the disk of {folder}, or name a server that has it");
-    Ok(cause.map(|cause| (cause, mend())))
+    Ok(cause.map(|cause| Lack::new(cause, mend())))
 }
 
 /// The schema is made in one transaction, which holds a lock on everything that it makes.
 async fn locks(connection: &mut Connection, entries: &[Entry]) -> Result<Option<Lack>, Error> {
-    lock_lack(connection, "the schema", entries.iter().map(|entry| locks_of(&entry.kind)).sum()).await
+    locks::lack(connection, "the schema", entries.iter().map(|entry| locks_of(&entry.kind)).sum()).await
 }
 
 /// How many locks it takes to make an object of a kind.
@@ -285,24 +277,6 @@ fn locks_of(kind: &str) -> u64 {
     }
 }
 
-/// What is lacking for so many locks at once, if anything. To find out by taking them would leave others without any.
-pub(crate) async fn lock_lack(connection: &mut Connection, what: &str, needed: u64) -> Result<Option<Lack>, Error> {
-    // One share for each session that there may be, those of the server itself included.
-    let sql = "SELECT pg_catalog.current_setting('max_locks_per_transaction')::bigint, \
-               1 + pg_catalog.current_setting('max_connections')::bigint + pg_catalog.current_setting('max_prepared_transactions')::bigint \
-               + pg_catalog.current_setting('max_worker_processes')::bigint + pg_catalog.current_setting('max_wal_senders')::bigint \
-               + coalesce(pg_catalog.current_setting('autovacuum_worker_slots', true), pg_catalog.current_setting('autovacuum_max_workers'))::bigint";
-    let row = connection.one(sql).await?;
-    let (each, sessions) = (row.number(0), row.number(1).max(1));
-    if needed <= each.saturating_mul(sessions) {
-        return Ok(None);
-    }
-    let cause = format!("{what} needs about {needed} locks, and the server has room for {}", each * sessions);
-    let mend =
-        format!("max_locks_per_transaction = {} in postgresql.conf, and a restart", needed.div_ceil(sessions) + 64);
-    Ok(Some((cause, mend)))
-}
-
 /// Rows alone are loaded without firing triggers, which not every role may ask for.
 pub(crate) async fn may_turn_triggers_off(connection: &mut Connection) -> Result<Option<Lack>, Error> {
     if replica::may(connection).await? {
@@ -311,7 +285,10 @@ pub(crate) async fn may_turn_triggers_off(connection: &mut Connection) -> Result
     let role = connection.one("SELECT current_user").await?;
     let cause = "the role may not load rows without firing triggers".to_owned();
     let role = ident(role.text(0));
-    Ok(Some((cause, format!("GRANT SET ON PARAMETER session_replication_role TO {role}; (or use a superuser)"))))
+    Ok(Some(Lack::new(
+        cause,
+        format!("GRANT SET ON PARAMETER session_replication_role TO {role}; (or use a superuser)"),
+    )))
 }
 
 /// Rows alone go into tables that are there, by who may add to them.
@@ -336,7 +313,7 @@ pub(crate) async fn may_add_rows(connection: &mut Connection, tables: &[(&str, &
     let mut lacks = Vec::new();
     if !gone.is_empty() {
         let cause = format!("--data-only needs tables that are there, and there is no {}", shown(&gone));
-        lacks.push((cause, "restore them with --table instead, or make them;".to_owned()));
+        lacks.push(Lack::new(cause, "restore them with --table instead, or make them;"));
     }
     if !closed.is_empty() {
         let schemas: BTreeSet<&str> = rows.iter().filter(|row| !row.flag(1)).map(|row| row.text(2)).collect();
@@ -348,7 +325,7 @@ pub(crate) async fn may_add_rows(connection: &mut Connection, tables: &[(&str, &
             )
         };
         let mends: Vec<String> = schemas.iter().map(grant).collect();
-        lacks.push((format!("{role} may not add rows to {}", shown(&closed)), mends.join(" ")));
+        lacks.push(Lack::new(format!("{role} may not add rows to {}", shown(&closed)), mends.join(" ")));
     }
     Ok(lacks)
 }
@@ -380,21 +357,6 @@ async fn missing(connection: &mut Connection, sql: &str, wanted: &BTreeSet<&str>
     let rows = connection.query(sql).await?;
     let there: BTreeSet<&str> = rows.iter().map(|row| row.text(0)).collect();
     Ok(wanted.iter().filter(|name| !there.contains(**name)).map(|name| (*name).to_owned()).collect())
-}
-
-/// Refuses when there is anything.
-pub(crate) fn refuse(target: &str, lacks: &[Lack]) -> Result<(), Error> {
-    if lacks.is_empty() {
-        return Ok(());
-    }
-    let causes: Vec<&str> = lacks.iter().map(|(cause, _)| cause.as_str()).collect();
-    let mends: Vec<&str> = lacks.iter().map(|(_, mend)| mend.as_str()).collect();
-    Err(Error::Refused {
-        code: "postgres.not-ready",
-        object: target.to_owned(),
-        cause: causes.join("; "),
-        next: mends.join(" "),
-    })
 }
 
 /// The statement that makes a database as the source's was, for who restores into `target`.

@@ -3,12 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use seawall_archive::preflight::{Lack, Look};
+
 use crate::Error;
 use crate::catalog::rights::shown;
 use crate::client::Connection;
 use crate::client::quote::{ident, literal};
-use crate::preflight::allowed::{PROVIDERS, needs_superuser};
-use crate::preflight::{Lack, Look};
+use crate::schema::allowed::{PROVIDERS, needs_superuser};
 use crate::schema::toc::Entry;
 
 /// Where a restore goes.
@@ -261,15 +262,15 @@ fn mended(denied: &Denied) -> Vec<Lack> {
     let without = "(or leave owners and grants out with --no-owner)";
     let mut lacks = Vec::new();
     if denied.databases {
-        lacks.push((format!("{role} may not make databases"), format!("ALTER ROLE {role} CREATEDB;")));
+        lacks.push(Lack::new(format!("{role} may not make databases"), format!("ALTER ROLE {role} CREATEDB;")));
     }
     if let Some((database, owner)) = &denied.drop {
         let cause = format!("{role} may not drop the database {database}, which belongs to {owner}");
-        lacks.push((cause, format!("GRANT {} TO {role};", ident(owner))));
+        lacks.push(Lack::new(cause, format!("GRANT {} TO {role};", ident(owner))));
     }
     if let Some(database) = &denied.schemas {
         let cause = format!("{role} may not make schemas in the database {database}");
-        lacks.push((cause, format!("GRANT CREATE ON DATABASE {} TO {role};", ident(database))));
+        lacks.push(Lack::new(cause, format!("GRANT CREATE ON DATABASE {} TO {role};", ident(database))));
     }
     for (names, cause, mend) in [
         (
@@ -286,12 +287,12 @@ fn mended(denied: &Denied) -> Vec<Lack> {
         (&denied.grantors, "grant as", format!("GRANT {} TO {role}; {without}", idents(&denied.grantors))),
     ] {
         if !names.is_empty() {
-            lacks.push((format!("{role} may not {cause} {}", shown(names)), mend));
+            lacks.push(Lack::new(format!("{role} may not {cause} {}", shown(names)), mend));
         }
     }
     for name in &denied.tablespaces {
         let mend = format!("GRANT CREATE ON TABLESPACE {} TO {role};", ident(name));
-        lacks.push((format!("{role} may not put anything into the tablespace {name}"), mend));
+        lacks.push(Lack::new(format!("{role} may not put anything into the tablespace {name}"), mend));
     }
     lacks
 }
@@ -342,7 +343,7 @@ mod tests {
                 "GRANT CREATE ON TABLESPACE \"fast\" TO \"r\";",
             ),
         ] {
-            assert_eq!(mended(&denied), [(cause.to_owned(), mend.to_owned())]);
+            assert_eq!(mended(&denied), [Lack::new(cause, mend)]);
         }
         assert_eq!(mended(&nothing), []);
     }

@@ -4,12 +4,13 @@
 //! One that has nothing but its folder and options is such a one, and gets owner, options, grants, comment and labels of
 //! the set. Any other stays as it is, and is named where it differs.
 
+use seawall_archive::preflight::Lack;
+
 use crate::catalog::globals::{Globals, Tablespace};
 use crate::catalog::grants;
 use crate::catalog::properties;
 use crate::client::quote::{ident, literal};
-use crate::preflight::Lack;
-use crate::schema::tried::Statement;
+use crate::client::tried::Statement;
 
 /// What is to be done about those that are there, and what isn't.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -29,7 +30,8 @@ pub(crate) fn missing(wanted: &Tablespace) -> Lack {
     if !options.is_empty() {
         mend.push_str(&format!(" WITH ({options})"));
     }
-    (format!("the tablespace {} is missing", wanted.name), mend + "; (its folder must be there, and be the server's)")
+    let cause = format!("the tablespace {} is missing", wanted.name);
+    Lack::new(cause, mend + "; (its folder must be there, and be the server's)")
 }
 
 /// The tablespaces that a server lacks.
@@ -125,7 +127,7 @@ mod tests {
     fn tablespaces_are_named_with_their_folder() {
         let wanted = with(fast());
         let lacks = lacks(&wanted, &Globals::default());
-        assert!(lacks[0].1.starts_with("CREATE TABLESPACE \"fast\" LOCATION '/mnt/it''s';"), "{lacks:?}");
+        assert!(lacks[0].mend.starts_with("CREATE TABLESPACE \"fast\" LOCATION '/mnt/it''s';"), "{lacks:?}");
         assert_eq!(super::lacks(&wanted, &wanted), Vec::new());
     }
 

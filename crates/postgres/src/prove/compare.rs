@@ -1,49 +1,27 @@
-//! Is what was restored what the set says? Rows by what they come to, whatever their order; objects by the statements that
-//! make them; sequences, large objects and the properties of the database as they are. Pure.
+//! Is what was restored what the set says? Objects by the statements that make them; sequences, large objects and the
+//! properties of the database as they are. Rows are compared by `seawall_archive::compare`. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use seawall_core::{Failure, Finding};
+use seawall_archive::compare::{self, Difference, Name};
+use seawall_core::Finding;
 
 use crate::detail::After;
-use crate::prove::lines::Sum;
+use crate::names::NAMES;
 use crate::schema::toc::Entry;
-use crate::{Error, Grant, Properties};
-
-/// A schema and a name in it.
-pub(crate) type Name = (String, String);
+use crate::{Grant, Properties};
 
 /// What pages of large objects are called, which are in no schema.
 pub(crate) const LARGE_OBJECTS: &str = "large objects";
 
-/// A name for people.
-pub(crate) fn shown((schema, name): &Name) -> String {
-    if schema.is_empty() { name.clone() } else { format!("{schema}.{name}") }
-}
-
 /// A finding.
 pub(crate) fn different(object: impl Into<String>, cause: impl Into<String>, findings: &mut Vec<Finding>) {
-    let Failure { code, object, cause, .. } =
-        Failure::from(Error::Different { object: object.into(), cause: cause.into() });
-    findings.push(Finding { code, object, cause });
+    tell([Difference::new(object, cause)], findings);
 }
 
-/// Compares what tables' rows come to.
-pub(crate) fn compare_rows(expected: &BTreeMap<Name, Sum>, found: &BTreeMap<Name, Sum>, findings: &mut Vec<Finding>) {
-    for (name, wanted) in expected {
-        let (sum, name) = (found.get(name), shown(name));
-        match sum {
-            Some(sum) if sum == wanted => {}
-            Some(sum) if sum.rows == wanted.rows => different(name, "a row is not what it is in the set", findings),
-            Some(sum) => {
-                different(name, format!("it has {} rows, and {} in the set", sum.rows, wanted.rows), findings);
-            }
-            None => different(name, "it was not restored", findings),
-        }
-    }
-    for name in found.keys().filter(|name| !expected.contains_key(*name)) {
-        different(shown(name), "the set doesn't have it", findings);
-    }
+/// Differences as findings.
+pub(crate) fn tell(differences: impl IntoIterator<Item = Difference>, findings: &mut Vec<Finding>) {
+    findings.extend(differences.into_iter().map(|one| one.finding(NAMES.different)));
 }
 
 /// Whether an entry is of an object in the database: not a setting of `pg_dump`'s session, nor the database itself, which
@@ -104,22 +82,18 @@ pub(crate) fn compare_schemas(
     }
 }
 
+/// The position of a sequence: its last value, and whether that was drawn.
+pub(crate) fn position(&(last, called): &(i64, bool)) -> String {
+    if called { last.to_string() } else { format!("{last}, which comes next") }
+}
+
 /// Compares sequences, large objects and properties.
 pub(crate) fn compare_after(expected: &After, found: &After, findings: &mut Vec<Finding>) {
     let sequences = |after: &After| -> BTreeMap<Name, (i64, bool)> {
         let one = |s: &crate::Sequence| ((s.schema.clone(), s.name.clone()), (s.last, s.called));
         after.sequences.iter().map(one).collect()
     };
-    let (wanted, there) = (sequences(expected), sequences(found));
-    for (name, value) in &wanted {
-        if there.get(name) != Some(value) {
-            different(
-                shown(name),
-                format!("the sequence stands at {:?}, and at {value:?} in the set", there.get(name)),
-                findings,
-            );
-        }
-    }
+    tell(compare::sequences(&sequences(expected), &sequences(found), "set", position), findings);
     let views = |after: &After| {
         let mut names: Vec<_> = after.refresh.iter().map(|view| (view.schema.clone(), view.name.clone())).collect();
         names.sort();
@@ -171,36 +145,10 @@ pub(crate) fn in_order(properties: &Properties) -> Properties {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::prove::lines::Rows;
     use crate::schema::toc::Section;
-
-    fn sum(text: &str) -> Sum {
-        let mut rows = Rows::new(&[]);
-        rows.take(text.as_bytes()).expect("text");
-        rows.end().expect("text")
-    }
-
-    fn named(name: &str) -> Name {
-        ("s".to_owned(), name.to_owned())
-    }
 
     fn objects(findings: &[Finding]) -> Vec<&str> {
         findings.iter().map(|finding| finding.object.as_str()).collect()
-    }
-
-    #[test]
-    fn every_table_that_differs_is_named() {
-        let expected = BTreeMap::from(["same", "less", "other", "gone"].map(|name| (named(name), sum("a\nb\n"))));
-        let found = BTreeMap::from([
-            (named("same"), sum("b\na\n")),
-            (named("less"), sum("a\n")),
-            (named("other"), sum("a\nc\n")),
-            (named("more"), sum("")),
-        ]);
-        let mut findings = Vec::new();
-        compare_rows(&expected, &found, &mut findings);
-        assert_eq!(objects(&findings), ["s.gone", "s.less", "s.other", "s.more"]);
-        assert!(findings[1].cause.contains("it has 1 rows, and 2 in the set"), "{findings:?}");
     }
 
     #[test]

@@ -4,22 +4,14 @@
 //! object: the schema that `pg_dump` writes of the restored database has what the set's has. Sequences, large objects
 //! and the properties of the database are compared as they are. Whatever can't be compared is a failure (I12).
 //!
-//! The room: `compare` and `lines` (is it the same?), `prove_artefact` (for `pg_dump`'s own formats), `throwaway` (a server for
-//! one proof) with `bounds` (how much may it take?), `guard` (two sessions that restore there), `powers` (who runs a
-//! statement?) with `bare` (its words) and `routine` (functions in two steps), and `owned` (who owns what has no owner?), `proof_name` (what are its databases called?), `remains` (what it
-//! leaves).
+//! The room: `compare` and `rows` (is it the same?), `prove_artefact` (for `pg_dump`'s own formats), `throwaway` (a server for
+//! one proof) with `bounds` (how much may it take?), `remains` (what it leaves).
 
-pub(crate) mod bare;
 pub(crate) mod bounds;
 pub(crate) mod compare;
-pub(crate) mod guard;
-pub(crate) mod lines;
-pub(crate) mod owned;
-pub(crate) mod powers;
-pub(crate) mod proof_name;
 pub(crate) mod prove_artefact;
 pub(crate) mod remains;
-pub(crate) mod routine;
+pub(crate) mod rows;
 pub(crate) mod throwaway;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -27,8 +19,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::future::try_join_all;
-use futures::{StreamExt as _, TryStreamExt as _, stream};
-use seawall_archive::{Catalog, Digest, SetReader};
+use seawall_archive::compare::{self as sets, Name, Sum, Summing as _, shown};
+use seawall_archive::names::ProofName;
+use seawall_archive::{Catalog, Digest};
 use seawall_core::{Finding, Progress, When, blocking};
 use seawall_vault::Vault;
 use serde::Deserialize as _;
@@ -44,20 +37,18 @@ use crate::client::quote::{ident, literal, qualified};
 use crate::client::{Connection, Filled, Target, session};
 use crate::detail::{After, ItemDetail, ServerDetail};
 use crate::dump::base;
+use crate::journal;
+use crate::load::connect::connect;
 use crate::load::routed;
-use crate::load::units::units;
 use crate::preflight::bound;
-use crate::prove::compare::{
-    LARGE_OBJECTS, Name, compare_after, compare_rows, compare_schemas, different, is_object, shown, words_differ,
-};
-use crate::prove::lines::{Rows, Sum};
-use crate::prove::owned::Owned;
-use crate::prove::proof_name::ProofName;
+use crate::prove::compare::{LARGE_OBJECTS, compare_after, compare_schemas, different, is_object, tell, words_differ};
 use crate::prove::remains::Hold;
+use crate::prove::rows::Rows;
 use crate::prove::throwaway::Throwaway;
-use crate::restore::journal;
 use crate::restore::set::{self, Set};
 use crate::schema::for_the_server;
+use crate::schema::guard;
+use crate::schema::owned::Owned;
 use crate::schema::toc::{self, Entry};
 use crate::{CopyFormat, Error, Limits, Proved, RestoreOptions, World, dump, preflight, restore, tools};
 
@@ -90,19 +81,7 @@ pub async fn prove(
     if let Ok(server) = ServerDetail::deserialize(&manifest.detail) {
         databases = server.databases.into_iter().map(Some).collect();
     }
-    let mut proved = Proved {
-        manifest,
-        databases: 0,
-        server: String::new(),
-        server_version: 0,
-        rows: 0,
-        tables: 0,
-        objects: 0,
-        not_compared: None,
-        not_isolated: None,
-        findings: Vec::new(),
-        duration_ms: 0,
-    };
+    let mut proved = Proved::begin(manifest);
     let extensions = match options.to {
         Some(_) => BTreeSet::new(),
         None => set::extensions(&reader, &databases).await?,
@@ -319,7 +298,8 @@ impl Proof<'_> {
         expected.retain(|(schema, _), _| !journals.contains(schema));
         let tables = tables.into_iter().filter(|table| !table.parent).collect();
         let found = self.found(tables, &*progress, &mut proved.findings).await?;
-        compare_rows(&together(&expected, &roots), &together(&found, &roots), &mut proved.findings);
+        let differing = sets::rows(&together(&expected, &roots), &together(&found, &roots));
+        tell(differing, &mut proved.findings);
         progress.finish();
         proved.databases += 1;
         proved.server_version = version;
@@ -359,7 +339,7 @@ impl Proof<'_> {
     async fn control_by_plain_role(&self, target: &Target, version: u32) -> Result<(), Error> {
         let (schema, encoding) = (&self.set.schema, &self.set.detail.encoding);
         let script = for_the_server(&schema.script(|_| true, &self.whole, self.world).await?, version);
-        let mut connection = restore::connect(target, encoding).await?;
+        let mut connection = connect(target, encoding).await?;
         guard::watch(&mut connection, target).await?;
         guard::set(&mut connection, toc::texts(&schema.entries)).await?;
         guard::script(&mut connection, &script, true).await?;
@@ -388,45 +368,17 @@ impl Proof<'_> {
 
     /// What the rows of each item of the set come to.
     async fn expected(&self) -> Result<BTreeMap<Name, Sum>, Error> {
-        let (reader, items) = (&self.set.reader, &self.set.items);
-        let wanted: Vec<bool> = items.iter().map(|item| name_of(item).is_some()).collect();
-        let units = units(reader.index(), &wanted, &[], &BTreeSet::new(), 1);
+        let items = &self.set.items;
         // Of each item with rows, the forms of its columns.
-        let rows: Vec<Option<Vec<String>>> = items.iter().map(|item| name_of(item).map(|_| forms_of(item))).collect();
-        let rows = Arc::new(rows);
-        let wrong = |cause: &str| set::corrupt(reader, format!("its rows in binary: {cause}"));
-        let read = |unit: crate::load::units::Unit| {
-            let (reader, rows) = (Arc::clone(reader), Arc::clone(&rows));
-            async move {
-                let mut sums: BTreeMap<u32, Rows> = BTreeMap::new();
-                for number in unit.chunks {
-                    let (_, bytes) = reader.chunk(number).await?;
-                    let (reader, rows) = (Arc::clone(&reader), Arc::clone(&rows));
-                    let job = blocking(move || {
-                        let Some(chunk) = reader.index().chunks.get(number as usize) else { return Ok(sums) };
-                        let mut raw = Vec::new();
-                        for (frame, stored) in SetReader::frames(chunk, &bytes) {
-                            if let Some(Some(forms)) = rows.get(frame.item as usize) {
-                                reader.decode(number, frame, &stored, &mut raw)?;
-                                let sum = sums.entry(frame.item).or_insert_with(|| Rows::new(forms));
-                                sum.take(&raw).map_err(|cause| set::corrupt(&reader, cause))?;
-                            }
-                        }
-                        Ok::<_, Error>(sums)
-                    });
-                    sums = job.await?;
-                }
-                Ok::<_, Error>(sums)
-            }
-        };
-        let jobs = self.whole.limits.jobs.max(1);
-        let sums: Vec<BTreeMap<u32, Rows>> = stream::iter(units).map(read).buffered(jobs).try_collect().await?;
+        let forms: Vec<Option<Vec<String>>> = items.iter().map(|item| name_of(item).map(|_| forms_of(item))).collect();
+        let begin = move |item: u32| forms.get(item as usize)?.as_deref().map(Rows::new);
+        let sums = sets::sums(&self.set.reader, begin, self.whole.limits.jobs).await?;
         // A table without rows has no chunk.
         let mut all: BTreeMap<Name, Sum> =
             items.iter().filter_map(name_of).map(|name| (name, Sum::default())).collect();
-        for (item, lines) in sums.into_iter().flatten() {
+        for (item, sum) in sums {
             let name = items.get(item as usize).and_then(name_of);
-            all.entry(name.unwrap_or_default()).or_default().add(lines.end().map_err(wrong)?);
+            all.entry(name.unwrap_or_default()).or_default().add(sum);
         }
         Ok(all)
     }

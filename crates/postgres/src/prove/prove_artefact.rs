@@ -10,6 +10,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use seawall_archive::SetReader;
+use seawall_archive::compare::{self as sets, Name, Sum};
+use seawall_archive::names::ProofName;
 use seawall_core::{Finding, Progress};
 
 use crate::Proved;
@@ -21,22 +23,21 @@ use crate::catalog::snapshot;
 use crate::client::quote::literal;
 use crate::client::{Connection, Target, session};
 use crate::dump::base;
+use crate::journal;
 use crate::preflight::bound;
 use crate::preflight::grantors;
 use crate::preflight::restorer::Destination;
 use crate::prove::compare::{
-    LARGE_OBJECTS, Name, compare_rows, compare_schemas, different, in_order, is_object, shown, words_differ,
+    LARGE_OBJECTS, compare_schemas, different, in_order, is_object, position, tell, words_differ,
 };
-use crate::prove::guard;
-use crate::prove::lines::Sum;
-use crate::prove::owned::Owned;
-use crate::prove::powers;
-use crate::prove::proof_name::ProofName;
 use crate::prove::remains;
 use crate::prove::throwaway::Throwaway;
 use crate::prove::{self, ProveOptions, large_objects};
-use crate::restore::journal;
+use crate::restore::naming;
 use crate::schema::account::{Account, Contents};
+use crate::schema::guard;
+use crate::schema::owned::Owned;
+use crate::schema::powers;
 use crate::schema::script::Scanner;
 use crate::schema::toc::Entry;
 use crate::{Error, RestoreOptions, World, dump, preflight, restore, tools};
@@ -123,7 +124,7 @@ impl Proof<'_> {
         let made = self.artefact.make(&self.target, progress, &mut told).await?;
         // With its name it gets its owner, its grants and its comment.
         let properties = (&self.artefact.needs.properties, self.whole.owners);
-        restore::take_name(&self.target, &made.database, &self.target.database, false, properties).await?;
+        naming::take_name(&self.target, &made.database, &self.target.database, false, properties).await?;
         let expected = told.account.unwrap_or_default().end();
         for strange in &expected.strange {
             different(strange, "this of the dump can't be compared", &mut proved.findings);
@@ -140,7 +141,7 @@ impl Proof<'_> {
         let journals = journal::all(&mut connection).await?;
         let mut texts = texts(&expected);
         texts.retain(|(schema, _), _| !journals.contains(schema));
-        compare_rows(&texts, &found, &mut proved.findings);
+        tell(sets::rows(&texts, &found), &mut proved.findings);
         self.compare_others(&mut connection, &expected, &mut proved.findings).await?;
         // Values in the schema are spelled as they were by the session of `pg_dump`.
         let mut options = session::deviations(&mut connection, true).await?;
@@ -213,13 +214,7 @@ impl Proof<'_> {
         let found = inventory::after(connection).await?;
         let sequences: BTreeMap<Name, (i64, bool)> =
             found.sequences.iter().map(|s| ((s.schema.clone(), s.name.clone()), (s.last, s.called))).collect();
-        for (name, value) in &expected.sequences {
-            let there = sequences.get(name);
-            if there != Some(value) {
-                let cause = format!("the sequence stands at {there:?}, and at {value:?} in the dump");
-                different(shown(name), cause, findings);
-            }
-        }
+        tell(sets::sequences(&expected.sequences, &sequences, "dump", position), findings);
         let filled: BTreeSet<_> = found.refresh.iter().map(|view| (view.schema.clone(), view.name.clone())).collect();
         if filled != expected.filled {
             different("materialized views", "others than those of the dump are filled", findings);

@@ -4,11 +4,12 @@
 //! A proof at work holds an advisory lock for its number, in the database that everybody connects to. Its session ends with
 //! its process, so a database of a proof whose lock is free belongs to no proof at work.
 
+use seawall_archive::names::ProofName;
+
 use crate::Error;
 use crate::catalog::globals;
 use crate::client::quote::{ident, literal};
 use crate::client::{Connection, Target};
-use crate::prove::proof_name::ProofName;
 
 /// The first number of the advisory locks of proofs; the second is the proof's own.
 const AT_WORK: i32 = 0x5ea_a12;
@@ -72,15 +73,18 @@ pub(crate) async fn removed(server: &Target, proof: ProofName, done: Result<(), 
 async fn remove(server: &Target, database: &str) -> Result<(), Error> {
     let mut connection = globals::connect(server).await?;
     let there = format!(
-        "SELECT EXISTS (SELECT FROM pg_catalog.pg_subscription s WHERE s.subdbid = d.oid) \
+        "SELECT EXISTS (SELECT FROM pg_catalog.pg_subscription s WHERE s.subdbid = d.oid), datconnlimit = -2 \
          FROM pg_catalog.pg_database d WHERE datname = {}",
         literal(database)
     );
     if let Some(row) = connection.query(&there).await?.first() {
-        // A template can't be dropped.
         let name = ident(database);
-        connection.execute(&format!("ALTER DATABASE {name} IS_TEMPLATE false")).await?;
-        if row.flag(0) {
+        let is_invalid = row.flag(1);
+        if !is_invalid {
+            // A template can't be dropped.
+            connection.execute(&format!("ALTER DATABASE {name} IS_TEMPLATE false")).await?;
+        }
+        if row.flag(0) && !is_invalid {
             // Its own settings must not keep us from getting into it.
             for open in ["ALLOW_CONNECTIONS true", "CONNECTION LIMIT -1", "RESET ALL"] {
                 connection.execute(&format!("ALTER DATABASE {name} {open}")).await?;

@@ -15,6 +15,7 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use seawall_archive::preflight::no_room;
 use seawall_vault::{Environment, Secret};
 use tempfile::TempDir;
 use tokio::process::{Child, ChildStdin, Command};
@@ -24,7 +25,7 @@ use crate::artefact::aside;
 use crate::client::quote::{ident, literal};
 use crate::client::{Connection, Login, Target};
 use crate::preflight::space;
-use crate::prove::bounds::{self, Bounds};
+use crate::prove::bounds::{self, Bounds, Took};
 use crate::{Error, Limits, tools};
 
 /// How long it may take until it answers.
@@ -78,11 +79,12 @@ const PREFIX: &str = "seawall-proof-";
 
 /// Runs a server until the pipe is closed from which this reads: then whoever had it started has let it go, or was killed. A
 /// server that is alone ends with the first process of its world; any other is asked to stop at once. Its folder goes with it.
+/// Where memory runs out, the system ends its processes before any other's.
 /// Arguments: the folder, the signal, the program and its arguments.
 const WATCH: &str = r#"
 exec 3<&0
 folder=$1; signal=$2; shift 2
-"$@" < /dev/null 3<&- &
+{ { echo 1000 > /proc/self/oom_score_adj; } 2> /dev/null; exec "$@"; } < /dev/null 3<&- &
 server=$!
 {
     read -r _ <&3
@@ -96,8 +98,11 @@ if [ -e "$folder/let-go" ]; then cd /; rm -rf -- "$folder" 2> /dev/null; fi
 exit "$status"
 "#;
 
-/// How often it is looked at what it takes, at most.
-const LOOK: Duration = Duration::from_millis(500);
+/// How often it is looked at what it takes, at most. Memory is taken faster than a disk.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// How often its folder is looked at, at most.
+const LOOK_AT_FOLDER: Duration = Duration::from_millis(500);
 
 /// How long it may take until all of its processes have ended.
 const FAREWELL: Duration = Duration::from_secs(20);
@@ -191,9 +196,11 @@ impl Throwaway {
         let mut child = start.stderr(complaints).spawn().map_err(|error| io("postgres", &error))?;
         let pipe = Arc::new(Mutex::new(child.stdin.take()));
         let time = limits.proof;
-        let taken = Taken { bounds: Bounds::of(0, time), since: Instant::now(), exceeded: None };
+        let machine = bounds::machine();
+        let taken = Taken { bounds: Bounds::of(0, time, machine), since: Instant::now(), exceeded: None };
         let taken = Arc::new(Mutex::new(taken));
-        let watch = tokio::spawn(watch(folder.path().to_owned(), Arc::clone(&taken), Arc::clone(&pipe)));
+        let first = child.id().unwrap_or(u32::MAX);
+        let watch = tokio::spawn(watch(first, folder.path().to_owned(), Arc::clone(&taken), Arc::clone(&pipe)));
         let url =
             format!("postgresql://{}@{}:5432/postgres", loader.user, place.replace('%', "%25").replace('/', "%2F"));
         let mut target = Target::parse(&url, &Environment::empty())?;
@@ -238,9 +245,9 @@ impl Throwaway {
     /// Takes in a database that had `size` bytes: from now on the server may take what that needs. One that has no room here
     /// is refused.
     pub(crate) fn admit(&self, size: u64) -> Result<(), Error> {
-        let Some(cause) = space::free(self.folder.path()).and_then(|free| space::lack(free, size)) else {
+        let Some(cause) = space::free(self.folder.path()).and_then(|free| no_room(free, size)) else {
             let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-            (taken.bounds, taken.since) = (Bounds::of(size, self.time), Instant::now());
+            (taken.bounds, taken.since) = (Bounds::of(size, self.time, bounds::machine()), Instant::now());
             return Ok(());
         };
         let next = "set TMPDIR to a folder on a larger disk, or name a server with --to".to_owned();
@@ -319,22 +326,31 @@ impl Drop for Throwaway {
     }
 }
 
-/// Looks at what a server takes, and ends it when that is too much.
-async fn watch(folder: PathBuf, taken: Arc<Mutex<Taken>>, pipe: Arc<Mutex<Option<ChildStdin>>>) {
-    let mut pause = LOOK;
+/// Looks at what a server takes, and ends it when that is too much: its processes come of the `first` one.
+async fn watch(first: u32, folder: PathBuf, taken: Arc<Mutex<Taken>>, pipe: Arc<Mutex<Option<ChildStdin>>>) {
+    let mut due = Instant::now() + LOOK_AT_FOLDER;
     loop {
-        tokio::time::sleep(pause).await;
+        tokio::time::sleep(LOOK).await;
         let (began, place) = (Instant::now(), folder.clone());
-        let look = move || (bounds::size_of(&place).unwrap_or_default(), space::free(&place));
-        let Ok((bytes, free)) = tokio::task::spawn_blocking(look).await else { return };
+        let is_due = began >= due;
+        let look = move || {
+            let on_disk = is_due.then(|| (bounds::size_of(&place).unwrap_or_default(), space::free(&place)));
+            (bounds::memory_of(first), on_disk)
+        };
+        let Ok((memory, on_disk)) = tokio::task::spawn_blocking(look).await else { return };
+        if is_due {
+            // A folder with many files is looked at less often.
+            due = Instant::now() + LOOK_AT_FOLDER.max(began.elapsed() * 20);
+        }
         let mut taken = taken.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(cause) = taken.bounds.beyond(taken.since.elapsed(), bytes, free) {
+        // The bounds are those of the present database. A look that began before it was admitted has seen the one before.
+        let (disk, free) = on_disk.filter(|_| began >= taken.since).unwrap_or_default();
+        let took = Took { time: taken.since.elapsed(), disk, memory, free };
+        if let Some(cause) = taken.bounds.beyond(&took) {
             taken.exceeded = Some(cause);
             pipe.lock().unwrap_or_else(PoisonError::into_inner).take();
             return;
         }
-        // A folder with many files is looked at less often.
-        pause = LOOK.max(began.elapsed() * 20);
     }
 }
 
@@ -464,6 +480,29 @@ mod tests {
         let folder = server.folder.path().to_owned();
         server.stop().await;
         assert!(!is_the_hosts() && !folder.exists(), "{segment:?}");
+    }
+
+    /// Each process has a limit of its own, and there may be many.
+    #[tokio::test]
+    async fn a_server_that_takes_too_much_memory_is_ended_and_it_is_the_first_to_go_where_memory_runs_out() {
+        let limits = Limits { jobs: 1, memory: 0, bindir: None, proof: None };
+        let mut server = Throwaway::start(14, |_| Vec::new(), &limits, &Environment::empty()).await.expect("it starts");
+        let data = server.folder.path().join("data");
+        let mut processes = 0;
+        for process in std::fs::read_dir("/proc").expect("/proc").flatten() {
+            if std::fs::read_link(process.path().join("cwd")).is_ok_and(|cwd| cwd == data) {
+                let Ok(score) = std::fs::read_to_string(process.path().join("oom_score_adj")) else { continue };
+                assert_eq!(score.trim(), "1000");
+                processes += 1;
+            }
+        }
+        let taken = bounds::memory_of(server.child.id().expect("it runs"));
+        assert!(processes > 3 && taken > 1 << 20, "{processes} {taken}");
+        server.taken.lock().expect("no panic").bounds.memory = taken / 2;
+        tokio::time::timeout(FAREWELL, server.child.wait()).await.expect("it is ended").expect("a child");
+        let told = server.explain(Error::Internal("x".to_owned()));
+        assert!(matches!(told, Error::Refused { code: "postgres.proof-limit", .. }), "{told}");
+        assert!(told.to_string().contains("bytes of memory"), "{told}");
     }
 
     #[test]

@@ -6,17 +6,18 @@ use std::sync::Arc;
 use seawall_core::Progress;
 
 use crate::client::Target;
-use crate::restore::journal;
+use crate::journal;
 use crate::restore::naming::{self, Pair};
+use crate::restore::scope::Scope;
 use crate::restore::server;
 use crate::restore::set::Set;
-use crate::restore::{self, What};
+use crate::restore::{self};
 use crate::{Error, Properties, Restored, World};
 
 /// A database of which something waits for its name.
 pub(crate) struct Waiting<'a> {
     pub(crate) set: &'a Set,
-    pub(crate) what: &'a What<'a>,
+    pub(crate) what: &'a Scope<'a>,
     /// What it was made as.
     pub(crate) made: &'a str,
     /// What it is called in the end.
@@ -36,8 +37,9 @@ pub(crate) async fn finish(
     for one in waiting {
         naming::note(target, one.made, &journal::name(&one.what.title(one.set)), pairs).await?;
     }
+    let mut ended = Vec::new();
     let done = async {
-        let ended = naming::take(target, pairs).await?;
+        naming::take(target, pairs, &mut ended).await?;
         for one in waiting {
             let target = target.with_database(one.name);
             let before = (restored.refused.len(), restored.unfilled.len(), restored.later.len());
@@ -50,19 +52,15 @@ pub(crate) async fn finish(
             }
         }
         let owners = waiting.iter().any(|one| one.what.options.owners);
-        naming::open(target, named, owners).await?;
-        Ok(ended)
+        naming::open(target, named, owners).await
     };
-    let ended: Result<Vec<String>, Error> = done.await;
-    let ended = match ended {
-        Ok(ended) => ended,
-        Err(error) => {
-            return Err(match naming::give_back(target, pairs).await {
-                Ok(()) => pairs.iter().fold(error, |error, pair| error.leaves(&pair.made)),
-                Err(undo) => not_undone(pairs, &error, &undo),
-            });
-        }
-    };
+    let done: Result<(), Error> = done.await;
+    if let Err(error) = done {
+        return Err(match naming::give_back(target, pairs, ended).await {
+            Ok(()) => pairs.iter().fold(error, |error, pair| error.leaves(&pair.made)),
+            Err(undo) => not_undone(pairs, &error, &undo),
+        });
+    }
     naming::drop_replaced(target, pairs).await?;
     for worker in naming::not_back(target, &ended).await? {
         let cause =

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Error;
 use crate::load::routed::Named;
-use crate::preflight::allowed::with_dependents;
+use crate::schema::allowed::with_dependents;
 use crate::schema::toc::Entry;
 
 /// What waits. It is noted in the journal, so that a resume makes no other decision.

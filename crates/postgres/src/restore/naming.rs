@@ -11,13 +11,13 @@ use serde::{Deserialize, Serialize};
 use crate::catalog::globals;
 use crate::catalog::properties;
 use crate::client::quote::{ident, literal};
-use crate::client::{Connection, Target};
-use crate::prove::proof_name::ProofName;
-use crate::restore::journal::{self, NAMED};
+use crate::client::{Connection, Target, TextEncoding};
+use crate::journal::{self, NAMED};
+use crate::load::connect::unknown_encoding;
+use crate::restore::begin;
 use crate::restore::place;
 use crate::restore::server;
-use crate::restore::unfinished;
-use crate::{Error, Properties, restore};
+use crate::{Error, Properties};
 
 /// How often names are taken back from who is in a database again and again.
 const TRIES: u32 = 20;
@@ -50,9 +50,9 @@ pub(crate) async fn note(target: &Target, made: &str, schema: &str, pairs: &[Pai
     Ok(())
 }
 
-/// Gives all databases their names. Returns workers of extensions whose sessions were ended, because they were in the way.
-pub(crate) async fn take(target: &Target, pairs: &[Pair]) -> Result<Vec<String>, Error> {
-    let mut ended = Vec::new();
+/// Gives all databases their names. Workers of extensions whose sessions are ended, because they are in the way, come to those
+/// that are `ended`.
+pub(crate) async fn take(target: &Target, pairs: &[Pair], ended: &mut Vec<String>) -> Result<(), Error> {
     for some in in_groups(pairs) {
         let mut connection = beside(target, &some).await?;
         let mut renames = String::new();
@@ -77,12 +77,20 @@ pub(crate) async fn take(target: &Target, pairs: &[Pair]) -> Result<Vec<String>,
             if workers.is_empty() {
                 return Err(error.about(about));
             }
+            let workers_ended = workers.join(", ");
             ended.extend(workers);
-            connection.execute(&renames).await.map_err(|error| error.about(about))?;
+            if let Err(error) = connection.execute(&renames).await {
+                tracing::warn!(
+                    databases = names.join(", "),
+                    workers_ended,
+                    "the databases can't be renamed, also without the workers: {error}"
+                );
+                return Err(error.about(about));
+            }
         }
         connection.close().await;
     }
-    Ok(ended)
+    Ok(())
 }
 
 /// Gives databases that are whole and have their names to their owners, and notes of those that they replace that nobody needs
@@ -92,11 +100,11 @@ pub(crate) async fn open(target: &Target, named: &[(Pair, &Properties)], owners:
     let mut all = String::new();
     for (pair, properties) in named {
         let is_open = place::is_open(&mut connection, &pair.name).await?;
-        let last = properties::last(properties, &pair.name, owners, Some(is_open));
+        let last = properties::last(properties, &pair.name, owners, is_open);
         if last.is_ascii() {
             all.push_str(&last);
         } else {
-            restore::from_within(target, &pair.name, &last).await?;
+            from_within(target, &pair.name, &last).await?;
         }
         if pair.replaces {
             all.push_str(&place::says_replaced(&pair.made));
@@ -108,8 +116,25 @@ pub(crate) async fn open(target: &Target, named: &[(Pair, &Properties)], owners:
     done.map_err(|error| error.about(format!("databases {}", names.join(", "))))
 }
 
-/// Takes all names back: what was made is called as before, and so is what was put aside. Nothing of it may have happened.
-pub(crate) async fn give_back(target: &Target, pairs: &[Pair]) -> Result<(), Error> {
+/// Takes all names back: what was made is called as before, and so is what was put aside. Nothing of it may have happened. A
+/// worker that was `ended`, or is now, and that the server doesn't start again is told.
+pub(crate) async fn give_back(target: &Target, pairs: &[Pair], mut ended: Vec<String>) -> Result<(), Error> {
+    let given = give_all_back(target, pairs, &mut ended).await;
+    match not_back(target, &ended).await {
+        Ok(left) => {
+            for worker in left {
+                tracing::warn!(
+                    worker,
+                    "it was in a database of the restore, and the server hasn't started it again: restart the server"
+                );
+            }
+        }
+        Err(error) => tracing::warn!("whether the server has started {} again isn't known: {error}", ended.join(", ")),
+    }
+    given
+}
+
+async fn give_all_back(target: &Target, pairs: &[Pair], ended: &mut Vec<String>) -> Result<(), Error> {
     for some in in_groups(pairs) {
         let mut connection = beside(target, &some).await?;
         let mut tries = 0;
@@ -134,7 +159,7 @@ pub(crate) async fn give_back(target: &Target, pairs: &[Pair]) -> Result<(), Err
                 break;
             }
             // Whoever came into a database that isn't whole has no business there.
-            end_sessions(&mut connection, &ours).await?;
+            ended.extend(end_sessions(&mut connection, &ours).await?);
             let error = match connection.execute(&format!("BEGIN;\n{renames}COMMIT")).await {
                 Ok(()) => break,
                 Err(error) => error,
@@ -163,11 +188,15 @@ pub(crate) async fn drop_replaced(target: &Target, pairs: &[Pair]) -> Result<(),
 /// Takes the names back that a restore gave which was killed before all was made, if the database of `target` is of such a
 /// one. Only `names` are touched.
 pub(crate) async fn undo_left(target: &Target, names: &[&str]) -> Result<(), Error> {
-    let Ok(mut connection) = globals::open_if_there(target).await? else { return Ok(()) };
+    let mut connection = match globals::open_if_there(target).await {
+        Ok(Ok(connection)) => connection,
+        Ok(Err(_)) => return Ok(()),
+        Err(error) => return Err(place::explain(target, error).await),
+    };
     let mut pairs = Vec::new();
     // All of it was made, and it was killed before it gave the database to its owner.
     if let Some(there) = place::look_here(&mut connection, target).await?
-        && let Some(made) = there.whole().filter(|made| *made != target.database)
+        && let Some(made) = there.whole_and_closed().filter(|made| *made != target.database)
     {
         let replaces = !place::look(&mut connection, target, &[&server::replaced(made)]).await?.is_empty();
         pairs.push(Pair { made: made.to_owned(), name: target.database.clone(), replaces });
@@ -182,16 +211,14 @@ pub(crate) async fn undo_left(target: &Target, names: &[&str]) -> Result<(), Err
         }
     }
     connection.close().await;
-    let is_ours =
-        |made: &str| unfinished::is_one(made) || unfinished::may_be_of_before(made) || ProofName::of(made).is_some();
-    pairs.retain(|pair| is_ours(&pair.made) && names.contains(&pair.name.as_str()));
+    pairs.retain(|pair| place::is_made_as(&pair.made) && names.contains(&pair.name.as_str()));
     if !pairs.iter().any(|pair| pair.name == target.database) {
         return Ok(());
     }
     // A restore that is still under way gave these names, and isn't to lose them.
     for pair in &pairs {
         if let Ok(mut inside) = globals::open_if_there(&target.with_database(&pair.name)).await? {
-            restore::be_alone(&mut inside).await?;
+            begin::be_alone(&mut inside).await?;
             inside.close().await;
         }
     }
@@ -199,7 +226,7 @@ pub(crate) async fn undo_left(target: &Target, names: &[&str]) -> Result<(), Err
         database = target.database,
         "an earlier restore was killed before it was whole: the names are taken back"
     );
-    give_back(target, &pairs).await
+    give_back(target, &pairs, Vec::new()).await
 }
 
 /// Those of these workers that the server hasn't started again after some time.
@@ -266,18 +293,64 @@ async fn end_workers(connection: &mut Connection, databases: &[&str]) -> Result<
     Ok(rows.iter().map(|row| row.text(1).to_owned()).collect())
 }
 
-async fn end_sessions(connection: &mut Connection, databases: &[&str]) -> Result<(), Error> {
+/// Ends all sessions in these databases. Returns those that are workers of extensions.
+async fn end_sessions(connection: &mut Connection, databases: &[&str]) -> Result<Vec<String>, Error> {
     if databases.is_empty() {
-        return Ok(());
+        return Ok(Vec::new());
     }
     let names: Vec<String> = databases.iter().map(|name| literal(name)).collect();
     let end = format!(
-        "SELECT pg_catalog.pg_terminate_backend(pid, 5000) FROM pg_catalog.pg_stat_activity WHERE datname IN ({})",
+        "SELECT backend_type, backend_type IN ({USUAL}), pg_catalog.pg_terminate_backend(pid, 5000) \
+         FROM pg_catalog.pg_stat_activity WHERE datname IN ({})",
         names.join(", ")
     );
-    match connection.execute(&end).await {
+    match connection.query(&end).await {
         // Then the rename tells who is in it.
-        Err(error) if error.sqlstate() == Some("42501") => Ok(()),
-        ended => ended,
+        Err(error) if error.sqlstate() == Some("42501") => Ok(Vec::new()),
+        Err(error) => Err(error),
+        Ok(rows) => {
+            Ok(rows.iter().filter(|row| !row.flag(1)).filter_map(|row| row.optional(0)).map(str::to_owned).collect())
+        }
     }
+}
+
+/// Gives the finished database its name, its owner and its grants; the one that had the name is dropped in this moment.
+pub(crate) async fn take_name(
+    target: &Target,
+    made: &str,
+    name: &str,
+    exists: bool,
+    (properties, owners): (&Properties, bool),
+) -> Result<(), Error> {
+    let mut connection = globals::connect_beside(target, &[made, name]).await?;
+    let is_open = place::is_open(&mut connection, made).await?;
+    let last = |name: &str| properties::last(properties, name, owners, is_open);
+    let is_ascii = last(name).is_ascii();
+    if exists {
+        if is_ascii {
+            // What the server refuses must be known before a database is dropped for it.
+            let tried = connection.execute(&format!("BEGIN;\n{}ROLLBACK", last(made))).await;
+            tried.map_err(|error| error.about(format!("database {made}")))?;
+        }
+        server::drop(&mut connection, name).await?;
+    }
+    let here = if is_ascii { last(name) } else { String::new() };
+    let rename = format!("BEGIN;\nALTER DATABASE {} RENAME TO {};\n{here}COMMIT", ident(made), ident(name));
+    connection.execute(&rename).await.map_err(|error| error.about(format!("database {made}")))?;
+    connection.close().await;
+    if is_ascii { Ok(()) } else { from_within(target, name, &last(name)).await }
+}
+
+/// Runs what gives a database to its owner in a session of that database. The server keeps names and comments in the encoding
+/// of the session's database, and doesn't say in which; ASCII is the same in all of them.
+pub(crate) async fn from_within(target: &Target, name: &str, last: &str) -> Result<(), Error> {
+    let mut inside = Connection::open(&target.for_databases().with_database(name)).await?;
+    let encoding = "SELECT pg_catalog.pg_encoding_to_char(encoding) FROM pg_catalog.pg_database \
+                    WHERE datname = pg_catalog.current_database()";
+    let encoding = inside.one(encoding).await?.text(0).to_owned();
+    inside.speak(TextEncoding::of(&encoding).ok_or_else(|| unknown_encoding(&encoding))?).await?;
+    let done = inside.execute(&format!("BEGIN;\n{last}COMMIT")).await;
+    done.map_err(|error| error.about(format!("database {name}")))?;
+    inside.close().await;
+    Ok(())
 }

@@ -6,14 +6,16 @@
 //! can write; the comment is made in the transaction that ends the journal. The name, the owner, the grants and the comment of
 //! the set come together, in one transaction ([`crate::catalog::properties::last`]).
 
+use seawall_archive::names::{ProofName, unfinished};
+
 use crate::catalog::globals;
 use crate::client::quote::{ident, literal};
 use crate::client::{Connection, Target};
 use crate::detail::SetDetail;
+use crate::restore::Place;
+use crate::restore::scope::Scope;
 use crate::restore::server;
 use crate::restore::set::Set;
-use crate::restore::unfinished;
-use crate::restore::{Place, What};
 use crate::{Error, preflight};
 
 /// What the comment on a database says of which all is made, before the name that it was made under.
@@ -21,6 +23,40 @@ const WHOLE: &str = "Seawall: all of it is made, and its name comes next: ";
 
 /// What the comment on a replaced database says, before the name of the one that replaced it.
 const REPLACED: &str = "Seawall: another database has replaced it, and it may be dropped: ";
+
+/// Whether a restore or a proof makes databases under such a name.
+pub(crate) fn is_made_as(name: &str) -> bool {
+    unfinished::is_one(name) || unfinished::may_be_of_before(name) || ProofName::of(name).is_some()
+}
+
+/// Whether a comment on a database is a restore's own note, which belongs into no set.
+pub(crate) fn is_note(comment: &str) -> bool {
+    [WHOLE, REPLACED].into_iter().filter_map(|begins| comment.strip_prefix(begins)).any(is_made_as)
+}
+
+/// A column with the note of a restore on the database `d`, if there is one. Its owner `r` could write any note: only those of
+/// trusted owners count, and that another database has replaced one that was put aside. Other comments may be in any encoding.
+pub(crate) fn note_column() -> String {
+    let comment = "pg_catalog.shobj_description(d.oid, 'pg_database')";
+    let aside = server::replaced("").len() + 1;
+    format!(
+        "CASE WHEN (r.rolsuper OR r.rolname = current_user) AND pg_catalog.starts_with({comment}, 'Seawall: ') THEN {comment} \
+         WHEN {comment} = {} || pg_catalog.substr(d.datname::pg_catalog.text, {aside}) THEN {comment} END",
+        literal(REPLACED)
+    )
+}
+
+/// A column that says whether the database `d` is open to the role that restores alone.
+pub(crate) const CLOSED_COLUMN: &str = "d.datallowconn AND (d.datconnlimit = 0 \
+                                        OR NOT pg_catalog.has_database_privilege('public', d.oid, 'CONNECT'))";
+
+/// Whether the note on a database says that the restore isn't done with it, or that another database has replaced it. A database
+/// that has its own name and was opened since is in use, whatever the note says.
+pub(crate) fn is_in_the_making(name: &str, note: &str, is_closed: bool) -> bool {
+    let whole = note.strip_prefix(WHOLE).is_some_and(|made| is_closed && is_made_as(made));
+    let replaced = note.strip_prefix(REPLACED);
+    whole || replaced.is_some_and(|made| is_made_as(made) && name == server::replaced(made))
+}
 
 /// The statement that says of a database that all of it is made.
 pub(crate) fn says_whole(database: &str, made: &str) -> String {
@@ -42,12 +78,21 @@ pub(crate) struct There {
     is_trusted: bool,
     comment: Option<String>,
     is_closed: bool,
+    /// Whether only superusers may connect to it.
+    is_for_superusers: bool,
+    /// An interrupted `DROP DATABASE` has left it.
+    is_invalid: bool,
 }
 
 impl There {
     /// The name that it was made under, if all of it is made.
     pub(crate) fn whole(&self) -> Option<&str> {
         self.comment.as_deref().filter(|_| self.is_trusted)?.strip_prefix(WHOLE)
+    }
+
+    /// The same, unless the database was opened to others since: then it is in use.
+    pub(crate) fn whole_and_closed(&self) -> Option<&str> {
+        self.whole().filter(|_| self.is_closed)
     }
 
     /// Refuses one that another role has made, or could have changed.
@@ -65,6 +110,41 @@ impl There {
             ),
             next: format!("DROP DATABASE {name}; and start the same again (or go on as {})", ident(&self.owner)),
         })
+    }
+}
+
+/// What a role does that may not connect to a database, because the restore of a superuser is in it.
+fn begun_by(there: &There, target: &Target) -> Error {
+    let (name, owner) = (ident(&there.name), ident(&there.owner));
+    Error::Refused {
+        code: "postgres.other-role",
+        object: format!("database {}", there.name),
+        cause: format!(
+            "the superuser {owner} has begun this restore in it, and until it is done no other role than a superuser may connect"
+        ),
+        next: format!(
+            "start the same again as {owner}; or have {owner} give it up: DROP DATABASE {name}; and start the same again as {}",
+            ident(&target.user)
+        ),
+    }
+}
+
+/// Tells of a database that refuses a session, because only superusers may connect to it, whose restore that is.
+pub(crate) async fn explain(target: &Target, error: Error) -> Error {
+    if error.sqlstate() != Some("53300") {
+        return error;
+    }
+    let look = async {
+        let mut connection = globals::connect(target).await?;
+        let there = look(&mut connection, target, &[&target.database]).await?;
+        connection.close().await;
+        Ok::<_, Error>(there)
+    };
+    match look.await.unwrap_or_default().first() {
+        Some(there) if there.is_for_superusers && there.comment.as_deref().is_some_and(is_note) => {
+            begun_by(there, target)
+        }
+        _ => error,
     }
 }
 
@@ -86,7 +166,9 @@ async fn look_for(connection: &mut Connection, target: &Target, names: &str) -> 
         "SELECT d.datname, r.rolname, r.rolsuper OR r.rolname = current_user OR r.rolname IS NOT DISTINCT FROM {loader}, \
          CASE WHEN pg_catalog.starts_with(pg_catalog.shobj_description(d.oid, 'pg_database'), 'Seawall: ') \
          THEN pg_catalog.shobj_description(d.oid, 'pg_database') END, \
-         d.datallowconn AND (d.datconnlimit = 0 OR NOT pg_catalog.has_database_privilege('public', d.oid, 'CONNECT')) \
+         {CLOSED_COLUMN}, \
+         d.datconnlimit = -2, d.datconnlimit = 0 AND r.rolsuper AND r.rolname <> current_user AND NOT (SELECT u.rolsuper FROM pg_catalog.pg_roles u \
+         WHERE u.rolname = current_user) \
          FROM pg_catalog.pg_database d JOIN pg_catalog.pg_roles r ON r.oid = d.datdba \
          WHERE d.datname IN ({names}) ORDER BY pg_catalog.length(d.datname) DESC"
     );
@@ -96,6 +178,8 @@ async fn look_for(connection: &mut Connection, target: &Target, names: &str) -> 
         is_trusted: row.flag(2),
         comment: row.optional(3).map(str::to_owned),
         is_closed: row.flag(4),
+        is_invalid: row.flag(5),
+        is_for_superusers: row.flag(6),
     };
     Ok(connection.query(&sql).await?.iter().map(there).collect())
 }
@@ -109,6 +193,11 @@ pub(crate) async fn make(
     detail: &SetDetail,
 ) -> Result<bool, Error> {
     let mut there = look(connection, target, &[name]).await?;
+    if let Some(left) = there.first().filter(|there| there.is_invalid) {
+        left.is_ours()?;
+        server::drop(connection, name).await?;
+        there.clear();
+    }
     if there.is_empty() {
         let create = preflight::create_database(name, target, detail, connection.version);
         match connection.execute(&format!("{create} ALLOW_CONNECTIONS false")).await {
@@ -122,6 +211,9 @@ pub(crate) async fn make(
         return Err(Error::Internal("a database that was made isn't there".to_owned()));
     };
     there.is_ours()?;
+    if there.is_for_superusers {
+        return Err(begun_by(there, target));
+    }
     if !there.is_closed {
         let superuser = "SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user";
         let superuser = connection.one(superuser).await?.flag(0);
@@ -154,7 +246,7 @@ pub(crate) async fn is_open(connection: &mut Connection, database: &str) -> Resu
 }
 
 /// Where to restore, made if it isn't there.
-pub(crate) async fn find(set: &Set, target: &Target, new: bool, what: &What<'_>) -> Result<Place, Error> {
+pub(crate) async fn find(set: &Set, target: &Target, new: bool, what: &Scope<'_>) -> Result<Place, Error> {
     if !new {
         return Ok(Place { target: target.clone(), rename: None, is_whole: false });
     }
@@ -182,7 +274,7 @@ pub(crate) async fn may_drop_replaced(
     let aside = server::replaced(made);
     let there = look(connection, target, &[&aside, name]).await?;
     let Some(old) = there.iter().find(|there| there.name == aside) else { return Ok(()) };
-    if old.comment.as_deref().and_then(|comment| comment.strip_prefix(REPLACED)) == Some(made) {
+    if old.is_invalid || old.comment.as_deref().and_then(|comment| comment.strip_prefix(REPLACED)) == Some(made) {
         return Ok(());
     }
     let (old, new) = (ident(&aside), ident(name));
@@ -223,8 +315,34 @@ mod tests {
                 is_trusted,
                 comment: comment.map(str::to_owned),
                 is_closed: true,
+                is_invalid: false,
+                is_for_superusers: false,
             };
             assert_eq!((there.whole(), there.is_ours().is_ok()), (whole, ours), "{there:?}");
+            assert_eq!(there.whole_and_closed(), whole);
+            assert_eq!(There { is_closed: false, ..there }.whole_and_closed(), None);
+        }
+    }
+
+    #[test]
+    fn notes_of_restores_are_told_from_comments_of_users() {
+        let made = unfinished::name("set 1", "shop");
+        let (whole, replaced) = (format!("{WHOLE}{made}"), format!("{REPLACED}{made}"));
+        let aside = server::replaced(&made);
+        for (name, comment, is_closed, note, in_the_making) in [
+            ("shop", whole.as_str(), true, true, true),
+            ("shop", &whole, false, true, false),
+            (&aside, &replaced, false, true, true),
+            ("shop", &replaced, true, true, false),
+            ("shop", &format!("{WHOLE}shop"), true, false, false),
+            (&aside, "the shop", true, false, false),
+            ("shop", "Seawall: mine", true, false, false),
+        ] {
+            assert_eq!(
+                (is_note(comment), is_in_the_making(name, comment, is_closed)),
+                (note, in_the_making),
+                "{name}: {comment}"
+            );
         }
     }
 

@@ -4,20 +4,20 @@
 
 use crate::Error;
 use crate::client::Connection;
+use crate::client::tried::{Refused, Statement, is_about_the_statement};
 use crate::load::large_objects;
-use crate::load::replica;
 use crate::preflight::grantors;
-use crate::restore::What;
+use crate::restore::scope::Scope;
 use crate::restore::set::Set;
+use crate::schema::replica;
 use crate::schema::toc::Entry;
-use crate::schema::tried::{Refused, Statement, is_about_the_statement};
 
 impl Set {
     /// What the server refuses of what only says something of an object.
     pub(crate) async fn refused_of_what_is_said(
         &self,
         connection: &mut Connection,
-        what: &What<'_>,
+        what: &Scope<'_>,
         superuser: bool,
     ) -> Result<Vec<Refused>, Error> {
         let mut refused = Vec::new();
@@ -45,8 +45,7 @@ impl Set {
         }
         if what.chosen.is_none() {
             for Statement { sql, gives } in large_objects::labels(&self.after.large_objects) {
-                let name = gives.unwrap_or_default();
-                refused.extend(tried(connection, sql.as_bytes(), &name).await?.map(|cause| (name, cause)));
+                refused.extend(tried(connection, sql.as_bytes(), &gives).await?.map(|cause| (gives, cause)));
             }
         }
         connection.execute("ROLLBACK").await?;

@@ -4,27 +4,29 @@
 //! last of them is whole (I8). What is there already of roles, memberships and rights stays as it is, and is named where it
 //! differs. A database that exists must be empty, or is replaced with `clean`, in that moment too.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use seawall_archive::SetReader;
+use seawall_archive::preflight::Lack;
 use seawall_core::Progress;
 
 use crate::catalog::globals::{self, Attribute, Globals};
 use crate::catalog::properties;
 use crate::client::quote::{ident, literal};
+use crate::client::tried;
 use crate::client::{Connection, Host, Target};
 use crate::detail::ServerDetail;
+use crate::preflight;
 use crate::preflight::restorer::Destination;
 use crate::preflight::roles::{self, Restorer};
 use crate::preflight::tablespaces;
-use crate::preflight::{self, Lack};
 use crate::restore::finish::{self, Waiting};
 use crate::restore::naming::{self, Pair};
 use crate::restore::place;
+use crate::restore::scope::Scope;
 use crate::restore::set::{self, Set};
-use crate::restore::{self, What};
-use crate::schema::tried;
+use crate::restore::{self};
 use crate::{Error, RestoreOptions, Restored, World};
 
 /// What a database that is replaced is called until it is dropped: this, and the name of the one that replaces it.
@@ -35,13 +37,8 @@ struct Member {
     name: String,
     set: Set,
     exists: bool,
-}
-
-impl Member {
-    /// Nothing is in it, and one without anything is there: only what belongs to the database itself is to be done.
-    fn stays(&self) -> bool {
-        self.exists && self.set.is_empty()
-    }
+    /// An interrupted `DROP DATABASE` has left it, and nothing can be read of it.
+    is_invalid: bool,
 }
 
 /// Restores every database of a set of a whole server.
@@ -85,9 +82,9 @@ pub(crate) async fn restore(
             naming::undo_left(&target.with_database(name), &names).await?;
         }
     }
-    let members = members(&reader, detail, target, options, &plan.made, &mut connection, restored).await?;
+    let mut members = members(&reader, detail, target, options, &plan.made, &mut connection, restored).await?;
     if matches!(target.host, Host::Socket(_)) {
-        let size = members.iter().filter(|member| !member.stays()).map(|member| member.set.detail.size).sum();
+        let size = members.iter().map(|member| member.set.detail.size).sum();
         restored.lacks.extend(preflight::room(&mut connection, size).await?);
     }
     restored.databases.clone_from(&detail.databases);
@@ -99,9 +96,13 @@ pub(crate) async fn restore(
     }
     preflight::refuse(&restored.target, &restored.lacks)?;
     // Names are given from other databases, in the end: whether there is one for the first is known now.
-    let replaced = members.iter().filter(|member| !member.stays()).map(|member| member.name.as_str());
+    let replaced = members.iter().map(|member| member.name.as_str());
     if let Some(besides) = in_turn(replaced).first() {
         globals::connect_beside(target, besides).await?.close().await;
+    }
+    for member in members.iter_mut().filter(|member| member.is_invalid) {
+        drop_invalid(&mut connection, &member.name).await?;
+        member.exists = false;
     }
     restored.later.clear();
     for (statements, about) in
@@ -118,19 +119,7 @@ pub(crate) async fn restore(
     let (mut made, mut whats) = (Vec::new(), Vec::new());
     for member in &members {
         let target = target.with_database(&member.name);
-        if member.stays() {
-            let properties = &member.set.after.properties;
-            let mut inside = Connection::open(&target).await?;
-            let mut statements = properties::first_drops(properties);
-            statements.extend(properties::last_drops(properties));
-            statements.extend(properties::statements(properties, &member.name, &member.name, options.owners));
-            statements.push(tried::Statement::must(properties::last(properties, &member.name, options.owners, None)));
-            let refused = tried::run(&mut inside, &statements).await;
-            restored.refused.extend(refused.map_err(|error| error.about(format!("database {}", member.name)))?);
-            inside.close().await;
-            continue;
-        }
-        let what = What::new(options, None).under_another_name(true);
+        let what = Scope::new(options, None).under_another_name(true);
         let before = (restored.refused.len(), restored.unfilled.len(), restored.later.len());
         match restore::make(&member.set, &target, true, &what, world, Arc::clone(&progress), restored).await {
             Ok(place) => {
@@ -194,33 +183,31 @@ async fn members(
     restored: &mut Restored,
 ) -> Result<Vec<Member>, Error> {
     let Restored { lacks, doubts, later, .. } = restored;
-    let rows = connection.query("SELECT datname FROM pg_catalog.pg_database").await?;
-    let there: BTreeSet<&str> = rows.iter().map(|row| row.text(0)).collect();
-    let what = What::new(options, None);
+    let rows = connection.query("SELECT datname, datconnlimit = -2 FROM pg_catalog.pg_database").await?;
+    let there: BTreeMap<&str, bool> = rows.iter().map(|row| (row.text(0), row.flag(1))).collect();
+    let what = Scope::new(options, None);
     let mut members = Vec::with_capacity(detail.databases.len());
     for name in &detail.databases {
         let set = Set::open(Arc::clone(reader), Some(name)).await?;
-        let member = Member { name: name.clone(), set, exists: there.contains(name.as_str()) };
-        let into = if member.stays() { Destination::Existing } else { Destination::New { replaces: member.exists } };
+        let is_invalid = there.get(name.as_str()).copied();
+        let (exists, is_invalid) = (is_invalid.is_some(), is_invalid == Some(true));
+        let member = Member { name: name.clone(), set, exists, is_invalid };
+        let into = Destination::New { replaces: member.exists };
         let look = member.set.lacks(connection, (name, into), &what, made).await?;
         for lack in look.lacks {
-            if !lacks.iter().any(|(cause, _)| *cause == lack.0) {
+            if !lacks.iter().any(|known| known.cause == lack.cause) {
                 lacks.push(lack);
             }
         }
         doubts.extend(look.doubts.into_iter().map(|doubt| format!("in database {name}, {doubt}")));
         later.extend(look.later.into_iter().map(|what| format!("{what} in database {name}")));
-        if member.exists && (!options.clean || member.stays()) {
+        if member.is_invalid {
+            lacks.extend((!options.clean).then(|| globals::invalid(name)));
+        } else if member.exists && !options.clean {
             let mut inside = Connection::open(&target.with_database(name)).await?;
-            if let Some((cause, _)) = member.set.in_the_way(&mut inside, &what).await? {
-                let mend = if member.set.is_empty() {
-                    format!(
-                        "empty the database {name}: the set has nothing in it, and --clean keeps what the set lacks;"
-                    )
-                } else {
-                    "replace what is there with --clean;".to_owned()
-                };
-                lacks.push((format!("in database {name}, {cause}"), mend));
+            if let Some(Lack { cause, .. }) = member.set.in_the_way(&mut inside, &what).await? {
+                let mend = "replace what is there with --clean;".to_owned();
+                lacks.push(Lack::new(format!("in database {name}, {cause}"), mend));
             }
             inside.close().await;
         }
@@ -250,13 +237,14 @@ async fn may_make_roles(connection: &mut Connection, wanted: &Globals, made: &[S
     let may = row.flag(0) || (row.flag(1) && superuser.is_none());
     let role = ident(row.text(2));
     Ok((!may).then(|| match superuser {
-        Some(name) => (
+        Some(name) => Lack::new(
             format!("the role {name} may more than {role} can give it"),
             format!("ALTER ROLE {role} SUPERUSER; (or restore as a superuser)"),
         ),
-        None => {
-            (format!("{role} may not make roles"), format!("ALTER ROLE {role} CREATEROLE; (or restore as a superuser)"))
-        }
+        None => Lack::new(
+            format!("{role} may not make roles"),
+            format!("ALTER ROLE {role} CREATEROLE; (or restore as a superuser)"),
+        ),
     }))
 }
 
@@ -290,7 +278,7 @@ async fn take_names(target: &Target, made: &[(String, &Member)], owners: bool) -
             }
             renames.push_str(&format!("ALTER DATABASE {} RENAME TO {name};\n", ident(made)));
             let is_open = place::is_open(&mut connection, made).await?;
-            renames.push_str(&properties::last(&member.set.after.properties, &member.name, owners, Some(is_open)));
+            renames.push_str(&properties::last(&member.set.after.properties, &member.name, owners, is_open));
         }
         let names: Vec<&str> = some.iter().map(|(_, member)| member.name.as_str()).collect();
         let about = format!("databases {}", names.join(", "));
@@ -305,11 +293,12 @@ async fn take_names(target: &Target, made: &[(String, &Member)], owners: bool) -
 
 /// Drops a database, if it is there.
 pub(crate) async fn drop(connection: &mut Connection, name: &str) -> Result<(), Error> {
-    let there = format!("SELECT 1 FROM pg_catalog.pg_database WHERE datname = {}", literal(name));
-    if connection.query(&there).await?.is_empty() {
-        return Ok(());
-    }
-    for statement in ["ALTER DATABASE {} IS_TEMPLATE false", "DROP DATABASE {}"] {
+    let there = format!("SELECT datconnlimit = -2 FROM pg_catalog.pg_database WHERE datname = {}", literal(name));
+    let there = connection.query(&there).await?;
+    let Some(is_invalid) = there.first().map(|row| row.flag(0)) else { return Ok(()) };
+    // One that is invalid is no template, and can't be altered.
+    let first = (!is_invalid).then_some("ALTER DATABASE {} IS_TEMPLATE false");
+    for statement in first.into_iter().chain(["DROP DATABASE {}"]) {
         match connection.execute(&statement.replace("{}", &ident(name))).await {
             Ok(()) => {}
             Err(error) if error.sqlstate() == Some("55006") => return Err(why_in_use(connection, name, error).await?),
@@ -319,11 +308,26 @@ pub(crate) async fn drop(connection: &mut Connection, name: &str) -> Result<(), 
     Ok(())
 }
 
+/// Drops what an interrupted `DROP DATABASE` has left, unless another session did so since and made the database again.
+pub(crate) async fn drop_invalid(connection: &mut Connection, name: &str) -> Result<(), Error> {
+    let there = format!("SELECT datconnlimit = -2 FROM pg_catalog.pg_database WHERE datname = {}", literal(name));
+    match connection.query(&there).await?.first().map(|row| row.flag(0)) {
+        None => Ok(()),
+        Some(true) => drop(connection, name).await,
+        Some(false) => Err(Error::Refused {
+            code: "postgres.not-ready",
+            object: format!("database {name}"),
+            cause: "it was invalid when this began, and another session has made it again since".to_owned(),
+            next: "start the same again".to_owned(),
+        }),
+    }
+}
+
 /// Why a database is in use: other sessions have one SQLSTATE with subscriptions, which end with no session.
 async fn why_in_use(connection: &mut Connection, name: &str, error: Error) -> Result<Error, Error> {
     let object = format!("database {name}");
     Ok(match preflight::subscribed(connection, name).await? {
-        Some((cause, next)) => Error::Refused { code: "postgres.in-use", object, cause, next },
+        Some(Lack { cause, mend: next }) => Error::Refused { code: "postgres.in-use", object, cause, next },
         None => error.about(object),
     })
 }

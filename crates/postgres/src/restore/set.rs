@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use seawall_archive::preflight::{Lack, Look};
 use seawall_archive::{Frame, Item, Manifest, SetReader, Totals};
 use seawall_vault::Vault;
 use serde::Deserialize as _;
@@ -16,8 +17,9 @@ use crate::client::{Connection, Row};
 use crate::detail::{After, ItemDetail, Needs, ServerDetail, SetDetail};
 use crate::load::held;
 use crate::preflight::restorer::Destination;
-use crate::preflight::{self, Lack, Look, Request};
-use crate::restore::{ANYTHING, What};
+use crate::preflight::{self, Request};
+use crate::restore::ANYTHING;
+use crate::restore::scope::Scope;
 use crate::schema::Schema;
 use crate::schema::toc::Entry;
 
@@ -115,7 +117,7 @@ fn way(relation: &str, in_parts: bool, data_only: bool) -> Lack {
             ("is in the database, which should be empty", next.to_owned())
         }
     };
-    (format!("{relation} {how}"), next)
+    Lack::new(format!("{relation} {how}"), next)
 }
 
 /// The extensions of the databases of a set: `None` stands for the only one.
@@ -175,19 +177,12 @@ impl Set {
         }
     }
 
-    /// Whether nothing is in it that a new database hasn't.
-    pub(crate) fn is_empty(&self) -> bool {
-        let usual = ["ENCODING", "STDSTRINGS", "SEARCHPATH"];
-        let has_rows = |item: &ItemDetail| matches!(item, ItemDetail::Table { .. } | ItemDetail::LargeObjects);
-        self.schema.entries.iter().all(|entry| usual.contains(&entry.kind.as_str())) && !self.items.iter().any(has_rows)
-    }
-
     /// What the target lacks, where the database will be called `database` and the roles `made` are made first.
     pub(crate) async fn lacks(
         &self,
         connection: &mut Connection,
         (database, into): (&str, Destination),
-        what: &What<'_>,
+        what: &Scope<'_>,
         made: &[String],
     ) -> Result<Look, Error> {
         let options = what.options;
@@ -217,7 +212,7 @@ impl Set {
     }
 
     /// Tables with rows, and whether they are restored.
-    pub(crate) fn tables<'a>(&'a self, what: &'a What<'_>) -> impl Iterator<Item = (&'a str, &'a str)> {
+    pub(crate) fn tables<'a>(&'a self, what: &'a Scope<'_>) -> impl Iterator<Item = (&'a str, &'a str)> {
         self.items.iter().filter_map(|item| match item {
             ItemDetail::Table { schema, name, .. } if what.has_table(schema, name) => {
                 Some((schema.as_str(), name.as_str()))
@@ -251,7 +246,11 @@ impl Set {
     }
 
     /// What is in a new restore's way, and what to do about it.
-    pub(crate) async fn in_the_way(&self, connection: &mut Connection, what: &What<'_>) -> Result<Option<Lack>, Error> {
+    pub(crate) async fn in_the_way(
+        &self,
+        connection: &mut Connection,
+        what: &Scope<'_>,
+    ) -> Result<Option<Lack>, Error> {
         let found = match (&what.chosen, what.options.data_only) {
             (_, true) => {
                 let name = |(schema, name): (&str, &str)| {
@@ -302,13 +301,13 @@ impl Set {
     }
 
     /// Whether an item is part of what is restored: rows that are loaded, and what isn't rows.
-    pub(crate) fn is_restored(&self, item: &ItemDetail, what: &What<'_>) -> bool {
+    pub(crate) fn is_restored(&self, item: &ItemDetail, what: &Scope<'_>) -> bool {
         let is_rows = matches!(item, ItemDetail::Table { .. } | ItemDetail::LargeObjects);
         !is_rows || self.is_loaded(item, what)
     }
 
     /// Whether an item's rows are loaded.
-    pub(crate) fn is_loaded(&self, item: &ItemDetail, what: &What<'_>) -> bool {
+    pub(crate) fn is_loaded(&self, item: &ItemDetail, what: &Scope<'_>) -> bool {
         match item {
             ItemDetail::Table { schema, name, .. } => what.has_table(schema, name),
             ItemDetail::LargeObjects => what.chosen.is_none() && !what.is_later,

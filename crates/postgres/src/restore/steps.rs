@@ -7,32 +7,32 @@ use seawall_archive::Frame;
 use seawall_core::Progress;
 
 use crate::build::Build;
-use crate::build::checked;
 use crate::build::refresh;
 use crate::build::statistics::{self, Without};
 use crate::client::quote::{literal, qualified};
+use crate::client::tried::{Refused, is_about_the_statement};
 use crate::client::{Connection, Target};
 use crate::detail::ItemDetail;
+use crate::journal::Journal;
 use crate::load::Load;
 use crate::load::large_objects;
 use crate::load::order;
 use crate::load::orphans;
-use crate::load::replica;
 use crate::load::restore_mode;
 use crate::load::restore_mode::Mode;
 use crate::load::routed;
 use crate::load::routed::Named;
 use crate::load::triggers::Triggers;
-use crate::preflight::allowed::{self, Group};
 use crate::preflight::grantors;
-use crate::prove::guard;
-use crate::restore::What;
-use crate::restore::journal::Journal;
+use crate::restore::extensions::PLAINLY;
+use crate::restore::scope::Scope;
 use crate::restore::set::Set;
-use crate::schema::extensions::PLAINLY;
+use crate::schema::allowed::{self, Group};
+use crate::schema::checked;
+use crate::schema::guard;
+use crate::schema::replica;
 use crate::schema::toc::{self, Entry, Section};
-use crate::schema::tried::{Refused, is_about_the_statement};
-use crate::schema::{Schema, for_the_server};
+use crate::schema::{AS_BEFORE, diagnose, for_the_server};
 use crate::{Error, World};
 
 /// The note that tables of extensions are loaded in the order of their keys: a resume does the same, whoever it is done by.
@@ -58,7 +58,7 @@ impl Set {
         connection: &mut Connection,
         target: &Target,
         journal: &Journal,
-        what: &What<'_>,
+        what: &Scope<'_>,
         world: &World,
         progress: Arc<dyn Progress>,
     ) -> Result<Told, Error> {
@@ -79,7 +79,7 @@ impl Set {
         connection: &mut Connection,
         target: &Target,
         journal: &Journal,
-        what: &What<'_>,
+        what: &Scope<'_>,
         world: &World,
         progress: Arc<dyn Progress>,
         modes: &mut Vec<Mode>,
@@ -133,7 +133,7 @@ impl Set {
     }
 
     /// What is tried by itself.
-    pub(crate) fn groups(&self, what: &What<'_>, superuser: bool) -> Vec<Group> {
+    pub(crate) fn groups(&self, what: &Scope<'_>, superuser: bool) -> Vec<Group> {
         let last = self.event_trigger_ids();
         let wanted =
             |entry: &&Entry| what.has(entry) && !last.contains(&entry.id) && (what.options.owners || !is_grant(entry));
@@ -148,7 +148,7 @@ impl Set {
         connection: &mut Connection,
         journal: Journal,
         (whole, last): (&str, &[u8]),
-        what: &What<'_>,
+        what: &Scope<'_>,
         world: &World,
     ) -> Result<Vec<Refused>, Error> {
         if connection.guard.is_some() {
@@ -161,7 +161,7 @@ impl Set {
             return ended.map(|()| Vec::new()).map_err(|error| error.about("the event triggers"));
         }
         let without = crate::RestoreOptions { owners: false, ..what.options.clone() };
-        let without = self.event_triggers(&What::new(&without, None), world, connection.version).await?;
+        let without = self.event_triggers(&Scope::new(&without, None), world, connection.version).await?;
         let mut refused = Vec::new();
         for (script, gives) in [(last, "owners of the event triggers"), (&without[..], "event triggers")] {
             match journal.remove(connection, whole, script).await {
@@ -178,7 +178,7 @@ impl Set {
     }
 
     /// What the set has and the server refused, when an earlier run has done all that can be done.
-    pub(crate) async fn left(&self, connection: &mut Connection, what: &What<'_>) -> Result<Vec<Refused>, Error> {
+    pub(crate) async fn left(&self, connection: &mut Connection, what: &Scope<'_>) -> Result<Vec<Refused>, Error> {
         let there = "SELECT 'EXTENSION', extname FROM pg_catalog.pg_extension \
              UNION ALL SELECT 'EVENT TRIGGER', evtname FROM pg_catalog.pg_event_trigger \
              UNION ALL SELECT 'PUBLICATION', pubname FROM pg_catalog.pg_publication \
@@ -196,7 +196,7 @@ impl Set {
     }
 
     /// The script that makes event triggers: from then on they see all that is done, so that nothing of ours may follow.
-    pub(crate) async fn event_triggers(&self, what: &What<'_>, world: &World, version: u32) -> Result<Vec<u8>, Error> {
+    pub(crate) async fn event_triggers(&self, what: &Scope<'_>, world: &World, version: u32) -> Result<Vec<u8>, Error> {
         let ids = self.event_trigger_ids();
         let wanted = |entry: &Entry| ids.contains(&entry.id) && what.has(entry);
         if what.options.data_only || !self.schema.entries.iter().any(wanted) {
@@ -225,7 +225,7 @@ impl Set {
         connection: &mut Connection,
         target: &Target,
         journal: &Journal,
-        what: &What<'_>,
+        what: &Scope<'_>,
         progress: &dyn Progress,
     ) -> Result<(), Error> {
         let (made, jobs) = (!what.options.data_only, what.options.limits.jobs.max(1));
@@ -273,7 +273,7 @@ impl Set {
         connection: &mut Connection,
         target: &'a Target,
         journal: &'a Journal,
-        what: &What<'_>,
+        what: &Scope<'_>,
         progress: &'a dyn Progress,
         (wanted, quiet): (Vec<bool>, bool),
     ) -> Result<Load<'a>, Error> {
@@ -320,7 +320,7 @@ impl Set {
     }
 
     /// The tables whose rows are loaded, and that the schema doesn't make: those of extensions.
-    pub(crate) fn others<'a>(&'a self, what: &'a What<'_>) -> impl Iterator<Item = (&'a str, &'a str)> {
+    pub(crate) fn others<'a>(&'a self, what: &'a Scope<'_>) -> impl Iterator<Item = (&'a str, &'a str)> {
         let tables = self.items.iter().zip(self.of_the_schema()).filter(|(_, is_made)| !is_made);
         tables.filter_map(|(item, _)| match item {
             ItemDetail::Table { schema, name, .. } if self.is_loaded(item, what) => {
@@ -330,7 +330,7 @@ impl Set {
         })
     }
 
-    async fn set_sequences(&self, connection: &mut Connection, what: &What<'_>) -> Result<(), Error> {
+    async fn set_sequences(&self, connection: &mut Connection, what: &Scope<'_>) -> Result<(), Error> {
         let is_sequence = |entry: &&Entry| entry.kind == "SEQUENCE" && what.has(entry);
         let made: BTreeSet<(&str, &str)> = self
             .schema
@@ -364,7 +364,7 @@ impl Set {
         connection: &mut Connection,
         target: &Target,
         journal: &Journal,
-        what: &What<'_>,
+        what: &Scope<'_>,
         jobs: usize,
         world: &World,
         (others, superuser): (&BTreeSet<u32>, bool),
@@ -390,20 +390,45 @@ impl Set {
             script = grantors::by_set_role(script);
         }
         connection.not_granted = None;
-        Schema::run(connection, journal, "rest", &script).await?;
+        run_noted(connection, journal, "rest", &script).await?;
         let Some(cause) = connection.not_granted.take() else { return Ok(Vec::new()) };
         connection.execute(&journal.note_left_out("grants", &cause)).await?;
         Ok(vec![("grants".to_owned(), cause)])
     }
 }
 
+/// Runs a script of `pg_restore` in one transaction with its note. Its bytes have the encoding that it says itself.
+pub(crate) async fn run_noted(
+    connection: &mut Connection,
+    journal: &Journal,
+    step: &str,
+    script: &[u8],
+) -> Result<(), Error> {
+    let script = for_the_server(script, connection.version);
+    if connection.guard.is_some() {
+        guard::script(connection, &script, false).await?;
+        connection.execute(&journal.note(step)).await?;
+        return connection.execute(AS_BEFORE).await;
+    }
+    let mut all = b"BEGIN;\n".to_vec();
+    all.extend_from_slice(&script);
+    all.extend_from_slice(format!("\n;\n{};\nCOMMIT", journal.note(step)).as_bytes());
+    let ran = connection.run(&all).await.map(|asks| asks.is_some());
+    match ran {
+        Err(error) => return Err(diagnose::find(connection, &[], &script, error).await),
+        Ok(true) => return Err(Error::Internal("a schema asks for rows".to_owned())),
+        Ok(false) => {}
+    }
+    connection.execute(AS_BEFORE).await
+}
+
 /// The tables that are restored; `None` for everything.
-fn chosen_tables<'a>(what: &'a What<'_>) -> Option<&'a BTreeSet<Named>> {
+fn chosen_tables<'a>(what: &'a Scope<'_>) -> Option<&'a BTreeSet<Named>> {
     what.chosen.as_ref().map(|chosen| &chosen.tables)
 }
 
 /// The tables that get statistics now; `None` for all that are there.
-fn to_analyze(what: &What<'_>) -> Option<BTreeSet<Named>> {
+fn to_analyze(what: &Scope<'_>) -> Option<BTreeSet<Named>> {
     let is_there = |(schema, name): &&Named| what.is_now(schema, name) && !what.is_absent(schema, name);
     let all = match (&what.chosen, what.later.get()) {
         (_, Some(later)) if what.is_later => &later.relations,

@@ -1,9 +1,9 @@
-//! Which rows does a row need, by which foreign key, and whose needs are looked for first? Pure: from the catalogs' facts to
-//! statements and an order.
+//! Which rows does a row need, through which foreign key, and in which order are they looked up? Pure: from the
+//! catalogs' facts to statements and an order.
 //!
-//! A key of a partitioned table is one of each of its leaves, where the rows are; a key of any other table is its own
-//! alone, whatever inherits from it. It is the other way round with what is referred to: a partitioned table's rows are
-//! those of its leaves, and of any other table only its own count.
+//! A foreign key of a partitioned table applies to each of its leaves, where the rows are. A key of any other table
+//! applies to that table alone, not to tables that inherit from it. References work likewise: to a partitioned table
+//! means to the rows of its leaves; to any other table means to its own rows only.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,20 +12,20 @@ use crate::client::quote::{ident, qualified};
 /// A name in a schema.
 pub(crate) type Qualified = (String, String);
 
-/// A foreign key, as the catalogs have it. Those that stand for it at partitions are none.
+/// A foreign key, as the catalogs have it, without those that only represent it at partitions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ForeignKey {
     /// The table that refers, by its number.
     pub(crate) from: u64,
     /// The table that is referred to.
     pub(crate) to: u64,
-    /// What that is called.
+    /// The name of the referenced table.
     pub(crate) to_name: Qualified,
-    /// Whether that is partitioned.
+    /// Whether the referenced table is partitioned.
     pub(crate) to_is_partitioned: bool,
     /// Its columns.
     pub(crate) columns: Vec<Column>,
-    /// Whether to compare them calls a function of a user's, which would run with our rights (I18).
+    /// Whether a comparison calls a user's function, which would run with our rights (I18).
     pub(crate) calls_users: bool,
 }
 
@@ -35,21 +35,21 @@ pub(crate) struct Column {
     pub(crate) from: String,
     pub(crate) to: String,
     pub(crate) operator: Qualified,
-    /// The types that the operator wants, where the columns have others.
+    /// The types of the operator, if the columns have others.
     pub(crate) from_type: Option<Qualified>,
     pub(crate) to_type: Option<Qualified>,
-    /// The collation of the column that is referred to, where the other one has another.
+    /// The collation of the referenced column, if the referring one has another.
     pub(crate) collation: Option<Qualified>,
 }
 
 impl Column {
-    /// Whether a conversion comes between the columns and their operator.
+    /// Whether the columns are converted for their operator.
     pub(crate) fn is_converted(&self) -> bool {
         self.from_type.is_some() || self.to_type.is_some()
     }
 
-    /// Whether two rows have the same in it. No name is looked up by a path of search, and no other operator or
-    /// conversion is found than the constraint's own.
+    /// The condition that two rows have equal keys. It uses no search path, and exactly the constraint's operators and
+    /// conversions.
     fn condition(&self) -> String {
         let typed = |of: &Option<Qualified>| of.as_ref().map(|(schema, name)| format!("::{}", qualified(schema, name)));
         let (to_type, from_type) =
@@ -78,17 +78,17 @@ pub(crate) struct Heir {
 /// A foreign key of one table's rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Key {
-    /// The tables, by their places, whose rows it needs.
+    /// The tables, by index, whose rows it needs.
     pub(crate) needs: Vec<usize>,
-    /// Whether it can be asked without running what users have written; otherwise all of `needs` is taken.
+    /// Whether it can be queried without running users' functions. Otherwise all of `needs` is taken.
     pub(crate) is_safe: bool,
-    /// Those of `needs` as SQL.
+    /// The tables of `needs` as SQL.
     relation: String,
     condition: String,
 }
 
 impl Key {
-    /// The query for number of the table and place of every row that rows of `table` need: of those at `places`, or of all.
+    /// The query for the table number and place of every row that rows of `table` need: the rows at `places`, or all.
     pub(crate) fn query(&self, table: &str, places: Option<&str>) -> String {
         let condition = places.map_or_else(String::new, |places| format!(" WHERE given.ctid = ANY ({places})"));
         format!(
@@ -98,17 +98,17 @@ impl Key {
     }
 }
 
-/// The keys of each table, and whose needs are looked for first.
+/// The keys of each table, and the order of the tables.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Needs {
     /// By the tables' places.
     pub(crate) keys: Vec<Vec<Key>>,
-    /// Every table: those that refer before those that they refer to, but for cycles. So a table's turn comes when
-    /// most of what it was taken for is known.
+    /// Every table: referring tables before referenced ones, except in cycles. So when a table's turn comes, most of
+    /// the rows needed from it are known.
     pub(crate) order: Vec<usize>,
 }
 
-/// What the rows of `tables` need, which are given by their numbers.
+/// The needs of the rows of `tables`, which are given by their numbers.
 pub(crate) fn needs(tables: &[u64], foreign_keys: &[ForeignKey], heirs: &[Heir]) -> Needs {
     let places: BTreeMap<u64, usize> = tables.iter().enumerate().map(|(place, table)| (*table, place)).collect();
     let mut partitions: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
@@ -118,7 +118,7 @@ pub(crate) fn needs(tables: &[u64], foreign_keys: &[ForeignKey], heirs: &[Heir])
     let mut keys = vec![Vec::new(); tables.len()];
     for foreign_key in foreign_keys {
         let needs = leaves(foreign_key.to, &partitions, &places);
-        // What isn't in the set comes with an extension, all of it.
+        // A table that isn't in the set comes with an extension, with all of its rows.
         if needs.is_empty() {
             continue;
         }
@@ -154,7 +154,7 @@ fn order(keys: &[Vec<Key>]) -> Vec<usize> {
     let (mut order, mut done, mut first) = (Vec::with_capacity(keys.len()), vec![false; keys.len()], 0);
     while order.len() < keys.len() {
         let table = free.pop().unwrap_or_else(|| {
-            // What is left are cycles and what they refer to: one has to be the first.
+            // The rest are cycles and the tables that they refer to: one of them must be first.
             while done[first] {
                 first += 1;
             }
@@ -174,12 +174,12 @@ fn order(keys: &[Vec<Key>]) -> Vec<usize> {
     order
 }
 
-/// For each table the number of the one whose rows are also its own, over all generations: itself, if it inherits from none.
+/// For each table, the number of its oldest ancestor: itself, if it inherits from none.
 pub(crate) fn families(tables: &[u64], heirs: &[Heir]) -> Vec<u64> {
     let of: BTreeMap<u64, u64> = heirs.iter().rev().map(|heir| (heir.table, heir.of)).collect();
     let eldest = |table: &u64| {
         let mut eldest = *table;
-        // Nobody is his own ancestor; a catalog that says so is left after as many steps as there are heirs.
+        // A catalog that contains a cycle can't make this endless: there are at most as many steps as heirs.
         for _ in 0..heirs.len() {
             let Some(parent) = of.get(&eldest) else { break };
             eldest = *parent;

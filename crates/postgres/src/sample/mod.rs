@@ -1,9 +1,10 @@
-//! Which rows are in a sample? Some of every table by chance, and then whatever those need: the rows that they refer to by
-//! foreign keys, the rows that these refer to, until nothing is added.
+//! Which rows are in a sample? Random rows of every table, and then all rows that these need: the rows that they refer
+//! to by foreign keys, the rows that those refer to, until no more rows are added.
 //!
-//! All of it is asked by the connection that holds the snapshot, one statement behind another: the places (`ctid`) of rows
-//! that a snapshot sees stay theirs as long as it is held. A standby has no temporary tables, so the places are kept here.
-//! Chance is the server's own, by a fixed seed: the same rows at the same places give the same sample.
+//! The connection that holds the snapshot asks for all of it, one statement after another. The place (`ctid`) of a row
+//! stays valid while the snapshot is held. A standby has no temporary tables, so the places are kept in memory here.
+//! The server's own random function chooses rows with a fixed seed: the same rows at the same places give the same
+//! sample.
 //!
 //! The room: `foreign_keys` (which rows does a row need?), `taken` (which rows are in the sample already?).
 
@@ -17,10 +18,10 @@ use seawall_archive::Sample;
 use crate::catalog::inventory::Table;
 use crate::client::{Connection, Filled, Row};
 use crate::sample::foreign_keys::{Column, ForeignKey, Heir, Key, Needs};
-use crate::sample::taken::{Groups, Place, Taken};
+use crate::sample::taken::{Groups, RowAddress, Taken};
 use crate::{CopyFormat, Error};
 
-/// A table with fewer rows, and all that inherits from it, is taken whole: it says what others mean.
+/// A table with fewer rows is taken whole, with all that inherits from it: such tables mostly define values of others.
 const FEW: u64 = 1000;
 
 /// How many tables are counted with one statement.
@@ -29,15 +30,15 @@ const TABLES: usize = 100;
 /// About how many places a statement lists.
 const PLACES: usize = 10_000;
 
-/// For statements that look up some thousand rows, thousands of times. What a foreign key refers to has an index: the server would
-/// rather read the whole of a table that isn't large, each time.
+/// For statements that look up some thousand rows, thousands of times. A referenced key has an index, but otherwise the
+/// server would read the whole of a smaller table each time.
 const LOOK_UP: &str = "SET LOCAL jit = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; \
                        SET LOCAL max_parallel_workers_per_gather = 0";
 
 /// Room for places on their way from the server.
 const BUFFER: usize = 64 << 10;
 
-/// What is taken of a table.
+/// The rows taken from a table.
 #[derive(Debug)]
 pub(crate) enum Choice {
     /// Every row.
@@ -46,7 +47,7 @@ pub(crate) enum Choice {
     Some {
         /// Which.
         rows: Taken,
-        /// About how many bytes those are.
+        /// Their approximate size in bytes.
         bytes: u64,
     },
 }
@@ -60,7 +61,7 @@ impl Choice {
         }
     }
 
-    /// In which pieces its rows are read.
+    /// The pieces in which its rows are read.
     pub(crate) fn pieces(&self) -> Vec<Groups> {
         match self {
             Self::Whole => Vec::new(),
@@ -88,7 +89,7 @@ struct Choosing<'a> {
     room: u64,
 }
 
-/// Chooses what is taken of each of `tables`, in `room` bytes of memory.
+/// Chooses the rows of each of `tables`, within `room` bytes of memory.
 pub(crate) async fn choose(
     connection: &mut Connection,
     tables: &[Table],
@@ -111,7 +112,8 @@ pub(crate) async fn choose(
     for need in needs.keys.iter().flatten().filter(|key| !key.is_safe).flat_map(|key| &key.needs) {
         choices[*need] = Choice::Whole;
     }
-    // Nothing is asked of a table whose queries run functions of others: what it refers to, or may refer to it, is whole.
+    // A key isn't queried if a query of one of its tables would run functions of others. Then all tables that it
+    // refers to are taken whole.
     for (place, key) in needs.keys.iter().enumerate().flat_map(|(place, keys)| keys.iter().map(move |key| (place, key)))
     {
         if key.needs.iter().chain([&place]).any(|table| tables[*table].evaluates) {
@@ -132,8 +134,8 @@ pub(crate) async fn choose(
     Ok(choosing.choices)
 }
 
-/// Only the heap has places, and a condition says which rows of an extension's configuration must come along. A query must not run
-/// functions of others.
+/// Whether a table can be sampled. Only the heap has places. The condition of an extension's configuration already
+/// chooses its rows. And a query must not run functions of others.
 fn can_be_sampled(table: &Table) -> bool {
     table.heap && table.condition.is_none() && !table.evaluates
 }
@@ -152,7 +154,7 @@ impl Choosing<'_> {
         Ok(())
     }
 
-    /// Takes what is needed by what was taken, until nothing is added.
+    /// Adds the rows that the chosen rows need, until no more are added.
     async fn what_they_need(&mut self, connection: &mut Connection, needs: &Needs) -> Result<(), Error> {
         for (place, keys) in needs.keys.iter().enumerate() {
             if matches!(self.choices[place], Choice::Whole) {
@@ -176,7 +178,7 @@ impl Choosing<'_> {
         Ok(())
     }
 
-    /// Takes what some rows of a table need, or all of them.
+    /// Adds the rows that some rows of a table need, or that all of them need.
     async fn of_keys(
         &mut self,
         connection: &mut Connection,
@@ -186,7 +188,7 @@ impl Choosing<'_> {
     ) -> Result<(), Error> {
         let table = &self.tables[place];
         for key in keys {
-            // What is taken whole lacks nothing.
+            // A table that is taken whole needs no lookup.
             if key.needs.iter().all(|need| matches!(self.choices[*need], Choice::Whole)) {
                 continue;
             }
@@ -218,8 +220,8 @@ impl Choosing<'_> {
         }
     }
 
-    fn take_one(&mut self, table: u64, place: Place) -> Result<(), Error> {
-        // What isn't in the set comes with an extension.
+    fn take_one(&mut self, table: u64, place: RowAddress) -> Result<(), Error> {
+        // A table that isn't in the set comes with an extension.
         let Some(at) = self.places.get(&table).copied() else { return Ok(()) };
         let before = self.bytes_of(at);
         let Choice::Some { rows, .. } = &mut self.choices[at] else { return Ok(()) };
@@ -271,11 +273,11 @@ fn by_chance(table: &str, sample: Sample) -> String {
 }
 
 /// A line of COPY: the number of a table, and a place.
-fn parse(line: &[u8]) -> Option<(u64, Place)> {
+fn parse(line: &[u8]) -> Option<(u64, RowAddress)> {
     let line = line.strip_suffix(b"\n")?;
     let tab = line.iter().position(|byte| *byte == b'\t')?;
     let table = std::str::from_utf8(&line[..tab]).ok()?.parse().ok()?;
-    Some((table, Place::parse(&line[tab + 1..])?))
+    Some((table, RowAddress::parse(&line[tab + 1..])?))
 }
 
 /// Tables that have few rows, with all that inherits from the same.
@@ -296,7 +298,7 @@ async fn few(connection: &mut Connection, tables: &[Table], families: &[u64]) ->
     Ok(all.iter().filter(is_few).map(|(table, _)| table.oid).collect())
 }
 
-/// Who is a partition of whom, or inherits from whom; of several the first one first.
+/// Partitions and inheriting tables, with their parent; for several parents the first.
 async fn heirs(connection: &mut Connection) -> Result<Vec<Heir>, Error> {
     let sql = "SELECT i.inhrelid, i.inhparent, c.relkind = 'p' FROM pg_catalog.pg_inherits i \
                JOIN pg_catalog.pg_class c ON c.oid = i.inhparent \
@@ -305,9 +307,9 @@ async fn heirs(connection: &mut Connection) -> Result<Vec<Heir>, Error> {
     Ok(connection.query(sql).await?.iter().map(heir).collect())
 }
 
-/// Foreign keys, but for those that stand for another one at a partition. A key that nobody checks is one, too: a row is
-/// better off with what it refers to, where that is there. The last two columns: whether an operator of the key, and whether
-/// any conversion of the database, is a function that no superuser owns.
+/// Foreign keys, without those that only represent another one at a partition. Keys that aren't enforced are included,
+/// because a row is more useful with the row that it refers to, if that exists. The last two columns: whether an
+/// operator of the key is a function that no superuser owns, and whether any conversion of the database is.
 const FOREIGN_KEYS: &str = "
 SELECT k.conrelid, k.confrelid, n.nspname, c.relname, c.relkind = 'p', (
   SELECT pg_catalog.json_agg(pg_catalog.json_build_object(

@@ -1,21 +1,21 @@
-//! Which rows of a table were taken? Their places (`ctid`), in two bytes each and what it takes to keep those. Pure.
+//! The set of the chosen rows of a table: their places (`ctid`), in about two bytes each. Pure.
 //!
-//! Places of neighbouring pages share a group, which keeps for each the sixteen bits that tell it from the others. A place
-//! is taken once: it waits until the rows that its own row refers to were looked for, and is settled then.
+//! Places of neighbouring pages share a group, which stores only the lower sixteen bits of each. A new place waits
+//! until the rows that its row refers to were looked up. Then it is settled.
 
 use std::collections::BTreeMap;
 
-/// What a group takes beside its places: its entry in the map, and its own allocation.
+/// The memory of a group beside its places: its entry in the map, and its own allocation.
 const GROUP: usize = 64;
 
 /// A row's place: the page, and the number there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct RowAddress {
     pub(crate) page: u32,
     pub(crate) number: u16,
 }
 
-impl Place {
+impl RowAddress {
     /// As the server writes it: `(17,4)`.
     pub(crate) fn parse(text: &[u8]) -> Option<Self> {
         let inner = std::str::from_utf8(text).ok()?.strip_prefix('(')?.strip_suffix(')')?;
@@ -36,7 +36,7 @@ pub(crate) struct Groups {
 struct Places {
     groups: BTreeMap<u32, Vec<u16>>,
     rows: u64,
-    /// About what it takes in memory.
+    /// Its approximate size in memory.
     bytes: usize,
 }
 
@@ -60,7 +60,7 @@ impl Places {
         true
     }
 
-    /// Takes a group of which it has none.
+    /// Adds a group that it doesn't have yet.
     fn merge(&mut self, group: u32, more: Vec<u16>) {
         let known = self.groups.get(&group).map_or(0, size);
         self.rows += more.len() as u64;
@@ -92,15 +92,15 @@ pub(crate) struct Taken {
 }
 
 impl Taken {
-    /// None yet, of a server whose pages have so many bytes.
+    /// An empty set, for a server with pages of this many bytes.
     pub(crate) fn new(page_size: u64) -> Self {
         // A row takes 28 bytes at least, so there are fewer than a sixteenth of the bytes.
         let bits = (page_size.max(1 << 10).ilog2() - 4).min(15);
         Self { bits, waiting: Places::default(), settled: Places::default() }
     }
 
-    /// Takes a row; whether it wasn't taken before. `None` for a place that no row has.
-    pub(crate) fn take(&mut self, place: Place) -> Option<bool> {
+    /// Adds a row. Returns whether it is new; `None` for a place that no row can have.
+    pub(crate) fn take(&mut self, place: RowAddress) -> Option<bool> {
         if place.number == 0 || u32::from(place.number) >> self.bits != 0 {
             return None;
         }
@@ -131,12 +131,12 @@ impl Taken {
         self.waiting.rows + self.settled.rows
     }
 
-    /// About what they take in memory.
+    /// Their approximate size in memory.
     pub(crate) fn bytes(&self) -> usize {
         self.waiting.bytes + self.settled.bytes
     }
 
-    /// Those that are settled, in the order of their places, by about `most`.
+    /// The settled places in order, in pieces of about `most`.
     pub(crate) fn pieces(&self, most: usize) -> Vec<Groups> {
         let mut pieces: Vec<(Groups, usize)> = Vec::new();
         for (group, places) in &self.settled.groups {
@@ -151,7 +151,7 @@ impl Taken {
         pieces.into_iter().map(|(groups, _)| groups).collect()
     }
 
-    /// The settled ones of some groups, as SQL.
+    /// The settled places of some groups, as SQL.
     pub(crate) fn list(&self, groups: Groups) -> String {
         let mut list = List::default();
         for (group, places) in self.settled.groups.range(groups.first..=groups.last) {
@@ -177,7 +177,7 @@ impl List {
     fn add(&mut self, page: u32, number: u32) {
         use std::fmt::Write as _;
         let comma = if self.0.is_empty() { "'{" } else { "," };
-        // Nothing fails that writes into memory.
+        // Writing into memory can't fail.
         let _ = write!(self.0, "{comma}\"({page},{number})\"");
     }
 
@@ -194,14 +194,14 @@ mod tests {
 
     use super::*;
 
-    fn place(page: u32, number: u16) -> Place {
-        Place { page, number }
+    fn place(page: u32, number: u16) -> RowAddress {
+        RowAddress { page, number }
     }
 
     /// The places in a list of SQL.
     fn read(list: &str) -> Vec<(u32, u16)> {
         let inner = list.strip_prefix("'{").and_then(|list| list.strip_suffix("}'::pg_catalog.tid[]")).expect(list);
-        let parse = |text: &str| Place::parse(text.as_bytes()).expect(text);
+        let parse = |text: &str| RowAddress::parse(text.as_bytes()).expect(text);
         let texts = inner.split('"').filter(|text| text.starts_with('('));
         texts.map(parse).map(|place| (place.page, place.number)).collect()
     }
@@ -219,7 +219,7 @@ mod tests {
             ("(1,2)\t", None),
             ("", None),
         ] {
-            assert_eq!(Place::parse(text.as_bytes()).map(|place| (place.page, place.number)), found, "{text}");
+            assert_eq!(RowAddress::parse(text.as_bytes()).map(|place| (place.page, place.number)), found, "{text}");
         }
     }
 

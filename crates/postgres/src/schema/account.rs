@@ -1,22 +1,22 @@
-//! What does a script of `pg_dump` come to? Its objects, rows, sequences and large objects, in its own words, so that what
-//! it made can be compared with it. Pure.
+//! Digests the content of a `pg_dump` script: its objects, rows, sequences and large objects, in its own words. So a
+//! restored database can be compared with the script. Pure.
 //!
-//! Before each object stands a comment that names it: `-- Name: t; Type: TABLE; Schema: public; Owner: app`. The statements
-//! up to the next one make it. What a statement comes to is a digest, however long it is.
+//! A comment before each object names it: `-- Name: t; Type: TABLE; Schema: public; Owner: app`. The statements up to
+//! the next such comment make the object. They are digested, so their length doesn't matter.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use seawall_archive::compare::{Lines, Name, Sum};
+
 use crate::catalog::pages;
 use crate::client::TextEncoding;
-use crate::prove::compare::Name;
-use crate::prove::lines::{Lines, Sum};
-use crate::prove::owned::Owned;
+use crate::schema::owned::Owned;
 use crate::schema::toc::{Entry, Section};
 
-/// What comments begin with that name an object, or its rows.
+/// Beginnings of the comments that name an object, or its rows.
 const NAMES: [&str; 2] = ["-- Name: ", "-- Data for Name: "];
 
-/// Kinds of what isn't an object of the schema: rows, and what belongs to large objects.
+/// Kinds of entries that aren't objects of the schema: rows, and parts of large objects.
 const ROWS: [&str; 8] = [
     "TABLE DATA",
     "BLOBS",
@@ -28,9 +28,9 @@ const ROWS: [&str; 8] = [
     "STATISTICS DATA",
 ];
 
-/// The object that such a comment names, for messages.
+/// The object in such a comment, for messages.
 pub(crate) fn shown(line: &str) -> Option<String> {
-    entry(line).map(|entry| crate::preflight::allowed::name(&entry))
+    entry(line).map(|entry| crate::schema::allowed::name(&entry))
 }
 
 /// Whether a line of a script is a comment that names an object.
@@ -38,19 +38,19 @@ pub(crate) fn is_name(line: &[u8]) -> bool {
     NAMES.iter().any(|name| line.starts_with(name.as_bytes()))
 }
 
-/// What a script comes to, while it is read.
+/// The digest of a script, while it is read.
 #[derive(Default)]
 pub(crate) struct Account {
     /// The encoding that the script is in.
     encoding: TextEncoding,
     /// Digits of a page of large objects on the server that takes the script.
     page: usize,
-    /// The object at hand, and what its statements come to.
+    /// The present object, and the digest of its statements.
     at: Option<(Entry, blake3::Hasher)>,
     objects: Vec<Entry>,
-    /// The columns of tables and what their rows come to.
+    /// The columns of tables and the digests of their rows.
     rows: BTreeMap<Name, (Vec<String>, Sum)>,
-    /// The table whose rows come, and those.
+    /// The table whose rows are being read, and these rows.
     copying: Option<(Name, Vec<String>, Lines)>,
     sequences: BTreeMap<Name, (i64, bool)>,
     /// Materialized views that are filled.
@@ -61,45 +61,45 @@ pub(crate) struct Account {
     large_objects: BTreeSet<u32>,
     /// The statements that make objects, and the statements that set the session.
     script: Vec<Vec<u8>>,
-    /// What isn't understood, and so can't be compared.
+    /// Parts that aren't understood, and so can't be compared.
     strange: Vec<String>,
-    /// Whose is what belongs to a role of ours.
+    /// The true owners of objects that belong to a role of ours.
     owned: Owned,
 }
 
-/// What a script comes to.
+/// The content of a script.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Contents {
     /// Its objects; the statement of each is a digest.
     pub(crate) objects: Vec<Entry>,
-    /// Tables, the columns that their rows have, and what those come to.
+    /// Tables, the columns of their rows, and the digests of the rows.
     pub(crate) rows: BTreeMap<Name, (Vec<String>, Sum)>,
     pub(crate) sequences: BTreeMap<Name, (i64, bool)>,
     /// Materialized views that are filled.
     pub(crate) filled: BTreeSet<Name>,
-    /// Large objects, and what their pages come to.
+    /// Large objects, and the digests of their pages.
     pub(crate) large_objects: BTreeSet<u32>,
     pub(crate) pages: Sum,
     /// The statements that make objects, and the statements that set the session.
     pub(crate) script: Vec<Vec<u8>>,
-    /// What isn't understood, and so can't be compared.
+    /// Parts that aren't understood, and so can't be compared.
     pub(crate) strange: Vec<String>,
 }
 
 impl Account {
-    /// That of a script in an encoding, which a server with blocks of so many bytes takes.
+    /// For a script in this encoding, from a server with blocks of this many bytes.
     pub(crate) fn of(encoding: TextEncoding, block: u64) -> Self {
         // A byte is two digits.
         let page = usize::try_from(2 * pages::of_block(block)).unwrap_or(usize::MAX);
         Self { encoding, page, ..Self::default() }
     }
 
-    /// The same, of a restored database in which some objects belong to roles of ours.
+    /// For a restored database in which some objects belong to roles of ours.
     pub(crate) fn owned(self, owned: Owned) -> Self {
         Self { owned, ..self }
     }
 
-    /// A comment that names what comes.
+    /// Reads a comment that names the next object.
     pub(crate) fn name(&mut self, line: &[u8]) {
         self.close();
         let line = self.encoding.decode_lossy(line);
@@ -115,7 +115,7 @@ impl Account {
         if !of_rows {
             self.script.push(statement.to_vec());
         }
-        // What the session is set to depends on what came before.
+        // The session's settings depend on the statements before.
         if statement.starts_with(b"SET ") || statement.starts_with(b"SELECT pg_catalog.set_config(") {
             return;
         }
@@ -124,7 +124,7 @@ impl Account {
         };
         let name = (entry.schema.clone(), entry.tag.clone());
         match entry.kind.as_str() {
-            // In a comment a line break is a space: the statement has the name as it is.
+            // A line break in a name is a space in the comment. The statement has the exact name.
             "SEQUENCE SET" => match set_to(&self.encoding.decode_lossy(statement)) {
                 Some((name, value)) => drop(self.sequences.insert(name, value)),
                 None => self.strange.push(format!("sequence {}.{}", name.0, name.1)),
@@ -213,7 +213,7 @@ impl Account {
         }
     }
 
-    /// What it came to.
+    /// The content that was read.
     pub(crate) fn end(mut self) -> Contents {
         self.close();
         Contents {
@@ -229,7 +229,7 @@ impl Account {
     }
 }
 
-/// Whether an entry is of rows or of large objects, and not of the schema.
+/// Whether an entry is about rows or large objects, and not about the schema.
 fn is_of_rows(entry: &Entry) -> bool {
     ROWS.contains(&entry.kind.as_str()) || entry.tag.starts_with("LARGE OBJECT")
 }
@@ -242,7 +242,7 @@ fn write_page(lines: &mut Lines, oid: u32, number: u64, page: &mut Vec<u8>) {
     page.clear();
 }
 
-/// The object that a comment names. A name may hold whatever else stands in it, but a kind is in capital letters.
+/// The object that a comment names. The name may contain anything, but a kind is in capital letters.
 fn entry(line: &str) -> Option<Entry> {
     let rest = NAMES.iter().find_map(|name| line.strip_prefix(name))?.trim_end_matches('\n');
     let of = |(at, word): (usize, &str)| {
@@ -267,7 +267,7 @@ fn entry(line: &str) -> Option<Entry> {
     })
 }
 
-/// The sequence of `SELECT pg_catalog.setval('public.s', 7, true)`, and where it is set.
+/// The sequence of `SELECT pg_catalog.setval('public.s', 7, true)`, and its new value.
 fn set_to(statement: &str) -> Option<(Name, (i64, bool))> {
     let text = statement.trim_end().strip_suffix(')')?;
     let (rest, called) = text.rsplit_once(", ")?;
@@ -290,7 +290,7 @@ fn refreshed(statement: &str) -> Option<Name> {
     qualified_name(statement.trim().strip_prefix("REFRESH MATERIALIZED VIEW ")?)
 }
 
-/// A schema and a name in it, and nothing else.
+/// A qualified name, if the text is nothing else.
 fn qualified_name(text: &str) -> Option<Name> {
     let (schema, rest) = name(text)?;
     let (object, rest) = name(rest.strip_prefix('.')?)?;
@@ -314,7 +314,7 @@ fn copied(statement: &str) -> Option<(Name, Vec<String>)> {
     (rest == "FROM stdin").then_some(((schema, table), columns))
 }
 
-/// A name that a text begins with, without its quotes, and what comes behind it.
+/// The name at the beginning of a text, without its quotes, and the text after it.
 fn name(text: &str) -> Option<(String, &str)> {
     let Some(mut rest) = text.strip_prefix('"') else {
         let end = text.find(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '$'))).unwrap_or(text.len());

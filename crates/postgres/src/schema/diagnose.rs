@@ -1,17 +1,17 @@
-//! Which statement of a script did the server refuse? A script is sent as a whole, because that is faster; where it fails, it
-//! is sent again, statement by statement, in a transaction that is rolled back, only to find out.
+//! Which statement of a script did the server refuse? A script is sent as a whole, because that is faster. If it fails,
+//! it is sent again, one statement at a time, in a transaction that is rolled back, to find the statement.
 
 use crate::Error;
 use crate::client::Connection;
+use crate::client::tried::is_about_the_statement;
 use crate::schema::account;
 use crate::schema::script::Scanner;
-use crate::schema::tried::is_about_the_statement;
 
 /// Letters of a statement that a message shows.
 const SHOWN: usize = 60;
 
-/// The error of a script, told about the object whose statement failed, where that can be found. `before` are the scripts
-/// that went well in the same transaction, which has failed. Nothing of it stays.
+/// The error of a script, with the name of the object whose statement failed, if it can be found. `before` are the
+/// earlier scripts of the same failed transaction. Nothing that is run here stays.
 pub(crate) async fn find(connection: &mut Connection, before: &[Vec<u8>], script: &[u8], error: Error) -> Error {
     if connection.execute("ROLLBACK").await.is_err() || !is_about_the_statement(&error) {
         return error.about("the schema");
@@ -20,7 +20,7 @@ pub(crate) async fn find(connection: &mut Connection, before: &[Vec<u8>], script
     let ended = connection.execute("ROLLBACK").await;
     match (found, ended) {
         (Ok(Some((object, again))), Ok(())) => again.about(object),
-        // It went well this time, or it can't be said.
+        // It succeeded this time, or the statement can't be found.
         _ => error.about("the schema"),
     }
 }
@@ -56,7 +56,7 @@ async fn by_statement(
     }
 }
 
-/// The beginning of a statement, for messages: no further than its first text, which may be a password.
+/// The beginning of a statement, for messages. It ends before the first string literal, which may be a password.
 pub(crate) fn shown(statement: &[u8]) -> String {
     let line = statement.split(|byte| matches!(byte, b'\n' | b'\'' | b'$')).next().unwrap_or_default();
     String::from_utf8_lossy(line).trim_end().chars().take(SHOWN).collect()

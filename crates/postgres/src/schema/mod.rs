@@ -1,51 +1,57 @@
-//! The schema of a set: what `pg_dump` wrote, as an archive, made into SQL by `pg_restore` and run by us.
+//! The schema of a set: an archive of `pg_dump`, which `pg_restore` turns into SQL and this code runs.
 //!
-//! The room: `toc` (which objects does an archive of `pg_dump` have?), `select` (which of them belong to some tables?),
-//! `script` (where do statements end?), `diagnose` (which statement failed?), `account` (what does a script come to?),
-//! `extensions` (what comes first), `tried` (what a server may refuse).
+//! The room: `toc` (which objects does an archive have?), `select` (which of them belong to some tables?), `allowed` (which
+//! objects is a role tried with?), `checked` (is every constraint checked that the source has checked?), `script` (where do
+//! statements end?), `diagnose` (which statement failed?), `account` (what is the content of a script?), `replica` (running
+//! statements that no trigger may see), `guard` (two sessions that run a script on the server of a proof), `powers` (which of the
+//! two runs a statement?) with `bare` (its words) and `routine` (functions in two steps), `owned` (the owner of an object without one).
 
 pub(crate) mod account;
+pub(crate) mod allowed;
+pub(crate) mod bare;
+pub(crate) mod checked;
 pub(crate) mod diagnose;
-pub(crate) mod extensions;
+pub(crate) mod guard;
+pub(crate) mod owned;
+pub(crate) mod powers;
+pub(crate) mod replica;
+pub(crate) mod routine;
 pub(crate) mod script;
 pub(crate) mod select;
 pub(crate) mod toc;
-pub(crate) mod tried;
 
 use std::io::Write as _;
 
-use crate::client::{Connection, Target};
-use crate::prove::guard;
-use crate::restore::journal::Journal;
+use crate::client::Target;
 use crate::schema::toc::Entry;
 use crate::{Error, RestoreOptions, World, tools};
 
-/// What `pg_dump` and `pg_restore` write first since version 17, for servers that may be older.
+/// The first statement of `pg_dump` and `pg_restore` since version 17. An older server may not know it.
 pub(crate) const NEWER: &str = "SET transaction_timeout = 0";
 
-/// A script sets a few things of its own.
+/// Resets the settings that a script changes.
 pub(crate) const AS_BEFORE: &str = "SET row_security = off; SET lock_timeout = 0; SET synchronous_commit = off";
 
 /// An archive and its table of contents.
 pub(crate) struct Schema {
     archive: Vec<u8>,
-    /// What it holds.
+    /// Its entries.
     pub(crate) entries: Vec<Entry>,
     /// The major version of the `pg_dump` that wrote it.
     pg_dump: u32,
 }
 
 impl Schema {
-    /// Reads what `pg_dump` of a major version wrote.
+    /// Reads an archive of a `pg_dump` of this major version.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The defect of the archive.
     pub(crate) fn parse(archive: Vec<u8>, pg_dump: u32) -> Result<Self, String> {
         let entries = toc::parse(&archive)?;
         Ok(Self { archive, entries, pg_dump })
     }
 
-    /// What `pg_restore` makes of some entries of the schema: SQL.
+    /// The SQL that `pg_restore` makes of some entries of the schema.
     pub(crate) async fn script(
         &self,
         wanted: impl Fn(&Entry) -> bool,
@@ -54,7 +60,7 @@ impl Schema {
     ) -> Result<Vec<u8>, Error> {
         let io = |error: std::io::Error| Error::Io { path: "a temporary file".to_owned(), cause: error.to_string() };
         let tool = tools::find("pg_restore", self.pg_dump, &options.limits, &world.environment).await?;
-        // Made for this user alone, and gone with its handle.
+        // Only this user can read the file, and it is removed with its handle.
         let mut archive = tempfile::NamedTempFile::new().map_err(io)?;
         archive.write_all(&self.archive).map_err(io)?;
         let mut list = tempfile::NamedTempFile::new().map_err(io)?;
@@ -78,7 +84,7 @@ impl Schema {
         Ok(text)
     }
 
-    /// Lets `pg_restore` by itself make all of it in a database. It names what it can't make, and goes on.
+    /// Lets `pg_restore` alone make all of it in a database. It names the objects that it can't make, and continues.
     pub(crate) async fn restore_by_itself(
         &self,
         target: &Target,
@@ -97,36 +103,11 @@ impl Schema {
         }
         Ok(())
     }
-
-    /// Runs a script of `pg_restore` in one transaction with its note. Its bytes have the encoding that it says itself.
-    pub(crate) async fn run(
-        connection: &mut Connection,
-        journal: &Journal,
-        step: &str,
-        script: &[u8],
-    ) -> Result<(), Error> {
-        let script = for_the_server(script, connection.version);
-        if connection.guard.is_some() {
-            guard::script(connection, &script, false).await?;
-            connection.execute(&journal.note(step)).await?;
-            return connection.execute(AS_BEFORE).await;
-        }
-        let mut all = b"BEGIN;\n".to_vec();
-        all.extend_from_slice(&script);
-        all.extend_from_slice(format!("\n;\n{};\nCOMMIT", journal.note(step)).as_bytes());
-        let ran = connection.run(&all).await.map(|asks| asks.is_some());
-        match ran {
-            Err(error) => return Err(diagnose::find(connection, &[], &script, error).await),
-            Ok(true) => return Err(Error::Internal("a schema asks for rows".to_owned())),
-            Ok(false) => {}
-        }
-        connection.execute(AS_BEFORE).await
-    }
 }
 
-/// A script of `pg_restore` without what a server of this version doesn't know.
+/// A script of `pg_restore` without the settings that a server of this version doesn't know.
 pub(crate) fn for_the_server(script: &[u8], version: u32) -> Vec<u8> {
-    // Only the first: a function may have such a line of its own.
+    // Only the first such line: a function may contain the same line.
     let mut is_there = version >= 170_000;
     let mut all = Vec::with_capacity(script.len());
     for line in lines_for_the_server(script) {
@@ -139,9 +120,8 @@ pub(crate) fn for_the_server(script: &[u8], version: u32) -> Vec<u8> {
     all
 }
 
-/// The lines of a script without `\restrict` and `\unrestrict`, which are for psql alone. They stand before the first
-/// statement and behind the last, with a key that `pg_restore` has just made up; a line of a function that looks like
-/// them stays.
+/// The lines of a script without `\restrict` and `\unrestrict`, which are for psql alone. They come before the first
+/// statement and after the last, with a key that `pg_restore` has just made up. A similar line in a function stays.
 fn lines_for_the_server(script: &[u8]) -> impl Iterator<Item = &[u8]> {
     let lines = || script.split_inclusive(|byte| *byte == b'\n');
     let first = lines().find(|line| *line != b"\n" && !line.starts_with(b"--"));

@@ -1,10 +1,10 @@
 //! Where do the statements of a script end? Pure: bytes in, statements out.
 //!
-//! Scripts are what `pg_dump --format=plain` and `pg_restore` write for `psql`. They come from a vault and may say
-//! anything, and `psql` runs programs for who knows how to ask it: by backslash commands, and by backquotes in their
-//! arguments. So no `psql` reads them. Statements are found here, by PostgreSQL's lexical rules, and the server decides
-//! what they mean; a wrong end makes a wrong statement, which it refuses. Of `psql`'s commands `\restrict` and
-//! `\unrestrict` are passed over, and any other one ends the restore.
+//! The scripts are written by `pg_dump --format=plain` and `pg_restore` for `psql`. They come from a vault and may
+//! contain anything, and `psql` can be made to run programs: by backslash commands, and by backquotes in their
+//! arguments. So no `psql` reads them. The statements are found here by PostgreSQL's lexical rules, and the server
+//! decides on their meaning; a wrong end makes a wrong statement, which the server refuses. Of `psql`'s commands,
+//! `\restrict` and `\unrestrict` are skipped, and any other command ends the restore.
 
 use crate::schema::account;
 
@@ -14,19 +14,19 @@ const LARGEST: usize = 256 << 20;
 /// Words at the beginning of a statement that are looked at.
 const HEAD: usize = 4;
 
-/// More letters than the longest word that means anything here.
+/// Longer than the longest word that matters here.
 const LONGEST_WORD: usize = 12;
 
-/// What a script is refused for.
+/// Why a script is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// It has a command for `psql` in this line.
     Command(u64),
-    /// It is no script: where, and why.
+    /// It is not a valid script: position and reason.
     Wrong(u64, &'static str),
 }
 
-/// In what the next byte stands.
+/// The construct that contains the next byte.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 enum State {
     /// Between tokens.
@@ -34,7 +34,7 @@ enum State {
     Plain,
     /// In a comment of so many levels.
     Comment(u32),
-    /// In a string; whether a backslash escapes what follows it.
+    /// A string; whether a backslash escapes the next character.
     Text { escapes: bool },
     /// In a name.
     Name,
@@ -45,15 +45,15 @@ enum State {
 /// Reads a script line by line.
 #[derive(Debug, Default)]
 pub(crate) struct Scanner {
-    /// The line at hand, and how much of it is done.
+    /// The present line, and how much of it was read.
     line: Vec<u8>,
     at: usize,
-    /// Whether the line is whole.
+    /// Whether the line is complete.
     ended: bool,
     /// Lines that were whole.
     number: u64,
     state: State,
-    /// What there is of the next statement, and whether it has begun.
+    /// The statement so far, and whether it has begun.
     statement: Vec<u8>,
     begun: bool,
     parentheses: u32,
@@ -62,12 +62,13 @@ pub(crate) struct Scanner {
     last: Vec<u8>,
     /// In a function's body of statements: how many ENDs have still to come.
     open: u32,
-    /// Comments between statements that name what comes.
+    /// Comments between statements that name the next object.
     names: Vec<Vec<u8>>,
 }
 
 impl Scanner {
-    /// Takes bytes up to the end of a line; returns how many those are. Every statement before must have been taken.
+    /// Takes bytes up to the end of a line, and returns their number. Every complete statement must have been taken
+    /// before.
     pub(crate) fn feed(&mut self, bytes: &[u8]) -> usize {
         if self.ended {
             self.line.clear();
@@ -117,7 +118,7 @@ impl Scanner {
         }
     }
 
-    /// The comments that name what comes, since they were asked for the last time.
+    /// The comments since the last call that name the next objects.
     pub(crate) fn names(&mut self) -> Vec<Vec<u8>> {
         std::mem::take(&mut self.names)
     }
@@ -127,16 +128,16 @@ impl Scanner {
         !self.begun && self.state == State::Plain
     }
 
-    /// Rows follow the line at hand: nothing else may stand in it.
+    /// Rows follow the present line. The line may contain nothing else.
     pub(crate) fn rows_follow(&mut self) -> Result<(), Refusal> {
         if self.line[self.at..].iter().any(|byte| !byte.is_ascii_whitespace()) {
-            return Err(Refusal::Wrong(self.number(), "something stands between a COPY and its rows"));
+            return Err(Refusal::Wrong(self.number(), "there is something between a COPY and its rows"));
         }
         self.at = self.line.len();
         Ok(())
     }
 
-    /// So many lines went another way.
+    /// Counts lines that were read elsewhere.
     pub(crate) fn passed(&mut self, lines: u64) {
         self.number = self.number.saturating_add(lines);
     }
@@ -156,7 +157,7 @@ impl Scanner {
         self.state = state;
     }
 
-    /// Goes on to the next token; whether the statement is whole.
+    /// Reads the next token. Returns whether the statement is complete.
     fn plain(&mut self) -> Result<bool, Refusal> {
         let rest = &self.line[self.at..];
         match rest {
@@ -202,7 +203,7 @@ impl Scanner {
         Ok(false)
     }
 
-    /// A word: it may be what lets a string escape, and what opens or closes a body of statements.
+    /// Reads a word. It may let a string use escapes, or open or close a body of statements.
     fn word(&mut self) {
         let rest = &self.line[self.at..];
         let size = rest.iter().position(|byte| !goes_on_a_word(*byte)).unwrap_or(rest.len());
@@ -254,7 +255,7 @@ impl Scanner {
         let rest = &self.line[self.at..];
         match rest.iter().position(|byte| matches!(byte, b'\'' | b'\\')) {
             Some(at) if rest[at] == b'\\' => self.take(at + 2),
-            // Two quotes are one that belongs to the text.
+            // Two quotes are one quote of the text.
             Some(at) if rest.get(at + 1) == Some(&b'\'') => self.take(at + 2),
             Some(at) => {
                 self.take(at + 1);
@@ -265,7 +266,7 @@ impl Scanner {
         false
     }
 
-    /// What ends with `quote`. Where that belongs to it, it stands twice: then it ends and begins anew.
+    /// Reads up to `quote`. A quote in the text is doubled, so it ends the text and begins it again.
     fn until(&mut self, quote: u8) -> bool {
         let rest = &self.line[self.at..];
         match rest.iter().position(|byte| *byte == quote) {
@@ -312,9 +313,9 @@ fn tag(text: &[u8]) -> Option<&[u8]> {
 /// Where the rows of a COPY end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rows {
-    /// So many bytes are rows; what comes behind the line that ends them begins at the second number.
+    /// The first number: how many bytes are rows. The second: where the text after their end line begins.
     End(usize, usize),
-    /// So many bytes are rows, and what is left may be the beginning of the line that ends them.
+    /// How many bytes are rows. The rest may be the beginning of their end line.
     Go(usize),
 }
 
@@ -341,7 +342,7 @@ mod tests {
 
     use super::*;
 
-    /// The statements of a script that comes in pieces of `size` bytes, and whether nothing is left open.
+    /// The statements of a script that is read in pieces of `size` bytes, and whether no statement is left open.
     fn statements(script: &[u8], size: usize) -> Result<(Vec<String>, bool), Refusal> {
         let (mut scanner, mut found) = (Scanner::default(), Vec::new());
         let mut all = |scanner: &mut Scanner| {

@@ -1,18 +1,19 @@
-//! Which objects belong to some tables? Pure: from an archive's entries and the tables' names to the entries that are made.
+//! Which objects belong to some tables? Pure: from an archive's entries and the tables' names to the entries that are
+//! made.
 //!
-//! A table comes with what is a part of it: defaults, sequences that it owns, keys, indexes, triggers, rules, policies,
-//! statistics objects, comments, grants; a partitioned one with its partitions. What it needs beside that (schemas,
-//! types, functions) comes along only into a database that is made for it. What needs another table that isn't
-//! restored, a foreign key mostly, is left out, and named.
+//! A table comes with its parts: defaults, owned sequences, keys, indexes, triggers, rules, policies, statistics
+//! objects, comments, grants; a partitioned table with its partitions. Other objects that it depends on (schemas,
+//! types, functions) are included only in a new database. A part that depends on another table that isn't restored,
+//! mostly a foreign key, is left out and named.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::Error;
-use crate::build::checked;
 use crate::client::quote::qualified;
+use crate::schema::checked;
 use crate::schema::toc::Entry;
 
-/// Kinds of entries that are a part of what they need.
+/// Kinds of entries that are parts of the entries that they depend on.
 const PARTS: [&str; 20] = [
     "ACL",
     "CHECK CONSTRAINT",
@@ -36,19 +37,19 @@ const PARTS: [&str; 20] = [
     "TRIGGER",
 ];
 
-/// Kinds that hold rows or show them: they are restored because they were chosen, never because something needs them.
+/// Kinds that hold or show rows. They are restored only if they were chosen, never as a dependency.
 const RELATIONS: [&str; 4] = ["TABLE", "FOREIGN TABLE", "VIEW", "MATERIALIZED VIEW"];
 
-/// What is restored.
+/// The entries of a restore.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Selection {
     /// The chosen tables, their partitions included: schema and name.
     pub(crate) tables: BTreeSet<(String, String)>,
     /// The entries that are made.
     pub(crate) entries: BTreeSet<u32>,
-    /// What belongs to the tables and can't be made: its name, and what it needs.
+    /// Parts of the tables that can't be made: their names, and what they depend on.
     pub(crate) left_out: Vec<(String, String)>,
-    /// Chosen tables that can't be made without another one: its schema and name, and the other's.
+    /// Chosen tables that can't be made without another table: schema and name of both.
     pub(crate) needs: Vec<[(String, String); 2]>,
 }
 
@@ -77,7 +78,7 @@ fn find<'a>(entries: &'a [Entry], text: &str) -> Result<&'a Entry, Error> {
     }
 }
 
-/// What is made when only the tables of these names are restored; `new` for a database that is made for them.
+/// The entries to make when only the tables of these names are restored; `new` for a new database.
 ///
 /// # Errors
 /// When the set has no such table.
@@ -104,7 +105,7 @@ pub(crate) fn select(entries: &[Entry], names: &[String], new: bool) -> Result<S
         for part in parts.map(|part| part.id).collect::<Vec<_>>() {
             let other = match new {
                 true => other_relation(part, &by_id, &made),
-                // What is published of a database that exists is not for a restore to say.
+                // A restore doesn't change publications of a database that exists.
                 false => publication(part, &by_id).or_else(|| other_relation(part, &by_id, &made)),
             };
             match other {
@@ -112,7 +113,7 @@ pub(crate) fn select(entries: &[Entry], names: &[String], new: bool) -> Result<S
                 Some(other) => drop(left_out.insert(part, other)),
             }
         }
-        // A default that calls nextval needs its sequence, which the table owns or not.
+        // A default that calls nextval needs its sequence, even if the table doesn't own it.
         let sequences: Vec<u32> = made
             .iter()
             .filter_map(|id| by_id.get(id))
@@ -149,8 +150,8 @@ pub(crate) fn select(entries: &[Entry], names: &[String], new: bool) -> Result<S
     Ok(Selection { tables, entries: made, left_out, needs })
 }
 
-/// Whether `entry`, which needs `of`, is a part of it: of a table, or of a part of one. A foreign key is a part of the table
-/// that refers and not of the other one; it is named behind its table, as triggers, rules and policies are.
+/// Whether `entry`, which depends on `of`, is a part of it (of a table, or of a part of one). A foreign key is a part
+/// of the referring table only. Its tag begins with that table's name, as those of triggers, rules and policies do.
 fn is_part(entry: &Entry, of: &Entry) -> bool {
     let named = ["FK CONSTRAINT", "TRIGGER", "RULE", "POLICY"].contains(&entry.kind.as_str());
     if of.kind == "TABLE" && named {
@@ -187,7 +188,7 @@ fn publication(id: u32, by_id: &BTreeMap<u32, &Entry>) -> Option<u32> {
     entry.needs.iter().copied().find(|need| by_id.get(need).is_some_and(|need| need.kind == "PUBLICATION"))
 }
 
-/// What `id` needs of a table that isn't restored.
+/// The entry of a table that isn't restored and that `id` depends on.
 fn other_relation(id: u32, by_id: &BTreeMap<u32, &Entry>, made: &BTreeSet<u32>) -> Option<u32> {
     let needs = &by_id.get(&id)?.needs;
     let others = needs.iter().filter(|need| !made.contains(need));
@@ -198,7 +199,7 @@ fn other_relation(id: u32, by_id: &BTreeMap<u32, &Entry>, made: &BTreeSet<u32>) 
     })
 }
 
-/// Everything that what is made needs, but for relations.
+/// Adds all dependencies of the chosen entries, except for relations.
 fn add_needs(by_id: &BTreeMap<u32, &Entry>, made: &mut BTreeSet<u32>) {
     let mut open: Vec<u32> = made.iter().copied().collect();
     while let Some(id) = open.pop() {

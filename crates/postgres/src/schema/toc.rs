@@ -1,8 +1,9 @@
-//! The table of contents of what `pg_dump` wrote as `custom` or `directory`: which objects there are, and the statement that
+//! The table of contents of a `pg_dump` archive in `custom` or `directory` format: its objects, and the statement that
 //! makes each. Pure: bytes in, entries out.
 //!
-//! Read for what is worth doing in parallel (indexes and constraints) and for what a target must have (owners). All other
-//! objects are left to `pg_restore`. The format is that of archive versions 1.14 to 1.16, PostgreSQL 14 to 18.
+//! It is read to find objects worth making in parallel (indexes and constraints), and owners that a target must have.
+//! All other objects are left to `pg_restore`. The format is that of archive versions 1.14 to 1.16, PostgreSQL 14 to
+//! 18.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -12,7 +13,7 @@ use crate::client::TextEncoding;
 /// The archive versions that are understood.
 const VERSIONS: std::ops::RangeInclusive<(u8, u8)> = (1, 14)..=(1, 16);
 
-/// In which part of a restore an entry belongs.
+/// The part of a restore that an entry belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Section {
     /// Before the rows, or with them.
@@ -28,7 +29,7 @@ pub(crate) struct Entry {
     pub(crate) id: u32,
     /// Its kind, in `pg_dump`'s words: `INDEX`, `FK CONSTRAINT`.
     pub(crate) kind: String,
-    /// What people call it.
+    /// Its displayed name.
     pub(crate) tag: String,
     /// The statements that make it.
     pub(crate) statement: String,
@@ -46,7 +47,7 @@ pub(crate) struct Entry {
 /// How an archive keeps its rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// In one file, behind the table of contents.
+    /// In one file, after the table of contents.
     Custom,
     /// In files beside the table of contents.
     Directory,
@@ -75,11 +76,11 @@ pub(crate) struct Toc {
     pub(crate) sizes: (usize, usize),
     /// Its objects, in order.
     pub(crate) entries: Vec<Entry>,
-    /// Where each one's rows are.
+    /// Where the rows of each entry are.
     pub(crate) data: Vec<Data>,
 }
 
-/// Where the byte of an archive is that says in which form it is.
+/// The offset of the byte in an archive that names its format.
 pub(crate) const FORM_AT: usize = 10;
 
 /// The forms' bytes. That of a directory is tar's.
@@ -89,15 +90,15 @@ const TAR: u8 = 3;
 /// Reads the entries of an archive, in their order.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The defect of the archive.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Vec<Entry>, String> {
     read(bytes).map(|toc| toc.entries)
 }
 
-/// Reads the entries from the front of an archive; `None` as long as there are too few bytes.
+/// Reads the entries from the front of an archive; `None` while there are too few bytes.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The defect of the archive.
 pub(crate) fn front(bytes: &[u8]) -> Result<Option<Vec<Entry>>, String> {
     let mut reader = Reader::new(bytes);
     match read_from(&mut reader, bytes) {
@@ -107,10 +108,10 @@ pub(crate) fn front(bytes: &[u8]) -> Result<Option<Vec<Entry>>, String> {
     }
 }
 
-/// Reads all of a table of contents.
+/// Reads a whole table of contents.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The defect of the archive.
 pub(crate) fn read(bytes: &[u8]) -> Result<Toc, String> {
     read_from(&mut Reader::new(bytes), bytes)
 }
@@ -170,7 +171,7 @@ fn entry(reader: &mut Reader<'_>, minor: u8, section: &mut Section) -> Result<En
     let _has_data = reader.int()?;
     let (_table_oid, _oid) = (reader.text()?, reader.text()?);
     let (tag, kind) = (reader.text()?.unwrap_or_default(), reader.text()?.unwrap_or_default());
-    // Comments and grants (1) belong to what they follow.
+    // Comments and grants (1) belong to the section of the entry before them.
     match reader.int()? {
         2 | 3 => *section = Section::Before,
         4 => *section = Section::After,
@@ -243,8 +244,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The setting under which the texts of the statements are read as they were written. The server reads the texts of a whole
-/// message before it runs the first statement of it, so that a setting within the script comes too late.
+/// The setting under which the texts in the statements mean what `pg_dump` meant. It must come in a message of its own:
+/// the server parses all texts of a message before it runs the first statement.
 pub(crate) fn texts(entries: &[Entry]) -> &'static str {
     match entries.iter().any(|entry| entry.kind == "STDSTRINGS" && entry.statement.contains("'off'")) {
         true => "SET standard_conforming_strings = off",
@@ -252,19 +253,19 @@ pub(crate) fn texts(entries: &[Entry]) -> &'static str {
     }
 }
 
-/// The roles that own something, in order.
+/// The roles that own objects, in order.
 pub(crate) fn owners(entries: &[Entry]) -> BTreeSet<&str> {
     entries.iter().map(|entry| entry.owner.as_str()).filter(|owner| !owner.is_empty()).collect()
 }
 
-/// The roles that own what only superusers may.
+/// The roles that own objects which only superusers may own.
 pub(crate) fn superusers(entries: &[Entry]) -> BTreeSet<&str> {
     let is_one =
         |entry: &&Entry| matches!(entry.kind.as_str(), "EVENT TRIGGER" | "FOREIGN DATA WRAPPER" | "SUBSCRIPTION");
     entries.iter().filter(is_one).map(|entry| entry.owner.as_str()).filter(|owner| !owner.is_empty()).collect()
 }
 
-/// The roles that an entry names beside its owner: who gets or loses a privilege, and whom a policy or a mapping is for.
+/// The roles that an entry names beside its owner: in grants, policies and user mappings.
 pub(crate) fn roles(entry: &Entry) -> Vec<String> {
     let mut roles = Vec::new();
     if matches!(entry.kind.as_str(), "ACL" | "DEFAULT ACL" | "POLICY" | "USER MAPPING") {
@@ -293,8 +294,8 @@ pub(crate) fn grantors(entry: &Entry) -> Vec<String> {
     grantors
 }
 
-/// Whether each byte of a statement is its own word, and not within quotes or parentheses: a policy's condition may be a
-/// query, and a table may be called anything.
+/// For each byte of a statement, whether it is outside quotes and parentheses. A policy's condition may be a query, and
+/// a table may have any name.
 fn outside(statement: &str) -> Vec<bool> {
     let (mut quote, mut depth) = (None, 0_u32);
     let outside = statement.bytes().map(|byte| {
@@ -332,27 +333,27 @@ fn names(mut text: &str, found: &mut Vec<String>) {
     }
 }
 
-/// What an entry is, for who makes it.
+/// The kind of an entry that is made in parallel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Heavy {
     /// An index; several can be made on one table at once.
     Index,
     /// A primary key, unique or exclusion constraint: it has the table for itself.
     Key,
-    /// An index becomes part of a partitioned one.
+    /// An index that becomes part of a partitioned index.
     Attach,
     /// A foreign key.
     ForeignKey,
 }
 
-/// The entries that are worth making in parallel, those left out that need something that is made after them: a
-/// materialized view that had to wait for a key, say. Their order is the archive's.
+/// The entries that are worth making in parallel, in the archive's order. Entries that depend on a later one are left
+/// out, for example a materialized view that had to wait for a key.
 pub(crate) fn heavy(entries: &[Entry]) -> Vec<(&Entry, Heavy)> {
     let mut others: BTreeSet<u32> = BTreeSet::new();
     let mut heavy = Vec::new();
     for entry in entries.iter().filter(|entry| entry.section == Section::After) {
         let kind = match entry.kind.as_str() {
-            // One that also changes its table (CLUSTER ON, REPLICA IDENTITY) must have it for itself.
+            // An index that also changes its table (CLUSTER ON, REPLICA IDENTITY) needs the table for itself.
             "INDEX" if entry.statement.contains("ALTER TABLE ") => Some(Heavy::Key),
             "INDEX" => Some(Heavy::Index),
             "CONSTRAINT" => Some(Heavy::Key),
@@ -360,7 +361,7 @@ pub(crate) fn heavy(entries: &[Entry]) -> Vec<(&Entry, Heavy)> {
             "FK CONSTRAINT" => Some(Heavy::ForeignKey),
             _ => None,
         };
-        // Bytes of another encoding are in the archive alone as they were: what has any is left to `pg_restore`.
+        // Only the archive has bytes of other encodings unchanged. An entry with such bytes is left to `pg_restore`.
         let kind = kind.filter(|_| !entry.statement.contains(char::REPLACEMENT_CHARACTER));
         match kind.filter(|_| !entry.needs.iter().any(|need| others.contains(need))) {
             Some(kind) => heavy.push((entry, kind)),

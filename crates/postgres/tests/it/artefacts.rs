@@ -1,4 +1,4 @@
-//! What `pg_dump` itself makes, kept as it is: back to the byte, and back into a server.
+//! `pg_dump`'s own formats, kept unchanged: restored to the byte, and restored into a server.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Rows in binary: which tables are read so, and what comes of what isn't as the set says.
+//! Rows in binary: which tables are read in binary, and the errors for rows that differ from the set.
 
 use std::path::Path;
 use std::sync::Arc;

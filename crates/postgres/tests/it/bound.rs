@@ -1,5 +1,5 @@
-//! Extensions that are bound to the name of their database: the restore makes them when it has that name, and a failure
-//! there leaves what was there as it was.
+//! Extensions that are bound to the name of their database: the restore makes them when the database has that name. A
+//! failure there leaves the earlier database unchanged.
 
 use seawall_core::{Failure, Kind, When};
 use seawall_postgres::{Format, RestoreOptions, Restored};

@@ -1,5 +1,5 @@
-//! What a proof may take: a check that never ends, or that fills the disk, is a failure with a reason; and the server and its
-//! folder are gone, also where nobody waits for them.
+//! The limits of a proof: a check that never ends, or that fills the disk, is a failure with a reason. The server and
+//! its folder are removed, even if no process waits for them.
 
 use std::collections::BTreeSet;
 use std::fs::Permissions;

@@ -1,5 +1,5 @@
-//! The catalog sweep: of every property that PostgreSQL keeps there is an object that has another one than usual. It is backed
-//! up and restored, and the catalogs are compared with those of what `pg_dump` and `psql` make of it.
+//! The catalog sweep: for every property in the catalogs there is an object with an unusual value. These objects are
+//! backed up and restored, and the catalogs are compared with those after `pg_dump` and `psql`.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

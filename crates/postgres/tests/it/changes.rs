@@ -1,4 +1,4 @@
-//! Definitions that change while a database is read: a set is of one state, or there is none.
+//! Definitions that change while a database is read: a set has one state, or the backup fails.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

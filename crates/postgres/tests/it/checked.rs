@@ -1,4 +1,4 @@
-//! What the source has checked is checked in a restored database, whatever its name is.
+//! A constraint that is checked in the source is checked in a restored database, whatever its name is.
 
 use seawall_postgres::RestoreOptions;
 use seawall_vault::memory::MemoryStore;

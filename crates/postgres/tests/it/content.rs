@@ -1,4 +1,4 @@
-//! A database with every kind of object, there and back.
+//! A database with every kind of object, backed up and restored.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! A whole server back into one that has its roles, memberships, rights and tablespaces already: what is missing is made, and
-//! whatever differs and stays is named.
+//! A whole server is restored to one that has its roles, memberships, rights and tablespaces already: missing ones are
+//! made, and remaining differences are named.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! What `pg_dump --format=directory` makes: back to the byte for `pg_restore`, back into a server without a disk, and
-//! nothing of it left behind.
+//! `pg_dump --format=directory`: restored to the byte for `pg_restore`, restored into a server without a disk, and no
+//! folder left.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;

@@ -1,4 +1,4 @@
-//! Databases in other encodings than UTF-8 come back byte by byte, also what has no counterpart in UTF-8.
+//! Databases in other encodings than UTF-8 are restored byte by byte, also bytes without a counterpart in UTF-8.
 
 use std::sync::Arc;
 

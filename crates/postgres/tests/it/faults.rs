@@ -1,4 +1,4 @@
-//! What goes wrong between a server and a vault: nothing counts that isn't whole, and what is repeated converges.
+//! Failures between a server and a vault: incomplete results don't count, and repeated commands reach the same result.
 
 use std::sync::Arc;
 use std::time::Duration;

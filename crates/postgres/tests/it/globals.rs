@@ -1,6 +1,6 @@
-//! The sweep over what belongs to a server and to no database: roles, memberships, settings, tablespaces, rights on
-//! parameters, comments, and the properties of databases. A restored server has in each column of each shared catalog what
-//! `pg_dumpall` and `psql` make of the same source.
+//! The sweep over objects of a server outside its databases: roles, memberships, settings, tablespaces, rights on
+//! parameters, comments, and the properties of databases. In each column of each shared catalog, a restored server
+//! equals one that `pg_dumpall` and `psql` made from the same source.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! What a set makes the server of a proof run: checks, generated columns, indexes, views, functions with their owner's rights.
-//! All of it tries to get out, and is refused by the server; the proof of a set that is otherwise sound passes.
+//! Code of a set that the server of a proof runs: checks, generated columns, indexes, views, functions with their
+//! owner's rights. All of it tries to get out, and the server refuses it. The proof of an otherwise sound set passes.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -152,6 +152,56 @@ async fn a_comment_with_a_statement_behind_it_is_not_run_by_a_superuser() {
     let failure = proof(&server, &vault).await.expect_err("two statements in one");
     assert!(failure.cause.contains("cannot insert multiple commands into a prepared statement"), "{failure:?}");
     assert!(!loot.exists());
+}
+
+/// A script with more behind it than `pg_dump` wrote.
+async fn backup_with_more(server: &Server, more: &str) -> Vault {
+    let (folder, vault) = (open_folder(), vault(&MemoryStore::new()));
+    let file = folder.path().join("more");
+    std::fs::write(&file, more).expect("written");
+    let (_programs, limits) = programs(server, &format!("$REAL \"$@\" && cat {}", file.display()));
+    artefacts::backup(&server.url("shop"), &vault, limits, Format::Plain).await.expect("backed up");
+    vault
+}
+
+/// What waits for the end is run then, by one role or the other.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_statement_that_waits_for_the_end_of_a_proof_is_passed_over() {
+    let server = Server::start(15);
+    server.sql("postgres", "CREATE DATABASE shop");
+    server.sql(
+        "shop",
+        "CREATE FUNCTION on_ddl() RETURNS event_trigger LANGUAGE plpgsql AS 'BEGIN END'; \
+         CREATE EVENT TRIGGER ends ON ddl_command_end EXECUTE FUNCTION on_ddl()",
+    );
+    let vault = backup_with_more(&server, "ALTER EVENT TRIGGER ends OWNER TO pg_monitor;\n").await;
+    let failure = proof(&server, &vault).await.expect_err("it isn't a superuser's to run, and no other role may");
+    assert_eq!(failure.code, "postgres.permission", "{failure:?}");
+    assert!(failure.object.contains("ALTER EVENT TRIGGER ends"), "{failure:?}");
+}
+
+/// `pg_dump` writes event triggers last. Whoever can write into a vault can write one before a grant, which it would see.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_event_trigger_sees_a_grant_of_a_superuser_s() {
+    let folder = open_folder();
+    for major in [15, 18] {
+        let (server, loot) = (Server::start(major), folder.path().join(major.to_string()));
+        server.sql("postgres", "CREATE ROLE app");
+        server.sql("postgres", "CREATE DATABASE shop");
+        server.sql("shop", "CREATE TABLE t AS SELECT 1 AS a; ALTER TABLE t OWNER TO app");
+        let hostile = format!(
+            "CREATE FUNCTION public.on_ddl() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN \
+             IF current_setting('is_superuser') = 'on' THEN COPY (SELECT 1) TO PROGRAM 'touch {}'; END IF; END $$;\n\
+             CREATE EVENT TRIGGER ends ON ddl_command_end EXECUTE FUNCTION public.on_ddl();\n\
+             GRANT EXECUTE ON FUNCTION pg_catalog.pg_ls_dir(text) TO app;\n",
+            loot.display()
+        );
+        let vault = backup_with_more(&server, &hostile).await;
+        // What it finds is another matter.
+        let proved = proof(&server, &vault).await;
+        assert!(!loot.exists(), "{major}: {proved:?}");
+        proved.expect("it ran to its end");
+    }
 }
 
 /// The other half: it is called, and by whoever may not.

@@ -1,5 +1,6 @@
-//! The server that is started for a proof is kept apart from the machine. What it can reach is looked at from within, by a
-//! function that superusers alone make, because it reads any file: that of `lo_import`, which the server keeps to itself.
+//! The server that is started for a proof is isolated from the machine. A function inside it looks at what it can
+//! reach. Only superusers can make this function, because it reads any file: it is the server's own function for
+//! `lo_import`.
 
 use std::process::Command;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Servers that are killed at random moments: nothing counts that isn't whole, what is repeated converges, and nothing of
-//! ours stays.
+//! Servers that are killed at random moments: incomplete results don't count, repeated commands reach the same result,
+//! and nothing of ours stays.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

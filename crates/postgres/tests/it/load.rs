@@ -1,4 +1,4 @@
-//! A database that is written to while it is backed up.
+//! A database with writers while it is backed up.
 
 use std::process::Stdio;
 

@@ -1,4 +1,4 @@
-//! Locks: those that others wait for behind a backup, and more than a server has room for.
+//! Locks: statements that wait for a backup, and more locks than a server has room for.
 
 use std::process::Stdio;
 use std::sync::Arc;

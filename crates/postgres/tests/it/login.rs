@@ -1,4 +1,4 @@
-//! Passwords, TLS and the settings of roles, by the ways that servers of production are reached by.
+//! Passwords, TLS and the settings of roles, by the ways of connecting that production servers use.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex};

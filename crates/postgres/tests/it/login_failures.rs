@@ -1,4 +1,4 @@
-//! Who can't get in is told why, and what to do; and is told once.
+//! A failed login is reported once, with the reason and the next step.
 
 use seawall_archive::Catalog;
 use seawall_core::Kind;

@@ -1,4 +1,4 @@
-//! Connections that break in the middle: what was being made doesn't count, what was being restored goes on.
+//! Connections that break in the middle: an incomplete backup doesn't count, and an interrupted restore continues.
 
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};

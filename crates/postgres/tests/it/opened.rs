@@ -1,4 +1,4 @@
-//! `verify` without a server opens sets as a restore does: what no restore can open is a finding.
+//! `verify` without a server opens sets as a restore does: a set that no restore can open is a finding.
 
 use std::sync::Arc;
 

@@ -1,8 +1,9 @@
-//! What a restore needs is named before anything is made, with the statements that mend it; once they were run, the restore
-//! goes well.
+//! A restore names everything that it lacks before it makes anything, with the statements that mend it. After these
+//! statements, the restore succeeds.
 
 use std::path::Path;
 
+use seawall_archive::preflight::Lack;
 use seawall_core::{Failure, Kind};
 use seawall_postgres::{Format, RestoreOptions, Restored};
 use seawall_vault::Vault;
@@ -12,19 +13,19 @@ use crate::server::Server;
 use crate::support::{backup, backup_in, content, options, recover, schema, vault};
 
 /// What a dry run finds, as `seawall restore --dry-run` would show it.
-async fn lacks(vault: &Vault, url: &str, options: &RestoreOptions) -> Vec<(String, String)> {
+async fn lacks(vault: &Vault, url: &str, options: &RestoreOptions) -> Vec<Lack> {
     let options = RestoreOptions { dry_run: true, ..options.clone() };
     recover(vault, url, &options).await.expect("a plan").lacks
 }
 
 /// The causes alone.
 async fn causes(vault: &Vault, url: &str, options: &RestoreOptions) -> Vec<String> {
-    lacks(vault, url, options).await.into_iter().map(|(cause, _)| cause).collect()
+    lacks(vault, url, options).await.into_iter().map(|lack| lack.cause).collect()
 }
 
 /// Runs what lacks advise, in a database, without what they say beside it.
-fn mend(server: &Server, database: &str, lacks: &[(String, String)]) {
-    for (_, mend) in lacks {
+fn mend(server: &Server, database: &str, lacks: &[Lack]) {
+    for Lack { mend, .. } in lacks {
         server.sql(database, mend.split_once('(').map_or(mend, |(statements, _)| statements));
     }
 }
@@ -102,10 +103,10 @@ async fn rights_that_are_missing_are_named(major: u32) {
     backup(&from, &from.url("shop"), &vault).await.expect("backed up");
     let (before, url) = (databases(&to), to.url_as("restorer", "copy"));
     let lacks = lacks(&vault, &url, &options).await;
-    let mends: Vec<&str> = lacks.iter().map(|(_, mend)| mend.as_str()).collect();
+    let mends: Vec<&str> = lacks.iter().map(|lack| lack.mend.as_str()).collect();
     let grant = "GRANT \"Bob's\", \"alice\" TO \"restorer\"; (or leave owners and grants out with --no-owner)";
     assert_eq!(mends, ["ALTER ROLE \"restorer\" CREATEDB;", grant], "{lacks:?}");
-    assert_eq!(lacks[1].0, "\"restorer\" may not make something belong to Bob's, alice");
+    assert_eq!(lacks[1].cause, "\"restorer\" may not make something belong to Bob's, alice");
     not_ready(&vault, &url, &options).await;
     let without = RestoreOptions { owners: false, ..options.clone() };
     assert_eq!(causes(&vault, &url, &without).await, ["\"restorer\" may not make databases"]);
@@ -179,7 +180,7 @@ async fn a_database_that_may_not_be_replaced_or_filled_is_named_before() {
     backup(&server, &server.url("shop"), &vault).await.expect("backed up");
     let url = server.url_as("restorer", "theirs");
     let filled = lacks(&vault, &url, &options).await;
-    let mends: Vec<&str> = filled.iter().map(|(_, mend)| mend.as_str()).collect();
+    let mends: Vec<&str> = filled.iter().map(|lack| lack.mend.as_str()).collect();
     assert_eq!(
         mends,
         ["GRANT CREATE ON DATABASE \"theirs\" TO \"restorer\";", "GRANT CREATE ON SCHEMA \"public\" TO \"restorer\";"]
@@ -193,9 +194,9 @@ async fn a_database_that_may_not_be_replaced_or_filled_is_named_before() {
     let denied = lacks(&vault, &url, &clean).await;
     assert_eq!(
         denied,
-        [(
-            "\"restorer\" may not drop the database theirs, which belongs to alice".to_owned(),
-            "GRANT \"alice\" TO \"restorer\";".to_owned()
+        [Lack::new(
+            "\"restorer\" may not drop the database theirs, which belongs to alice",
+            "GRANT \"alice\" TO \"restorer\";"
         )]
     );
     not_ready(&vault, &url, &clean).await;
@@ -208,7 +209,7 @@ async fn a_database_that_may_not_be_replaced_or_filled_is_named_before() {
     server.sql("theirs", subscription);
     let lacks = lacks(&vault, &server.url("theirs"), &clean).await;
     assert_eq!(lacks.len(), 1, "{lacks:?}");
-    assert!(lacks[0].0.ends_with("because it has the subscription sub"), "{lacks:?}");
+    assert!(lacks[0].cause.ends_with("because it has the subscription sub"), "{lacks:?}");
     assert!(not_ready(&vault, &server.url("theirs"), &clean).await.next.starts_with("DROP SUBSCRIPTION \"sub\";"));
     mend(&server, "theirs", &lacks);
     recover(&vault, &server.url("theirs"), &clean).await.expect("replaced");
@@ -239,7 +240,7 @@ async fn grants_by_others_come_back_by_a_member_of_their_roles() {
             // A script alone doesn't say so before it comes to the grant.
             if format != Format::Plain {
                 let lacks = lacks(&vault, &url, &options).await;
-                let causes: Vec<&str> = lacks.iter().map(|(cause, _)| cause.as_str()).collect();
+                let causes: Vec<&str> = lacks.iter().map(|lack| lack.cause.as_str()).collect();
                 assert_eq!(causes, ["\"restorer\" may not grant as mid"], "{format:?}");
             }
             server.sql("postgres", "GRANT mid TO restorer");
@@ -263,19 +264,16 @@ async fn rows_alone_are_refused_by_what_is_in_their_way() {
     let rows = RestoreOptions { data_only: true, ..options.clone() };
     let url = server.url_as("loader", "other");
     let found = lacks(&vault, &url, &rows).await;
-    let found_causes: Vec<&str> = found.iter().map(|(cause, _)| cause.as_str()).collect();
+    let found_causes: Vec<&str> = found.iter().map(|lack| lack.cause.as_str()).collect();
     let absent = "--data-only needs tables that are there, and there is no public.t";
     assert_eq!(found_causes, [absent, "\"loader\" may not add rows to s.u"]);
     server.sql("other", "CREATE TABLE t (a int); GRANT SELECT, INSERT ON t TO loader; INSERT INTO t VALUES (7)");
     mend(&server, "other", &found[1..]);
 
-    let way = [(
-        r#""public"."t" has rows already"#.to_owned(),
-        r#"TRUNCATE "public"."t"; or name another database"#.to_owned(),
-    )];
+    let way = [Lack::new(r#""public"."t" has rows already"#, r#"TRUNCATE "public"."t"; or name another database"#)];
     assert_eq!(lacks(&vault, &url, &rows).await, way);
     let failure = recover(&vault, &url, &rows).await.expect_err("rows are there");
-    assert_eq!((failure.code, failure.next.as_str()), ("postgres.not-empty", way[0].1.as_str()));
+    assert_eq!((failure.code, failure.next.as_str()), ("postgres.not-empty", way[0].mend.as_str()));
     let table = RestoreOptions { tables: vec!["t".to_owned()], ..options.clone() };
     let failure = recover(&vault, &server.url("other"), &table).await.expect_err("the table is there");
     assert_eq!(

@@ -1,5 +1,5 @@
-//! What stands beside rows and objects: what was dropped of a new database, grants by their grantors, settings, security
-//! labels, tablespaces. Every test compares what came back with what was.
+//! Properties beside rows and objects: dropped objects of a new database, grants by their grantors, settings, security
+//! labels, tablespaces. Every test compares the restored properties with the original ones.
 
 use seawall_core::NoProgress;
 use seawall_postgres::{DumpOptions, Format, RestoreOptions, World, dump, prove};

@@ -1,6 +1,6 @@
-//! Servers of providers, where no role is a superuser: restored by a role as RDS, Cloud SQL and Azure have them, made of grants on
-//! a stock server. What such a server allows beyond PostgreSQL's rules can't be had here; what it refuses is what a stock
-//! server refuses. So each object is either there as it was, or named.
+//! Servers of providers, where no role is a superuser. A restore runs as a role with the grants of RDS, Cloud SQL or
+//! Azure, on a stock server. The test can't have extra permissions that such a server grants beyond PostgreSQL's rules;
+//! its refusals are those of a stock server. So each object is either restored exactly, or named.
 
 use seawall_core::Kind;
 use seawall_postgres::{DumpOptions, Format, RestoreOptions, World, dump};

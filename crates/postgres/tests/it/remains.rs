@@ -1,4 +1,4 @@
-//! Proofs that tell the truth of sound sets, name where something is wrong, and leave nothing behind.
+//! Proofs that pass sound sets, name the differences of others, and leave nothing behind.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,5 +1,5 @@
-//! A restore that is interrupted and started again with other settings ends in the same content (I21): other `--jobs`, other
-//! `--memory`, another spelling of the host, and, on another server, from the beginning.
+//! A restore that is interrupted and started again with other settings ends in the same content (I21): other `--jobs`,
+//! other `--memory`, another spelling of the host. On another server it begins again.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Roles that don't see everything: a backup that would lack something is refused by name, with the statement that mends it,
-//! and the least privileged role that isn't refused makes a set with everything.
+//! Roles that don't see everything: an incomplete backup is refused by name, with the statement that grants access. The
+//! role with the fewest accepted rights makes a complete set.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Rows of every size: those that no buffer holds, and those that a table takes frozen.
+//! Rows of every size: rows larger than any buffer, and rows that a table takes frozen.
 
 use seawall_archive::{Catalog, SetReader};
 use seawall_core::When;

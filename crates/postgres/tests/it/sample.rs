@@ -1,4 +1,4 @@
-//! Samples: a part of the rows in which every foreign key holds, and which is never taken for a backup.
+//! Samples: a part of the rows in which every foreign key holds, and which is never mistaken for a backup.
 
 use std::path::Path;
 use std::sync::Arc;

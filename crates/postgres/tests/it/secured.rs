@@ -1,4 +1,4 @@
-//! A server that is reached as those of production are: by TCP, within TLS, with passwords.
+//! A server that is reached as in production: by TCP, with TLS and passwords.
 
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;

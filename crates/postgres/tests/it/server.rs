@@ -1,4 +1,4 @@
-//! A real PostgreSQL server of one's own: private socket, private folder, gone when dropped.
+//! A real PostgreSQL server for one test: private socket, private folder, removed when dropped.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

@@ -1,4 +1,4 @@
-//! Settings of a server, a role and a database change nothing of what is backed up, restored and proved (I19).
+//! Settings of a server, a role and a database don't change what is backed up, restored and proved (I19).
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What comes behind the rows, and what an interrupted restore leaves: nothing of it is in the way of the content.
+//! The steps after the rows, and the remains of an interrupted restore, which don't hinder the next one.
 
 use seawall_core::Kind;
 use seawall_postgres::{Format, RestoreOptions};

@@ -1,5 +1,5 @@
-//! The database that a restore makes under another name first: nobody else writes into it, and what isn't the restore's own is
-//! refused.
+//! The database that a restore makes under another name first: no other role writes to it, and a restore refuses one
+//! that isn't its own.
 
 use seawall_core::{Failure, Kind};
 use seawall_postgres::{RestoreOptions, Restored};
@@ -156,4 +156,127 @@ async fn no_other_plain_role_connects_to_a_database_that_has_not_got_its_name() 
     assert_eq!(as_eve(&server, "copy", "SELECT 1").as_deref(), Some("1"));
     assert_eq!(content(&server, "copy")[0], content(&server, "shop")[0]);
     nothing_stays(&server, "copy");
+}
+
+/// As a kill leaves them between the name and the owner: the notes are the restore's own, and so are the databases.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_restore_notes_on_its_databases_gets_into_no_set() {
+    let server = shop();
+    let vault = vault(&MemoryStore::new());
+    backup(&server, &server.url("shop"), &vault).await.expect("backed up");
+    let unfinished = all_but_the_name(&vault, &server).await;
+    let aside = format!("replaced-by-{unfinished}");
+    for sql in [
+        format!("ALTER DATABASE copy RENAME TO \"{aside}\""),
+        format!("ALTER DATABASE \"{unfinished}\" RENAME TO copy"),
+        format!(
+            "COMMENT ON DATABASE \"{aside}\" IS 'Seawall: another database has replaced it, and it may be dropped: {unfinished}'"
+        ),
+    ] {
+        server.sql("postgres", &sql);
+    }
+    let whole = crate::support::vault(&MemoryStore::new());
+    let dumped = backup(&server, &server.url(""), &whole).await.expect("backed up");
+    assert_eq!(dumped.left_out, ["copy".to_owned(), aside]);
+    assert_eq!(dumped.databases, ["postgres", "shop", "template1"]);
+    let facts = "SELECT shobj_description(oid, 'pg_database'), datconnlimit FROM pg_database WHERE datname = ";
+    assert!(server.sql("postgres", &format!("{facts} 'copy'")).ends_with("|0"));
+    for format in [seawall_postgres::Format::Native, seawall_postgres::Format::Custom] {
+        let alone = crate::support::vault(&MemoryStore::new());
+        backup_in(format, &server, &server.url("copy"), &alone).await.expect("backed up");
+        recover(&alone, &server.url("third"), &options(&server)).await.expect("restored");
+        assert_eq!(server.sql("postgres", &format!("{facts} 'third'")), "|-1", "{format:?}");
+        server.sql("postgres", "DROP DATABASE third");
+    }
+}
+
+/// What an interrupted `DROP DATABASE` leaves (since 15.4): nothing can be read of it, and it can only be dropped.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_invalid_database_stops_no_backup_of_the_server_and_no_restore() {
+    let server = shop();
+    let invalid = |name: &str| {
+        server.sql("postgres", &format!("UPDATE pg_database SET datconnlimit = -2 WHERE datname = '{name}'"))
+    };
+    for format in [seawall_postgres::Format::Native, seawall_postgres::Format::Custom] {
+        let vault = vault(&MemoryStore::new());
+        backup_in(format, &server, &server.url("shop"), &vault).await.expect("backed up");
+        let unfinished = all_but_the_name(&vault, &server).await;
+        // The restore's own one.
+        invalid(&unfinished);
+        clean(&vault, &server).await.expect("restored");
+        assert_eq!(content(&server, "copy")[0], content(&server, "shop")[0], "{format:?}");
+        // The one that it replaces.
+        invalid("copy");
+        let failure = recover(&vault, &server.url("copy"), &options(&server)).await.expect_err("it is there");
+        assert_eq!(failure.code, "postgres.not-ready", "{failure:?}");
+        assert!(failure.next.contains("DROP DATABASE \"copy\";"), "{failure:?}");
+        clean(&vault, &server).await.expect("restored");
+        assert_eq!(content(&server, "copy")[0], content(&server, "shop")[0], "{format:?}");
+        nothing_stays(&server, "copy");
+        server.sql("postgres", "DROP DATABASE copy");
+    }
+    server.sql("postgres", "CREATE DATABASE gone");
+    invalid("gone");
+    let whole = vault(&MemoryStore::new());
+    let dumped = backup(&server, &server.url(""), &whole).await.expect("backed up");
+    assert_eq!((dumped.left_out, dumped.databases.contains(&"gone".to_owned())), (vec!["gone".to_owned()], false));
+    // Those of a whole server.
+    invalid("shop");
+    let all = options(&server);
+    let failure = recover(&whole, &server.url(""), &all).await.expect_err("it is there");
+    assert!(failure.next.contains("DROP DATABASE \"shop\";"), "{failure:?}");
+    recover(&whole, &server.url(""), &RestoreOptions { clean: true, ..all }).await.expect("restored");
+    assert_eq!(server.sql("shop", "SELECT count(*) FROM t"), "1000");
+}
+
+/// A superuser's restore lets no plain role in until it is done: one that repeats it is told by whom it was begun.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plain_role_that_repeats_the_restore_of_a_superuser_is_told_whose_it_is() {
+    let server = shop();
+    let vault = vault(&MemoryStore::new());
+    backup(&server, &server.url("shop"), &vault).await.expect("backed up");
+    server.sql("postgres", "CREATE DATABASE copy OWNER eve");
+    let plain = RestoreOptions { owners: false, clean: true, ..options(&server) };
+    let session = occupy(&server, "copy");
+    let failure = recover(&vault, &server.url("copy"), &plain).await.expect_err("in use");
+    assert_eq!(failure.code, "postgres.in-use", "{failure:?}");
+    leave(&server, "copy", session);
+    let unfinished = server.sql("postgres", "SELECT datname FROM pg_database WHERE datname ~ '^seawall-'");
+    let told = |failure: &Failure, name: &str| {
+        assert_eq!((failure.kind, failure.code), (Kind::Refused, "postgres.other-role"), "{failure:?}");
+        assert!(failure.object.contains(name) && failure.cause.contains("\"postgres\""), "{failure:?}");
+        assert!(failure.next.contains(&format!("DROP DATABASE \"{name}\"")), "{failure:?}");
+    };
+    let url = server.url_as("eve", "copy");
+    told(&recover(&vault, &url, &plain).await.expect_err("it is the superuser's"), &unfinished);
+    // Also behind a kill between the name and the owner.
+    server.sql("postgres", "ALTER DATABASE copy RENAME TO other");
+    server.sql("postgres", &format!("ALTER DATABASE \"{unfinished}\" RENAME TO copy"));
+    told(&recover(&vault, &url, &plain).await.expect_err("it is the superuser's"), "copy");
+    server.sql("postgres", "DROP DATABASE copy");
+    recover(&vault, &url, &plain).await.expect("restored");
+    assert_eq!(content(&server, "copy")[0], content(&server, "shop")[0]);
+}
+
+/// A killed restore of a native set may have put aside what was there: an artefact takes the place of that, not of what the
+/// killed restore made.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restore_of_an_artefact_takes_back_the_names_that_a_killed_restore_gave() {
+    let server = shop();
+    let native = vault(&MemoryStore::new());
+    backup(&server, &server.url("shop"), &native).await.expect("backed up");
+    let custom = vault(&MemoryStore::new());
+    backup_in(seawall_postgres::Format::Custom, &server, &server.url("shop"), &custom).await.expect("backed up");
+    let unfinished = all_but_the_name(&native, &server).await;
+    server.sql("copy", "CREATE TABLE mine AS SELECT 1 AS a");
+    for rename in [format!("copy RENAME TO \"replaced-by-{unfinished}\""), format!("\"{unfinished}\" RENAME TO copy")] {
+        server.sql("postgres", &format!("ALTER DATABASE {rename}"));
+    }
+    let failure = recover(&custom, &server.url("copy"), &options(&server)).await.expect_err("something is there");
+    assert_eq!(failure.code, "postgres.not-empty", "{failure:?}");
+    assert_eq!(server.sql("copy", "SELECT a FROM mine"), "1", "what was there has its name");
+    clean(&custom, &server).await.expect("restored");
+    assert_eq!(content(&server, "copy"), content(&server, "shop"));
+    let left = "SELECT string_agg(datname, ' ') FROM pg_database WHERE datname ~ 'seawall'";
+    assert_eq!(server.sql("postgres", left), unfinished, "the native restore can go on with its own");
 }

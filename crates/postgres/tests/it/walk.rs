@@ -1,7 +1,7 @@
-//! Everything that a database's catalogs say, as lines that are the same where two databases are.
+//! The content of a database's catalogs as lines. Equal databases have equal lines.
 //!
-//! A line is a row of a catalog, its numbers of objects replaced by what those are called. `walk.sql` asks the server which
-//! catalogs and columns it has, so that what a later version adds is compared too.
+//! A line is a row of a catalog, with names in place of object ids. `walk.sql` asks the server for its catalogs and
+//! columns, so that the additions of a later version are compared too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

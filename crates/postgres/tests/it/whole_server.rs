@@ -1,4 +1,4 @@
-//! Every database of a server with its roles, there and back.
+//! Every database of a server with its roles, backed up and restored.
 
 use std::sync::Arc;
 

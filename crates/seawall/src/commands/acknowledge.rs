@@ -1,4 +1,4 @@
-//! `seawall maintain --acknowledge`: say that one knows that links of a chain are missing.
+//! `seawall maintain --acknowledge`: the user confirms that links of a chain are missing.
 
 use seawall_agent::acknowledge;
 use seawall_core::Failure;

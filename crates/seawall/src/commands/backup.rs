@@ -131,7 +131,7 @@ fn render(source: &str, place: &str, dumped: &Dumped) -> String {
     let totals = manifest.totals;
     let left = |name: &String| {
         format!(
-            "left out: {name}: a restore or a proof that isn't done is in it\nnext: repeat that, or drop the database\n"
+            "left out: {name}: a restore or a proof that isn't done is in it, or an interrupted DROP DATABASE has left it invalid\nnext: repeat that, or drop the database\n"
         )
     };
     let left_out: String = left_out.iter().map(left).collect();
@@ -180,7 +180,7 @@ fn kept_as_text(tables: &[AsText]) -> String {
     lines
 }
 
-/// What a set holds: rows, of a sample some of them, or what `pg_dump` wrote, in which nobody counts them.
+/// The content of a set: rows, the rows of a sample, or a file of `pg_dump`, whose rows aren't counted.
 pub(crate) fn content(manifest: &Manifest) -> String {
     match (&manifest.artefact, manifest.sample) {
         (Some(format), _) => format!("pg_dump's {format}"),

@@ -1,4 +1,4 @@
-//! `seawall maintain`: merge and delete what is due.
+//! `seawall maintain`: merges and deletes the objects that are due.
 
 use seawall_agent::{Keep, Opener, ask};
 use seawall_core::{Failure, MadeObject, Maintained, RemovedObject, parse_duration};
@@ -30,7 +30,8 @@ pub(crate) fn run(arguments: &MaintainArguments, edge: &Edge) -> Result<Output, 
     Ok(Output::done(render(&vault, &done), &document))
 }
 
-/// What is said about what stays. A place alone says nothing: deleting by defaults that nobody chose would be a surprise.
+/// Retention for this run. For a place alone it must be given: deleting by defaults that the user didn't choose would
+/// be a surprise.
 fn keep(arguments: &MaintainArguments, source: &Source) -> Result<Keep, Failure> {
     if let (Source::Vault(vault), None) = (source, &arguments.keep) {
         let next = "name a database of a configuration, or say with --keep how much history stays";

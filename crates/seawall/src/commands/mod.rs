@@ -29,7 +29,7 @@ use crate::arguments::{Arguments, Command, Common, ConfigCommand};
 use crate::edge::Edge;
 use crate::output::Output;
 
-/// Does what the command line says.
+/// Runs the command.
 pub(crate) fn run(arguments: Arguments, edge: &Edge) -> Result<Output, Failure> {
     let Arguments { common, command } = arguments;
     let runs_long = match &command {
@@ -38,7 +38,7 @@ pub(crate) fn run(arguments: Arguments, edge: &Edge) -> Result<Output, Failure> 
         _ => false,
     };
     if !runs_long {
-        // Commands that end by themselves speak through their output; the log is for what is odd.
+        // A command that ends by itself reports through its output. The log is for unusual events.
         log(&common, Level::Warn, LogFormat::Text);
     }
     match command {
@@ -65,7 +65,7 @@ pub(crate) fn run(arguments: Arguments, edge: &Edge) -> Result<Output, Failure> 
     }
 }
 
-/// Begins logging; flags win over what the command or the configuration would have.
+/// Begins logging. Flags win over the defaults of the command or the configuration.
 fn log(common: &Common, level: Level, format: LogFormat) {
     let times = if common.log_timeless { Times::Left } else { Times::Told };
     start_logging(common.log_level.unwrap_or(level), common.log_type.unwrap_or(format), times);

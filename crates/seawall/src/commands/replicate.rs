@@ -19,7 +19,7 @@ use crate::exit::Exit;
 use crate::output::{Output, to_json};
 use crate::{configuration, runtime, table};
 
-/// Threads that a process with environments or servers has to spare, for those that a reload adds.
+/// Spare threads of a process with environments or servers, for those that a reload adds.
 const SPARE: usize = 8;
 
 /// Runs the command.
@@ -49,8 +49,8 @@ pub(crate) fn run_with(
     Ok(render(&summary?, plan.job.once))
 }
 
-/// What reads the configuration of a running process again: the same file, whatever else may be there by then, with the
-/// same arguments and environment.
+/// Reads the configuration of a running process again: the same file, even if other files exist by then, with the same
+/// arguments and environment.
 fn reader(plan: &Plan, arguments: &ReplicateArguments, common: &Common, edge: &Edge) -> Option<Read> {
     let file = plan.job.configuration.clone()?;
     let (mut arguments, common, edge) = (arguments.clone(), common.clone(), edge.clone());
@@ -200,8 +200,8 @@ fn folder(dir: PathBuf, vault: VaultUrl, arguments: &ReplicateArguments) -> Resu
     })
 }
 
-/// Where databases are kept that are registered through a socket: in the state folder that the system gives a
-/// service, or the user's, under the socket's name. `None` where there is neither.
+/// The folder for databases that are registered through a socket: under the socket's name, in the state folder of the
+/// service or of the user. `None` if there is neither.
 fn registry(socket: &Path, edge: &Edge) -> Option<PathBuf> {
     let variable = |name| edge.environment.get(name).filter(|text| text.starts_with('/')).map(PathBuf::from);
     // systemd gives a service with several state folders a list of them.
@@ -239,8 +239,8 @@ async fn carry_out(plan: &Plan, read: Option<Read>, edge: &Edge) -> Result<Summa
     Ok(summary)
 }
 
-/// What can be said in the end, and whether it is that everything is in the vault: only if something was protected, and all of
-/// it is there.
+/// The last message, and whether it reports that everything is in the vault. It does only if at least one database was
+/// protected, and all of their changes are in the vault.
 fn farewell(outcomes: &[Outcome<Option<Point>>]) -> (bool, String) {
     let count = |is: fn(&Result<Option<Point>, Failure>) -> bool| {
         let counted = outcomes.iter().filter(|outcome| is(&outcome.result)).count();

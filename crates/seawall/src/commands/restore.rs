@@ -55,7 +55,7 @@ pub(crate) fn run(arguments: &RestoreArguments, common: &Common, edge: &Edge) ->
     Ok(Output::done(render(&restored), &document(&restored)))
 }
 
-/// The file to make: the one that is named, else the database's own.
+/// The file to make: the path that was given, otherwise the database's own.
 fn output(arguments: &RestoreArguments, source: &Source, edge: &Edge) -> Result<PathBuf, Failure> {
     match (&arguments.output, source) {
         (Some(output), _) => Ok(edge.absolute(output)),
@@ -78,7 +78,7 @@ fn output(arguments: &RestoreArguments, source: &Source, edge: &Edge) -> Result<
     }
 }
 
-/// Whether the backups of a server are there, as far as the vault answers.
+/// Whether the vault holds backups of a server, if the vault answers.
 fn holds_sets(source: &Source, edge: &Edge) -> bool {
     match source {
         Source::Database(database) => database.path().is_none(),
@@ -86,7 +86,7 @@ fn holds_sets(source: &Source, edge: &Edge) -> bool {
     }
 }
 
-/// What a rollback changed, or would change, in the fleet.
+/// The changes, made or planned, of a rollback in the fleet.
 fn rolled_back((restored, rewritten): &(Restored, Vec<Rewritten>)) -> Output {
     let numbers = |row: &Rewritten| [row.restored, row.deleted, row.unchanged].map(|number| number.to_string());
     let row = |row: &Rewritten| std::iter::once(row.table.clone()).chain(numbers(row)).collect::<Vec<_>>();

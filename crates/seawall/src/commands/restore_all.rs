@@ -1,6 +1,6 @@
 //! `seawall restore --all`: every database of a vault, or of a configuration, a few at a time.
 //!
-//! One that fails doesn't stop the others; the exit code is 3 then.
+//! A database that fails doesn't stop the others. Then the exit code is 3.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -91,8 +91,8 @@ fn last_segment(place: &VaultUrl) -> String {
     last.unwrap_or("database").to_owned()
 }
 
-/// The databases of the configuration, and those that the vaults of its folders hold: each into the folder, or to its own
-/// path.
+/// The databases of the configuration, and those in the vaults of its folders. Each is restored into the folder, or to
+/// its own path.
 async fn configured(
     arguments: &RestoreArguments,
     folder: Option<&Path>,
@@ -102,7 +102,7 @@ async fn configured(
     let config = configuration::require(&arguments.config, edge)?;
     let named: BTreeSet<PathBuf> = config.databases.iter().filter_map(|one| one.path().map(Path::to_owned)).collect();
     let item = |database: DatabaseConfig| {
-        // A server's database has no path of its own, and a restore of it says what to do instead.
+        // A server's database has no path. Its restore fails with advice.
         let path = database.path().map_or_else(|| PathBuf::from(database.source().to_string()), Path::to_owned);
         let file = path.file_name().map(PathBuf::from).unwrap_or_default();
         let inside = if Path::new(&database.name).is_absolute() { file } else { PathBuf::from(&database.name) };

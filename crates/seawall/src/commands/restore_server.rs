@@ -1,5 +1,6 @@
 //! `seawall restore --to`: get a server's database back.
 
+use seawall_archive::preflight::Lack;
 use seawall_archive::server::{RestoreOptions, Restored};
 use seawall_core::{Failure, When};
 use serde_json::json;
@@ -54,7 +55,6 @@ pub(crate) fn run(
     let without: Vec<_> = without.collect();
     let unfilled = restored.unfilled.iter().map(|(view, cause)| json!({ "view": view, "cause": cause }));
     let unfilled: Vec<_> = unfilled.collect();
-    let lacks: Vec<_> = restored.lacks.iter().map(|(cause, mend)| json!({ "cause": cause, "mend": mend })).collect();
     let refused = restored.refused.iter().map(|(what, cause)| json!({ "what": what, "cause": cause }));
     let refused: Vec<_> = refused.collect();
     let document = json!({
@@ -69,7 +69,7 @@ pub(crate) fn run(
         "without_statistics": without,
         "unfilled": unfilled,
         "dry_run": restored.dry_run,
-        "lacks": lacks,
+        "lacks": to_json(&restored.lacks),
         "doubts": restored.doubts,
         "later": restored.later,
         "duration_ms": restored.duration_ms,
@@ -85,7 +85,7 @@ fn exit(restored: &Restored) -> Exit {
     Exit::judge(can_be_done, restored.dry_run || is_whole(restored))
 }
 
-/// Whether all of it came back as it was.
+/// Whether everything was restored exactly.
 fn is_whole(restored: &Restored) -> bool {
     restored.left_out.is_empty()
         && restored.kept.is_empty()
@@ -130,7 +130,7 @@ fn render(restored: &Restored) -> String {
             "{target}: would be restored to {} ({}); nothing was written\n{what}\n",
             manifest.point, manifest.id
         );
-        for (cause, mend) in lacks {
+        for Lack { cause, mend } in lacks {
             text.push_str(&format!("missing: {}\nnext: {mend}\n", brief(cause)));
         }
         for doubt in doubts {

@@ -1,4 +1,4 @@
-//! `seawall status`: how far each database is protected, from the running process, else from the state records on
+//! `seawall status`: how far each database is protected, from the running process, otherwise from the state records on
 //! this machine.
 
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
@@ -39,7 +39,7 @@ pub(crate) fn run(arguments: &StatusArguments, edge: &Edge) -> Result<Output, Fa
     Ok(output)
 }
 
-/// A database whose status was asked for, and the answer.
+/// A requested database, and its status.
 struct Asked {
     /// Its engine; empty where only a path is known, and no record names the engine.
     engine: &'static str,
@@ -54,7 +54,7 @@ impl Asked {
     }
 }
 
-/// What a running process says of its databases and of its configuration.
+/// The running process's answer: its databases and its configuration.
 type Running = (Vec<Status>, Option<ConfigStatus>);
 
 /// The databases, and the configuration of the process that was asked.
@@ -92,7 +92,7 @@ fn asked(running: Option<Vec<Status>>, arguments: &StatusArguments, edge: &Edge)
     Ok(found.into_iter().map(of_path).collect())
 }
 
-/// What the running process says; `None` where none is to be asked, or the configuration's doesn't run now.
+/// The running process's answer. `None` if no process is to be asked, or the configuration's process doesn't run.
 fn running(arguments: &StatusArguments, edge: &Edge) -> Result<Option<Running>, Failure> {
     let named = arguments.socket.socket.is_some();
     // Whoever asks for a database by its path needs no configuration.
@@ -115,7 +115,7 @@ fn of_path(path: PathBuf) -> Asked {
     Asked::at(path, status)
 }
 
-/// Collects state folders below `folder`. What can't be read is passed over: it isn't ours.
+/// Collects state folders below `folder`. Folders that can't be read are skipped: they aren't ours.
 fn find(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
     let Ok(entries) = std::fs::read_dir(folder) else { return };
     for entry in entries.flatten() {
@@ -161,7 +161,7 @@ fn render(asked: Vec<Asked>, now: Moment) -> Output {
     Output { text, failures, json: to_json(&all), exit }
 }
 
-/// A database without a readable record, in the shape of one: not protected as far as is known, and why.
+/// The status of a database without a readable record: not known to be protected, with the reason.
 fn unknown(engine: &str, path: &Path, failure: &Failure, now: Moment) -> Status {
     let path = path.display().to_string();
     let error = LastError::new(failure, now);
@@ -187,7 +187,7 @@ fn row(status: &Status, now: Moment) -> Vec<String> {
     let protected = status.protected.as_ref();
     vec![
         status.name.clone(),
-        status.phase.name().to_owned(),
+        state(status),
         protected.map_or("-".into(), |point| format!("{} ({})", point.position, table::ago(point.moment, now))),
         table::bytes(status.lag_bytes),
         table::span(status.lag_ms),
@@ -196,9 +196,22 @@ fn row(status: &Status, now: Moment) -> Vec<String> {
     ]
 }
 
+/// The phase, and how far the copy or backup is that is being made: "base (45 %)", "protecting (dump, 3.0 MiB)".
+fn state(status: &Status) -> String {
+    let phase = status.phase.name();
+    let Some(underway) = &status.progress else { return phase.to_owned() };
+    let far = match underway.total_bytes {
+        Some(total) if total > 0 => {
+            format!("{} %", u128::from(underway.done_bytes.min(total)) * 100 / u128::from(total))
+        }
+        _ => table::bytes(underway.done_bytes),
+    };
+    if underway.stage == phase { format!("{phase} ({far})") } else { format!("{phase} ({}, {far})", underway.stage) }
+}
+
 #[cfg(test)]
 mod tests {
-    use seawall_core::Point;
+    use seawall_core::{Point, Underway};
 
     use super::*;
 
@@ -224,6 +237,22 @@ mod tests {
                 count: 3,
             }),
             at: Moment::from_millis(60_000),
+        }
+    }
+
+    #[test]
+    fn a_copy_that_is_being_made_tells_how_far_it_is() {
+        let underway =
+            |stage: &str, done_bytes, total_bytes| Some(Underway { stage: stage.into(), done_bytes, total_bytes });
+        for (phase, progress, shown) in [
+            (Phase::Protecting, None, "protecting"),
+            (Phase::Base, underway("base", 45, Some(100)), "base (45 %)"),
+            (Phase::Base, underway("base", 101, Some(100)), "base (100 %)"),
+            (Phase::Base, underway("base", 0, Some(0)), "base (0 B)"),
+            (Phase::Protecting, underway("dump", 2048, None), "protecting (dump, 2.0 KiB)"),
+            (Phase::Protecting, underway("dump", u64::MAX / 2, Some(u64::MAX)), "protecting (dump, 49 %)"),
+        ] {
+            assert_eq!(state(&Status { phase, progress, ..status() }), shown);
         }
     }
 

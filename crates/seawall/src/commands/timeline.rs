@@ -1,4 +1,4 @@
-//! `seawall timeline`: what can be restored.
+//! `seawall timeline`: shows the points that can be restored.
 
 use seawall_agent::Opener;
 use seawall_core::{Failure, Kind, Timeline};

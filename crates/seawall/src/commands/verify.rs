@@ -1,4 +1,4 @@
-//! `seawall verify`: read everything back.
+//! `seawall verify`: reads every object back.
 
 use std::sync::Arc;
 
@@ -61,7 +61,7 @@ pub(super) async fn read(
     })
 }
 
-/// What was found, by either way.
+/// The findings of either way.
 pub(super) enum Found {
     Plain(Verification),
     Strong(StrongVerification),
@@ -93,8 +93,8 @@ impl Found {
         render(vault, self.verification()) + &self.digests()
     }
 
-    /// What can't be relied on has failed, and so has a vault from which nothing can be restored. What couldn't be
-    /// compared is a part that wasn't done.
+    /// An unreliable object is a failure, and so is a vault from which nothing can be restored. An object that couldn't
+    /// be compared makes the result partial.
     pub(super) fn exit(&self) -> Exit {
         let verification = self.verification();
         let is_sound = verification.findings.is_empty() && verification.newest.is_some();

@@ -1,4 +1,4 @@
-//! `seawall verify` of a place that holds several databases: each below it is read, one after the other.
+//! `seawall verify` of a place that holds several databases. Reads them one after the other.
 
 use seawall_agent::{Opener, VaultUrl};
 use seawall_core::Failure;

@@ -42,7 +42,7 @@ pub(super) fn path(text: &str, edge: &Edge) -> PathBuf {
     }
 }
 
-/// What an argument names.
+/// The thing that an argument names.
 #[derive(Debug)]
 pub(super) enum Named {
     /// A replica by its URL.

@@ -62,13 +62,13 @@ impl Command {
         if matches!(self, Self::Info | Self::List) { 10 } else { 30 }
     }
 
-    /// Whether a time of nothing at all is refused, and not only of no use.
+    /// Whether a timeout of zero is refused. For the other requests it is only of no use.
     fn needs_time(self) -> bool {
         matches!(self, Self::Info | Self::List | Self::Sync)
     }
 }
 
-/// What is asked of whom.
+/// A request and its recipient.
 #[derive(Debug)]
 struct Asked {
     /// The socket as it was given.
@@ -99,7 +99,7 @@ pub(super) fn run(command: Command, arguments: &[String], edge: &Edge) -> Answer
 fn info(asked: &Asked) -> Answer {
     let info = runtime::run(asked.in_time(asked.control.info())).map_err(|failure| told("info", failure))?;
     if asked.json {
-        // Litestream says nothing of a configuration.
+        // Litestream doesn't report a configuration.
         return json(&Info { config: None, ..info });
     }
     let Info { version, pid, uptime_seconds, started_at, database_count, config: _ } = info;
@@ -154,7 +154,7 @@ fn unregister(asked: &Asked, path: &str) -> Answer {
     asked.answer(&[("status", &status), ("db_path", &path), ("final_txid", &txid), ("socket", &asked.socket)])
 }
 
-/// What `unregister` would do. Litestream asks nobody for it, and knows no JSON of it.
+/// A rehearsal of `unregister`. Litestream has neither a confirmation for it nor JSON.
 fn rehearse(asked: &Asked, path: &str) -> Answer {
     Ok(format!(
         "Dry run: unregister request preview\n  database: {path}\n  socket: {}\n  \
@@ -200,7 +200,7 @@ fn sync(asked: &Asked, path: &str, wait: bool) -> Answer {
     }
 }
 
-/// A value of an answer: told as it is, or as JSON.
+/// A value in an answer, as text or as JSON.
 trait Told {
     fn text(&self) -> String;
     fn value(&self) -> serde_json::Value;
@@ -227,7 +227,7 @@ impl Asked {
         Ok(format!("{{\n{}\n}}\n", lines.join(",\n")))
     }
 
-    /// What needs no work is waited for no longer than was said.
+    /// Waits for an immediate answer no longer than the timeout.
     async fn in_time<T>(&self, asking: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
         let late = || {
             let next = "give it more time with -timeout, or see its log";

@@ -1,4 +1,4 @@
-//! `litestream databases`: what the configuration lists.
+//! `litestream databases`: lists the databases of the configuration.
 
 use serde::Serialize;
 

@@ -1,5 +1,5 @@
-//! Flags as Go's `flag` package takes them: one dash or two, a value behind `=` or as the next argument, switches with
-//! an optional value, and nothing but flags before the first argument that isn't one.
+//! Flags as Go's `flag` package takes them: one dash or two, a value after `=` or as the next argument, switches with
+//! an optional value. Flags end at the first other argument.
 
 use std::collections::BTreeMap;
 
@@ -22,11 +22,11 @@ pub(super) const fn value(name: &'static str) -> Flag {
     Flag { name, takes_value: true }
 }
 
-/// What was typed.
+/// The parsed command line.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Flags {
     values: BTreeMap<&'static str, String>,
-    /// What stands behind the flags.
+    /// The arguments after the flags.
     pub(super) arguments: Vec<String>,
 }
 

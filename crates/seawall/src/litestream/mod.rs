@@ -1,8 +1,8 @@
 //! Run under the name `litestream`: Litestream's own command line, configuration, outputs and exit codes.
 //!
-//! So that a script written for it goes on working. Nothing is done here: each command turns its arguments into the
-//! same library call as the `seawall` command that does the same, and prints the answer in Litestream's shape
-//! (v0.5.18). What is beyond its shape, as the log, stays ours.
+//! Scripts that were written for Litestream keep working. No work is done here: each command turns its arguments into
+//! the same library call as the corresponding `seawall` command, and prints the answer in Litestream's format
+//! (v0.5.18). Output without a fixed format, such as the log, stays Seawall's.
 
 mod config;
 mod daemon;
@@ -35,7 +35,7 @@ pub(crate) fn is_called(program: Option<&OsStr>) -> bool {
     program.map(Path::new).and_then(Path::file_name) == Some(OsStr::new("litestream"))
 }
 
-/// What a command has to say when it has done its work.
+/// The output of a command that has done its work.
 type Answer = Result<String, Stop>;
 
 /// Why a command ends without having done its work.
@@ -45,7 +45,7 @@ enum Stop {
     Help,
     /// A flag is wrong; the usage is shown.
     Usage(String),
-    /// Anything else, with what to try.
+    /// Any other error, with a hint.
     Error { message: String, hint: Option<String> },
 }
 

@@ -1,7 +1,8 @@
-//! `litestream reset`: forget what this machine knows of a database.
+//! `litestream reset`: forgets the local state of a database.
 //!
-//! What Litestream left goes, and our own state record: where the history ends is then found in the vault and in the
-//! WAL, and a complete copy is taken if that can't be proved. A spooled capture stays, because it may be the only one.
+//! It deletes Litestream's own files and our state record. The end of the history is then found in the vault and in the
+//! WAL; if that can't be proved, Seawall takes a complete copy. A spooled capture stays, because it may be the only
+//! copy.
 
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
 

@@ -36,7 +36,7 @@ const FLAGS: [Flag; 14] = [
     flags::value("integrity-check"),
 ];
 
-/// What is asked for, checked.
+/// The request, checked.
 struct Asked {
     text: String,
     when: When,
@@ -45,7 +45,7 @@ struct Asked {
     flags: Flags,
 }
 
-/// What was restored, as it is printed.
+/// The summary to print.
 #[derive(Serialize)]
 struct Summary {
     db_path: String,
@@ -118,6 +118,9 @@ fn carry_out(asked: &Asked, named: &Named, output: &Path, shown: &Path, edge: &E
         Ok((restored, listed))
     };
     let (restored, listed) = runtime::run(work)?;
+    for doubt in &restored.doubts {
+        tracing::warn!("can't be told: {doubt}");
+    }
     let replica = config::kind(named.vault());
     let as_json = asked.flags.is_set("json");
     Ok(match (request.dry_run, as_json) {
@@ -212,7 +215,7 @@ fn read_moment(text: &str) -> Result<Moment, Stop> {
     text.parse().map_err(|_| Stop::error(form))
 }
 
-/// What may not be overwritten, in Litestream's words.
+/// Refuses to overwrite a file, in Litestream's words.
 fn check_output(output: &Path, shown: &Path, force: bool) -> Result<(), Stop> {
     let shown = shown.display();
     match std::fs::metadata(output) {

@@ -1,4 +1,4 @@
-//! `litestream status`: what this machine knows of the databases of the configuration.
+//! `litestream status`: the local state of the configuration's databases.
 
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
 

@@ -1,4 +1,4 @@
-//! What `-h` says: which flags a command takes. `seawall help` has the words to it.
+//! The output of `-h`: the flags of a command. `seawall help` describes them.
 
 const SOCKET: &str = "-socket PATH (/var/run/litestream.sock)";
 const TIMEOUT: &str = "-timeout SECONDS (30)";

@@ -1,8 +1,9 @@
 //! Replicas of Litestream before 0.5: which objects restore this moment?
 //!
-//! Pure. A generation is a line of history that begins with a snapshot, `generations/<id>/snapshots/<index>.snapshot.lz4`, and goes
-//! on with segments of the WALs behind it, `generations/<id>/wal/<index>_<offset>.wal.lz4`. All are LZ4 frames. A point is the end of a
-//! snapshot or of a segment; its moment is when the store got it, because nothing inside tells one.
+//! Pure. A generation is a line of history. It begins with a snapshot,
+//! `generations/<id>/snapshots/<index>.snapshot.lz4`, and continues with segments of the following WALs,
+//! `generations/<id>/wal/<index>_<offset>.wal.lz4`. All are LZ4 frames. A point is the end of a snapshot or of a
+//! segment. Its moment is the time when the store received it, because the content has none.
 
 use seawall_core::{LevelSummary, Moment, Point, Span};
 use seawall_vault::ObjectKey;
@@ -10,13 +11,13 @@ use seawall_vault::ObjectKey;
 /// The prefix of all of them.
 pub(crate) const GENERATIONS: &str = "generations/";
 
-/// What an object holds.
+/// The place of an object in its generation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
+pub(crate) struct ReplicaPosition {
     generation: u64,
-    /// Which WAL; of a snapshot the one that follows it.
+    /// The number of the WAL; for a snapshot, of the WAL that follows it.
     index: u32,
-    /// Where in the WAL; `None` for a snapshot, which comes before it.
+    /// The offset in the WAL; `None` for a snapshot, which comes before it.
     offset: Option<u64>,
 }
 
@@ -24,15 +25,15 @@ pub(crate) struct Place {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Object {
     pub(crate) key: ObjectKey,
-    pub(crate) place: Place,
+    pub(crate) place: ReplicaPosition,
     pub(crate) bytes: u64,
     pub(crate) modified: Moment,
 }
 
 impl Object {
-    /// The point behind it.
+    /// The point at its end.
     pub(crate) fn point(&self) -> Point {
-        let Place { generation, index, offset } = self.place;
+        let ReplicaPosition { generation, index, offset } = self.place;
         let position = match offset {
             Some(offset) => format!("{generation:016x}/{index:08x}:{offset:08x}"),
             None => format!("{generation:016x}/{index:08x}"),
@@ -50,7 +51,7 @@ impl Object {
         self.place.generation == other.place.generation
     }
 
-    /// Whether it is that snapshot, or a segment between it and the next one of its generation.
+    /// Whether it is that snapshot, or a segment between it and the next snapshot of its generation.
     pub(crate) fn belongs_to(&self, snapshot: &Self, all: &[Self]) -> bool {
         let (own, of) = (self.place, snapshot.place);
         let behind = own.generation == of.generation && own.index >= of.index && !self.is_snapshot();
@@ -61,7 +62,7 @@ impl Object {
         own == of || (behind && !all.iter().any(newer))
     }
 
-    /// Which WAL it belongs to.
+    /// The number of its WAL.
     pub(crate) fn index(&self) -> u32 {
         self.place.index
     }
@@ -72,8 +73,8 @@ impl Object {
     }
 }
 
-/// What stands under a key; `None` for everything else (I11).
-pub(crate) fn parse_key(key: &str) -> Option<Place> {
+/// The object under a key; `None` for everything else (I11).
+pub(crate) fn parse_key(key: &str) -> Option<ReplicaPosition> {
     let mut parts = key.strip_prefix(GENERATIONS)?.split('/');
     let (generation, kind, name) = (parts.next()?, parts.next()?, parts.next()?);
     let generation = hex(generation, 16..=16)?;
@@ -86,7 +87,7 @@ pub(crate) fn parse_key(key: &str) -> Option<Place> {
         _ => return None,
     };
     let index = u32::try_from(hex(index, 8..=8)?).ok().filter(|index| i32::try_from(*index).is_ok())?;
-    Some(Place { generation, index, offset })
+    Some(ReplicaPosition { generation, index, offset })
 }
 
 fn hex(text: &str, digits: std::ops::RangeInclusive<usize>) -> Option<u64> {
@@ -94,13 +95,13 @@ fn hex(text: &str, digits: std::ops::RangeInclusive<usize>) -> Option<u64> {
     plain.then(|| u64::from_str_radix(text, 16).ok()).flatten()
 }
 
-/// What restores a point.
+/// The objects that restore a point.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Chain<'a> {
     pub(crate) snapshot: &'a Object,
     /// In order, as far as their names show no break.
     pub(crate) segments: Vec<&'a Object>,
-    /// Whether there is more behind a break.
+    /// Whether there are more objects after a break.
     pub(crate) broken: bool,
 }
 
@@ -116,8 +117,8 @@ impl Chain<'_> {
     }
 }
 
-/// The objects that restore the newest point, or the last one at or before a moment: the newest snapshot until then of any
-/// generation, and the segments behind it.
+/// The objects that restore the newest point, or the last point at or before a moment: the newest snapshot up to then
+/// of any generation, and the segments after it.
 pub(crate) fn chain(objects: &[Object], until: Option<Moment>) -> Option<Chain<'_>> {
     let in_time = |object: &&Object| until.is_none_or(|moment| object.modified <= moment);
     let snapshots = objects.iter().filter(|object| object.place.offset.is_none());
@@ -139,8 +140,8 @@ pub(crate) fn chain(objects: &[Object], until: Option<Moment>) -> Option<Chain<'
     Some(Chain { snapshot, segments: rest, broken })
 }
 
-/// Whether a segment can be the next one behind a place in a WAL; `None` there is the WAL's very beginning.
-fn follows((index, offset): (u32, Option<u64>), next: Place) -> bool {
+/// Whether a segment can follow a place in a WAL; `None` there means the WAL's very beginning.
+fn follows((index, offset): (u32, Option<u64>), next: ReplicaPosition) -> bool {
     match next.offset {
         Some(0) if next.index == index => offset.is_none(),
         Some(0) => Some(next.index) == index.checked_add(1) && offset.is_some(),
@@ -170,7 +171,7 @@ pub(crate) fn spans(objects: &[Object]) -> Vec<Span> {
     spans
 }
 
-/// What they cost.
+/// Their number and size.
 pub(crate) fn level(objects: &[Object]) -> LevelSummary {
     let bytes = objects.iter().map(|object| object.bytes).fold(0, u64::saturating_add);
     LevelSummary { level: "generations".to_owned(), objects: objects.len() as u64, bytes }
@@ -186,7 +187,7 @@ mod tests {
             None => format!("{GENERATIONS}{generation:016x}/snapshots/{index:08x}.snapshot.lz4"),
         };
         let place = parse_key(&name).expect("a key");
-        assert_eq!(place, Place { generation, index, offset });
+        assert_eq!(place, ReplicaPosition { generation, index, offset });
         Object { key: ObjectKey::new(name).expect("a key"), place, bytes: 1, modified: Moment::from_millis(at) }
     }
 

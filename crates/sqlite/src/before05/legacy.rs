@@ -1,7 +1,7 @@
-//! Restoring and verifying replicas of Litestream before 0.5.
+//! Restores and verifies replicas of Litestream before 0.5.
 //!
-//! A snapshot is a copy of the database file; behind it stand whole WALs in segments. Each WAL is put together in a file
-//! that nobody sees, proved frame by frame with its checksum chain, and only then its pages go into the database. Memory
+//! A snapshot is a copy of the database file. Whole WALs follow it in segments. Each WAL is put together in a file
+//! without a name and proved frame by frame with its checksum chain. Only then its pages go into the database. Memory
 //! is bounded: 8 bytes a frame.
 
 use std::fs::File;
@@ -18,7 +18,7 @@ use seawall_vault::{Prefix, Vault};
 
 use crate::error::Error;
 use crate::generations::{Chain, GENERATIONS, Object, chain, parse_key};
-use crate::restore::{Partial, unnamed};
+use crate::partial::{Partial, unnamed};
 use crate::ship::blocking;
 use crate::wal::{FRAME_HEADER_SIZE, HEADER_SIZE, Scan, WalHeader};
 
@@ -35,8 +35,8 @@ pub(crate) async fn list(vault: &Vault) -> Result<Vec<Object>, Error> {
     Ok(entries.into_iter().filter_map(object).collect())
 }
 
-/// What restores the point that was asked for, where these objects do it and the vault's LTX files don't, or lead to
-/// an older state: `newest` is the header of the newest LTX file that would be restored, or why there is none.
+/// The objects that restore the requested point, if the vault's LTX files don't, or lead to an older state. `newest` is
+/// the header of the newest LTX file that would be restored, or the reason why there is none.
 pub(crate) fn instead<'a>(
     vault: &Vault,
     objects: &'a [Object],
@@ -56,7 +56,7 @@ pub(crate) fn instead<'a>(
         (Err(Error::NothingThere { .. } | Error::Unreachable { .. }) | Ok(_), _) => {}
         (Err(_), _) => return Ok(None),
     }
-    // Between two generations nobody knows what was written.
+    // It isn't known what was written between two generations.
     let later = |object: &&Object| object.is_snapshot() && until.is_some_and(|moment| object.modified > moment);
     let next = objects.iter().filter(later).filter(|object| !object.shares_generation(chain.snapshot));
     let goes_on = |object: &Object| {
@@ -176,7 +176,7 @@ async fn unpack(vault: &Vault, object: &Object, file: File, beside: &Path) -> Re
         let mut file = file;
         let mut buffer = vec![0; PIECE];
         loop {
-            // What can't be read here is what the object holds: the packed bytes are all in the file.
+            // An error here is a defect in the object's content: the packed bytes are all in the file.
             let damaged = |e: io::Error| Error::Corrupt { object: name.clone(), what: format!("no LZ4 frame: {e}") };
             match decoder.read(&mut buffer).map_err(damaged)? {
                 0 => return Ok(file),
@@ -241,8 +241,7 @@ fn apply(wal: &File, database: &File, page_size: PageSize, object: &str, path: &
     database.set_len(u64::from(commit) * size as u64).map_err(Error::io(path))
 }
 
-/// Reads everything back: each snapshot with the WALs behind it. Gives what is wrong, and the newest point that was
-/// proved.
+/// Reads everything back: each snapshot with its WALs. Returns the findings, and the newest point that was proved.
 pub(crate) async fn verify(
     vault: &Vault,
     objects: &[Object],

@@ -11,17 +11,18 @@ use super::Setting;
 use crate::belonging::Facts;
 use crate::error::Error;
 use crate::files::sidecar;
+use crate::headers::read_header;
 use crate::mark::{FollowRecord, Mark, replace};
-use crate::restore::{Build, check_target};
+use crate::partial::check_target;
+use crate::restore::Build;
 use crate::ship::blocking;
 use crate::standby::{Standby, stamp_file};
-use crate::survey::read_header;
 use crate::target;
 
-/// For how long one attempt keeps new readers out while others still read: from the first to the longest.
+/// How long one attempt blocks new readers while others still read: the first and the longest time.
 pub(super) const PATIENCE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
 
-/// Goes on with a file that an earlier follower made.
+/// Continues a file that an earlier follower made.
 pub(super) async fn resume(output: &Path, record: FollowRecord) -> Result<(FollowRecord, Standby, Mark), Error> {
     let path = output.to_owned();
     blocking(move || {
@@ -42,7 +43,7 @@ pub(super) async fn make(
     let (path, force) = (output.to_owned(), setting.request.force);
     blocking(move || check_target(&path, force)).await?;
     let vault = setting.vault;
-    // Until the file has its name a stop leaves nothing.
+    // Until the file has its name, a stop leaves nothing behind.
     let (build, header, newest) = tokio::select! {
         built = build(setting, output) => built?,
         () = setting.shutdown.graceful() => return Err(Error::Interrupted),
@@ -52,7 +53,7 @@ pub(super) async fn make(
     let (integrity, path, state_dir) = (setting.request.integrity, output.to_owned(), state_dir.to_owned());
     let record = blocking(move || {
         stamp_file(build.file(), header.commit, mark.counter).map_err(Error::io(&path))?;
-        // Before the file has its name: a file that is there can be gone on with.
+        // The record comes before the name, so that a file that exists can be continued.
         record.save(&state_dir)?;
         build.finish(integrity, force)?;
         Ok(record)
@@ -86,7 +87,7 @@ pub(super) fn refuse_deleted(vault: &Vault, newest: &Header) -> Result<(), Error
     Err(Error::Corrupt { object, what: "the database was deleted at this point".to_owned() })
 }
 
-/// Writes the position where Litestream's follower has it, if that was asked for.
+/// Writes the position where Litestream's follower writes it, if the settings ask for it.
 pub(super) async fn tell(setting: &Setting<'_>, output: &Path, at: &Mark) -> Result<(), Error> {
     if !setting.request.position_file {
         return Ok(());

@@ -1,27 +1,29 @@
-//! How does a follower get from the point that it has to the newest one?
+//! How does a follower get from its point to the newest one?
 //!
-//! Pure: from a listing and a point to the objects that lead on. Captures, what was compacted from them, and complete
-//! copies serve alike, so that a follower never stalls because level 0 was emptied behind its back.
+//! Pure: from a listing and a point to the next objects. Captures, compacted objects and complete copies all serve, so
+//! a follower never stalls because level 0 was emptied in the meantime.
 
 use seawall_ltx::Txid;
 
 use crate::layout::Stored;
 use crate::plan::{extend, plan, stretches};
 
-/// What a listing offers to a follower.
+/// The ways that a listing offers to a follower.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Bridge {
-    /// Nothing newer.
+    /// There is nothing newer.
     Level,
     /// These objects, oldest first. The first of them follows the point, or is a complete copy.
     Objects(Vec<Stored>),
-    /// There is something newer up to this point, and no way to any of it: objects are missing.
+    /// Newer objects exist up to this point, but objects on the way to them are missing.
     Broken(Txid),
-    /// The vault ends before the point: it is another one, or has lost objects. Its newest point, if it has any.
+    /// The vault ends before the point: it is another vault, or has lost objects. Holds its newest point, if it has
+    /// any.
     Behind(Option<Txid>),
 }
 
-/// Decides for a follower at the point `at`: the way that leads farthest, and among those the one with fewer bytes.
+/// Decides for a follower at the point `at`: the way that leads farthest, and among equal ways the one with fewer
+/// bytes.
 pub(crate) fn bridge(files: &[Stored], at: Txid) -> Bridge {
     let newest = match files.iter().map(|file| file.max).max() {
         Some(newest) if newest >= at => newest,
@@ -30,7 +32,7 @@ pub(crate) fn bridge(files: &[Stored], at: Txid) -> Bridge {
     if newest == at {
         return Bridge::Level;
     }
-    // A complete copy reaches far, and costs as much as everything anew: it is weighed below.
+    // A complete copy reaches far, but costs as much as a new restore. It is weighed below.
     let increments: Vec<Stored> = files.iter().filter(|file| file.min.0 > 1).copied().collect();
     let mut steps = Vec::new();
     let stepped = extend(&mut steps, &increments, at, newest);
@@ -75,11 +77,11 @@ mod tests {
         files.extend(log(9..=9));
         assert_eq!(objects(&files, 2), [(2, 2, 8), (0, 9, 9)]);
         assert_eq!(objects(&files, 6), [(2, 2, 8), (0, 9, 9)]);
-        // Nothing but a later base leads on.
+        // Only a later base leads on.
         let mut files = vec![file(9, 1, 7, 1000)];
         files.extend(log(8..=9));
         assert_eq!(objects(&files, 3), [(9, 1, 7), (0, 8, 8), (0, 9, 9)]);
-        // A way that ends at a gap, and a base behind it.
+        // A way that ends at a gap, and a base after it.
         let mut files = log(2..=4);
         files.extend([file(9, 1, 8, 1000)]);
         assert_eq!(objects(&files, 2), [(9, 1, 8)]);
@@ -87,7 +89,7 @@ mod tests {
         let mut files = log(2..=4);
         files.extend(log(6..=6));
         assert_eq!(objects(&files, 2), [(0, 3, 3), (0, 4, 4)]);
-        // A long way with more bytes than everything anew.
+        // A long way with more bytes than a new restore.
         let mut files = log(2..=2000);
         files.push(file(9, 1, 1990, 1000));
         assert_eq!(objects(&files, 2)[0], (9, 1, 1990));
@@ -102,7 +104,7 @@ mod tests {
         assert_eq!(bridge(&log(5..=6), Txid(3)), Bridge::Broken(Txid(6)));
     }
 
-    /// Whatever stands in a listing, a way leads behind the point and begins where it may.
+    /// For any listing, a way leads past the point and begins where it may.
     #[test]
     fn every_way_leads_on() {
         let pool = [

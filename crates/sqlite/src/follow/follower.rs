@@ -20,7 +20,7 @@ use crate::ship::blocking;
 use crate::standby::Standby;
 use crate::survey::newest_from;
 
-/// How long nothing may come before the vault is asked whether there is something else: from the first to the longest.
+/// How long the follower hears nothing before it asks the vault for other objects: the first and the longest time.
 pub(super) const SILENCE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(600));
 
 /// How long to wait after trouble: from the first to the longest.
@@ -31,7 +31,7 @@ pub(super) struct Follower<'a> {
     pub(super) output: PathBuf,
     pub(super) state_dir: PathBuf,
     pub(super) record: FollowRecord,
-    /// `None` after an error in the middle of a step: it is opened again, and says where it is.
+    /// `None` after an error in the middle of a step. The file is opened again, and tells its position.
     pub(super) standby: Option<Standby>,
     pub(super) at: Mark,
     /// How many captures are asked for at once.
@@ -39,21 +39,21 @@ pub(super) struct Follower<'a> {
     /// When to list.
     pub(super) due: Instant,
     pub(super) silence: Duration,
-    /// Whether to list all levels.
+    /// Whether to list all levels in the next step.
     pub(super) lost: bool,
-    /// A capture was damaged: other objects may lead on.
+    /// A capture was damaged. Other objects may lead past it.
     pub(super) distrust: bool,
     pub(super) behind: u32,
     pub(super) hints: Option<(Txid, Subscription)>,
     pub(super) steps: u64,
 }
 
-/// What comes after a step.
+/// What to do after a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Then {
     /// There may be more at once.
     Again,
-    /// Nothing, until there is a hint or the interval is over.
+    /// Wait for a hint or the end of the interval.
     Wait,
     /// The same again after a moment.
     Later,
@@ -151,7 +151,7 @@ impl<'a> Follower<'a> {
             return;
         }
         let key = file_key(Layout::Files, Level::LOG, next, next);
-        // The new one is there before the old one goes: the folder's watch stays.
+        // Subscribe to the new name before the old subscription goes, so that the folder's watch stays.
         self.hints = Some((next, watcher.subscribe(&root.join(key.as_str()))));
     }
 
@@ -159,7 +159,7 @@ impl<'a> Follower<'a> {
         self.at.txid().and_then(Txid::next)
     }
 
-    /// Nothing came. If that is so for long, one listing tells whether it is because nothing was written.
+    /// Handles a look that found nothing. After a long silence, one listing tells whether nothing was written.
     pub(super) async fn notice_silence(&mut self) -> Result<Then, Error> {
         let (Some(at), true) = (self.at.txid(), Instant::now() >= self.due) else { return Ok(Then::Wait) };
         if newest_from(self.setting.vault, at).await? == Some(at) {
@@ -187,7 +187,7 @@ async fn wait_for(most: Duration, hints: Option<&Subscription>, shutdown: &Shutd
     }
 }
 
-/// What someone has to do something about.
+/// Whether a person must act on the error.
 fn ends(error: &Error) -> bool {
     error.is_final()
         || matches!(

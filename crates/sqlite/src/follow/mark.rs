@@ -1,8 +1,9 @@
-//! Where is a follower? The record of it, and how the database itself proves it.
+//! The position of a follower: its record, and the proof in the database itself.
 //!
-//! Each state that a follower makes has a mark, whose counter stands in the database's own header, where SQLite keeps the
-//! number that tells its readers of a change. Before a step the record names both ends; the step happens at once or not
-//! at all; so after a crash the counter says which end it is. Any other counter means that somebody else wrote.
+//! Each state that a follower makes has a mark. Its counter is in the database's own header, in the number by which
+//! SQLite tells its readers of a change. Before a step, the record names the marks before and after it. A step happens
+//! completely or not at all, so after a crash the counter tells whether it happened. Any other counter means that
+//! another program wrote to the file.
 
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
 
@@ -29,14 +30,14 @@ pub(crate) struct Mark {
     /// The point.
     #[serde(flatten)]
     pub(crate) point: Point,
-    /// What the header of the database says then.
+    /// The counter in the database's header in that state.
     pub(crate) counter: u32,
-    /// What the next object must go on from; nothing in a record of an older Seawall.
+    /// The facts that the next object must continue; `None` in a record of an older Seawall.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) end: Option<End>,
 }
 
-/// What the newest object of a state said of itself.
+/// The facts of the newest object of a state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct End {
     lineage: Option<Lineage>,
@@ -50,7 +51,7 @@ impl Mark {
     /// The mark of the state that `newest` leaves. `random` must be another number for each.
     pub(crate) fn new(newest: &Facts, random: u64) -> Self {
         let moment = Moment::from_millis(newest.moment);
-        // A complete copy of Litestream's tells another place than the next capture goes on from.
+        // A complete copy of Litestream's has another WAL position than the one the next capture continues from.
         let told = newest.wal.filter(|_| newest.nonce.is_some() || newest.file.level == Level::LOG);
         let wal = told.map(|wal| (wal.salts.0, wal.salts.1, wal.end));
         let end = End { lineage: newest.lineage, nonce: newest.nonce, tag: newest.tag, wal };
@@ -58,7 +59,7 @@ impl Mark {
         Self { point, counter: (random >> 32) as u32, end: Some(end) }
     }
 
-    /// What is known of the object that made this state, as far as it concerns `next`.
+    /// The facts of the object that made this state, as far as `next` needs them.
     pub(crate) fn facts(&self, next: &Facts) -> Option<Facts> {
         let (txid, end) = (self.txid()?, self.end?);
         let wal = end.wal.map(|(one, two, end)| Stretch { salts: Salts(one, two), start: end, end });
@@ -100,12 +101,12 @@ impl FollowRecord {
         Self { format: FORMAT, vault: vault.to_owned(), reached, next: Some(next) }
     }
 
-    /// Whether it speaks of this vault.
+    /// Whether the record belongs to this vault.
     pub(crate) fn is_of(&self, vault: &str) -> bool {
         self.vault == vault
     }
 
-    /// Which state a database with this counter is in; `None` if it is none of a follower's.
+    /// The state of a database with this counter; `None` if no follower made it.
     pub(crate) fn find(&self, counter: u32) -> Option<&Mark> {
         let known = [&self.next, &self.reached];
         known.into_iter().flatten().find(|mark| mark.counter == counter && mark.txid().is_some())

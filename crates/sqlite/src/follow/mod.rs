@@ -1,11 +1,12 @@
-//! Following: a restored database that is kept at the newest point of its vault, while others read it.
+//! Following: keeps a restored database at the newest point of its vault, while applications read it.
 //!
-//! The next capture has a name that is known beforehand, so looking for it is one read of exactly that object, and it
-//! brings the object along; in a folder not even that, because an event tells of it. Several are asked for at once
-//! while a follower is behind. Levels are listed at the start, after trouble, and when nothing came for long (30 s,
-//! doubled up to 10 minutes: one listing of one object): then compacted objects and complete copies lead on where
-//! captures are gone (`bridge`). The loop is in `follower`, one step in `step`, the start in `begin`. What a step does to the
-//! file is in `standby`; where a crash leaves it, in `mark`.
+//! The name of the next capture is known beforehand. So one read of exactly that object finds and fetches it; in a
+//! local folder, an event announces it. A follower that is behind asks for several at once. It lists the levels at the
+//! start, after trouble, and after a long silence (30 s, doubled up to 10 minutes: one listing of one object). If
+//! captures are gone, compacted objects and complete copies lead on (`bridge`).
+//!
+//! `follower` has the loop, `step` one step, and `begin` the start. `standby` changes the file, and `mark` finds the
+//! state after a crash.
 
 mod begin;
 pub(crate) mod bridge;
@@ -26,7 +27,7 @@ use crate::lock::{self, Locks};
 use crate::ship::blocking;
 use crate::{World, default_state_dir};
 
-/// What a follower is made of.
+/// The parts of a follower.
 pub(crate) struct Setting<'a> {
     pub(crate) vault: &'a Vault,
     pub(crate) world: &'a World,

@@ -1,14 +1,16 @@
 //! A database file that follows a vault while SQLite's readers have it open.
 //!
-//! It is a database in rollback-journal mode, and it changes as SQLite itself changes one: what a step overwrites is saved
-//! in a journal first; then the exclusive lock, which SQLite takes for us, keeps readers out; then the journal gets its
-//! name, the pages are written and synced, and removing the journal is the commit. A reader sees the state before or
-//! the state behind a step, and so does whoever opens the database after a crash, because SQLite plays the journal back.
+//! The file is a database in rollback-journal mode, and a step changes it as SQLite does. The pages that a step
+//! overwrites are first saved in a journal. SQLite takes the exclusive lock for us, which keeps readers out. Then the
+//! journal gets its name, the pages are written and synced, and removing the journal is the commit. A reader sees the
+//! state before or after a step. So does a reader that opens the database after a crash, because SQLite plays the
+//! journal back.
 //!
-//! The lock is held for the writing alone. While a reader is inside a transaction it can't be had; new readers are kept
-//! waiting only for as long as one attempt lasts.
+//! The lock is held only for the writing. It can't be had while a reader is inside a transaction; new readers wait only
+//! for the time of one attempt.
 //!
-//! Closing any handle on the file would drop every lock of this process, so there is one, for as long as SQLite's.
+//! Closing any handle on the file would drop every lock of this process. So there is one handle, open for as long as
+//! SQLite's.
 
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
 
@@ -44,7 +46,7 @@ pub(crate) struct Standby {
     counter: u32,
 }
 
-/// A step whose pages are known and saved, and of which nobody sees anything yet.
+/// A step whose pages are known and saved, and which no reader sees yet.
 pub(crate) struct Prepared {
     journal: Journal,
     changed: PageBits,
@@ -60,7 +62,7 @@ impl Prepared {
 }
 
 impl Standby {
-    /// Opens a database that a follower made, and has SQLite undo what a crash left half done. Blocks.
+    /// Opens a database that a follower made. SQLite undoes a step that a crash interrupted. Blocks.
     pub(crate) fn open(path: &Path, patience: Duration) -> Result<Self, Error> {
         let file = OpenOptions::new().read(true).write(true).open(path).map_err(Error::io(path))?;
         let identity = FileIdentity::of(&file.metadata().map_err(Error::io(path))?);
@@ -75,7 +77,7 @@ impl Standby {
         Ok(standby)
     }
 
-    /// What the first page says, behind the playing back of a journal; readers don't matter for it.
+    /// Reads the first page after the journal was played back. Readers don't matter for it.
     fn settled_head(&self, patience: Duration) -> Result<Head, Error> {
         let read = || {
             self.connection.busy_timeout(patience)?;
@@ -88,12 +90,12 @@ impl Standby {
         head
     }
 
-    /// What tells this state from every other one.
+    /// The counter of this state, which no other state has.
     pub(crate) fn counter(&self) -> u32 {
         self.counter
     }
 
-    /// Finds out what a step changes and saves what is there. Readers read on. Blocks.
+    /// Finds the pages that a step changes, and saves their old content. Readers continue. Blocks.
     pub(crate) fn prepare(&self, assembly: Assembly, counter: u32) -> Result<Prepared, Error> {
         let same_size = assembly.page_size() == self.page_size;
         if !same_size && !assembly.is_complete() {
@@ -128,8 +130,8 @@ impl Standby {
         Ok(changed)
     }
 
-    /// Makes a step visible, at once and durably. Gives it back if a reader kept us out for as long as `patience`.
-    /// After an error the database is as it was. Blocks.
+    /// Makes a step visible, at once and durably. Returns the step if readers blocked it for `patience`. After an error
+    /// the database is as it was. Blocks.
     pub(crate) fn commit(&mut self, mut step: Prepared, patience: Duration) -> Result<Option<Prepared>, Error> {
         let hold = match self.hold(patience) {
             Ok(hold) => hold,
@@ -154,7 +156,7 @@ impl Standby {
         Ok(None)
     }
 
-    /// Nobody but us has written, and it still is the file under this name.
+    /// Checks that no other program has written, and that it is still the file under this name.
     fn check_untouched(&self) -> Result<(), Error> {
         let there = fs::metadata(&self.path).is_ok_and(|found| FileIdentity::of(&found) == self.identity);
         if !there {
@@ -195,7 +197,7 @@ impl Standby {
         write().map_err(Error::io(&self.path))
     }
 
-    /// Takes SQLite's exclusive lock; first it undoes what a crash left half done.
+    /// Takes SQLite's exclusive lock. Taking it undoes a step that a crash interrupted.
     fn hold(&self, patience: Duration) -> Result<Hold<'_>, Error> {
         self.connection.busy_timeout(patience).map_err(Error::sqlite(&self.path))?;
         self.connection.execute_batch("BEGIN EXCLUSIVE").map_err(Error::sqlite(&self.path))?;
@@ -215,12 +217,12 @@ struct Hold<'a>(&'a Connection);
 
 impl Drop for Hold<'_> {
     fn drop(&mut self) {
-        // SQLite changed nothing, so there is nothing to undo that could fail; the lock goes in any case.
+        // SQLite changed nothing, so there is nothing to undo that could fail. The lock is released in any case.
         let _locks_only = self.0.execute_batch("ROLLBACK");
     }
 }
 
-/// What the first page of a follower's database says.
+/// The facts in the first page of a follower's database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Head {
     page_size: PageSize,
@@ -229,7 +231,7 @@ struct Head {
 }
 
 impl Head {
-    /// `None` for a page that no follower left: one in WAL mode, or with two counters.
+    /// `None` for a page that no follower made: in WAL mode, or with two different counters.
     fn parse(bytes: &[u8; HEAD], len: u64) -> Option<Self> {
         let word = |at: usize| bytes.get(at..)?.first_chunk().copied().map(u32::from_be_bytes);
         let size = word(16)? >> 16;
@@ -240,8 +242,8 @@ impl Head {
     }
 }
 
-/// Makes a first page that of a follower's database: rollback-journal mode, and the counter and the size in such a way
-/// that SQLite believes them.
+/// Makes a first page that of a follower's database: rollback-journal mode, with counter and size set so that SQLite
+/// trusts them.
 pub(crate) fn stamp(page: &mut [u8], pages: u32, counter: u32) {
     if let Some(head) = page.first_chunk_mut::<HEAD>() {
         head[18..20].copy_from_slice(&[1, 1]);

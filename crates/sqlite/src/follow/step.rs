@@ -1,8 +1,8 @@
 //! One step of a follower: it finds the next objects, and puts them into its file.
 //!
-//! The follower knows the names of the next captures, and asks for them. If they are gone, it lists all levels; then compacted
-//! objects or complete copies lead on (`bridge`). Before each step it checks that the objects go on from each other, and from where
-//! the database is (I14).
+//! The follower knows the names of the next captures, and asks for them. If they are gone, it lists all levels; then
+//! compacted objects or complete copies lead on (`bridge`). Before each step it checks that the objects continue each
+//! other, and the state of the database (I14).
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 use seawall_ltx::{Header, Txid};
@@ -16,12 +16,13 @@ use crate::belonging::{Bond, Facts, Mixed};
 use crate::bridge::{Bridge, bridge};
 use crate::error::Error;
 use crate::fetch::{self, Fetched};
+use crate::headers::read_header;
 use crate::layout::Level;
 use crate::mark::{FollowRecord, Mark};
-use crate::restore::unnamed;
+use crate::partial::unnamed;
 use crate::ship::blocking;
 use crate::standby::{Prepared, Standby};
-use crate::survey::{list, read_header};
+use crate::survey::list;
 use crate::together;
 
 /// The most captures that are asked for at once.
@@ -65,11 +66,11 @@ impl Follower<'_> {
         stepped?;
         self.window = if whole { (self.window * 2).min(WINDOW) } else { 1 };
         let evented = self.hints.as_ref().is_some_and(|(_, hints)| hints.has_events());
-        // Without events the next look can wait for the interval, unless there was so much that there is likely more.
+        // Without events the next look waits for the interval, unless this one found so much that more is likely.
         Ok(if evented || (whole && several) { Then::Again } else { Then::Wait })
     }
 
-    /// Lists all levels and goes on with whatever leads farthest.
+    /// Lists all levels and continues with the objects that lead farthest.
     async fn cross(&mut self) -> Result<Then, Error> {
         let vault = self.setting.vault;
         let at = self.at.txid().unwrap_or_default();
@@ -96,7 +97,8 @@ impl Follower<'_> {
                     vault: vault.url().to_owned(),
                     target: newest.to_string(),
                     why: format!("objects behind {at} are missing"),
-                    next: "nothing, if they are still on their way: it goes on with the next complete copy".to_owned(),
+                    next: "nothing, if they are still being uploaded: following continues with the next complete copy"
+                        .to_owned(),
                 });
             }
             Bridge::Behind(newest) => {
@@ -113,12 +115,12 @@ impl Follower<'_> {
         Ok(Then::Again)
     }
 
-    /// What the first of these objects must go on from.
+    /// The facts that the first of these objects must continue.
     fn here(&self, facts: &[Facts]) -> Option<Facts> {
         facts.first().and_then(|first| self.at.facts(first))
     }
 
-    /// Makes one step with captures that were asked for by their names.
+    /// Makes one step with captures that were fetched by name.
     async fn take_run(&mut self, headers: &[(Facts, Header)], objects: Objects) -> Result<(), Error> {
         let facts: Vec<Facts> = headers.iter().map(|(facts, _)| *facts).collect();
         belong(self.setting.vault, self.here(&facts), &facts).await?;
@@ -203,7 +205,8 @@ impl Follower<'_> {
     }
 }
 
-/// Refuses objects, oldest first, that don't go on from each other, or from where the database is (I14): it stays as it is.
+/// Refuses objects, oldest first, that don't continue each other or the state of the database (I14). The database stays
+/// as it is.
 async fn belong(vault: &Vault, here: Option<Facts>, facts: &[Facts]) -> Result<(), Error> {
     let pairs = here.iter().chain(facts).zip(facts.iter().skip(usize::from(here.is_none())));
     for (before, next) in pairs {
@@ -215,7 +218,7 @@ async fn belong(vault: &Vault, here: Option<Facts>, facts: &[Facts]) -> Result<(
     Ok(())
 }
 
-/// Asks for captures by their names; those that are there without a break, and whether there is one behind a break.
+/// Asks for captures by name. Returns those up to the first missing one, and whether there is one after it.
 async fn ask(vault: &Vault, next: Txid, window: u64) -> Result<(Vec<Fetched>, bool), Error> {
     let names = (0..window).filter_map(|n| next.0.checked_add(n)).map(Txid);
     let asked: Vec<_> = names.map(|txid| fetch::capture(vault.clone(), txid)).collect();

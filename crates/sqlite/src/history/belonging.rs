@@ -1,8 +1,8 @@
-//! Does one object go on from another?
+//! Does one object continue another?
 //!
-//! Pure: from what the headers of two objects say to "it goes on", "it doesn't belong there" or "that can't be told", each with
-//! the reason. Names and TXIDs prove nothing: every first base has the same name, and a wrong copy of a vault fits by its
-//! names. What proves is the tag of a point, which the next object repeats; the lineage; the place in the WAL; and
+//! Pure. From the headers of two objects it decides "continues", "doesn't belong there" or "can't be told", each with
+//! the reason. Names and TXIDs prove nothing: every first base has the same name, and a wrong copy of a vault fits by
+//! its names. The proof is the tag of a point, which the next object repeats; the lineage; the place in the WAL; and
 //! database checksums, where a file has them (I14).
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use crate::wal::{HEADER_SIZE, Salts};
 /// The fewest bytes that a page takes in an object.
 const SMALLEST_FRAME: u64 = 11;
 
-/// What an object says about where it belongs.
+/// The facts in an object about its place in the history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Facts {
     pub(crate) file: Stored,
@@ -27,11 +27,11 @@ pub(crate) struct Facts {
     pub(crate) nonce: Option<Nonce>,
     /// The stretch of the WAL that it holds.
     pub(crate) wal: Option<Stretch>,
-    /// The tag of the point behind which it was written.
+    /// The tag of the point that it follows.
     pub(crate) follows: Option<Tag>,
     /// The tag of the point at its end.
     pub(crate) tag: Option<Tag>,
-    /// The checksum of the whole database before it and behind it.
+    /// The checksum of the whole database before it and after it.
     pub(crate) checksums: (Option<Checksum>, Option<Checksum>),
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct Stretch {
 }
 
 impl Facts {
-    /// What a header says. The checksum behind the object stands at its end: see [`Facts::with_end`].
+    /// Takes the facts of a header. The checksum after the object is at the object's end: see [`Facts::with_end`].
     pub(crate) fn of(file: &Stored, header: &Header) -> Self {
         let salts = Salts(header.wal_salt1, header.wal_salt2);
         let end = header.wal_offset.checked_add(header.wal_size).filter(|_| salts != Salts::default());
@@ -62,12 +62,12 @@ impl Facts {
         }
     }
 
-    /// Adds the checksum of the database behind the object, where it has one.
+    /// Adds the checksum of the database after the object, if it has one.
     pub(crate) fn with_end(self, post_apply: Checksum) -> Self {
         Self { checksums: (self.checksums.0, Some(post_apply).filter(|sum| !sum.is_none())), ..self }
     }
 
-    /// Whether it begins right behind `before`.
+    /// Whether it begins right after `before`.
     fn is_next_to(&self, before: &Self) -> bool {
         before.file.max.next() == Some(self.file.min)
     }
@@ -78,14 +78,14 @@ impl Facts {
     }
 }
 
-/// Why an object doesn't belong where it stands.
+/// Why an object doesn't belong at its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Why {
-    /// It says which point it follows, and that is another one.
+    /// It names the point that it follows, and another point is there.
     Point,
-    /// Another history wrote it, and no base begins one there.
+    /// Another history wrote it, and no base at its place begins a history.
     Lineage,
-    /// It holds another stretch of the WAL than what follows.
+    /// Its range of the WAL doesn't follow the range before it.
     Wal,
     /// The database that it changes has another checksum.
     Checksum,
@@ -95,7 +95,7 @@ pub(crate) enum Why {
     Size,
     /// It is older than what comes before it.
     Moment,
-    /// Its writer had been replaced by another one before.
+    /// Another run of the writer had already replaced the run that wrote it.
     Writer,
 }
 
@@ -115,21 +115,22 @@ impl Why {
     }
 }
 
-/// Why it can't be told whether an object belongs where it stands.
+/// Why the bond of an object can't be told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Doubt {
-    /// Another program wrote one of the two: nothing in it names its database.
+    /// Another program wrote one of the two objects, and nothing in it names its database.
     Foreign,
-    /// Another program wrote one of the two, and it is older than what it follows: its clock went back, or it is a stranger.
+    /// Another program wrote one of the two, and the later one is older by its moment: its clock went back, or it is a
+    /// stranger.
     Moment,
-    /// It is of this database; an older Seawall wrote it, which doesn't tell branches of one history apart.
+    /// It belongs to this database. But an older Seawall wrote it, which doesn't distinguish branches of one history.
     Branch,
-    /// A hole was recorded where its history begins, by an attempt that wrote nothing else.
+    /// An attempt recorded a hole where its history begins, and wrote nothing else.
     Hole,
 }
 
 impl Doubt {
-    /// What can't be told, for people, of `objects`, without a full stop.
+    /// The doubt as a sentence about `objects`, without a full stop.
     pub(crate) fn sentence(self, objects: &str) -> String {
         match self {
             Self::Foreign => format!("{objects} of another program: nothing in them names their database"),
@@ -142,18 +143,19 @@ impl Doubt {
     }
 }
 
-/// What two objects are to each other.
+/// The relation of two objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Bond {
-    /// The second goes on from the first, or both end in the same state.
+    /// The second continues the first, or both end in the same state.
     Proved,
-    /// They are not of one history.
+    /// They belong to different histories.
     Stranger(Why),
-    /// Nothing in them tells.
+    /// Their headers don't tell.
     Unknown(Doubt),
 }
 
-/// Does `next` go on from `before`? `hole` is who recorded a hole that ends where `next` begins: a base stands there.
+/// Does `next` continue `before`? `hole` is the lineage that recorded a hole ending where `next` begins; a base is
+/// there then.
 pub(crate) fn goes_on(before: &Facts, next: &Facts, hole: Option<Lineage>) -> Bond {
     let adjacent = next.is_next_to(before);
     if let Some((tag, follows)) = before.tag.zip(next.follows).filter(|_| adjacent) {
@@ -164,7 +166,7 @@ pub(crate) fn goes_on(before: &Facts, next: &Facts, hole: Option<Lineage>) -> Bo
     }
     match before.lineage.zip(next.lineage) {
         Some((one, other)) if one != other => return begun(other, hole),
-        // Another program begins anew with a complete copy, which no header tells.
+        // Another program starts over with a complete copy, and no header says so.
         Some(_) if before.page_size != next.page_size => return Bond::Stranger(Why::PageSize),
         _ if adjacent && is_too_small(before, next) => return Bond::Stranger(Why::Size),
         _ if adjacent && !follows_in_wal(before, next) => return Bond::Stranger(Why::Wal),
@@ -176,7 +178,7 @@ pub(crate) fn goes_on(before: &Facts, next: &Facts, hole: Option<Lineage>) -> Bo
     Bond::Unknown(if next.moment < before.moment { Doubt::Moment } else { Doubt::Foreign })
 }
 
-/// Do two objects that end at one TXID end in one state?
+/// Do two objects that end at one TXID end in the same state?
 pub(crate) fn same_end(one: &Facts, other: &Facts) -> Bond {
     if let Some((tag, other)) = one.tag.zip(other.tag) {
         return if tag == other { Bond::Proved } else { Bond::Stranger(Why::Point) };
@@ -193,7 +195,7 @@ pub(crate) fn same_end(one: &Facts, other: &Facts) -> Bond {
     }
 }
 
-/// Does a complete copy belong behind `older`, an object that ends before it?
+/// Does a complete copy belong after `older`, an object that ends before it?
 pub(crate) fn begins(older: &Facts, copy: &Facts, hole: Option<Lineage>) -> Bond {
     let next_to = older.file.max.next() == Some(copy.file.max);
     if let Some((tag, follows)) = older.tag.zip(copy.follows).filter(|_| next_to) {
@@ -206,28 +208,28 @@ pub(crate) fn begins(older: &Facts, copy: &Facts, hole: Option<Lineage>) -> Bond
     }
 }
 
-/// Whether a history of this lineage was begun where a hole was recorded, before the base that ends it.
+/// Whether a history of this lineage began where a hole was recorded, before the base that ends the hole.
 fn begun(lineage: Lineage, hole: Option<Lineage>) -> Bond {
     match hole {
         Some(by) if by == lineage => Bond::Proved,
-        // The first record stands, also where the attempt ended before its base.
+        // The first record stays, even if the attempt ended before it wrote its base.
         Some(_) => Bond::Unknown(Doubt::Hole),
         None => Bond::Stranger(Why::Lineage),
     }
 }
 
-/// Whether the pages by which the database grew, all of which an object must have, can't be in it.
+/// Whether an object is too small for the pages by which the database grew. It would have to hold all of them.
 fn is_too_small(before: &Facts, next: &Facts) -> bool {
     // The lock page is never stored.
     let pages = u64::from(next.commit.saturating_sub(before.commit)).saturating_sub(1);
     next.file.size < pages.saturating_mul(SMALLEST_FRAME)
 }
 
-/// Whether a capture can hold what follows in the WAL: the rest of a generation, or a generation from its start.
+/// Whether a capture can follow in the WAL: the rest of a generation, or a generation from its start.
 fn follows_in_wal(before: &Facts, next: &Facts) -> bool {
     let Some((one, two)) = before.wal.zip(next.wal).filter(|_| next.file.level == Level::LOG) else { return true };
     let ours = before.nonce.is_some() && next.nonce.is_some();
-    // Litestream begins a complete copy at the start, and its copies in level 9 tell their last frame alone.
+    // Litestream begins a complete copy at the start of the WAL, and its copies in level 9 name only their last frame.
     let begins = two.start <= HEADER_SIZE;
     if one.salts != two.salts {
         return begins;
@@ -235,19 +237,19 @@ fn follows_in_wal(before: &Facts, next: &Facts) -> bool {
     two.start == one.end || !ours && (begins || before.file.level != Level::LOG)
 }
 
-/// Two objects of which one doesn't belong to the other.
+/// Two objects that don't belong together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Mixed {
     /// The object that is likely the stranger.
     pub(crate) stranger: Stored,
-    /// The other one.
+    /// The other object.
     pub(crate) other: Stored,
     pub(crate) why: Why,
 }
 
 impl Mixed {
-    /// Of two objects the stranger is the one whose lineage fewer objects have; of two with one lineage the one whose writer
-    /// wrote fewer of them; else the `likely` one.
+    /// Chooses the stranger of two objects. It is the object whose lineage fewer objects have. If both have one
+    /// lineage, it is the object whose writer wrote fewer; otherwise the `likely` one.
     pub(crate) fn new<'a>(one: &Facts, likely: &Facts, why: Why, all: impl Iterator<Item = &'a Facts> + Clone) -> Self {
         let kin = |facts: &Facts| all.clone().filter(|other| other.lineage == facts.lineage).count();
         let own =
@@ -259,8 +261,8 @@ impl Mixed {
     }
 }
 
-/// Does a chain of objects, oldest first, belong together? Gives what can't be told, or two objects that don't. `context` are
-/// other objects of the vault, which only help to say which of two is the stranger.
+/// Does a chain of objects, oldest first, belong together? Returns the doubts, or two objects that don't belong
+/// together. `context` are other objects of the vault; they only help to choose the stranger.
 pub(crate) fn chain(
     chain: &[Facts],
     context: &[Facts],
@@ -276,7 +278,7 @@ pub(crate) fn chain(
             Bond::Proved => {}
             Bond::Unknown(doubt) => doubts.push((next.file, doubt)),
             Bond::Stranger(why) => {
-                // What goes on well with its other neighbour belongs rather than what doesn't.
+                // An object that fits its other neighbour belongs rather than an object that doesn't.
                 let good = |at: Option<usize>| {
                     at.and_then(|at| bonds.get(at)).is_some_and(|bond| !matches!(bond, Bond::Stranger(_)))
                 };
@@ -285,7 +287,7 @@ pub(crate) fn chain(
                 return Err(Mixed::new(one, likely, why, chain.iter().chain(context)));
             }
         }
-        // A run of Seawall that was followed by another one doesn't come back.
+        // A run of Seawall that another run has replaced doesn't come back.
         for facts in [before, next] {
             let Some(nonce) = facts.nonce else { continue };
             let writer = (facts.lineage, nonce);

@@ -15,7 +15,7 @@ fn stored(level: u8, min: u64, max: u64) -> Stored {
     Stored { level, min: Txid(min), max: Txid(max), size: 10_000 }
 }
 
-/// A writer of one history, which writes captures one behind the other.
+/// A writer of one history, which writes consecutive captures.
 #[derive(Clone)]
 struct Writer {
     stamp: Option<Stamp>,
@@ -35,7 +35,7 @@ impl Writer {
         Self { stamp: None, last: None, offset: START, salt, moment: 1000 }
     }
 
-    /// The same history, gone on with by another process.
+    /// The same history, continued by another process.
     fn restarted(&self, nonce: u64) -> Self {
         let stamp = self.stamp.map(|stamp| Stamp { nonce: Nonce::new(nonce << 32), ..stamp });
         Self { stamp, ..self.clone() }
@@ -58,7 +58,7 @@ impl Writer {
         Facts::of(&stored(0, txid, txid), &self.header(txid))
     }
 
-    /// A base at this TXID, as it stands in level 9.
+    /// A base at this TXID, as it is in level 9.
     fn base(&mut self, txid: u64) -> Facts {
         let header = self.header(txid);
         Facts::of(&stored(9, 1, txid), &Header { min_txid: Txid(1), ..header })
@@ -81,7 +81,7 @@ fn what_goes_on_from_what() {
     let (mut ours, mut other) = (Writer::new(1, 1), Writer::new(2, 2));
     let (base, two, three) = (ours.base(1), ours.capture(2), ours.capture(3));
     let (alien_base, alien_two, alien_three) = (other.base(1), other.capture(2), other.capture(3));
-    // Two processes went on from one point, with the same lineage, at the same place in the WAL.
+    // Two processes continued from one point, with the same lineage, at the same place in the WAL.
     let mut cloned = ours.restarted(3);
     let (four, twin_four) = (ours.capture(4), cloned.capture(4));
     let (five, twin_five) = (ours.capture(5), cloned.capture(5));
@@ -132,7 +132,7 @@ fn what_goes_on_from_what() {
                 unknown(Doubt::Foreign)
             }
             "old: another place in the WAL" => {
-                // Not next to it: the place tells nothing.
+                // It isn't adjacent, so the place tells nothing.
                 assert_ne!(before.file.max.next(), Some(next.file.min));
                 expected
             }

@@ -1,31 +1,31 @@
-//! What a vault holds, kept in memory: listed once when a session begins, and carried on with every object that is made
-//! or deleted since. So nobody has to list a vault to know what is to be done in it.
+//! The objects of a vault, kept in memory. A session lists the vault once when it begins, and updates the catalog with
+//! every object that it makes or deletes. So no task has to list the vault to find its work.
 
 use seawall_core::Moment;
 use seawall_ltx::{HEADER_SIZE, TRAILER_SIZE, Txid};
 
 use crate::layout::{Level, Stored};
 
-/// The size of an LTX file without pages: header, end marker, an index of nothing and its size, trailer.
+/// The size of an LTX file without pages: header, end marker, an empty index and its size, trailer.
 const EMPTY_SIZE: u64 = (HEADER_SIZE + 6 + 1 + 8 + TRAILER_SIZE) as u64;
 
 /// An LTX file of a vault, and when.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Dated {
     pub(crate) file: Stored,
-    /// When its newest change was captured; where a listing doesn't tell it, when the object was written.
+    /// When its newest change was captured; if a listing doesn't have that time, when the object was written.
     pub(crate) moment: Moment,
     /// When it became visible, or later: a restore that was planned before doesn't know it.
     pub(crate) written: Moment,
 }
 
 impl Dated {
-    /// Whether there is no page in it, as in the capture behind a first base: nothing is gained by merging it.
+    /// Whether it has no pages, like the capture after a first base. Merging such an object would gain nothing.
     pub(crate) fn is_empty(&self) -> bool {
         self.file.size <= EMPTY_SIZE
     }
 
-    /// Whether it is a complete copy that was made as one.
+    /// Whether it was written as a complete copy.
     pub(crate) fn is_base(&self) -> bool {
         self.file.level == Level::BASE && self.file.min.0 == 1
     }
@@ -37,7 +37,7 @@ impl Dated {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Catalog {
     levels: [Vec<Dated>; 10],
-    /// Objects that don't belong to what is before them, as merging found out.
+    /// Objects that don't belong to the objects before them, as a merge found out.
     strangers: Vec<Stored>,
 }
 
@@ -56,7 +56,7 @@ impl Catalog {
         catalog
     }
 
-    /// Takes up a newer listing. What was written since `recently` may be missing from it, and stays.
+    /// Takes over a newer listing. Objects written since `recently` may be missing from it, and stay.
     pub(crate) fn refresh(&mut self, listed: Catalog, recently: Moment) {
         let before = std::mem::replace(self, listed);
         before.levels.into_iter().flatten().filter(|dated| dated.written >= recently).for_each(|dated| self.add(dated));
@@ -82,20 +82,21 @@ impl Catalog {
         self.all().map(|dated| dated.file).collect()
     }
 
-    /// Notes that a file doesn't belong to what is before it. Known until the vault is listed anew.
+    /// Notes that a file doesn't belong to the objects before it. Remembered until the vault is listed again.
     pub(crate) fn set_apart(&mut self, file: Stored) {
         if !self.strangers.contains(&file) {
             self.strangers.push(file);
         }
     }
 
-    /// Whether a file is a stranger, or lies behind one with no base between: what it changes isn't what the vault holds.
+    /// Whether a file is a stranger, or comes after a stranger with no base in between. Its changes aren't those of the
+    /// vault's history.
     pub(crate) fn is_apart(&self, file: &Stored) -> bool {
         let begins = |base: &Stored, stranger: &Stored| base.max > stranger.max && base.max <= file.min;
         let begins = |stranger: &Stored| {
             self.bases().map(|base| base.file).any(|base| begins(&base, stranger) && !self.strangers.contains(&base))
         };
-        // What a complete copy begins with nobody else needs.
+        // A stranger that is a complete copy affects only objects after its end.
         let from = |stranger: &Stored| if stranger.min.0 == 1 { stranger.max } else { stranger.min };
         self.strangers.iter().any(|stranger| from(stranger) <= file.max && !begins(stranger))
     }
@@ -136,7 +137,7 @@ impl Catalog {
         }
     }
 
-    /// Gives back memory that is not needed while nothing happens.
+    /// Frees memory that an idle database doesn't need.
     pub(crate) fn shrink(&mut self) {
         self.levels.iter_mut().for_each(Vec::shrink_to_fit);
     }

@@ -1,8 +1,9 @@
-//! The BLAKE3 of LTX files, where a vault has no room for it beside them.
+//! The BLAKE3 digest of an LTX file, as an object of its own where the vault has no room beside the file.
 //!
-//! Stores keep an object's digest beside it, but a bucket can't for what is written in parts: metadata go before the
-//! bytes. Then it is an object of its own, written behind the other. That is one request for an object of many, and none
-//! for any other. Without it the file is as good, and can't be compared: so it never fails what it speaks of.
+//! A store normally keeps an object's digest beside it. A bucket can't for an object that is written in parts, because
+//! metadata go before the bytes. Then the digest is a second object, written after the first: one request more for an
+//! object of many requests, and none for any other object. A file without a digest is as good, but can't be compared.
+//! So a failure to write a digest never fails the file.
 
 use bytes::Bytes;
 use seawall_core::Failure;
@@ -23,7 +24,7 @@ struct Record {
     blake3: String,
 }
 
-/// Makes an upload visible, and keeps its digest if that has no room beside it.
+/// Makes an upload visible. Keeps its digest as an object if there is no room beside the file.
 pub(crate) async fn finish(upload: Upload, vault: &Vault, key: &ObjectKey) -> Result<Created, seawall_vault::Error> {
     let size = upload.written();
     let (created, digest) = upload.finish_digested().await?;
@@ -45,13 +46,13 @@ async fn keep(vault: &Vault, file: &Stored, digest: Digest) -> Result<(), Error>
         Err(seawall_vault::Error::AlreadyExists { .. }) => {}
         Err(error) => return Err(error.into()),
     }
-    // Somebody else removed the object that this one speaks of, and left it behind.
+    // Another process removed the file of this digest, and left the digest behind.
     vault.delete(std::slice::from_ref(&key)).await?;
     vault.create(&key, bytes, None).await?;
     Ok(())
 }
 
-/// What else is to be deleted with a file: its digest, if the file may have been written in parts.
+/// The companion to delete with a file: its digest, if the file may have been written in parts.
 pub(crate) fn companion(vault: &Vault, file: &Stored) -> Option<ObjectKey> {
     may_be_apart(vault, file.size).then(|| digest_key(file))
 }
@@ -61,7 +62,7 @@ fn may_be_apart(vault: &Vault, size: u64) -> bool {
     !abilities.digests_of_parts && size >= abilities.smallest_part as u64
 }
 
-/// The digest that was kept of a file, wherever it is; `None` where there is none. [`Error::BadDigest`] says nothing about
+/// The recorded digest of a file, wherever it is kept; `None` if there is none. [`Error::BadDigest`] says nothing about
 /// the file.
 pub(crate) async fn kept(vault: &Vault, file: &Stored) -> Result<Option<Digest>, Error> {
     let key = file.key(Layout::of(vault));
@@ -85,11 +86,11 @@ async fn apart(vault: &Vault, file: &Stored) -> Result<Option<Digest>, Error> {
     digest.map(Some).ok_or_else(bad)
 }
 
-/// The digest that was kept of an object of a replica, apart from it; `key` is below the replica's own prefix. `None`
-/// where there is none, and for what is no LTX file of a replica.
+/// The digest object of a replica's object; `key` is below the replica's own prefix. `None` if there is none, or if the
+/// key isn't an LTX file of a replica.
 ///
 /// # Errors
-/// When the vault can't be asked, or what stands there is no digest.
+/// When the vault can't be asked, or the object there isn't a digest.
 pub async fn digest_of_object(vault: &Vault, key: &ObjectKey, size: u64) -> Result<Option<Digest>, Failure> {
     match parse_key(Layout::of(vault), key.as_str(), size) {
         Some(file) => apart(vault, &file).await.map_err(|error| error.failure()),

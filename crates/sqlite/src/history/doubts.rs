@@ -1,8 +1,9 @@
-//! Stretches of time in which a history's moments can't be believed, as facts in the vault (I17).
+//! Records of times whose moments can't be trusted, as facts in the vault (I17).
 //!
-//! A clock that ran ahead gave moments of the future, and one that was believed again late gave moments of the past. Once the clock
-//! has come there nothing else tells: so each such stretch is recorded, and `--at` between two points that touch it is refused,
-//! also where the state record is lost. Create-only; removed where it turns out that the clock had been right.
+//! A clock that ran ahead gave moments of the future. A clock that was corrected late gave moments of the past. Once
+//! that time is reached, nothing else reveals the mistake. So each such stretch of time is recorded, and `--at` between
+//! two points that touch it is refused, even if the state record is lost. Records are create-only, and are removed if
+//! the clock turns out to have been right.
 
 use bytes::Bytes;
 use futures::stream::{self, StreamExt, TryStreamExt};
@@ -16,7 +17,7 @@ use crate::identity::Stamp;
 use crate::layout::{CLOCKS, mark_key, parse_mark};
 use crate::moments::Doubtful;
 
-/// A record is smaller than this; anything larger is not one (I11).
+/// A record is smaller than this. A larger object isn't a record (I11).
 const MAX_SIZE: u64 = 64 << 10;
 
 /// The format of the object; see `docs/formats.md`.
@@ -29,9 +30,10 @@ struct DoubtRecord {
     writer: Stamp,
 }
 
-/// Records a stretch, behind the point that was the newest then; answers under which name. `None` where the vault has it already.
+/// Records a stretch, after the point that was the newest then. Returns the point that names the record; `None` if the
+/// vault has the record already.
 ///
-/// A point before that one names it where the name is taken: two stretches may end behind one point.
+/// If the name is taken, an earlier point names the record: two stretches may end after one point.
 pub(crate) async fn record(
     vault: &Vault,
     newest: Txid,
@@ -53,13 +55,14 @@ pub(crate) async fn record(
 /// Takes a record away: the clock had been right.
 pub(crate) async fn withdraw(vault: &Vault, newest: Txid) -> Result<(), Error> {
     match vault.delete(&[mark_key(CLOCKS, newest)]).await {
-        // Then moments are refused that could be believed.
+        // Without the deletion, moments stay refused that could be trusted.
         Ok(()) | Err(seawall_vault::Error::Denied { .. }) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }
 
-/// All recorded stretches, each with the point behind which it was recorded. A damaged record is an error: it must not get lost.
+/// All recorded stretches, each with the point after which it was recorded. A damaged record is an error: it must not
+/// get lost.
 pub(crate) async fn list(vault: &Vault) -> Result<Vec<(Txid, Doubtful)>, Error> {
     let entries = vault.list(&Prefix::new(CLOCKS)?, None).await?;
     let known = entries.into_iter().filter_map(|entry| Some((parse_mark(CLOCKS, entry.key.as_str())?, entry.key)));
@@ -73,8 +76,8 @@ pub(crate) async fn list(vault: &Vault) -> Result<Vec<(Txid, Doubtful)>, Error> 
     stream::iter(known.map(read)).buffered(8).try_collect().await
 }
 
-/// The stretch that makes it doubtful which state a moment had, between a point of the moment `was` and the next one, if there is
-/// one.
+/// The stretch, if any, that makes it doubtful which state a moment had between a point of the moment `was` and the
+/// next point.
 pub(crate) fn between(
     doubts: &[(Txid, Doubtful)],
     moment: Moment,
@@ -84,7 +87,7 @@ pub(crate) fn between(
     doubts.iter().map(|(_, doubtful)| *doubtful).find(|doubtful| doubtful.touches(moment, was, says))
 }
 
-/// The stretch in which points may share a moment that were captured at different times.
+/// The stretch in which points captured at different times may share a moment.
 pub(crate) fn among(doubts: &[(Txid, Doubtful)], shared: Moment) -> Option<Doubtful> {
     doubts.iter().map(|(_, doubtful)| *doubtful).find(|doubtful| doubtful.spreads(shared))
 }

@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::identity::{Lineage, Stamp};
 use crate::layout::{HOLES, hole_key};
 
-/// A hole record is smaller than this; anything larger is not one (I11).
+/// A hole record is smaller than this. A larger object isn't a record (I11).
 const MAX_SIZE: u64 = 64 << 10;
 
 /// The format of the object; see `docs/formats.md`.
@@ -22,7 +22,7 @@ pub(crate) struct HoleRecord {
     format: u32,
     /// The last point before the hole.
     pub(crate) from: Option<Point>,
-    /// The TXID of the base behind it.
+    /// The TXID of the base after it.
     pub(crate) to: String,
     /// Why.
     pub(crate) reason: String,
@@ -31,12 +31,12 @@ pub(crate) struct HoleRecord {
 }
 
 impl HoleRecord {
-    /// The TXID of the base behind the hole.
+    /// The TXID of the base after the hole.
     pub(crate) fn to_txid(&self) -> Option<Txid> {
         self.to.parse().ok()
     }
 
-    /// The lineage that was to begin behind the hole.
+    /// The lineage that was to begin after the hole.
     pub(crate) fn lineage(&self) -> Lineage {
         self.writer.lineage
     }

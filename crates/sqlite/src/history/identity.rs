@@ -1,9 +1,9 @@
-//! Which database, which history, which writer is this?
+//! Identities: of a database, of its history, of a writer.
 //!
-//! A [`Lineage`] names one unbroken history; it stands in the node id of every LTX header, which other readers
-//! ignore. A [`Nonce`] names one run of one writer: two copies of a state directory share the lineage, never the
-//! nonce. A [`Stamp`] puts both, with the checksum chain of the WAL, into a header, so that position and history
-//! can be recovered from the vault alone.
+//! A [`Lineage`] names one unbroken history. It is in the node id of every LTX header, which other readers ignore. A
+//! [`Nonce`] names one run of one writer: two copies of a state directory share the lineage, but never the nonce. A
+//! [`Stamp`] puts both, with the checksum chain of the WAL, into a header. So position and history can be recovered
+//! from the vault alone.
 
 use std::fmt;
 use std::fs::Metadata;
@@ -63,7 +63,7 @@ impl Nonce {
     }
 }
 
-/// The file behind a path: a replaced database has another one.
+/// The identity of the file at a path. A replaced database has another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FileIdentity {
     pub(crate) device: u64,
@@ -77,7 +77,7 @@ impl FileIdentity {
     }
 }
 
-/// The outside of a database file: it changes with every frame that is copied into the file.
+/// Size and times of a database file. They change with every frame that is copied into the file.
 ///
 /// Equal states mean an unchanged file only if the recorded one had been at rest: a second write in the same tick of
 /// the file system's clock would not show.
@@ -112,13 +112,13 @@ impl FileState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WalPosition {
     pub(crate) salts: Salts,
-    /// File offset behind the last captured frame; 32 when none of the generation was captured yet.
+    /// File offset after the last captured frame; 32 while no frame of the generation is captured.
     pub(crate) offset: u64,
-    /// The checksum chain there; `None` when another program wrote the header that told the offset.
+    /// The checksum chain there; `None` when another program wrote the header with the offset.
     pub(crate) chain: Option<Chain>,
 }
 
-/// What our LTX headers say beyond the format: who wrote it, and where in the WAL it ends.
+/// The additional data in our LTX headers: the writer, and the place where it ends in the WAL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Stamp {
     pub(crate) lineage: Lineage,
@@ -133,13 +133,13 @@ const MERGED_MAGIC: [u8; 4] = *b"SWm1";
 
 /// Names a point of one branch of one history: a hash of the header of the capture that made it.
 ///
-/// Each header repeats the tag of the point before it, so a tag depends on everything that came before. Two histories that
+/// Each header repeats the tag of the point before it, so a tag depends on all earlier objects. Two histories that
 /// share TXIDs and lineage differ in their tags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Tag(NonZeroU32);
 
 impl Tag {
-    /// The tag of the point behind a capture, or behind a complete copy that is its twin.
+    /// The tag of the point after a capture, or after a complete copy that is its twin.
     pub(crate) fn of(header: &Header) -> Self {
         let capture = Header { min_txid: header.max_txid, ..*header };
         Self(NonZeroU32::new(crc64(&capture.encode()) as u32).unwrap_or(NonZeroU32::MIN))
@@ -158,11 +158,11 @@ impl Tag {
         if is_merged(header) {
             return Self::new(reserved_word(header, 4));
         }
-        // What another program merged or copied is no capture, and says nothing of the capture that it ends with.
+        // An object that another program merged or copied is no capture, and doesn't tell about the capture at its end.
         (Stamp::read(header).is_some() || level == Level::LOG && header.node_id == 0).then(|| Self::of(header))
     }
 
-    /// The tag of the point behind which an object was written; `None` where its header doesn't tell.
+    /// The tag of the point that an object follows; `None` if its header doesn't tell.
     pub(crate) fn before(header: &Header) -> Option<Self> {
         (is_merged(header) || Stamp::read(header).is_some()).then(|| Self::new(reserved_word(header, 16))).flatten()
     }

@@ -1,8 +1,8 @@
-//! Which key holds what: the names below a vault's prefix.
+//! Names of objects: the keys below a vault's prefix.
 //!
 //! The names are Litestream's, so that either program reads the other's replica: `ltx/<level>/<min>-<max>.ltx` on
-//! stores with folders, `<level as four hex digits>/<min>-<max>.ltx` on object stores. Our own objects stand
-//! under `seawall/`, which Litestream never lists.
+//! stores with folders, `<level as four hex digits>/<min>-<max>.ltx` on object stores. Objects that only Seawall has
+//! are under `seawall/`, which Litestream never lists.
 
 use seawall_ltx::{FileName, Txid};
 use seawall_vault::{ObjectKey, Scheme, Vault};
@@ -31,7 +31,7 @@ impl Layout {
     }
 }
 
-/// A level of a replica: 0 holds captures, 9 complete copies, those between what compaction made.
+/// A level of a replica: 0 holds captures, 9 complete copies, and the levels between hold merged objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Level(u8);
 
@@ -57,7 +57,7 @@ impl Level {
     }
 }
 
-/// An LTX file in a vault, as its listing tells it.
+/// An LTX file in a vault, from its listing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stored {
     pub(crate) level: Level,
@@ -67,7 +67,7 @@ pub(crate) struct Stored {
 }
 
 impl Stored {
-    /// What tells it from every other file of the vault.
+    /// The parts of its name. They differ from those of every other file of the vault.
     pub(crate) fn key_parts(&self) -> (u8, Txid, Txid) {
         (self.level.0, self.min, self.max)
     }
@@ -92,7 +92,7 @@ pub(crate) fn file_key(layout: Layout, level: Level, min: Txid, max: Txid) -> Ob
     })
 }
 
-/// The prefix under which all keys of `level` stand.
+/// The prefix of all keys of `level`.
 pub(crate) fn level_prefix(layout: Layout, level: Level) -> String {
     match layout {
         Layout::Files => format!("ltx/{}/", level.number()),
@@ -100,7 +100,7 @@ pub(crate) fn level_prefix(layout: Layout, level: Level) -> String {
     }
 }
 
-/// What stands under `key`, if it is an LTX file of ours or of Litestream's; anything else is ignored (I11).
+/// The file under `key`, if the key names an LTX file of ours or of Litestream's. Other keys are ignored (I11).
 pub(crate) fn parse_key(layout: Layout, key: &str, size: u64) -> Option<Stored> {
     let (directory, name) = key.rsplit_once('/')?;
     let level = Level::all().find(|level| level_prefix(layout, *level).strip_suffix('/') == Some(directory))?;
@@ -119,16 +119,17 @@ pub(crate) fn hole_key(to: Txid) -> ObjectKey {
 /// The prefix of pinned points.
 pub(crate) const PINS: &str = "seawall/pins/";
 
-/// The prefix of the mark up to which history was thinned out.
+/// The prefix of the marks that say up to which point history was thinned out.
 pub(crate) const FLOORS: &str = "seawall/floors/";
 
-/// The prefix of stretches of time whose moments can't be believed.
+/// The prefix of the records of times whose moments can't be trusted.
 pub(crate) const CLOCKS: &str = "seawall/clocks/";
 
-/// The prefix of digests that found no room beside their objects.
+/// The prefix of digests that had no room beside their objects.
 const DIGESTS: &str = "seawall/digests/";
 
-/// Key of the digest of a file. The file's own extension would make it one to whoever looks for databases by names.
+/// The key of a file's digest. It doesn't end in the file's extension, so that a search for databases by name doesn't
+/// find it.
 pub(crate) fn digest_key(file: &Stored) -> ObjectKey {
     key(format!("{DIGESTS}{}/{}-{}.json", file.level.number(), file.min, file.max))
 }

@@ -21,7 +21,7 @@ pub struct LtxObject {
     pub max: Txid,
     /// Its size in bytes.
     pub bytes: u64,
-    /// When it was made, as the listing tells it.
+    /// When it was made, by the listing.
     pub modified: Moment,
 }
 

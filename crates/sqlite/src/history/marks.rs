@@ -1,4 +1,4 @@
-//! Small objects whose names say it all: pinned points, and up to where history was thinned out.
+//! Small objects that only their names matter for: pinned points, and the mark of thinned-out history.
 
 use bytes::Bytes;
 use seawall_ltx::Txid;
@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::error::Error;
 use crate::layout::{FLOORS, PINS, mark_key, parse_mark};
 
-/// What stands in a mark, for people: its name is what counts.
+/// The content of a mark, for people. Only its name counts.
 #[derive(Serialize)]
 struct Mark {
     format: u32,
@@ -20,12 +20,12 @@ pub(crate) async fn pins(vault: &Vault) -> Result<Vec<Txid>, Error> {
     list(vault, PINS).await
 }
 
-/// Pins a point: what leads to it is not deleted any more.
+/// Pins a point: the objects that lead to it are no longer deleted.
 pub(crate) async fn pin(vault: &Vault, point: Txid) -> Result<(), Error> {
     set(vault, PINS, point, "what leads to this point is not deleted").await
 }
 
-/// Takes a pin away; answers whether there was one.
+/// Takes a pin away. Returns whether there was one.
 pub(crate) async fn unpin(vault: &Vault, point: Txid) -> Result<bool, Error> {
     let there = pins(vault).await?.contains(&point);
     vault.delete(&[mark_key(PINS, point)]).await?;
@@ -46,7 +46,7 @@ pub(crate) async fn set_floor(vault: &Vault, floor: Txid) -> Result<(), Error> {
     set(vault, FLOORS, floor, "objects up to here may have been deleted because they are not kept any longer").await?;
     let keys: Vec<ObjectKey> = older.into_iter().map(|older| mark_key(FLOORS, older)).collect();
     match vault.delete(&keys).await {
-        // The greatest one counts.
+        // The greatest mark counts.
         Ok(()) | Err(seawall_vault::Error::Denied { .. }) => Ok(()),
         Err(error) => Err(error.into()),
     }
@@ -55,7 +55,7 @@ pub(crate) async fn set_floor(vault: &Vault, floor: Txid) -> Result<(), Error> {
 async fn set(vault: &Vault, prefix: &str, txid: Txid, what: &'static str) -> Result<(), Error> {
     let bytes = serde_json::to_vec(&Mark { format: 1, what }).map_err(|e| Error::Internal(e.to_string()))?;
     match vault.create(&mark_key(prefix, txid), Bytes::from(bytes), None).await {
-        // Whoever set it before meant the same.
+        // Another process set the same mark before.
         Ok(_) | Err(seawall_vault::Error::AlreadyExists { .. }) => Ok(()),
         Err(error) => Err(error.into()),
     }

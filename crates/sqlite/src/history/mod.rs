@@ -1,9 +1,10 @@
-//! What stands in a vault: names, headers, records, and what belongs together.
+//! The content of a vault: names, headers, records, and how objects belong together.
 
 pub(crate) mod belonging;
 pub(crate) mod catalog;
 pub(crate) mod digests;
 pub(crate) mod doubts;
+pub(crate) mod headers;
 pub(crate) mod holes;
 pub(crate) mod identity;
 pub(crate) mod layout;

@@ -21,9 +21,10 @@ pub(crate) enum NoPlan {
 
 /// The objects that restore exactly `target`, oldest first.
 ///
-/// The newest complete copy is the start; from there each step takes the object that reaches farthest (among equals
-/// the one of the highest level, which retention leaves longest), which gives the fewest objects: every object that reaches past a gap from an older copy also
-/// reaches past it from a newer one. One sort and one sweep, whatever the number of objects.
+/// The plan starts with the newest complete copy. Each step then takes the object that reaches farthest; among equals
+/// the object of the highest level, which retention keeps longest. This gives the fewest objects: an object that
+/// reaches past a gap from an older copy also reaches past it from a newer one. One sort and one sweep, for any number
+/// of objects.
 pub(crate) fn plan(files: &[Stored], target: Txid) -> Result<Vec<Stored>, NoPlan> {
     let base = files
         .iter()
@@ -62,8 +63,8 @@ pub(crate) fn extend(chain: &mut Vec<Stored>, files: &[Stored], from: Txid, targ
     reached
 }
 
-/// The newest point that a chain reaches, and that chain. `Ok(None)` for an empty vault; a gap before the newest
-/// object is an error, because the newest state is then not what "latest" means.
+/// The chain to the newest point. `Ok(None)` for an empty vault. A gap before the newest object is an error, because
+/// then the newest state isn't "latest".
 pub(crate) fn latest(files: &[Stored]) -> Result<Option<Vec<Stored>>, NoPlan> {
     match files.iter().map(|file| file.max).max() {
         None => Ok(None),
@@ -73,8 +74,8 @@ pub(crate) fn latest(files: &[Stored]) -> Result<Option<Vec<Stored>>, NoPlan> {
 
 /// Stretches of points that can be restored, oldest first; each is ascending and never empty.
 ///
-/// In the order of their ends, an object is a point if it is complete by itself or if the newest point before it
-/// reaches its beginning; only in the second case does it continue a stretch.
+/// In the order of their ends, an object is a point if it is complete, or if the newest point before it reaches its
+/// beginning. Only in the second case does it continue a stretch.
 pub(crate) fn stretches(files: &[Stored]) -> Vec<Vec<Txid>> {
     let mut ends: BTreeMap<Txid, (bool, Txid)> = BTreeMap::new();
     for file in files {
@@ -177,7 +178,7 @@ mod tests {
         assert_eq!(cut_at_holes(all, &[Txid(3), Txid(4), Txid(10)]), cut);
     }
 
-    /// Every point of every stretch has a plan, and nothing else has: tried on all small listings.
+    /// Every point of every stretch has a plan, and no other TXID has one. Tried on all small listings.
     #[test]
     fn stretches_and_plans_agree() {
         let pool =

@@ -1,20 +1,18 @@
-//! What the vault holds: the listing of all levels, and what its newest capture says.
+//! Surveys a vault: lists all levels, and reads the newest capture.
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 use seawall_core::{Moment, Point};
-use seawall_ltx::{HEADER_SIZE, Header, Index, Txid};
+use seawall_ltx::{Header, Txid};
 use seawall_vault::{Entry, ObjectKey, Prefix, Vault};
 
 use crate::catalog::Dated;
 use crate::continuity::{Break, Remote};
 use crate::error::Error;
+use crate::headers::{check_end, read_header, read_whole_header, tells_nothing};
 use crate::identity::{Stamp, Tag, WalPosition};
 use crate::layout::{Layout, Level, Stored, file_key, level_prefix, parse_key};
 use crate::plan::{latest, stretches};
 use crate::together;
-
-/// At most this much of an index is read to see whether a file has an end.
-const LARGEST_INDEX: u64 = 1 << 20;
 
 /// All LTX files of a vault, level by level, each in the order of its names. The levels are listed at once.
 ///
@@ -23,21 +21,21 @@ pub(crate) async fn list(vault: &Vault) -> Result<Vec<Stored>, Error> {
     Ok(list_dated(vault).await?.into_iter().map(|dated| dated.file).collect())
 }
 
-/// As [`list`], with what the listing says about times.
+/// Like [`list`], with the times in the listing.
 pub(crate) async fn list_dated(vault: &Vault) -> Result<Vec<Dated>, Error> {
     let levels: Vec<Vec<Dated>> =
         stream::iter(Level::all().map(|level| list_level(vault, level, None))).buffered(10).try_collect().await?;
     Ok(levels.concat())
 }
 
-/// The newest capture from `txid` on, with one listing of what is behind it.
+/// The newest capture from `txid` on, with one listing.
 pub(crate) async fn newest_from(vault: &Vault, txid: Txid) -> Result<Option<Txid>, Error> {
     let before = Txid(txid.0.saturating_sub(1));
     let after = file_key(Layout::of(vault), Level::LOG, before, before);
     Ok(list_level(vault, Level::LOG, Some(&after)).await?.iter().map(|dated| dated.file.max).max())
 }
 
-/// The files of one level, all or those behind a key.
+/// The files of one level: all, or those after a key.
 pub(crate) async fn list_level(vault: &Vault, level: Level, after: Option<&ObjectKey>) -> Result<Vec<Dated>, Error> {
     let prefix = Prefix::new(level_prefix(Layout::of(vault), level))?;
     let dated = |entry: Entry| {
@@ -49,54 +47,17 @@ pub(crate) async fn list_level(vault: &Vault, level: Level, after: Option<&Objec
     Ok(files.try_collect().await?)
 }
 
-/// Reads and checks the header of a stored file. The names in the listing must be what it says (I11).
-pub(crate) async fn read_header(vault: &Vault, file: &Stored) -> Result<Header, Error> {
-    let key = file.key(Layout::of(vault));
-    let object = vault.object(&key);
-    let size = HEADER_SIZE as u64;
-    let bytes = vault.read(&key, Some(0..size), size).await?;
-    let header = Header::parse(&bytes).map_err(Error::ltx(&object))?;
-    check_names(file, &header, object)?;
-    Ok(header)
-}
-
-/// Reads the end of a stored file: a store may have kept the beginning of one whose upload broke off.
-async fn check_end(vault: &Vault, file: &Stored) -> Result<(), Error> {
-    let key = file.key(Layout::of(vault));
-    let mut length = 24;
-    loop {
-        let tail = vault.read(&key, Some(file.size.saturating_sub(length)..file.size), length).await?;
-        match Index::parse(&tail, file.size) {
-            Err(seawall_ltx::Error::TailTooShort { needed }) if length < needed && needed <= LARGEST_INDEX => {
-                length = needed;
-            }
-            // A larger index is not read: that it would fit says enough here.
-            Err(seawall_ltx::Error::TailTooShort { .. }) => return Ok(()),
-            parsed => return parsed.map(drop).map_err(Error::ltx(vault.object(&key))),
-        }
-    }
-}
-
-/// Whether a header holds what its object's name says.
-pub(crate) fn check_names(file: &Stored, header: &Header, object: String) -> Result<(), Error> {
-    if (header.min_txid, header.max_txid) != (file.min, file.max) {
-        let what = format!("its header says {}-{}, not what its name says", header.min_txid, header.max_txid);
-        return Err(Error::Corrupt { object, what });
-    }
-    Ok(())
-}
-
 /// The vault's side of the question where the history ends.
 #[derive(Debug, Clone)]
 pub(crate) struct Survey {
     pub(crate) remote: Remote,
-    /// Everything that was listed.
+    /// The whole listing.
     pub(crate) listed: Vec<Dated>,
     /// The newest capture and its header.
     pub(crate) newest: Option<(Stored, Header)>,
-    /// The newest point at any level, of which a whole header can be read.
+    /// The newest point at any level whose header can be read.
     pub(crate) last: Option<Point>,
-    /// A complete copy of a later state than the newest capture's: a crash came before the capture beside it.
+    /// A complete copy of a later state than the newest capture's: the writer crashed before it wrote the capture.
     pub(crate) unpaired: Option<Stored>,
 }
 
@@ -109,7 +70,7 @@ pub(crate) async fn survey(vault: &Vault) -> Result<Option<Survey>, Error> {
     let newest = match log {
         Some(file) => match read_whole_header(vault, file).await {
             Ok(header) => Some((*file, header)),
-            // A damaged object tells nothing; a base behind it mends what can be mended.
+            // A damaged object tells nothing. A base after it repairs the history as far as possible.
             Err(error) if tells_nothing(&error) => {
                 tracing::error!(%error, "the newest capture in the vault is damaged");
                 None
@@ -151,18 +112,19 @@ impl Survey {
     }
 }
 
-/// How many of the newest objects a start proves: where merging is off, there may be one for each second since the last base.
+/// How many of the newest objects a start proves. If merging is off, there may be one for each second since the last
+/// base.
 const PROVED: usize = 256;
 
-/// Why the newest state can't be relied on, though there are objects for it by their names: one that it needs is damaged,
-/// which costs a read of 100 bytes each to see and of its end for the complete copy, or they don't belong together.
+/// Why the newest state can't be relied on, although its objects are there by name. Either an object is damaged (a read
+/// of 100 bytes each, and of its end for the complete copy), or they don't belong together.
 async fn spoilt(vault: &Vault, files: &[Stored]) -> Result<Option<Error>, Error> {
     let Ok(Some(chain)) = latest(files) else { return Ok(None) };
     let proved = async {
         if let Some(base) = chain.first() {
             check_end(vault, base).await?;
         }
-        // What lies far back was proved when it was merged, and is proved again by each restore.
+        // Older objects were proved when they were merged, and each restore proves them again.
         together::prove(vault, files, &chain[chain.len().saturating_sub(PROVED)..]).await
     };
     match proved.await {
@@ -180,7 +142,7 @@ fn point(header: &Header) -> Point {
     Point { position: header.max_txid.to_string(), moment: Moment::from_millis(header.timestamp_ms) }
 }
 
-/// The point at `max`, where no capture tells it.
+/// The point at `max`, if no capture names it.
 pub(crate) async fn newest_point(vault: &Vault, files: &[Stored], max: Txid) -> Result<Option<Point>, Error> {
     for file in files.iter().filter(|file| file.max == max) {
         match read_header(vault, file).await {
@@ -192,24 +154,7 @@ pub(crate) async fn newest_point(vault: &Vault, files: &[Stored], max: Txid) -> 
     Ok(None)
 }
 
-/// Whether an object is damaged, empty or gone: there is nothing to read in it, now or later.
-pub(crate) fn tells_nothing(error: &Error) -> bool {
-    use seawall_vault::Error as Vault;
-    matches!(
-        error,
-        Error::Ltx { .. }
-            | Error::Corrupt { .. }
-            | Error::Vault(Vault::Corrupt { .. } | Vault::OutOfRange { .. } | Vault::NotFound { .. })
-    )
-}
-
-pub(crate) async fn read_whole_header(vault: &Vault, file: &Stored) -> Result<Header, Error> {
-    let header = read_header(vault, file).await?;
-    check_end(vault, file).await?;
-    Ok(header)
-}
-
-/// The TXID after `txid`; the first one after nothing.
+/// The TXID after `txid`; the first TXID if there is none.
 pub(crate) fn next_txid(txid: Option<Txid>) -> Result<Txid, Error> {
     match txid {
         None => Ok(Txid(1)),

@@ -1,7 +1,7 @@
-//! Proving that the objects of a plan belong together: gathers what `belonging` decides by.
+//! Proves that the objects of a plan belong together: gathers the facts for `belonging`.
 //!
-//! Of each object one read of 100 bytes; of files with database checksums (Litestream writes none) another of 16. A hole
-//! record is read only where a lineage begins.
+//! It reads 100 bytes of each object, and 16 more of files with database checksums (Litestream writes none). It reads a
+//! hole record only where a lineage begins.
 
 use std::collections::BTreeMap;
 
@@ -11,23 +11,23 @@ use seawall_vault::Vault;
 
 use crate::belonging::{self, Bond, Doubt, Facts, Mixed, Why};
 use crate::error::Error;
+use crate::headers::{read_header, tells_nothing};
 use crate::holes::{self, HoleRecord};
 use crate::identity::Lineage;
 use crate::layout::{Layout, Stored};
 use crate::plan::latest;
-use crate::survey::{read_header, tells_nothing};
 
 /// Headers that are read at a time.
 const READING: usize = 16;
 
-/// How many objects before a complete copy are asked whether it belongs to them.
+/// How many objects before a complete copy are compared with it.
 const ELDERS: usize = 8;
 
-/// Refuses a chain of objects, oldest first, that doesn't belong together or to the other `files` of its vault. Gives what
-/// can't be told.
+/// Refuses a chain of objects, oldest first, that doesn't belong together or to the other `files` of its vault. Returns
+/// the doubts.
 ///
 /// # Errors
-/// [`Error::Mixed`], with what to do about it.
+/// [`Error::Mixed`], with advice.
 pub(crate) async fn prove(vault: &Vault, files: &[Stored], chain: &[Stored]) -> Result<Vec<(Stored, Doubt)>, Error> {
     let facts = gather(vault, chain).await?;
     match judge(vault, files, &facts).await? {
@@ -41,7 +41,7 @@ pub(crate) async fn check(vault: &Vault, files: &[Stored], chain: &[Stored]) -> 
     judge(vault, files, &gather(vault, chain).await?).await
 }
 
-/// The error that names both objects, and what to do.
+/// The error that names both objects and the next step.
 async fn refusal(vault: &Vault, files: &[Stored], chain: &[Stored], mixed: &Mixed) -> Error {
     let stranger = vault.object(&mixed.stranger.key(Layout::of(vault)));
     let rest: Vec<Stored> = files.iter().filter(|file| **file != mixed.stranger).copied().collect();
@@ -106,7 +106,7 @@ pub(crate) async fn facts_of(vault: &Vault, file: &Stored) -> Result<Facts, Erro
     Ok(trailer.map_or(facts, |trailer| facts.with_end(trailer.post_apply)))
 }
 
-/// The facts of an object that only helps to tell; `None` for one that is damaged or gone.
+/// The facts of an object that isn't needed but helps to decide; `None` if it is damaged or gone.
 pub(crate) async fn helper(vault: &Vault, file: &Stored) -> Result<Option<Facts>, Error> {
     match facts_of(vault, file).await {
         Ok(facts) => Ok(Some(facts)),
@@ -117,8 +117,8 @@ pub(crate) async fn helper(vault: &Vault, file: &Stored) -> Result<Option<Facts>
 
 pub(crate) type Judged = Result<Vec<(Stored, Doubt)>, Mixed>;
 
-/// Whether a chain belongs together, and to the vault in which it stands: to what else ends where it begins and ends, to
-/// what comes before its complete copy, and to what goes on from its end.
+/// Whether a chain belongs together, and to its vault: to other objects that end where it begins and ends, to the
+/// objects before its complete copy, and to the objects that continue from its end.
 async fn judge(vault: &Vault, files: &[Stored], chain: &[Facts]) -> Result<Judged, Error> {
     let (Some(first), Some(last)) = (chain.first(), chain.last()) else { return Ok(Ok(Vec::new())) };
     let mut holes = BTreeMap::new();
@@ -153,14 +153,14 @@ async fn judge(vault: &Vault, files: &[Stored], chain: &[Facts]) -> Result<Judge
         let heirs = heirs.iter().map(|(heir, _)| heir);
         Mixed::new(heir, last, *why, all().chain(heirs))
     });
-    // A stranger behind the end does no harm. One at the end does, though the end goes well with what comes before it.
+    // A stranger after the end does no harm. A stranger at the end does, even if it fits the objects before it.
     if let Some(mixed) = mixed.filter(|mixed| mixed.stranger == last.file) {
         return Ok(Err(mixed));
     }
     Ok(Ok(doubts))
 }
 
-/// The objects that begin right behind `last`, if none of them goes on from it.
+/// The objects that begin right after `last`, if none of them continues it.
 async fn heirs(
     vault: &Vault,
     files: &[Stored],
@@ -179,8 +179,8 @@ async fn heirs(
     Ok(strangers)
 }
 
-/// Looks up who recorded a hole where another lineage begins: right where a log begins, or anywhere before a complete copy,
-/// which may be merged from what came behind the hole.
+/// Looks up which lineage recorded a hole where another lineage begins: right where a log begins, or anywhere before a
+/// complete copy, which may be merged from objects after the hole.
 pub(crate) async fn note_hole(
     vault: &Vault,
     holes: &mut BTreeMap<Txid, Lineage>,
@@ -204,8 +204,8 @@ pub(crate) async fn note_hole(
     Ok(())
 }
 
-/// Asks the objects before a complete copy, newest first, until one of them is surely of the same vault. Gives the newest of
-/// them if none is, and some surely aren't.
+/// Compares a complete copy with the objects before it, newest first, until one of them surely belongs to it. Returns
+/// the newest of them if none belongs, and some surely don't.
 async fn is_rooted(
     vault: &Vault,
     files: &[Stored],
@@ -232,7 +232,7 @@ async fn is_rooted(
     Ok(stranger)
 }
 
-/// Whether an object goes on from another one, with the record of a hole where that decides.
+/// Whether an object continues another. Reads the record of a hole where that decides.
 pub(crate) async fn bond(vault: &Vault, before: &Facts, next: &Facts) -> Result<Bond, Error> {
     let mut holes = BTreeMap::new();
     note_hole(vault, &mut holes, before, next).await?;

@@ -87,6 +87,11 @@ impl Facts {
 /// Where the wal-index has the marks of the slots (walformat, section 2.2).
 const MARKS_AT: usize = COPIED_AT + 4;
 
+/// Whether somebody uses a wal-index, other than through this handle.
+pub(crate) fn is_in_use(index: &File) -> bool {
+    lock::is_taken(index, lock::ALIVE) == Some(true)
+}
+
 /// The handles on a database file and its wal-index, and who holds what through them. Grips on one pair of files share
 /// one: the system counts the locks of a handle once, however often they are taken.
 #[derive(Debug)]
@@ -100,6 +105,22 @@ impl Hands {
     /// Holds nothing yet.
     pub(crate) fn new(database: Arc<File>, index: Arc<File>) -> Self {
         Self { database, index, holders: Mutex::default() }
+    }
+
+    /// Whether a grip stands.
+    pub(crate) fn hold_something(&self) -> bool {
+        self.holders().iter().any(|count| *count > 0)
+    }
+
+    /// Whether somebody makes a checkpoint now, in this process too; also where that can't be told.
+    pub(crate) fn see_a_checkpoint(&self) -> bool {
+        lock::is_taken(&self.index, lock::CHECKPOINT).unwrap_or(true)
+    }
+
+    /// Whether somebody has the database open who doesn't use this wal-index. It may be about to.
+    pub(crate) fn miss_a_user(&self) -> bool {
+        let taken = |file, range| lock::is_taken(file, range);
+        taken(&self.database, lock::SHARED) == Some(true) && taken(&self.index, lock::ALIVE) == Some(false)
     }
 
     /// Whether these are those handles.
@@ -195,6 +216,9 @@ mod lock {
     /// What every reader of a database file shares.
     pub(super) const SHARED: Range<i32> = 0x4000_0002..0x4000_0200;
 
+    /// What a checkpoint takes.
+    pub(super) const CHECKPOINT: Range<i32> = 121..122;
+
     /// What everyone shares who has the wal-index open.
     pub(super) const ALIVE: Range<i32> = 128..129;
 
@@ -224,23 +248,45 @@ mod lock {
     fn set(file: &File, range: Range<i32>, kind: Kind) -> bool {
         use std::os::fd::AsRawFd;
 
-        let lock = libc::flock {
-            l_type: match kind {
-                Kind::Shared => libc::F_RDLCK as libc::c_short,
-                Kind::None => libc::F_UNLCK as libc::c_short,
-            },
+        let kind = match kind {
+            Kind::Shared => libc::F_RDLCK,
+            Kind::None => libc::F_UNLCK,
+        };
+        let lock = flock(range, kind);
+        // SAFETY: the descriptor is open for as long as `file` is borrowed, and the call only reads the structure, which outlives it.
+        unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &lock) == 0 }
+    }
+
+    /// Whether somebody has a lock there, other than through this handle. `None` where the system doesn't tell.
+    #[cfg(target_os = "linux")]
+    pub(super) fn is_taken(file: &File, range: Range<i32>) -> Option<bool> {
+        use std::os::fd::AsRawFd;
+
+        let mut lock = flock(range, libc::F_WRLCK);
+        // SAFETY: the descriptor is open for as long as `file` is borrowed, and the call writes to the structure alone, which outlives it.
+        let asked = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &mut lock) == 0 };
+        asked.then_some(lock.l_type != libc::F_UNLCK as libc::c_short)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn flock(range: Range<i32>, kind: libc::c_int) -> libc::flock {
+        libc::flock {
+            l_type: kind as libc::c_short,
             l_whence: libc::SEEK_SET as libc::c_short,
             l_start: range.start.into(),
             l_len: (range.end - range.start).into(),
             l_pid: 0,
-        };
-        // SAFETY: the descriptor is open for as long as `file` is borrowed, and the call only reads the structure, which outlives it.
-        unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &lock) == 0 }
+        }
     }
 
     #[cfg(not(target_os = "linux"))]
     fn set(_: &File, _: Range<i32>, _: Kind) -> bool {
         false
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(super) fn is_taken(_: &File, _: Range<i32>) -> Option<bool> {
+        None
     }
 }
 

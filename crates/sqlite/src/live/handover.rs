@@ -14,6 +14,7 @@ use tokio::time::sleep;
 
 use crate::grip::Grip;
 use crate::hold::KeptFiles;
+use crate::untouched::Untouched;
 
 /// For how long a hold stays for a successor. One that waits for its turn must not keep the WAL from being emptied.
 const LEFT: Duration = Duration::from_secs(10);
@@ -52,6 +53,8 @@ impl Handles {
 pub(crate) struct Shared {
     /// Locked while a database is opened, which takes as long as its disk takes.
     files: Arc<Mutex<KeptFiles>>,
+    /// What is known of the file from outside. Locked for moments only.
+    untouched: Arc<Mutex<Untouched>>,
     /// Locked for moments only, because the thread for events asks for it.
     line: Mutex<Line>,
 }
@@ -88,6 +91,11 @@ impl Heir {
     /// The handles.
     pub(crate) fn kept(&self) -> &Arc<Mutex<KeptFiles>> {
         &self.shared.files
+    }
+
+    /// What is known of the file from outside.
+    pub(crate) fn untouched(&self) -> Arc<Mutex<Untouched>> {
+        self.shared.untouched.clone()
     }
 
     fn line(&self) -> MutexGuard<'_, Line> {

@@ -7,12 +7,11 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use rusqlite::Connection;
 
 use crate::error::Error;
-use crate::grip::{Grip, Hands};
+use crate::grip::{Grip, Hands, is_in_use};
 use crate::identity::FileIdentity;
 use crate::probe::Probe;
 
@@ -40,8 +39,10 @@ pub(crate) struct KeptFiles {
     pub(crate) database: KeptFile,
     pub(crate) index: KeptFile,
     hands: Option<Arc<Hands>>,
-    /// Whether the file's content may not be the captured one, from one opening to the next.
-    pub(crate) doubted: Arc<AtomicBool>,
+    /// The database file to which the wal-index belongs.
+    indexed: Option<FileIdentity>,
+    /// Wal-indexes of that file that were deleted while they were used, and still are.
+    deleted: Vec<Arc<File>>,
 }
 
 impl KeptFiles {
@@ -51,6 +52,34 @@ impl KeptFiles {
             Some(hands) => hands.clone(),
             None => self.hands.insert(Arc::new(Hands::new(database, index))).clone(),
         }
+    }
+
+    /// The handle on the wal-index of a database, under `path`. A former one of the same database that somebody uses stays, to
+    /// tell for how long.
+    pub(crate) fn open_index(
+        &mut self,
+        path: &Path,
+        database: FileIdentity,
+    ) -> Result<(FileIdentity, Arc<File>), Error> {
+        let former = self.index.0.as_ref().map(|(_, file)| file.clone());
+        let opened = self.index.open(path)?;
+        if self.indexed.replace(database) == Some(database) {
+            self.deleted.extend(former.filter(|former| !Arc::ptr_eq(former, &opened.1)));
+            self.deleted.retain(|index| is_in_use(index));
+        } else {
+            self.deleted.clear();
+        }
+        Ok(opened)
+    }
+
+    /// Wal-indexes that were deleted while they were used, and still were when the database was opened.
+    pub(crate) fn deleted(&self) -> Vec<Arc<File>> {
+        self.deleted.clone()
+    }
+
+    /// The hands on the files that are kept, if something of this process holds these.
+    pub(crate) fn holding(&self) -> Option<Arc<Hands>> {
+        self.hands.clone().filter(|hands| hands.hold_something())
     }
 }
 

@@ -1,8 +1,8 @@
-//! How many databases of one process may do at a time what is expensive.
+//! Limits how many databases of one process do expensive work at a time.
 //!
-//! A thousand databases that appear together must not list a thousand prefixes or read a thousand files at once. Both
-//! queues are fair, first come first served, and apart from each other: whoever only has to find its place again
-//! doesn't wait behind complete copies, and captures of running databases wait for neither.
+//! A thousand databases that appear together must not list a thousand prefixes or read a thousand files at once. There
+//! are two queues, both fair (first come, first served) and independent of each other. So a database that only looks
+//! for its place in the vault doesn't wait behind complete copies. Captures of running databases wait in neither queue.
 
 use std::sync::Arc;
 

@@ -1,47 +1,68 @@
 //! Requests to ship now (`sync`): each waits for the point, or for the reason why there is none.
 
 use std::sync::{MutexGuard, PoisonError};
+use std::time::Duration;
 
 use seawall_core::{Failure, Kind, Point};
 use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep};
 
 use crate::database::{Asked, Database};
-use crate::error::{Error, SEVERAL_NAMES};
+use crate::error::{DELETED_WAL, Error, SEVERAL_NAMES};
+
+/// How long a protection that was just started may take to have its locks.
+const BEGINNING: Duration = Duration::from_secs(2);
+
+/// How long between two looks for them.
+const LOOK: Duration = Duration::from_millis(10);
 
 impl Database {
     /// Asks the protection that is running to ship now, and waits for the point.
     pub(crate) async fn sync(&self) -> Result<Point, Failure> {
         let (tell, told) = oneshot::channel();
-        {
-            let running = self.locks.lock().unwrap_or_else(PoisonError::into_inner).is_some();
-            if !running {
+        let (began, mut tell) = (Instant::now(), Some(tell));
+        while !self.ask(&mut tell) {
+            if began.elapsed() >= BEGINNING {
                 return Err(self.not_running());
             }
-            self.asked().push(tell);
+            sleep(LOOK).await;
         }
         self.hurry.notify_one();
-        told.await.unwrap_or_else(|_| match self.several_names() {
+        told.await.unwrap_or_else(|_| match self.unseen_writers() {
             Some(error) => Err(error.failure()),
             None => Err(self.not_running()),
         })
+    }
+
+    /// Hands the request to the protection, if it is running. One that ends answers all that it was handed.
+    fn ask(&self, tell: &mut Option<oneshot::Sender<Result<Point, Failure>>>) -> bool {
+        let running = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
+        if running.is_some() {
+            self.asked().extend(tell.take());
+        }
+        running.is_some()
     }
 
     pub(super) fn asked(&self) -> MutexGuard<'_, Asked> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells those who wait for a point why there is none.
+    /// Tells the callers that wait for a point why there is none.
     pub(super) fn refuse(&self, error: &Error) {
         for asked in std::mem::take(&mut *self.asked()) {
             let _gone = asked.send(Err(error.failure()));
         }
     }
 
-    /// The error that the file has other names, if that was told last.
-    fn several_names(&self) -> Option<Error> {
-        let told = self.told().error.as_ref().is_some_and(|error| error.code == SEVERAL_NAMES);
-        let (path, _) = self.place().ok().filter(|_| told)?;
-        Some(Error::SeveralNames { path, what: "the file has other names".to_owned() })
+    /// The error that unseen programs may write, if it was the last one reported.
+    fn unseen_writers(&self) -> Option<Error> {
+        let code = self.told().error.as_ref().map(|error| error.code.clone())?;
+        let (path, _) = self.place().ok()?;
+        match &*code {
+            SEVERAL_NAMES => Some(Error::SeveralNames { path, what: "the file has other names".to_owned() }),
+            DELETED_WAL => Some(Error::DeletedWal { path }),
+            _ => None,
+        }
     }
 
     fn not_running(&self) -> Failure {

@@ -1,7 +1,7 @@
-//! What was committed since the last capture, as an object to be made.
+//! The commits since the last capture, as an object to be made.
 //!
-//! Blocking steps on a [`Source`], without the vault: [`look`] finds new commits, [`prepare_base`] a complete state. Each
-//! proves its place with [`judge`] before it reads on.
+//! Blocking steps on a [`Source`], without the vault: [`look`] finds new commits, [`prepare_base`] a complete state.
+//! Each proves its place with [`judge`] before it reads further.
 
 use seawall_core::Moment;
 use seawall_ltx::{Header, Txid};
@@ -22,7 +22,7 @@ use crate::wal::{Chain, HEADER_SIZE, Salts, Scan, WalHeader};
 /// At most this much WAL goes into one object, unless one transaction is larger.
 const CAPTURE_LIMIT: u64 = 256 << 20;
 
-/// Who writes, and when: what a capture takes from outside.
+/// The writer and the moment: the inputs of a capture from outside.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Author {
     pub(crate) stamp: Stamp,
@@ -33,25 +33,25 @@ pub(crate) struct Author {
 pub(crate) struct Capture {
     pub(crate) shipment: Shipment,
     pub(crate) after: Position,
-    /// Whether it ended before everything that is committed, so that there is more.
+    /// Whether it ended before the last commit, so that there is more.
     pub(crate) partial: bool,
 }
 
 impl Capture {
-    /// The same capture, made of the database file alone: everything in it was copied there, and nobody can copy again.
+    /// The same capture, read from the database file alone. All of it was copied there, and no process can copy again.
     pub(crate) fn copied(self) -> Self {
         let Shipment { header, pages, reader, .. } = self.shipment;
         Self { shipment: Shipment { header, pages: pages.copied(), reader, salts: None }, ..self }
     }
 }
 
-/// What a look at the WAL found.
+/// The result of a look at the WAL.
 pub(crate) enum Look {
     /// Nothing new. The position may be `held` now.
     Clean(Position),
     /// New commits.
     New(Box<Capture>),
-    /// The WAL is changing: nothing can be said yet.
+    /// The WAL is changing, so nothing can be said yet.
     Unfinished,
     /// The place can't be proved; pages must be compared first.
     Unproved,
@@ -59,28 +59,28 @@ pub(crate) enum Look {
     Broken(Break),
 }
 
-/// What was read of the WAL before it is captured, so that only the rest must be read then.
+/// The part of the WAL that was read before the capture, so that only the rest must be read then.
 pub(crate) struct Ahead {
     salts: Salts,
     scan: Scan,
 }
 
 impl Ahead {
-    /// Reads the WAL to its present end, on from where it was read to. `None` where nothing can be said, or there is more
-    /// than goes into one object.
+    /// Reads the WAL to its present end, from where the last read ended. `None` if nothing can be said, or if there is
+    /// more than one object takes.
     pub(crate) fn read(source: &mut Source, position: Position, ahead: Option<Self>) -> Result<Option<Self>, Error> {
         let Begin::At(header, offset, chain) = begin(source, &position)? else { return Ok(None) };
         let (scan, end) = source.scan(&header, go_on(ahead, &header, offset, chain), CAPTURE_LIMIT)?;
         Ok((end == End::Committed).then_some(Self { salts: header.salts, scan }))
     }
 
-    /// Where reading goes on.
+    /// The place where reading continues.
     pub(crate) fn end(&self) -> WalPosition {
         WalPosition { salts: self.salts, offset: self.scan.end, chain: Some(self.scan.chain) }
     }
 }
 
-/// A scan from a proved place, or what is left of it where most was read already.
+/// A scan from a proved place, or the rest of it if most was read already.
 fn go_on(ahead: Option<Ahead>, header: &WalHeader, offset: u64, chain: Chain) -> Scan {
     match ahead {
         Some(ahead) if ahead.salts == header.salts && ahead.scan.start == offset => ahead.scan.rewound(),
@@ -91,18 +91,18 @@ fn go_on(ahead: Option<Ahead>, header: &WalHeader, offset: u64, chain: Chain) ->
 /// How much of the WAL is captured at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Extent {
-    /// As much as goes well into one object.
+    /// As much as one object should hold.
     Some,
     /// Everything that is committed.
     All,
 }
 
-/// Looks for commits behind `position`.
+/// Looks for commits after `position`.
 pub(crate) fn look(source: &mut Source, position: Position, author: Author) -> Result<Look, Error> {
     look_on(source, position, author, None, Extent::Some)
 }
 
-/// Looks for commits behind `position`, of which some were read ahead.
+/// Looks for commits after `position`, when some were read ahead.
 pub(crate) fn look_on(
     source: &mut Source,
     position: Position,
@@ -118,8 +118,8 @@ pub(crate) fn look_on(
     let (scan, end) = source.scan(&header, go_on(ahead, &header, offset, chain), limit)?;
     source.probe().at(Step::Scanned);
     let complete = end == End::Committed;
-    // The read lock stood before the scan began. If everything that is committed was read and the generation is still
-    // the same, nothing in it was lost, and none can be from now on.
+    // The read lock was held before the scan began. If the scan read every commit and the generation is still the same,
+    // nothing in it was lost, and nothing can be lost from now on.
     let held = position.held || complete && same_generation(source, &header)?;
     if scan.is_empty() {
         match end {
@@ -137,9 +137,9 @@ pub(crate) fn look_on(
     capture(source, position, author, &header, scan, held, !complete).map(|capture| Look::New(Box::new(capture)))
 }
 
-/// What an earlier run had sealed behind `position` and not shipped, together with what was committed since: its pages are in
-/// the database file, in that version or one that the WAL's present generation holds as well. `None` where the WAL doesn't
-/// go on right behind the seal, or still has everything itself.
+/// A capture of the pages that an earlier run had sealed after `position` and not shipped, together with the commits
+/// since. The pages are in the database file, in the sealed version or in one that the WAL's present generation holds
+/// as well. `None` if the WAL doesn't continue right after the seal, or still has all of it itself.
 pub(crate) fn look_behind_seal(
     source: &mut Source,
     position: Position,
@@ -151,8 +151,8 @@ pub(crate) fn look_behind_seal(
     if !gone {
         return Ok(None);
     }
-    // Whoever copies goes no further than our read lock, and all that is before that is read.
-    // Pages that were cut off and came back without being written are wanted as well.
+    // A checkpoint copies only up to our read lock, and all frames before it are read. Pages that were cut off and came
+    // back without being written are needed as well.
     let at_end = Position { wal: end, commit: position.commit.min(sealed.header.commit), ..position };
     match look_on(source, at_end, author, None, Extent::All)? {
         Look::New(capture) if !capture.partial => {
@@ -200,7 +200,7 @@ fn begin(source: &mut Source, position: &Position) -> Result<Begin, Error> {
         return nowhere(Look::Broken(Break::WalRewound));
     }
     if !position.held && source.is_left_behind(header.salts)? {
-        // How many of the frames in the file were commits nobody can tell any more.
+        // It is no longer known how many of the frames in the file were committed.
         return nowhere(Look::Broken(Break::WalRestarted));
     }
     Ok(Begin::At(header, offset, chain))
@@ -260,12 +260,12 @@ impl WalRange {
     }
 }
 
-/// The header of an object that ends at `after`, and was written behind the point with the tag `before`.
+/// The header of an object that ends at `after`, and follows the point with the tag `before`.
 fn object_header(after: &Position, min: Txid, stamp: Stamp, range: Option<&WalRange>, before: Option<Tag>) -> Header {
     let mut header = Header::new(after.page_size, after.commit, min, after.txid);
     header.timestamp_ms = after.moment.as_millis();
-    // A header without a WAL position makes Litestream fail for ever once it takes over; offset 32 and size 0 make
-    // it begin with a snapshot.
+    // Without a WAL position in the header, Litestream would fail permanently when it takes over. Offset 32 and size 0
+    // make it begin with a snapshot.
     header.wal_offset = HEADER_SIZE;
     if let Some(range) = range {
         header.wal_offset = range.start;
@@ -283,7 +283,7 @@ pub(crate) struct Base {
     reader: PageReader,
     range: Option<WalRange>,
     stamp: Stamp,
-    /// The tag of the point behind which it is taken, where that is known.
+    /// The tag of the point before it, if it is known.
     before: Option<Tag>,
     /// The position once the base is durable.
     pub(crate) after: Position,
@@ -304,7 +304,7 @@ impl Base {
         object_header(&self.after, min, self.stamp, self.range.as_ref(), self.before)
     }
 
-    /// The empty capture behind the first base, so that level 0 is never without its newest file.
+    /// The empty capture after the first base, so that level 0 always has a newest file.
     pub(crate) fn seed(&self, txid: Txid) -> Capture {
         let after = Position { txid, ..self.after };
         let header = object_header(&after, txid, self.stamp, None, self.after.tag);
@@ -319,12 +319,12 @@ impl Base {
     }
 }
 
-/// Takes stock of the complete state for TXID `txid`: what is committed in the WAL, and the database file for the rest.
+/// Finds the complete state for TXID `txid`: the commits in the WAL, and the database file for the rest.
 ///
-/// The read lock makes this one state. Others may copy frames into the file only up to where our lock stands, and all
-/// of those are read from the WAL instead. If the WAL was copied completely before, nobody can copy any more, but a
-/// writer may restart it once: then the frames are overwritten, the shipment notices, and the next attempt reads a
-/// generation that can't be restarted.
+/// The read lock makes this one consistent state. A checkpoint copies frames into the file only up to our lock, and all
+/// of those frames are read from the WAL instead. If the WAL was fully copied before, no process can copy any more, but
+/// a writer may restart the WAL once. Then the frames are overwritten, the shipment notices it, and the next attempt
+/// reads a generation that can't be restarted.
 pub(crate) fn prepare_base(
     source: &mut Source,
     txid: Txid,
@@ -355,7 +355,7 @@ pub(crate) fn prepare_base(
             let newest = if file_alone { Vec::new() } else { scan.newest() };
             (Some(range), PageSet::whole(page_size, commit, newest))
         }
-        // What is committed is not in the file alone, and can't be read.
+        // The file alone doesn't hold all commits, and the WAL can't be read.
         None if source.has_lost_its_header()? => return Err(source.damaged(0)),
         None => (None, PageSet::whole(page_size, source.file_pages()?, Vec::new())),
     };

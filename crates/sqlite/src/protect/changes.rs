@@ -16,10 +16,10 @@ use crate::state::Position;
 /// How long to let a burst of writes settle before looking: a commit is several writes.
 pub(super) const SETTLE: Duration = Duration::from_millis(2);
 
-/// How often to look whether there is that much, while something is waiting to be shipped.
+/// While a change waits to be shipped: how often to check whether there is enough.
 const GLANCE: Duration = Duration::from_millis(50);
 
-/// Frames that are in the WAL and not published, at a place in the WAL as it was written last.
+/// Frames in the WAL that aren't published, with the place in the WAL and its last write.
 #[derive(Debug, Default)]
 struct Unpublished {
     place: Option<(Option<Position>, Option<SystemTime>)>,
@@ -27,7 +27,7 @@ struct Unpublished {
 }
 
 impl Unpublished {
-    /// When to look again, if `place` is the one that was looked at before; a new one is looked at soon.
+    /// When to look again, if `place` is the same as at the last look. A new place is looked at soon.
     fn look_again(&mut self, place: (Option<Position>, Option<SystemTime>)) -> Option<Duration> {
         if self.place != Some(place) {
             *self = Self { place: Some(place), attempts: 0 };
@@ -36,10 +36,10 @@ impl Unpublished {
     }
 }
 
-/// When to look again at frames that are in the WAL and not published, after `attempts` in vain.
+/// When to look again at frames in the WAL that aren't published, after `attempts` without success.
 ///
-/// The last thing that a commit does is to publish its frames in shared memory, which raises no event, and before it comes
-/// a sync that takes as long as the disk likes. Frames of a killed writer are never published: those wait for the sweep.
+/// A commit ends by publishing its frames in shared memory, which raises no event. A sync that may take long comes
+/// before that. Frames of a killed writer are never published; they wait for the sweep.
 fn look_again(attempts: u32) -> Option<Duration> {
     (attempts < 40).then(|| Duration::from_millis(5 << attempts.min(8)).min(Duration::from_secs(1)))
 }
@@ -51,7 +51,7 @@ impl Database {
         subscription: Option<&Subscription>,
         last_word: &mut Lineage,
     ) -> Result<(), Error> {
-        // What is large goes into boxes that are gone while nothing happens: thousands wait here.
+        // Large values are boxed and freed while the database is idle, because thousands of databases wait here.
         let mut session = Box::pin(Session::open(self, shutdown, Patience::Protecting)).await?;
         *last_word = session.lineage();
         let (mut unpublished, mut backoff) = (Unpublished::default(), BACKOFF);
@@ -59,6 +59,7 @@ impl Database {
         loop {
             match done {
                 Ok(()) if shutdown.requested() => match Box::pin(session.drain()).await {
+                    Ok(()) if !session.is_untouched().await? => done = Ok(()),
                     Ok(()) => {
                         Box::pin(session.claim()).await?;
                         return Box::pin(session.look_at_the_end()).await;
@@ -78,7 +79,7 @@ impl Database {
         }
     }
 
-    /// Waits for a change, or for whatever else there is to do, and does it.
+    /// Waits for a change or other work, and does it.
     async fn next_change(
         &self,
         shutdown: &Shutdown,
@@ -91,7 +92,7 @@ impl Database {
         match unpublished.look_again((session.position(), written)) {
             Some(soon) if behind => {
                 unpublished.attempts += 1;
-                // In time or out of time: either way it is looked at now.
+                // The look comes now, whether the wait timed out or not.
                 let _elapsed = timeout(soon, wait).await;
             }
             _ => {
@@ -114,12 +115,12 @@ impl Database {
             Box::pin(session.keep_record()).await;
             return Ok(());
         }
-        // Those who come meanwhile may have committed since: they are answered the next time.
+        // Callers that ask during the round may have committed since. They are answered after the next round.
         let asked = self.asked().len();
         Box::pin(session.drain()).await?;
         self.activity.set_behind(false);
         if let Err(error) = session.claim().await {
-            // Those who asked are told why.
+            // The callers that asked are told the reason.
             self.refuse(&error);
             return Ok(());
         }
@@ -127,7 +128,7 @@ impl Database {
         let waits = self.asked().iter().take(asked).any(|asked| !asked.is_closed());
         let looking = if waits { Looking::Now } else { Looking::WhenDue };
         match Box::pin(session.look_at_vault(looking)).await {
-            // The newest state is in the vault: that is no reason to let go of the WAL.
+            // The newest state is in the vault, so this is no reason to release the WAL.
             Err(error @ (Error::Stray { .. } | Error::Lost { newest: false, .. })) => {
                 self.refuse(&error);
                 Box::pin(session.keep_record()).await;

@@ -1,9 +1,9 @@
-//! Is what lies in front of us the continuation of what was shipped?
+//! Is the WAL the continuation of what was shipped?
 //!
-//! Two pure questions. [`resume`]: where does the history in the vault end, and what do we know of the WAL there?
-//! [`judge`]: does the WAL go on from that place? Where neither can be proved, a new base at the next TXID is
-//! taken, and what may have been missed in between becomes a hole (I3). I/O code gathers the facts and carries the
-//! verdict out.
+//! Two pure questions. [`resume`]: where does the history in the vault end, and where was the WAL then? [`judge`]: does
+//! the WAL continue from that place? If either can't be proved, Seawall takes a new base at the next TXID, and the
+//! commits that may have been missed in between become a hole (I3). I/O code gathers the facts and carries the verdict
+//! out.
 
 use seawall_ltx::Txid;
 
@@ -15,15 +15,15 @@ use crate::wal::{Chain, HEADER_SIZE, Salts, WalHeader};
 pub(crate) enum Break {
     /// There is no history yet.
     First,
-    /// The vault holds less than was acknowledged, or what it holds can't be restored.
+    /// The vault holds less than was acknowledged, or its objects can't be restored.
     VaultBehind,
     /// An object that the newest state needs is damaged.
     Damaged,
     /// Objects of the vault don't belong together.
     Mixed,
-    /// The newest object says nothing about the WAL.
+    /// The newest object has no WAL position.
     NoPosition,
-    /// Another file stands under the database's path.
+    /// Another file is at the database's path.
     Replaced,
     /// Something other than a checkpoint has written to the database file.
     Overwritten,
@@ -33,7 +33,7 @@ pub(crate) enum Break {
     WalGone,
     /// The WAL holds other frames at the place that was captured.
     WalRewound,
-    /// The WAL was restarted while nobody held it.
+    /// The WAL was restarted while no read lock was held.
     WalRestarted,
 }
 
@@ -44,7 +44,7 @@ impl Break {
             Self::First => "there was no copy yet",
             Self::VaultBehind => "objects that had been acknowledged are missing from the vault",
             Self::Damaged => "an object in the vault that the newest state needs is damaged",
-            Self::Mixed => "an object of another database or another history stands in the vault",
+            Self::Mixed => "the vault holds an object of another database or another history",
             Self::NoPosition => "the newest object in the vault does not say where in the WAL it ends",
             Self::Replaced => "the database file was replaced",
             Self::Overwritten => {
@@ -58,7 +58,7 @@ impl Break {
     }
 }
 
-/// What the local state record remembers.
+/// The facts in the local state record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Remembered {
     pub(crate) txid: Txid,
@@ -66,7 +66,7 @@ pub(crate) struct Remembered {
     pub(crate) wal: Option<WalPosition>,
 }
 
-/// What the vault's newest capture says.
+/// The facts in the vault's newest capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Remote {
     /// The highest TXID at any level.
@@ -118,32 +118,32 @@ pub(crate) fn resume(local: Option<&Remembered>, remote: Option<&Remote>) -> Res
     Resume::Base { txid: Some(remote.max), why: Break::NoPosition }
 }
 
-/// What was captured last.
+/// The facts about the last capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Captured {
     pub(crate) wal: Option<WalPosition>,
     pub(crate) page_size: u32,
-    /// `None` when only the vault told the position.
+    /// `None` if the position comes only from the vault.
     pub(crate) file: Option<FileIdentity>,
     /// The state of the database file when there was no WAL, if it was at rest.
     pub(crate) state: Option<FileState>,
-    /// Whether everything up to `wal` was captured and the read lock has been held without a break since: only
-    /// then can a restart of the WAL have lost nothing. Never true for a position that was read from disk.
+    /// Whether everything up to `wal` was captured and the read lock has been held without a break since. Only then a
+    /// restart of the WAL can't have lost a commit. Never true for a position that was read from disk.
     pub(crate) held: bool,
 }
 
-/// What stands in the WAL file where the next frame would be.
+/// The content of the WAL file where the next frame would be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
     /// A frame with these salts.
     Frame(Salts),
     /// The file ends exactly there.
     End,
-    /// The file ends elsewhere: it was cut, and what stood there is unknown.
+    /// The file ends before that place: it was cut, and its earlier content is unknown.
     Cut,
 }
 
-/// What is there now.
+/// The facts about the files now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Observed {
     pub(crate) file: FileIdentity,
@@ -155,11 +155,11 @@ pub(crate) struct Observed {
     pub(crate) header: Option<WalHeader>,
     /// Salts and chain of the frame that ends at the captured offset, as far as the file reaches.
     pub(crate) frame: Option<(Salts, Chain)>,
-    /// What stands behind it.
+    /// The content after it.
     pub(crate) next: Next,
 }
 
-/// Does the WAL go on from the captured place?
+/// Does the WAL continue from the captured place?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// Yes; read on from here.
@@ -172,7 +172,7 @@ pub(crate) enum Verdict {
     Base(Break),
 }
 
-/// Does the WAL continue from what was captured?
+/// Does the WAL continue from the last capture?
 pub(crate) fn judge(captured: &Captured, now: &Observed) -> Verdict {
     if captured.file.is_some_and(|file| file != now.file) {
         return Verdict::Base(Break::Replaced);
@@ -183,8 +183,8 @@ pub(crate) fn judge(captured: &Captured, now: &Observed) -> Verdict {
     if captured.page_size != now.page_size {
         return Verdict::Base(Break::PageSize);
     }
-    // Where there was no WAL and the file is as it was, everything since is in the WAL's present generation: an earlier
-    // one would have been copied into the file.
+    // There was no WAL and the file is unchanged. So all commits since are in the WAL's present generation: an earlier
+    // generation would have been copied into the file.
     let untouched = captured.wal.is_none() && captured.state == Some(now.state);
     let Some(header) = now.header else {
         return if captured.held || untouched { Verdict::Idle } else { Verdict::Base(Break::WalGone) };
@@ -197,7 +197,7 @@ pub(crate) fn judge(captured: &Captured, now: &Observed) -> Verdict {
         return if captured.held || untouched { from_start } else { Verdict::Base(Break::WalRestarted) };
     };
     if wal.salts != header.salts {
-        // While the read lock stands, a generation that holds a frame can't be restarted; empty ones can, any
+        // While the read lock is held, a generation that holds a frame can't be restarted. Empty generations can, any
         // number of times, when an application checkpoints without writing.
         let safe = captured.held || restarted_once_behind(&wal, &header, now);
         return if safe { from_start } else { Verdict::Base(Break::WalRestarted) };
@@ -217,11 +217,11 @@ pub(crate) fn judge(captured: &Captured, now: &Observed) -> Verdict {
     }
 }
 
-/// Whether the WAL was restarted exactly once, and right behind the captured place, though nobody held it.
+/// Whether the WAL was restarted exactly once, right after the captured place, while no read lock was held.
 ///
-/// The first salt counts restarts. A new generation overwrites the file from its beginning; as long as it hasn't
-/// reached the last captured frame, the file still shows where the old one ended: a frame of the old generation
-/// behind the captured place would stand there.
+/// The first salt counts restarts. A new generation overwrites the file from its beginning. Until it reaches the last
+/// captured frame, the file still shows where the old generation ended: if there was another frame of it after the
+/// captured place, that frame is still there.
 fn restarted_once_behind(wal: &WalPosition, header: &WalHeader, now: &Observed) -> bool {
     let once = wal.salts.0.wrapping_add(1) == header.salts.0;
     let intact = wal.chain.is_some() && now.frame == wal.chain.map(|chain| (wal.salts, chain));

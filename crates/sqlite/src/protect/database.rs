@@ -1,12 +1,12 @@
 //! One database and its place in a vault: the state that the engine, its runs and its sessions share.
 //!
-//! It is below all of them, and imports none of them.
+//! The engine, runs and sessions import this file. It imports none of them.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use seawall_core::{Activity, Failure, Figures, Moment, Point};
+use seawall_core::{Activity, Failure, Figures, Gauge, Moment, Point};
 use seawall_vault::Vault;
 use tokio::sync::{Notify, oneshot};
 
@@ -21,35 +21,40 @@ use crate::probe::Probe;
 use crate::read_back::ReadBack;
 use crate::ship::blocking;
 use crate::told::Told;
+use crate::untouched::Untouched;
 use crate::{Admission, Options, World};
 
 /// One SQLite database and its place in a vault.
 ///
-/// Made without a path it can restore, show the timeline and verify, but not protect.
+/// Without a path it can restore, show the timeline and verify, but not protect.
 #[derive(Debug)]
 pub(crate) struct Database {
     pub(super) vault: Vault,
     pub(super) options: Options,
     pub(super) world: World,
     pub(super) heir: Heir,
+    /// What is known of the file from outside.
+    pub(super) untouched: Arc<Mutex<Untouched>>,
     /// Where the database and its state directory were found when the present stretch of protection began.
     pub(super) placed: Mutex<Option<(PathBuf, PathBuf)>>,
     /// The locks of the protection that is running.
     pub(super) locks: Arc<Mutex<Option<Locks>>>,
     pub(super) told: Mutex<Told>,
     pub(super) clock: Arc<BelievedClock>,
-    /// Whether the state record on the disk is older than what is told.
+    /// Whether the state record on the disk is older than the status in memory.
     pub(super) unsaved: Arc<AtomicBool>,
     pub(super) asked: Arc<Mutex<Asked>>,
-    /// Someone asked to ship now, or the upkeep has something to tell.
+    /// A caller asked to ship now, or the upkeep has news.
     pub(super) hurry: Arc<Notify>,
     pub(super) activity: Arc<Activity>,
+    /// How far the base is that is being written.
+    pub(super) gauge: Gauge,
     pub(super) maintenance: Arc<Maintenance>,
     pub(super) read_back: Arc<ReadBack>,
     pub(super) probe: Probe,
 }
 
-/// Those who asked to ship now, and wait for the point.
+/// The callers that asked to ship now, and wait for the point.
 pub(super) type Asked = Vec<oneshot::Sender<Result<Point, Failure>>>;
 
 impl Database {
@@ -63,6 +68,7 @@ impl Database {
         };
         let maintenance = Maintenance::new(&vault, &options, &world, activity.clone(), hurry.clone());
         Self {
+            untouched: heir.untouched(),
             maintenance: Arc::new(maintenance.noting(read_back.clone())),
             read_back,
             clock: Arc::new(BelievedClock::new(world.clock.clone(), options.display_name(&vault))),
@@ -77,6 +83,7 @@ impl Database {
             asked: Arc::default(),
             hurry,
             activity,
+            gauge: Gauge::default(),
             probe: Probe::default(),
         }
     }
@@ -91,9 +98,13 @@ impl Database {
         self.probe.clone()
     }
 
-    /// Where what is done is counted.
+    /// The counters.
     pub(crate) fn activity(&self) -> &Activity {
         &self.activity
+    }
+
+    pub(crate) fn gauge(&self) -> &Gauge {
+        &self.gauge
     }
 
     pub(crate) fn read_back(&self) -> &Arc<ReadBack> {
@@ -120,7 +131,7 @@ impl Database {
         &self.world
     }
 
-    /// What was counted since the process started.
+    /// The counts since the process started.
     pub(crate) fn figures(&self) -> Figures {
         self.activity.figures(self.vault.counts())
     }
@@ -133,7 +144,7 @@ impl Database {
         &self.clock
     }
 
-    /// The moment of what is captured now.
+    /// The moment for a capture made now.
     pub(crate) fn moment(&self) -> Moment {
         let now = self.clock.ask();
         self.told().began = Some(self.clock.steady());
@@ -152,12 +163,13 @@ impl Database {
         self.heir.kept().clone()
     }
 
-    /// What this shares with others of the same file in this process.
+    /// The state that this shares with other engines of the same file in this process.
     pub(crate) fn heir(&self) -> &Heir {
         &self.heir
     }
 
-    /// The database file behind all symbolic links, and the state directory: while it is protected, as they were when that began.
+    /// The database file behind all symbolic links, and the state directory. While the database is protected, they stay
+    /// as they were when the protection began.
     pub(crate) fn place(&self) -> Result<(PathBuf, PathBuf), Error> {
         match self.placed().clone() {
             Some(placed) => Ok(placed),
@@ -170,7 +182,7 @@ impl Database {
         &self.unsaved
     }
 
-    /// Whether nothing of this database was ever in its vault, as far as is known here.
+    /// Whether, as far as this machine knows, the vault never held anything of this database.
     pub(crate) fn is_new(&self) -> bool {
         self.told().known.position.is_none()
     }
@@ -198,7 +210,7 @@ impl Database {
     }
 }
 
-/// Keeps the place of the database as it is, while a stretch of protection lasts.
+/// Keeps the place of the database unchanged for one stretch of protection.
 pub(super) struct Placed<'a>(&'a Database);
 
 impl<'a> Placed<'a> {

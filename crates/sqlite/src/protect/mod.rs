@@ -1,4 +1,4 @@
-//! Runs and sessions of a protection: what was captured, what is new, and how it gets into the vault.
+//! Runs and sessions of a protection: find the last capture and the new commits, and bring them into the vault.
 
 pub(crate) mod admission;
 mod asked;

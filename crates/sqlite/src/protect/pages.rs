@@ -1,11 +1,12 @@
-//! Which pages go into an object, where each one is, and how they become compressed batches.
+//! The pages of an object: which ones, where each is, and how they become compressed batches.
 //!
-//! A [`PageSet`] is what a base and a capture have in common: some pages in their newest version from the WAL, and a
-//! tail of page numbers from which all pages are wanted, those that are not in the WAL from the database file. For a
-//! base the tail begins at page 1; for a capture of a database that grew, at the first new page (SQLite doesn't
-//! write pages to the WAL that are free when a transaction ends, but readers need every page of a file that grew). Once
-//! the WAL was copied, and nobody can copy again, its pages are in the database file as well ([`PageSet::copied`]).
-//! Memory: eight bytes a page that is or was in the WAL.
+//! Bases and captures both use a [`PageSet`]. It has some pages in their newest version from the WAL, and a tail: all
+//! pages from a page number on. Tail pages that aren't in the WAL come from the database file. For a base the tail
+//! begins at page 1. For a capture of a database that grew, it begins at the first new page: SQLite doesn't write pages
+//! to the WAL that are free when a transaction ends, but a reader needs every page of the larger file. When the WAL was
+//! fully copied and no process can copy again, its pages are in the database file as well ([`PageSet::copied`]).
+//!
+//! Memory: eight bytes for each page that is or was in the WAL.
 
 use seawall_ltx::{Batch, PageNo, PageSize, compress_batch};
 
@@ -33,7 +34,7 @@ pub(crate) struct PageSet {
 
 /// One page of a set, and where it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct LocatedPage {
     pub(crate) page: u32,
     /// The WAL frame that holds it; `None` for the database file.
     pub(crate) frame: Option<u32>,
@@ -45,7 +46,7 @@ impl PageSet {
         Self { page_size, commit, all_from: 1, versions }
     }
 
-    /// What changed since the database had `previous` pages.
+    /// The changes since the database had `previous` pages.
     pub(crate) fn changed(page_size: PageSize, previous: u32, commit: u32, versions: Vec<PageVersion>) -> Self {
         Self { page_size, commit, all_from: previous.saturating_add(1), versions }
     }
@@ -56,8 +57,8 @@ impl PageSet {
         self
     }
 
-    /// These pages too, in the version of the database file where the set has no other. Pages that the database doesn't have
-    /// any more are left out.
+    /// Adds these pages, from the database file if the set has no other version. Pages that the database no longer has
+    /// are left out.
     pub(crate) fn and_of_file(mut self, pages: &[u32]) -> Self {
         let there = pages.iter().filter(|page| **page <= self.commit);
         self.versions.extend(there.map(|page| PageVersion { page: PageNo(*page), frame: IN_FILE }));
@@ -76,32 +77,36 @@ impl PageSet {
         self.commit
     }
 
-    /// At most how many bytes of pages there are.
+    /// How many bytes of pages there are; one page more where the lock page is among them.
     pub(crate) fn bytes(&self) -> u64 {
-        let tail = u64::from((self.commit + 1).saturating_sub(self.all_from));
-        (self.versions.len() as u64 + tail) * u64::from(self.page_size.get())
+        let tail = u64::from(self.commit.saturating_add(1).saturating_sub(self.all_from));
+        (self.before_tail() as u64 + tail) * u64::from(self.page_size.get())
+    }
+
+    /// The number of single pages before those that are all wanted.
+    fn before_tail(&self) -> usize {
+        self.versions.partition_point(|version| version.page.0 < self.all_from)
     }
 
     /// The pages in ascending order, without the lock page.
-    pub(crate) fn places(&self) -> impl Iterator<Item = Place> {
-        let split = self.versions.partition_point(|version| version.page.0 < self.all_from);
-        let (before, behind) = self.versions.split_at(split);
+    pub(crate) fn places(&self) -> impl Iterator<Item = LocatedPage> {
+        let (before, behind) = self.versions.split_at(self.before_tail());
         let lock_page = self.page_size.lock_page().0;
         let mut behind = behind.iter().peekable();
         let tail = (self.all_from..=self.commit).map(move |page| {
             let version = behind.next_if(|version| version.page.0 == page);
-            Place { page, frame: version.and_then(frame) }
+            LocatedPage { page, frame: version.and_then(frame) }
         });
-        let before = before.iter().map(|version| Place { page: version.page.0, frame: frame(version) });
+        let before = before.iter().map(|version| LocatedPage { page: version.page.0, frame: frame(version) });
         before.chain(tail).filter(move |place| place.page != lock_page)
     }
 
     /// The pages in jobs of about a MiB.
-    pub(crate) fn batches(&self) -> impl Iterator<Item = Vec<Place>> {
+    pub(crate) fn batches(&self) -> impl Iterator<Item = Vec<LocatedPage>> {
         let pages = (BATCH_BYTES / self.page_size.bytes()).max(1);
         let mut places = self.places();
         std::iter::from_fn(move || {
-            let batch: Vec<Place> = places.by_ref().take(pages).collect();
+            let batch: Vec<LocatedPage> = places.by_ref().take(pages).collect();
             (!batch.is_empty()).then_some(batch)
         })
     }
@@ -112,7 +117,7 @@ fn frame(version: &PageVersion) -> Option<u32> {
 }
 
 /// Reads and compresses one batch. Blocks.
-pub(crate) fn compress(reader: &PageReader, places: &[Place]) -> Result<Batch, Error> {
+pub(crate) fn compress(reader: &PageReader, places: &[LocatedPage]) -> Result<Batch, Error> {
     let size = reader.page_size().bytes();
     let mut pages = vec![0; places.len() * size];
     let mut done = 0;
@@ -135,7 +140,7 @@ pub(crate) fn compress(reader: &PageReader, places: &[Place]) -> Result<Batch, E
 }
 
 /// How many places at the beginning are neighbours in the database file.
-fn file_run(places: &[Place]) -> usize {
+fn file_run(places: &[LocatedPage]) -> usize {
     let first = places.first().map_or(0, |place| place.page);
     places.iter().zip(first..).take_while(|(place, page)| place.frame.is_none() && place.page == *page).count()
 }
@@ -189,9 +194,11 @@ mod tests {
     #[test]
     fn batches_hold_everything_once() {
         let set = PageSet::whole(size(4096), 1000, vec![version(300, 0), version(301, 1)]);
-        let batches: Vec<Vec<Place>> = set.batches().collect();
+        let batches: Vec<Vec<LocatedPage>> = set.batches().collect();
         assert_eq!(batches.len(), 4);
         assert_eq!(batches.concat(), set.places().collect::<Vec<_>>());
+        assert_eq!(set.bytes(), 1000 * 4096);
+        assert_eq!(PageSet::changed(size(4096), 300, 1000, vec![version(7, 0), version(301, 1)]).bytes(), 701 * 4096);
         assert_eq!(file_run(&batches[0]), 256);
         assert_eq!(file_run(&batches[1]), 43);
     }

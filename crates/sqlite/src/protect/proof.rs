@@ -1,8 +1,8 @@
-//! Does the WAL hold what another program captured last?
+//! Does the WAL hold the last capture of another program?
 //!
-//! Litestream's headers say where in the WAL a capture ends, but not the checksum chain there. The place is proved by
-//! content: the WAL must hold an unbroken chain up to it, and exactly the pages that the object holds, in the versions
-//! that it holds.
+//! Litestream's headers have the place in the WAL where a capture ends, but not the checksum chain there. The content
+//! proves the place: the WAL must hold an unbroken chain up to it, and exactly the pages of the object, in the same
+//! versions.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::identity::WalPosition;
 use crate::source::Source;
 use crate::wal::{Chain, HEADER_SIZE, Scan};
 
-/// Compares the newest capture with the WAL; gives the chain at `position` if it is proved. Blocks.
+/// Compares the newest capture with the WAL. Returns the chain at `position` if it is proved. Blocks.
 pub(crate) fn chain_by_pages(
     source: &mut Source,
     position: WalPosition,

@@ -1,7 +1,7 @@
 //! A run of a protection, from its start to its stop.
 //!
-//! A run takes the locks and opens one session after the other. It decides what follows from the end of a session: another attempt,
-//! waiting for the database or the vault, another file to which links lead now, or the end.
+//! A run takes the locks and opens one session after the other. When a session ends, the run decides what follows:
+//! another attempt, a wait for the database or the vault, another file that links lead to now, or the end.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::session::{Patience, Session};
 use crate::ship::blocking;
 use crate::state::Record;
 
-/// How often a database that is there and was not is tried once more when everything ends.
+/// How often a stop tries once more for a database that was missing and is there again.
 const LAST_TRIES: u32 = 5;
 
 /// How long to wait before a lost database is opened again: doubled from the first to the last.
@@ -31,14 +31,23 @@ impl Database {
         let _locks = self.take_locks().await?;
         let mut session = Session::open(self, shutdown, Patience::Once).await?;
         session.drain().await?;
+        if !session.is_untouched().await? {
+            session.drain().await?;
+        }
         session.claim().await?;
         self.tell(Phase::Stopped, None, session.lineage()).await;
         if let Err(error) = session.record_doubts().await {
             tracing::warn!(database = %self.name(), "the doubt about moments could not be recorded: {error}");
         }
-        // The point is durable: what is due besides must not make it a failure.
-        if self.maintenance.work_and_note().await.is_err() {
+        // The point is durable. A failure of other work that is due must not make it a failure.
+        let upkeep = self.maintenance.work_and_note().await;
+        // A checkpoint meanwhile belongs into the record: the next process compares the file with it.
+        let looked = session.is_untouched().await;
+        if upkeep.is_err() || looked.is_ok() && !self.file_is_recorded() {
             self.tell(Phase::Stopped, None, session.lineage()).await;
+        }
+        if let Some(lost) = session.take_lost() {
+            return Err(lost);
         }
         session.point().ok_or_else(|| Error::Internal("a point was shipped and not kept".to_owned()))
     }
@@ -49,7 +58,8 @@ impl Database {
             match Box::pin(self.protect_here(shutdown)).await {
                 Ok(Ended::Stopped) => return Ok(()),
                 Ok(Ended::Elsewhere) => tracing::warn!(database = %self.name(), "links lead to another file now"),
-                // What others of the process need as well was let go, the locks among it. They aren't to come back all at once.
+                // Resources that the rest of the process needs were released, also the locks. The databases must not
+                // all come back at once.
                 Err(error) if error.is_shortage() && !shutdown.requested() => {
                     Box::pin(self.tell(Phase::Failing, Some(&error), Lineage::new(1))).await;
                     let share = (self.random() >> 40) as u32;
@@ -61,7 +71,7 @@ impl Database {
         }
     }
 
-    /// Protects the file to which the database's name leads now, for as long as it leads there.
+    /// Protects the file that the database's name leads to now, for as long as it does.
     async fn protect_here(&self, shutdown: &Shutdown) -> Result<Ended, Error> {
         let _placed = Placed::settle(self)?;
         let _locks = self.take_locks().await?;
@@ -71,7 +81,7 @@ impl Database {
         let subscription = self.world.watcher.as_ref().map(|watcher| watcher.subscribe_with(&path, &links));
         let mut backoff = REOPEN;
         let (mut last_word, mut last_tries) = (Lineage::new(1), 0);
-        // What an earlier process recorded last is not true any more.
+        // The last record of an earlier process is no longer true.
         self.tell(Phase::Starting, None, last_word).await;
         loop {
             let since = Instant::now();
@@ -93,7 +103,7 @@ impl Database {
                 return Err(error);
             }
             if error.is_absent() && shutdown.requested() && last_tries < LAST_TRIES && is_there(&path) {
-                // It came back while it was looked for: what is in it is to be shipped before the end.
+                // The database came back while the run looked for it. Its content is shipped before the end.
                 last_tries += 1;
                 sleep(SETTLE).await;
                 continue;
@@ -145,7 +155,7 @@ impl Database {
         self.vault.enter().await.is_ok() && crate::survey::list(&self.vault).await.is_ok()
     }
 
-    /// Bounds work from the moment at which a graceful stop is requested, whatever it was doing then (I7).
+    /// Limits the time of work from the request for a graceful stop on, at any stage of the work (I7).
     async fn in_time(&self, shutdown: &Shutdown, work: impl Future<Output = Result<(), Error>>) -> Result<(), Error> {
         let late = async {
             shutdown.graceful().await;
@@ -165,7 +175,7 @@ impl Database {
     }
 }
 
-/// Runs work until it ends or until everything has to stop at once.
+/// Runs work until it ends, or until an immediate stop.
 pub(crate) async fn unless_aborted<T>(
     shutdown: &Shutdown,
     work: impl Future<Output = Result<T, Error>>,
@@ -179,13 +189,13 @@ pub(crate) async fn unless_aborted<T>(
 /// How a stretch of protection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ended {
-    /// It was asked to, and everything is shipped.
+    /// A stop was requested, and everything is shipped.
     Stopped,
     /// The database's name leads to another file.
     Elsewhere,
 }
 
-/// Lets the locks go when the protection ends in any way, and whoever still waits for a point.
+/// Releases the locks when the protection ends in any way, and answers callers that still wait for a point.
 struct LockGuard {
     locks: Arc<Mutex<Option<Locks>>>,
     asked: Arc<Mutex<Asked>>,
@@ -205,7 +215,7 @@ mod tests {
     use super::*;
     use crate::{Admission, Options, World};
 
-    /// Beside the files of a database and its configuration this is what it takes while nothing happens.
+    /// The open files of an idle protection, beside those of the database and the configuration.
     #[test]
     fn a_protection_is_small() {
         let vault = Vault::new(Arc::new(seawall_vault::memory::MemoryStore::default()), Default::default());

@@ -1,10 +1,10 @@
-//! Emptying the WAL without losing a commit.
+//! Empties the WAL without losing a commit.
 //!
-//! [`due`] decides when. Then, under the barrier that keeps commits out, [`prepare`] reads which pages the last frames
-//! changed; that list goes into the spool while the WAL is copied into the database file to its end, which still holds it; and
-//! [`Sealing::finish`] lets it go. The pages themselves are read after that, while writers write, from the database file:
-//! nobody can copy before the hold moves on. A crash, or a failure, at any point leaves the WAL as it was, or the file and the
-//! list of what was in it.
+//! [`due`] decides when. Then the barrier keeps commits out while [`prepare`] reads which pages the last frames
+//! changed. That list goes into the spool, while the WAL is copied to its end into the database file and still has
+//! everything. Then [`Sealing::finish`] lets the WAL go. The pages themselves are read afterwards from the database
+//! file, while writers write: no process can copy before the hold moves on. A crash or failure at any point leaves
+//! either the WAL as it was, or the file with the list of the pages that were in the WAL.
 
 use std::time::Duration;
 
@@ -17,9 +17,9 @@ use crate::source::Source;
 use crate::spool::{Draft, Spool};
 use crate::state::Position;
 
-/// If more than this is left to capture, a seal gives up and comes back: writers wait for it. The bound grows with every
-/// attempt, because a writer that is faster than the disk would never be caught otherwise; and in few steps, because little
-/// is captured between two attempts, and hardly any page of it is written twice.
+/// If more than this is left to capture, a seal gives up and is retried, because writers wait for it. The bound grows
+/// with every attempt: a writer that is faster than the disk would never be caught otherwise. There are few steps,
+/// because little is captured between two attempts, and hardly any page is written twice in that time.
 const LIMITS: [u64; ATTEMPTS] = [32 << 20, 48 << 20, 64 << 20, 64 << 20];
 
 /// The most that is ever captured under the barrier.
@@ -36,8 +36,8 @@ fn left(attempt: usize, bound: u64) -> u64 {
 /// How often a seal is tried in a row.
 pub(crate) const ATTEMPTS: usize = 4;
 
-/// While writers write, the WAL is emptied at this size, not before: most pages of a busy database are written again and
-/// again, and what is captured and copied once costs the writers and us less than what is copied often.
+/// While writers write, the WAL is emptied only from this size on. A busy database writes most pages again and again,
+/// so one late copy costs the writers and Seawall less than many early ones.
 const BUSY: u64 = 64 << 20;
 
 /// [`BUSY`], or less where the WAL may not grow by `limit`.
@@ -45,24 +45,24 @@ pub(crate) fn busy(limit: u64) -> u64 {
     BUSY.min(limit / 2)
 }
 
-/// How long writers may wait for the disk while the barrier stands.
+/// How long writers may wait for the disk while the barrier is up.
 const BARRIER_LIMIT: Duration = Duration::from_secs(1);
 
-/// A WAL from this size on is let go at a higher price.
+/// From this size on the WAL is emptied at a higher price.
 const URGENT: u64 = 256 << 20;
 
-/// How long the disk may take with that: with what comes before and behind it less than the five seconds for which many
-/// wait for a lock before they fail.
+/// How long the disk may take then. Together with the work before and after it this is less than five seconds, a common
+/// timeout of writers that wait for a lock.
 const URGENT_LIMIT: Duration = Duration::from_millis(3500);
 
-/// What a seal may cost those who write.
+/// The price of a seal for the writers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Price {
     /// How much may be left to copy and to read under the barrier, in bytes.
     pub(crate) left: u64,
     /// How long the disk may take with it.
     pub(crate) wait: Duration,
-    /// Whether this is the most that is ever asked of them.
+    /// Whether this is the highest price.
     pub(crate) urgent: bool,
 }
 
@@ -86,7 +86,7 @@ impl Bounds {
         *bound = bound.saturating_mul(2).min(MOST);
     }
 
-    /// After the disk took too long; whether another attempt with less is worth it now. An urgent one is put off in any case.
+    /// Whether a cheaper attempt is worth it now, after the disk took too long. An urgent seal is always put off.
     pub(crate) fn after_timeout(&mut self, price: Price) -> bool {
         *self.of(price) = (price.left / 2).max(LEAST);
         !price.urgent && price.left > LEAST
@@ -97,16 +97,16 @@ impl Bounds {
     }
 }
 
-/// Whether a WAL of `wal` bytes is to be let go at the higher price. A disk that takes a second for each sync would never do it
-/// within [`BARRIER_LIMIT`], and a fast writer would fill it.
+/// Whether a WAL of `wal` bytes is emptied at the higher price. A disk that takes a second for each sync would never
+/// finish within [`BARRIER_LIMIT`], and a fast writer would fill it.
 pub(crate) fn is_urgent(wal: u64, facts: &Facts) -> bool {
     wal >= URGENT.min(facts.limit / 4 * 3).max(facts.busy().saturating_mul(3) / 2)
 }
 
-/// What a seal may cost at an attempt.
+/// The price of an attempt.
 pub(crate) fn price(urgent: bool, attempt: usize, bounds: Bounds) -> Price {
     if urgent {
-        // Where it is the syncs that take long, further rounds leave no less.
+        // If the syncs are slow, further rounds don't leave less.
         Price { left: bounds.urgent, wait: URGENT_LIMIT, urgent }
     } else {
         Price { left: left(attempt, bounds.ordinary), wait: BARRIER_LIMIT, urgent }
@@ -116,14 +116,14 @@ pub(crate) fn price(urgent: bool, attempt: usize, bounds: Bounds) -> Price {
 /// A WAL file larger than this is cut after a seal.
 const CUT_SIZE: u64 = 120 << 20;
 
-/// What decides whether to empty a WAL.
+/// The facts that decide whether to empty a WAL.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Facts {
     /// Bytes of WAL that are captured, and durable.
     pub(crate) captured: u64,
-    /// Whether something was written since.
+    /// Whether there are writes since the last capture.
     pub(crate) behind: bool,
-    /// From how many bytes on it is worth it.
+    /// The size in bytes from which on emptying is worth it.
     pub(crate) threshold: u64,
     /// By how much the WAL may grow before protection is given up.
     pub(crate) limit: u64,
@@ -138,12 +138,12 @@ impl Facts {
     }
 }
 
-/// Whether the file of an empty WAL is to be cut.
+/// Whether the file of an empty WAL should be cut.
 pub(crate) fn is_large(file: u64) -> bool {
     file > CUT_SIZE
 }
 
-/// Whether it is time to empty the WAL: at the threshold, or where the file grew large, when nobody would have to wait; at
+/// Whether to empty the WAL now: at the threshold or when the file grew large, if no writer would have to wait; at
 /// [`BUSY`] in any case.
 pub(crate) fn due(facts: Facts) -> bool {
     if facts.behind {
@@ -152,7 +152,7 @@ pub(crate) fn due(facts: Facts) -> bool {
     facts.captured >= facts.threshold || facts.captured > 0 && is_large(facts.file)
 }
 
-/// A seal that stands: nothing can commit until it is finished or dropped.
+/// A seal in progress: no process can commit until it is finished or dropped.
 pub(crate) struct Sealing {
     barrier: Barrier,
     /// The last capture of the generation, if there was anything left.
@@ -170,15 +170,15 @@ pub(crate) struct Last {
     pub(crate) list: Draft,
 }
 
-/// What came of preparing a seal.
+/// The result of preparing a seal.
 pub(crate) enum Prepared {
     /// The application holds the write lock.
     Locked,
-    /// There is too much to copy or to read first. What was read ahead comes back.
+    /// There is too much to copy or to read first. Returns the part that was read ahead.
     NotNow(Option<Ahead>),
     /// The list can't be written to the local disk.
     Unkept(Error),
-    /// The barrier stands.
+    /// The barrier is up.
     Ready(Box<(Sealing, Copier)>),
 }
 
@@ -187,10 +187,10 @@ fn list(spool: &Spool, capture: Capture) -> Result<Last, Error> {
     Ok(Last { capture, list })
 }
 
-/// Takes the barrier and reads what was committed last. Everything up to `position` must be durable already (I1); some of
-/// what is behind it may have been read `ahead`.
+/// Takes the barrier and reads the last commits. Everything up to `position` must be durable already (I1); some of the
+/// frames after it may have been read `ahead`.
 ///
-/// Before [`Sealing::finish`] the list must have been kept, and the copier must have copied everything.
+/// Before [`Sealing::finish`], the list must be in the spool, and the copier must have copied everything.
 pub(crate) fn prepare(
     source: &mut Source,
     spool: &Spool,
@@ -217,20 +217,22 @@ pub(crate) fn prepare(
         Look::New(_) | Look::Unfinished | Look::Unproved | Look::Broken(_) => return Ok(Prepared::NotNow(None)),
     };
     if !after.held {
-        // Something was not seen: nothing may be let go.
+        // Not every frame was seen, so the WAL must not be let go.
         return Ok(Prepared::NotNow(None));
     }
     source.probe().at(Step::Captured);
     let copier = source.advance()?.briefly();
-    // Nobody commits: what is left to copy now was left when the hold moved.
+    // No process commits now. So frames that are left to copy were left when the hold moved.
     let holds = source.to_copy()?.is_some_and(|left| left > 0);
     Ok(Prepared::Ready(Box::new((Sealing { barrier, last, after, holds }, copier))))
 }
 
 impl Sealing {
-    /// Lets the WAL go, and cuts a file that grew large. The list is in the spool, and everything was copied.
+    /// Lets the WAL go, and cuts a file that grew large. The list must be in the spool, and everything must be copied.
     pub(crate) fn finish(self, source: &mut Source) -> Result<(), Error> {
         source.release(&self.barrier)?;
+        // What the state record says of the file from now on is as new as the copy.
+        source.look_outside(self.after.wal.as_ref())?;
         if is_large(source.wal_size()?) {
             source.cut(self.barrier)?;
         }

@@ -1,8 +1,9 @@
-//! Which pages a seal let go: what is left to do after a crash between letting a WAL generation go and its last capture.
+//! The list of the pages that a seal let go. It is needed after a crash between letting a WAL generation go and
+//! capturing its last frames.
 //!
-//! A seal copies the whole WAL into the database file and lets it go. What of it isn't in the vault yet is read from that
-//! file: nobody can change it before the hold moves on. Should this process end first, the pages are still there, in this
-//! version or in a newer one; only which they are would be forgotten. That is written down before.
+//! A seal copies the whole WAL into the database file and lets it go. Pages that aren't in the vault yet are read from
+//! that file, which can't change before the hold moves on. If this process ends first, the pages are still in the file,
+//! in this version or a newer one; only their numbers would be lost. So the list is written first.
 
 use seawall_ltx::{HEADER_SIZE, Header};
 
@@ -36,7 +37,7 @@ impl Sealed {
         bytes
     }
 
-    /// Reads such a file; `None` when it is damaged.
+    /// Reads a list; `None` if it is damaged.
     pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
         let (body, found) = bytes.split_at_checked(bytes.len().checked_sub(SUM)?)?;
         let Chain(first, second) = sum(body.get(..body.len() / SUM * SUM)?);
@@ -52,8 +53,15 @@ impl Sealed {
 }
 
 impl Sealed {
-    /// Whether it is what comes right behind `position` in that history. Another one belongs to another vault, or is in this
-    /// one already.
+    /// Whether it comes right after `position`, or ends there.
+    pub(crate) fn is_of(&self, position: &Position, lineage: Lineage) -> bool {
+        let ends = Stamp::read(&self.header).is_some_and(|stamp| stamp.lineage == lineage)
+            && position.txid == self.header.max_txid;
+        ends || self.follows(position, lineage)
+    }
+
+    /// Whether it comes right after `position` in that history. Any other list belongs to another vault, or is in this
+    /// vault already.
     pub(crate) fn follows(&self, position: &Position, lineage: Lineage) -> bool {
         let Header { wal_salt1, wal_salt2, wal_offset, min_txid, .. } = self.header;
         let begins = |wal: WalPosition| (wal.salts, wal.offset) == (Salts(wal_salt1, wal_salt2), wal_offset);

@@ -1,15 +1,16 @@
 //! From a set of pages to an object in the vault.
 //!
-//! Small objects are made in memory and written at once; large ones are compressed in jobs on the blocking pool and
-//! streamed, a few MiB in memory whatever their size. Both are create-only (I2). The pages come from a pinned WAL; where
-//! the pin is not proved yet, the WAL's salts are checked after the last page was read and before the object becomes
-//! visible, so that a restart under our hands can't get into an object.
+//! Small objects are made in memory and written at once. Large ones are compressed in jobs on the blocking pool and
+//! streamed, with a few MiB in memory for any size. Both are create-only (I2). The pages come from a pinned WAL. If the
+//! pin isn't proved yet, the WAL's salts are checked after the last page was read and before the object becomes
+//! visible. So a restart of the WAL during the reading can't get into an object.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures::TryFutureExt as _;
 use futures::stream::{self, StreamExt};
-use seawall_core::Moment;
+use seawall_core::{Moment, NoProgress, Progress};
 use seawall_ltx::{Batch, Checksum, Encoder, HEADER_SIZE, Header, compress_batch};
 use seawall_vault::{ObjectKey, Upload, Vault};
 
@@ -17,12 +18,12 @@ use crate::digests;
 use crate::error::Error;
 use crate::fetch::{Fetched, Reading};
 use crate::fresh;
+use crate::headers::read_header;
 use crate::identity::Stamp;
 use crate::layout::{Layout, Level, Stored, file_key};
-use crate::pages::{self, PageSet, Place};
+use crate::pages::{self, LocatedPage, PageSet};
 use crate::reader::PageReader;
 use crate::spool::{Kept, Spool};
-use crate::survey::read_header;
 use crate::wal::Salts;
 
 /// Objects with at most this many bytes of pages are made in memory.
@@ -78,24 +79,35 @@ impl Shipment {
     }
 }
 
-/// What was shipped.
+/// The result of a shipment.
 pub(crate) struct Shipped {
     /// The object's size in bytes.
     pub(crate) size: u64,
-    /// The object itself, where it is small.
+    /// The bytes of the object, if it is small.
     pub(crate) bytes: Option<Bytes>,
 }
 
-/// Ships an object; it is durable when this returns. `jobs` batches are compressed at a time. Shipping the same
-/// shipment again offers the same bytes.
+/// Ships an object, which is durable on return. `jobs` batches are compressed at a time. Shipping the same shipment
+/// again offers the same bytes.
 pub(crate) async fn ship(
     vault: &Vault,
     key: &ObjectKey,
     shipment: Arc<Shipment>,
     jobs: usize,
 ) -> Result<Shipped, Error> {
+    ship_told(vault, key, shipment, jobs, &NoProgress).await
+}
+
+/// As [`ship`], and tells `progress` the bytes of the pages that are compressed.
+pub(crate) async fn ship_told(
+    vault: &Vault,
+    key: &ObjectKey,
+    shipment: Arc<Shipment>,
+    jobs: usize,
+    progress: &dyn Progress,
+) -> Result<Shipped, Error> {
     if shipment.pages.bytes() > SMALL {
-        let size = stream_out(vault, key, &shipment, jobs).await?;
+        let size = stream_out(vault, key, &shipment, jobs, progress).await?;
         return Ok(Shipped { size, bytes: None });
     }
     let stamp = shipment.stamp();
@@ -103,7 +115,7 @@ pub(crate) async fn ship(
     put(vault, key, bytes, stamp).await
 }
 
-/// Ships a capture from the spool; it is durable in the vault when this returns. Answers its size in bytes.
+/// Ships a capture from the spool, which is durable in the vault on return. Returns its size in bytes.
 pub(crate) async fn ship_spooled(vault: &Vault, key: &ObjectKey, spool: &Spool, header: &Header) -> Result<u64, Error> {
     let (spool, txid) = (spool.clone(), header.max_txid);
     let kept = blocking(move || spool.open(txid)).await?;
@@ -124,7 +136,7 @@ async fn write_kept(upload: &mut Upload, mut kept: Kept) -> Result<(), Error> {
     }
 }
 
-/// Writes an object that is in memory; it is durable when this returns.
+/// Writes an object from memory. It is durable on return.
 async fn put(vault: &Vault, key: &ObjectKey, mut bytes: Vec<u8>, stamp: Moment) -> Result<Shipped, Error> {
     let size = bytes.len() as u64;
     let writer = Header::parse(&bytes).ok().and_then(|header| Stamp::read(&header));
@@ -138,10 +150,16 @@ async fn put(vault: &Vault, key: &ObjectKey, mut bytes: Vec<u8>, stamp: Moment) 
     }
 }
 
-async fn stream_out(vault: &Vault, key: &ObjectKey, shipment: &Shipment, jobs: usize) -> Result<u64, Error> {
+async fn stream_out(
+    vault: &Vault,
+    key: &ObjectKey,
+    shipment: &Shipment,
+    jobs: usize,
+    progress: &dyn Progress,
+) -> Result<u64, Error> {
     let upload = vault.upload(key, Some(shipment.stamp())).expecting(shipment.pages.bytes()).digesting();
     let object = vault.object(key);
-    let write = async |upload: &mut Upload| write_pages(upload, shipment, jobs, &object).await;
+    let write = async |upload: &mut Upload| write_pages(upload, shipment, jobs, &object, progress).await;
     complete(upload, vault, key, Stamp::read(&shipment.header), write).await
 }
 
@@ -164,20 +182,32 @@ async fn complete(
     }
 }
 
-/// Gives an upload up. What it occupies is freed as far as the store answers; nothing of it is visible either way.
+/// Aborts an upload. The store frees its space if it answers; nothing of it is visible either way.
 pub(crate) async fn abandon(upload: Upload) {
     if let Err(left) = upload.abort().await {
         tracing::debug!(error = %left, "an aborted upload may leave parts behind");
     }
 }
 
-async fn write_pages(upload: &mut Upload, shipment: &Shipment, jobs: usize, object: &str) -> Result<(), Error> {
+async fn write_pages(
+    upload: &mut Upload,
+    shipment: &Shipment,
+    jobs: usize,
+    object: &str,
+    progress: &dyn Progress,
+) -> Result<(), Error> {
     let mut buffer = Vec::with_capacity(2 * CHUNK);
     let mut encoder = Encoder::new(shipment.header, &mut buffer).map_err(Error::ltx(object))?;
-    let jobs_in_order = shipment.pages.batches().map(|places| compress(shipment.reader.clone(), places));
+    let page_size = u64::from(shipment.header.page_size.get());
+    let jobs_in_order = shipment.pages.batches().map(|places| {
+        let bytes = places.len() as u64 * page_size;
+        compress(shipment.reader.clone(), places).map_ok(move |batch| (batch, bytes))
+    });
     let mut batches = std::pin::pin!(stream::iter(jobs_in_order).buffered(jobs.max(1)));
-    while let Some(batch) = batches.next().await {
-        encoder.append(&batch?, &mut buffer).map_err(Error::ltx(object))?;
+    while let Some(compressed) = batches.next().await {
+        let (batch, bytes) = compressed?;
+        encoder.append(&batch, &mut buffer).map_err(Error::ltx(object))?;
+        progress.advance(bytes);
         if buffer.len() >= CHUNK {
             let full = std::mem::replace(&mut buffer, Vec::with_capacity(2 * CHUNK));
             upload.write(Bytes::from(full)).await?;
@@ -187,8 +217,8 @@ async fn write_pages(upload: &mut Upload, shipment: &Shipment, jobs: usize, obje
     write_tail(upload, encoder, buffer, object).await
 }
 
-/// Makes the capture that belongs beside a complete copy, from the copy: the same pages and the same header, but for its
-/// first TXID. What the copy holds is verified on the way.
+/// Makes the capture beside a complete copy, from the copy: the same pages, and the same header except for its first
+/// TXID. The content of the copy is verified on the way.
 pub(crate) async fn pair_up(vault: &Vault, copy: Stored, jobs: usize) -> Result<(), Error> {
     let header = Header { min_txid: copy.max, ..read_header(vault, &copy).await? };
     let key = file_key(Layout::of(vault), Level::LOG, copy.max, copy.max);
@@ -210,7 +240,7 @@ pub(crate) async fn pair_up(vault: &Vault, copy: Stored, jobs: usize) -> Result<
     write_tail(&mut upload, encoder, buffer, &object).await?;
     match digests::finish(upload, vault, &key).await {
         Ok(_fresh_or_our_own) => Ok(()),
-        // The capture beside a copy has its nonce, whoever of the two came first.
+        // The capture beside a copy has the nonce of the copy, whichever was written first.
         Err(error) => Err(refused(vault, &key, error, Stamp::read(&header)).await),
     }
 }
@@ -233,12 +263,12 @@ pub(crate) async fn write_tail(
     }
 }
 
-async fn compress(reader: PageReader, places: Vec<Place>) -> Result<Batch, Error> {
+async fn compress(reader: PageReader, places: Vec<LocatedPage>) -> Result<Batch, Error> {
     blocking(move || pages::compress(&reader, &places)).await
 }
 
-/// A refused create is another writer's object (I9), unless its stamp says that this run wrote it: an attempt whose
-/// answer got lost, and which was made anew with other content since. Every other error stays what it is.
+/// A refused create is another writer's object (I9), unless the object's stamp is of this run: then an earlier attempt
+/// with other content succeeded, and its answer was lost. Any other error stays as it is.
 async fn refused(vault: &Vault, key: &ObjectKey, error: seawall_vault::Error, writer: Option<Stamp>) -> Error {
     if !matches!(error, seawall_vault::Error::AlreadyExists { .. }) {
         return error.into();

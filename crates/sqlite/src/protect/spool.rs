@@ -1,9 +1,9 @@
-//! What is safe on the local disk and on its way to the vault.
+//! Data that is safe on the local disk and not yet in the vault.
 //!
-//! Before the WAL is let go, the list of the pages that its last frames changed is written here and synced (I1); the pages
-//! are in the database file then, which is synced as well. Where the vault can't take them at once they are written here,
-//! as the object that they will be. A crash leaves whole files, which the next start ships first; a `.tmp` is half of one and
-//! is removed.
+//! Before the WAL is let go, the list of the pages that its last frames changed is written here and synced (I1). The
+//! pages themselves are in the database file, which is synced as well. If the vault can't take them at once, they are
+//! written here as the object to be uploaded. A crash leaves whole files, which the next start ships first. A `.tmp`
+//! file is incomplete and is removed.
 
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
 
@@ -11,6 +11,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
 
 use seawall_ltx::{FileName, HEADER_SIZE, Header, Txid};
 
@@ -22,10 +23,10 @@ use crate::sealed::Sealed;
 /// The name of the list of pages, see [`Sealed`].
 const LIST: &str = "sealed.pages";
 
-/// A list is as long as the pages of one capture are many; anything longer is none (I11).
+/// The largest list of one capture's pages. A longer file is no list (I11).
 const LARGEST_LIST: u64 = 256 << 20;
 
-/// Drafts of this process so far: one that was given up may still be on its way to the disk.
+/// Counts drafts of this process: an abandoned one may still be being written.
 static DRAFTS: AtomicU64 = AtomicU64::new(0);
 
 /// The spool of one database. All calls block.
@@ -45,26 +46,31 @@ impl Spool {
         self.directory.join(FileName { min: txid, max: txid }.to_string())
     }
 
-    /// Where the list of the pages of a seal is. There is one at a time.
+    /// The path of the list of a seal's pages. There is one at a time.
     fn list_path(&self) -> PathBuf {
         self.directory.join(LIST)
     }
 
-    /// Begins to write the list of the pages that a seal lets go, in the place of an earlier one. It counts once it is kept.
+    /// Begins to write the list of the pages that a seal lets go, replacing an earlier list. It counts once it is kept.
     pub(crate) fn list(&self, sealed: &[u8]) -> Result<Draft, Error> {
         let mut draft = self.begin(self.list_path())?;
         draft.write(sealed)?;
         Ok(draft)
     }
 
-    /// The list that an earlier run left; `None` where there is none, or one that can't be read or is damaged, which is the same.
+    /// The list of an earlier run; `None` if there is none, or it is unreadable or damaged.
     pub(crate) fn listed(&self) -> Option<Sealed> {
         let mut bytes = Vec::new();
         File::open(self.list_path()).ok()?.take(LARGEST_LIST).read_to_end(&mut bytes).ok()?;
         Sealed::parse(&bytes)
     }
 
-    /// Forgets the list: what it speaks of is in the vault or in the spool, or was never let go.
+    /// When the list was written.
+    pub(crate) fn list_written(&self) -> Option<SystemTime> {
+        std::fs::metadata(self.list_path()).and_then(|found| found.modified()).ok()
+    }
+
+    /// Removes the list: its pages are in the vault or in the spool, or were never let go.
     pub(crate) fn forget_list(&self) -> Result<(), Error> {
         remove(&self.list_path())
     }
@@ -82,7 +88,7 @@ impl Spool {
         Ok(Draft { directory: self.directory.clone(), path, partial, file, probe, kept: false })
     }
 
-    /// The captures in it, oldest first. Removes what a crash left half done.
+    /// The captures in it, oldest first. Removes incomplete files of a crash.
     pub(crate) fn captures(&self) -> Result<Vec<Txid>, Error> {
         let entries = match fs::read_dir(&self.directory) {
             Ok(entries) => entries,
@@ -123,7 +129,7 @@ impl Spool {
         Ok(Header::parse(&bytes).ok())
     }
 
-    /// Forgets a capture: it is in the vault, or will never go there.
+    /// Removes a capture: it is in the vault, or will never go there.
     pub(crate) fn remove(&self, txid: Txid) -> Result<(), Error> {
         remove(&self.path(txid))
     }
@@ -150,7 +156,7 @@ pub(crate) struct Draft {
 impl Drop for Draft {
     fn drop(&mut self) {
         if !self.kept {
-            // What can't be removed now, the next start removes.
+            // If it can't be removed now, the next start removes it.
             let _gone = fs::remove_file(&self.partial);
         }
     }
@@ -162,7 +168,7 @@ impl Draft {
         self.probe.write(&self.partial).and_then(|()| self.file.write_all(bytes)).map_err(Error::io(&self.partial))
     }
 
-    /// Keeps it. It is durable when this returns.
+    /// Keeps it. It is durable on return.
     pub(crate) fn keep(mut self) -> Result<(), Error> {
         let keep = |kept: &mut bool| -> io::Result<()> {
             self.probe.write(&self.partial)?;

@@ -1,8 +1,8 @@
-//! What is told of a protection: it keeps the status in memory (`told`) and writes the state record.
+//! Reports on a protection: keeps the status in memory (`told`) and writes the state record.
 
 use std::path::Path;
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
+use std::sync::{MutexGuard, PoisonError};
 
 use seawall_core::{Phase, Status};
 
@@ -12,9 +12,10 @@ use crate::identity::Lineage;
 use crate::ship::blocking;
 use crate::state::{Facts, Position, Record, StoredClock, sizes};
 use crate::told::{Known, Told, once_more};
+use crate::untouched::Untouched;
 
 impl Database {
-    /// Everything up to `position` is durable: what went wrong before is over, unless it is `still` so.
+    /// Everything up to `position` is durable. An earlier failure is over, unless `still` says otherwise.
     pub(crate) fn arrived(&self, position: Position, lineage: Lineage, still: bool) {
         self.clock.arrived(position.txid, position.moment);
         let mut told = self.told();
@@ -22,7 +23,7 @@ impl Database {
         told.error = told.error.take().filter(|_| still);
     }
 
-    /// Notes what the protection does, for `status`, and writes the state record.
+    /// Notes the present phase for `status`, and writes the state record.
     pub(crate) async fn tell(&self, phase: Phase, error: Option<&Error>, lineage: Lineage) {
         if let Some(error) = error {
             self.note(error);
@@ -32,6 +33,7 @@ impl Database {
         let newest = self.told().known.position.map(|position| position.moment);
         let clock = self.clock.fault(newest).map(|what| Error::Clock { database: self.name(), what });
         let belief = self.clock.belief();
+        let file = self.untouched().noted();
         let record = {
             let at = self.now();
             let mut told = self.told();
@@ -48,6 +50,7 @@ impl Database {
                 at,
                 position: told.known.position,
                 clock: belief.map(|belief| StoredClock { belief, captured: told.known.captured }),
+                file: Some(file),
             })
         };
         let (locks, probe, read_back) = (self.locks.clone(), self.probe(), self.read_back.clone());
@@ -66,9 +69,23 @@ impl Database {
             saved
         });
         self.unsaved.store(saved.is_err(), Ordering::Relaxed);
+        if saved.is_ok() {
+            self.untouched().is_recorded(file);
+        }
         if let Err(error) = saved {
             tracing::warn!(database = %self.name(), %error, "the state record could not be written");
         }
+    }
+
+    /// What is known of the file from outside.
+    fn untouched(&self) -> MutexGuard<'_, Untouched> {
+        // Whole between any two statements.
+        self.untouched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the record says of the file from outside what is known now.
+    pub(crate) fn file_is_recorded(&self) -> bool {
+        self.untouched().was_recorded()
     }
 
     fn note(&self, error: &Error) {
@@ -82,12 +99,12 @@ impl Database {
         told.error = Some(error);
     }
 
-    /// Whether the upkeep has failed, or goes well again, since the record was written.
+    /// Whether the upkeep has failed or recovered since the record was written.
     pub(crate) fn upkeep_has_news(&self) -> bool {
         self.maintenance.failure() != self.told().upkeep
     }
 
-    /// Whether something is wrong with the clock that isn't told, or is told and over.
+    /// Whether a fault of the clock began or ended that wasn't reported yet.
     pub(crate) fn clock_has_news(&self) -> bool {
         let newest = self.told().known.position.map(|position| position.moment);
         self.clock.fault(newest).is_some() != self.clock_fault_is_told()
@@ -97,13 +114,13 @@ impl Database {
         self.told().clock.is_some()
     }
 
-    /// The status that was told last, from memory: for when the record can't be read.
+    /// The last reported status, from memory, for when the record can't be read.
     pub(crate) fn told_status(&self) -> Option<Status> {
         let (told, source) = (self.told(), self.options.path.as_ref()?);
         Some(self.status_of(&told, told.phase?, source))
     }
 
-    /// The status of a protection that has nothing pending, from memory alone; `None` where it must be looked at.
+    /// The status of a protection with nothing pending, from memory alone; `None` if the database must be looked at.
     pub(crate) fn resting(&self) -> Option<Status> {
         if !self.figures().idle || self.locks.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
             return None;
@@ -128,15 +145,16 @@ impl Database {
             source_bytes: told.sizes.0,
             log_bytes: told.sizes.1,
             content_read_at: self.read_back.at(),
-            progress: None,
+            progress: self.gauge.now(),
             error: told.worst(),
             at: self.now(),
         }
     }
 
-    /// Takes up what an earlier run knew, so that the status is right before the first success.
+    /// Takes over the knowledge of an earlier run, so that the status is right before the first success.
     pub(super) fn remember(&self, record: Option<Record>) {
         let clock = record.as_ref().and_then(Record::clock);
+        self.untouched().remember(record.as_ref().and_then(|record| record.file(self.vault.url())));
         let remembered = record.and_then(|record| record.remembered(self.vault.url()));
         self.clock.begin(clock.map(|clock| clock.belief), remembered.as_ref().map(|(facts, _)| facts.txid));
         let mut told = self.told();
@@ -153,7 +171,7 @@ impl Database {
     pub(super) fn of_the_lost(&self, error: Error) -> Error {
         let known = self.told().known.position.is_some();
         match error {
-            // A database never becomes an empty file by itself.
+            // No database becomes an empty file by normal use.
             Error::Empty { path } if known => Error::Cut { path },
             error => error,
         }

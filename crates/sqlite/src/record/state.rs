@@ -23,6 +23,7 @@ use crate::lock;
 use crate::moments::{Belief, Reading};
 use crate::probe::Probe;
 use crate::read_back;
+use crate::untouched::Noted;
 use crate::wal::{Chain, HEADER_SIZE, Salts, Scan, WalHeader};
 
 /// Everything up to here is in the vault, or synced in the spool.
@@ -69,6 +70,8 @@ pub(crate) struct Record {
     position: Option<StoredPosition>,
     #[serde(default)]
     clock: Option<StoredClock>,
+    #[serde(default)]
+    file: Option<Noted>,
 }
 
 /// What is believed of the clock, and when the position was captured by the steady one.
@@ -118,6 +121,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) position: Option<Position>,
     /// What is believed of the clock.
     pub(crate) clock: Option<StoredClock>,
+    /// What is known of the database file from outside.
+    pub(crate) file: Option<Noted>,
 }
 
 const FORMAT: u32 = 1;
@@ -135,6 +140,7 @@ impl Record {
             error: facts.error,
             at: facts.at,
             clock: facts.clock,
+            file: facts.file,
             position: facts.position.map(|position| StoredPosition {
                 txid: position.txid.0,
                 moment: position.moment,
@@ -154,6 +160,11 @@ impl Record {
     /// What was believed of the clock.
     pub(crate) fn clock(&self) -> Option<StoredClock> {
         self.clock
+    }
+
+    /// What was known of the database file from outside, if what is captured is in `vault`.
+    pub(crate) fn file(&self, vault: &str) -> Option<Noted> {
+        self.file.filter(|_| self.vault == vault)
     }
 
     /// The stored position; never `held`, because nobody held anything while it lay there.
@@ -330,6 +341,7 @@ mod tests {
     use seawall_core::SystemClock;
 
     use super::*;
+    use crate::untouched::Untouched;
 
     fn reading(millis: u32) -> Reading {
         let steady = Steady { boot: 1, millis: u64::from(millis) };
@@ -372,12 +384,14 @@ mod tests {
             at: Moment::from_millis(6),
             position: Some(position),
             clock: Some(StoredClock { belief: Belief::at(reading(5)), captured: Some(reading(5).steady) }),
+            file: Some(Untouched::default().noted()),
         });
         record.save(directory.path(), &Probe::default()).expect("saved");
         let read = Record::load(directory.path()).expect("read").expect("there");
         assert_eq!(read, record);
         let (remembered, found) = read.remembered("file:///vault").expect("the same vault");
         assert_eq!(found, Position { held: false, ..position });
+        assert!(read.file("file:///vault").is_some() && read.file("file:///other").is_none());
         assert_eq!(remembered, Remembered { txid: Txid(7), lineage: Lineage::new(9), wal: Some(wal) });
         assert!(read.remembered("file:///other").is_none());
         let status = read_state(directory.path(), &SystemClock).expect("a status");

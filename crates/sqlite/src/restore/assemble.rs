@@ -1,8 +1,8 @@
-//! From objects to pages at their places: the half of a restore and of a follower's step that they share.
+//! Writes the pages of objects to their places: the part that a restore and a follower's step share.
 //!
-//! The newest object is read first, and the first version of a page that comes is the one that counts: every page is
-//! written once, at its place, and no index of pages is needed, only one bit for each. Once every page is there, older
-//! objects are not read at all. What was written counts only after [`Assembly::fill`] said so.
+//! The newest object is read first, and the first version of a page counts. So every page is written once, and one bit
+//! for each page is enough; no index is needed. When every page is there, older objects aren't read. The pages are
+//! valid only after [`Assembly::fill`] returned success.
 
 use std::fs::File;
 use std::io;
@@ -35,12 +35,12 @@ pub(crate) struct Assembly {
     /// Whether a page's newest version was written.
     claimed: PageBits,
     missing: u32,
-    /// The size of the smallest state among those read, in pages.
+    /// The size in pages of the smallest state among those read.
     limit: u32,
 }
 
 impl Assembly {
-    /// Nothing yet of the state that `newest`, the header of the newest object, leaves. `file` is made as long as that.
+    /// An empty assembly of the state of `newest`, the header of the newest object. `file` is resized to that state.
     pub(crate) fn new(file: File, path: &Path, newest: &Header) -> io::Result<Self> {
         file.set_len(u64::from(newest.commit) * u64::from(newest.page_size.get()))?;
         Ok(Self {
@@ -69,7 +69,7 @@ impl Assembly {
         self.commit
     }
 
-    /// Whether every page is there, so that it doesn't matter what was before.
+    /// Whether every page is there, so that older objects don't matter.
     pub(crate) fn is_complete(&self) -> bool {
         self.missing == 0
     }
@@ -97,15 +97,16 @@ impl Assembly {
                 let runs = self.claim(batch.numbers());
                 writes.add(self.file.clone(), self.page_size, batch, runs, &self.path).await?;
             }
-            // A page behind the end of any newer state was cut off in between: its older versions don't count.
+            // A page beyond the end of any newer state was cut off in between. Its older versions don't count.
             self.limit = self.limit.min(reading.finish()?.header.commit);
             progress.advance(size);
         }
-        // Pages that are nowhere were cut off and came back free: they are zero.
+        // Pages that no object holds were cut off and came back as free pages. They are zero.
         writes.finish().await
     }
 
-    /// Takes the pages whose newest version this is; gives them as runs of neighbours: index in the batch, and number.
+    /// Claims the pages whose newest version this is. Returns them as runs of neighbours: index in the batch, and page
+    /// number.
     fn claim(&mut self, pages: &[PageNo]) -> Vec<Run> {
         let mut runs: Vec<Run> = Vec::new();
         let limit = self.limit;
@@ -122,8 +123,8 @@ impl Assembly {
         runs
     }
 
-    /// The pages that differ from what was before the objects, in order: those that they hold, and those that were cut
-    /// off in between and came back.
+    /// The pages that differ from the state before the objects, in order: the pages in the objects, and the pages that
+    /// were cut off in between and came back.
     pub(crate) fn touched(&self) -> impl Iterator<Item = PageNo> {
         (1..=self.commit).map(PageNo).filter(|page| page.0 > self.limit || self.claimed.contains(*page))
     }
@@ -139,7 +140,7 @@ impl PageBits {
         Self(vec![0; pages as usize / 64 + 1])
     }
 
-    /// Adds a page; whether it wasn't there. Pages behind the last one are never there.
+    /// Adds a page. Returns whether it was missing. Pages beyond the last one are never there.
     pub(crate) fn insert(&mut self, page: PageNo) -> bool {
         let Some(word) = self.0.get_mut((page.0 / 64) as usize) else { return false };
         let bit = 1_u64 << (page.0 % 64);
@@ -163,7 +164,7 @@ impl PageBits {
     }
 }
 
-/// Pages that stand next to each other both in a batch and in the database.
+/// Pages that are adjacent both in a batch and in the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Run {
     index: usize,

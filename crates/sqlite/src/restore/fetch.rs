@@ -1,4 +1,4 @@
-//! Reading an LTX object of a vault: fetched in one stream, decompressed and hashed on several cores, handed on in order.
+//! Reads an LTX object of a vault: fetched in one stream, decompressed and hashed on several cores, returned in order.
 
 use std::collections::VecDeque;
 
@@ -10,8 +10,8 @@ use seawall_vault::{Digest, Digester, Vault};
 use tokio::task::JoinHandle;
 
 use crate::error::Error;
+use crate::headers::{check_names, read_header};
 use crate::layout::{Layout, Level, Stored, file_key};
-use crate::survey::{check_names, read_header};
 
 /// Objects of at most this size are fetched ahead, whole.
 const SMALL: u64 = 256 << 10;
@@ -26,7 +26,7 @@ pub(crate) struct Fetched {
 }
 
 impl Fetched {
-    /// An object whose bytes are here, if they are.
+    /// An object whose bytes are already in memory, if they are.
     pub(crate) fn at_hand(file: Stored, content: Option<Bytes>) -> Self {
         Self { file, content }
     }
@@ -46,7 +46,7 @@ impl Fetched {
     }
 }
 
-/// The capture of one TXID, if the vault has it: one request, which brings a small object along.
+/// The capture of one TXID, if the vault has it. One request, which also fetches a small object.
 pub(crate) async fn capture(vault: Vault, txid: Txid) -> Result<Option<Fetched>, Error> {
     let file = |size| Stored { level: Level::LOG, min: txid, max: txid, size };
     let key = file_key(Layout::of(&vault), Level::LOG, txid, txid);
@@ -58,7 +58,7 @@ pub(crate) async fn capture(vault: Vault, txid: Txid) -> Result<Option<Fetched>,
     }
 }
 
-/// Fetches objects in order, small ones ahead of their turn.
+/// Fetches objects in order, with small ones prefetched.
 pub(crate) fn ahead(vault: &Vault, files: Vec<Stored>) -> BoxStream<'static, Result<Fetched, (Stored, Error)>> {
     let vault = vault.clone();
     let fetch = move |file: Stored| {
@@ -76,7 +76,7 @@ pub(crate) fn ahead(vault: &Vault, files: Vec<Stored>) -> BoxStream<'static, Res
 
 /// An object being read from its first byte to its last.
 ///
-/// Batches of pages come in order, before it is known whether the object is whole; only the summary says that it is.
+/// Batches of pages come in order, before the object is known to be valid. Only the summary at the end says that it is.
 pub(crate) struct Reading<B = DecodedBatch> {
     file: Stored,
     object: String,
@@ -86,21 +86,21 @@ pub(crate) struct Reading<B = DecodedBatch> {
     ended: bool,
     named: bool,
     splitter: Splitter,
-    /// Of the bytes so far, where somebody asks for it.
+    /// Hashes the bytes if the caller asks for the digest.
     digester: Option<Digester>,
     working: VecDeque<JoinHandle<seawall_ltx::Result<B>>>,
 }
 
-/// What becomes of batches as they are read.
+/// How batches are processed as they are read.
 pub(crate) trait Read: Send + Sized + 'static {
     /// Does the expensive part. Blocks.
     fn work(raw: RawBatch) -> seawall_ltx::Result<Self>;
 
-    /// Adds it to what is known of the object.
+    /// Adds the batch to the checks of the object.
     fn join(&self, splitter: &mut Splitter) -> seawall_ltx::Result<()>;
 }
 
-/// For those who want the pages.
+/// For callers that need the pages.
 impl Read for DecodedBatch {
     fn work(raw: RawBatch) -> seawall_ltx::Result<Self> {
         raw.decode()
@@ -111,7 +111,7 @@ impl Read for DecodedBatch {
     }
 }
 
-/// For those who want the pages as they are in the object, verified.
+/// For callers that need the frames as they are in the object, verified.
 impl Read for CheckedBatch {
     fn work(raw: RawBatch) -> seawall_ltx::Result<Self> {
         raw.check()
@@ -133,7 +133,7 @@ impl Reading {
         Self { digester: Some(Digester::default()), ..self }
     }
 
-    /// The digest of the bytes so far: behind the last pages, of all of them.
+    /// The digest of the bytes so far; after the last pages, of all bytes.
     pub(crate) fn digest(&self) -> Option<Digest> {
         self.digester.as_ref().map(Digester::digest)
     }
@@ -165,7 +165,7 @@ impl<B: Read> Reading<B> {
         }
     }
 
-    /// The next batch; `None` behind the last one.
+    /// The next batch; `None` after the last.
     pub(crate) async fn next(&mut self) -> Result<Option<B>, Error> {
         loop {
             if self.working.len() >= self.jobs || self.ended {
@@ -188,7 +188,7 @@ impl<B: Read> Reading<B> {
         }
     }
 
-    /// Takes from the piece until a batch is complete, and has it worked on.
+    /// Takes bytes from the piece until a batch is complete, and starts work on it.
     fn take_piece(&mut self) -> Result<(), Error> {
         let mut rest = &self.piece[..];
         let raw = self.splitter.feed(&mut rest).map_err(Error::ltx(&self.object))?;
@@ -211,7 +211,7 @@ impl<B: Read> Reading<B> {
         self.splitter.header()
     }
 
-    /// Whether the object was right from its first byte to its last. To be called behind the last pages.
+    /// Whether the whole object was valid. Call it after the last pages.
     pub(crate) fn finish(self) -> Result<Summary, Error> {
         self.splitter.finish().map_err(Error::ltx(&self.object))
     }

@@ -1,4 +1,4 @@
-//! Reading everything back: every checksum of every object, the chain, and if asked for the digests.
+//! Reads everything back: every checksum of every object, the chain, and on request the digests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,13 +20,14 @@ use crate::{digests, legacy, target, together};
 /// How much is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Strength {
-    /// What is in the objects: their checksums, names and chain.
+    /// The content of the objects: their checksums, names and chain.
     Format,
-    /// And their bytes, with the digests beside them.
+    /// Also their bytes, compared with the digests.
     Digests,
 }
 
-/// Verifies a vault; `recorded` is what was acknowledged of it before, where that is known here. An object that can't be read is a finding, never skipped (I12); one without a digest is told.
+/// Verifies a vault. `recorded` is its acknowledged position, if it is known here. An object that can't be read is a
+/// finding, and is never skipped (I12). An object without a digest is reported.
 pub(crate) async fn verify(
     vault: &Vault,
     at: Moment,
@@ -63,7 +64,7 @@ pub(crate) async fn verify(
                 None
             }
             Ok(Seen::Other { found, kept }) => Some(("sqlite.digest", differing(found, kept))),
-            // The file is sound, and still proves what it holds.
+            // The file is sound, and still counts as proved.
             Ok(Seen::BadDigest(error)) => {
                 let failure = error.failure();
                 let object = digest_key(&file).to_string();
@@ -108,9 +109,9 @@ pub(crate) async fn verify(
     Ok(StrongVerification { verification, compared, without_digest })
 }
 
-/// What an object that can be read turned out to be.
+/// The result for an object that can be read.
 enum Seen {
-    /// Nobody asked for its digest.
+    /// Sound; its digest wasn't asked for.
     Sound,
     AsWritten,
     Other {
@@ -118,7 +119,7 @@ enum Seen {
         kept: Digest,
     },
     WithoutDigest,
-    /// What should be its digest isn't one.
+    /// The recorded digest isn't valid.
     BadDigest(Error),
 }
 
@@ -141,15 +142,15 @@ async fn examine(vault: &Vault, fetched: Fetched, jobs: usize, strength: Strengt
     Ok((seen, summary))
 }
 
-/// What the objects of a vault are to each other.
+/// The relations of a vault's objects.
 #[derive(Default)]
 struct Bonds {
     strangers: Vec<Mixed>,
     doubts: BTreeMap<Doubt, usize>,
 }
 
-/// Compares each object with what ends right before it and with what ends where it ends, and each complete copy with the
-/// newest object before it.
+/// Compares each object with the objects that end right before it and with those that end where it ends, and each
+/// complete copy with the newest object before it.
 async fn bonds(vault: &Vault, facts: &[Facts]) -> Result<Bonds, Error> {
     let mut ends: BTreeMap<Txid, Vec<&Facts>> = BTreeMap::new();
     facts.iter().for_each(|facts| ends.entry(facts.file.max).or_default().push(facts));
@@ -183,7 +184,7 @@ fn differing(found: Digest, kept: Digest) -> String {
     format!("its checksums are right, but its BLAKE3 is {found} and was {kept} when it was written")
 }
 
-/// What can't be used, as findings.
+/// Objects that can't be used, as findings.
 fn gaps(vault: &Vault, files: &[Stored]) -> Vec<Finding> {
     let finding = |file: Stored| Finding {
         code: "sqlite.unreachable",
@@ -193,11 +194,11 @@ fn gaps(vault: &Vault, files: &[Stored]) -> Vec<Finding> {
     unreachable(files).into_iter().map(finding).collect()
 }
 
-/// Objects behind a gap, that no point needs and nothing replaces.
+/// Objects after a gap that no point needs and nothing replaces.
 pub(crate) fn unreachable(files: &[Stored]) -> Vec<Stored> {
     let reachable: BTreeSet<Txid> = stretches(files).concat().into_iter().collect();
     let (used, rest): (Vec<&Stored>, Vec<&Stored>) = files.iter().partition(|file| reachable.contains(&file.max));
-    // What was compacted into an object that is in use may be incomplete by itself: retention takes the oldest first.
+    // Objects that were merged into an object in use may be incomplete: retention deletes the oldest first.
     let replaced = |file: &Stored| used.iter().any(|by| by.min <= file.min && by.max >= file.max);
     rest.into_iter().filter(|file| !replaced(file)).copied().collect()
 }

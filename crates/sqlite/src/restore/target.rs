@@ -9,23 +9,24 @@ use seawall_vault::Vault;
 use crate::belonging::Doubt;
 use crate::doubts;
 use crate::error::Error;
+use crate::headers::read_header;
 use crate::holes::{self, HoleRecord};
 use crate::layout::{Layout, Stored};
 use crate::moments::{Doubtful, in_the_future};
 use crate::plan::{NoPlan, latest, plan, stretches};
-use crate::survey::{list, read_header};
+use crate::survey::list;
 use crate::together;
 
 /// How many objects of a doubt are named.
 const NAMED: usize = 3;
 
-/// The objects that restore what was asked for, oldest first. They belong together (I14). `now` is the present by this
+/// The objects for the requested point, oldest first. They belong together (I14). `now` is the present by this
 /// machine's clock.
 pub(crate) async fn find(vault: &Vault, when: &When, now: Moment) -> Result<Vec<Stored>, Error> {
     Ok(find_with_doubts(vault, when, now).await?.0)
 }
 
-/// As [`find`], with what can't be told of these objects: sentences without a full stop.
+/// Like [`find`], with the doubts about these objects: sentences without a full stop.
 pub(crate) async fn find_with_doubts(
     vault: &Vault,
     when: &When,
@@ -36,7 +37,7 @@ pub(crate) async fn find_with_doubts(
     let doubts = together::prove(vault, &files, &chain).await?;
     let told = |(doubt, count)| {
         let told = sentence(vault, doubt, count, &doubts);
-        // What holds for every vault of another program or of an older Seawall is no news to a log.
+        // A doubt that applies to every vault of another program or of an older Seawall isn't logged.
         if matches!(doubt, Doubt::Branch | Doubt::Foreign) {
             tracing::debug!("can't be told of {told}");
         } else {
@@ -68,7 +69,7 @@ pub(crate) fn objects(count: usize) -> String {
     format!("{count} {}", if count == 1 { "object" } else { "objects" })
 }
 
-/// The objects that restore what was asked for, by their names.
+/// The objects for the requested point, chosen by their names.
 async fn find_among(vault: &Vault, files: &[Stored], when: &When, now: Moment) -> Result<Vec<Stored>, Error> {
     let chain = match when {
         When::Latest => latest(files).map_err(|why| unreachable(vault, "the newest state", why))?,
@@ -97,7 +98,7 @@ async fn at_moment(vault: &Vault, files: &[Stored], moment: Moment, now: Moment)
     }
     let stretches = stretches(files);
     let points = stretches.concat();
-    // The first point behind the moment, by bisection: moments don't decrease within a vault (docs/formats.md).
+    // Bisects for the first point after the moment. Moments don't decrease within a vault (docs/formats.md).
     let (mut low, mut high) = (0, points.len());
     let mut exact = None;
     while low < high {
@@ -119,7 +120,7 @@ async fn at_moment(vault: &Vault, files: &[Stored], moment: Moment, now: Moment)
         return Err(refuse(vault, &text, why, "see `seawall timeline` for what can be restored"));
     };
     if exact == Some(point) {
-        // A point's own moment names it, unless it names another one as well.
+        // A point's own moment names it, unless another point has the same moment.
         if let Some(before) = low.checked_sub(2).map(|at| points[at])
             && moment_of(vault, files, before).await? == moment
         {
@@ -135,7 +136,7 @@ async fn at_moment(vault: &Vault, files: &[Stored], moment: Moment, now: Moment)
             says = Some(next);
         }
         check_doubts(vault, moment, was, says, &doubts::list(vault).await?)?;
-        // Behind the last point of a stretch there is either nothing at all, or a gap.
+        // After the last point of a stretch there is nothing, or a gap.
         let ends = stretches.iter().any(|points| points.last() == Some(&point));
         if ends && files.iter().any(|file| file.max > point) {
             return Err(unreachable(vault, &text, NoPlan::Gap { reached: point }));
@@ -144,8 +145,9 @@ async fn at_moment(vault: &Vault, files: &[Stored], moment: Moment, now: Moment)
     plan(files, point).map(Some).map_err(|why| unreachable(vault, &text, why))
 }
 
-/// Refuses a moment between a point of the past and one that says to be of the future: that one was captured before the present,
-/// and nobody can tell whether before the moment (I17). Where both say so it is the clock of this machine that is behind.
+/// Refuses a moment between a point of the past and a point that claims to be of the future. The latter was captured
+/// before the present, but perhaps not before the moment (I17). If both claim the future, this machine's clock is
+/// behind.
 fn check_future(vault: &Vault, moment: &str, sides: [(Txid, Moment); 2], now: Moment) -> Result<(), Error> {
     let [(before, was), (after, says)] = sides;
     let Some(ahead) = in_the_future(says, now).filter(|_| in_the_future(was, now).is_none()) else { return Ok(()) };
@@ -163,7 +165,8 @@ fn check_future(vault: &Vault, moment: &str, sides: [(Txid, Moment); 2], now: Mo
     })
 }
 
-/// Refuses a moment between two points, or behind the last one, where it was recorded that their moments can't be believed (I17).
+/// Refuses a moment between two points, or after the last one, if a record says that their moments can't be trusted
+/// (I17).
 fn check_doubts(
     vault: &Vault,
     moment: Moment,
@@ -177,8 +180,8 @@ fn check_doubts(
     Err(in_doubt(vault, &moment.to_string(), doubtful, next))
 }
 
-/// Refuses a moment that several points have because the clock was wrong: which of them was the newest then can't be told (I17).
-/// What is captured within one millisecond shares its moment too.
+/// Refuses a moment that several points share because the clock was wrong: it can't be told which was the newest then
+/// (I17). Points captured within one millisecond share their moment too.
 fn check_shared(
     vault: &Vault,
     text: &str,
@@ -219,7 +222,7 @@ fn check_hole(vault: &Vault, holes: &[HoleRecord], moment: &str, before: Txid, a
     }
 }
 
-/// When the newest change of a point was captured: what the header of an object that ends there says.
+/// When the newest change of a point was captured, by the header of an object that ends there.
 pub(crate) async fn moment_of(vault: &Vault, files: &[Stored], point: Txid) -> Result<Moment, Error> {
     let file = files.iter().filter(|file| file.max == point).min_by_key(|file| (file.level, file.size));
     let file = file.ok_or_else(|| Error::Internal(format!("no object ends at {point}")))?;
@@ -230,7 +233,7 @@ fn refuse(vault: &Vault, target: &str, why: String, next: impl Into<String>) -> 
     Error::Unreachable { vault: vault.url().to_owned(), target: target.to_owned(), why, next: next.into() }
 }
 
-/// Why a target has no chain of objects, and what to ask for instead.
+/// Why a target has no chain of objects, and which target to ask for instead.
 pub(crate) fn unreachable(vault: &Vault, target: &str, why: NoPlan) -> Error {
     match why {
         NoPlan::NoBase => refuse(

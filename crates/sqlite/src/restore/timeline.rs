@@ -1,4 +1,4 @@
-//! All that can be restored from a vault, and what can't.
+//! The timeline of a vault: all points that can be restored, and the holes between them.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +8,13 @@ use seawall_vault::Vault;
 
 use crate::doubts;
 use crate::error::Error;
+use crate::headers::tells_nothing;
 use crate::holes::{self, HoleRecord};
 use crate::layout::Stored;
 use crate::marks;
 use crate::moments::in_the_future;
 use crate::plan::{cut_at_holes, plan, stretches};
-use crate::survey::{list, tells_nothing};
+use crate::survey::list;
 use crate::target::moment_of;
 use crate::{generations, legacy, together};
 
@@ -58,7 +59,7 @@ pub(crate) async fn timeline(vault: &Vault, now: Moment) -> Result<Timeline, Err
     }
     let mut levels = levels(&files);
     if !old.is_empty() {
-        // What Litestream left from before 0.5 lies before everything else.
+        // Replicas of Litestream before 0.5 come before everything else.
         spans.splice(0..0, generations::spans(&old));
         levels.push(generations::level(&old));
     }
@@ -80,7 +81,7 @@ pub(crate) async fn timeline(vault: &Vault, now: Moment) -> Result<Timeline, Err
     Ok(Timeline { holes, spans, levels, pins, notes })
 }
 
-/// The points of a stretch that objects lead to which belong together (I14); and the last of the others, with the reason.
+/// The points of a stretch whose objects belong together (I14), and the last of the other points, with the reason.
 async fn believed(
     vault: &Vault,
     files: &[Stored],
@@ -92,7 +93,7 @@ async fn believed(
         let mixed = match together::check(vault, files, &chain).await {
             Ok(Ok(_)) => break,
             Ok(Err(mixed)) => mixed,
-            // A damaged object is for those to tell who read it.
+            // A damaged object is reported by the commands that read it.
             Err(error) if tells_nothing(&error) => break,
             Err(error) => return Err(error),
         };
@@ -113,8 +114,8 @@ async fn point(vault: &Vault, files: &[Stored], txid: Txid) -> Result<Point, Err
     Ok(Point { position: txid.to_string(), moment: moment_of(vault, files, txid).await? })
 }
 
-/// What lies between the stretches: recorded holes, what retention thinned out up to `floor`, and gaps that nobody
-/// recorded because objects were removed.
+/// The holes between the stretches: recorded holes, history that retention thinned out up to `floor`, and gaps without
+/// a record because objects were removed.
 fn holes_between(spans: &[Span], records: &[HoleRecord], floor: Option<Txid>) -> Vec<Hole> {
     let hole = |before: Option<&Span>, after: &Span| -> Option<Hole> {
         let record = records.iter().find(|record| record.to == after.from.position);

@@ -1,10 +1,9 @@
-//! Which objects become one, and when?
+//! Which objects are merged into one, and when?
 //!
-//! Pure: from what the vault holds, the schedule and the present to the next job, or to the moment when there will be
-//! one, or to nothing at all (I6). A level's objects become one object of the level above for each window of that level's
-//! interval, once the window is over. Windows begin at multiples of the interval, shifted by a phase of the database's
-//! own, so that not every database of every host works in the same second; shifted alike for all levels, so that a long
-//! window ends with a short one.
+//! Pure: from the vault's content, the schedule and the present to the next job, to the time of the next job, or to
+//! nothing (I6). After each window of a level's interval, the objects of the level below become one object. Windows
+//! begin at multiples of the interval, shifted by a phase of the database's own, so that databases and hosts don't all
+//! work in the same second. The shift is the same for all levels, so a long window ends together with a short one.
 
 use std::time::Duration;
 
@@ -24,7 +23,7 @@ pub(crate) const FAN_IN: usize = 128;
 pub(crate) struct Schedule<'a> {
     /// Of levels 1, 2, …
     pub(crate) levels: &'a [LevelPolicy],
-    /// How often a complete copy is made of what changed; `None` for never.
+    /// How often a complete copy is made if there are changes; `None` for never.
     pub(crate) bases: Option<Duration>,
     /// By how much windows are shifted, in milliseconds.
     pub(crate) phase: u64,
@@ -35,20 +34,20 @@ pub(crate) struct Schedule<'a> {
 pub(crate) struct Job {
     /// The level of the new object.
     pub(crate) level: Level,
-    /// What goes in, in the order in which it is applied.
+    /// The inputs, in the order in which they are applied.
     pub(crate) inputs: Vec<Stored>,
 }
 
-/// The job that is due, lowest level first: a level is complete before the one above is made from it.
+/// The job that is due, lowest level first, so that a level is complete before the level above is made from it.
 pub(crate) fn due(catalog: &Catalog, schedule: &Schedule<'_>, now: Moment) -> Option<Job> {
     let mut levels = schedule.steps();
     levels.find_map(|step| merge_job(catalog, schedule, step, now)).or_else(|| base_job(catalog, schedule, now))
 }
 
-/// A base of everything that is there, however new; `None` when there is nothing behind the newest base.
+/// A base up to the newest point; `None` when there is nothing after the newest base.
 ///
 /// # Errors
-/// When a gap lies before the newest object.
+/// When there is a gap before the newest object.
 pub(crate) fn complete(catalog: &Catalog) -> Result<Option<Job>, NoPlan> {
     if first_change(catalog).is_none() {
         return Ok(None);
@@ -60,7 +59,7 @@ pub(crate) fn complete(catalog: &Catalog) -> Result<Option<Job>, NoPlan> {
     }))
 }
 
-/// When the next job is due, if nothing changes; `None` when there is nothing to do, ever.
+/// When the next job is due, if nothing changes; `None` if there will be none.
 pub(crate) fn next(catalog: &Catalog, schedule: &Schedule<'_>) -> Option<Moment> {
     let merges = schedule.steps().filter_map(|Step { from, to, interval }| {
         pending(catalog, from, to)
@@ -98,7 +97,7 @@ impl Schedule<'_> {
     }
 }
 
-/// What a level has and the one above hasn't, without what doesn't belong to the rest.
+/// The objects of a level that the level above doesn't cover, without strangers.
 fn pending(catalog: &Catalog, from: Level, to: Level) -> impl Iterator<Item = &Dated> {
     let reached = catalog.reached(to);
     let level = catalog.level(from);
@@ -107,7 +106,7 @@ fn pending(catalog: &Catalog, from: Level, to: Level) -> impl Iterator<Item = &D
 }
 
 fn merge_job(catalog: &Catalog, schedule: &Schedule<'_>, step: Step, now: Moment) -> Option<Job> {
-    // What is empty waits for the first changes behind it.
+    // Empty objects wait for the first changes after them.
     let first = pending(catalog, step.from, step.to).find(|dated| !dated.is_empty())?;
     let end = schedule.window_end(first.moment, step.interval);
     if now < end {
@@ -117,7 +116,7 @@ fn merge_job(catalog: &Catalog, schedule: &Schedule<'_>, step: Step, now: Moment
     for dated in pending(catalog, step.from, step.to).take_while(|dated| dated.moment < end) {
         match inputs.last() {
             None => inputs.push(dated.file),
-            // It begins earlier and reaches farther than all so far.
+            // It begins earlier and reaches farther than all inputs before it.
             Some(_) if inputs.iter().all(|file| file.min >= dated.file.min) => inputs = vec![dated.file],
             Some(last) if dated.file.max == last.max => {}
             Some(last) if continues(last, &dated.file) && !is_cut(catalog, last, &dated.file) => {
@@ -132,20 +131,20 @@ fn merge_job(catalog: &Catalog, schedule: &Schedule<'_>, step: Step, now: Moment
     Some(Job { level: step.to, inputs })
 }
 
-/// Whether `next` can be applied behind `last`.
+/// Whether `next` can be applied after `last`.
 fn continues(last: &Stored, next: &Stored) -> bool {
     next.min.0 <= last.max.0.saturating_add(1)
 }
 
-/// Whether a base begins between two objects. What is before it and what is behind it stay apart: the page size may be
-/// another one, and the hole that the base may end must be seen at every level (I3).
+/// Whether a base begins between two objects. Objects before and after it aren't merged: the page size may differ, and
+/// the hole that the base may end must be visible at every level (I3).
 fn is_cut(catalog: &Catalog, last: &Stored, next: &Stored) -> bool {
     let bases = catalog.level(Level::BASE);
     let at = bases.partition_point(|base| base.file.max <= last.max);
     bases.get(at).is_some_and(|base| base.is_base() && base.file.max == next.min)
 }
 
-/// The oldest object with changes behind the newest base.
+/// The oldest object with changes after the newest base.
 fn first_change(catalog: &Catalog) -> Option<&Dated> {
     let newest = catalog.bases().next_back()?.file.max;
     let behind = Level::all().filter(|level| *level != Level::BASE).filter_map(|level| {
@@ -155,7 +154,7 @@ fn first_change(catalog: &Catalog) -> Option<&Dated> {
     behind.min_by_key(|dated| dated.moment)
 }
 
-/// A base of everything before the last window of its interval that is over.
+/// A base of everything before the end of the last finished window of its interval.
 fn base_job(catalog: &Catalog, schedule: &Schedule<'_>, now: Moment) -> Option<Job> {
     let interval = schedule.bases?;
     let first = first_change(catalog)?;
@@ -166,7 +165,7 @@ fn base_job(catalog: &Catalog, schedule: &Schedule<'_>, now: Moment) -> Option<J
     let newest = catalog.bases().next_back()?.file.max;
     let changes = catalog.all().filter(|dated| dated.file.level != Level::BASE && dated.moment < over);
     let target: Txid = changes.map(|dated| dated.file.max).max().filter(|target| *target > newest)?;
-    // A chain with a gap gives no base; the session takes one of its own then.
+    // A chain with a gap gives no base. Then the session makes one from the database.
     let mut inputs = plan(&catalog.files(), target).ok()?;
     // Only without a schedule of levels there are more: then it takes several bases to come that far.
     inputs.truncate(FAN_IN);
@@ -241,7 +240,7 @@ mod tests {
         assert_eq!((due_at(&catalog, 9999), next(&catalog, &schedule())), (None, None));
     }
 
-    /// The empty capture behind a first base costs an idle database nothing, and goes along with the first changes.
+    /// The empty capture after a first base costs an idle database nothing, and is merged with the first changes.
     #[test]
     fn what_is_empty_waits_for_changes() {
         let mut empty = dated(0, 2, 2, 1);
@@ -272,7 +271,7 @@ mod tests {
         assert_eq!(due_at(&Catalog::new(many), 99).map(|(_, inputs)| inputs.len()), Some(FAN_IN));
     }
 
-    /// What is before a stranger is merged, and what is behind the base that ends it; nothing across.
+    /// Objects before a stranger are merged, and objects after the base that ends it. Nothing is merged across it.
     #[test]
     fn a_stranger_stops_only_what_it_touches() {
         let files = [
@@ -292,7 +291,7 @@ mod tests {
         assert_eq!(due_at(&catalog, 99), Some((1, vec![(6, 6), (7, 7)])));
         catalog.add(dated(1, 6, 7, 7));
         assert_eq!(due_at(&catalog, 99), None);
-        // Without a base behind it nothing behind it is merged.
+        // Without a base after the stranger, nothing after it is merged.
         let mut catalog = Catalog::new(files.into_iter().filter(|dated| dated.file.max < Txid(6)));
         catalog.set_apart(dated(0, 4, 4, 4).file);
         catalog.add(dated(1, 2, 3, 3));

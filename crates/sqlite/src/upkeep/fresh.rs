@@ -1,8 +1,8 @@
-//! Small captures that were just written, kept in memory until they are merged: so a database with a commit a second is merged
-//! without reading each of them from the vault again.
+//! A cache of small captures that were just written, until they are merged. So merging a database with a commit a
+//! second doesn't read each capture back from the vault.
 //!
-//! Bounded for the process ([`Room`]), and nothing depends on it: what isn't here is read from the vault. An idle database
-//! has nothing here, because what it wrote last is merged when its window ends.
+//! The cache is bounded for the process ([`Room`]), and nothing depends on it: other objects are read from the vault.
+//! An idle database has nothing here, because its last captures are merged when their window ends.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ impl Fresh {
         }
     }
 
-    /// The bytes of an object, if it is one that was kept.
+    /// The bytes of an object, if they are in the cache.
     pub(crate) fn get(&self, file: &Stored) -> Option<Bytes> {
         let (bytes, _) = self.0.get(&file.max).filter(|_| file.level == Level::LOG && file.min == file.max)?;
         Some(bytes.clone()).filter(|bytes| bytes.len() as u64 == file.size)

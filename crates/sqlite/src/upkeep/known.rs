@@ -1,6 +1,7 @@
-//! What the upkeep of one vault knows: which objects there are, what is to be done, and what went wrong.
+//! The state of one vault's upkeep: its objects, the work to do, and the last failures.
 //!
-//! A session notes here what it made. `maintain` merges and deletes by it, and `sight` compares it with the vault.
+//! A session adds the objects that it makes. `maintain` merges and deletes by this state, and `sight` compares it with
+//! the vault.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
@@ -27,7 +28,7 @@ use crate::retention::Question;
 /// How far the clock may run ahead of the time that passed before deletion stops believing it.
 pub(super) const AHEAD: Duration = Duration::from_secs(600);
 
-/// What was written this long ago is in every listing that ends now.
+/// An object that was written at least this long ago is in every listing that ends now.
 const RECENT: Duration = Duration::from_secs(600);
 
 /// The upkeep of one database's vault.
@@ -44,47 +45,47 @@ pub(crate) struct Maintenance {
     pub(super) sooner: Notify,
     /// Told when a failure begins or is over.
     pub(super) news: Arc<Notify>,
-    /// Whether a thread asks the vault's folder just now.
+    /// Whether a thread is checking the vault's folder.
     pub(super) asking: AtomicBool,
 }
 
 #[derive(Default)]
 pub(super) struct State {
     pub(super) catalog: Catalog,
-    /// What was written since the last merge, where there is room for it.
+    /// Captures since the last merge, as far as there is room for them.
     pub(super) fresh: Fresh,
-    /// Whether a task may wait for what is to be done.
+    /// Whether a task may wait for the next work.
     pub(super) background: bool,
     /// The task that waits or works, and until when it waits.
     pub(super) task: Option<AbortHandle>,
     pub(super) until: Option<Moment>,
     /// The clock when the vault was listed.
     pub(super) since: Option<(Instant, Moment)>,
-    /// Whether the catalog may be wrong.
+    /// Whether the catalog may be out of date.
     pub(super) stale: bool,
-    /// Whether the credentials don't allow to delete.
+    /// Whether the credentials lack the right to delete.
     pub(super) may_not_delete: bool,
     pub(super) pins: Option<(Instant, Vec<Txid>)>,
     pub(super) floor: Option<Txid>,
-    /// What was merged last into each level; the base that was taken last.
+    /// The object that was merged last into each level; for level 9, the last base.
     pub(super) ends: [Option<Facts>; 10],
-    /// Bases whose moments are known, not only when they were written.
+    /// Bases whose moments are known, and not only the times when they were written.
     pub(super) dated: BTreeSet<Txid>,
-    /// When it was looked whether all is there; see `sight.rs`.
+    /// When the vault was last checked for missing objects; see `sight.rs`.
     pub(super) sighted: Option<Sighted>,
     /// How the objects that the newest restore needs were listed then.
     pub(super) heard: Vec<Dated>,
     /// How many objects were made or deleted.
     pub(super) changes: u64,
-    /// What was known and an earlier listing lacked: the next look tells whether it may be gone.
+    /// Known objects that an earlier listing lacked. The next look tells whether they are gone.
     pub(super) owed: Vec<Dated>,
-    /// Objects that are there, and aren't what was written.
+    /// Objects that exist, but aren't as they were written.
     pub(super) distrusted: Vec<Stored>,
-    /// What was found to be lost, until all is found.
+    /// The loss that was found, until all objects are found again.
     pub(super) loss: Option<LastError>,
-    /// Whether it is of the past, of which only a look at everything can tell.
+    /// Whether the loss is in the past, so that only a look at all levels can tell that it is over.
     pub(super) past: bool,
-    /// What went wrong last, until it goes well again.
+    /// The last failure, until an attempt succeeds.
     pub(super) failure: Option<LastError>,
 }
 
@@ -119,22 +120,22 @@ impl Maintenance {
         }
     }
 
-    /// Notes there when a merge read everything.
+    /// Reports there when a merge has read all objects.
     pub(crate) fn noting(self, read_back: Arc<ReadBack>) -> Self {
         Self { read_back: Some(read_back), ..self }
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
-        // Every change is whole when the lock is let go.
+        // The state is consistent whenever the lock is released.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Objects of the vault that aren't what was written, for who asks what can be restored.
+    /// Objects of the vault that aren't as they were written. Reports of restorable points need them.
     pub(crate) fn distrusted(&self) -> Vec<Stored> {
         self.state().distrusted.clone()
     }
 
-    /// What went wrong last, until it goes well again.
+    /// The last failure, until an attempt succeeds.
     pub(crate) fn failure(&self) -> Option<LastError> {
         let state = self.state();
         state.loss.clone().or_else(|| state.failure.clone())
@@ -162,8 +163,8 @@ impl State {
         self.since.get_or_insert((Instant::now(), now));
     }
 
-    /// The present as deletion sees it. A clock that ran ahead of the time that passed since the vault was listed was
-    /// set, and nothing is deleted on its word.
+    /// The present for decisions about deletion. If the clock ran ahead of the time that passed since the vault was
+    /// listed, it was set, and nothing is deleted because of it.
     pub(super) fn trusted(&self, now: Moment) -> Moment {
         self.since.map_or(now, |(instant, moment)| now.min(moment.after(instant.elapsed() + AHEAD)))
     }
@@ -172,18 +173,18 @@ impl State {
 /// How much is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Depth {
-    /// What a restore of the newest state needs.
+    /// The objects that a restore of the newest state needs.
     Near,
-    /// Everything.
+    /// All objects.
     Whole,
 }
 
-/// When the vault was looked at last, and what it was like.
+/// The time and the result of the last look.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sighted {
     pub(super) near: Instant,
     pub(super) whole: Instant,
-    /// What the store tells of its folders.
+    /// The store's number for the state of its folders.
     pub(super) trace: Option<u64>,
     /// How many changes of ours had been made then.
     pub(super) changes: u64,

@@ -1,9 +1,9 @@
-//! Carries out what `compaction` and `retention` decide, beside the capture and never in its way.
+//! Carries out the decisions of `compaction` and `retention`. It runs beside captures and never delays them.
 //!
-//! While something will have to be done a task of its own waits for it; a database whose vault is in order has no task, no
-//! timer and makes no request (I6). Of all databases of a process only a few work at a time (`turns`). A crash leaves
-//! whole objects: what was merged is found by the next listing, and what was not deleted is deleted later. After any
-//! failure the vault is listed anew, because somebody else may have changed it.
+//! While there will be work, a task waits for it. A database whose vault is in order has no task and no timer, and
+//! makes no requests (I6). Only a few databases of a process work at a time (`turns`). A crash leaves whole objects:
+//! the next listing finds merged objects, and deletions are made up for later. After any failure the vault is listed
+//! again, because another process may have changed it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,20 +25,20 @@ use crate::retention;
 use crate::survey::list_dated;
 use crate::told::once_more;
 
-/// How long to wait before repeating what failed: doubled from the first to the last.
+/// The wait before a failed job is retried: doubled from the first to the longest.
 const BACKOFF: Backoff = Backoff::new(Duration::from_secs(30), Duration::from_secs(3600));
 
 /// The longest sleep, so that a clock that was set is noticed.
 const LONGEST: Duration = Duration::from_secs(3600);
 
 impl Maintenance {
-    /// From now on a task waits for what is to be done, as soon as there is something.
+    /// From now on a task waits for work, as soon as there is some.
     pub(crate) fn in_background(self: &Arc<Self>) -> Background {
         self.state().background = true;
         Background(self.clone())
     }
 
-    /// Takes up what a listing found.
+    /// Takes over a listing.
     pub(crate) fn begin(self: &Arc<Self>, listed: &[Dated]) {
         let mut state = self.state();
         state.take_up(Catalog::new(listed.iter().copied()), self.clock.now());
@@ -80,7 +80,7 @@ impl Maintenance {
         }
     }
 
-    /// When there is something to do; `None` if there never is, unless something changes.
+    /// When the next work is due; `None` if there will be none unless something changes.
     fn deadline(&self, state: &State) -> Option<Moment> {
         let (now, schedule) = (self.clock.now(), self.schedule());
         let catalog = &state.catalog;
@@ -125,7 +125,7 @@ impl Maintenance {
                 Ok(done) => {
                     backoff.worked();
                     if done.made.is_empty() && done.removed.is_empty() {
-                        // Nothing was due after all: a pin was set, or the clock.
+                        // Nothing was due after all: a pin or the clock was set.
                         sleep(BACKOFF.first()).await;
                     }
                 }
@@ -134,7 +134,7 @@ impl Maintenance {
         }
     }
 
-    /// Does everything that is due, and keeps a failure for the status until it goes well again.
+    /// Does all work that is due. Keeps a failure for the status until an attempt succeeds.
     pub(crate) async fn work_and_note(&self) -> Result<Maintained, Error> {
         let done = self.work().await;
         let failure = done.as_ref().err().map(|error| {
@@ -149,7 +149,7 @@ impl Maintenance {
         done
     }
 
-    /// Does everything that is due.
+    /// Does all work that is due.
     async fn work(&self) -> Result<Maintained, Error> {
         let mut done = Maintained::default();
         if self.state().stale {
@@ -161,14 +161,14 @@ impl Maintenance {
         let mut state = self.state();
         state.stale = result.is_err();
         if state.stale {
-            // Room is for those whose merges go on.
+            // After a failure, the room in the cache is left to databases whose merges work.
             state.fresh.clear();
         }
         drop(state);
         result.map(|()| done)
     }
 
-    /// Lists the vault and takes up what is there.
+    /// Lists the vault and takes over its objects.
     pub(crate) async fn list_anew(&self) -> Result<(), Error> {
         let listed = list_dated(&self.vault).await?;
         let mut state = self.state();
@@ -183,7 +183,7 @@ impl Maintenance {
         Ok(())
     }
 
-    /// What [`Maintenance::work`] would do, as far as it can be told without doing it.
+    /// The work that [`Maintenance::work`] would do, as far as it can be told in advance.
     pub(crate) async fn rehearse(&self) -> Result<Maintained, Error> {
         self.list_anew().await?;
         let pins = marks::pins(&self.vault).await?;

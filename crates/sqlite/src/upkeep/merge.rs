@@ -1,10 +1,10 @@
-//! Several objects of a vault become one that does the same, from stream to stream.
+//! Merges several objects of a vault into one with the same effect, from stream to stream.
 //!
-//! Frames are copied as they are: each is decompressed once, to be verified and hashed, and none is compressed again. Every
-//! input is verified from its first byte to its last before the new object becomes visible. The same inputs always give the same bytes, so that two who make the same object, or
-//! one who makes it twice, agree (I2).
+//! Frames are copied unchanged: each is decompressed once, to be verified and hashed, and none is compressed again.
+//! Every input is verified from its first byte to its last before the new object becomes visible. The same inputs
+//! always give the same bytes. So two processes that make the same object, or one that makes it twice, agree (I2).
 //!
-//! Memory: [`READ_AHEAD`] for all inputs together, what the vault reads of each at once, a few MiB of pieces and parts, and
+//! Memory: [`READ_AHEAD`] for all inputs together, the vault's read buffer of each, a few MiB of pieces and parts, and
 //! typically 3 (at most 8) bytes for each page of each input and of the output.
 
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ use crate::{digests, together};
 /// Bytes of pages of all inputs that are read ahead.
 const READ_AHEAD: usize = 4 << 20;
 
-/// The smallest and the largest batch of pages that is read of one input at a time.
+/// The smallest and the largest batch of pages that is read from one input at a time.
 const BATCH: (usize, usize) = (32 << 10, 256 << 10);
 
 /// Up to this many inputs are read on several threads each.
@@ -46,11 +46,11 @@ pub(crate) struct Merged {
     pub(crate) facts: Facts,
 }
 
-/// Makes the object of level `level` of `inputs`, or of the first of them where those behind them belong to another history;
-/// it is durable when this returns. `elder` is what they must go on from, where that is known.
+/// Merges `inputs` into an object of level `level`. If later inputs belong to another history, merges only those before
+/// them. The object is durable on return. `elder` is the object that the inputs must continue, if it is known.
 ///
 /// # Errors
-/// [`seawall_vault::Error::AlreadyExists`] when another object has the name: somebody made the same from other inputs.
+/// [`seawall_vault::Error::AlreadyExists`] when another object has the name: another process merged other inputs.
 /// [`Error::Mixed`] when the inputs don't belong together (I14).
 pub(crate) async fn merge(
     vault: &Vault,
@@ -85,15 +85,15 @@ pub(crate) async fn merge(
     Ok(Merged { file, moment, facts: Facts::of(&file, &header) })
 }
 
-/// Opens the inputs and reads their headers, up to the first one that begins another history or has another page size: what
-/// is before it and behind it stay apart. Objects that don't belong together are refused.
+/// Opens the inputs and reads their headers, up to the first that begins another history or has another page size:
+/// inputs before and after it aren't merged. Objects that don't belong together are refused.
 async fn open(
     vault: &Vault,
     elder: Option<&Facts>,
     files: Vec<Fetched>,
     jobs: usize,
 ) -> Result<(Vec<Input>, Vec<Header>), Error> {
-    // Few inputs are large ones, of a base: several batches of each are decompressed at a time.
+    // Few inputs mean large ones, for a base. Then several batches of each are decompressed at a time.
     let jobs = if files.len() <= FEW { jobs.clamp(1, FEW) } else { 1 };
     let batch = (READ_AHEAD / (files.len() * jobs).max(1)).clamp(BATCH.0, BATCH.1);
     let opening: Vec<_> = files.into_iter().map(|file| Input::open(vault, file, jobs, batch)).collect();
@@ -134,14 +134,14 @@ async fn write(
         }
     }
     output.flush(upload, object).await?;
-    // Only now it is known that what was read is right.
+    // Only now all inputs are known to be valid.
     for input in inputs {
         input.reading.finish()?;
     }
     write_tail(upload, output.encoder, output.buffer, object).await
 }
 
-/// The new object on its way.
+/// The new object, being written.
 struct Output {
     encoder: Encoder,
     batcher: Batcher,
@@ -167,7 +167,7 @@ impl Output {
         self.batcher.push(page, &self.zero).map_err(Error::ltx(object))
     }
 
-    /// Hands on what was taken.
+    /// Uploads the collected bytes.
     async fn flush(&mut self, upload: &mut Upload, object: &str) -> Result<(), Error> {
         let batch = self.batcher.take(self.used.take());
         self.encoder.append(&batch, &mut self.buffer).map_err(Error::ltx(object))?;

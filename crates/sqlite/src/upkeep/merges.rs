@@ -1,6 +1,6 @@
 //! Carries out the merges that `compaction` decides on, one after the other.
 //!
-//! The inputs of a merge must belong together, and go on from the object before them.
+//! The inputs of a merge must belong together, and continue the object before them.
 
 use seawall_core::{MadeObject, Maintained, PlannedObject};
 use seawall_ltx::Txid;
@@ -19,16 +19,17 @@ use crate::survey::list_level;
 use crate::{target, together};
 
 impl Maintenance {
-    /// Merges what is due. An object that doesn't belong to what is before it stops only what it touches: what is before it, and
-    /// what is behind the next base, is merged all the same.
+    /// Merges the objects that are due. A stranger stops only the merges that it touches: objects before it and objects
+    /// after the next base are merged all the same.
     ///
     /// # Errors
-    /// Of the first such object, when everything else is done; of anything else at once.
+    /// The error of the first stranger, after all other merges; any other error at once.
     pub(super) async fn merge_all(&self, done: &mut Maintained) -> Result<(), Error> {
         let (mut refused, mut last) = (None, None);
         loop {
             let job = compaction::due(&self.state().catalog, &self.schedule(), self.clock.now());
-            // What is apart isn't asked for again; if it is, nothing else would come of it.
+            // Objects set apart aren't chosen again. If the same job still comes back, repeating it would change
+            // nothing.
             let Some(job) = job.filter(|job| last.as_ref() != Some(job)) else { return refused.map_or(Ok(()), Err) };
             match self.make(&job, done).await {
                 Ok(()) => {}
@@ -42,7 +43,7 @@ impl Maintenance {
         }
     }
 
-    /// Makes one object of others.
+    /// Makes one object from others.
     async fn make(&self, job: &Job, done: &mut Maintained) -> Result<(), Error> {
         // Never closed: it lives as long as the process.
         let _turn = self.turns.right.acquire().await;
@@ -72,7 +73,8 @@ impl Maintenance {
         Ok(())
     }
 
-    /// What the inputs of a job must go on from: what was merged into their level last, or what is before them in the vault.
+    /// The object that the inputs of a job must continue: the one that was merged into their level last, or the one
+    /// before them in the vault.
     async fn elder(&self, job: &Job) -> Result<Option<Facts>, Error> {
         let Some(first) = job.inputs.first().filter(|first| first.min.0 > 1) else { return Ok(None) };
         let (known, before) = {
@@ -83,14 +85,14 @@ impl Maintenance {
         };
         match (known, before) {
             (Some(known), _) => Ok(Some(known)),
-            // One that is damaged or gone proves nothing; a restore that needs it fails.
+            // A damaged or missing object proves nothing. A restore that needs it fails.
             (None, Some(before)) => together::helper(&self.vault, &before).await,
             (None, None) => Ok(None),
         }
     }
 
-    /// Makes a base of the newest point, if there is none: in several steps where more objects than one merge takes lie
-    /// behind the newest base.
+    /// Makes a base of the newest point, if there is none. Takes several steps if there are more objects after the
+    /// newest base than one merge takes.
     pub(crate) async fn complete(&self) -> Result<Maintained, Error> {
         self.list_anew().await?;
         let mut done = Maintained::default();
@@ -124,7 +126,7 @@ impl Maintenance {
         });
     }
 
-    /// Looks for a merged object in a listing, in which nothing may be missing before it.
+    /// Checks that a listing has a merged object, and that nothing before it is missing.
     async fn verify(&self, made: Stored) -> Result<(), Error> {
         let listed = list_level(&self.vault, made.level, None).await?;
         let object = self.vault.object(&made.key(Layout::of(&self.vault)));

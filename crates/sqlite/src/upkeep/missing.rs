@@ -1,11 +1,12 @@
-//! What is gone from a vault, and does it matter?
+//! Which objects are missing from a vault, and do they matter?
 //!
-//! Pure: from what this process knows of a vault and from a listing to what was lost. Objects go for good reasons too:
-//! a second process merges and deletes by the same policy, and a bucket has rules of its own. So two things count:
+//! Pure: from this process's knowledge of a vault and a listing to the loss. Objects may be missing for good reasons: a
+//! second process merges and deletes by the same policy, and a bucket has lifecycle rules. So two things count:
 //!
-//! * **The newest state.** Whatever is missing, if it can be restored from what is there, nothing of it was lost.
-//! * **What the policy keeps.** An object of the past is lost if the point at its end can't be restored from the others, no
-//!   merged one holds the same, and the policy wouldn't have let it go by now.
+//! * **The newest state.** If it can be restored from the listed objects, nothing of it was lost, even if objects are
+//!   missing.
+//! * **The points that the policy keeps.** An object of the past is lost if all of these hold: the point at its end
+//!   can't be restored from other objects, no merged object covers it, and the policy wouldn't have deleted it by now.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,10 +18,10 @@ use crate::layout::{Level, Stored};
 use crate::plan::{plan, stretches};
 use crate::retention::{self, Question};
 
-/// What a listing shows.
+/// The result of a look at a listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Sight {
-    /// Everything that counts is there.
+    /// No object that counts is missing.
     Whole,
     /// These are missing, or have another size. The newest state can be restored all the same.
     Past(Vec<Stored>),
@@ -28,8 +29,8 @@ pub(crate) enum Sight {
     Newest(Vec<Stored>),
 }
 
-/// What became of the objects that are known, if `listed` is all that is there, and everything up to `newest` was
-/// acknowledged? With `policy` and at `now` for what may have been deleted.
+/// Are known objects lost, if `listed` is the whole listing and everything up to `newest` was acknowledged? `policy`
+/// and `now` tell which objects may have been deleted.
 pub(crate) fn judge(
     known: &Catalog,
     newest: Option<Txid>,
@@ -64,21 +65,21 @@ pub(crate) fn judge(
     if lost.is_empty() { Sight::Whole } else { Sight::Past(lost) }
 }
 
-/// Which of these aren't in a listing with the size that they have.
+/// Those that a listing lacks, or has with another size.
 pub(crate) fn differing<'a>(known: impl IntoIterator<Item = &'a Dated>, listed: &[Dated]) -> Vec<Stored> {
     let sizes: BTreeMap<_, u64> = listed.iter().map(|dated| (dated.file.key_parts(), dated.file.size)).collect();
     let known = known.into_iter().map(|dated| dated.file);
     known.filter(|file| sizes.get(&file.key_parts()) != Some(&file.size)).collect()
 }
 
-/// What was listed, without what isn't as it was written.
+/// The listed objects, without those that aren't as they were written.
 pub(crate) fn sound(listed: &[Dated], distrusted: &[Stored]) -> Vec<Stored> {
     let distrusted: BTreeSet<_> = distrusted.iter().map(Stored::key_parts).collect();
     let files = listed.iter().map(|dated| dated.file);
     files.filter(|file| !distrusted.contains(&file.key_parts())).collect()
 }
 
-/// The lowest object that reaches past everything that is known: it was made by somebody else.
+/// The lowest object that reaches past all known objects: another writer made it.
 pub(crate) fn stray(known: &Catalog, listed: &[Dated]) -> Option<Stored> {
     let newest: Option<Txid> = known.all().map(|dated| dated.file.max).max();
     let beyond = listed.iter().map(|dated| dated.file).filter(|file| Some(file.max) > newest);
@@ -101,7 +102,7 @@ mod tests {
         all
     }
 
-    /// What is lost without the objects that `gone` names, seconds after the newest one.
+    /// The loss without the objects that `gone` names, some seconds after the newest object.
     fn without(gone: &[(u8, u64, u64)], enabled: bool, later: i64) -> (&'static str, Vec<(u8, u64, u64)>) {
         let known = Catalog::new(catalog());
         let parts = |file: &Stored| (file.level.number(), file.min.0, file.max.0);
@@ -127,7 +128,7 @@ mod tests {
             // The newest capture, or one on the way to it.
             (&[(0, 8, 8)], 0, ("newest", vec![(0, 8, 8)])),
             (&[(0, 7, 7)], 0, ("newest", vec![(0, 7, 7)])),
-            // Merged, and so deleted by somebody else, or not.
+            // Merged, and so perhaps deleted by another process.
             (&[(0, 5, 5), (0, 6, 6)], 0, ("whole", vec![])),
             (&[(0, 3, 3), (1, 2, 4)], 0, ("past", vec![(0, 3, 3)])),
             (&[(1, 5, 6)], 0, ("whole", vec![])),
@@ -137,7 +138,7 @@ mod tests {
             (&[(9, 1, 4), (1, 2, 4), (0, 3, 3)], 0, ("newest", vec![(0, 3, 3), (1, 2, 4), (9, 1, 4)])),
             (&[(9, 1, 1), (9, 1, 4)], 0, ("newest", vec![(9, 1, 1), (9, 1, 4)])),
             (&[(9, 1, 1)], 0, ("past", vec![(9, 1, 1)])),
-            // Older than what is kept, and behind a newer base.
+            // Older than the window, and there is a newer base.
             (&[(9, 1, 1)], 9 * DAY, ("whole", vec![])),
             (&all, 0, ("newest", all.clone())),
         ] {

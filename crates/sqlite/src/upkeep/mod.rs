@@ -1,4 +1,4 @@
-//! Merging and deleting what a vault holds, and looking whether it is still there.
+//! Merges and deletes objects of a vault, and checks that the others are still there.
 
 pub(crate) mod compaction;
 pub(crate) mod fresh;

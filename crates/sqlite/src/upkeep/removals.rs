@@ -7,10 +7,10 @@ use seawall_vault::ObjectKey;
 use tokio::time::Instant;
 
 use crate::error::Error;
+use crate::headers::read_header;
 use crate::known::Maintenance;
 use crate::layout::{Layout, Level, Stored};
 use crate::retention::{self, Removal, Why};
-use crate::survey::read_header;
 use crate::{digests, marks};
 
 /// Objects deleted at once.
@@ -57,12 +57,12 @@ impl Maintenance {
         Ok(())
     }
 
-    /// What is deleted with a file. Its digest first: without the file nobody would know of it.
+    /// The keys to delete with a file. Its digest goes first: without the file, nothing would lead to the digest.
     fn keys(&self, file: &Stored) -> impl Iterator<Item = ObjectKey> {
         digests::companion(&self.vault, file).into_iter().chain([file.key(Layout::of(&self.vault))])
     }
 
-    /// Finds out the moments of bases where the listing told only when they were written: the calendar goes by moments.
+    /// Finds out the moments of bases for which the listing has only the time of the write. The calendar needs moments.
     pub(super) async fn date_bases(&self) -> Result<(), Error> {
         let undated: Vec<Stored> = {
             let state = self.state();
@@ -100,7 +100,8 @@ impl Maintenance {
         Ok(pins)
     }
 
-    /// Records up to where history is thinned out, before it is: what is missing from then on is no loss.
+    /// Records up to which point history is thinned out, before it is. Objects that are missing from then on are no
+    /// loss.
     async fn mark_floor(&self, removals: &[Removal]) -> Result<(), Error> {
         if !removals.iter().any(|removal| removal.why == Why::Outdated) {
             return Ok(());

@@ -1,17 +1,17 @@
-//! What may go?
+//! Which objects may be deleted?
 //!
-//! Pure: from what the vault holds, the policy and the present to the objects that may be deleted, each with the reason,
-//! or to the moment when there will be some. Three promises hold whatever the policy:
+//! Pure: from the vault's content, the policy and the present to the objects that may be deleted, each with the reason,
+//! or to the time when there will be some. Three promises hold for every policy:
 //!
 //! * The newest state, and every point that the policy promises, can be restored afterwards. The newest base stays, and
-//!   the newest object of every level.
-//! * A restore that was planned within the last `grace` finds its objects: an object goes only if what replaces it has
-//!   been there for that long, and nothing that was promised within that time needs it.
+//!   so does the newest object of every level.
+//! * A restore that was planned within the last `grace` finds its objects. An object goes only if its replacement has
+//!   existed for that long, and no point that was promised within that time needs it.
 //! * Only LTX files go, by exactly known names.
 //!
-//! What is promised: every point at the end of an object whose level keeps it (`l0` and [`LevelPolicy::keep`]) and that
-//! is not older than `window`; bases chosen by the calendar (`hourly` to `yearly`) and by number (`minimum`), as points of
-//! their own; and pinned points.
+//! The promised points are: every point at the end of an object whose level keeps it (`l0` and [`LevelPolicy::keep`]),
+//! if it isn't older than `window`; bases chosen by the calendar (`hourly` to `yearly`) and by number (`minimum`), each
+//! for its own point only; and pinned points.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -50,7 +50,7 @@ pub(crate) struct Removal {
     pub(crate) why: Why,
 }
 
-/// A policy with all that it is applied to.
+/// A policy and the facts that it is applied to.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Question<'a> {
     pub(crate) catalog: &'a Catalog,
@@ -60,7 +60,7 @@ pub(crate) struct Question<'a> {
     pub(crate) pins: &'a [Txid],
 }
 
-/// What may go now: level by level, the oldest first.
+/// The objects that may be deleted now: level by level, oldest first.
 pub(crate) fn removals(question: &Question<'_>, now: Moment) -> Vec<Removal> {
     if !question.policy.enabled {
         return Vec::new();
@@ -83,7 +83,7 @@ pub(crate) fn removals(question: &Question<'_>, now: Moment) -> Vec<Removal> {
     logs.chain(bases).filter(|removal| !pinned.contains(&removal.file.key_parts())).collect()
 }
 
-/// When something may go, if nothing changes: the present if something may go now, `None` if nothing ever may.
+/// When an object may be deleted, if nothing changes: the present if one may be deleted now, `None` if none ever may.
 pub(crate) fn next(question: &Question<'_>, now: Moment) -> Option<Moment> {
     if !question.policy.enabled {
         return None;
@@ -91,7 +91,7 @@ pub(crate) fn next(question: &Question<'_>, now: Moment) -> Option<Moment> {
     let pinned = question.pinned();
     let logs = question.logs().filter(|(dated, _)| !pinned.contains(&dated.file.key_parts()));
     let merged = logs.filter_map(|(dated, keep)| question.merged_until(dated, keep)).min();
-    // All other changes of the answer come with a base that becomes the floor, or that has been there for a grace.
+    // All other changes of the answer come with a base that becomes the floor, or that has existed for a grace period.
     let changes = question.catalog.bases().flat_map(|base| {
         [question.floor_from(base), Some(base.written.after(question.policy.grace))].into_iter().flatten()
     });
@@ -101,7 +101,7 @@ pub(crate) fn next(question: &Question<'_>, now: Moment) -> Option<Moment> {
     outdated.into_iter().chain(merged).min().map(|due| due.max(now))
 }
 
-/// The TXID up to which the window's own log was given up; `None` where it reaches back to the beginning.
+/// The TXID up to which the log of the window was deleted; `None` if the window reaches back to the beginning.
 pub(crate) fn floor_at(question: &Question<'_>, now: Moment) -> Option<Txid> {
     floor(question, now).map(|base| base.file.max)
 }
@@ -118,7 +118,8 @@ impl<'a> Question<'a> {
         Some(aged.max(base.written).after(self.policy.grace))
     }
 
-    /// Files below level 9 that may go at all, each with how long its level keeps it once it is merged (`None` for ever).
+    /// Files below level 9 that may ever be deleted, each with how long its level keeps it after it was merged (`None`:
+    /// without limit).
     fn logs(&self) -> impl Iterator<Item = (&'a Dated, Option<Duration>)> {
         let exempt = self.policy.l0.is_none();
         let keeps = self.keeps();
@@ -126,14 +127,14 @@ impl<'a> Question<'a> {
         let catalog = self.catalog;
         levels.flat_map(move |level| {
             let keep = keeps[usize::from(level.number())];
-            // The newest stays: whoever goes on with the level, Litestream too, begins behind it.
+            // The newest stays: a program that continues the level, also Litestream, begins after it.
             let older = catalog.level(level).split_last().map_or(&[][..], |(_, older)| older);
             older.iter().map(move |dated| (dated, keep))
         })
     }
 
-    /// How long each level keeps what is merged: no level less than the one below, because the points of a level are
-    /// reached through the levels above.
+    /// How long each level keeps merged objects. No level keeps them shorter than the level below, because its points
+    /// are reached through the levels above.
     fn keeps(&self) -> [Option<Duration>; 9] {
         let mut keeps = [None; 9];
         keeps[0] = self.policy.l0;
@@ -145,9 +146,10 @@ impl<'a> Question<'a> {
         keeps
     }
 
-    /// From when on a file may go because a file of a higher level holds the same; `None` if there is none.
+    /// When a file may be deleted because a file of a higher level covers it; `None` if there is none.
     ///
-    /// All files of one higher file go together: with one of them gone the points of the others would be out of reach.
+    /// All files that one higher file covers are deleted together: without one of them, the points of the others would
+    /// be unreachable.
     fn merged_until(&self, dated: &Dated, keep: Option<Duration>) -> Option<Moment> {
         let (keep, level) = (keep?, usize::from(dated.file.level.number()));
         let covers = |above: Level| {
@@ -159,7 +161,7 @@ impl<'a> Question<'a> {
         above.map(|by| by.moment.after(keep).max(by.written).after(self.policy.grace)).min()
     }
 
-    /// Everything that a restore of a pinned point reads.
+    /// All objects that a restore of a pinned point reads.
     fn pinned(&self) -> BTreeSet<(u8, Txid, Txid)> {
         if self.pins.is_empty() {
             return BTreeSet::new();
@@ -169,8 +171,8 @@ impl<'a> Question<'a> {
         chains.flatten().map(|file| file.key_parts()).collect()
     }
 
-    /// Bases that stay by the calendar and by number. What was so a grace ago still is: nothing is dropped in the moment
-    /// in which a newer base takes its place.
+    /// Bases that stay by the calendar and by number. A base that was chosen a grace period ago still stays, so no base
+    /// is deleted in the moment in which a newer one replaces it.
     fn kept_bases(&self, now: Moment) -> BTreeSet<Txid> {
         let bases: Vec<&Dated> = self.catalog.bases().collect();
         let known = |base: &&Dated| base.written.after(self.policy.grace) <= now;
@@ -182,7 +184,7 @@ impl<'a> Question<'a> {
 }
 
 impl Retention {
-    /// Which of these bases, oldest first, the calendar and the minimum choose.
+    /// Those of these bases, oldest first, that the calendar and the minimum choose.
     fn chosen(&self, bases: &[&Dated]) -> BTreeSet<Txid> {
         let moments: Vec<Moment> = bases.iter().map(|base| base.moment).collect();
         self.thinning().chosen(&moments).into_iter().map(|place| bases[place].file.max).collect()

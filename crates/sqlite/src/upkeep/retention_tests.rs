@@ -1,4 +1,4 @@
-//! Tables of what may go, and every small history against every promise.
+//! Tables of deletions, and every small history against every promise.
 
 use super::*;
 use crate::catalog::tests::dated;
@@ -62,7 +62,7 @@ fn level_0_goes_window_by_window() {
     assert_eq!((gone(&files, &disabled, &[], 99_999), next_after(&files, &disabled, 0)), (vec![], None));
 }
 
-/// A catch-up makes new objects of old changes: what they replace stays for the grace.
+/// A catch-up makes new objects from old changes. The objects that they replace stay for the grace period.
 #[test]
 fn what_was_merged_just_now_still_has_its_parts() {
     let late = Dated { written: at(5000), ..dated(1, 2, 3, 29) };
@@ -88,7 +88,7 @@ fn the_window_begins_at_a_base() {
 fn the_newest_base_and_the_only_one() {
     let one = [dated(9, 1, 1, 0), dated(0, 2, 2, 0)];
     assert_eq!((gone(&one, &policy(), &[], i64::MAX / 1000), next_after(&one, &policy(), 0)), (vec![], None));
-    // Level 9 holds something that is no complete copy: not ours to delete.
+    // Level 9 holds an object that is no complete copy. It isn't ours to delete.
     let odd = [dated(9, 2, 3, 0), dated(9, 1, 4, 0), dated(0, 5, 5, 1)];
     assert_eq!(gone(&odd, &policy(), &[], 99_999), []);
 }
@@ -146,7 +146,7 @@ fn levels_keep_as_long_as_they_say() {
     let question = Question { catalog: &catalog, policy: &policy, levels: &levels, pins: &[] };
     assert_eq!(next(&question, at(0)), Some(at(250 + 1060)));
     assert_eq!(removals(&question, at(1310)).len(), 2);
-    // A level keeps no less than the one below.
+    // A level keeps its objects no shorter than the level below.
     let patient = Retention { l0: Some(Duration::from_secs(5000)), ..policy };
     assert_eq!(next(&Question { policy: &patient, ..question }, at(0)), Some(at(250 + 5060)));
 }

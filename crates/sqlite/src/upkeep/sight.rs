@@ -1,12 +1,13 @@
-//! Looking at the vault again while a protection runs (I15): what was acknowledged may be gone since.
+//! Looks at the vault again while a protection runs (I15): acknowledged objects may have disappeared.
 //!
-//! Two depths. The *near* look lists what a restore of the newest state needs, some five requests: at most every
-//! [`Upkeep::sight_interval`] while something is uploaded. The *whole* look lists all levels and compares them with all that is
-//! kept: every [`Upkeep::validation_interval`], and when the near one misses something. A folder tells by the times of its
-//! folders, at each sweep, that names came or went; then it is looked at at once.
+//! There are two depths. The *near* look lists the objects that a restore of the newest state needs, with some five
+//! requests. It happens at most every [`Upkeep::sight_interval`], while changes are uploaded. The *whole* look lists
+//! all levels and compares them with all known objects. It happens every [`Upkeep::validation_interval`], and when the
+//! near look misses an object. If the vault is a local folder, the times of its folders tell at each sweep that names
+//! came or went; then the look happens at once.
 //!
-//! No timer: the sweep asks [`Maintenance::look_is_due`]. What a listing lacks is asked for by its name before it counts as
-//! missing, because a listing may be older than what it is to show.
+//! There is no timer: the sweep asks [`Maintenance::look_is_due`]. A listing may be out of date. So an object that it
+//! lacks is asked for by name before it counts as missing.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -21,6 +22,7 @@ use tokio::time::Instant;
 use crate::catalog::{Catalog, Dated};
 use crate::error::Error;
 use crate::fetch::{Fetched, Reading};
+use crate::headers::tells_nothing;
 use crate::identity::{Lineage, Stamp};
 use crate::known::{AHEAD, Depth, Maintenance, Sighted};
 use crate::layout::{Layout, Level, Stored, file_key, level_prefix};
@@ -28,25 +30,29 @@ use crate::missing::{self, Sight};
 use crate::options::Upkeep;
 use crate::plan;
 use crate::retention::Question;
-use crate::survey::{list_dated, list_level, tells_nothing};
+use crate::survey::{list_dated, list_level};
 use crate::together;
 use crate::told::once_more;
 
 /// Objects that a listing lacks and that are asked for by name.
 const ASKED: usize = 64;
 
-/// While we make names ourselves, names that come or go tell little of others: it is looked as often as the sweep comes.
+/// The shortest time between two looks while this process makes names itself: then a change of names says little about
+/// others.
 const OWN: Duration = Duration::from_secs(60);
 
 /// File systems round the times of files.
 const ROUNDED: Duration = Duration::from_secs(2);
 
-/// What decides whether to look.
+/// After how long a vault from which something was lost is looked at again, whatever the settings.
+const AFTER_A_LOSS: Duration = Duration::from_secs(3600);
+
+/// The facts that decide whether to look.
 #[derive(Debug, Clone, Copy)]
 struct Facts {
     near: Duration,
     whole: Duration,
-    /// Whether we made or deleted something since.
+    /// Whether this process made or deleted an object since.
     changed: bool,
     /// Whether names came or went in a folder since.
     moved: bool,
@@ -60,7 +66,7 @@ fn due(upkeep: &Upkeep, facts: Facts) -> Option<Depth> {
     }
     upkeep.sight_interval?;
     match (facts.moved, facts.changed) {
-        // By somebody else.
+        // By another process.
         (true, false) => Some(Depth::Whole),
         (true, true) => (facts.near >= OWN).then_some(Depth::Near),
         (false, changed) => (changed && passed(upkeep.sight_interval, facts.near)).then_some(Depth::Near),
@@ -77,7 +83,7 @@ impl Maintenance {
         state.sighted = Some(Sighted { near: now, whole, trace, changes });
     }
 
-    /// What the store tells of the folders of this vault. Blocks for a few system calls.
+    /// The store's number for the state of this vault's folders. Blocks for a few system calls.
     pub(crate) fn trace(&self) -> Option<u64> {
         let layout = Layout::of(&self.vault);
         let prefixes: Vec<Prefix> = {
@@ -89,7 +95,7 @@ impl Maintenance {
         self.vault.trace(&prefixes)
     }
 
-    /// Whether it is time to look, and how closely. Blocks for a few system calls.
+    /// Whether a look is due, and at which depth. Blocks for a few system calls.
     pub(crate) fn look_is_due(&self) -> Option<Depth> {
         let sighted = self.state().sighted?;
         let moved = self.upkeep.sight_interval.is_some() && self.trace() != sighted.trace;
@@ -99,10 +105,12 @@ impl Maintenance {
             changed: self.state().changes != sighted.changes,
             moved,
         };
-        due(&self.upkeep, facts)
+        // A loss that was told must end when it is over, also where no looks are asked for.
+        let is_told = self.state().loss.is_some() && facts.near >= AFTER_A_LOSS;
+        due(&self.upkeep, facts).or(is_told.then_some(Depth::Whole))
     }
 
-    /// Asks on a thread of its own whether the folder is there and whether it is time to look. `news` tells if so.
+    /// Checks on another thread whether the folder is there and whether a look is due. `news` reports it.
     pub(crate) fn ask_beside(self: &Arc<Self>, runtime: &tokio::runtime::Handle) {
         if self.asking.swap(true, Ordering::Relaxed) {
             return;
@@ -117,18 +125,18 @@ impl Maintenance {
         });
     }
 
-    /// Whether everything of ours was seen in the vault lately.
+    /// Whether all of our objects were seen in the vault lately.
     pub(crate) fn was_seen_lately(&self) -> bool {
         let state = self.state();
         let interval = self.upkeep.sight_interval.unwrap_or(Duration::MAX);
         state.sighted.is_some_and(|sighted| sighted.changes == state.changes && sighted.near.elapsed() < interval)
     }
 
-    /// Looks at the vault, in which everything up to `newest` was acknowledged. What is lost is told, and forgotten.
+    /// Looks at the vault, in which everything up to `newest` was acknowledged. Reports lost objects, and forgets them.
     ///
     /// # Errors
-    /// [`Error::Lost`] where the newest state can't be restored any more, or with `strict` where anything was lost;
-    /// [`Error::Stray`] with `strict` where something of another writer is in the way; what keeps from looking.
+    /// [`Error::Lost`] if the newest state can't be restored any more, or with `strict` if any object was lost.
+    /// [`Error::Stray`] with `strict` if another writer's object is in the way. Errors of the look itself.
     pub(crate) async fn look(
         self: &Arc<Self>,
         depth: Depth,
@@ -158,7 +166,7 @@ impl Maintenance {
         all.retain(|dated| !other.contains(&dated.file));
         all.extend(self.hidden(&missing::differing(known.all(), &listed)).await?);
         let sight = {
-            // What was made since is no stray; what we deleted since is no loss.
+            // An object that was made since is no stray, and an object that this process deleted since is no loss.
             let mut state = self.state();
             let owed = std::mem::take(&mut state.owed);
             let holds = |file: &Stored| state.catalog.holds(file) || owed.iter().any(|dated| dated.file == *file);
@@ -194,7 +202,7 @@ impl Maintenance {
                 self.note_loss(Some(&error));
                 self.state().past = true;
                 self.sighted(Depth::Whole, trace, changes);
-                // Looked at once more soon, to tell that it is over.
+                // Look again soon, to report the end of the loss.
                 self.state().changes += 1;
                 if strict { Err(error) } else { Ok(()) }
             }
@@ -212,17 +220,17 @@ impl Maintenance {
         }
     }
 
-    /// Whether the newest state is put together from objects of one history.
+    /// Whether the newest state consists of objects of one history.
     async fn belongs_together(&self, listed: &[Dated]) -> Result<(), Error> {
         let files: Vec<Stored> = listed.iter().map(|dated| dated.file).collect();
         match plan::latest(&files) {
             Ok(Some(chain)) => together::prove(&self.vault, &files, &chain).await.map(drop),
-            // A stray object makes a gap, and is told as such.
+            // A stray object makes a gap, and is reported as such.
             Ok(None) | Err(_) => Ok(()),
         }
     }
 
-    /// Nothing is lost. What isn't ours is told all the same.
+    /// Nothing is lost. Another writer's object is reported all the same.
     fn seen(
         self: &Arc<Self>,
         depth: Depth,
@@ -239,7 +247,7 @@ impl Maintenance {
         };
         self.sighted(depth, trace, changes);
         let stray = stray.map(|file| Error::Stray { object: self.vault.object(&file.key(Layout::of(&self.vault))) });
-        // A near look knows nothing of a loss of the past.
+        // A near look can't tell that a loss in the past is over.
         let keeps = depth == Depth::Near && stray.is_none() && self.state().past;
         if !keeps {
             self.state().past = false;
@@ -254,6 +262,26 @@ impl Maintenance {
         }
     }
 
+    /// At a start the vault holds `newest`, and less than was acknowledged: that is told until a look finds all that was made since.
+    /// `None` where a loss is told already.
+    pub(crate) fn is_behind(&self, acknowledged: Txid, newest: Option<Txid>) -> Option<Error> {
+        if self.state().loss.is_some() {
+            return None;
+        }
+        let there = match newest {
+            Some(newest) if newest < acknowledged => format!("it ends at {newest}"),
+            Some(_) => "objects are missing or damaged".to_owned(),
+            None => "it is empty".to_owned(),
+        };
+        let what = format!("{there}, and everything up to {acknowledged} had been acknowledged");
+        let error = Error::Lost { vault: self.vault.url().to_owned(), what, newest: true };
+        self.note_loss(Some(&error));
+        let mut state = self.state();
+        state.past = false;
+        state.changes += 1;
+        Some(error)
+    }
+
     fn lost(&self, lost: &[Stored], what: &str, newest: bool) -> Error {
         for file in lost {
             tracing::error!(database = %self.name, object = %file.name(), "an object is missing from the vault, or isn't as it was written");
@@ -263,7 +291,7 @@ impl Maintenance {
         Error::Lost { vault: self.vault.url().to_owned(), what, newest }
     }
 
-    /// Keeps what was found for the status, until a later look finds everything.
+    /// Keeps the loss for the status, until a later look finds all objects.
     fn note_loss(&self, error: Option<&Error>) {
         let mut state = self.state();
         if error.is_none() && state.loss.is_none() {
@@ -285,7 +313,8 @@ impl Maintenance {
         self.news.notify_one();
     }
 
-    /// Lists what a restore of the newest state needs, and what lies behind it: a request for each level of the chain.
+    /// Lists the objects that a restore of the newest state needs, and those after it: a request for each level of the
+    /// chain.
     async fn near(&self, chain: &[Stored]) -> Result<Vec<Dated>, Error> {
         let newest = chain.last().map(|file| Stored { level: Level::LOG, min: file.max, ..*file });
         let level = |level: Level| {
@@ -301,7 +330,7 @@ impl Maintenance {
         Ok(listed.concat())
     }
 
-    /// Which of the objects that a listing lacks are there all the same, asked for by name.
+    /// Those of the missing objects that exist after all. Asks for them by name.
     async fn hidden(&self, gone: &[Stored]) -> Result<Vec<Dated>, Error> {
         let ask = |file: Stored| async move {
             let meta = self.vault.head(&file.key(Layout::of(&self.vault))).await?;
@@ -313,7 +342,7 @@ impl Maintenance {
         Ok(found.into_iter().flatten().collect())
     }
 
-    /// Which of the objects that were seen before have another version now that isn't sound, or is of another history.
+    /// Objects that were seen before and now have a version that isn't sound, or belongs to another history.
     async fn others(&self, listed: &[Dated], lineage: Lineage) -> Result<Vec<Stored>, Error> {
         let heard = self.state().heard.clone();
         let same = |dated: &Dated| listed.iter().find(|other| other.file == dated.file).map(|other| (*dated, *other));
@@ -334,8 +363,8 @@ impl Maintenance {
         Ok(others)
     }
 
-    /// Reads an object to its end, with every checksum. An object is never written again, so that a new version of one is
-    /// rare, and its header alone would hide a byte that changed behind it.
+    /// Reads an object to its end, with every checksum. Objects are never rewritten, so a new version is rare, and the
+    /// header alone would hide a changed byte after it.
     async fn read_again(&self, file: Stored) -> Result<Header, Error> {
         let mut reading: Reading = Reading::new(&self.vault, Fetched::streamed(file), 1);
         while reading.next().await?.is_some() {}
@@ -362,7 +391,7 @@ mod tests {
             (facts(600, 600, false, false), None),
             (facts(600, 1440, false, false), Some(Depth::Whole)),
             (facts(1, 1440, true, true), Some(Depth::Whole)),
-            // A folder in which names came or went: our own, or somebody else's.
+            // A folder in which names came or went: our own, or another process's.
             (facts(0, 0, true, true), None),
             (facts(1, 1, true, true), Some(Depth::Near)),
             (facts(0, 0, false, true), Some(Depth::Whole)),

@@ -9,7 +9,7 @@ use crate::fresh::Room;
 /// How many databases of a process merge and delete at a time.
 const AT_A_TIME: usize = 2;
 
-/// The right to merge and delete, and room for what will be merged, shared by all databases of a process.
+/// The right to merge and delete, and the room for cached captures, shared by all databases of a process.
 #[derive(Debug, Clone)]
 pub struct Turns {
     pub(super) right: Arc<Semaphore>,

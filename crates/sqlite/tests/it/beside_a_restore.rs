@@ -1,4 +1,4 @@
-//! What becomes of a restore when somebody merges and deletes between its plan and its reading.
+//! A restore while another process merges and deletes between its plan and its reading.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use seawall_vault::{Error, FileStore, Policy, Vault};
 
 use crate::world::{SCHEMA, Scene, content, content_of, insert, names};
 
-/// Puts another vault in the place of the one that is restored from, once the plan stands.
+/// Replaces the vault by another one after the restore was planned.
 struct Swap {
     vault: PathBuf,
     other: PathBuf,

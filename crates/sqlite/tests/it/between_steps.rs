@@ -1,4 +1,4 @@
-//! What an application does while the engine is between two of its steps: each action at each step, and no commit is lost.
+//! An application acts while the engine is between two of its steps: each action at each step, and no commit is lost.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -29,7 +29,7 @@ static STEPS: [Step; 11] = [
     Step::Released,
 ];
 
-/// What is done, in this order; `commit` for a transaction, otherwise a checkpoint.
+/// The actions, in this order: `commit` for a transaction, otherwise a checkpoint.
 const ACTIONS: [&[&str]; 8] = [
     &["commit"],
     &["PASSIVE"],
@@ -116,7 +116,7 @@ async fn the_application_acts_at_every_step() {
     }
 }
 
-/// The same while the WAL is emptied under writers: what was in it is read from the database file after that.
+/// The same while the WAL is emptied under writers. Its content is read from the database file afterwards.
 #[tokio::test(start_paused = true)]
 async fn the_application_acts_at_every_step_of_a_busy_seal() {
     for steps in STEPS.chunks(1) {
@@ -187,7 +187,7 @@ async fn act_at(
     }
 }
 
-/// A local disk that stands still while the WAL is being emptied, at the copying or at the last write to the spool.
+/// A local disk that blocks while the WAL is being emptied, at the copying or at the last write to the spool.
 struct StuckDisk {
     copying: bool,
     state: Mutex<Stuck>,
@@ -262,7 +262,7 @@ async fn writers_do_not_wait_for_a_disk_that_stands_still() {
             }
         };
         timeout(Duration::from_secs(60), until_it_is_stuck).await.expect("the WAL is emptied");
-        // Nothing but the end of the barrier lets these through: the disk goes on standing still.
+        // Only the end of the barrier lets these through, because the disk still blocks.
         (0..20).for_each(|_| commit());
         assert!(*disk.state() == Stuck::Now, "copying {copying}: the disk went on");
         disk.release();

@@ -1,4 +1,4 @@
-//! The wall clock jumps, while time goes on (I17).
+//! The wall clock jumps, while time runs evenly (I17).
 
 use seawall_core::abilities::*;
 use seawall_core::{Kind, Moment, Shutdown, When};
@@ -8,7 +8,7 @@ use crate::world::{SCHEMA, START, Scene, content_of, insert, until};
 
 const HOUR: i64 = 3_600_000;
 
-/// Waits until everything is in the vault, and gives the moment and the code of what is wrong.
+/// Waits until everything is in the vault. Returns the moment and the code of the error.
 async fn shipped(engine: &Sqlite, behind: &str) -> (String, Moment, Option<String>) {
     let mut found = None;
     until("it is shipped", async || {
@@ -66,11 +66,11 @@ async fn what_was_captured_by_a_clock_that_ran_ahead_is_in_doubt_until_the_clock
     let app = scene.app();
     app.execute_batch(SCHEMA).expect("schema");
     scene.point().await;
-    // From here on the WAL proves how the history goes on.
+    // From here on the WAL proves the continuation of the history.
     insert(&app, 1, 300);
     let first = scene.point().await;
     let before = content_of(&app);
-    // The machine is started anew with a clock that is wrong: nobody can know.
+    // The machine starts again with a wrong clock. This can't be detected.
     std::fs::remove_dir_all(scene.state_dir()).expect("removed");
     scene.jump(HOUR);
     insert(&app, 2, 300);
@@ -93,7 +93,7 @@ async fn what_was_captured_by_a_clock_that_ran_ahead_is_in_doubt_until_the_clock
     assert!(refused.next.contains(&first.position) && refused.next.contains(&ahead.position), "{refused:?}");
     assert_eq!(scene.restore(When::Position(first.position.clone())).await.expect("restored"), before);
     assert_eq!(scene.restore(When::Latest).await.expect("restored"), content_of(&app));
-    // Once the clock is there nothing stands in the future any more.
+    // Once the clock has reached that moment, no moment is in the future any more.
     scene.tick(HOUR);
     insert(&app, 1, 300);
     let last = scene.point().await;
@@ -121,7 +121,7 @@ async fn a_clock_that_stays_ahead_is_believed_after_ten_minutes() {
     assert_eq!(scene.restore(When::Latest).await.expect("restored"), content_of(&app));
 }
 
-/// Nobody commits: the sweep tells of the jump, and that it is over.
+/// Without a commit, the sweep reports the jump and its end.
 #[tokio::test]
 async fn an_idle_database_tells_of_a_jump_and_that_it_is_over() {
     let scene = Scene::new();
@@ -187,7 +187,8 @@ async fn moments_of_a_clock_that_ran_ahead_stay_in_doubt() {
     // What isn't in doubt is found by its moment.
     assert_eq!(scene.restore(When::Moment(first.moment)).await.expect("restored").len(), 1);
     assert_eq!(scene.restore(When::Moment(last.moment)).await.expect("restored"), content_of(&app));
-    // What was captured while the clock stood behind that moment may be later by as much: nobody knows which clock was right.
+    // Points that were captured while the clock was behind that moment may be later by as much: it isn't known which
+    // clock was right.
     let refused = scene.restore(at(90 * HOUR / 60)).await.expect_err("in doubt");
     assert_eq!((refused.kind, refused.code), (Kind::Refused, "sqlite.moments-in-doubt"));
     assert!(scene.restore(at(2 * HOUR)).await.is_ok(), "between the clock's return and the last point");
@@ -263,7 +264,7 @@ async fn what_was_captured_while_the_clock_was_set_back_is_in_doubt_when_it_retu
             assert_eq!(shared, moment, "moments never decrease");
             newest = point;
         }
-        // The clock stands behind still: another host is refused what may have been committed later.
+        // The clock is still behind: another host is refused moments that may have been committed later.
         until("it is recorded", async || notes().await.iter().any(|note| note.note.contains("the clock was wrong")))
             .await;
         let other = elsewhere(&scene, 1_220_000);

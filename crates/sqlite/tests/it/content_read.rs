@@ -48,7 +48,7 @@ async fn what_reads_everything_is_noted_and_what_reads_a_part_is_not() {
     engine.verify_strong(Arc::new(NoProgress)).await.expect("verified");
     let verified = Some(scene.clock_now());
     assert_eq!(read_at(&engine).await, verified);
-    // What is damaged was read, and isn't right.
+    // The damaged object was read, and is wrong.
     let capture = scene.path("vault/ltx/0").join(scene.level(0).pop().expect("a capture"));
     let mut bytes = std::fs::read(&capture).expect("read");
     let middle = bytes.len() / 2;

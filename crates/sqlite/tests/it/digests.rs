@@ -1,4 +1,4 @@
-//! Digests of objects that have no room for them: kept apart, compared, and gone with what they speak of.
+//! Digests of objects that have no room for them: stored separately, compared, and deleted with their objects.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -137,7 +137,7 @@ async fn digests_go_with_their_objects() {
     assert_eq!(scene.restore(When::Latest).await.expect("restored"), content_of(&app));
 }
 
-/// A fault at every call of shipping a large object: what is in the vault is right, with a digest or without one.
+/// A fault at every call of shipping a large object: the object in the vault is right, with or without a digest.
 #[tokio::test(start_paused = true)]
 async fn at_every_call_of_a_large_object() {
     for fault in [Fault::Error, Fault::LostAnswer] {

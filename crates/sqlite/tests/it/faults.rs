@@ -1,4 +1,4 @@
-//! A fault at every call position: whatever the store answers, what was acknowledged comes back, and a restart goes on.
+//! A fault at every call to the store: acknowledged commits are restored, and a restart continues.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ fn scene() -> (Scene, SimulatedStore) {
     (Scene::on(directory, std::sync::Arc::new(store.clone())), store)
 }
 
-/// What is done under faults, from a database that may have been protected before.
+/// The work under faults, on a database that may have been protected before.
 struct Work {
     prepare: fn(&Connection),
     /// Whether a point is taken before the faults.
@@ -101,7 +101,7 @@ async fn one_fault(work: &Work, fault: Fault, position: u64) -> bool {
     let first = store.call_count();
     store.fail_call(first + position, fault);
     scene.tick(1000);
-    // The process may end with an error or hang until it is killed; the next one goes on.
+    // The process may end with an error, or hang until it is killed. The next one continues.
     let shutdown = Shutdown::new();
     let attempt = tokio::time::timeout(PATIENCE, scene.engine().take_point(&shutdown)).await;
     let reached = store.call_count() > first + position;
@@ -136,7 +136,8 @@ async fn one_fault(work: &Work, fault: Fault, position: u64) -> bool {
     reached
 }
 
-/// Two writers that don't know of each other: whoever loses a create-only write stops before anything of its own can mix.
+/// Two writers that don't know of each other: the writer that loses a create-only write stops before its objects can
+/// mix with the other's.
 #[tokio::test]
 async fn the_loser_of_a_race_stops() {
     let (scene, store) = scene();

@@ -1,5 +1,5 @@
-//! A follower: whatever happens to the vault, to the store or to itself, its file is a state of the database, and in the
-//! end the newest one.
+//! A follower: after any trouble of the vault, the store or the follower itself, its file is a state of the database,
+//! and in the end the newest one.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -98,7 +98,7 @@ async fn every_change_arrives_and_the_file_is_what_a_restore_gives() {
     for left in ["-wal", "-shm", "-journal", "-journal.tmp"] {
         assert!(!scene.path(&format!("standby.db{left}")).exists(), "{left} is left");
     }
-    // It goes on from where it is, without making the file again.
+    // It continues from its position, without making the file again.
     let before = std::fs::metadata(&output).map(|found| std::os::unix::fs::MetadataExt::ino(&found)).expect("there");
     insert(&app, 5, 100);
     scene.point().await;
@@ -184,7 +184,7 @@ async fn a_base_is_bridged_where_nothing_else_is_left() {
     catch_up(&scene, &output, &app).await;
     insert(&app, 30, 900);
     scene.point().await;
-    // A restart of the WAL that nobody saw: a new base, in level 9 and in level 0.
+    // An unobserved restart of the WAL: a new base, in level 9 and in level 0.
     app.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").expect("checkpointed");
     insert(&app, 5, 900);
     scene.point().await;
@@ -367,8 +367,8 @@ async fn at_every_call_of_going_on() {
     }
 }
 
-/// Follows with a fault at the call of that position, ends it however far it came, and lets another one go on.
-/// Answers whether there was such a call.
+/// Follows with a fault at this call, ends the follower at any stage, and starts another one. Returns whether there was
+/// such a call.
 async fn one_fault(fault: Fault, position: u64, goes_on: bool) -> bool {
     let what = format!("{fault:?} at call {position}");
     let (scene, store) = simulated();

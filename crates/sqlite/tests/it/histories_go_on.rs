@@ -1,11 +1,12 @@
-//! Restarts, lost state, replaced files, other writers: a history goes on, or a new base and a hole say that it didn't.
+//! Restarts, lost state, replaced files, other writers: either the history continues, or a new base and a hole show
+//! that it didn't.
 
 use std::fs;
 
 use seawall_core::abilities::*;
 use seawall_core::{Kind, Moment, Shutdown, When};
 
-use crate::world::{SCHEMA, Scene, app, content_of, insert, names, until};
+use crate::world::{SCHEMA, Scene, app, content_of, insert, names};
 
 #[tokio::test]
 async fn lost_state_is_found_again_in_the_vault() {
@@ -99,6 +100,9 @@ async fn a_vault_that_lost_objects_never_sees_a_txid_twice() {
     assert_eq!(newest, "0000000000000004-0000000000000004.ltx");
     fs::remove_file(scene.path("vault/ltx/0").join(&newest)).expect("removed");
     insert(&app, 1, 100);
+    let lost = scene.engine().take_point(&Shutdown::new()).await.expect_err("an acknowledged object is gone");
+    assert_eq!((lost.kind, lost.code), (Kind::Corrupt, "sqlite.lost"));
+    assert_eq!(scene.restore(When::Latest).await.expect("restored"), content_of(&app), "it is protected all the same");
     let point = scene.point().await;
     assert_eq!(point.position, "0000000000000005");
     assert_eq!(scene.restore(When::Latest).await.expect("restored"), content_of(&app));
@@ -158,39 +162,4 @@ async fn what_is_no_database_is_named() {
     fs::create_dir(scene.database()).expect("made");
     assert_eq!(code().await, "sqlite.not-a-database");
     assert_eq!(names(&scene.path("vault")), Vec::<String>::new());
-}
-
-/// A backup that is copied into the same file, as by `dd` or `rsync --inplace`, leaves no trace in the WAL.
-#[tokio::test]
-async fn content_that_is_written_over_the_file_begins_with_a_base() {
-    let scene = Scene::new();
-    let app = scene.app();
-    app.execute_batch(SCHEMA).expect("schema");
-    insert(&app, 300, 500);
-    app.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").expect("checkpointed");
-    let backup = fs::read(scene.path("app.db")).expect("a backup");
-    let kept = content_of(&app);
-    insert(&app, 300, 500);
-    app.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").expect("checkpointed");
-    drop(app);
-    let (engine, shutdown) = (scene.watching(), Shutdown::new());
-    let story = async {
-        until("a base", async || !scene.level(9).is_empty()).await;
-        engine.sync().await.expect("in the vault");
-        let file = fs::OpenOptions::new().write(true).open(scene.path("app.db")).expect("the same file");
-        std::os::unix::fs::FileExt::write_all_at(&file, &backup, 0).expect("written over");
-        drop(file);
-        until("another base", async || scene.level(9).len() == 2).await;
-        let app = scene.app();
-        assert_eq!(content_of(&app), kept, "what an application reads now");
-        assert_eq!(scene.restore(When::Latest).await.expect("restored"), kept);
-        insert(&app, 1, 100);
-        engine.sync().await.expect("in the vault");
-        assert_eq!(scene.restore(When::Latest).await.expect("restored"), content_of(&app));
-        assert_eq!(engine.timeline().await.expect("a timeline").holes.len(), 1);
-        shutdown.begin();
-    };
-    let (run, ()) = tokio::join!(engine.run(&shutdown), story);
-    assert_eq!(run, Ok(()));
-    assert_eq!(scene.level(9).len(), 2, "no base more");
 }

@@ -15,6 +15,7 @@ mod follow;
 mod histories_go_on;
 #[cfg(debug_assertions)]
 mod model;
+mod overwritten;
 mod promises;
 #[cfg(debug_assertions)]
 mod running;

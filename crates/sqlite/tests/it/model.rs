@@ -1,9 +1,10 @@
-//! Random operations against the engine, and a record of every state that the database had: every TXID in the vault restores
-//! to the record of a state, in the order in which they were, and what was said to be protected is there.
+//! Random operations against the engine, and a record of every state of the database. Every TXID in the vault restores
+//! to a recorded state, in the order of the states, and every point that was reported as protected can be restored.
 //!
-//! An application commits, rolls back, checkpoints, vacuums, changes its page size, loses its power, is replaced; the engine
-//! starts, stops, is killed, loses its state directory; the store fails in every way that it can; the clock jumps; objects are deleted, cut and replaced behind a running process. The
-//! application also acts while the engine is between two of its steps. One seed decides all of it; time is simulated.
+//! An application commits, rolls back, checkpoints, vacuums, changes its page size, loses its power, is replaced. The
+//! engine starts, stops, is killed, loses its state directory. The store fails in every way that it can, and the clock
+//! jumps. Objects are deleted, cut and replaced during a running process. The application also acts while the engine is
+//! between two of its steps. One seed decides all of it; time is simulated.
 
 mod application;
 mod defects;
@@ -50,7 +51,7 @@ macro_rules! harmed {
 
 harmed! { harmed_1 = 1, harmed_2 = 2, harmed_4 = 4 }
 
-/// A seed that nobody has tried, or the one in `SEAWALL_SEED`; `SEAWALL_SEEDS` runs as many one after the other.
+/// A new random seed, or the seed in `SEAWALL_SEED`; `SEAWALL_SEEDS` runs as many, one after the other.
 #[tokio::test(start_paused = true)]
 async fn seeds_that_are_new() {
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));

@@ -1,5 +1,5 @@
-//! Random histories under random policies: whatever is merged and deleted, every point that the policy promises comes
-//! back as it was, and a restore that was planned before finds its objects.
+//! Random histories under random policies, with merges and deletions: every point that the policy promises can be
+//! restored exactly, and a restore that was planned before finds its objects.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -95,7 +95,7 @@ impl History {
         self.scene.clock.now()
     }
 
-    /// Some time passes, something is committed or not, a point is taken, and what is due is done.
+    /// Some time passes, a commit happens or not, a point is taken, and the due work is done.
     async fn step(&mut self) {
         let seconds = match self.random.u8(..10) {
             0..=5 => self.random.u64(1..20),
@@ -107,7 +107,7 @@ impl History {
         match self.random.u8(..12) {
             0..=8 => insert(&self.app, self.random.u32(1..4), self.random.u32(1..9000)),
             9 => self.app.execute_batch("DELETE FROM t WHERE id % 3 > 0; VACUUM").expect("shrunk"),
-            // What nobody saw: the next capture is a base behind a hole.
+            // An unobserved restart: the next capture is a base after a hole.
             10 => {
                 insert(&self.app, 1, 10);
                 self.app.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").expect("cut");
@@ -197,7 +197,7 @@ impl History {
         self.planned.push(Planned { at: self.now(), objects });
     }
 
-    /// What was planned within the last grace can still be read.
+    /// Restores that were planned within the last grace period can still be read.
     async fn check_planned(&self) {
         let grace = self.scene.upkeep.retention.grace;
         for planned in self.planned.iter().filter(|planned| self.now().since(planned.at) <= grace) {
@@ -209,7 +209,7 @@ impl History {
         }
     }
 
-    /// A moment of the window is reached to the precision of the levels that keep what is that old.
+    /// A moment of the window is reached to the precision of the levels that keep objects of that age.
     async fn every_moment_of_the_window(&mut self) {
         let Upkeep { levels, retention, .. } = &*self.scene.upkeep;
         let now = self.now();

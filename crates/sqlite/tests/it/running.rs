@@ -13,6 +13,7 @@ use seawall_core::abilities::*;
 use seawall_core::{Failure, Phase, Point, Shutdown, When};
 use seawall_sqlite::probe::Intruder;
 use seawall_sqlite::{Options, Sqlite};
+use seawall_testing::Gate;
 use seawall_vault::memory::MemoryStore;
 use seawall_vault::simulated::{Fault, SimulatedStore};
 use seawall_vault::{Policy, Vault};
@@ -145,7 +146,7 @@ async fn life(stage: &mut Stage, what: &str) {
     records.push(stage.all_is_there(&app_connection, what).await);
     insert(&app_connection, 5, 100);
     if stage.stop().await.is_err() {
-        // Once, by a fault at the end. It goes on where it was.
+        // Once, by a fault at the end. It continues from there.
         stage.store.revive();
         stage.restarts = 1;
         stage.start();
@@ -243,7 +244,8 @@ impl Intruder for Shortage {
     }
 }
 
-/// No descriptor left, a disk that fails, files that may not be read now: it passes, and the history goes on as if nothing had been.
+/// No descriptor left, a disk that fails, files that can't be read: the shortage passes, and the history continues
+/// without a base.
 #[tokio::test(start_paused = true)]
 async fn a_shortage_that_passes_costs_no_base() {
     use rustix::io::Errno;
@@ -285,8 +287,8 @@ async fn a_shortage_that_passes_costs_no_base() {
     }
 }
 
-/// The store is away until the WAL has grown past its limit: the application goes on and gets its checkpoints back, and
-/// protection goes on by itself, with a hole.
+/// The store is away until the WAL has grown past its limit. The application continues and gets its checkpoints back,
+/// and protection continues by itself, with a hole.
 #[tokio::test(start_paused = true)]
 async fn a_store_that_is_away_for_longer_than_the_wal_limit() {
     let mut stage = Stage::new();
@@ -319,7 +321,7 @@ async fn a_store_that_is_away_for_longer_than_the_wal_limit() {
     assert_eq!(stage.scene.engine().timeline().await.expect("a timeline").holes.len(), 1);
 }
 
-/// Two hosts with one vault prefix: whoever loses stops with a code, and nothing of the two is ever mixed.
+/// Two hosts with one vault prefix: the loser stops with a code, and their objects never mix.
 #[tokio::test(start_paused = true)]
 async fn two_hosts_that_write_to_one_prefix() {
     for seed in 0..20 {
@@ -360,4 +362,35 @@ async fn two_hosts_that_write_to_one_prefix() {
             assert!(states.iter().flatten().any(|state| *state == restored), "seed {seed}: {txid} is nobody's state");
         }
     }
+}
+
+#[tokio::test]
+async fn a_copy_that_is_being_made_tells_how_far_it_is() {
+    let scene = Scene::new();
+    let app_connection = app(&scene.database());
+    app_connection.execute_batch(SCHEMA).expect("schema");
+    insert(&app_connection, 60, 100_000);
+    let gate = Gate::before(&MemoryStore::new());
+    gate.set(false);
+    let vault = Vault::new(Arc::new(gate.clone()), Policy::default());
+    let engine = Arc::new(scene.engine_on(vault, scene.options(), None));
+    let (shutdown, ours) = (Shutdown::new(), engine.clone());
+    let theirs = shutdown.clone();
+    let task = tokio::spawn(async move { ours.run(&theirs).await });
+    let until = async |wanted: Phase| loop {
+        sleep(Duration::from_millis(20)).await;
+        let Ok(status) = engine.status().await else { continue };
+        if status.phase == wanted && status.progress.is_some() == (wanted == Phase::Base) {
+            return status.progress;
+        }
+    };
+    let underway = timeout(PATIENCE, until(Phase::Base)).await.expect("it copies").expect("its progress");
+    let number = |sql| app_connection.query_row(sql, [], |row| row.get::<_, u32>(0)).expect("a number");
+    let total = u64::from(number("PRAGMA page_count")) * u64::from(number("PRAGMA page_size"));
+    assert_eq!((underway.stage.as_str(), underway.total_bytes), ("base", Some(total)));
+    assert!(underway.done_bytes <= total, "{underway:?}");
+    gate.set(true);
+    timeout(PATIENCE, until(Phase::Protecting)).await.expect("it is protected");
+    shutdown.begin();
+    timeout(PATIENCE, task).await.expect("a bounded end").expect("no panic").expect("a graceful end");
 }

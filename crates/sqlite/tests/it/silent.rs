@@ -1,4 +1,4 @@
-//! A database at which nothing happens: what becomes of its files meanwhile is found by the next sweep, without any event.
+//! An idle database: the next sweep finds damage to its files, without any event.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -127,7 +127,7 @@ async fn a_wal_that_was_cut_under_its_users_is_told() {
 #[tokio::test]
 async fn a_state_record_that_was_deleted_comes_back_with_its_lock() {
     in_silence(async |silence| {
-        // What is being written there just then can get in the way, and is removed the next time.
+        // A file that is being written there can get in the way. It is removed the next time.
         until("the folder is gone", async || fs::remove_dir_all(silence.scene.state_dir()).is_ok()).await;
         silence.until_protected().await;
         until("the lock stands again", async || seawall_sqlite::is_protected(&silence.scene.state_dir())).await;

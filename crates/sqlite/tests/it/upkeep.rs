@@ -1,4 +1,5 @@
-//! Merging and deleting as a user sees it: what is in the vault, what comes back, and what is asked of the store.
+//! Merging and deleting from a user's view: the objects in the vault, the restored states, and the requests to the
+//! store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -119,7 +120,7 @@ async fn a_stranger_stops_only_the_merges_that_it_touches() {
     let stranger = range(&names[3])[0];
     let merged = |scene: &Scene| of(&scene.level(1));
     assert_eq!(merged(&scene).last().map(|[_, max]| *max), Some(stranger - 1), "what is before it");
-    // The next start begins anew behind it, and merging with it.
+    // The next start begins with a base after it, and merging continues there.
     scene.upkeep = frozen;
     let last = range(names.last().expect("a capture"))[1];
     for _ in 0..3 {
@@ -204,7 +205,7 @@ async fn at_every_call_that_ends_the_process() {
     at_every_call(&[Fault::Hang, Fault::Crash, Fault::CrashAfter]).await;
 }
 
-/// Credentials that may not delete: protection and merging go on, and nothing is tried again and again.
+/// Credentials that may not delete: protection and merging continue, and deletions aren't tried again and again.
 #[tokio::test]
 async fn credentials_that_may_not_delete() {
     let (scene, store) = scene_on_a_simulated_store();
@@ -230,8 +231,8 @@ async fn credentials_that_may_not_delete() {
     assert_eq!(scene.restore(When::Position(point.position)).await.expect("restored"), content_of(&app));
 }
 
-/// What can't be merged holds no capture up, and the status says so until it goes well again. Whoever asks for the status
-/// often gets it from memory: the record on the disk isn't read.
+/// Objects that can't be merged don't hold up captures, and the status shows the error until a merge succeeds. Frequent
+/// questions for the status are answered from memory, without reading the record on the disk.
 #[tokio::test]
 async fn what_goes_wrong_in_the_upkeep_is_in_the_status() {
     let (mut scene, store) = scene_on_a_simulated_store();
@@ -278,7 +279,8 @@ async fn what_goes_wrong_in_the_upkeep_is_in_the_status() {
     assert_eq!(scene.restore(When::Latest).await.expect("restored"), content_of(&app));
 }
 
-/// `validation.interval`: what somebody took away from the vault is noticed in time, told in the status, and mended.
+/// `validation.interval`: an object that disappears from the vault is noticed in time, shown in the status, and
+/// replaced.
 #[tokio::test]
 async fn validation_notices_what_is_missing_from_the_vault() {
     let (mut scene, store) = scene_on_a_simulated_store();
@@ -327,7 +329,7 @@ async fn validation_notices_what_is_missing_from_the_vault() {
     assert_eq!(scene.restore(When::Latest).await, Ok(content_of(&app)));
 }
 
-/// `verify-compaction`: a merged object with a gap before it is told, and what was made stays.
+/// `verify-compaction`: a gap before a merged object is reported, and the merged object stays.
 #[tokio::test]
 async fn a_gap_before_a_merged_object_is_told() {
     for verify_compaction in [false, true] {

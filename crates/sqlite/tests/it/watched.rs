@@ -1,5 +1,5 @@
-//! What becomes of a vault behind the back of a running protection: it is noticed, told, and protection begins anew by
-//! itself with what can be restored (I15).
+//! A vault that changes during a running protection: the engine notices and reports it, and protection starts over by
+//! itself with the points that can be restored (I15).
 
 use std::fs;
 use std::sync::Arc;
@@ -57,7 +57,7 @@ impl Stage {
         }
     }
 
-    /// A commit that nobody waits for.
+    /// A commit, without waiting for its shipment.
     fn commit_one(&self) {
         self.scene.tick(1000);
         insert(&self.app, 1, 100);
@@ -101,7 +101,7 @@ impl Stage {
         page.entries.into_iter().map(|entry| entry.key).filter(|key| key.as_str().ends_with(".ltx")).collect()
     }
 
-    /// Somebody deletes the objects whose names begin so, and answers how many there were.
+    /// Deletes the objects whose names begin so. Returns their number.
     async fn delete(&self, prefix: &str) -> usize {
         let keys: Vec<_> = self.keys().await.into_iter().filter(|key| key.as_str().starts_with(prefix)).collect();
         self.store.truth().delete(&keys).await.expect("deleted");
@@ -141,7 +141,7 @@ async fn what_is_deleted_from_a_bucket_is_told_within_minutes_and_protection_beg
             NEWEST => assert_eq!(from.as_deref(), Some("0000000000000004")),
             _ => assert_eq!(from.as_deref(), Some("0000000000000002")),
         }
-        // The error stands until a later look has found everything.
+        // The error stays until a later look has found everything.
         assert_eq!(stage.code().await.as_deref(), Some("sqlite.lost"));
         sleep(11 * MINUTE).await;
         assert_eq!(stage.code().await, None);

@@ -1,4 +1,4 @@
-//! Ways in which a commit could be missed, or something be taken for a commit, each found by trying to break the engine.
+//! Ways to miss a commit, or to take something else for a commit. Each was found by trying to break the engine.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::{FileExt, symlink};
@@ -80,7 +80,7 @@ async fn frames_that_were_never_published() {
     assert_eq!(scene.level(9).len(), 1, "nothing was lost, so no base is needed");
 }
 
-/// Someone deletes "left-over" side files while we hold them: our lock then holds nothing.
+/// A person deletes "left-over" side files while we hold them. Our lock then protects nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn side_files_removed_while_running() {
     let scene = Scene::new();
@@ -132,7 +132,7 @@ async fn a_wal_that_was_cut_behind_the_captured_place() {
     assert_eq!(scene.restore(When::Latest).await.expect("restored"), content_of(&app));
 }
 
-/// A WAL that somebody cut to nothing under its users: what is committed isn't in the file alone, so no base is taken of that.
+/// A WAL that was cut to nothing while in use: the file alone doesn't hold all commits, so no base is taken from it.
 #[tokio::test]
 async fn a_wal_that_was_cut_to_nothing_is_no_reason_for_a_base() {
     let scene = Scene::new();
@@ -174,7 +174,7 @@ async fn a_generation_that_ended_without_a_successor() {
     assert_eq!(scene.restore(When::Latest).await.expect("restored"), content_of(&app));
 }
 
-/// What is spooled for one vault must not get into another.
+/// Captures that were spooled for one vault must not get into another.
 #[tokio::test]
 async fn a_spool_of_another_history() {
     let scene = Scene::new();
@@ -198,7 +198,7 @@ async fn a_spool_of_another_history() {
     assert_eq!(other.level(0).len(), 1, "the foreign capture did not get in");
 }
 
-/// Between a sealed checkpoint and its upload: the next start ships what is spooled.
+/// Between a sealed checkpoint and its upload: the next start ships the spool.
 #[tokio::test]
 async fn a_spooled_capture_is_shipped_by_the_next_start() {
     let scene = Scene::new();
@@ -239,7 +239,8 @@ async fn a_damaged_newest_capture_is_mended_by_a_base() {
     }
 }
 
-/// Litestream's VFS writes captures that say nothing about a WAL. Whoever goes on from one takes a base, and doesn't stop.
+/// Litestream's VFS writes captures without a WAL position. A process that continues from one takes a base, and doesn't
+/// stop.
 #[tokio::test]
 async fn a_newest_capture_that_says_nothing_of_the_wal() {
     let scene = Scene::new();
@@ -304,7 +305,7 @@ async fn the_state_directory_deleted_while_running() {
     assert_eq!(scene.level(9).len(), 1);
 }
 
-/// A restore that can't take its name leaves the old database as it was, with what is in its WAL.
+/// A restore that can't take its name leaves the old database unchanged, with its WAL.
 #[tokio::test]
 async fn a_restore_that_fails_at_the_end_destroys_nothing() {
     let scene = Scene::new();
@@ -342,7 +343,7 @@ async fn the_newest_object_was_cut_by_the_store() {
         let newest = scene.path("vault/ltx/0").join(scene.level(0).last().expect("an object"));
         let length = left(fs::metadata(&newest).expect("there").len());
         OpenOptions::new().write(true).open(&newest).expect("opened").set_len(length).expect("cut");
-        // Whatever is committed from here on comes back, and so does what was before.
+        // Commits from here on are restored, and so are those before.
         insert(&app, 1, 100);
         let point = scene.point().await;
         assert!(point.position > cut.position);

@@ -1,4 +1,4 @@
-//! Points, moments, shapes of databases: what was committed is what a restore gives.
+//! Points, moments, shapes of databases: a restore gives exactly the committed content.
 
 use std::sync::Arc;
 
@@ -121,8 +121,8 @@ async fn a_large_base_and_a_large_transaction_are_streamed() {
     assert_eq!(scene.restore(When::Latest).await.expect("restored"), content_of(&app));
 }
 
-/// The running process: it keeps up with a writer across many seals, stops gracefully, and what it said to be
-/// protected is there.
+/// The running process: it keeps up with a writer across many seals, stops gracefully, and everything that it reported
+/// as protected is there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_running_engine_keeps_up_and_stops_gracefully() {
     let scene = Scene::new();
@@ -159,7 +159,7 @@ async fn asking_ships_now_and_tells_the_point() {
     let scene = Scene::new();
     let app = scene.app();
     app.execute_batch(SCHEMA).expect("schema");
-    // Whoever doesn't ask waits for an hour after the first object.
+    // Without a request, the next object comes an hour after the first.
     let options = seawall_sqlite::Options { sync_interval: std::time::Duration::from_secs(3600), ..scene.options() };
     let engine = scene.engine_with(options, None);
     let refused = engine.sync().await.expect_err("it doesn't run");

@@ -1,4 +1,4 @@
-//! A database, a vault, a clock: what every test needs.
+//! A database, a vault and a clock for the tests.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

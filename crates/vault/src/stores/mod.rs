@@ -1,6 +1,6 @@
-//! The kinds of stores, a folder for each: `mod.rs` implements [`crate::Store`], `url.rs` reads the URL, and what else a kind
-//! needs (settings, credentials, how its errors are classified) has its file there. [`memory`] and [`simulated`] are for
-//! tests and have no URL.
+//! The kinds of stores, a folder for each: `mod.rs` implements [`crate::Store`], and `url.rs` reads the URL. Further
+//! files hold settings, credentials and the classification of errors. [`memory`] and [`simulated`] are for tests and
+//! have no URL.
 
 pub(crate) mod file;
 pub mod memory;

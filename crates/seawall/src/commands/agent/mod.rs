@@ -1,7 +1,6 @@
-//! The commands that ask a running process: one request over its control socket each.
+//! The commands that ask a running process. Each makes one request over the control socket.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use seawall_agent::config::SOCKET;
 use seawall_agent::{Control, Info, Listed, Registered, Stopped, Synced};
@@ -105,7 +104,7 @@ pub(crate) fn configured_socket(config: &ConfigArguments, edge: &Edge) -> Result
     configuration::socket(config, edge)
 }
 
-/// What the process knows the database by: a name as it is, a path from the root.
+/// The name by which the process knows the database: a name unchanged, a path made absolute.
 fn database(text: &str, edge: &Edge) -> String {
     let path = edge.absolute(Path::new(text));
     if text.contains('/') && Path::new(text).is_absolute() || path.exists() {
@@ -121,11 +120,6 @@ fn in_words(status: &str) -> String {
 
 fn position(txid: u64) -> String {
     if txid == 0 { "nothing".to_owned() } else { format!("{txid:016x}") }
-}
-
-/// A timeout in seconds as a span.
-pub(crate) fn seconds(seconds: f64) -> Duration {
-    Duration::try_from_secs_f64(seconds).unwrap_or(Duration::ZERO)
 }
 
 #[cfg(test)]

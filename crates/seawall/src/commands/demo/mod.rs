@@ -1,8 +1,8 @@
-//! `seawall demo`: the main job on a database of its own making, in seconds.
+//! `seawall demo`: protects, kills and restores a demo database in seconds.
 //!
 //! The same binary protects the database as a child process, which is killed without warning while the application
-//! writes. What is restored then must be a state that the database really had, and no older than what was told to be
-//! protected; after a restart and a graceful stop it must be the newest state. Anything else is a failure.
+//! writes. The restored database must be a state that the database really had, and no older than the position that was
+//! reported as protected. After a restart and a graceful stop it must be the newest state. Anything else is a failure.
 
 mod replicator;
 mod writer;
@@ -135,7 +135,7 @@ async fn write_for(writer: &mut Writer, time: Duration) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Goes on writing until a state of now is told to be protected, and returns that state.
+/// Keeps writing until a present state is reported as protected, and returns that state.
 async fn until_protected(writer: &mut Writer, stage: &Stage, replicator: &mut Replicator) -> Result<State, Failure> {
     let wanted = writer.state();
     // Strictly later than the last commit, whatever the clock's resolution.

@@ -16,7 +16,7 @@ pub(crate) struct Replicator {
 }
 
 impl Replicator {
-    /// Starts it; what it says goes to `log`.
+    /// Starts it; its output goes to `log`.
     pub(crate) fn start(database: &Path, vault: &Path, log: &Path) -> Result<Self, Failure> {
         let failed = |error: std::io::Error| failure(log, &format!("it could not be started: {error}"));
         let program = std::env::current_exe().map_err(failed)?;

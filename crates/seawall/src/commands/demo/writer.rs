@@ -1,5 +1,5 @@
-//! An application for the demo: it commits to a real SQLite database and remembers what the database held after
-//! each commit, so that a restored one can be compared with a recorded state.
+//! An application for the demo. It commits to a real SQLite database and records the state after each commit, so that a
+//! restored database can be compared with a recorded state.
 
 use std::hash::{DefaultHasher, Hasher as _};
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::path::Path;
 use rusqlite::{Connection, OpenFlags, params};
 use seawall_core::{Failure, Kind};
 
-/// What a database held: how many commits, and a digest over every row.
+/// A state of the database: the number of commits, and a digest over every row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct State {
     pub(crate) commits: u64,
@@ -58,7 +58,7 @@ impl Writer {
         Ok(())
     }
 
-    /// What the database holds now.
+    /// The present state.
     pub(crate) fn state(&self) -> State {
         self.states.last().copied().unwrap_or(State { commits: 0, digest: 0 })
     }
@@ -69,7 +69,7 @@ impl Writer {
     }
 }
 
-/// Reads a restored database: the engine's own check, every order, and whether the totals are those of its orders.
+/// Reads a restored database. Runs SQLite's own check, reads every order, and compares the totals with the orders.
 pub(crate) fn read(path: &Path) -> Result<State, Failure> {
     let name = path.display().to_string();
     let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY);

@@ -1,4 +1,4 @@
-//! What Lightning Stream prints, for scripts that read it: only under its name.
+//! Lightning Stream's output, for scripts that read it. Used only when the program is called by its name.
 
 use std::io::{self, BufWriter, Stdout, Write};
 
@@ -16,7 +16,7 @@ const RECENT: i64 = 1_640_995_200_000;
 /// And one that is more than a month ahead.
 const AHEAD: i64 = 30 * 24 * 3600 * 1000;
 
-/// LMDB's pages where no DBI tells.
+/// The page size, if no DBI has one.
 const PAGE: u64 = 4096;
 
 /// Prints to standard output as Lightning Stream does.

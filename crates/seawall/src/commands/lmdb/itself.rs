@@ -1,8 +1,8 @@
-//! What Lightning Stream's options ask of the process itself: that its number isn't too small, and that it ends.
+//! Lightning Stream's options about the process itself: `--minimum-pid` and `--timeout`.
 //!
-//! LMDB knows readers by the numbers of their processes. In containers with number spaces of their own two processes can
-//! have the same one, most often a small one. `--minimum-pid` takes a larger one: children that end at once use numbers
-//! up, and the next one does the work while this process hands signals and the exit code on.
+//! LMDB identifies readers by process number. In containers, two processes can have the same number, most often a small
+//! one. With `--minimum-pid` a process with a larger number does the work: short-lived children use up the small
+//! numbers, the next child does the work, and this process forwards signals and the exit code.
 
 #![expect(clippy::disallowed_methods, reason = "an edge: this is about the process and its clock")]
 
@@ -24,7 +24,7 @@ const NO_CHECK: &str = "LIGHTNINGSTREAM_NO_PID_CHECK";
 /// The exit code after `--timeout`: "try again later", as in sysexits.h.
 const TIMED_OUT: i32 = 75;
 
-/// Does what is asked of the process. An exit code where another process did the work.
+/// Carries these options out. Returns an exit code if another process did the work.
 pub(crate) fn prepare(original: &Original, edge: &Edge) -> Result<Option<ExitCode>, Failure> {
     let checked = edge.environment.get(NO_CHECK).is_some();
     if !checked && std::process::id() < original.minimum_pid {
@@ -36,7 +36,7 @@ pub(crate) fn prepare(original: &Original, edge: &Edge) -> Result<Option<ExitCod
     Ok(None)
 }
 
-/// Ends the process when its time is over; what it leaves is what a crash would leave.
+/// Ends the process after the timeout. It leaves what a crash would leave.
 fn end(timeout: Duration) {
     std::thread::sleep(timeout);
     let cause = "it was not done within --timeout";
@@ -51,7 +51,7 @@ fn stand_in(least: u32) -> Result<ExitCode, Failure> {
         Failure::new(Kind::Unavailable, "command.no-process", "seawall", error.to_string(), next)
     };
     let program = std::env::current_exe().map_err(failed)?;
-    // Numbers go up by one, but those that are in use.
+    // Numbers increase by one; numbers in use are skipped.
     for _ in 0..2 * least {
         let mut child = Command::new(&program);
         child.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

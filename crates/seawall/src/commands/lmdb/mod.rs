@@ -1,4 +1,5 @@
-//! `seawall lmdb`: LMDB environments kept in step through a vault, beside Lightning Stream, with its configuration.
+//! `seawall lmdb`: keeps LMDB environments in step through a vault, compatible with Lightning Stream and its
+//! configuration.
 
 mod faithful;
 pub(crate) mod itself;
@@ -7,10 +8,9 @@ mod show;
 mod tools;
 pub(crate) mod words;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use clap::{Args, Subcommand};
 use seawall_agent::config::LightningConfig;
 use seawall_agent::{InStep, InStepReload, Level, LogFormat, Outcome, ReadInStep, Signals, keep_in_step};
 use seawall_core::{Failure, Shutdown};
@@ -18,8 +18,8 @@ use seawall_lmdb::snapshot::SnapshotName;
 use seawall_lmdb::{Report, system_clock};
 use serde_json::json;
 
-use self::tools::SnapshotsCommand;
 use crate::arguments::Common;
+use crate::arguments::lmdb::{LmdbCommand, SyncArguments};
 use crate::configuration;
 use crate::edge::{Edge, usage};
 use crate::exit::Exit;
@@ -28,72 +28,6 @@ use crate::runtime;
 
 /// For how many environments more than at its start a process has threads.
 const SPARE: usize = 4;
-
-/// `seawall lmdb`
-#[derive(Debug, Subcommand)]
-pub(crate) enum LmdbCommand {
-    /// Merge the snapshots of other instances, and send one when something changed here
-    #[command(after_help = "Examples:\n  seawall lmdb sync --config lightningstream.yaml --instance ns1\n  \
-        seawall lmdb sync --only-once --only-db shard")]
-    Sync(SyncArguments),
-    /// Merge the snapshots of other instances, and send nothing
-    #[command(after_help = "Example:\n  seawall lmdb receive --config lightningstream.yaml --instance ns2")]
-    Receive(SyncArguments),
-    /// List, fetch, put and remove snapshots
-    #[command(subcommand)]
-    Snapshots(SnapshotsCommand),
-    /// Show the content of environments
-    #[command(after_help = "Example:\n  seawall lmdb dump --config lightningstream.yaml --only-db shard --hide")]
-    Dump(tools::DumpArguments),
-    /// Show map, readers and DBIs of environments
-    #[command(after_help = "Example:\n  seawall lmdb stats --config lightningstream.yaml")]
-    Stats(tools::EnvironmentArguments),
-    /// Remove all shadows, and with them all recorded deletions and times
-    #[command(
-        after_help = "Deleted keys come back from instances that still have them. All data here then counts as older than \
-        theirs.\n\nExample:\n  seawall lmdb drop-shadow --config lightningstream.yaml --only-db shard"
-    )]
-    DropShadow(tools::EnvironmentArguments),
-    /// Copy times from one DBI to another, by key, where they are newer
-    #[command(
-        after_help = "For an application whose new version keeps its data in new DBIs. Otherwise all entries there would \
-        count as new.\n\nExample:\n  seawall lmdb migrate-timestamps -d main --src-dbi _sync_shadow_domains_v4 \
-        --dst-dbi domains_v5"
-    )]
-    MigrateTimestamps(tools::MigrateArguments),
-    /// Print the completions of a shell for the name `lightningstream`
-    #[command(hide = true, after_help = "Example:\n  lightningstream completion bash")]
-    Completion {
-        /// The shell
-        shell: clap_complete::Shell,
-    },
-    /// Print all commands and options as Markdown
-    #[command(hide = true, after_help = "Example:\n  lightningstream docs")]
-    Docs,
-}
-
-/// `seawall lmdb sync`, `seawall lmdb receive`
-#[derive(Debug, Clone, Args)]
-pub(crate) struct SyncArguments {
-    /// A lightningstream.yaml
-    #[arg(long, short, value_name = "FILE", default_value = "lightningstream.yaml")]
-    config: PathBuf,
-    /// The name of this instance in the vault [default: the configuration's, else the host's]
-    #[arg(long, short, value_name = "NAME")]
-    instance: Option<String>,
-    /// End when all snapshots in the vault are merged and the changes here are sent
-    #[arg(long)]
-    only_once: bool,
-    /// Only this environment of the configuration; may be given several times
-    #[arg(long, value_name = "NAME")]
-    only_db: Vec<String>,
-    /// Begin once the storage has an object of this name
-    #[arg(long, value_name = "NAME")]
-    wait_for_marker_file: Option<String>,
-    /// Log the configuration as Seawall understands it, without secrets
-    #[arg(long)]
-    log_config: bool,
-}
 
 /// Runs one of the commands.
 pub(crate) fn run(command: &LmdbCommand, common: &Common, edge: &Edge) -> Result<Output, Failure> {
@@ -134,7 +68,7 @@ fn sync(arguments: &SyncArguments, receive_only: bool, common: &Common, edge: &E
     Ok(if common.as_original { output.without_text() } else { output })
 }
 
-/// What the configuration and the command line ask for together.
+/// The settings of the configuration and the command line together.
 struct Wanted {
     config: LightningConfig,
     how: InStep,
@@ -167,7 +101,7 @@ impl Wanted {
     }
 }
 
-/// What reads the configuration of a running process again, with the same arguments and environment.
+/// Reads the configuration of a running process again, with the same arguments and environment.
 fn reader(arguments: &SyncArguments, receive_only: bool, common: &Common, edge: &Edge) -> ReadInStep {
     let (mut arguments, common, edge) = (arguments.clone(), common.clone(), edge.clone());
     arguments.config = edge.absolute(&arguments.config);

@@ -37,7 +37,7 @@ pub(crate) struct Original {
     pub(crate) asks: Option<Asks>,
 }
 
-/// What can be asked of the program itself.
+/// A question about the program itself.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Asks {
     /// The version alone.
@@ -53,7 +53,7 @@ pub(crate) fn is_called(program: Option<&OsStr>) -> bool {
     program.map(Path::new).and_then(Path::file_name) == Some(OsStr::new("lightningstream"))
 }
 
-/// What its options for all commands say, wherever they stand.
+/// The options that all commands share. They may come before or after the command.
 #[derive(Default)]
 struct Global {
     config: Option<OsString>,
@@ -182,12 +182,12 @@ impl Original {
     }
 }
 
-/// Whether a word behind `snapshots` leads on; with any other one the original shows how it is used.
+/// Whether a word after `snapshots` is a command. For any other word, the original shows its usage.
 fn is_of_snapshots(word: &str) -> bool {
     word.starts_with('-') || matches!(word, "list" | "dump" | "get" | "put" | "remove")
 }
 
-/// An option, and the value that stands in the same word.
+/// An option, and its value if both are in one word.
 fn split(word: &str) -> (&str, Option<&str>) {
     if let Some((option, value)) = word.split_once('=')
         && word.starts_with("--")
@@ -203,7 +203,7 @@ fn split(word: &str) -> (&str, Option<&str>) {
 }
 
 impl Global {
-    /// As ours, behind the command. Only those that sync have an instance.
+    /// The same options as arguments of `seawall lmdb`. Only commands that sync have an instance.
     fn words(self, syncs: bool) -> Vec<OsString> {
         let mut words: Vec<OsString> = Vec::new();
         if let Some(config) = self.config {

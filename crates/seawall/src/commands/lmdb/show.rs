@@ -1,5 +1,5 @@
-//! `seawall lmdb dump` and `seawall lmdb snapshots dump`: what is in an environment or a snapshot, as text or JSON, while
-//! it is read.
+//! `seawall lmdb dump` and `seawall lmdb snapshots dump`: print the content of an environment or a snapshot as text or
+//! JSON, while it is read.
 
 use std::io::{self, BufWriter, Stdout, Write};
 
@@ -17,7 +17,7 @@ use crate::table;
 pub(super) struct Printer {
     out: BufWriter<Stdout>,
     json: bool,
-    /// In JSON: whether a DBI is open, and whether something stands in the list already.
+    /// In JSON: `within` while a DBI is open, `second` after the first item of a list.
     within: bool,
     second: bool,
     /// In JSON: whether there is a list of environments.

@@ -1,8 +1,7 @@
-//! Snapshots as objects, and environments as they are.
+//! The commands for single snapshots and environments.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use clap::{Args, Subcommand};
 use seawall_agent::config::LmdbConfig;
 use seawall_core::{Failure, Kind, Moment};
 use seawall_lmdb::{EnvOptions, EnvStatus, Local, Migration, Settings, Stamp, migrate, snapshots, view};
@@ -13,138 +12,11 @@ use super::faithful::{self, Faithful};
 use super::show::Printer;
 use super::{load, select};
 use crate::arguments::Common;
+use crate::arguments::lmdb::{ConfigArgument, DumpArguments, EnvironmentArguments, MigrateArguments, SnapshotsCommand};
 use crate::edge::{Edge, usage};
 use crate::output::Output;
 use crate::runtime;
 use crate::table::table;
-
-/// `seawall lmdb snapshots`
-#[derive(Debug, Subcommand)]
-pub(crate) enum SnapshotsCommand {
-    /// List objects
-    #[command(after_help = "Example:\n  seawall lmdb snapshots list --long --time --prefix shard__")]
-    List {
-        #[command(flatten)]
-        config: ConfigArgument,
-        /// With their bytes
-        #[arg(long, short)]
-        long: bool,
-        /// Only names that begin with this text
-        #[arg(long, short, value_name = "TEXT", default_value = "")]
-        prefix: String,
-        /// Order by the times in the names; names without a time come first
-        #[arg(long, short)]
-        time: bool,
-    },
-    /// Show the content of an object
-    #[command(
-        after_help = "Examples:\n  seawall lmdb snapshots dump shard__ns1__20260801-100000-000000000__GX.pb.gz\n  \
-        seawall lmdb snapshots dump --local ./shard__ns1__20260801-100000-000000000__GX.pb.gz --dbi records"
-    )]
-    Dump {
-        #[command(flatten)]
-        config: ConfigArgument,
-        /// The object
-        name: PathBuf,
-        /// Only this DBI
-        #[arg(long, short, value_name = "DBI")]
-        dbi: Option<String>,
-        /// The name is one of a local file
-        #[arg(long, short)]
-        local: bool,
-        /// The form: debug or text, which are the same
-        #[arg(long, short, value_name = "FORMAT", value_parser = ["debug", "text"], hide = true)]
-        format: Option<String>,
-    },
-    /// Fetch an object
-    #[command(after_help = "Example:\n  seawall lmdb snapshots get shard__ns1__20260801-100000-000000000__GX.pb.gz")]
-    Get {
-        #[command(flatten)]
-        config: ConfigArgument,
-        /// The object
-        name: String,
-        /// The file to make [default: one of the same name in the current folder]
-        #[arg(long, short, value_name = "FILE")]
-        output: Option<PathBuf>,
-    },
-    /// Upload a file
-    #[command(
-        after_help = "Example:\n  seawall lmdb snapshots put back/shard__ns1__20260801-100000-000000000__GX.pb.gz"
-    )]
-    Put {
-        #[command(flatten)]
-        config: ConfigArgument,
-        /// The file: a whole snapshot
-        file: PathBuf,
-        /// The object's name [default: the file's]
-        #[arg(long, short, value_name = "NAME")]
-        name: Option<String>,
-        /// Upload the file whatever its name and content are
-        #[arg(long)]
-        force: bool,
-    },
-    /// Remove an object
-    #[command(after_help = "Example:\n  seawall lmdb snapshots remove shard__ns1__20260801-100000-000000000__GX.pb.gz")]
-    Remove {
-        #[command(flatten)]
-        config: ConfigArgument,
-        /// The object
-        name: String,
-    },
-}
-
-/// Which configuration says where things are.
-#[derive(Debug, Args)]
-pub(crate) struct ConfigArgument {
-    /// A lightningstream.yaml
-    #[arg(long, short, value_name = "FILE", default_value = "lightningstream.yaml")]
-    config: PathBuf,
-}
-
-/// Which environments are meant.
-#[derive(Debug, Args)]
-pub(crate) struct EnvironmentArguments {
-    #[command(flatten)]
-    config: ConfigArgument,
-    /// Only this environment of the configuration; may be given several times
-    #[arg(long, value_name = "NAME")]
-    only_db: Vec<String>,
-}
-
-/// `seawall lmdb dump`
-#[derive(Debug, Args)]
-pub(crate) struct DumpArguments {
-    #[command(flatten)]
-    config: ConfigArgument,
-    /// Only this environment of the configuration; may be given several times
-    #[arg(long, short = 'n', alias = "name", value_name = "NAME")]
-    only_db: Vec<String>,
-    /// Leave out the DBIs that belong to the sync itself
-    #[arg(long, short = 'H')]
-    hide: bool,
-}
-
-/// `seawall lmdb migrate-timestamps`
-#[derive(Debug, Args)]
-pub(crate) struct MigrateArguments {
-    #[command(flatten)]
-    config: ConfigArgument,
-    /// The environment of the configuration [default: the only one]
-    #[arg(long, short, value_name = "NAME")]
-    database: Option<String>,
-    /// The DBI that has the times: values with a header, or with 8 bytes of time
-    #[arg(long, value_name = "DBI")]
-    src_dbi: String,
-    /// The DBI that gets the times
-    #[arg(long, value_name = "DBI")]
-    dst_dbi: String,
-    /// Also add a deletion for each key that is deleted in the first DBI and missing in the second
-    #[arg(long)]
-    add_delete_entries: bool,
-    /// If the first DBI doesn't exist, do nothing and succeed
-    #[arg(long)]
-    ignore_src_dbi_not_present: bool,
-}
 
 /// Runs one of the commands about snapshots.
 pub(crate) fn snapshots(command: &SnapshotsCommand, edge: &Edge, common: &Common) -> Result<Output, Failure> {
@@ -203,7 +75,7 @@ pub(crate) fn snapshots(command: &SnapshotsCommand, edge: &Edge, common: &Common
         }
         SnapshotsCommand::Remove { config, name } => {
             match within(config, edge, async |vault| snapshots::remove(vault, name).await) {
-                // What isn't there is removed, as far as the original is concerned.
+                // Lightning Stream reports success when the snapshot to remove doesn't exist.
                 Err(failure) if faithful && failure.kind == Kind::NotFound => {}
                 removed => removed?,
             }
@@ -248,7 +120,7 @@ fn open(database: &LmdbConfig) -> Result<Local, seawall_lmdb::Error> {
     Local::open(&database.path, &options, Settings::new(database.schema.clone()))
 }
 
-/// The same, while nothing of ours keeps it in step.
+/// Opens it while no Seawall process keeps it in step.
 fn open_alone(database: &LmdbConfig) -> Result<Local, seawall_lmdb::Error> {
     let options = EnvOptions { create: false, ..database.options.clone() };
     Local::open_alone(&database.path, &options, Settings::new(database.schema.clone()))

@@ -5,8 +5,8 @@ use std::io::Write as _;
 use clap::Subcommand as _;
 use serde_json::json;
 
-use super::LmdbCommand;
 use super::original::Asks;
+use crate::arguments::lmdb::LmdbCommand;
 use crate::exit::Exit;
 use crate::output::Output;
 
@@ -17,7 +17,7 @@ fn command() -> clap::Command {
     LmdbCommand::augment_subcommands(clap::Command::new(NAME)).about("Keep LMDB environments in step between servers")
 }
 
-/// Answers what is asked of the program itself, by the name that it was called by.
+/// Answers a question about the program itself, under the name that it was called by.
 pub(crate) fn answer(asks: &Asks) -> Exit {
     let version = env!("CARGO_PKG_VERSION");
     let text = match asks {

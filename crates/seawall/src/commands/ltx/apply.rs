@@ -6,8 +6,8 @@ use seawall_core::Failure;
 use seawall_ltx::file::{Applied, ApplyOptions, apply};
 use serde_json::{Value, json};
 
-use super::arguments::ApplyArguments;
 use super::{Meter, failure, input, total};
+use crate::arguments::ltx::ApplyArguments;
 use crate::edge::Edge;
 use crate::output::Output;
 

@@ -6,15 +6,15 @@ use seawall_core::Failure;
 use seawall_ltx::file::{checksum, page_checksums};
 use serde_json::json;
 
-use super::arguments::ChecksumArguments;
 use super::{Meter, failure, total};
+use crate::arguments::ltx::ChecksumArguments;
 use crate::edge::Edge;
 use crate::output::{Output, complain};
 
 /// Runs the command.
 pub(super) fn run(arguments: &ChecksumArguments, edge: &Edge, json: bool) -> Result<Output, Failure> {
     let path = &arguments.database;
-    // Lines and a bar on one screen would wipe each other out; the lines tell how far it is.
+    // Lines and a bar on one screen would overwrite each other. The lines themselves show the progress.
     let lines = arguments.pages && std::io::stdout().is_terminal();
     let meter = Meter::begin("checksum", total([path.as_path()]), arguments.work, edge, json || lines);
     if arguments.pages {

@@ -1,4 +1,4 @@
-//! Options with one dash or two, as the tool that this one stands in for takes them: `-db PATH`, `-tsv`, `--o FILE`.
+//! Options with one dash or two, as the `ltx` tool takes them: `-db PATH`, `-tsv`, `--o FILE`.
 
 use std::ffi::OsString;
 

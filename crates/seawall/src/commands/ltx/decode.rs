@@ -1,12 +1,12 @@
-//! `seawall ltx decode` and `seawall ltx compact`: files into one database, or into one file.
+//! `seawall ltx decode` makes a database from files, and `seawall ltx compact` makes one file from several.
 
 use std::path::PathBuf;
 
 use seawall_core::{Failure, Kind};
 use seawall_ltx::file::{compact as merge, decode};
 
-use super::arguments::{CompactArguments, DecodeArguments};
 use super::{Meter, failure, info, input, total};
+use crate::arguments::ltx::{CompactArguments, DecodeArguments};
 use crate::edge::Edge;
 use crate::output::Output;
 

@@ -5,8 +5,8 @@ use seawall_ltx::PageNo;
 use seawall_ltx::file::{Difference, diff};
 use serde_json::{Value, json};
 
-use super::arguments::DiffArguments;
 use super::{Meter, failure, input, total};
+use crate::arguments::ltx::DiffArguments;
 use crate::edge::Edge;
 use crate::exit::Exit;
 use crate::output::Output;

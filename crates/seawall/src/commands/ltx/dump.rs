@@ -1,4 +1,4 @@
-//! `seawall ltx dump`: everything in a file, for eyes.
+//! `seawall ltx dump`: prints the whole content of a file for reading.
 
 use std::io::{self, BufWriter, Write};
 
@@ -7,12 +7,12 @@ use seawall_ltx::file::{FileError, Verified, read_pages};
 use seawall_ltx::{Generation, Header, PageNo};
 use serde_json::json;
 
-use super::arguments::DumpArguments;
 use super::{failure, info, input};
+use crate::arguments::ltx::DumpArguments;
 use crate::edge::Edge;
 use crate::output::Output;
 
-/// Runs the command. What is there before a defect is printed nevertheless.
+/// Runs the command. The content before a defect is printed too.
 pub(super) fn run(arguments: &DumpArguments, edge: &Edge, json: bool) -> Result<Output, Failure> {
     let input = input::one(&arguments.file, edge, json)?;
     let mut out = BufWriter::with_capacity(1 << 16, io::stdout());
@@ -79,7 +79,8 @@ fn shortest(moment: &str) -> String {
     if text.contains('.') { format!("{text}Z") } else { moment.replace(".000Z", "Z") }
 }
 
-/// A page as rows of 16 bytes; rows equal to the one before are left out, which `***` says once. The last one never is.
+/// A page as rows of 16 bytes. Rows equal to the one before are left out and shown as one `***`. The last row is always
+/// printed.
 fn frame(out: &mut impl Write, number: u64, page: PageNo, data: &[u8]) -> io::Result<()> {
     writeln!(out, "Frame #{number}: pgno={page}")?;
     let mut last: Option<&[u8]> = None;

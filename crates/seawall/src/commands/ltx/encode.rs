@@ -3,9 +3,9 @@
 use seawall_core::{Clock as _, Failure, SystemClock};
 use seawall_ltx::file::{EncodeOptions, encode};
 
-use super::arguments::EncodeArguments;
 use super::hold::Hold;
 use super::{Meter, failure, info, total};
+use crate::arguments::ltx::EncodeArguments;
 use crate::edge::Edge;
 use crate::output::Output;
 

@@ -1,4 +1,4 @@
-//! What went wrong with a file, as every command tells it.
+//! Errors of a file, in the same form for every command.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -10,7 +10,7 @@ use seawall_ltx::file::FileError;
 /// A failure of the file that is shown as `object`.
 pub(super) fn of(error: &FileError, object: impl Into<String>) -> Failure {
     let text = error.to_string();
-    // The file's name stands in front of the cause by itself.
+    // The output names the file before the cause anyway.
     let cause = text.strip_prefix(&format!("{}: ", error.path().display())).unwrap_or(&text).to_owned();
     let (kind, code, next) = class(error);
     Failure::new(kind, code, object, cause, next)
@@ -21,7 +21,7 @@ pub(super) fn plain(error: &FileError) -> Failure {
     of(error, error.path().display().to_string())
 }
 
-/// A failure of one of these files: each is shown as it was named.
+/// A failure of one of these files. It shows the file's name as the user wrote it.
 pub(super) fn among(error: &FileError, inputs: &[super::input::Input]) -> Failure {
     let named = inputs.iter().find(|input| input.path() == error.path());
     named.map_or_else(|| plain(error), |input| of(error, input.shown.clone()))
@@ -59,7 +59,7 @@ fn class(error: &FileError) -> (Kind, &'static str, &'static str) {
             "ltx.post-apply",
             "the database is another one, or the file is damaged: begin with a snapshot",
         ),
-        FileError::Changed { .. } => (Kind::Unavailable, "ltx.changed", "try again while nobody writes to it"),
+        FileError::Changed { .. } => (Kind::Unavailable, "ltx.changed", "try again while no process writes to it"),
         _ => (Kind::Internal, "ltx.other", "report this"),
     }
 }

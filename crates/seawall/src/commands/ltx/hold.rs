@@ -1,4 +1,4 @@
-//! A read lock on a database: while it is held nobody changes what a reader sees.
+//! A read lock on a database. While it is held, the content that a reader sees doesn't change.
 
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
 
@@ -20,7 +20,7 @@ const BUSY: Duration = Duration::from_secs(10);
 pub(super) struct Hold(#[expect(dead_code, reason = "held for what its drop does")] Connection);
 
 impl Hold {
-    /// Takes the lock, on what is a database; what isn't one is left to whoever reads it, `None`.
+    /// Takes the lock if the file is a database. Otherwise returns `None`, and the reader reports the error.
     pub(super) fn take(path: &Path) -> Result<Option<Self>, Failure> {
         let mut magic = [0; 16];
         let read = std::fs::File::open(path).and_then(|mut file| std::io::Read::read_exact(&mut file, &mut magic));
@@ -44,7 +44,7 @@ impl Hold {
                 "ltx.no-lock",
                 path.display().to_string(),
                 format!("no read lock can be had: {error}"),
-                "try again, or add --no-lock if nobody writes to it",
+                "try again, or add --no-lock if no process writes to it",
             )
         })
     }

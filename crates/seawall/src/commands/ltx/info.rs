@@ -1,11 +1,11 @@
-//! `seawall ltx info`: what a file says of itself, without reading its pages.
+//! `seawall ltx info`: prints a file's metadata, without reading its pages.
 
 use seawall_core::{Failure, Moment};
 use seawall_ltx::file::{Verified, describe};
 use serde_json::{Value, json};
 
-use super::arguments::FilesArguments;
 use super::{failure, input, remote};
+use crate::arguments::ltx::FilesArguments;
 use crate::edge::Edge;
 use crate::output::Output;
 

@@ -1,7 +1,7 @@
-//! Files as they are named: paths, URLs of objects, folders and prefixes of them.
+//! Files as a user names them: paths, URLs of objects, folders and prefixes.
 //!
-//! An object is fetched to a temporary file first where the work jumps about in it, as applying, merging and comparing do;
-//! [`super::remote`] does without.
+//! Work that reads an object out of order (applying, merging, comparing) fetches it to a temporary file first.
+//! [`super::remote`] reads objects without a copy.
 
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
 
@@ -23,11 +23,11 @@ use crate::runtime;
 pub(super) struct Input {
     /// As it was named, without secrets.
     pub(super) shown: String,
-    place: Place,
+    place: Location,
 }
 
 #[derive(Debug)]
-enum Place {
+enum Location {
     Path(PathBuf),
     /// Removed when this is dropped.
     Fetched(TempPath),
@@ -37,13 +37,13 @@ impl Input {
     /// Where it is now.
     pub(super) fn path(&self) -> &Path {
         match &self.place {
-            Place::Path(path) => path,
-            Place::Fetched(path) => path,
+            Location::Path(path) => path,
+            Location::Fetched(path) => path,
         }
     }
 
     fn local(path: PathBuf) -> Self {
-        Self { shown: path.display().to_string(), place: Place::Path(path) }
+        Self { shown: path.display().to_string(), place: Location::Path(path) }
     }
 }
 
@@ -146,8 +146,8 @@ pub(super) fn object(name: &str) -> Result<Option<(VaultUrl, &str)>, Failure> {
     Ok(Some((format!("{folder}{query}").parse::<VaultUrl>()?, key)))
 }
 
-/// The replica that an object named by a URL belongs to, as a URL, and the object's key below it, which begins with its
-/// level. `None` for a path: in a folder digests stand beside the files.
+/// For an object's URL: the URL of its replica, and its key below the replica, which begins with the level. `None` for
+/// a path: in a folder digests are beside the files.
 pub(super) fn in_replica(name: &str) -> Option<(String, &str)> {
     if !name.contains("://") {
         return None;
@@ -172,7 +172,7 @@ async fn fetch(vault: &Vault, key: &ObjectKey, advance: impl Fn(u64)) -> Result<
         file.write_all(&chunk).map_err(broken)?;
         advance(chunk.len() as u64);
     }
-    Ok(Input { shown, place: Place::Fetched(file.into_temp_path()) })
+    Ok(Input { shown, place: Location::Fetched(file.into_temp_path()) })
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@ use seawall_core::{Failure, Moment};
 use seawall_ltx::file::Verified;
 use serde_json::json;
 
-use super::arguments::ListArguments;
 use super::{info, input, verify};
+use crate::arguments::ltx::ListArguments;
 use crate::edge::Edge;
 use crate::output::Output;
 use crate::table;
@@ -23,7 +23,7 @@ const COLUMNS: [&str; 10] = [
     "wal_salt",
 ];
 
-/// Runs the command. Each file is verified; bad ones are told on standard error, and fail the whole.
+/// Runs the command. Each file is verified. Bad files are reported on standard error, and the command fails.
 pub(super) fn run(arguments: &ListArguments, edge: &Edge, json: bool) -> Result<Output, Failure> {
     let (mut rows, mut documents, mut failures) = (Vec::new(), Vec::new(), Vec::new());
     for name in input::expanded(&arguments.files.files, edge)? {

@@ -1,10 +1,9 @@
 //! `seawall ltx`: the tool for LTX files and the checksums of databases.
 //!
-//! Arguments and output are those of the tool that it stands in for, so that scripts go on working: options with one
-//! dash or two, the same lines on success. Errors go to standard error, and the exit code says what came out.
+//! Arguments and output are those of the `ltx` tool, so that its scripts keep working: options with one dash or two,
+//! the same lines on success. Errors go to standard error, and the exit code gives the result.
 
 mod apply;
-mod arguments;
 mod checksum;
 mod dashes;
 mod decode;
@@ -26,13 +25,12 @@ use seawall_core::{Failure, Progress};
 use seawall_ltx::file::Work;
 use serde_json::json;
 
-pub(crate) use arguments::LtxCommand;
 pub(crate) use dashes::doubled;
 
+use crate::arguments::ltx::{LtxCommand, WorkArguments};
 use crate::edge::Edge;
 use crate::output::Output;
 use crate::progress::progress;
-use arguments::WorkArguments;
 
 /// Runs one of the commands.
 pub(crate) fn run(command: &LtxCommand, edge: &Edge, json: bool) -> Result<Output, Failure> {

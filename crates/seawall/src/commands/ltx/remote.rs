@@ -1,7 +1,8 @@
-//! Objects by their URLs, without a copy on this machine: what they say of themselves is asked for by ranges, and what is
-//! in them is verified as it comes.
+//! Reads objects by URL, without a copy on this machine. Metadata are read by ranges; the content is verified as it
+//! arrives.
 //!
-//! An object of an older generation has no index and says what it is by its length: that one is fetched first.
+//! An object of an older version of the format has no index, so its version is only known by its whole length. It is
+//! fetched to a file first.
 
 use std::path::PathBuf;
 
@@ -22,14 +23,14 @@ const HEAD: u64 = 132;
 /// The bytes at the end that are asked for first: enough for the index of some thousand pages.
 const TAIL: u64 = 32 << 10;
 
-/// An object, with what is known before it is read.
+/// An object, with the facts that are known before it is read.
 struct Object {
     vault: Vault,
     key: ObjectKey,
     size: u64,
 }
 
-/// Its name as it is shown, and what it says of itself; `None` for what is to be read as a file.
+/// Its displayed name and its metadata; `None` if it must be read as a file.
 pub(super) fn describe(name: &Name, edge: &Edge) -> Result<Option<(String, Verified)>, Failure> {
     let Some((url, key)) = remote(name)? else { return Ok(None) };
     runtime::run(async {
@@ -46,7 +47,7 @@ pub(super) fn describe(name: &Name, edge: &Edge) -> Result<Option<(String, Verif
     })
 }
 
-/// Its name as it is shown, and what it holds, verified to the end; `None` for what is to be read as a file.
+/// Its displayed name and its content, verified to the end; `None` if it must be read as a file.
 pub(super) fn verify(
     name: &Name,
     work: WorkArguments,

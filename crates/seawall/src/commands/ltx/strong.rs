@@ -1,7 +1,7 @@
-//! `seawall ltx verify --strong`: what a file is, beside what it was when it was written.
+//! `seawall ltx verify --strong`: compares a file with the digest that was recorded when it was written.
 //!
-//! The checksums in a file say that it is sound, not that it is the one that was written. That says the BLAKE3 which
-//! Seawall keeps beside the objects of its vaults, where it kept one.
+//! The checksums in a file show that it is sound, not that it is the same file. The BLAKE3 digest that Seawall keeps
+//! beside the objects of its vaults shows that, where there is one.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ use super::{failure, input};
 use crate::edge::Edge;
 use crate::runtime;
 
-/// What came of a comparison.
+/// The result of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Compared {
     AsWritten,
@@ -55,7 +55,7 @@ async fn apart(name: &str, size: u64, edge: &Edge) -> Result<Option<Digest>, Fai
     digest_of_object(&vault, &key, size).await
 }
 
-/// A path as a key in the folder that it is in. Links lead to what they stand for.
+/// A path as a key in its folder. Links are resolved.
 fn in_folder(path: &Path) -> Result<(VaultUrl, ObjectKey), Failure> {
     let path = std::fs::canonicalize(path).map_err(|error| failure::io(path, error))?;
     let folder = path.parent().map(PathBuf::from).unwrap_or_default();

@@ -4,9 +4,9 @@ use seawall_core::{Failure, Kind};
 use seawall_ltx::file::{Verified, verify};
 use serde_json::json;
 
-use super::arguments::VerifyArguments;
 use super::strong::{self, Compared};
 use super::{Meter, WorkArguments, failure, info, input, remote, total};
+use crate::arguments::ltx::VerifyArguments;
 use crate::edge::Edge;
 use crate::exit::Exit;
 use crate::output::Output;
@@ -45,7 +45,7 @@ pub(super) fn run(arguments: &VerifyArguments, edge: &Edge, json: bool) -> Resul
     Ok(Output { text, json, failures, exit })
 }
 
-/// Reads a file to its end: its name as it is shown, and what it holds.
+/// Reads a file to its end. Returns its displayed name and its content.
 pub(super) fn check(
     name: &input::Name,
     work: WorkArguments,

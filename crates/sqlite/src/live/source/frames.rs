@@ -4,16 +4,16 @@
 
 use std::fs::Metadata;
 use std::io;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
 use crate::continuity::{Next, Observed};
 use crate::error::Error;
+use crate::files::read_up_to;
 use crate::identity::{FileState, WalPosition};
 use crate::probe::Defect;
 use crate::reader::PageReader;
 use crate::source::Source;
-use crate::untouched::{Copying, FileTime, Outside};
+use crate::untouched::{Outside, Sight};
 use crate::wal::{FRAME_HEADER_SIZE, FrameHeader, HEADER_SIZE, IndexHeader, Scan, WalHeader, frame_size};
 
 /// Bytes of WAL read at once; a scan holds one such buffer.
@@ -32,6 +32,9 @@ pub(crate) enum End {
     /// The WAL changed under the scan: nothing can be said, look again.
     Unknown,
 }
+
+/// Where a database file has its change counter.
+const CHANGE_COUNTER: u64 = 24;
 
 /// File systems take their times from a clock that stands still between two ticks of the system.
 const TICKS: Duration = Duration::from_millis(20);
@@ -81,14 +84,7 @@ impl Source {
                 None => Next::Cut,
             };
         }
-        let (metadata, copying, looked) = self.outside()?;
-        // A test leaves the barrier out, and must see what is lost without it.
-        if !self.probe.has(Defect::ForgetsTheBarrier) {
-            self.untouched.look(Outside::of(&metadata), copying, looked, captured, frame_size(self.page_size));
-            if self.untouched.is_overwritten() {
-                self.doubted.store(true, Ordering::Relaxed);
-            }
-        }
+        let metadata = self.look_outside(captured)?;
         Ok(Observed {
             file: self.identity,
             overwritten: self.is_overwritten(),
@@ -100,15 +96,29 @@ impl Source {
         })
     }
 
-    /// The file from outside: its metadata, its checkpoints, and when it was looked at.
-    pub(super) fn outside(&self) -> Result<(Metadata, Option<Copying>, FileTime), Error> {
+    /// Looks whether something other than a checkpoint has written to the file.
+    pub(crate) fn look_outside(&mut self, captured: Option<&WalPosition>) -> Result<Metadata, Error> {
+        let (metadata, sight) = self.outside()?;
+        self.looked_at = captured.copied();
+        // A test leaves the barrier out, and must see what is lost without it.
+        if !self.probe.has(Defect::ForgetsTheBarrier) {
+            self.untouched().look(&sight, captured, frame_size(self.page_size));
+        }
+        Ok(metadata)
+    }
+
+    /// The file from outside, and its checkpoints.
+    pub(super) fn outside(&self) -> Result<(Metadata, Sight), Error> {
         let before = self.checkpoints()?;
         let metadata = self.hands.database().metadata().map_err(Error::io(&self.path))?;
+        let mut counter = [0; 4];
+        read_up_to(self.hands.database(), &mut counter, CHANGE_COUNTER).map_err(Error::io(&self.path))?;
         // A checkpoint between the two looks at the wal-index may have written before or behind the look at the file.
         let copying = self.checkpoints()?.filter(|copying| before == Some(*copying));
         let looked = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().saturating_sub(TICKS);
-        let looked = (i64::try_from(looked.as_secs()).unwrap_or(i64::MAX), i64::from(looked.subsec_nanos()));
-        Ok((metadata, copying, looked))
+        let at = (i64::try_from(looked.as_secs()).unwrap_or(i64::MAX), i64::from(looked.subsec_nanos()));
+        let outside = Outside::of(&metadata, u32::from_be_bytes(counter));
+        Ok((metadata, Sight { outside, copying, at, times: self.times }))
     }
 
     /// Whether at least one frame and `bytes` of WAL before it were written behind the captured place, as their salts

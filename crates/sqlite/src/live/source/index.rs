@@ -56,18 +56,20 @@ impl Source {
         Ok(self.index_and_copied()?.map(|(header, copied)| (header.salts, copied)))
     }
 
-    /// What the wal-index says of checkpoints. `None` when it can't be told now.
+    /// What the wal-index says of checkpoints. `None` while one is under way, and when it can't be told now.
     pub(super) fn checkpoints(&self) -> Result<Option<Copying>, Error> {
         let mut bytes = [0; ATTEMPTED_AT + 4];
         let length = read_up_to(self.hands.index(), &mut bytes, 0).map_err(Error::io(&self.path))?;
         let bytes = &bytes[..length];
         let known = IndexHeader::parse(bytes).zip(copied(bytes)).zip(attempted(bytes));
-        Ok(known.map(|((header, copied), attempted)| Copying {
+        let known = known.map(|((header, copied), attempted)| Copying {
             salts: header.salts,
             frames: header.frames,
             copied,
             attempted,
-        }))
+        });
+        // One that failed leaves the same counts as one that is under way, and so does whoever makes the wal-index anew.
+        Ok(known.filter(|known| known.attempted <= known.copied || !self.hands.see_a_checkpoint()))
     }
 
     fn index_and_copied(&self) -> Result<Option<(IndexHeader, u32)>, Error> {

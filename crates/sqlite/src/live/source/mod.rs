@@ -17,8 +17,7 @@ use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 pub(crate) use frames::End;
@@ -28,16 +27,19 @@ use seawall_ltx::PageSize;
 use crate::connection::{connect, enter_wal_mode, pin};
 use crate::error::Error;
 use crate::files::{read_up_to, sidecar};
-use crate::grip::{Grip, Hands};
+use crate::grip::{Grip, Hands, is_in_use};
 use crate::header::check_is_database;
 use crate::hold::{Hold, KeptFiles};
-use crate::identity::{FileIdentity, FileState};
+use crate::identity::{FileIdentity, FileState, WalPosition};
 use crate::names::{linked, mounted_elsewhere};
 use crate::probe::{Probe, Step};
-use crate::untouched::{Outside, Untouched};
+use crate::untouched::{Times, Untouched};
 
 /// No SQLite database is smaller.
 const SMALLEST: u64 = 512;
+
+/// For how long somebody may be about to open a database.
+const OPENING: Duration = Duration::from_millis(20);
 
 /// A database that is being protected.
 pub(crate) struct Source {
@@ -57,12 +59,18 @@ pub(crate) struct Source {
     hands: Arc<Hands>,
     wal: Wal,
     index_identity: FileIdentity,
+    /// Wal-indexes that were deleted while they were used.
+    deleted: Vec<Arc<File>>,
     identity: FileIdentity,
     page_size: PageSize,
-    /// What is known of the file's content from its outside.
-    untouched: Untouched,
-    /// Whether the content may not be the captured one, also for the next opening.
-    doubted: Arc<AtomicBool>,
+    /// What is known of the file's content from its outside, also for the next opening.
+    untouched: Arc<Mutex<Untouched>>,
+    /// Whose clock gives the file its times.
+    times: Times,
+    /// Whether something of ours held the wal-index already when the file was opened.
+    was_held: bool,
+    /// The captured place at the last look.
+    looked_at: Option<WalPosition>,
     probe: Probe,
 }
 
@@ -90,6 +98,7 @@ impl Known {
 impl Source {
     /// Opens a database, puts it into WAL mode if it isn't, and takes the read lock.
     pub(crate) fn open(path: &Path, busy_timeout: Duration, kept: &mut KeptFiles, probe: Probe) -> Result<Self, Error> {
+        let holding = kept.holding();
         let (identity, file) = kept.database.open(path)?;
         let page_size = check_is_database(path, &file)?;
         enter_wal_mode(path, &file, busy_timeout)?;
@@ -97,9 +106,10 @@ impl Source {
         probe.at(Step::Opening);
         pin(path, &reader)?;
         probe.at(Step::Opening);
-        let (index_identity, index) = kept.index.open(&sidecar(path, "-shm"))?;
+        let (index_identity, index) = kept.open_index(&sidecar(path, "-shm"), identity)?;
         let found = file.metadata().map_err(Error::io(path))?;
         let hands = kept.hands(file, index);
+        let was_held = holding.is_some_and(|holding| Arc::ptr_eq(&holding, &hands));
         let size = reader.query_row("PRAGMA page_size", [], |row| row.get::<_, u32>(0));
         let page_size = PageSize::new(size.map_err(Error::sqlite(path))?).unwrap_or(page_size);
         let mut source = Self {
@@ -114,10 +124,13 @@ impl Source {
             hands,
             wal: Wal::default(),
             index_identity,
+            deleted: kept.deleted(),
             identity,
             page_size,
-            untouched: Untouched::default(),
-            doubted: kept.doubted.clone(),
+            untouched: Arc::default(),
+            times: times_of(path),
+            was_held,
+            looked_at: None,
             probe,
         };
         source.wal()?;
@@ -136,15 +149,44 @@ impl Source {
     }
 
     /// The name that is meant, where it isn't the file's own: from now on it must lead to this file.
-    pub(crate) fn named(self, named: Option<PathBuf>) -> Self {
-        let named = named.filter(|named| *named != self.path);
-        Self { named, ..self }
+    pub(crate) fn named(mut self, named: Option<PathBuf>) -> Self {
+        self.named = named.filter(|named| *named != self.path);
+        self
+    }
+
+    /// What earlier openings knew of the file, and later ones are to know.
+    pub(crate) fn knowing(mut self, untouched: Arc<Mutex<Untouched>>) -> Self {
+        untouched.lock().unwrap_or_else(PoisonError::into_inner).open(self.was_held);
+        self.untouched = untouched;
+        self
     }
 
     /// Why there may be commits that can't be seen from here, as of the last look at the file.
-    pub(crate) fn other_names(&self) -> Option<Error> {
-        let what = self.mounted.clone().or_else(|| linked(self.links))?;
-        Some(Error::SeveralNames { path: self.path.clone(), what })
+    pub(crate) fn unseen_writers(&self) -> Option<Error> {
+        if let Some(what) = self.mounted.clone().or_else(|| linked(self.links)) {
+            return Some(Error::SeveralNames { path: self.path.clone(), what });
+        }
+        self.has_deleted_wal().then(|| Error::DeletedWal { path: self.path.clone() })
+    }
+
+    /// The same, without waiting for a program that may only be about to open the database.
+    pub(crate) fn seems_to_have_unseen_writers(&self) -> bool {
+        self.mounted.is_some()
+            || linked(self.links).is_some()
+            || self.deleted.iter().any(|index| is_in_use(index))
+            || self.hands.miss_a_user()
+    }
+
+    /// Whether a program has the database open with a WAL and a wal-index that were deleted: it shares none of ours.
+    pub(crate) fn has_deleted_wal(&self) -> bool {
+        let opening = |look: u32| {
+            if look > 0 {
+                // Whoever opens the database takes one lock after the other.
+                std::thread::sleep(OPENING);
+            }
+            self.hands.miss_a_user()
+        };
+        self.deleted.iter().any(|index| is_in_use(index)) || (0..3).all(opening)
     }
 
     /// The page size in bytes.
@@ -187,7 +229,7 @@ impl Source {
     /// That the file was cut.
     pub(crate) fn cut_short(&self) -> Error {
         // Whatever is in the file next was written by another program.
-        self.doubted.store(true, Ordering::Relaxed);
+        self.untouched().doubt();
         Error::Cut { path: self.path.clone() }
     }
 
@@ -234,20 +276,34 @@ impl Source {
 
     /// Whether something other than a checkpoint has written to the file, as of the last look.
     pub(crate) fn is_overwritten(&self) -> bool {
-        self.doubted.load(Ordering::Relaxed)
+        self.untouched().is_overwritten()
+    }
+
+    /// Takes the file as it is for one that only checkpoints have written to, if it was written to at `until` at the latest. A
+    /// checkpoint of ours was under way when an earlier process ended.
+    pub(crate) fn excuse(&mut self, until: SystemTime) -> Result<(), Error> {
+        let (metadata, sight) = self.outside()?;
+        if metadata.modified().is_ok_and(|modified| modified <= until) {
+            self.untouched().excuse(&sight);
+        }
+        Ok(())
+    }
+
+    fn untouched(&self) -> MutexGuard<'_, Untouched> {
+        // Whole between any two statements.
+        self.untouched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes note of the file of which a base begins now.
     pub(crate) fn begin_base(&mut self) -> Result<(), Error> {
-        let (metadata, copying, looked) = self.outside()?;
-        self.untouched.begin_base(Outside::of(&metadata), copying, looked);
+        let (_, sight) = self.outside()?;
+        self.untouched().begin_base(&sight);
         Ok(())
     }
 
     /// Takes the file's content for the captured one: that of a base, as the file was when the base began.
     pub(crate) fn end_base(&mut self) {
-        self.untouched.end_base();
-        self.doubted.store(false, Ordering::Relaxed);
+        self.untouched().end_base();
     }
 
     /// Fails when the file doesn't begin as a database does.
@@ -268,6 +324,20 @@ impl Source {
     pub(crate) fn damaged(&self, offset: u64) -> Error {
         Error::DamagedWal { path: self.wal_path.clone(), offset }
     }
+}
+
+impl Drop for Source {
+    /// Looks at the file from outside for the next opening, while the counts of the wal-index say something.
+    fn drop(&mut self) {
+        let captured = self.looked_at;
+        self.look_outside(captured.as_ref()).ok();
+    }
+}
+
+/// Whose clock gives the files of a folder their times.
+fn times_of(path: &Path) -> Times {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if seawall_host::tells_of_changes(folder) { Times::Own } else { Times::Foreign }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use seawall_core::{Moment, Phase, Point};
+use seawall_core::{Gauge, Moment, Phase, Point, Progress as _};
 use seawall_ltx::Txid;
 use tokio::time::Instant;
 
@@ -18,7 +18,7 @@ use crate::state::Position;
 use crate::survey::next_txid;
 
 impl Session<'_> {
-    /// The first base: a complete copy 1-1, and an empty capture behind it.
+    /// The first base: a complete copy 1-1, and an empty capture after it.
     pub(super) async fn take_first_base(&mut self) -> Result<(), Error> {
         self.tell(Phase::Base, None).await;
         let database = self.database;
@@ -28,20 +28,23 @@ impl Session<'_> {
         let (vault, jobs) = (self.database.vault(), self.database.options().jobs);
         let key = file_key(Layout::of(vault), Level::BASE, Txid(1), Txid(1));
         let copy = Arc::new(base.shipment(Txid(1)));
-        let shipped = ship::ship(vault, &key, copy.clone(), jobs).await?;
+        let copying = Copying::begin(database.gauge(), copy.pages.bytes());
+        let shipped = ship::ship_told(vault, &key, copy.clone(), jobs, database.gauge()).await?;
+        drop(copying);
         self.made(Level::BASE, Txid(1), &base.after, shipped);
         database.activity().bases.done(copy.pages.bytes(), began.elapsed());
         let seed = base.seed(next_txid(Some(Txid(1)))?);
         let shipped = ship::ship(vault, &self.log_key(seed.after.txid), Arc::new(seed.shipment), jobs).await?;
         self.made(Level::LOG, seed.after.txid, &seed.after, shipped);
-        self.arrive(seed.after).await?;
-        self.end_base().await
+        self.end_base().await?;
+        self.arrive(seed.after).await
     }
 
-    /// A later base: a capture of all pages at the next TXID, and then the same as a complete copy. The capture comes first
-    /// because its name is what writers race for: the copy of one that lost would stand under the captures of another.
+    /// A later base: a capture of all pages at the next TXID, and then the same as a complete copy. Writers race for
+    /// the capture's name, so it comes first. Otherwise the copy of a writer that lost would come before another
+    /// writer's captures.
     ///
-    /// `last` is the newest point that was acknowledged, and the hole begins behind the newest point that can be restored.
+    /// `last` is the newest point that was acknowledged. The hole begins after the newest point that can be restored.
     pub(super) async fn take_base(
         &mut self,
         newest: Txid,
@@ -49,6 +52,10 @@ impl Session<'_> {
         why: Break,
         before: Option<Tag>,
     ) -> Result<(), Error> {
+        if why == Break::Overwritten && self.on_source(|source| Ok(source.has_deleted_wal())).await? {
+            // A program copies its own WAL into the file, and no lock of ours keeps it from that: no base would be whole.
+            return Err(Error::DeletedWal { path: self.database.place()?.0 });
+        }
         self.tell(Phase::Base, None).await;
         self.stamp.lineage = Lineage::new(self.database.random());
         let txid = next_txid(Some(newest))?;
@@ -61,14 +68,17 @@ impl Session<'_> {
         let (vault, jobs) = (self.database.vault(), self.database.options().jobs);
         holes::record(vault, from, txid, why, self.stamp).await?;
         let capture = Arc::new(base.shipment(txid));
-        let shipped = ship::ship(vault, &self.log_key(txid), capture.clone(), jobs).await?;
+        let copying = Copying::begin(database.gauge(), 2 * capture.pages.bytes());
+        let shipped = ship::ship_told(vault, &self.log_key(txid), capture.clone(), jobs, database.gauge()).await?;
         self.made(Level::LOG, txid, &base.after, shipped);
         let copy = file_key(Layout::of(vault), Level::BASE, Txid(1), txid);
-        let shipped = ship::ship(vault, &copy, Arc::new(base.shipment(Txid(1))), jobs).await?;
+        let twin = Arc::new(base.shipment(Txid(1)));
+        let shipped = ship::ship_told(vault, &copy, twin, jobs, database.gauge()).await?;
+        drop(copying);
         self.made(Level::BASE, Txid(1), &base.after, shipped);
         database.activity().bases.done(capture.pages.bytes(), began.elapsed());
-        self.arrive(base.after).await?;
-        self.end_base().await
+        self.end_base().await?;
+        self.arrive(base.after).await
     }
 
     async fn end_base(&self) -> Result<(), Error> {
@@ -85,7 +95,24 @@ impl Session<'_> {
     }
 }
 
-/// A position as the newest point and as the newest one that can be restored.
+/// A base that is being written, in the status. Ends with the value, also after an error.
+struct Copying<'a>(&'a Gauge);
+
+impl<'a> Copying<'a> {
+    /// `total` is in bytes of pages; each is counted once for each object that it is written to.
+    fn begin(gauge: &'a Gauge, total: u64) -> Self {
+        gauge.begin("base", Some(total));
+        Self(gauge)
+    }
+}
+
+impl Drop for Copying<'_> {
+    fn drop(&mut self) {
+        self.0.finish();
+    }
+}
+
+/// A position as both the newest point and the newest one that can be restored.
 pub(super) fn both(position: &Position) -> (Option<Point>, Option<Point>) {
     (Some(position.point()), Some(position.point()))
 }

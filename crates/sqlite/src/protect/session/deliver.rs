@@ -18,7 +18,7 @@ use crate::probe::Defect;
 use crate::ship::{self, Shipment, Shipped, blocking};
 use crate::state::Position;
 
-/// How often to look again before the session begins anew.
+/// How many looks in a row before the session starts over.
 const RELOOKS: u32 = 100;
 
 impl Session<'_> {
@@ -55,7 +55,7 @@ impl Session<'_> {
             };
             let before = std::mem::replace(&mut self.between, true);
             if let Err(error) = self.take_base(position.txid, both(&position), why, position.tag).await {
-                // What the failed base left in the vault decides where to go on.
+                // The objects that the failed base left in the vault decide where to continue.
                 self.wait_after(error, &mut backoff).await?;
                 self.locate().await?;
             }
@@ -63,9 +63,9 @@ impl Session<'_> {
         }
     }
 
-    /// Ships a capture and moves the position behind it. The same bytes are offered until the vault has them, so that
-    /// an answer that got lost is found to be our own (I2). `false` when the WAL was restarted under the capture, which
-    /// is then of no use.
+    /// Ships a capture and moves the position to its end. The same bytes are offered until the vault has them, so that
+    /// a lost answer is settled as our own object (I2). `false` if the WAL was restarted under the capture, which is
+    /// then useless.
     pub(super) async fn ship(&mut self, capture: Capture) -> Result<bool, Error> {
         let Capture { shipment, after, .. } = capture;
         let shipment = Arc::new(shipment);
@@ -89,10 +89,10 @@ impl Session<'_> {
         }
     }
 
-    /// Ships what was sealed. The same bytes are offered until the vault has them (I2).
+    /// Ships the sealed pages. The same bytes are offered until the vault has them (I2).
     ///
-    /// Nobody can copy meanwhile, and writers notice (see [`step_inside`](Self::step_inside)). So what takes longer, on its way to a store
-    /// that is far or failing, goes into the spool first.
+    /// Meanwhile no process can copy, and writers notice that (see [`step_inside`](Self::step_inside)). So if a distant
+    /// or failing store takes longer, the pages go into the spool first.
     pub(super) async fn ship_sealed(&mut self, capture: Capture) -> Result<(), Error> {
         let Capture { shipment, after, .. } = capture;
         let shipment = Arc::new(shipment);
@@ -104,7 +104,7 @@ impl Session<'_> {
         }
         let near = self.database.vault().scheme() == Scheme::File || shipment.pages.bytes() <= ship::SMALL;
         let mut kept = !near && self.keep_sealed(&shipment).await;
-        // What the local disk didn't take once would only fill it again.
+        // After the local disk refused them once, another try would only fill it again.
         let mut untried = near;
         loop {
             let (vault, key) = (self.database.vault(), self.log_key(after.txid));
@@ -118,6 +118,7 @@ impl Session<'_> {
                 Ok(shipped) => {
                     self.made(Level::LOG, after.txid, &after, shipped);
                     self.database.activity().captures.done(shipment.pages.bytes(), began.elapsed());
+                    self.arrive(after).await?;
                     let spool = self.spool.clone();
                     if let Err(error) =
                         blocking(move || spool.forget_list().and_then(|()| spool.remove(after.txid))).await
@@ -125,7 +126,7 @@ impl Session<'_> {
                         // The next start sees that it is in the vault.
                         tracing::warn!(database = %self.database.name(), "what was spooled stays: {error}");
                     }
-                    return self.arrive(after).await;
+                    return Ok(());
                 }
                 Err(error @ Error::Restarted) => return Err(error),
                 Err(error) => {
@@ -138,19 +139,20 @@ impl Session<'_> {
         }
     }
 
-    /// Writes what was sealed to the spool, after which the hold may move on; answers whether that worked.
+    /// Writes the sealed pages to the spool, after which the hold may move on. Returns whether that worked.
     async fn keep_sealed(&self, shipment: &Arc<Shipment>) -> bool {
         let (spool, shipment) = (self.spool.clone(), shipment.clone());
-        // Should the session end meanwhile, this goes on: without the hold others would copy into the file that it reads.
+        // If the session ends meanwhile, this continues. Without the hold, another process would copy into the file
+        // that it reads.
         let held = self.source.clone();
         let keep = move || {
             let mut draft = spool.draft(shipment.header.max_txid)?;
             shipment.encode(|bytes| draft.write(bytes))?;
             draft.keep()?;
+            // The list stays until the state record knows the place: a start before that learns from it whose copy changed the
+            // database file.
             drop(held);
-            // A list of which this object is more than what it lists is worth more than the object at the next start.
-            let listed = spool.listed().is_some_and(|sealed| sealed.header == shipment.header);
-            if listed { spool.forget_list() } else { Ok(()) }
+            Ok(())
         };
         match blocking(keep).await {
             Ok(()) => {
@@ -164,7 +166,7 @@ impl Session<'_> {
         }
     }
 
-    /// Notes an object that is in the vault now, from `min` to `after`, for whoever merges and deletes.
+    /// Notes an object that is in the vault now, from `min` to `after`, for the tasks that merge and delete.
     pub(super) fn made(&self, level: Level, min: Txid, after: &Position, shipped: Shipped) {
         let file = Stored { level, min, max: after.txid, size: shipped.size };
         self.database.maintenance().made(file, after.moment, shipped.bytes);

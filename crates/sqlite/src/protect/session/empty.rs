@@ -1,7 +1,8 @@
 //! Empties the WAL: when it tries, how often, and what follows from an attempt. One attempt is a seal (`seal`).
 //!
-//! While writers pause, everything is shipped first. While they write, the WAL is copied in rounds, and its content is shipped from
-//! the database file afterwards. If something is in the way, the next attempt is put off, and the hold stays.
+//! While writers pause, everything is shipped first. While they write, the WAL is copied in rounds, and its content is
+//! shipped from the database file afterwards. If something prevents it, the next attempt is put off, and the hold
+//! stays.
 
 use std::time::Duration;
 
@@ -21,22 +22,23 @@ use crate::state::Position;
 /// How long the WAL is left alone when it could not be emptied because of the disk.
 const PUT_OFF: Duration = Duration::from_secs(30);
 
-/// What came of an attempt to empty the WAL.
+/// The result of an attempt to empty the WAL.
 enum Attempt {
-    /// Everything was copied and let go: so many bytes.
+    /// Everything was copied and let go. Holds the number of bytes.
     Emptied(u64),
-    /// The WAL stays as it is, and nothing would change that now.
+    /// The WAL stays as it is, and another attempt now wouldn't help.
     LeftAlone,
-    /// Not yet; what was read of the WAL may be of use at the next attempt.
+    /// Not yet. The part of the WAL that was read may be of use at the next attempt.
     NotNow(Option<Ahead>),
-    /// The application holds its write lock for longer than it is waited for.
+    /// The application held its write lock for longer than Seawall waits.
     Locked,
 }
 
 impl Session<'_> {
-    /// What copies the WAL into the database file before it is shipped, where writers write and it is due to be emptied.
+    /// A copier that copies the WAL into the database file before shipping, if writers write and the WAL is due to be
+    /// emptied.
     ///
-    /// Only behind a proved place: one that isn't may depend on the file being as it was.
+    /// Only from a proved place: to prove another place, the file may have to be unchanged.
     pub(super) async fn copy_ahead(&self) -> Option<Copier> {
         let position = self.position.filter(|position| position.held && self.patience == Patience::Protecting)?;
         if self.is_put_off(&position) {
@@ -55,18 +57,19 @@ impl Session<'_> {
         })
     }
 
-    /// One round of copying; answers whether it came further than the last, or to the end. Where it didn't, a reader is in the way.
+    /// One round of copying. Returns whether it came further than the last round, or to the end. If not, a reader is in
+    /// the way.
     async fn copy_round(&self, copier: Copier) -> Result<bool, Error> {
         let before = self.on_source(|source| source.copied()).await?;
         let copied = blocking(move || copier.copy()).await?;
         Ok(copied != Copied::Part || self.on_source(|source| source.copied()).await? != before)
     }
 
-    /// Empties the WAL under writers who go on writing, and ships what was in it after that, from the database file: whatever
-    /// they wrote several times goes into one object, once. Answers whether it came to that.
+    /// Empties the WAL while writers write, and ships its content afterwards from the database file. So a page that was
+    /// written several times goes into one object, once. Returns whether the WAL was emptied.
     ///
-    /// Copying is done in rounds, before the barrier is taken, so that writers wait for little; what a fast writer adds
-    /// meanwhile becomes less from round to round, because what is read meanwhile is only which pages there are.
+    /// Rounds of copying come before the barrier, so that writers wait for little. The backlog of a fast writer shrinks
+    /// from round to round, because each round reads only which pages changed.
     pub(super) async fn empty_busy_wal(&mut self, first: Copier) -> Result<bool, Error> {
         let (mut copier, mut ahead) = (Some(first), None);
         for attempt in 0..seal::ATTEMPTS {
@@ -98,7 +101,7 @@ impl Session<'_> {
                     self.emptied(bytes, began);
                     return Ok(true);
                 }
-                // What is committed is shipped before anybody waits again.
+                // The commits are shipped before any writer waits again.
                 Attempt::LeftAlone | Attempt::Locked => break,
                 Attempt::NotNow(read) => ahead = read,
             }
@@ -108,11 +111,11 @@ impl Session<'_> {
         Ok(false)
     }
 
-    /// Empties the WAL where it is due. Whoever only takes one point leaves the WAL as it is: an emptied one
-    /// would be restarted, and the next point might need a base.
+    /// Empties the WAL if it is due. A run that takes only one point leaves the WAL as it is: an emptied WAL would be
+    /// restarted, and the next point might need a base.
     ///
-    /// Most of the WAL is copied into the database file, and shipped meanwhile, before the barrier is taken, so that
-    /// writers wait for little; what a fast writer adds meanwhile becomes less from attempt to attempt.
+    /// Most of the WAL is copied into the database file and shipped before the barrier is taken, so that writers wait
+    /// for little. The backlog of a fast writer shrinks from attempt to attempt.
     pub(super) async fn empty_wal(&mut self) -> Result<(), Error> {
         for attempt in 0..seal::ATTEMPTS {
             let Some(position) = self.position.filter(|_| self.patience == Patience::Protecting) else { return Ok(()) };
@@ -143,7 +146,7 @@ impl Session<'_> {
                 Err(error) => return self.uncopied(error).await,
             };
             if copied == Copied::Part && self.on_source(|source| source.copied()).await? == before {
-                // A reader is in the way: before another commit it is of no use.
+                // A reader is in the way. Another attempt is useless before the next commit.
                 self.emptied = position.wal;
                 return Ok(());
             }
@@ -160,13 +163,14 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Counts that the WAL was emptied, and tells it in Litestream's words: there are programs that look for them.
+    /// Counts the emptied WAL, and logs it in Litestream's words, because some programs look for them.
     fn emptied(&self, bytes: u64, began: Instant) {
         self.database.activity().checkpoints.done(bytes, began.elapsed());
         tracing::debug!(database = %self.database.name(), msg = %"checkpoint", mode = %"PASSIVE", bytes, "the WAL was emptied");
     }
 
-    /// One attempt to empty the WAL, of which some may have been read `ahead`. What isn't in the vault yet is shipped after it.
+    /// One attempt to empty the WAL, of which some may have been read `ahead`. Commits that aren't in the vault yet are
+    /// shipped afterwards.
     async fn seal(&mut self, position: Position, attempt: usize, ahead: Option<Ahead>) -> Result<Attempt, Error> {
         let (author, spool) = (self.author(), self.spool.clone());
         let wal = ahead.as_ref().map(Ahead::end).or(position.wal).map_or(0, |wal| wal.offset);
@@ -178,7 +182,7 @@ impl Session<'_> {
             Prepared::Unkept(error) => return self.unkept(&error).await,
             Prepared::Ready(ready) => *ready,
         };
-        // Where everything was copied when the hold moved, it doesn't hold what isn't captured.
+        // If everything was copied when the hold moved, the hold doesn't protect frames that aren't captured.
         self.position = Some(Position { held: sealing.holds, ..position });
         let (capture, list) = sealing.last.take().map(|last| (last.capture, last.list)).unzip();
         let keep = blocking(move || list.map(Draft::keep).transpose());
@@ -204,14 +208,14 @@ impl Session<'_> {
         }
         self.bounds.after_success(price);
         let (after, bytes) = (sealing.after, sealing.after.wal.map_or(0, |wal| wal.offset));
-        // What stands in the way of our copying may be somebody else's, who has come to the end.
+        // Another process's copying may have been in the way of ours, and may have reached the end.
         let all = copied == Copied::All || self.on_source(|source| source.to_copy()).await? == Some(0);
         if all {
-            // From here on the WAL may be another one, of which this position says nothing.
+            // From here on the WAL may be another generation, about which this position says nothing.
             self.position = Some(Position { held: false, ..position });
             self.on_source(move |source| sealing.finish(source)).await?;
         } else {
-            // Somebody is in the way: the WAL stays as it is, and nobody waits any longer.
+            // Another process is in the way: the WAL stays as it is, and no writer waits any longer.
             drop(sealing);
             if price.urgent && copied == Copied::Part {
                 self.urgency_put_off = Some(Instant::now() + PUT_OFF);
@@ -257,7 +261,7 @@ impl Session<'_> {
         Ok(seal::due(facts) && seal::due(seal::Facts { behind: self.is_behind(0).await?, ..facts }))
     }
 
-    /// What decides whether to empty the WAL, if nothing was written since the last capture.
+    /// The facts that decide whether to empty the WAL, if there are no writes since the last capture.
     fn facts(&self, position: &Position) -> seal::Facts {
         let options = self.database.options();
         seal::Facts {
@@ -269,7 +273,7 @@ impl Session<'_> {
         }
     }
 
-    /// Whether emptying was put off; what was put off at the lower price isn't, once the higher one is due.
+    /// Whether emptying is put off. At the lower price it no longer is once the higher price is due.
     fn is_put_off(&self, position: &Position) -> bool {
         let wal = position.wal.map_or(0, |wal| wal.offset);
         is_ahead(self.emptying_put_off) && !self.is_urgent(wal, position)
@@ -279,7 +283,7 @@ impl Session<'_> {
         seal::is_urgent(wal, &self.facts(position)) && !is_ahead(self.urgency_put_off)
     }
 
-    /// Leaves the WAL as it is for a while, at the higher price too or only at the lower one: what is in it goes on being shipped.
+    /// Leaves the WAL as it is for a while, either at any price or only at the lower one. Its content is still shipped.
     fn put_off(&mut self, why: &str, urgency: bool) {
         tracing::warn!(database = %self.database.name(), "the WAL is not emptied now: {why}");
         let until = Some(Instant::now() + PUT_OFF);

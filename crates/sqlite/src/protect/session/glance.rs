@@ -1,4 +1,4 @@
-//! Is there anything to do? Was something committed, and is everything on this machine as it was left?
+//! Is there any work? Were there commits, and are the local files as this process left them?
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -13,12 +13,12 @@ use crate::error::Error;
 use crate::standing::{Standing, standing};
 use crate::state::Record;
 
-/// How often what was put off is tried again without a new commit, and for how long after the last one.
+/// How often a postponed attempt is repeated without a new commit, and for how long after the last one.
 const LOOK_ACTIVE: Duration = Duration::from_secs(55);
 const SILENT: Duration = Duration::from_secs(3600);
 
 impl Session<'_> {
-    /// Whether something was written since the last capture, and when the WAL was written last.
+    /// Whether there are writes since the last capture, and when the WAL was written last.
     pub(crate) async fn glimpse(&self) -> Result<(bool, Option<SystemTime>), Error> {
         let wal = self.position.and_then(|position| position.wal);
         self.on_source(move |source| {
@@ -28,8 +28,8 @@ impl Session<'_> {
         .await
     }
 
-    /// Whether something was written since the last capture: at least `bytes` of WAL and one frame. What is no longer the
-    /// place that holds what was captured before is an error.
+    /// Whether there are writes since the last capture: at least `bytes` of WAL and one frame. If the place of the last
+    /// capture isn't there any more, that is an error.
     pub(crate) async fn is_behind(&self, bytes: u64) -> Result<bool, Error> {
         let wal = self.position.and_then(|position| position.wal);
         self.on_source(move |source| {
@@ -39,13 +39,13 @@ impl Session<'_> {
         .await
     }
 
-    /// Tells, for a few system calls, whether there is anything to do: whether something was committed, and whether what
-    /// was captured last and what is kept beside the database still is as it was left.
+    /// Finds out with a few system calls whether there is work: whether there were commits, and whether the last
+    /// captured place and the files beside the database are unchanged.
     pub(crate) fn glance(&self) -> Glance {
         let (source, look) = (Arc::downgrade(&self.source), self.next_look());
         let (vault, upkeep) = (self.database.vault().clone(), self.database.maintenance().clone());
         let (captured, state_dir) = (self.position.map(|position| position.captured()), self.state_dir.clone());
-        let unsaved = self.database.unsaved().clone();
+        let (unsaved, untouched) = (self.database.unsaved().clone(), self.database.heir().untouched());
         let (commit, several) = (self.position.map_or(0, |position| position.commit), self.several);
         let (clock, newest) = (self.database.clock().clone(), self.position.map(|position| position.moment));
         let faulty = self.database.clock_fault_is_told();
@@ -57,12 +57,16 @@ impl Session<'_> {
             let quiet = source.check_identity().and_then(|()| source.is_quiet(wal.as_ref()));
             let stands = captured.as_ref().map(|captured| standing(&mut source, captured));
             let cut = source.is_cut(wal.as_ref(), commit).unwrap_or(true);
-            let named = source.other_names().is_some() == several;
+            let named = source.seems_to_have_unseen_writers() == several;
             source.rest();
             drop(source);
             let as_it_was = quiet.unwrap_or(false) && matches!(stands, Some(Ok(Standing::AsItWas))) && !cut && named;
-            let recorded = !unsaved.load(Ordering::Relaxed) && Record::is_there(&state_dir) && read_back.is_known();
-            // A folder's file system may not answer, and this thread sweeps all databases: another one asks, and tells.
+            let recorded = !unsaved.load(Ordering::Relaxed)
+                && Record::is_there(&state_dir)
+                && read_back.is_known()
+                && untouched.lock().unwrap_or_else(PoisonError::into_inner).was_recorded();
+            // A folder's file system may not answer, and this thread sweeps all databases. So another thread asks, and
+            // reports.
             let seen = if vault.folder().is_some() {
                 upkeep.ask_beside(&runtime);
                 true
@@ -74,7 +78,7 @@ impl Session<'_> {
         })
     }
 
-    /// Whether it is time to try again what was put off, though nothing was noticed.
+    /// Whether a postponed attempt is due, although no change was noticed.
     pub(crate) fn look_is_due(&self) -> bool {
         self.next_look().is_some_and(|at| Instant::now() >= at)
     }
@@ -83,7 +87,7 @@ impl Session<'_> {
         self.last_shipped.filter(|last| last.elapsed() < SILENT).map(|_| self.last_look + LOOK_ACTIVE)
     }
 
-    /// Whether the captured place is as it was left. Where only what nobody captures any more is damaged, that is told.
+    /// Whether the captured place is unchanged. Damage in data that no capture needs any more is only reported.
     pub(crate) async fn is_as_it_was(&self) -> Result<bool, Error> {
         let Some(captured) = self.position.map(|position| position.captured()) else { return Ok(false) };
         let commit = self.position.map_or(0, |position| position.commit);

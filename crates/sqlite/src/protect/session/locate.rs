@@ -1,6 +1,9 @@
-//! Finds where the history ends, and whether the WAL goes on from there. If it doesn't, a base follows.
+//! Finds where the history ends, and whether the WAL continues from there. If it doesn't, a base follows.
 //!
-//! What an earlier run left is put in order first: a base without its capture, captures in the spool, a list of sealed pages.
+//! First it completes the work of an earlier run: a base without its capture, captures in the spool, a list of sealed
+//! pages.
+
+use std::time::Duration;
 
 use seawall_core::{Moment, Point};
 use seawall_ltx::Header;
@@ -24,8 +27,11 @@ use crate::survey::{self, Survey};
 /// much as a new base.
 const COMPARABLE: u64 = 64 << 20;
 
+/// A seal copies while it keeps its list, and for no longer than that.
+const COPIED: Duration = Duration::from_secs(5);
+
 impl Session<'_> {
-    /// Finds where the history in the vault ends and whether the WAL goes on from there; else takes a base.
+    /// Finds where the history in the vault ends and whether the WAL continues from there. Otherwise takes a base.
     pub(super) async fn locate(&mut self) -> Result<(), Error> {
         let vault = self.database.vault();
         vault.enter().await?;
@@ -55,6 +61,17 @@ impl Session<'_> {
         match resume(local, survey.as_ref().map(|survey| &survey.remote)) {
             Resume::Base { txid: None, .. } => self.take_first_base().await,
             Resume::Base { txid: Some(txid), why } => {
+                let restorable = |survey: &Survey, txid| {
+                    let files = missing::sound(&survey.listed, &distrusted);
+                    plan(&files, txid).is_ok()
+                };
+                if let (Break::VaultBehind, Some(local)) = (why, local)
+                    && !survey.as_ref().is_some_and(|survey| restorable(survey, local.txid))
+                {
+                    // It was there when it was acknowledged, and went while nobody looked.
+                    let newest = survey.as_ref().map(|survey| survey.remote.max);
+                    self.lost = self.database.maintenance().is_behind(local.txid, newest).or(self.lost.take());
+                }
                 let last = last_point(survey.as_ref(), remembered.as_ref().map(|(_, position)| position));
                 let from = match survey.as_ref().filter(|survey| !survey.remote.restorable) {
                     Some(survey) => self.last_restorable(survey, &distrusted).await?,
@@ -84,7 +101,7 @@ impl Session<'_> {
         }
     }
 
-    /// Goes on from a position if the WAL proves it; else takes a base behind it.
+    /// Continues from a position if the WAL proves it. Otherwise takes a base after it.
     async fn continue_from(
         &mut self,
         mut position: Position,
@@ -107,7 +124,7 @@ impl Session<'_> {
         }
         match look {
             Look::Clean(_) | Look::New(_) | Look::Unfinished => {
-                // The object is made anew by the next drain, with the lineage that it belongs to.
+                // The next drain makes the object again, with the lineage of this history.
                 self.stamp.lineage = lineage.unwrap_or(self.stamp.lineage);
                 self.arrive(position).await
             }
@@ -116,7 +133,7 @@ impl Session<'_> {
         }
     }
 
-    /// The newest point that can be restored from what is there, without the objects that aren't what was written.
+    /// The newest point that can be restored, without the objects that aren't as they were written.
     async fn last_restorable(&self, survey: &Survey, distrusted: &[Stored]) -> Result<Option<Point>, Error> {
         let files = missing::sound(&survey.listed, distrusted);
         match stretches(&files).last().and_then(|points| points.last()) {
@@ -133,8 +150,8 @@ impl Session<'_> {
         self.on_source(move |source| proof::chain_by_pages(source, wal, &header, &object)).await
     }
 
-    /// Makes the capture beside a complete copy that an earlier run didn't come to; answers whether it did. A copy that
-    /// is damaged is left alone: a base behind it follows.
+    /// Makes the capture beside a complete copy, if an earlier run ended before it did. Returns whether it made one. A
+    /// damaged copy is left alone: a base after it follows.
     async fn pair_up(&self, survey: Option<&Survey>) -> Result<bool, Error> {
         let Some(copy) = survey.and_then(|survey| survey.unpaired) else { return Ok(false) };
         match ship::pair_up(self.database.vault(), copy, self.database.options().jobs).await {
@@ -147,7 +164,8 @@ impl Session<'_> {
         }
     }
 
-    /// Ships what an earlier run left in the spool, where it continues the vault; answers whether it did.
+    /// Ships captures that an earlier run left in the spool, if they continue the vault. Returns whether it shipped
+    /// any.
     async fn ship_spool(&mut self, survey: Option<&Survey>) -> Result<bool, Error> {
         let spool = self.spool.clone();
         let waiting = blocking(move || spool.captures()).await?;
@@ -166,11 +184,16 @@ impl Session<'_> {
         Ok(shipped)
     }
 
-    /// Ships what an earlier run had sealed and not shipped, together with what was written since: a list says which pages
-    /// changed, and the database file has them. `false` where there is no such list, or nothing follows from it.
+    /// Ships the pages that an earlier run had sealed and not shipped, together with the commits since. The list has
+    /// the numbers of the pages, and the database file has their content. `false` if there is no such list, or nothing
+    /// follows from it.
     async fn ship_listed(&mut self, position: Position) -> Result<bool, Error> {
         let spool = self.spool.clone();
-        let sealed = blocking(move || Ok(spool.listed())).await?;
+        let (sealed, written) = blocking(move || Ok((spool.listed(), spool.list_written()))).await?;
+        let sealed = sealed.filter(|sealed| sealed.is_of(&position, self.stamp.lineage));
+        if let (Some(_), Some(written)) = (&sealed, written) {
+            self.on_source(move |source| source.excuse(written + COPIED)).await?;
+        }
         let sealed = sealed.filter(|sealed| sealed.follows(&position, self.stamp.lineage));
         let author = self.author();
         let look = move |source: &mut Source| match &sealed {
@@ -180,7 +203,7 @@ impl Session<'_> {
         match self.on_source(look).await? {
             Some(capture) => self.ship_sealed(capture).await.map(|()| true),
             None => {
-                // What can't be removed is not believed the next time either.
+                // A list that can't be removed won't be trusted the next time either.
                 if let Err(error) = self.forget_list().await {
                     tracing::warn!(database = %self.database.name(), "an old list stays: {error}");
                 }
@@ -190,8 +213,8 @@ impl Session<'_> {
     }
 }
 
-/// Whether a spooled capture is the direct continuation of the vault's newest one: of the same history, at the next
-/// TXID, and from the place in the WAL where that one ends. Anything else belongs to another vault or another time.
+/// Whether a spooled capture directly continues the vault's newest one: of the same history, at the next TXID, from the
+/// place in the WAL where that capture ends. Any other capture belongs to another vault or another time.
 fn continues(newest: &Header, spooled: &Header) -> bool {
     let lineage = |header: &Header| Stamp::read(header).map(|stamp| stamp.lineage);
     let start = (spooled.wal_salt1, spooled.wal_salt2, spooled.wal_offset);

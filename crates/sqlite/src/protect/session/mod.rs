@@ -1,12 +1,12 @@
 //! One stretch of protecting a database: from opening it to losing or leaving it.
 //!
-//! A session finds where the history ends, takes a base where it can't be continued, and then ships what is committed.
-//! While the vault is away it keeps the WAL pinned and repeats what it was doing; past the bound it gives up (I4). It
-//! may end at any await: everything that matters is in the vault, the WAL or the spool.
+//! A session finds where the history ends, takes a base if it can't be continued, and then ships new commits. While the
+//! vault is away, the session keeps the WAL pinned and retries. Past the bound it gives up (I4). It may end at any
+//! await, because everything that matters is in the vault, the WAL or the spool.
 //!
-//! This file has the session itself: opening it, one round of work (`drain`), and what it does after an error. `locate` finds its
-//! place in the history, and `base` takes a base. `deliver` ships captures, and `empty` empties the WAL. `glance` finds out whether
-//! there is anything to do, `revisit` looks at the vault again, and `report` tells the status.
+//! This file has the session itself: opening it, one round of work (`drain`), and the reaction to an error. `locate`
+//! finds its place in the history, and `base` takes a base. `deliver` ships captures, and `empty` empties the WAL.
+//! `glance` finds out whether there is work, `revisit` looks at the vault again, and `report` reports the status.
 
 mod base;
 mod deliver;
@@ -36,30 +36,30 @@ use crate::state::Position;
 /// How long to wait before looking again at a WAL that a writer is restarting.
 const RELOOK: Duration = Duration::from_millis(20);
 
-/// How often to check what a slow vault does to the WAL.
+/// How often to check how much the WAL grows while the vault is slow.
 const GROWTH_CHECK: Duration = Duration::from_secs(1);
 
 /// How often in a row the size of the WAL may be unknown before the work that makes it grow is given up.
 const UNSEEN: u32 = 30;
 
-/// How long to wait before repeating what failed: doubled from the first to the last.
+/// The wait before a retry: doubled from the first to the longest.
 pub(crate) const BACKOFF: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(30));
 
-/// How long a session repeats what a vault refuses.
+/// For how long a session retries a request that the vault refuses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Patience {
     /// Until the WAL grows past its limit.
     Protecting,
-    /// Not at all: the first failure is the answer.
+    /// No retry: the first failure is the answer.
     Once,
 }
 
 /// Whether to look at the vault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Looking {
-    /// If it is time; what was lost of the past is only told.
+    /// If a look is due. Lost points of the past are only reported.
     WhenDue,
-    /// In any case, because somebody is about to be told that everything is there; anything that was lost is an error.
+    /// In any case, because a caller will be told that everything is in the vault. Any loss is an error.
     Now,
 }
 
@@ -74,9 +74,10 @@ pub(crate) struct Session<'a> {
     source: Arc<Mutex<Source>>,
     /// Everything up to here is captured and durable.
     position: Option<Position>,
-    /// The place at which the WAL was emptied last, or as far as its readers allow: before another commit it is of no use.
+    /// The place at which the WAL was last emptied, completely or as far as its readers allowed. Another attempt is
+    /// useless before the next commit.
     emptied: Option<WalPosition>,
-    /// Until when it is not tried to empty the WAL, because the disk was in the way.
+    /// Until when emptying the WAL is put off, because the disk was too slow.
     emptying_put_off: Option<Instant>,
     /// Until when the higher price isn't asked of writers again.
     urgency_put_off: Option<Instant>,
@@ -84,14 +85,16 @@ pub(crate) struct Session<'a> {
     bounds: seal::Bounds,
     last_shipped: Option<Instant>,
     last_look: Instant,
-    /// Whether the file has other names, through which somebody may write what can't be seen from here.
+    /// What was gone from the vault when the session found its place.
+    lost: Option<Error>,
+    /// Whether a program may write what can't be seen from here: the file has other names, or its WAL was deleted.
     several: bool,
-    /// Whether the WAL is being emptied, or a base taken: what fails then is proved anew by another session.
+    /// Whether the WAL is being emptied, or a base taken. After a failure then, another session proves the place again.
     between: bool,
 }
 
 impl Drop for Session<'_> {
-    /// Leaves the hold to an engine that takes over, so that nothing happens to the WAL between the two.
+    /// Leaves the hold to an engine that takes over, so that the WAL can't be restarted between the two.
     fn drop(&mut self) {
         if self.shutdown.requested()
             && self.database.heir().has_successor()
@@ -113,12 +116,12 @@ impl<'a> Session<'a> {
         let (path, state_dir) = database.place()?;
         let (busy, kept) = (database.options().busy_timeout, database.kept_files());
         let probe = database.probe();
-        let named = database.options().path.clone();
+        let (named, untouched) = (database.options().path.clone(), database.heir().untouched());
         let open = move || {
             let source = Source::open(&path, busy, &mut kept.lock().unwrap_or_else(PoisonError::into_inner), probe)?;
-            Ok(source.named(named))
+            Ok(source.named(named).knowing(untouched))
         };
-        // What a predecessor left must not hold the WAL for longer than it takes to open it.
+        // A hold that a predecessor left must not pin the WAL for longer than opening takes.
         let source = blocking(open).await.inspect_err(|_| database.heir().let_go())?;
         database.heir().take_over();
         let stamp = Stamp { lineage: Lineage::new(database.random()), nonce: Nonce::new(database.random()) };
@@ -137,6 +140,7 @@ impl<'a> Session<'a> {
             bounds: seal::Bounds::default(),
             last_shipped: None,
             last_look: Instant::now(),
+            lost: None,
             several: false,
             between: false,
         };
@@ -158,7 +162,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Ends once the WAL has grown by its limit since this was called: what ships it is not fast enough (I4).
+    /// Ends when the WAL has grown by its limit since this was called: shipping is too slow (I4).
     fn wal_outgrown(&self) -> impl Future<Output = Error> + use<> {
         let (source, limit) = (self.source.clone(), self.database.options().wal_limit);
         let path = self.database.place().map(|(path, _)| path).unwrap_or_default();
@@ -174,7 +178,7 @@ impl<'a> Session<'a> {
                         return Error::GaveUp { path, limit };
                     }
                     Ok(_) => unseen = 0,
-                    // What ships it may fare better.
+                    // Shipping may work although the size can't be read.
                     Err(error) if error.is_passing() && unseen < UNSEEN => unseen += 1,
                     Err(error) => return error,
                 }
@@ -203,23 +207,23 @@ impl<'a> Session<'a> {
         self.last_shipped.map(|last| last + self.database.options().sync_interval)
     }
 
-    /// Lets go what isn't needed until something happens.
+    /// Frees memory that isn't needed until the next change.
     pub(crate) fn rest(&self) {
-        // Whoever has it works with it.
+        // If another task has the source, it is in use.
         if let Ok(mut source) = self.source.try_lock() {
             source.rest();
         }
     }
 
-    /// Keeps what holds the WAL from costing its writers anything, see [`Source::step_inside`].
+    /// Keeps the hold on the WAL from costing writers anything, see [`Source::step_inside`].
     pub(crate) async fn step_inside(&self) {
-        // What holds the WAL now goes on holding it.
+        // On failure the present hold stays.
         if let Err(error) = self.on_source(Source::step_inside).await {
             tracing::debug!(database = %self.database.name(), "the hold stays where it is: {error}");
         }
     }
 
-    /// Ships everything that is committed at this moment, and empties the WAL where it has grown.
+    /// Ships all present commits, and empties the WAL if it has grown.
     pub(crate) async fn drain(&mut self) -> Result<(), Error> {
         self.last_look = Instant::now();
         let growth = self.wal_outgrown();
@@ -228,7 +232,7 @@ impl<'a> Session<'a> {
                 self.between = true;
                 let emptied = self.empty_busy_wal(copier).await?;
                 self.between = false;
-                // Where writers pause just then, what they left is put in order.
+                // If writers pause just then, their last commits are shipped too.
                 if emptied && self.is_behind(0).await? {
                     return Ok(());
                 }
@@ -245,7 +249,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// The same after a failure: once it goes well that is told, even if there was nothing to ship.
+    /// The same after a failure. Success is reported, even if there was nothing to ship.
     pub(crate) async fn recover(&mut self) -> Result<(), Error> {
         self.drain().await?;
         self.look_at_vault(Looking::WhenDue).await?;
@@ -255,12 +259,13 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Stays, and with it the hold on the WAL, after an error that the machine may get over by itself (`is_passing`): waits
-    /// before another attempt. Without the hold the application's next checkpoint would make a hole of a passing shortage.
+    /// Waits before another attempt, after an error that may pass by itself (`is_passing`). The session stays, and with
+    /// it the hold on the WAL. Without the hold, a passing shortage plus the application's next checkpoint would make a
+    /// hole.
     ///
     /// # Errors
-    /// The error itself, where it is no such one, something was half done, or nobody has known for a minute how large the WAL is;
-    /// that protection was given up, once the WAL has grown past its limit (I4).
+    /// The error itself, if it isn't passing, if the session was in the middle of a step, or if the WAL's size has been
+    /// unknown for a minute. The error that protection was given up, once the WAL has grown past its limit (I4).
     pub(crate) async fn endure(&mut self, error: Error, backoff: &mut Backoff) -> Result<(), Error> {
         if self.between || !(error.is_passing() || error.is_away()) {
             return Err(error);
@@ -268,7 +273,7 @@ impl<'a> Session<'a> {
         let limit = self.database.options().wal_limit;
         let captured = self.position.and_then(|position| position.wal).map_or(0, |wal| wal.offset);
         match self.on_source(Source::wal_size).await {
-            // The file may be larger than what is live in it.
+            // The file may be larger than its live content.
             Ok(size) if size.saturating_sub(captured) > limit && self.is_behind(limit).await.unwrap_or(true) => {
                 let (path, _) = self.database.place()?;
                 return Err(Error::GaveUp { path, limit });
@@ -280,6 +285,11 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
+    /// What was gone from the vault when the session found its place, if nothing told it before.
+    pub(crate) fn take_lost(&mut self) -> Option<Error> {
+        self.lost.take()
+    }
+
     fn author(&self) -> Author {
         Author { stamp: self.stamp, now: self.database.moment() }
     }
@@ -289,19 +299,19 @@ impl<'a> Session<'a> {
         work: impl FnOnce(&mut Source) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
         let source = self.source.clone();
-        // A poisoned source is as good as any other: every use of it proves its place anew.
+        // A poisoned source can still be used: every use of it proves its place again.
         blocking(move || work(&mut source.lock().unwrap_or_else(PoisonError::into_inner))).await
     }
 
     /// After a failure: waits and returns `Ok` where it makes sense to repeat, the failure otherwise.
     async fn wait_after(&mut self, error: Error, backoff: &mut Backoff) -> Result<(), Error> {
         match error {
-            // The WAL is another one now, and can't become yet another: look again soon.
+            // The WAL is another generation now and can't be restarted again: look again soon.
             Error::Restarted => {
                 sleep(RELOOK).await;
                 return Ok(());
             }
-            // What a first attempt can't find isn't away: it was never there.
+            // A bucket or folder that the first attempt doesn't find isn't away: it never existed.
             Error::Vault(seawall_vault::Error::Missing { .. }) if self.database.is_new() => return Err(error),
             Error::Vault(seawall_vault::Error::Replaced { .. }) => return Err(error),
             Error::Vault(_) if self.patience == Patience::Protecting => {}

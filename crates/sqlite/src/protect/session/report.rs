@@ -1,4 +1,4 @@
-//! What a session reports: its position and its errors in the status, doubts about moments in the vault.
+//! The reports of a session: its position and its errors in the status, doubts about moments in the vault.
 
 use std::sync::atomic::Ordering;
 
@@ -9,31 +9,48 @@ use crate::clock::Unrecorded;
 use crate::doubts;
 use crate::error::Error;
 use crate::ship::blocking;
+use crate::source::Source;
 use crate::state::{Position, Record};
 
 impl Session<'_> {
     /// Everything up to `position` is durable in the vault.
     pub(super) async fn arrive(&mut self, position: Position) -> Result<(), Error> {
         self.position = Some(position);
-        let several = self.on_source(|source| Ok(source.other_names())).await?;
+        let look = move |source: &mut Source| {
+            // Where that fails now the next look tells.
+            source.look_outside(position.wal.as_ref()).ok();
+            Ok(source.unseen_writers())
+        };
+        let several = self.on_source(look).await?;
         self.several = several.is_some();
         self.database.arrived(position, self.stamp.lineage, several.is_some());
         self.tell(Phase::Protecting, several.as_ref()).await;
         Ok(())
     }
 
-    /// That what was shipped is everything that is committed, as far as can be seen.
+    /// Checks that every commit was shipped, as far as can be seen.
     ///
     /// # Errors
-    /// When the file has other names, through which somebody may have written.
+    /// When a program may have written what can't be seen: the file has other names, or its WAL was deleted in use.
     pub(crate) async fn claim(&self) -> Result<(), Error> {
-        self.on_source(|source| source.other_names().map_or(Ok(()), Err)).await
+        self.on_source(|source| source.unseen_writers().map_or(Ok(()), Err)).await
     }
 
-    /// Writes the state record anew if somebody deleted it, and the lock beside it, if it could not be written, or if the
-    /// upkeep has something to tell. Without a commit nothing else would.
+    /// Whether the file has the content that was captured, as far as it shows from outside. What is recorded of it last is what
+    /// the next process compares it with.
+    pub(crate) async fn is_untouched(&self) -> Result<bool, Error> {
+        let captured = self.position.and_then(|position| position.wal);
+        let look = move |source: &mut Source| {
+            source.look_outside(captured.as_ref())?;
+            Ok(!source.is_overwritten())
+        };
+        self.on_source(look).await
+    }
+
+    /// Writes the state record and the lock again if they were deleted, if the record couldn't be written, or if the
+    /// upkeep has news. Without a commit nothing else would write it.
     pub(crate) async fn keep_record(&mut self) {
-        let several = self.on_source(|source| Ok(source.other_names().is_some())).await;
+        let several = self.on_source(|source| Ok(source.unseen_writers().is_some())).await;
         if let Some(position) = self.position
             && several.is_ok_and(|several| several != self.several)
             && let Err(error) = self.arrive(position).await
@@ -43,7 +60,7 @@ impl Session<'_> {
         let (state_dir, read_back) = (self.state_dir.clone(), self.database.read_back().clone());
         let as_known = move || Ok(Record::is_there(&state_dir) && read_back.is_known());
         let gone = async || blocking(as_known).await.is_ok_and(|known| !known);
-        let unsaved = self.database.unsaved().load(Ordering::Relaxed);
+        let unsaved = self.database.unsaved().load(Ordering::Relaxed) || !self.database.file_is_recorded();
         if unsaved || self.database.upkeep_has_news() || self.database.clock_has_news() || gone().await {
             self.tell(Phase::Protecting, None).await;
         }
@@ -52,11 +69,12 @@ impl Session<'_> {
         }
     }
 
-    /// Records in the vault which moments of the history can't be believed, and takes that back where the clock was right (I17).
+    /// Records in the vault which moments of the history can't be trusted. Removes such a record if the clock was right
+    /// (I17).
     pub(crate) async fn record_doubts(&self) -> Result<(), Error> {
         let Some(Position { txid, moment, .. }) = self.position else { return Ok(()) };
         let (clock, vault) = (self.database.clock(), self.database.vault());
-        // What turned out since comes before what is taken back for it.
+        // Newer findings are recorded before the record that they replace is removed.
         while let Some(unrecorded) = clock.unrecorded(moment) {
             let name = doubts::record(vault, txid, unrecorded.doubtful(), self.stamp).await?;
             clock.is_recorded(unrecorded, name);

@@ -1,4 +1,4 @@
-//! Is the vault still the same one, and does it still have everything that was acknowledged (I15)? `sight` does the looking.
+//! Is it still the same vault, and does it still have everything that was acknowledged (I15)? `sight` does the looking.
 
 use std::time::Duration;
 
@@ -16,8 +16,8 @@ const LAST_LOOK: Duration = Duration::from_secs(10);
 const VAULT_ANSWERS: Duration = Duration::from_secs(30);
 
 impl Session<'_> {
-    /// Whether the vault's place is the one that was written to. The source isn't held meanwhile: a network file system may
-    /// never answer, and the size of the WAL must be known all the same (I4).
+    /// Checks that the vault's place is the one that was written to. The source isn't held meanwhile: a network file
+    /// system may never answer, and the size of the WAL must be known all the same (I4).
     pub(crate) async fn check_vault(&self) -> Result<(), Error> {
         let vault = self.database.vault().clone();
         let object = vault.url().to_owned();
@@ -27,7 +27,7 @@ impl Session<'_> {
         }
     }
 
-    /// Looks at the vault if it is time, or without asking whether it is (I15).
+    /// Looks at the vault if a look is due, or in any case (I15).
     pub(crate) async fn look_at_vault(&self, sight: Looking) -> Result<(), Error> {
         let depth = match sight {
             _ if self.patience == Patience::Once
@@ -46,19 +46,20 @@ impl Session<'_> {
         self.look(depth, sight == Looking::Now).await
     }
 
-    /// Looks at the vault for what this history needs. With `asked`, whatever was seen there lately.
+    /// Looks at the vault for the objects that this history needs; with `asked`, even if it was seen lately.
     async fn look(&self, depth: Depth, asked: bool) -> Result<(), Error> {
         let newest = self.position.map(|position| position.txid);
         self.database.maintenance().look(depth, (newest, self.stamp.lineage), asked).await
     }
 
-    /// Looks at the vault before everything ends. A vault that can't be asked is an error, unless it was whole a short while
-    /// ago and nothing was sent there since.
+    /// Looks at the vault before a stop. A vault that can't be asked is an error, unless it was whole a short while ago
+    /// and nothing was sent there since.
     pub(crate) async fn look_at_the_end(&self) -> Result<(), Error> {
         if self.patience == Patience::Once || self.database.options().upkeep.sight_interval.is_none() {
             return Ok(());
         }
-        // All databases end at once, and wait for a turn for as long as the stop may take: only the look is bounded here.
+        // At a stop all databases end at once, and may wait for their turn for as long as the stop may take. Only the
+        // look has a limit here.
         let _turn = self.database.admission().start().await;
         match timeout(LAST_LOOK, self.look(Depth::Near, true)).await {
             Ok(Err(error @ Error::Vault(_))) if self.database.maintenance().was_seen_lately() => {

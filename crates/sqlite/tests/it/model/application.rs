@@ -1,4 +1,4 @@
-//! The application of the model: everything that one does to its database, and a record of every state that it had.
+//! The application of the model: everything that applications do to a database, and a record of every state of it.
 
 use std::fs::{self, OpenOptions};
 use std::ops::Range;
@@ -195,7 +195,7 @@ impl Application {
         format!("commit {state}")
     }
 
-    /// Leaves a transaction open, which the next commit goes on with.
+    /// Leaves a transaction open, for the next commit to finish.
     fn begin(&mut self) -> String {
         if !self.connection().is_autocommit() || self.connection().execute_batch("BEGIN IMMEDIATE").is_err() {
             return "begin: busy".to_owned();
@@ -204,7 +204,7 @@ impl Application {
         "begin".to_owned()
     }
 
-    /// Ends what is open.
+    /// Ends open transactions.
     pub(crate) fn settle(&mut self) {
         self.reader = None;
         self.end_open_transaction();
@@ -308,7 +308,7 @@ impl Application {
         self.end_open_transaction();
         let incoming = self.path.with_extension("incoming");
         let _may_be_absent = fs::remove_file(&incoming);
-        // Somebody who opens the database just then can be in the way.
+        // Another process may have the database open just then.
         if let Err(error) = self.connection().execute("VACUUM INTO ?1", [incoming.to_str().expect("text")]) {
             return format!("replace by rename: {error}");
         }
@@ -321,7 +321,7 @@ impl Application {
         format!("replace by rename, {}", self.commit(Duration::ZERO, 0..5))
     }
 
-    /// The machine loses its power, and with it what the WAL held behind some commit: nobody had synced it.
+    /// The machine loses its power, and with it the commits in the WAL that weren't synced.
     fn lose_power(&mut self) -> String {
         let (file, header) = (self.file_hash(), self.wal_header());
         // A checkpoint syncs the WAL first, so nothing that was copied is lost.
@@ -330,7 +330,7 @@ impl Application {
             return "power: nothing to lose".to_owned();
         }
         let mark = self.marks.swap_remove(self.rng.usize(0..self.marks.len()));
-        // What was behind it never was: other commits will stand there.
+        // Later commits never happened: others will be at these places.
         self.marks.retain(|other| other.end < mark.end);
         self.reader = None;
         let connection = self.connection.take().expect("it is open");

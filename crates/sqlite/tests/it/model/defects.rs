@@ -1,5 +1,5 @@
-//! A test of the test: an engine that is wrong in one way, and the model that sees it within some seeds. What forgets the
-//! barrier is seen by `between_steps.rs`.
+//! A test of the model: with an engine that has one deliberate defect, the model fails within some seeds.
+//! `between_steps.rs` detects a forgotten barrier.
 
 use seawall_sqlite::probe::Defect;
 

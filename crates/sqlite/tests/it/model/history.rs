@@ -1,4 +1,4 @@
-//! What a vault holds, compared with what the database was: independent of how the engine lists, plans and remembers.
+//! Compares a vault with the recorded states of the database. Doesn't use the engine's own listing, plans and records.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -95,9 +95,9 @@ struct Restored {
     content: Content,
 }
 
-/// Restores every TXID and compares it with the record; then as many random moments. Behind an object that was `lost` there
-/// may be the capture of a base whose copy never came: nobody was told of it. Up to the TXID `harmed` somebody damaged objects: what
-/// can't be restored there is refused, and what can be is right.
+/// Restores every TXID and compares it with the record; then as many random moments. After an object that was `lost`
+/// there may be the capture of a base whose copy was never uploaded; it wasn't reported as protected. Up to the TXID
+/// `harmed` objects were damaged: points that can't be restored there are refused, and the others are right.
 pub(crate) async fn compare(
     scene: &Scene,
     store: &MemoryStore,
@@ -176,12 +176,13 @@ async fn moments(scene: &Scene, points: &[Restored], rng: &mut fastrand::Rng) {
         let point = behind.checked_sub(1).map(|at| &points[at]);
         let next = points.get(behind);
         let in_hole = next.is_some_and(|next| ends.contains(&Txid(next.txid).to_string()));
-        // Between what was captured before the clock jumped, and what stands in the future since.
+        // Between points from before the clock jumped, and points in the future since.
         let future = |point: &Restored| point.moment.since(scene.clock.now()) > Duration::from_secs(2);
         let in_doubt = point.is_some_and(|point| point.moment != moment && !future(point)) && next.is_some_and(future);
         let shared = points.iter().filter(|point| point.moment == moment).count() > 1;
         match point.filter(|point| point.moment == moment || !in_hole) {
-            // A clock that jumped left a record: what it touches is refused, but for the moment of a single point.
+            // A clock that jumped left a record. The moments that it touches are refused, except for the moment of a
+            // single point.
             Some(point)
                 if (point.moment != moment || shared)
                     && restored.as_ref().is_err_and(|e| e.code == "sqlite.moments-in-doubt") =>

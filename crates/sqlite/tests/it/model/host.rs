@@ -41,11 +41,11 @@ pub(crate) struct Host {
     protected: u64,
     /// The vault at the last look.
     seen: Look,
-    /// What somebody deleted in the vault.
+    /// The objects that were deleted from the vault.
     lost: BTreeSet<u64>,
     /// Whether listings may have been old.
     stale: bool,
-    /// Whether somebody harms the vault behind a running process, and up to which TXID that may be seen.
+    /// Whether objects are damaged during a running process, and up to which TXID that may show.
     vandal: bool,
     harmed: u64,
 }
@@ -126,7 +126,7 @@ impl Host {
         Self { seed, rng, scene, store, meddler, running, protected: 0, seen, lost, stale: false, vandal, harmed }
     }
 
-    /// With somebody who deletes, cuts and replaces objects behind a running process.
+    /// With a vandal who deletes, cuts and replaces objects during a running process.
     pub(crate) fn with_a_vandal(seed: u64) -> Self {
         let mut host = Self::new(seed);
         host.vandal = true;
@@ -155,7 +155,7 @@ impl Host {
         lock(&self.meddler.log).push(what.into());
     }
 
-    /// One random step, and a look at what is told of the protection.
+    /// One random step, and a look at the reported protection.
     pub(crate) async fn step(&mut self) {
         self.scene.tick(self.rng.i64(0..3000));
         if self.vandal && self.rng.u8(0..12) == 0 {
@@ -181,7 +181,7 @@ impl Host {
         self.observe().await;
     }
 
-    /// Lets the engine do something: for a time, or for some of its steps while the application goes on.
+    /// Lets the engine work: for a time, or for some of its steps while the application continues.
     async fn pass(&mut self) {
         if self.rng.bool() {
             let time = Duration::from_millis([1, 20, 500, 10_000, 100_000][self.rng.usize(0..5)]);
@@ -212,7 +212,7 @@ impl Host {
         self.running = Some(Running { engine, shutdown, task });
     }
 
-    /// As `kill -9` between two calls: nothing more is done, and what is on its way is never answered.
+    /// Like `kill -9` between two calls: nothing more is done, and calls under way are never answered.
     async fn kill(&mut self, running: Running) {
         running.task.abort();
         let _ = running.task.await;
@@ -334,7 +334,7 @@ impl Host {
         self.say("local state lost");
     }
 
-    /// Somebody deletes the newest capture in the vault, if it is not a base.
+    /// Deletes the newest capture in the vault, if it is not a base.
     async fn lose_newest_object(&mut self) {
         let truth = self.store.truth().clone();
         let Some((txid, key)) = objects(&truth).await.pop_last() else { return };
@@ -349,8 +349,8 @@ impl Host {
         self.say(format!("object {txid} lost"));
     }
 
-    /// Somebody deletes an object, cuts it, or writes another one over it, while a process protects the database. After its next look
-    /// protection has begun anew: the newest state can be restored.
+    /// Deletes an object, cuts it, or overwrites it with another one, while a process protects the database. After its
+    /// next look protection has started over: the newest state can be restored.
     async fn harm_the_vault(&mut self) {
         self.catch_up().await;
         let (truth, busy) = (self.store.truth().clone(), self.meddler.busy.swap(false, Ordering::SeqCst));
@@ -390,11 +390,11 @@ impl Host {
             }
         };
         tokio::time::timeout(PATIENCE, anew).await.expect("protection begins anew");
-        // What was captured before the look goes on from what is harmed, up to the base that begins anew.
+        // Captures from before the look continue from damaged objects, up to the base that starts over.
         self.harmed = newest_base(&truth).await.map_or(newest, |base| newest.max(base - 1));
         self.meddler.busy.store(busy, Ordering::SeqCst);
         self.catch_up().await;
-        // What somebody else did isn't ours to answer for.
+        // The vandal's changes don't count as the engine's.
         self.seen = look(&truth).await;
     }
 
@@ -425,8 +425,8 @@ impl Host {
         self.say("caught up");
     }
 
-    /// The engine goes on until it is stopped. Only where an old listing was all that it knew of the vault it meets objects of
-    /// its own, and stops there as it must.
+    /// The engine runs until it is stopped. Only with an old listing of the vault it may meet objects of its own, and
+    /// must stop there.
     async fn ended_by_itself(&mut self) {
         let Some(running) = self.running.take_if(|running| running.task.is_finished()) else { return };
         match running.task.await.expect("no panic") {
@@ -435,7 +435,7 @@ impl Host {
         }
     }
 
-    /// What is told to be protected is in the vault, and never less than before.
+    /// Everything that is reported as protected is in the vault, and never less than before.
     async fn observe(&mut self) {
         self.ended_by_itself().await;
         let status = self.scene.engine().status().await;

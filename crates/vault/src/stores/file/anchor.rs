@@ -1,8 +1,8 @@
-//! Is the folder still the folder that was there?
+//! Is the folder at a path still the same folder?
 //!
-//! A path says nothing about what is behind it: a folder is renamed, a disk is unmounted, and what is written goes to
-//! the place underneath. So a writer remembers which folder it was (device, number, time of birth), and asks
-//! before each operation: one `stat`. [`judge`] decides; the rest gathers facts.
+//! The path alone doesn't tell. A folder may be renamed, or a disk unmounted, and then writes would go to the folder
+//! underneath. So a writer remembers the folder's identity (device, number, time of birth) and checks it before each
+//! operation with one `stat`. [`judge`] decides; the rest gathers facts.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -12,17 +12,17 @@ use std::time::SystemTime;
 
 use crate::Error;
 
-/// What tells one folder from another under the same path.
+/// The identity of a folder: differs between two folders that had the same path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Identity {
     device: u64,
     /// `None` on file systems that give a folder another number now and then.
     inode: Option<u64>,
-    /// A removed folder's number is given to the next one; its birth isn't.
+    /// The system may reuse the number of a removed folder, but not its time of birth.
     born: Option<SystemTime>,
 }
 
-/// What is found under a path.
+/// The facts about the folder at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Found {
     /// The folder; `None` where there is none.
@@ -64,7 +64,7 @@ fn judge(before: &Found, now: &Found, still_mounted: bool) -> Standing {
     if moved && before.mount.is_some() && !still_mounted {
         return Standing::Unmounted;
     }
-    // What is seen now lies in the mount that was around it.
+    // The folder seen now is in the mount that surrounded the earlier one.
     if let (Some(Mount { id, around: Some(around) }), Some(seen)) = (before.within, now.within)
         && before.root.is_some()
         && before.root != now.root
@@ -91,7 +91,7 @@ pub(super) struct Anchor {
 #[derive(Debug, Default)]
 struct State {
     found: Option<Found>,
-    /// Whether somebody asks for [`Anchor::enter`] before going on in another folder.
+    /// Whether a caller uses [`Anchor::enter`] before it continues in another folder.
     attended: bool,
 }
 
@@ -101,7 +101,7 @@ impl Anchor {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes what is there now as the folder, unless the earlier folder is gone or unmounted. Blocks.
+    /// Accepts the folder that is there now, unless the earlier folder is gone or unmounted. Blocks.
     pub(super) fn enter(&self, root: &Path) -> Result<(), Error> {
         let now = look(root)?;
         let mut state = self.state();
@@ -115,7 +115,7 @@ impl Anchor {
         Ok(())
     }
 
-    /// Before something is written: the folder is the folder of the first write. Blocks.
+    /// Before a write: the folder must be the folder of the first write. Blocks.
     pub(super) fn before_writing(&self, root: &Path) -> Result<(), Error> {
         let mut state = self.state();
         match state.found {
@@ -127,7 +127,7 @@ impl Anchor {
         }
     }
 
-    /// Before anything else: the same, for a store that has written. Blocks.
+    /// Before any other operation: the same check, for a store that has written. Blocks.
     pub(super) fn check(&self, root: &Path) -> Result<(), Error> {
         check(&mut self.state(), root)
     }
@@ -173,7 +173,7 @@ fn told(root: &Path, standing: Standing) -> Error {
     }
 }
 
-/// What is under a path.
+/// Gathers the facts about a path.
 fn look(root: &Path) -> Result<Found, Error> {
     let failed = |error: io::Error| super::failed(root, &error);
     let absent = |error: &io::Error| matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory);
@@ -211,7 +211,7 @@ fn mounted_in(folder: &Path) -> Option<Mount> {
 fn mount_id(folder: &Path) -> Option<u64> {
     use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
     let found = statx(CWD, folder, AtFlags::empty(), StatxFlags::MNT_ID).ok()?;
-    // Before Linux 5.8 nobody tells.
+    // Before Linux 5.8 the kernel doesn't tell.
     (found.stx_mask & StatxFlags::MNT_ID.bits() != 0).then_some(found.stx_mnt_id)
 }
 
@@ -247,7 +247,7 @@ fn above(path: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     path.ancestors().skip(1).map(Path::to_owned).collect::<Vec<_>>().into_iter()
 }
 
-/// Whether the file system's numbers stay: FUSE, 9p and SMB may give a folder another one when they looked away.
+/// Whether the file system's numbers are stable. FUSE, 9p and SMB may give the same folder another number later.
 #[cfg(target_os = "linux")]
 fn has_firm_numbers(root: &Path) -> bool {
     const OTHERS: [u64; 4] = [0x6573_5546, 0x0102_1997, 0xFF53_4D42, 0xFE53_4D42];
@@ -318,7 +318,7 @@ mod tests {
             (bound(), within(on(1, None, None), 40, 30), false, Standing::Gone),
             // The mount around is unmounted with it.
             (bound(), within(on(1, one(9), None), 20, 10), false, Standing::Other),
-            // A system that doesn't tell.
+            // A system that doesn't report mounts.
             (bound(), on(1, one(9), None), false, Standing::Other),
         ] {
             assert_eq!(judge(&before, &now, still_mounted), expected, "{before:?} {now:?}");

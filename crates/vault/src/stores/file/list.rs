@@ -1,7 +1,7 @@
-//! Listing a folder tree in the order of keys, a page at a time, with memory bounded by the page.
+//! Lists a folder tree in the order of keys, one page at a time. The page bounds the memory.
 //!
-//! Directories come unsorted, so each page keeps only the smallest names behind its start. A folder sorts as its name
-//! with the `/`, as in a bucket: `a-b` comes before `a/b`.
+//! The system returns a directory's names unsorted, so each page keeps only the smallest names after its start. A
+//! folder sorts as its name with the `/`, as in a bucket: `a-b` comes before `a/b`.
 
 use std::collections::BinaryHeap;
 use std::io;
@@ -22,7 +22,7 @@ pub(super) fn page(root: &Path, prefix: &Prefix, after: Option<&ObjectKey>, limi
     Ok(Page { entries, next })
 }
 
-/// Adds the keys below `folder` (empty, or ending in `/`) that sort behind `after`, up to `limit` in all.
+/// Adds the keys below `folder` (empty, or ending in `/`) that sort after `after`, up to `limit` in all.
 fn walk(
     root: &Path,
     folder: &str,
@@ -56,8 +56,8 @@ fn walk(
     }
 }
 
-/// The `count` smallest names in one folder behind `done`, or, at first, that lie behind the key `after` or lead there;
-/// folders end in `/`.
+/// The `count` smallest names in one folder after `done`; without `done`, those that sort after the key `after` or lead
+/// there. Folders end in `/`.
 fn smallest(root: &Path, folder: &str, after: &str, done: Option<&str>, count: usize) -> Result<Vec<String>, Error> {
     let path = root.join(folder);
     let listing = match path.read_dir() {

@@ -1,18 +1,20 @@
 //! A vault that is a folder.
 //!
-//! An object is a file; its key is its path below the root. A write goes to a `.tmp` file of its own beside the
-//! target, is fsynced, gets its stamp as mtime, and then takes its name in one step: `renameat2(RENAME_NOREPLACE)` or
-//! `link` for create-only, exact under races also between processes; `rename` otherwise. Then the folder is fsynced.
-//! A crash leaves at most a `.tmp` file, which no listing shows and the next writer into that folder removes: a live
-//! writer holds a lock on its `.tmp` file.
+//! An object is a file, and its key is the path below the root. A write goes to a `.tmp` file beside the target, is
+//! fsynced, and gets its stamp as mtime. Then it takes its name in one step: create-only with
+//! `renameat2(RENAME_NOREPLACE)` or `link`, which are exact also between processes; otherwise with `rename`. Then the
+//! folder is fsynced.
 //!
-//! Which folder it is, is remembered at the first write and asked before everything after it: nothing is written below
-//! a folder that took the place of the vault's, nor to what a disk that was unmounted was mounted on (`anchor.rs`).
+//! A crash leaves at most a `.tmp` file. Listings don't show it, and the next writer into that folder removes it. A
+//! live writer holds a lock on its `.tmp` file.
 //!
-//! Compare-and-swap takes the folder's lock (`flock`), so it is exact among Seawall processes of one host. It does not
-//! order itself with unconditional writes to the same key.
+//! The first write remembers the identity of the vault's folder, and each later operation checks it (`anchor.rs`). So
+//! Seawall never writes into a folder that replaced the vault's, or into the empty mount point of an unmounted disk.
 //!
-//! All system calls are made on the runtime's blocking pool; nothing here owns a timer.
+//! Compare-and-swap takes the folder's lock (`flock`), so it is exact among Seawall processes of one host. It is not
+//! ordered against unconditional writes to the same key.
+//!
+//! All system calls run on the runtime's blocking pool. Nothing here owns a timer.
 
 mod anchor;
 mod list;
@@ -40,7 +42,7 @@ pub struct FileStore {
 }
 
 impl FileStore {
-    /// A store below `root`, which is made when something is first written. Does no I/O.
+    /// A store below `root`. The folder is made at the first write. Does no I/O.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into().into(), anchor: Arc::default() }
     }
@@ -49,7 +51,7 @@ impl FileStore {
         self.root.join(key.as_str())
     }
 
-    /// What asks whether the folder is the one that was there. Blocks.
+    /// Returns a check that the folder is still the vault's. The check blocks.
     fn asking(&self) -> impl Fn() -> Result<(), Error> + Send + use<> {
         let Self { root, anchor } = self.clone();
         move || anchor.check(&root)
@@ -62,8 +64,8 @@ impl FileStore {
     }
 }
 
-/// Runs blocking work on the pool. Work that was given up by its caller runs to its end, which is what a crash at any
-/// later point would leave too.
+/// Runs blocking work on the pool. If the caller gives up, the work still runs to its end, as it may before a crash at
+/// any later point.
 async fn blocking<T: Send + 'static>(
     object: String,
     work: impl FnOnce() -> Result<T, Error> + Send + 'static,
@@ -144,7 +146,7 @@ impl Store for FileStore {
         let ask = self.asking();
         let page = move || {
             let page = list::page(&root, &prefix, after.as_ref(), limit)?;
-            // Asked behind it: what was listed is the folder's, if it still is there.
+            // The check comes after the listing: if the folder is still the vault's, so is the listing.
             ask()?;
             Ok(page)
         };
@@ -175,7 +177,7 @@ impl Store for FileStore {
     }
 }
 
-/// Builds an entry from what the file system says.
+/// Builds an entry from a file's metadata.
 fn entry(key: ObjectKey, metadata: &std::fs::Metadata) -> Entry {
     let Meta { size, modified, tag, .. } = place::meta(metadata);
     Entry { key, size, modified, written: place::changed(metadata), tag }

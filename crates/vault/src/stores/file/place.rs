@@ -1,4 +1,4 @@
-//! Folders and what the file system knows about a file: modes, times, versions.
+//! Folders, and the metadata of files: modes, times, versions.
 
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
 
@@ -15,16 +15,17 @@ use crate::{Digest, Meta, Tag};
 /// The extended attribute with the digest, as text.
 const DIGEST: &str = "user.seawall.blake3";
 
-/// The mode of a vault's root where we make it: what is in it is as secret as the database.
+/// The mode of a vault's root that we make. Its content is as secret as the database.
 const PRIVATE: u32 = 0o700;
 
-/// What [`crate::Store::head`] tells about a file, without its digest. The mtime is the stamp.
+/// The metadata of a file for [`crate::Store::head`], without its digest. The mtime is the stamp.
 pub(super) fn meta(metadata: &Metadata) -> Meta {
     let modified = moment(metadata.mtime(), metadata.mtime_nsec());
     Meta { size: metadata.len(), modified, tag: Some(tag(metadata)), stamp: Some(modified), digest: None }
 }
 
-/// Keeps a file's digest beside its bytes. Not every file system has room for it, and an object without is as good.
+/// Keeps a file's digest beside its bytes. Not every file system has room for it, and an object is valid without a
+/// digest.
 pub(super) fn keep_digest(file: &File, digest: Digest) {
     let kept = rustix::fs::fsetxattr(file, DIGEST, digest.to_string().as_bytes(), XattrFlags::empty());
     if let Err(error) = kept {
@@ -39,7 +40,7 @@ pub(super) fn digest(path: &Path) -> Option<Digest> {
     std::str::from_utf8(text.get(..len)?).ok()?.parse().ok()
 }
 
-/// When a file was renamed to its place, or touched after that: its change time, which no one can set.
+/// When a file was renamed to its place, or touched after that: its change time, which no process can set.
 pub(super) fn changed(metadata: &Metadata) -> Moment {
     moment(metadata.ctime(), metadata.ctime_nsec())
 }
@@ -48,8 +49,8 @@ fn moment(seconds: i64, nanoseconds: i64) -> Moment {
     Moment::from_millis(seconds.saturating_mul(1000).saturating_add(nanoseconds / 1_000_000))
 }
 
-/// A file's version. The inode and its change time, which no one can set, tell two files of equal content apart; the
-/// swap in `write` sees to it that the change time of one key's successive versions grows.
+/// A file's version: its inode and its change time, which no process can set. So two files of equal content have
+/// different versions. The swap in `write` makes sure that the change time grows from one version of a key to the next.
 pub(super) fn tag(metadata: &Metadata) -> Tag {
     Tag::new(format!("{:x}-{:x}-{:x}.{:x}", metadata.ino(), metadata.size(), metadata.ctime(), metadata.ctime_nsec()))
 }
@@ -78,7 +79,7 @@ pub(super) fn make_folder(root: &Path, folder: &Path) -> io::Result<()> {
     }
 }
 
-/// The mode of files in a vault: what its root allows, without the right to run them.
+/// The mode of files in a vault: the permissions of its root, without the right to execute.
 pub(super) fn file_mode(root: &Path) -> u32 {
     root.metadata().map_or(0o600, |metadata| metadata.permissions().mode() & 0o666)
 }

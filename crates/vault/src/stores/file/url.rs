@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::Error;
 use crate::text::{decode, wrong};
 
-/// Reads what stands behind `file://`; `shown` is the whole text for messages.
+/// Reads the text after `file://`; `shown` is the whole text for messages.
 pub(crate) fn parse(rest: &str, shown: &str) -> Result<PathBuf, Error> {
     let path = rest.strip_prefix("localhost/").map_or_else(|| rest.to_owned(), |path| format!("/{path}"));
     if !path.starts_with('/') {

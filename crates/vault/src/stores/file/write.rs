@@ -19,7 +19,8 @@ use seawall_core::Moment;
 use super::{blocking, failed, place, read};
 use crate::{Condition, Digest, Digester, Error, Multipart, PutOptions, Tag};
 
-/// Tells the `.tmp` files of this process apart; those of other processes by their number, and in the end by O_EXCL.
+/// A number for each `.tmp` file of this process. The process number distinguishes other processes, and in the end
+/// O_EXCL.
 static SERIAL: AtomicU64 = AtomicU64::new(0);
 
 /// What direct writes are aligned to: the pages of memory, and no disk's blocks are larger.
@@ -42,7 +43,7 @@ struct Draft {
     file: File,
     path: PathBuf,
     named: bool,
-    /// Of the bytes so far.
+    /// The digest of the bytes so far.
     digester: Digester,
 }
 
@@ -52,7 +53,7 @@ impl Draft {
         self.file.write_all(bytes).map_err(|error| failed(&self.path, &error))
     }
 
-    /// Writes all that there will be, and returns its digest, which the writer may know already.
+    /// Writes all bytes, and returns their digest; the writer may know it already.
     fn write_whole(&mut self, bytes: &[u8], digest: Option<Digest>) -> Result<Digest, Error> {
         let written = write_directly(&self.file, bytes).and_then(|written| self.file.write_all(&bytes[written..]));
         written.map_err(|error| failed(&self.path, &error))?;
@@ -161,9 +162,9 @@ pub(super) async fn put(
     named(naming, &target, options).await
 }
 
-/// Writes the whole pages of a large object past the page cache, if they stand at the beginning of a page: it is synced
-/// at once, so the cache would only cost a copy, and the memory of whatever else runs on the host. Returns how many bytes
-/// were written; 0 where the file system can't do it.
+/// Writes the whole pages of a large object past the page cache, if they begin at a page boundary. The object is synced
+/// at once, so the cache would only cost a copy, and memory of other programs on the host. Returns how many bytes were
+/// written; 0 where the file system can't do it.
 #[cfg(target_os = "linux")]
 fn write_directly(mut file: &File, bytes: &[u8]) -> io::Result<usize> {
     use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
@@ -185,7 +186,7 @@ fn write_directly(mut file: &File, bytes: &[u8]) -> io::Result<usize> {
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => break Ok(()),
             Err(error) => break Err(error),
         }
-        // What is written in part goes on through the cache.
+        // After a partial write, the rest goes through the cache.
         if written == end || written % PAGE != 0 {
             break Ok(());
         }
@@ -240,7 +241,7 @@ fn draft_in(root: &Path, folder: &Path) -> io::Result<Draft> {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
             Err(error) => return Err(error),
         };
-        // A sweeper may come between the two steps; then the file is gone and another one is made.
+        // A sweeper may delete the file between the two steps; then another file is made.
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Err(Errno::WOULDBLOCK) => continue,
             Ok(()) if file.metadata()?.nlink() == 0 => continue,
@@ -249,7 +250,7 @@ fn draft_in(root: &Path, folder: &Path) -> io::Result<Draft> {
     }
 }
 
-/// Removes `.tmp` files that no one holds, once per folder and process.
+/// Removes `.tmp` files that aren't locked, once per folder and process.
 fn sweep_once(folder: &Path) {
     use std::collections::HashSet;
     use std::sync::{Mutex, PoisonError};
@@ -324,7 +325,7 @@ fn name(mut draft: Draft, target: &Path, options: &PutOptions) -> Result<Naming,
             Ok(())
         }
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(Error::AlreadyExists { object: object() }),
-        // A sweeper took it for a leftover, on a file system whose locks don't reach it.
+        // On a file system where locks don't work, a sweeper deleted the file as a leftover.
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let cause = "the file being written was removed by another process".to_owned();
             Err(Error::Unavailable { object: object(), cause, retryable: true })
@@ -356,8 +357,8 @@ fn name(mut draft: Draft, target: &Path, options: &PutOptions) -> Result<Naming,
             if place::tag(&present) != *expected {
                 return Err(Error::Precondition { object: object() });
             }
-            // The kernel's clock moves in steps of some milliseconds, and inode numbers come again: without this a
-            // version could get the tag of the one before the last.
+            // The kernel's clock moves in steps of some milliseconds, and inode numbers are reused. Without this, a
+            // version could get the tag of the version before the last.
             let fresh = draft.file.metadata().map_err(|error| failed(&draft.path, &error))?;
             if (fresh.ctime(), fresh.ctime_nsec()) <= (present.ctime(), present.ctime_nsec()) {
                 touch(&draft, options.stamp).map_err(|error| failed(&draft.path, &error))?;

@@ -1,4 +1,4 @@
-//! Making a bucket, where the settings ask for that: the one request that OpenDAL doesn't have.
+//! Makes a bucket, if the settings ask for it: the one request that OpenDAL doesn't have.
 
 use http::{Method, Request, StatusCode, header};
 use opendal_core::{Buffer, HttpTransporter};
@@ -12,7 +12,7 @@ use super::settings::S3Settings;
 use crate::Error;
 use crate::text::wrong;
 
-/// The region of buckets about which nobody says anything.
+/// The region of a bucket for which none is configured.
 const FIRST: &str = "us-east-1";
 
 /// A bucket that may have to be made.
@@ -25,7 +25,7 @@ pub(super) struct Bucket<'a> {
 }
 
 impl Bucket<'_> {
-    /// Makes the bucket, unless it is there. What else is wrong with it, the next request tells.
+    /// Makes the bucket, unless it exists. If anything else is wrong with it, the next request tells.
     pub(super) async fn make(&self, transport: &HttpTransporter, source: Source) -> Result<(), Error> {
         let credential = self.credential(source).await?;
         let there = self.ask(transport, &credential, Method::HEAD, Buffer::new()).await?;
@@ -33,7 +33,7 @@ impl Bucket<'_> {
             return Ok(());
         }
         let made = self.ask(transport, &credential, Method::PUT, Buffer::from(body(self.region))).await?;
-        // Somebody else was quicker.
+        // Another process was quicker.
         if made.is_success() || made == StatusCode::CONFLICT {
             tracing::info!(bucket = self.settings.bucket, "made the bucket");
             return Ok(());
@@ -55,7 +55,7 @@ impl Bucket<'_> {
                 let unreadable = |cause: String| wrong("access-key-id-file", &cause, "check the key files");
                 read.map_err(|error| unreadable(error.to_string()))?.ok_or_else(|| unreadable("no keys".to_owned()))
             }
-            Source::Ambient => {
+            Source::Profile(_) | Source::Ambient => {
                 let cause = "a bucket is only made with keys that are given";
                 Err(wrong("create-bucket", cause, "make the bucket yourself, and leave this setting away"))
             }
@@ -86,8 +86,7 @@ impl Bucket<'_> {
     }
 }
 
-/// The bucket as a server has it: in the path, or in the host's name. AWS makes a bucket only where the region's own server
-/// is asked.
+/// The bucket's address: in the path, or in the host's name. AWS makes a bucket only at the region's own server.
 fn address(bucket: &str, endpoint: Option<&str>, region: &str, virtual_host: bool) -> String {
     let server = endpoint.map_or_else(|| amazon_server(region), str::to_owned);
     match server.split_once("://") {
@@ -96,8 +95,8 @@ fn address(bucket: &str, endpoint: Option<&str>, region: &str, virtual_host: boo
     }
 }
 
-/// The region of a bucket that may have to be made, by what AWS says when it is asked for it: one that isn't there yet is made in
-/// the first region.
+/// The region of a bucket that may have to be made, from AWS's answer to the question for it. A bucket that doesn't
+/// exist yet is made in the first region.
 pub(super) fn region_for(asked: Result<String, Error>) -> Result<String, Error> {
     match asked {
         Err(Error::Missing { .. }) => Ok(FIRST.to_owned()),
@@ -105,7 +104,7 @@ pub(super) fn region_for(asked: Result<String, Error>) -> Result<String, Error> 
     }
 }
 
-/// Where the bucket is to be; the first region has no name there.
+/// The body of the request, with the region; the first region has no name there.
 fn body(region: &str) -> String {
     if region == FIRST || region == "auto" {
         return String::new();

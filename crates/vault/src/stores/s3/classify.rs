@@ -1,10 +1,11 @@
-//! Which decision an answer stands for: from kinds and codes, never from words.
+//! Maps an answer of a server to an error variant, by kinds and codes and never by words.
 
 use opendal_core::ErrorKind;
 
+use super::credentials::Reason;
 use crate::{Condition, Error};
 
-/// What the transport learned that OpenDAL has no kind for; rides along as the source of its error.
+/// A finding of the transport that OpenDAL has no kind for. It travels as the source of OpenDAL's error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Notice {
     /// The server has no space (507).
@@ -30,8 +31,8 @@ pub(super) enum Notice {
 /// The longest text of a server that is shown.
 const SHOWN: usize = 300;
 
-/// The decision for an error of a request under `condition`.
-pub(super) fn classify(object: String, error: &opendal_core::Error, condition: &Condition) -> Error {
+/// The decision for an error of a request under `condition`. `reason` says why there were no keys.
+pub(super) fn classify(object: String, error: &opendal_core::Error, condition: &Condition, reason: &Reason) -> Error {
     let cause = describe(error);
     if let Some(notice) = find::<Notice>(error) {
         return match notice {
@@ -42,7 +43,8 @@ pub(super) fn classify(object: String, error: &opendal_core::Error, condition: &
         };
     }
     if find::<reqsign_core::Error>(error).is_some_and(|e| e.kind() == reqsign_core::ErrorKind::CredentialInvalid) {
-        return Error::Denied { object, cause: "there are no usable credentials".to_owned() };
+        let cause = reason.get().unwrap_or_else(|| "there are no usable credentials".to_owned());
+        return Error::Denied { object, cause: shown(&cause) };
     }
     match error.kind() {
         ErrorKind::NotFound => Error::NotFound { object },
@@ -74,7 +76,7 @@ fn find<T: std::error::Error + 'static>(error: &opendal_core::Error) -> Option<&
     None
 }
 
-/// What the server or the network said, without the request: that could hold a name that is no one's business.
+/// The message of the server or the network, without the request, which could hold a private name.
 fn describe(error: &opendal_core::Error) -> String {
     let mut text = error.message().to_owned();
     let mut last = None;
@@ -86,8 +88,13 @@ fn describe(error: &opendal_core::Error) -> String {
     if let Some(last) = last {
         text = format!("{text}: {last}");
     }
-    let shown: String = text.chars().take(SHOWN).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let shown = shown(&text);
     if shown.is_empty() { "the server gave no reason".to_owned() } else { shown }
+}
+
+/// A text of others, without control characters and not too long.
+fn shown(text: &str) -> String {
+    text.chars().take(SHOWN).map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 #[cfg(test)]
@@ -108,7 +115,7 @@ mod tests {
             (ErrorKind::RangeNotSatisfied, &Condition::Always, "vault.short"),
             (ErrorKind::Unexpected, &Condition::Always, "vault.unavailable"),
         ] {
-            let error = classify("o".into(), &opendal_core::Error::new(error, "m"), condition);
+            let error = classify("o".into(), &opendal_core::Error::new(error, "m"), condition, &Reason::default());
             assert_eq!(seawall_core::Failure::from(error).code, expected);
         }
         let unexpected = || opendal_core::Error::new(ErrorKind::Unexpected, "m");
@@ -119,12 +126,16 @@ mod tests {
             (opendal_core::Error::new(ErrorKind::Conflict, "m"), false),
             (opendal_core::Error::new(ErrorKind::Conflict, "m").set_temporary(), true),
         ] {
-            assert_eq!(classify("o".into(), &error, &Condition::Create).is_retryable(), retryable, "{error:?}");
+            assert_eq!(
+                classify("o".into(), &error, &Condition::Create, &Reason::default()).is_retryable(),
+                retryable,
+                "{error:?}"
+            );
         }
-        let full = classify("o".into(), &unexpected().set_source(Notice::Full), &Condition::Create);
+        let full = classify("o".into(), &unexpected().set_source(Notice::Full), &Condition::Create, &Reason::default());
         assert!(matches!(full, Error::Full { .. }), "{full:?}");
         let nobody = reqsign_core::Error::credential_invalid("none");
-        let denied = classify("o".into(), &unexpected().set_source(nobody), &Condition::Create);
+        let denied = classify("o".into(), &unexpected().set_source(nobody), &Condition::Create, &Reason::default());
         assert!(matches!(denied, Error::Denied { .. }), "{denied:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! From settings to a store: what is not said is decided here, by a pure function.
+//! From settings to a store. A pure function decides what the settings leave open.
 
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
 
@@ -12,12 +12,11 @@ use opendal_core::layers::CapabilityOverrideLayer;
 use opendal_core::{Buffer, Capability, HttpTransporter, OperationContext, Operator};
 use opendal_http_transport_reqwest::ReqwestTransport;
 use opendal_service_s3::S3;
-use reqsign_core::ProvideCredentialChain;
 use tokio::sync::OnceCell;
 
 use super::S3Store;
 use super::bucket::{Bucket, region_for};
-use super::credentials::{Source, ambient, choose};
+use super::credentials::{self, Reason, Source, choose};
 use super::endpoint::host_of;
 use super::provider::{Provider, amazon_server, provider};
 use super::settings::S3Settings;
@@ -29,7 +28,7 @@ use crate::{Environment, Error, Policy};
 /// The variable that names a file of further authorities.
 const BUNDLE: &str = "AWS_CA_BUNDLE";
 
-/// What the settings come to.
+/// The settings with every open question decided.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Decided {
     pub(super) endpoint: Option<String>,
@@ -69,6 +68,8 @@ pub(super) struct Connection {
     environment: Environment,
     decided: Decided,
     url: String,
+    /// Why there are no keys now.
+    pub(super) reason: Reason,
 }
 
 impl fmt::Debug for Connection {
@@ -99,11 +100,11 @@ impl Connection {
             let bucket = Bucket { settings: &self.settings, decided: &self.decided, region: &region, url: &self.url };
             bucket.make(&self.transport, choose(&self.settings, &self.environment)).await?;
         }
-        let builder = build(&self.settings, &self.environment, &self.decided, &region).await?;
+        let builder = build(&self.settings, &self.environment, &self.decided, &region, self.reason.clone()).await?;
         let operator =
             Operator::new(builder).map_err(|error| wrong(&self.url, error.message(), "check the settings"))?;
-        // Told of the smallest part, OpenDAL collects a smaller one itself, and loses it when the request that it makes
-        // before fails: closed again, the object ends without it. Our parts have their sizes already.
+        // If OpenDAL is told the smallest part size, it collects smaller parts itself. It loses such a part when the
+        // request before it fails: closed again, the object ends without it. Our parts already have their sizes.
         let unbuffered =
             CapabilityOverrideLayer::new(|capability| Capability { write_multi_min_size: None, ..capability });
         let context = OperationContext::default().with_http_transport(self.transport.clone());
@@ -112,7 +113,7 @@ impl Connection {
 }
 
 impl S3Store {
-    /// A store for the settings. What they say is checked; no request is made.
+    /// Makes a store for the settings. Checks the settings; makes no request.
     pub async fn connect(settings: &S3Settings, environment: &Environment, policy: &Policy) -> Result<Self, Error> {
         settings.check()?;
         let url = settings.url();
@@ -127,7 +128,8 @@ impl S3Store {
         });
         let part_size = settings.part_size.or(decided.provider.part_size);
         let in_flight = settings.concurrency.or(decided.provider.concurrency);
-        // What the first request must ask or do; elsewhere what is wrong with the settings shows now.
+        // If the first request needs the region or makes the bucket, connecting waits for it. Otherwise mistakes in the
+        // settings show now.
         let asks = decided.region.is_none() || settings.create_bucket;
         let connection = Connection {
             operator: OnceCell::new(),
@@ -136,6 +138,7 @@ impl S3Store {
             environment: environment.clone(),
             decided,
             url: url.clone(),
+            reason: Reason::default(),
         };
         if !asks {
             connection.operator().await?;
@@ -145,7 +148,13 @@ impl S3Store {
     }
 }
 
-async fn build(settings: &S3Settings, environment: &Environment, decided: &Decided, region: &str) -> Result<S3, Error> {
+async fn build(
+    settings: &S3Settings,
+    environment: &Environment,
+    decided: &Decided,
+    region: &str,
+    reason: Reason,
+) -> Result<S3, Error> {
     let mut builder = S3::default().root(&settings.path).bucket(&settings.bucket).region(region);
     builder = builder.endpoint(&decided.endpoint.clone().unwrap_or_else(|| amazon_server(region)));
     if decided.virtual_host {
@@ -156,13 +165,14 @@ async fn build(settings: &S3Settings, environment: &Environment, decided: &Decid
             builder = builder.access_key_id(id.reveal()).secret_access_key(key.reveal()).disable_config_load();
             token.iter().fold(builder, |builder, token| builder.session_token(token.reveal()))
         }
-        Source::Files(files) => builder.credential_provider_chain(ProvideCredentialChain::new().push(files)),
-        Source::Ambient => builder.credential_provider_chain(ambient(settings.profile.as_deref())),
+        Source::Files(files) => builder.credential_provider_chain(credentials::files(files, reason)),
+        Source::Profile(name) => builder.credential_provider_chain(credentials::profile(&name, reason)),
+        Source::Ambient => builder.credential_provider_chain(credentials::ambient(reason)),
     };
     if let Some(class) = &settings.storage_class {
         builder = builder.default_storage_class(class);
     }
-    // Without it, a server may keep what came before a connection broke, and call it the object.
+    // Without checksums, a server may keep the bytes that came before a connection broke as the whole object.
     if !settings.without_checksums {
         builder = builder.checksum_algorithm("crc32c");
     }
@@ -176,7 +186,7 @@ async fn build(settings: &S3Settings, environment: &Environment, decided: &Decid
     Ok(builder)
 }
 
-/// The customer's key: 32 bytes, given in base64 or in a file, there also as they are.
+/// The customer's key: 32 bytes, in base64 or in a file. The file may also hold the bytes themselves.
 async fn customer_key(settings: &S3Settings) -> Result<Option<Vec<u8>>, Error> {
     let (name, text) = match (&settings.sse_customer_key, &settings.sse_customer_key_path) {
         (None, None) => return Ok(None),

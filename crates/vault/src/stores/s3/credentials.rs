@@ -1,15 +1,22 @@
-//! Who asks: explicit keys, keys in files, the environment that the caller hands in, then the usual AWS ways.
+//! Where credentials come from: explicit keys, keys in files, a profile that is named, the environment that the caller
+//! hands in, then the usual AWS ways.
 //!
-//! What is in files is read again while it is in use, so that keys can be renewed without a restart.
+//! Another source is another identity, which may write to a bucket of another owner. So a source that was configured is
+//! the only one, and so is the first of the usual ways that gave keys. If it has no keys, or fails, the requests fail.
+//!
+//! Files are read again while they are in use, so that keys can be renewed without a restart.
 
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use reqsign_aws_v4::{Credential, DefaultCredentialProvider, ProfileCredentialProvider};
+use reqsign_aws_v4::{
+    AssumeRoleWithWebIdentityCredentialProvider, Credential, ECSCredentialProvider, EnvCredentialProvider,
+    IMDSv2CredentialProvider, ProfileCredentialProvider, SSOCredentialProvider,
+};
 use reqsign_core::time::Timestamp;
-use reqsign_core::{Context, ProvideCredential, ProvideCredentialChain};
+use reqsign_core::{Context, ProvideCredential, ProvideCredentialChain, ProvideCredentialDyn};
 
 use super::settings::S3Settings;
 use crate::{Environment, Secret};
@@ -21,7 +28,7 @@ const FRESH: Duration = Duration::from_secs(125);
 /// Where credentials come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Source {
-    /// Given as they are.
+    /// Keys that are given directly.
     Keys {
         /// The key's id.
         id: Secret,
@@ -32,7 +39,9 @@ pub(super) enum Source {
     },
     /// In two files.
     Files(KeyFiles),
-    /// Profile files, web identity, container and instance roles.
+    /// A profile that a setting or `AWS_PROFILE` names: its keys, or its single sign-on.
+    Profile(String),
+    /// The default profile, web identity, container and instance roles.
     Ambient,
 }
 
@@ -44,9 +53,9 @@ pub(super) fn choose(settings: &S3Settings, environment: &Environment) -> Source
     if let (Some(id), Some(key)) = (&settings.access_key_id_file, &settings.secret_access_key_file) {
         return Source::Files(KeyFiles { id: id.clone(), key: key.clone() });
     }
-    // A profile that is asked for by name is not overruled by what happens to be in the environment.
-    if settings.profile.is_some() {
-        return Source::Ambient;
+    // The environment doesn't overrule a profile that the settings name.
+    if let Some(name) = &settings.profile {
+        return Source::Profile(name.clone());
     }
     let variables = |id: &str, key: &str, token: Option<&str>| {
         let secret = |name: &str| environment.get(name).map(Secret::new);
@@ -54,10 +63,11 @@ pub(super) fn choose(settings: &S3Settings, environment: &Environment) -> Source
     };
     variables("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", Some("AWS_SESSION_TOKEN"))
         .or_else(|| variables("LITESTREAM_ACCESS_KEY_ID", "LITESTREAM_SECRET_ACCESS_KEY", None))
+        .or_else(|| environment.get("AWS_PROFILE").map(|name| Source::Profile(name.to_owned())))
         .unwrap_or(Source::Ambient)
 }
 
-/// Keys in files that someone else renews.
+/// Keys in files that another program renews.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct KeyFiles {
     id: String,
@@ -70,53 +80,165 @@ impl ProvideCredential for KeyFiles {
     async fn provide_credential(&self, _context: &Context) -> reqsign_core::Result<Option<Credential>> {
         let (id, key) = (self.id.clone(), self.key.clone());
         let read = tokio::task::spawn_blocking(move || Ok((line(&id)?, line(&key)?))).await;
-        let unreadable =
-            |cause: String| reqsign_core::Error::credential_invalid(format!("a key file can't be read: {cause}"));
         let (access_key_id, secret_access_key) = match read {
             Ok(Ok(pair)) => pair,
-            Ok(Err(error)) => return Err(unreadable(std::io::Error::to_string(&error))),
-            Err(error) => return Err(unreadable(error.to_string())),
+            Ok(Err(error)) => return Err(invalid(std::io::Error::to_string(&error))),
+            Err(error) => return Err(invalid(error.to_string())),
         };
+        // Between two versions of a file there may be nothing in it.
+        if access_key_id.is_empty() || secret_access_key.is_empty() {
+            return Ok(None);
+        }
         let expires_in = Some(Timestamp::now() + FRESH);
         Ok(Some(Credential { access_key_id, secret_access_key, session_token: None, expires_in }))
     }
 }
 
-/// A profile in the usual AWS files, which another program may renew.
+/// Keys of a profile in the usual AWS files, which another program may renew.
 #[derive(Debug)]
-struct Profile {
-    files: ProfileCredentialProvider,
-    /// Whether it held keys once.
-    known: AtomicBool,
-}
+struct Profile(ProfileCredentialProvider);
 
 impl ProvideCredential for Profile {
     type Credential = Credential;
 
     async fn provide_credential(&self, context: &Context) -> reqsign_core::Result<Option<Credential>> {
-        match self.files.provide_credential(context).await? {
-            Some(credential) => {
-                self.known.store(true, Ordering::Relaxed);
-                Ok(Some(Credential { expires_in: Some(Timestamp::now() + FRESH), ..credential }))
-            }
-            // Between two versions of a file there may be none. The keys of the machine must not take its place.
-            None if self.known.load(Ordering::Relaxed) => {
-                Err(reqsign_core::Error::credential_invalid("the profile has no keys any more"))
-            }
-            None => Ok(None),
-        }
+        let found = self.0.provide_credential(context).await?;
+        Ok(found.map(|credential| Credential { expires_in: Some(Timestamp::now() + FRESH), ..credential }))
     }
 }
 
-/// The usual AWS ways: a profile first, and then everything that isn't in files.
-pub(super) fn ambient(profile: Option<&str>) -> ProvideCredentialChain<Credential> {
-    let (mut own, mut others) = (ProfileCredentialProvider::new(), DefaultCredentialProvider::builder());
-    if let Some(name) = profile {
-        own = own.with_profile(name);
-        others = others.with_profile(name);
+/// One source, and its name for people.
+#[derive(Debug)]
+struct Named {
+    name: String,
+    provider: Box<dyn ProvideCredentialDyn<Credential = Credential>>,
+    /// Whether it is asked also where nothing says that it exists, so that its failure may only mean that it doesn't.
+    is_guessed: bool,
+}
+
+impl Named {
+    fn new(name: impl Into<String>, provider: impl ProvideCredential<Credential = Credential> + 'static) -> Self {
+        Self { name: name.into(), provider: Box::new(provider), is_guessed: false }
     }
-    let own = Profile { files: own, known: AtomicBool::new(false) };
-    ProvideCredentialChain::new().push(own).push(others.no_profile().build())
+
+    fn guessed(self) -> Self {
+        Self { is_guessed: true, ..self }
+    }
+}
+
+/// Why there are no keys now, for the error of the request that needs them: reqsign only says that there are none.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Reason(Arc<Mutex<Option<String>>>);
+
+impl Reason {
+    fn set(&self, reason: Option<String>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = reason;
+    }
+
+    /// The reason, if the last request for keys failed.
+    pub(super) fn get(&self) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Asks the sources in their order, until one has keys. From then on it asks only those of that name. A source that
+/// fails ends the search.
+#[derive(Debug)]
+struct Sources {
+    all: Vec<Named>,
+    /// What is said if none of them has keys.
+    none: String,
+    /// The name of the source that gave keys.
+    used: OnceLock<String>,
+    reason: Reason,
+}
+
+impl Sources {
+    fn new((all, none): (Vec<Named>, String), reason: Reason) -> Self {
+        Self { all, none, used: OnceLock::new(), reason }
+    }
+
+    async fn find(&self, context: &Context) -> Result<Credential, String> {
+        let used = self.used.get();
+        for Named { name, provider, is_guessed } in &self.all {
+            if used.is_some_and(|used| used != name) {
+                continue;
+            }
+            match provider.provide_credential_dyn(context).await {
+                Ok(Some(credential)) => {
+                    self.used.get_or_init(|| name.clone());
+                    return Ok(credential);
+                }
+                Ok(None) => {}
+                Err(error) if *is_guessed && used.is_none() => return Err(format!("{} ({name}: {error})", self.none)),
+                Err(error) => return Err(format!("{name}: {error}")),
+            }
+        }
+        Err(used.map_or_else(|| self.none.clone(), |used| format!("{used} has no keys any more")))
+    }
+}
+
+impl ProvideCredential for Sources {
+    type Credential = Credential;
+
+    async fn provide_credential(&self, context: &Context) -> reqsign_core::Result<Option<Credential>> {
+        let found = self.find(context).await;
+        self.reason.set(found.as_ref().err().cloned());
+        found.map(Some).map_err(invalid)
+    }
+}
+
+fn invalid(cause: String) -> reqsign_core::Error {
+    reqsign_core::Error::credential_invalid(cause)
+}
+
+/// Keys in files, and nothing else.
+pub(super) fn files(files: KeyFiles, reason: Reason) -> ProvideCredentialChain<Credential> {
+    let name = format!("the pair of key files {} and {}", files.id, files.key);
+    let none = format!("{name} has no keys");
+    only(Sources::new((vec![Named::new(name, files)], none), reason))
+}
+
+/// A profile, and nothing else.
+pub(super) fn profile(name: &str, reason: Reason) -> ProvideCredentialChain<Credential> {
+    only(Sources::new(of_profile(name), reason))
+}
+
+/// The usual AWS ways: the default profile first, and then everything that isn't in files.
+pub(super) fn ambient(reason: Reason) -> ProvideCredentialChain<Credential> {
+    only(Sources::new(usual(), reason))
+}
+
+/// A chain goes on after an error, so it holds one link.
+fn only(sources: Sources) -> ProvideCredentialChain<Credential> {
+    ProvideCredentialChain::new().push(sources)
+}
+
+/// The sources of a profile, and what is said if they have no keys.
+fn of_profile(name: &str) -> (Vec<Named>, String) {
+    let shown = format!("the profile {name:?}");
+    let none = format!(
+        "{shown} has no keys that Seawall can read (static keys, or sso_start_url; role_arn, sso_session and \
+         credential_process aren't supported)"
+    );
+    let all = vec![
+        Named::new(&*shown, Profile(ProfileCredentialProvider::new().with_profile(name))),
+        Named::new(&*shown, SSOCredentialProvider::new().with_profile(name)),
+    ];
+    (all, none)
+}
+
+/// The usual sources, and what is said if they have no keys.
+fn usual() -> (Vec<Named>, String) {
+    let all = vec![
+        Named::new("the default profile", Profile(ProfileCredentialProvider::new())),
+        Named::new("the environment", EnvCredentialProvider::new()),
+        Named::new("the default profile", SSOCredentialProvider::new()),
+        Named::new("the web identity", AssumeRoleWithWebIdentityCredentialProvider::new()),
+        Named::new("the container's role", ECSCredentialProvider::new()),
+        Named::new("the instance's role", IMDSv2CredentialProvider::new()).guessed(),
+    ];
+    (all, "no keys are configured, and none are in the usual places".to_owned())
 }
 
 /// The text of a small file without the line end.
@@ -152,6 +274,7 @@ mod tests {
         let aws = [("AWS_ACCESS_KEY_ID", "aws"), ("AWS_SECRET_ACCESS_KEY", "k"), ("AWS_SESSION_TOKEN", "t")];
         let litestream = [("LITESTREAM_ACCESS_KEY_ID", "ls"), ("LITESTREAM_SECRET_ACCESS_KEY", "k")];
         let both: Vec<_> = aws.iter().chain(&litestream).copied().collect();
+        let named: Vec<_> = aws.iter().chain(&[("AWS_PROFILE", "q")]).copied().collect();
         let given = [("access-key-id", "given"), ("secret-access-key", "k")];
         let files = [("access-key-id-file", "/i"), ("secret-access-key-file", "/k")];
         let given_and_files: Vec<_> = given.iter().chain(&files).copied().collect();
@@ -159,7 +282,10 @@ mod tests {
         for (configured, variables, expected) in [
             (&given_and_files[..], &both[..], keys("given", None)),
             (&files[..], &both[..], in_files),
-            (&[("profile", "p")][..], &both[..], Source::Ambient),
+            (&[("profile", "p")][..], &both[..], Source::Profile("p".into())),
+            (&[("profile", "p")][..], &[("AWS_PROFILE", "q")][..], Source::Profile("p".into())),
+            (&[][..], &[("AWS_PROFILE", "q")][..], Source::Profile("q".into())),
+            (&[][..], &named[..], keys("aws", Some("t"))),
             (&[][..], &both[..], keys("aws", Some("t"))),
             (&[][..], &litestream[..], keys("ls", None)),
             (&[][..], &aws[..1], Source::Ambient),
@@ -206,7 +332,7 @@ mod tests {
         let envs = reqsign_core::StaticEnv { home_dir: None, envs: envs.into_iter().collect() };
         let context = Context::new().with_file_read(Disk).with_env(envs);
         let files = ProfileCredentialProvider::new().with_profile("backup");
-        let profile = Profile { files, known: AtomicBool::new(false) };
+        let profile = Profile(files);
         assert!(profile.provide_credential(&context).await.expect("no profile").is_none());
         for round in ["1", "2"] {
             let text = format!("[backup]\naws_access_key_id = id{round}\naws_secret_access_key = key{round}\n");
@@ -216,8 +342,114 @@ mod tests {
             let lasts = found.expires_in.expect("an end") - FRESH;
             assert!(lasts <= Timestamp::now(), "it is asked for again within seconds");
         }
-        std::fs::write(&file, "[other]\n").expect("written");
-        assert!(profile.provide_credential(&context).await.is_err(), "no other keys are taken instead");
+    }
+
+    /// A context with files of AWS in a folder, and with keys in the environment.
+    fn machine(folder: &std::path::Path) -> Context {
+        let path = |name: &str| folder.join(name).display().to_string();
+        let envs = [
+            ("AWS_SHARED_CREDENTIALS_FILE", path("credentials")),
+            ("AWS_CONFIG_FILE", path("config")),
+            ("AWS_ACCESS_KEY_ID", "the machine's".to_owned()),
+            ("AWS_SECRET_ACCESS_KEY", "k".to_owned()),
+            ("AWS_EC2_METADATA_DISABLED", "true".to_owned()),
+        ];
+        let envs = envs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        Context::new().with_file_read(Disk).with_env(reqsign_core::StaticEnv { home_dir: None, envs })
+    }
+
+    /// Keys of another source are another identity.
+    #[tokio::test]
+    async fn a_source_that_was_configured_or_used_is_the_only_one() {
+        let keys_of = |name: &str| format!("[{name}]\naws_access_key_id = {name}\naws_secret_access_key = k\n");
+        let (backup, default) = (keys_of("backup"), keys_of("default"));
+        let wanted = Source::Profile("backup".into());
+        // What the credentials file holds at each request, and whose keys are taken, or what is said.
+        for (source, steps) in [
+            (&wanted, &[(&backup, Ok("backup")), (&default, Err("the profile \"backup\" has no keys any more"))][..]),
+            (
+                &wanted,
+                &[
+                    (&default, Err("the profile \"backup\" has no keys that Seawall can read (")),
+                    (&backup, Ok("backup")),
+                ],
+            ),
+            (&wanted, &[(&"[broken".to_owned(), Err("the profile \"backup\": "))]),
+            (
+                &Source::Ambient,
+                &[(&default, Ok("default")), (&backup, Err("the default profile has no keys any more"))],
+            ),
+            (&Source::Ambient, &[(&backup, Ok("the machine's")), (&default, Ok("the machine's"))]),
+            (&Source::Ambient, &[(&"[broken".to_owned(), Err("the default profile: ")), (&default, Ok("default"))]),
+        ] {
+            let folder = tempfile::tempdir().expect("a folder");
+            let (context, reason) = (machine(folder.path()), Reason::default());
+            let all = if let Source::Profile(name) = source { of_profile(name) } else { usual() };
+            let sources = Sources::new(all, reason.clone());
+            for (text, expected) in steps {
+                std::fs::write(folder.path().join("credentials"), text).expect("written");
+                let found = sources.provide_credential(&context).await;
+                match (found, expected) {
+                    (Ok(Some(found)), Ok(id)) => {
+                        assert_eq!(found.access_key_id, *id, "{source:?} {steps:?}");
+                        assert_eq!(reason.get(), None);
+                    }
+                    (Err(_), Err(why)) => {
+                        let told = reason.get().expect("a reason");
+                        assert!(told.starts_with(why), "{told}: {source:?} {steps:?}");
+                    }
+                    (found, _) => panic!("{found:?}: {source:?} {steps:?}"),
+                }
+            }
+        }
+    }
+
+    /// Seawall runs no program of a profile, so this isn't a source that fails.
+    #[tokio::test]
+    async fn a_profile_with_a_program_hides_no_role() {
+        const NONE: &str = "no keys are configured, and none are in the usual places";
+        let folder = tempfile::tempdir().expect("a folder");
+        let config = "[default]\ncredential_process = /bin/true\n[profile p]\ncredential_process = /bin/true\n";
+        std::fs::write(folder.path().join("config"), config).expect("written");
+        for (sources, is_instance, expected) in [
+            (usual(), false, NONE.to_owned()),
+            // No network is in this context, as on a machine that isn't an instance.
+            (usual(), true, format!("{NONE} (the instance's role: ")),
+            (of_profile("p"), true, "the profile \"p\" has no keys that Seawall can read (static keys, ".to_owned()),
+        ] {
+            let path = |name: &str| folder.path().join(name).display().to_string();
+            let envs = [
+                ("AWS_SHARED_CREDENTIALS_FILE", path("credentials")),
+                ("AWS_CONFIG_FILE", path("config")),
+                ("AWS_EC2_METADATA_DISABLED", (!is_instance).to_string()),
+            ];
+            let envs = envs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+            let envs = reqsign_core::StaticEnv { home_dir: None, envs };
+            let (context, reason) = (Context::new().with_file_read(Disk).with_env(envs), Reason::default());
+            assert!(Sources::new(sources, reason.clone()).provide_credential(&context).await.is_err());
+            let told = reason.get().expect("a reason");
+            assert!(told.starts_with(&expected), "{told}");
+        }
+    }
+
+    #[tokio::test]
+    async fn key_files_that_are_emptied_are_named() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join(name).display().to_string();
+        let (context, reason) = (machine(folder.path()), Reason::default());
+        let chain = files(KeyFiles { id: path("id"), key: path("key") }, reason.clone());
+        for (text, has_keys) in [(Some("1\n"), true), (Some(""), false), (None, false), (Some("2\n"), true)] {
+            for name in ["id", "key"] {
+                match text {
+                    Some(text) => std::fs::write(path(name), text).expect("written"),
+                    None => std::fs::remove_file(path(name)).expect("removed"),
+                }
+            }
+            let found = chain.provide_credential(&context).await.expect("a chain has no errors");
+            assert_eq!(found.is_some(), has_keys, "{text:?}");
+            assert!(reason.get().is_none_or(|reason| reason.contains(&path("id"))));
+            assert_eq!(reason.get().is_none(), has_keys);
+        }
     }
 
     #[test]

@@ -1,9 +1,9 @@
-//! Addresses of servers: completed, checked, and told apart by whose network they are in.
+//! Addresses of servers: completed, checked, and classified by network (private or public).
 
 use crate::Error;
 use crate::text::wrong;
 
-/// Completes an endpoint: without a scheme it is http for hosts of one's own and https for all others.
+/// Completes an endpoint. Without a scheme it is http for hosts in private networks and https for all others.
 pub(crate) fn endpoint(value: &str) -> Result<String, Error> {
     let lower = value.to_ascii_lowercase();
     let (scheme, rest) = match lower.split_once("://") {
@@ -38,7 +38,7 @@ pub(crate) fn host_of(endpoint: &str) -> &str {
     authority.split(':').next().unwrap_or(authority)
 }
 
-/// Whether a host is on this machine or in a network of one's own.
+/// Whether a host is on this machine or in a private network.
 pub(crate) fn is_private(host: &str) -> bool {
     use std::net::IpAddr;
     match host.parse::<IpAddr>() {

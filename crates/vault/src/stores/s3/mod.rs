@@ -1,14 +1,16 @@
-//! A vault that is a prefix in a bucket of S3 or of anything that speaks its protocol.
+//! A vault that is a prefix in a bucket of S3 or a compatible server.
 //!
-//! OpenDAL makes and signs the requests; retry, deadlines and conditions are ours. A whole object is one PUT, a
-//! streamed one a multipart upload whose condition holds at its completion. What a crash leaves of an unfinished upload
-//! is invisible; the bucket's lifecycle rule for incomplete uploads removes it.
+//! OpenDAL makes and signs the requests; retry, deadlines and conditions are ours. A whole object is one PUT. A
+//! streamed object is a multipart upload, whose completion checks the condition. A crash may leave an unfinished
+//! upload, which is invisible; the bucket's lifecycle rule for incomplete uploads removes it.
 //!
-//! Stamps are the user metadata `litestream-timestamp`, as Litestream writes it. Metadata go before the bytes, so an
-//! object in one piece has a digest, and one in parts has none: whoever wants it kept asks the upload for it.
+//! Stamps are the user metadata `litestream-timestamp`, as Litestream writes it. Metadata go before the bytes. So an
+//! object in one piece has a digest, and an object in parts has none: a writer that wants its digest kept gets it from
+//! the upload.
 //!
-//! What OpenDAL can't do and Litestream can: sign the hash of payloads (TLS covers them; providers that demand it for
-//! plain HTTP are out), keys that begin with `/` (a vault without a path is refused), and a batch delete without an MD5.
+//! Litestream can do three things that OpenDAL can't: sign the hash of payloads (TLS covers them; providers that demand
+//! it for plain HTTP aren't supported), use keys that begin with `/` (a vault without a path is refused), and delete a
+//! batch without an MD5.
 
 mod bucket;
 mod classify;
@@ -34,6 +36,7 @@ use seawall_core::Moment;
 
 use self::classify::classify;
 use self::connect::Connection;
+use self::credentials::Reason;
 use crate::{
     Abilities, Body, Condition, Digest, Entry, Error, Meta, Multipart, ObjectKey, Page, Prefix, PutOptions, Scheme,
     Store, Tag,
@@ -50,12 +53,12 @@ const DIGEST: &str = "seawall-blake3";
 pub struct S3Store {
     connection: Arc<Connection>,
     url: String,
-    /// What the keys of the place begin with, behind its root.
+    /// The prefix of the place's keys, after its root.
     prefix: Arc<str>,
     part_size: Option<usize>,
     in_flight: Option<usize>,
-    /// Whether the bucket is known to be there and ours to use. A 404 without a body, the answer to a HEAD, can also
-    /// mean that there is no bucket, and a vault that isn't there must not be taken for an empty one.
+    /// Whether a request has shown that the bucket exists and is accessible. A HEAD that is answered with 404 and no
+    /// body may also mean that the bucket doesn't exist. A missing vault must not be taken for an empty one.
     proven: Arc<AtomicBool>,
 }
 
@@ -64,7 +67,7 @@ impl S3Store {
         self.named(key.as_str())
     }
 
-    /// The name for people of what begins with `text`.
+    /// The name, for messages, of the objects that begin with `text`.
     fn named(&self, text: &str) -> String {
         let slash = if self.url.ends_with('/') || !self.prefix.is_empty() { "" } else { "/" };
         format!("{}{slash}{text}", self.url)
@@ -100,7 +103,7 @@ impl Store for S3Store {
         Scheme::S3
     }
 
-    /// AWS does what it promises. Another server is asked.
+    /// AWS keeps its promises. Other servers are probed.
     fn needs_probe(&self) -> bool {
         self.connection.endpoint().is_some()
     }
@@ -128,7 +131,7 @@ impl Store for S3Store {
                 self.proven.store(true, Ordering::Relaxed);
                 Ok(tag(&metadata))
             }
-            Err(error) => Err(classify(self.name(key), &error, &options.condition)),
+            Err(error) => Err(classify(self.name(key), &error, &options.condition, &self.connection.reason)),
         }
     }
 
@@ -139,22 +142,23 @@ impl Store for S3Store {
         in_flight: usize,
     ) -> Result<Box<dyn Multipart>, Error> {
         let (object, condition) = (self.name(key), options.condition.clone());
+        let reason = self.connection.reason.clone();
         let writer = self
             .connection
             .operator()
             .await?
             .writer_options(&self.at(key.as_str()), self.write_options(options, None, in_flight))
             .await;
-        let writer = writer.map_err(|error| classify(object.clone(), &error, &condition))?;
-        Ok(Box::new(S3Upload { writer, object, condition }))
+        let writer = writer.map_err(|error| classify(object.clone(), &error, &condition, &reason))?;
+        Ok(Box::new(S3Upload { writer, object, condition, reason }))
     }
 
     async fn get(&self, key: &ObjectKey, range: Option<Range<u64>>) -> Result<Body, Error> {
         let object = self.name(key);
         let start = range.as_ref().map_or(0, |range| range.start);
         let failed = {
-            let object = object.clone();
-            move |error: opendal_core::Error| match classify(object.clone(), &error, &Condition::Always) {
+            let (object, reason) = (object.clone(), self.connection.reason.clone());
+            move |error: opendal_core::Error| match classify(object.clone(), &error, &Condition::Always, &reason) {
                 Error::OutOfRange { object, .. } => Error::OutOfRange { object, start },
                 error => error,
             }
@@ -167,7 +171,7 @@ impl Store for S3Store {
             Some(range) => reader.into_stream(range).await,
         };
         let mut stream = stream.map_err(&failed)?;
-        // This is what makes the request, so that its refusals show here and not with the first bytes.
+        // This call makes the request, so that a refusal shows here and not with the first bytes.
         let metadata = stream.metadata().await.map_err(&failed)?;
         let size = metadata.content_length();
         let stream = stream.map_err(move |error| match failed(error) {
@@ -180,8 +184,9 @@ impl Store for S3Store {
     }
 
     async fn head(&self, key: &ObjectKey) -> Result<Meta, Error> {
+        let reason = &self.connection.reason;
         let metadata = self.connection.operator().await?.stat(&self.at(key.as_str())).await;
-        let metadata = match metadata.map_err(|error| classify(self.name(key), &error, &Condition::Always)) {
+        let metadata = match metadata.map_err(|error| classify(self.name(key), &error, &Condition::Always, reason)) {
             Ok(metadata) => metadata,
             Err(error) => {
                 if error.is_not_found() && !self.proven.load(Ordering::Relaxed) {
@@ -201,7 +206,9 @@ impl Store for S3Store {
     }
 
     async fn list(&self, prefix: &Prefix, start_after: Option<&ObjectKey>, limit: usize) -> Result<Page, Error> {
-        let failed = |error: opendal_core::Error| classify(self.named(prefix.as_str()), &error, &Condition::Always);
+        let reason = &self.connection.reason;
+        let failed =
+            |error: opendal_core::Error| classify(self.named(prefix.as_str()), &error, &Condition::Always, reason);
         let options = ListOptions {
             limit: Some(limit),
             start_after: start_after.map(|key| self.at(key.as_str())),
@@ -216,7 +223,7 @@ impl Store for S3Store {
             .await
             .map_err(failed)?;
         let mut page = Page::default();
-        // One page of the server, less what is no key; it ends where the server's page does, or a little behind it.
+        // One page of the server, without names that are no keys. It ends with the server's page, or a little after it.
         while page.entries.len() < limit {
             let found = lister.try_next().await.map_err(failed)?;
             self.proven.store(true, Ordering::Relaxed);
@@ -235,12 +242,13 @@ impl Store for S3Store {
     }
 
     async fn delete(&self, keys: &[ObjectKey]) -> Result<Vec<Result<(), Error>>, Error> {
-        let failed = |error: opendal_core::Error| classify(self.url.clone(), &error, &Condition::Always);
+        let reason = &self.connection.reason;
+        let failed = |error: opendal_core::Error| classify(self.url.clone(), &error, &Condition::Always, reason);
         let mut deleter = self.connection.operator().await?.deleter().await.map_err(failed)?;
         for key in keys {
             deleter.delete(self.at(key.as_str())).await.map_err(failed)?;
         }
-        // One error stands for all of the batch: deleting again what is deleted is no error.
+        // One error counts for the whole batch: deleting a deleted object again is no error.
         deleter.close().await.map_err(failed)?;
         Ok(keys.iter().map(|_| Ok(())).collect())
     }
@@ -250,23 +258,26 @@ struct S3Upload {
     writer: Writer,
     object: String,
     condition: Condition,
+    reason: Reason,
 }
 
 #[async_trait]
 impl Multipart for S3Upload {
     async fn write(&mut self, part: Vec<Bytes>) -> Result<(), Error> {
         let result = self.writer.write(Buffer::from(part)).await;
-        result.map_err(|error| classify(self.object.clone(), &error, &self.condition))
+        result.map_err(|error| classify(self.object.clone(), &error, &self.condition, &self.reason))
     }
 
     async fn complete(&mut self) -> Result<Option<Tag>, Error> {
         let result = self.writer.close().await;
-        result.map(|metadata| tag(&metadata)).map_err(|error| classify(self.object.clone(), &error, &self.condition))
+        result
+            .map(|metadata| tag(&metadata))
+            .map_err(|error| classify(self.object.clone(), &error, &self.condition, &self.reason))
     }
 
     async fn abort(&mut self) -> Result<(), Error> {
         let result = self.writer.abort().await;
-        result.map_err(|error| classify(self.object.clone(), &error, &self.condition))
+        result.map_err(|error| classify(self.object.clone(), &error, &self.condition, &self.reason))
     }
 }
 

@@ -1,4 +1,4 @@
-//! What is known about S3 providers by their host names: pure tables, in one place.
+//! Facts about S3 providers, found by host name: pure tables, in one place.
 
 /// How a provider differs from AWS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -35,26 +35,26 @@ pub(crate) fn amazon_server(region: &str) -> String {
 
 /// A bucket and its server, read from the host part of an `s3://` URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct BucketAddress {
     pub(crate) bucket: String,
     pub(crate) endpoint: Option<String>,
     pub(crate) region: Option<String>,
-    /// Whether the bucket must stand in the path, or in the host name; `None` where both work.
+    /// Whether the bucket must be in the path or in the host name; `None` if both work.
     pub(crate) path_style: Option<bool>,
 }
 
-impl Place {
+impl BucketAddress {
     fn bucket(bucket: &str) -> Self {
         Self { bucket: bucket.to_owned(), endpoint: None, region: None, path_style: None }
     }
 }
 
 /// Reads `bucket`, `bucket.s3.region.amazonaws.com`, `bucket.<provider's host>` or `bucket.host:port`.
-pub(crate) fn place(authority: &str) -> Option<Place> {
+pub(crate) fn place(authority: &str) -> Option<BucketAddress> {
     if let Some((host, _port)) = authority.rsplit_once(':') {
         let (bucket, server) = host.split_once('.')?;
         let port = authority.get(host.len()..)?;
-        return Some(Place {
+        return Some(BucketAddress {
             bucket: bucket.to_owned(),
             endpoint: Some(format!("http://{server}{port}")),
             region: Some("us-east-1".to_owned()),
@@ -67,11 +67,11 @@ pub(crate) fn place(authority: &str) -> Option<Place> {
         .or_else(|| hosted(authority, "filebase.com", "s3", 0, true))
         .or_else(|| digitalocean(authority))
         .or_else(|| neon(authority));
-    Some(known.unwrap_or_else(|| Place::bucket(authority)))
+    Some(known.unwrap_or_else(|| BucketAddress::bucket(authority)))
 }
 
 /// `bucket.s3.amazonaws.com`, `bucket.s3.region.amazonaws.com`, `bucket.s3-region.amazonaws.com`, and `.cn`.
-fn amazon(authority: &str) -> Option<Place> {
+fn amazon(authority: &str) -> Option<BucketAddress> {
     let rest = authority.strip_suffix(".amazonaws.com.cn").or_else(|| authority.strip_suffix(".amazonaws.com"))?;
     let (bucket, region) = if let Some(bucket) = rest.strip_suffix(".s3") {
         (bucket, None)
@@ -84,11 +84,11 @@ fn amazon(authority: &str) -> Option<Place> {
     if bucket.is_empty() || region.is_some_and(|region| region.is_empty() || region.contains('.')) {
         return None;
     }
-    Some(Place { region: region.map(str::to_owned), ..Place::bucket(bucket) })
+    Some(BucketAddress { region: region.map(str::to_owned), ..BucketAddress::bucket(bucket) })
 }
 
 /// `bucket.<label>[.region].<domain>`.
-fn hosted(authority: &str, domain: &str, label: &str, regions: usize, path_style: bool) -> Option<Place> {
+fn hosted(authority: &str, domain: &str, label: &str, regions: usize, path_style: bool) -> Option<BucketAddress> {
     let rest = authority.strip_suffix(domain)?.strip_suffix('.')?;
     let (rest, region) = if regions == 0 {
         (rest, None)
@@ -98,7 +98,7 @@ fn hosted(authority: &str, domain: &str, label: &str, regions: usize, path_style
     };
     let bucket = rest.strip_suffix(label)?.strip_suffix('.')?;
     let server = authority.get(bucket.len() + 1..)?;
-    (!bucket.is_empty()).then(|| Place {
+    (!bucket.is_empty()).then(|| BucketAddress {
         bucket: bucket.to_owned(),
         endpoint: Some(format!("https://{server}")),
         region: region.map(str::to_owned),
@@ -107,10 +107,10 @@ fn hosted(authority: &str, domain: &str, label: &str, regions: usize, path_style
 }
 
 /// `bucket.region.digitaloceanspaces.com`.
-fn digitalocean(authority: &str) -> Option<Place> {
+fn digitalocean(authority: &str) -> Option<BucketAddress> {
     let rest = authority.strip_suffix(".digitaloceanspaces.com")?;
     let (bucket, region) = rest.rsplit_once('.')?;
-    (!bucket.is_empty() && !region.is_empty()).then(|| Place {
+    (!bucket.is_empty() && !region.is_empty()).then(|| BucketAddress {
         bucket: bucket.to_owned(),
         endpoint: Some(format!("https://{region}.digitaloceanspaces.com")),
         region: Some(region.to_owned()),
@@ -119,14 +119,14 @@ fn digitalocean(authority: &str) -> Option<Place> {
 }
 
 /// `bucket.br-x.storage.y.region.z.neon.tech`.
-fn neon(authority: &str) -> Option<Place> {
+fn neon(authority: &str) -> Option<BucketAddress> {
     let rest = authority.strip_suffix(".neon.tech")?;
     let labels: Vec<&str> = rest.split('.').collect();
     let at = labels.iter().position(|label| label.starts_with("br-"))?;
     let [_, "storage", _, region, _] = labels.get(at..)? else { return None };
     let bucket = labels.get(..at)?.join(".");
     let server = authority.get(bucket.len() + 1..)?;
-    (!bucket.is_empty()).then(|| Place {
+    (!bucket.is_empty()).then(|| BucketAddress {
         bucket,
         endpoint: Some(format!("https://{server}")),
         region: Some((*region).to_owned()),
@@ -135,7 +135,7 @@ fn neon(authority: &str) -> Option<Place> {
 }
 
 /// An access point, `arn:aws:s3:region:account:accesspoint/name`: like a bucket `name-account` at a server of its own.
-pub(crate) fn access_point(arn: &str, name: &str) -> Option<Place> {
+pub(crate) fn access_point(arn: &str, name: &str) -> Option<BucketAddress> {
     let parts: Vec<&str> = arn.split(':').collect();
     let ["arn", partition, "s3", region, account, "accesspoint"] = parts.as_slice() else { return None };
     let domain = match *partition {
@@ -147,7 +147,7 @@ pub(crate) fn access_point(arn: &str, name: &str) -> Option<Place> {
     if ![region, account, name].iter().all(|part| sound(part)) {
         return None;
     }
-    Some(Place {
+    Some(BucketAddress {
         bucket: format!("{name}-{account}"),
         endpoint: Some(format!("https://s3-accesspoint.{region}.{domain}")),
         region: Some((*region).to_owned()),
@@ -191,7 +191,7 @@ mod tests {
             ("b.10.0.0.5:9000", "b", Some("http://10.0.0.5:9000"), Some("us-east-1"), Some(true)),
         ];
         for (authority, bucket, endpoint, region, path_style) in table {
-            let expected = Place {
+            let expected = BucketAddress {
                 bucket: bucket.into(),
                 endpoint: endpoint.map(Into::into),
                 region: region.map(Into::into),

@@ -5,7 +5,7 @@ use super::endpoint::{endpoint, host_of, is_private};
 use crate::text::{boolean, bytes, clean_path, kebab, unknown, wrong};
 use crate::{Error, Secret, Tls};
 
-/// Where an S3 place is, who asks, and how. Names are Litestream's; `set` reads every one of them from text.
+/// Where an S3 place is, its credentials, and its options. Names are Litestream's; `set` reads each of them from text.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct S3Settings {
     /// The bucket.
@@ -34,7 +34,7 @@ pub struct S3Settings {
     pub force_path_style: Option<bool>,
     /// Take any certificate.
     pub skip_verify: bool,
-    /// Whom to believe, and what to show.
+    /// Trusted authorities and a client certificate.
     pub tls: Tls,
     /// Make the bucket if it isn't there.
     pub create_bucket: bool,
@@ -118,7 +118,7 @@ impl S3Settings {
             "force-path-style" => self.force_path_style = Some(boolean(&name, value)?),
             "skip-verify" => self.skip_verify = boolean(&name, value)?,
             "checksums" => self.without_checksums = !boolean(&name, value)?,
-            // What these ask for, our checksums do.
+            // Our checksums do what these settings ask for.
             "put-object-content-md5" | "require-content-md5" => drop(boolean(&name, value)?),
             "sign-payload" | "sign-accept-encoding" => drop(boolean(&name, value)?),
             "storage-class" => self.storage_class = text(),
@@ -150,7 +150,7 @@ impl S3Settings {
             return Err(wrong("bucket", "this is no bucket's name", "use letters, digits, `-`, `_` and `.`"));
         }
         if let Some(prefix) = &self.prefix {
-            // What would be written otherwise than it is meant.
+            // Combinations that would write something else than the user means.
             if prefix.starts_with('/') || prefix.contains("//") || prefix.trim_start() != prefix {
                 let cause = "it begins with a slash or a space, or has two slashes in a row";
                 return Err(wrong("prefix", cause, "use a prefix without; objects there must be copied"));

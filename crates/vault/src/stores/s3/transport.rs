@@ -1,5 +1,5 @@
-//! The one way to a server: a deadline on every answer, a bound on every answer that isn't an object, and what
-//! single providers want.
+//! The HTTP transport: a deadline for every answer, a size limit for every answer that isn't an object, and the special
+//! needs of some providers.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ const LARGEST_ERROR: usize = 64 << 10;
 /// The codes of 404 that speak of an object, a bucket or an upload.
 const MISSING: &[&str] = &["NoSuchKey", "NoSuchBucket", "NoSuchUpload", "NoSuchVersion", "NotFound"];
 
-/// How long to wait for the service that gives machines of a cloud their credentials; elsewhere no one answers.
+/// How long to wait for the service that gives cloud machines their credentials. Elsewhere nothing answers.
 const METADATA_PATIENCE: Duration = Duration::from_secs(2);
 
 /// HTTP with deadlines.
@@ -69,7 +69,7 @@ fn noticed(notice: Notice) -> Error {
     Error::new(ErrorKind::Unexpected, notice.to_string()).set_source(notice)
 }
 
-/// Tells a missing object from other things that a server doesn't find.
+/// Distinguishes a missing object from other things that a server doesn't find.
 async fn missing(response: Response<HttpBody>) -> Result<Response<HttpBody>> {
     let (parts, body) = response.into_parts();
     let text = bounded(body, LARGEST_ERROR).to_buffer().await?.to_bytes();

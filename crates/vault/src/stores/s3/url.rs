@@ -1,11 +1,11 @@
 //! `s3://…` in all of Litestream's forms.
 
-use super::provider::{self, Place};
+use super::provider::{self, BucketAddress};
 use super::settings::S3Settings;
 use crate::Error;
 use crate::text::{clean_path, decode, kebab, wrong};
 
-/// Reads what stands behind `s3://`.
+/// Reads the text after `s3://`.
 pub(crate) fn parse(rest: &str) -> Result<S3Settings, Error> {
     let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
@@ -51,7 +51,7 @@ pub(crate) fn parse(rest: &str) -> Result<S3Settings, Error> {
     Ok(settings)
 }
 
-fn apply(settings: &mut S3Settings, place: Place) -> Result<(), Error> {
+fn apply(settings: &mut S3Settings, place: BucketAddress) -> Result<(), Error> {
     settings.bucket = place.bucket;
     settings.region = place.region;
     settings.force_path_style = place.path_style;
@@ -69,7 +69,7 @@ pub(crate) fn join(settings: &S3Settings, below: &str) -> Result<S3Settings, Err
     Ok(settings)
 }
 
-/// What the keys of a place begin with.
+/// The prefix of a place's keys.
 pub(crate) fn root(settings: &S3Settings) -> String {
     if settings.path.is_empty() { String::new() } else { format!("{}/", settings.path) }
 }

@@ -1,8 +1,8 @@
-//! A store that goes wrong on purpose, for tests of everything above it: what a network, a server or a crash do to
-//! answers, decided by a seed or at a chosen call.
+//! A store that fails on purpose, for tests of everything above it. It simulates the faults of a network, a server or a
+//! crash, decided by a seed or at a chosen call.
 //!
-//! It wraps a [`MemoryStore`], which holds what really happened. Time is tokio's, so paused tests don't wait. Every
-//! call is numbered from 0 and logged; the same seed and the same calls give the same faults.
+//! It wraps a [`MemoryStore`], which holds the true state. Time is tokio's, so paused tests don't wait. Every call is
+//! numbered from 0 and logged. The same seed with the same calls gives the same faults.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -17,7 +17,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use crate::memory::MemoryStore;
 use crate::{Abilities, Body, Error, Meta, Multipart, ObjectKey, Page, Prefix, PutOptions, Scheme, Store, Tag};
 
-/// What goes wrong with one call.
+/// A fault of one call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
     /// Nothing is done; the answer is a retryable error.
@@ -28,7 +28,7 @@ pub enum Fault {
     LostAnswer,
     /// It is done twice, as by a proxy that repeats; the second answer is given.
     Duplicate,
-    /// A listing shows the state before the last change; other calls are delayed not at all.
+    /// A listing shows the state before the last change. Other calls aren't affected.
     StaleList,
     /// It is done and answered after this time.
     Delay(Duration),
@@ -38,7 +38,7 @@ pub enum Fault {
     BrokenStream,
     /// Nothing is done, and no later call is answered until [`SimulatedStore::revive`].
     Crash,
-    /// It is done, and neither this nor any later call is answered until [`SimulatedStore::revive`].
+    /// The call is carried out, and neither it nor any later call is answered until [`SimulatedStore::revive`].
     CrashAfter,
 }
 
@@ -61,7 +61,7 @@ pub struct Chances {
     pub longest_delay: Duration,
 }
 
-/// What was asked of the store.
+/// A call to the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
     /// Its number, from 0.
@@ -133,7 +133,7 @@ impl SimulatedStore {
         self.lock().forbidden = Some((operation, error));
     }
 
-    /// Lets no call from now on be answered: what a store sees of a process that was killed.
+    /// No call from now on is answered: so a store sees a process that was killed.
     pub fn crash(&self) {
         self.lock().crashed = true;
     }
@@ -158,7 +158,7 @@ impl SimulatedStore {
         self.lock().calls.len() as u64
     }
 
-    /// What the store really holds.
+    /// The true content of the store.
     pub fn truth(&self) -> &MemoryStore {
         &self.inner
     }
@@ -195,7 +195,7 @@ impl SimulatedStore {
         fault
     }
 
-    /// Carries a call out. `work` may be done twice; it is told whether the fault is one that it has to act out itself.
+    /// Carries a call out. `work` may run twice; it gets the fault if it has to simulate that fault itself.
     async fn call<T, F: Future<Output = Result<T, Error>>>(
         &self,
         operation: &'static str,

@@ -1,0 +1,58 @@
+//! Databases to protect: in turns with other processes, and opened again where the vault is away.
+
+pub(crate) mod late;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use seawall_core::{Description, Engine, Failure, Kind};
+use seawall_engines::{DatabaseConfig, Opener};
+
+use crate::fleet::Databases;
+use crate::lease::{Leased, Terms};
+use crate::opening::late::{Late, Open};
+
+#[async_trait]
+impl Databases for Arc<Opener> {
+    async fn lasting(&self, database: &DatabaseConfig) -> Result<Arc<dyn Engine>, Failure> {
+        match protected(self, database).await {
+            Err(failure) if failure.kind == Kind::Unavailable => {
+                let description = Description {
+                    name: database.name.clone(),
+                    engine: database.engine.name(),
+                    source: Some(database.source().to_string()),
+                    vault: database.vault.to_string(),
+                };
+                let open = Again { opener: Arc::clone(self), database: database.clone() };
+                Ok(Arc::new(Late::new(open, description)))
+            }
+            opened => opened,
+        }
+    }
+
+    async fn fleeting(&self, database: &DatabaseConfig) -> Result<Arc<dyn Engine>, Failure> {
+        protected(self, database).await
+    }
+}
+
+/// A database to protect: in its turn, where it takes turns with other processes.
+async fn protected(opener: &Opener, database: &DatabaseConfig) -> Result<Arc<dyn Engine>, Failure> {
+    let (vault, engine) = opener.database_and_vault(database).await?;
+    Ok(match database.lease {
+        None => engine,
+        Some(ttl) => Arc::new(Leased::new(engine, vault, Terms { owner: opener.owner().to_owned(), ttl })),
+    })
+}
+
+/// What [`Late`] needs to try again.
+struct Again {
+    opener: Arc<Opener>,
+    database: DatabaseConfig,
+}
+
+#[async_trait]
+impl Open for Again {
+    async fn open(&self) -> Result<Arc<dyn Engine>, Failure> {
+        protected(&self.opener, &self.database).await
+    }
+}

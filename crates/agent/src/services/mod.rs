@@ -1,0 +1,156 @@
+//! What a process offers while it protects: the control socket, metrics, MCP, heartbeats.
+//!
+//! Protection never depends on any of it. What can't be offered is an error in the log, and everything else goes on. All
+//! but the control socket follow the configuration when it is read again.
+
+pub(crate) mod heartbeat;
+pub(crate) mod mcp;
+pub(crate) mod metrics;
+pub(crate) mod resources;
+pub(crate) mod token;
+
+use std::sync::Arc;
+
+use seawall_core::{Failure, Shutdown};
+use seawall_vault::HttpClient as Client;
+use tokio::task::JoinHandle;
+
+use crate::config::{McpConfig, Services, SocketConfig};
+use crate::control::{Actions, Socket};
+use crate::http::{Listener, serve};
+use crate::services::mcp::Mcp;
+use crate::services::metrics::Metrics;
+
+/// Makes what heartbeats are sent with, if they are sent; `None` where that can't be had, which the log says.
+pub(crate) type MakeClient = Arc<dyn Fn() -> Option<Client> + Send + Sync>;
+
+/// What serves one thing. It ends when this is dropped.
+struct Task(JoinHandle<()>);
+
+impl Task {
+    fn start(work: impl Future<Output = ()> + Send + 'static) -> Self {
+        Self(tokio::spawn(work))
+    }
+
+    /// Ends it, and returns when its address is free.
+    async fn end(mut self) {
+        self.0.abort();
+        let _aborted = (&mut self.0).await;
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// What is offered now.
+pub(crate) struct Offered {
+    services: Services,
+    client: MakeClient,
+    socket: Option<Task>,
+    metrics: Option<Task>,
+    mcp: Option<Task>,
+    heartbeat: Option<Task>,
+}
+
+impl Offered {
+    /// Begins everything that is asked for.
+    pub(crate) async fn begin(
+        services: &Services,
+        client: MakeClient,
+        actions: &Arc<Actions>,
+        shutdown: &Shutdown,
+    ) -> Self {
+        let mut offered =
+            Self { services: Services::default(), client, socket: None, metrics: None, mcp: None, heartbeat: None };
+        if let Some(config) = &services.socket {
+            offered.socket = told("control socket", control(config, actions).await).ok();
+        }
+        // What fails is told, and later tried again if it is asked for again.
+        let _told = offered.change(services, actions, shutdown).await;
+        offered
+    }
+
+    /// Offers what is asked for now, except for the socket. Returns what can't be offered, by its key.
+    pub(crate) async fn change(
+        &mut self,
+        services: &Services,
+        actions: &Arc<Actions>,
+        shutdown: &Shutdown,
+    ) -> Vec<(&'static str, Failure)> {
+        let was = std::mem::replace(&mut self.services, services.clone());
+        let mut failed = Vec::new();
+        if was.metrics != services.metrics || self.metrics.is_none() {
+            end(self.metrics.take()).await;
+            if let Some(address) = services.metrics {
+                let listener = Listener::tcp(address).await;
+                let handler = Metrics { actions: Arc::clone(actions), turn: Default::default() };
+                let begun = told("metrics", listener.map(|listener| begin(listener, handler)));
+                self.metrics = begun.map_err(|failure| failed.push(("metrics-addr", failure))).ok();
+            }
+        }
+        if was.mcp != services.mcp || self.mcp.is_none() {
+            end(self.mcp.take()).await;
+            if let Some(config) = &services.mcp {
+                let begun = told("MCP", assistants(config, actions).await);
+                self.mcp = begun.map_err(|failure| failed.push(("mcp-addr", failure))).ok();
+            }
+        }
+        if was.heartbeat != services.heartbeat {
+            end(self.heartbeat.take()).await;
+            if let (Some(config), Some(client)) = (&services.heartbeat, self.client_for(services)) {
+                tracing::info!(interval = ?config.interval, "heartbeats");
+                let beat = heartbeat::beat(config.clone(), client, Arc::clone(actions), shutdown.clone());
+                self.heartbeat = Some(Task::start(beat));
+            }
+        }
+        failed
+    }
+
+    fn client_for(&self, services: &Services) -> Option<Client> {
+        services.heartbeat.as_ref().and_then(|_| (self.client)())
+    }
+
+    /// Ends everything.
+    pub(crate) async fn end(self) {
+        for task in [self.socket, self.metrics, self.mcp, self.heartbeat] {
+            end(task).await;
+        }
+    }
+}
+
+async fn end(task: Option<Task>) {
+    if let Some(task) = task {
+        task.end().await;
+    }
+}
+
+async fn control(socket: &SocketConfig, actions: &Arc<Actions>) -> Result<(String, Task), Failure> {
+    let (listener, unlink) = Listener::unix(&socket.path, socket.permissions).await?;
+    let handler = Arc::new(Socket(Arc::clone(actions)));
+    let task = Task::start(async move {
+        let _unlink = unlink;
+        serve(listener, handler).await;
+    });
+    Ok((socket.path.display().to_string(), task))
+}
+
+async fn assistants(config: &McpConfig, actions: &Arc<Actions>) -> Result<(String, Task), Failure> {
+    let listener = Listener::tcp(config.address).await?;
+    Ok(begin(listener, Mcp::new(config.clone(), Arc::clone(actions))))
+}
+
+fn begin(listener: Listener, handler: impl crate::http::Handler) -> (String, Task) {
+    let address = listener.address();
+    (address, Task::start(serve(listener, Arc::new(handler))))
+}
+
+fn told(what: &str, listening: Result<(String, Task), Failure>) -> Result<Task, Failure> {
+    match &listening {
+        Ok((address, _)) => tracing::info!(address, "{what}: listening"),
+        Err(failure) => tracing::error!(code = failure.code, next = failure.next, "{what}: {failure}"),
+    }
+    listening.map(|(_, task)| task)
+}

@@ -1,0 +1,44 @@
+//! The snapshots of a vault, by database.
+
+use std::collections::BTreeSet;
+
+use futures::TryStreamExt as _;
+use seawall_vault::{ObjectKey, Prefix, Vault};
+
+use crate::error::Error;
+use crate::peers::latest::{Listed, snapshots};
+use crate::snapshot::SnapshotName;
+
+/// Every object whose name is a snapshot name of a database.
+pub(crate) async fn names(vault: &Vault, database: &str) -> Result<Vec<(String, u64)>, Error> {
+    let prefix = SnapshotName::prefix(database);
+    // All names with this prefix sort after it, and next to each other.
+    let after = ObjectKey::new(prefix.get(..prefix.len() - 1).unwrap_or_default())?;
+    let mut entries = Box::pin(vault.entries(&Prefix::all(), Some(&after)));
+    let mut names = Vec::new();
+    while let Some(entry) = entries.try_next().await? {
+        let name = entry.key.as_str();
+        if name.starts_with(&prefix) {
+            names.push((name.to_owned(), entry.size));
+        } else if name > prefix.as_str() {
+            break;
+        }
+    }
+    Ok(names)
+}
+
+/// The snapshots of a database.
+pub(crate) async fn of_database(vault: &Vault, database: &str) -> Result<Vec<Listed>, Error> {
+    let names = names(vault, database).await?;
+    Ok(snapshots(database, names.iter().map(|(name, bytes)| (name.as_str(), *bytes))))
+}
+
+/// The databases that a vault has snapshots of.
+pub(crate) async fn databases(vault: &Vault) -> Result<Vec<String>, Error> {
+    let mut entries = Box::pin(vault.entries(&Prefix::all(), None));
+    let mut found = BTreeSet::new();
+    while let Some(entry) = entries.try_next().await? {
+        found.extend(SnapshotName::parse(entry.key.as_str()).map(|name| name.database));
+    }
+    Ok(found.into_iter().collect())
+}

@@ -1,0 +1,111 @@
+//! The commands about a vault's content as they are typed: `timeline`, `verify`, `maintain` and `pin`.
+
+use std::time::Duration;
+
+use clap::Args;
+
+use super::{ConfigArguments, ServerArguments, span};
+
+/// `seawall timeline`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  seawall timeline ./vault\n  seawall timeline --config seawall.yml app")]
+pub(crate) struct SourceArguments {
+    /// A vault (folder or URL), or the name or path of a database in the configuration
+    #[arg(value_name = "VAULT|NAME|PATH")]
+    pub(crate) source: String,
+    #[command(flatten)]
+    pub(crate) config: ConfigArguments,
+}
+
+/// `seawall verify`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  seawall verify ./vault\n  seawall verify --strong ./vault\n  \
+    seawall verify s3://bucket/app --json\n  seawall verify s3://bucket/shop --restore\n  \
+    seawall verify s3://bucket/shop --restore --to postgresql://postgres@test/")]
+pub(crate) struct VerifyArguments {
+    /// With a server's backups: restore one into a throw-away database, and compare all of it with the set
+    #[arg(long, conflicts_with = "strong", help_heading = "Servers")]
+    pub(crate) restore: bool,
+    /// With --restore: the server to restore on [default: one that is started here, and removed]
+    #[arg(long, requires = "restore", value_name = "URL", help_heading = "Servers")]
+    pub(crate) to: Option<String>,
+    /// With --restore: the set: RFC 3339, "10 minutes ago", the name of a set, or latest
+    #[arg(
+        long,
+        requires = "restore",
+        value_name = "WHEN",
+        default_value = "latest",
+        allow_hyphen_values = true,
+        help_heading = "Servers"
+    )]
+    pub(crate) at: String,
+    /// With --restore, on a server that is started here: how long the proof of a database may take, such as 2h
+    /// [default: an hour, plus a second for each MiB of the database]
+    #[arg(
+        long,
+        requires = "restore",
+        conflicts_with = "to",
+        value_name = "SPAN",
+        value_parser = span,
+        help_heading = "Servers"
+    )]
+    pub(crate) proof_timeout: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) server: ServerArguments,
+    /// Also compare each object's bytes with its recorded BLAKE3; exit code 3 if some objects have none
+    #[arg(long)]
+    pub(crate) strong: bool,
+    /// A vault (folder or URL), or the name or path of a database in the configuration
+    #[arg(value_name = "VAULT|NAME|PATH")]
+    pub(crate) source: String,
+    #[command(flatten)]
+    pub(crate) config: ConfigArguments,
+}
+
+/// `seawall maintain`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  seawall maintain --config seawall.yml app --dry-run\n  \
+    seawall maintain ./vault --keep 7d\n  \
+    seawall maintain s3://bucket/shop --acknowledge 7\n\n\
+    A running `seawall replicate` does this by itself.")]
+pub(crate) struct MaintainArguments {
+    /// The name or path of a database in the configuration, or a vault (folder or URL)
+    #[arg(value_name = "NAME|PATH|VAULT")]
+    pub(crate) source: String,
+    /// Only show what would be merged and deleted, and why
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// First make a complete copy of the newest point, if there is none
+    #[arg(long, conflicts_with = "dry_run")]
+    pub(crate) base: bool,
+    /// Keep the points of this time back, such as 7d, or forever [default: as the configuration says]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) keep: Option<String>,
+    /// Keep at least this many complete copies
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) minimum: Option<u32>,
+    /// With a server's backups: record that you know that this link of the chain is missing, and do nothing else; may be
+    /// given more than once
+    #[arg(long, value_name = "NUMBER", conflicts_with_all = ["dry_run", "base", "keep", "minimum"], help_heading = "Servers")]
+    pub(crate) acknowledge: Vec<u64>,
+    #[command(flatten)]
+    pub(crate) config: ConfigArguments,
+}
+
+/// `seawall pin`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  seawall pin ./vault --at '10 minutes ago'\n  \
+    seawall pin --config seawall.yml app\n  seawall pin ./vault --at 00000000000000af --remove")]
+pub(crate) struct PinArguments {
+    /// A vault (folder or URL), or the name or path of a database in the configuration
+    #[arg(value_name = "VAULT|NAME|PATH")]
+    pub(crate) source: String,
+    /// The moment to keep: RFC 3339, "10 minutes ago", a transaction id of 16 hex digits, the name of a set, or latest
+    #[arg(long, value_name = "WHEN", default_value = "latest", allow_hyphen_values = true)]
+    pub(crate) at: String,
+    /// Remove the pin; retention deletes the point when it is due
+    #[arg(long)]
+    pub(crate) remove: bool,
+    #[command(flatten)]
+    pub(crate) config: ConfigArguments,
+}

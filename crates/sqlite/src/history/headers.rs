@@ -1,0 +1,64 @@
+//! Headers and ends of stored files, read and checked.
+
+use seawall_ltx::{HEADER_SIZE, Header, Index};
+use seawall_vault::Vault;
+
+use crate::error::Error;
+use crate::layout::{Layout, Stored};
+
+/// At most this much of an index is read to see whether a file has an end.
+const LARGEST_INDEX: u64 = 1 << 20;
+
+/// Reads and checks the header of a stored file. The names in the listing must be what it says (I11).
+pub(crate) async fn read_header(vault: &Vault, file: &Stored) -> Result<Header, Error> {
+    let key = file.key(Layout::of(vault));
+    let object = vault.object(&key);
+    let size = HEADER_SIZE as u64;
+    let bytes = vault.read(&key, Some(0..size), size).await?;
+    let header = Header::parse(&bytes).map_err(Error::ltx(&object))?;
+    check_names(file, &header, object)?;
+    Ok(header)
+}
+
+/// Reads the end of a stored file: a store may have kept the beginning of one whose upload broke off.
+pub(crate) async fn check_end(vault: &Vault, file: &Stored) -> Result<(), Error> {
+    let key = file.key(Layout::of(vault));
+    let mut length = 24;
+    loop {
+        let tail = vault.read(&key, Some(file.size.saturating_sub(length)..file.size), length).await?;
+        match Index::parse(&tail, file.size) {
+            Err(seawall_ltx::Error::TailTooShort { needed }) if length < needed && needed <= LARGEST_INDEX => {
+                length = needed;
+            }
+            // A larger index is not read: that it would fit says enough here.
+            Err(seawall_ltx::Error::TailTooShort { .. }) => return Ok(()),
+            parsed => return parsed.map(drop).map_err(Error::ltx(vault.object(&key))),
+        }
+    }
+}
+
+/// Whether a header holds what its object's name says.
+pub(crate) fn check_names(file: &Stored, header: &Header, object: String) -> Result<(), Error> {
+    if (header.min_txid, header.max_txid) != (file.min, file.max) {
+        let what = format!("its header says {}-{}, not what its name says", header.min_txid, header.max_txid);
+        return Err(Error::Corrupt { object, what });
+    }
+    Ok(())
+}
+
+/// Whether an object is damaged, empty or gone: there is nothing to read in it, now or later.
+pub(crate) fn tells_nothing(error: &Error) -> bool {
+    use seawall_vault::Error as Vault;
+    matches!(
+        error,
+        Error::Ltx { .. }
+            | Error::Corrupt { .. }
+            | Error::Vault(Vault::Corrupt { .. } | Vault::OutOfRange { .. } | Vault::NotFound { .. })
+    )
+}
+
+pub(crate) async fn read_whole_header(vault: &Vault, file: &Stored) -> Result<Header, Error> {
+    let header = read_header(vault, file).await?;
+    check_end(vault, file).await?;
+    Ok(header)
+}

@@ -1,0 +1,137 @@
+//! A file that is made under a temporary name, and gets the wanted one when it is whole, checked and synced (I8).
+
+#![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use rusqlite::{Connection, OpenFlags};
+use seawall_core::IntegrityCheck;
+
+use crate::error::Error;
+use crate::files::sidecar;
+use crate::options::system_random;
+
+/// Refuses to touch what is there, unless it may be replaced.
+pub(crate) fn check_target(output: &Path, force: bool) -> Result<(), Error> {
+    let taken = |what| Err(Error::TargetExists { path: output.to_owned(), what });
+    match fs::metadata(output) {
+        Ok(found) if found.is_dir() => return taken("it is a directory"),
+        Ok(found) if !force && found.len() > 0 => return taken("the file exists"),
+        Ok(_) => {}
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+        Err(e) => return Err(Error::io(output)(e)),
+    }
+    if !force && sidecars(output).any(|path| path.exists()) {
+        return taken("there is a -wal, -shm or -journal file of another database beside it");
+    }
+    Ok(())
+}
+
+fn sidecars(database: &Path) -> impl Iterator<Item = PathBuf> {
+    ["-wal", "-shm", "-journal"].into_iter().map(move |suffix| sidecar(database, suffix))
+}
+
+/// A file that is being made under a temporary name. Dropped before it is finished it is removed.
+pub(crate) struct Partial {
+    output: PathBuf,
+    partial: PathBuf,
+    done: bool,
+}
+
+impl Partial {
+    /// Begins a file that is to stand at `output`.
+    pub(crate) fn create(output: &Path) -> Result<(Self, File), Error> {
+        // A name of its own, whoever else restores to the same place; and never what somebody else put there.
+        let partial = sidecar(output, &format!(".{:016x}.tmp", system_random()));
+        let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&partial);
+        let file = file.map_err(Error::io(&partial))?;
+        Ok((Self { output: output.to_owned(), partial, done: false }, file))
+    }
+
+    /// Its name for now.
+    pub(crate) fn path(&self) -> &Path {
+        &self.partial
+    }
+
+    /// Checks, syncs and names the file.
+    pub(crate) fn finish(mut self, file: &File, integrity: IntegrityCheck, force: bool) -> Result<(), Error> {
+        file.sync_all().map_err(Error::io(&self.partial))?;
+        check_integrity(&self.partial, integrity)?;
+        check_target(&self.output, force)?;
+        self.take_the_name().map_err(Error::io(&self.output))?;
+        self.done = true;
+        Ok(())
+    }
+
+    /// Gives the file its name. What stood beside the old file is moved away first, because SQLite would apply an old
+    /// WAL to the new file, and comes back if the name can't be taken.
+    fn take_the_name(&self) -> io::Result<()> {
+        let mut aside: Vec<(PathBuf, PathBuf)> = Vec::new();
+        let mut named = || -> io::Result<()> {
+            for stale in sidecars(&self.output) {
+                let away = sidecar(&stale, &format!(".{:016x}.tmp", system_random()));
+                match fs::rename(&stale, &away) {
+                    Ok(()) => aside.push((stale, away)),
+                    Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+                    Err(e) => return Err(e),
+                }
+            }
+            fs::rename(&self.partial, &self.output)
+        };
+        if let Err(error) = named() {
+            for (stale, away) in aside {
+                fs::rename(away, stale)?;
+            }
+            return Err(error);
+        }
+        let parent = self.output.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        File::open(parent)?.sync_all()?;
+        for (_, away) in aside {
+            fs::remove_file(away)?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Partial {
+    fn drop(&mut self) {
+        if !self.done {
+            let _nothing_more_to_do = fs::remove_file(&self.partial);
+        }
+    }
+}
+
+/// A file beside `path` that nothing is left of, however this process ends.
+pub(crate) fn unnamed(path: &Path) -> Result<File, Error> {
+    let name = sidecar(path, &format!(".{:016x}.tmp", system_random()));
+    let make = || -> io::Result<File> {
+        let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&name)?;
+        fs::remove_file(&name)?;
+        Ok(file)
+    };
+    make().map_err(Error::io(&name))
+}
+
+/// SQLite's own check of the finished file, which leaves nothing beside it.
+fn check_integrity(path: &Path, check: IntegrityCheck) -> Result<(), Error> {
+    let pragma = match check {
+        IntegrityCheck::None => return Ok(()),
+        IntegrityCheck::Quick => "PRAGMA quick_check(1)",
+        IntegrityCheck::Full => "PRAGMA integrity_check(1)",
+    };
+    let check = || -> rusqlite::Result<String> {
+        let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        connection.query_row(pragma, [], |row| row.get(0))
+    };
+    let found = check().map_err(Error::sqlite(path));
+    for left in sidecars(path) {
+        let _may_be_absent = fs::remove_file(left);
+    }
+    match found? {
+        answer if answer == "ok" => Ok(()),
+        answer => Err(Error::Corrupt { object: path.display().to_string(), what: answer }),
+    }
+}
