@@ -4,7 +4,7 @@ use seawall_core::abilities::*;
 use seawall_core::{Kind, Moment, Shutdown, When};
 use seawall_sqlite::Sqlite;
 
-use crate::world::{SCHEMA, START, Scene, content_of, insert, until};
+use crate::world::{SCHEMA, START, Scene, content_of, insert, insert_beside, until};
 
 const HOUR: i64 = 3_600_000;
 
@@ -36,18 +36,18 @@ async fn one_jump_ahead_and_back_leaves_no_moment_in_the_future() {
         assert_eq!((moment, error), (Moment::from_millis(START), None));
         scene.tick(10_000);
         scene.jump(HOUR);
-        insert(&app, 2, 300);
+        insert_beside(&app, 2, 300).await;
         let (mut second, mut moment, mut error) = shipped(&engine, &first).await;
         // A look that had begun before the jump captures with the moment of its beginning.
         if moment == Moment::from_millis(START) {
-            insert(&app, 1, 300);
+            insert_beside(&app, 1, 300).await;
             (second, moment, error) = shipped(&engine, &second).await;
         }
         let during = content_of(&app);
         assert_eq!((moment, error.as_deref()), (Moment::from_millis(START + 10_000), Some("sqlite.clock")));
         scene.jump(-HOUR);
         scene.tick(10_000);
-        insert(&app, 2, 300);
+        insert_beside(&app, 2, 300).await;
         let (_, moment, error) = shipped(&engine, &second).await;
         assert_eq!((moment, error), (Moment::from_millis(START + 20_000), None));
         scene.tick(3000);
@@ -244,7 +244,7 @@ async fn what_was_captured_while_the_clock_was_set_back_is_in_doubt_when_it_retu
             let mut newest = behind.to_owned();
             loop {
                 let former = content_of(&app);
-                insert(&app, 1, 300);
+                insert_beside(&app, 1, 300).await;
                 let (point, moment, _) = shipped(&engine, &newest).await;
                 if moment == Moment::from_millis(START + millis) {
                     return (point, moment, former);
@@ -259,7 +259,7 @@ async fn what_was_captured_while_the_clock_was_set_back_is_in_doubt_when_it_retu
         let mut newest = first.clone();
         for _ in 0..2 {
             scene.tick(600_000);
-            insert(&app, 1, 300);
+            insert_beside(&app, 1, 300).await;
             let (point, shared, _) = shipped(&engine, &newest).await;
             assert_eq!(shared, moment, "moments never decrease");
             newest = point;

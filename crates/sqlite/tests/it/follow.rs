@@ -13,7 +13,7 @@ use seawall_sqlite::{Options, Sqlite};
 use seawall_vault::memory::MemoryStore;
 use seawall_vault::simulated::{Fault, SimulatedStore};
 
-use crate::world::{SCHEMA, Scene, content, content_of, insert, until};
+use crate::world::{SCHEMA, Scene, content, content_of, insert, insert_beside, until};
 
 /// Longer than any deadline of the vault; time is simulated.
 const PATIENCE: Duration = Duration::from_secs(24 * 3600);
@@ -253,7 +253,7 @@ async fn a_stranger_is_noticed_while_following_too() {
         until("the file is there", async || equal(&output, &app)).await;
         let stranger = Connection::open(&output).expect("opened");
         stranger.busy_timeout(Duration::from_secs(10)).expect("set");
-        insert(&stranger, 1, 100);
+        insert_beside(&stranger, 1, 100).await;
         insert(&app, 5, 100);
         scene.point().await;
         content_of(&stranger)

@@ -14,7 +14,7 @@ use seawall_core::{Phase, Shutdown, When};
 use seawall_sqlite::Sqlite;
 use seawall_sqlite::probe::{Intruder, Step};
 
-use crate::world::{SCHEMA, Scene, content, content_of, insert, until};
+use crate::world::{SCHEMA, Scene, content, content_of, insert, insert_beside, until};
 
 /// How a program writes over a file.
 #[derive(Debug, Clone, Copy)]
@@ -142,7 +142,7 @@ async fn content_that_is_written_over_the_file_begins_with_a_base() {
                 protected(engine).await;
                 stage.comes_back("written over").await;
                 let app = scene.app();
-                insert(&app, 1, 100);
+                insert_beside(&app, 1, 100).await;
                 engine.sync().await.expect("in the vault");
                 assert_eq!(scene.restore(When::Latest).await.expect("restored"), content_of(&app));
                 assert_eq!(engine.timeline().await.expect("a timeline").holes.len(), 1);

@@ -20,7 +20,7 @@ use seawall_vault::{Policy, Vault};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
-use crate::world::{Content, SCHEMA, Scene, app, content_of, insert};
+use crate::world::{Content, SCHEMA, Scene, app, content_of, insert, insert_beside};
 
 /// More than any deadline of the engine and the vault; time is simulated.
 const PATIENCE: Duration = Duration::from_secs(1200);
@@ -128,11 +128,11 @@ async fn life(stage: &mut Stage, what: &str) {
     stage.start();
     records.push(stage.all_is_there(&app_connection, what).await);
     stage.scene.tick(1000);
-    insert(&app_connection, 3, 100);
+    insert_beside(&app_connection, 3, 100).await;
     records.push(stage.all_is_there(&app_connection, what).await);
-    insert(&app_connection, 60, 4000);
+    insert_beside(&app_connection, 60, 4000).await;
     records.push(stage.all_is_there(&app_connection, what).await);
-    insert(&app_connection, 2, 100);
+    insert_beside(&app_connection, 2, 100).await;
     records.push(stage.all_is_there(&app_connection, what).await);
     let incoming = stage.scene.path("incoming.db");
     app_connection.execute("VACUUM INTO ?1", [incoming.to_str().expect("text")]).expect("copied");
@@ -142,9 +142,9 @@ async fn life(stage: &mut Stage, what: &str) {
     }
     fs::rename(&incoming, &database).expect("renamed");
     app_connection = app(&database);
-    insert(&app_connection, 5, 100);
+    insert_beside(&app_connection, 5, 100).await;
     records.push(stage.all_is_there(&app_connection, what).await);
-    insert(&app_connection, 5, 100);
+    insert_beside(&app_connection, 5, 100).await;
     if stage.stop().await.is_err() {
         // Once, by a fault at the end. It continues from there.
         stage.store.revive();
@@ -260,10 +260,10 @@ async fn a_shortage_that_passes_costs_no_base() {
             stage.start();
             let mut records = vec![stage.all_is_there(&app, &what).await];
             for (rows, bytes) in [(3, 100), (60, 4000), (2, 100)] {
-                insert(&app, rows, bytes);
+                insert_beside(&app, rows, bytes).await;
                 records.push(stage.all_is_there(&app, &what).await);
             }
-            insert(&app, 1, 100);
+            insert_beside(&app, 1, 100).await;
             if stage.stop().await.is_err() {
                 // The shortage outlasted the time that a stop may take.
                 stage.start();
@@ -304,14 +304,14 @@ async fn a_store_that_is_away_for_longer_than_the_wal_limit() {
     };
     let gave_up = async {
         while code(&stage).await.as_deref() != Some("sqlite.gave-up") {
-            insert(&app, 5, 4000);
+            insert_beside(&app, 5, 4000).await;
             sleep(Duration::from_secs(1)).await;
         }
     };
     timeout(PATIENCE, gave_up).await.expect("protection is given up");
     let checkpoint = || app.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0));
     assert_eq!(checkpoint(), Ok(0), "the application is not held up");
-    insert(&app, 5, 100);
+    insert_beside(&app, 5, 100).await;
     stage.store.revive();
     let after = stage.all_is_there(&app, "after").await;
     stage.stop().await.expect("a graceful stop");
@@ -343,7 +343,7 @@ async fn two_hosts_that_write_to_one_prefix() {
         let contest = async {
             while ended(&hosts).is_none() {
                 let one = rng.usize(0..2);
-                insert(&apps[one], rng.u32(1..30), rng.u32(1..2000));
+                insert_beside(&apps[one], rng.u32(1..30), rng.u32(1..2000)).await;
                 states[one].push(content_of(&apps[one]));
                 sleep(Duration::from_millis(rng.u64(0..500))).await;
             }

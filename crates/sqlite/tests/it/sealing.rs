@@ -16,7 +16,7 @@ use seawall_vault::memory::MemoryStore;
 use seawall_vault::simulated::{Fault, SimulatedStore};
 use tokio::task::JoinHandle;
 
-use crate::world::{SCHEMA, Scene, content_of, insert, names, rows_of, until};
+use crate::world::{SCHEMA, Scene, content_of, insert, insert_beside, names, rows_of, until};
 
 /// A WAL is emptied under writers from 512 KB on.
 fn options(scene: &Scene) -> Options {
@@ -82,18 +82,18 @@ impl Stage {
         let (engine, task) = self.start();
         protects(&engine).await;
         // A generation of which something is in the vault.
-        insert(&self.app, 1, 10);
+        insert_beside(&self.app, 1, 10).await;
         engine.sync().await.expect("a point");
         let before = salts(&self.scene);
         let calls = self.store.call_count();
         for (call, fault) in (calls..).zip(faults) {
             self.store.fail_call(call, fault.clone());
         }
-        insert(&self.app, 250, 3000);
+        insert_beside(&self.app, 250, 3000).await;
         until("what was let go is shipped", async || self.store.call_count() > calls).await;
         ends().await;
         assert!(!names(&self.scene.state_dir().join("spool")).is_empty(), "listed, spooled, or both");
-        insert(&self.app, 5, 3000);
+        insert_beside(&self.app, 5, 3000).await;
         self.app.execute("UPDATE t SET v = randomblob(2000) WHERE id % 7 = 1", []).expect("updated");
         assert!(salts(&self.scene) != before, "the WAL was let go");
         task.abort();
@@ -106,7 +106,7 @@ impl Stage {
     async fn goes_on(self) -> bool {
         self.store.revive();
         let now = (self.scene.point().await, content_of(&self.app));
-        insert(&self.app, 2, 100);
+        insert_beside(&self.app, 2, 100).await;
         self.scene.point().await;
         assert_eq!(self.scene.restore(When::Position(now.0.position)).await.expect("restored"), now.1);
         assert_eq!(self.scene.restore(When::Latest).await.expect("restored"), content_of(&self.app));
@@ -220,15 +220,15 @@ async fn a_session_that_ends_while_it_spools() {
     let slow = Arc::new(SlowSpool::default());
     let (engine, task) = stage.start_with(slow.clone());
     protects(&engine).await;
-    insert(&stage.app, 1, 10);
+    insert_beside(&stage.app, 1, 10).await;
     engine.sync().await.expect("a point");
     let denied = Error::Denied { object: "s3://bucket".into(), cause: "AccessDenied".into() };
     stage.store.fail_call(stage.store.call_count(), Fault::Fail(denied));
     let mut states = vec![rows_of(&stage.app)];
-    insert(&stage.app, 250, 3000);
+    insert_beside(&stage.app, 250, 3000).await;
     states.push(rows_of(&stage.app));
     until("it spools", async || slow.stuck.load(Ordering::SeqCst)).await;
-    insert(&stage.app, 5, 3000);
+    insert_beside(&stage.app, 5, 3000).await;
     states.push(rows_of(&stage.app));
     task.abort();
     drop(task.await);
@@ -269,11 +269,11 @@ async fn a_full_disk_is_not_filled_again_and_again() {
     let disk = Arc::new(FullDisk::default());
     let (engine, task) = stage.start_with(disk.clone());
     protects(&engine).await;
-    insert(&stage.app, 1, 10);
+    insert_beside(&stage.app, 1, 10).await;
     engine.sync().await.expect("a point");
     let calls = stage.store.call_count();
     stage.store.forbid("put", Error::Denied { object: "s3://bucket".into(), cause: "AccessDenied".into() });
-    insert(&stage.app, 250, 3000);
+    insert_beside(&stage.app, 250, 3000).await;
     until("it tried a few times", async || stage.store.call_count() > calls + 5).await;
     assert_eq!(names(&stage.scene.state_dir().join("spool")), ["sealed.pages"]);
     assert_eq!(disk.0.load(Ordering::SeqCst), 2, "writes of the object");
@@ -316,12 +316,12 @@ async fn a_long_reader_costs_writers_nothing() {
     let reader = stage.scene.app();
     reader.execute_batch("BEGIN; SELECT count(*) FROM t").expect("reads");
     for _ in 0..10 {
-        insert(&stage.app, 1000, 9000);
+        insert_beside(&stage.app, 1000, 9000).await;
         engine.sync().await.expect("a point");
     }
     let before = barriers.0.load(Ordering::SeqCst);
     for _ in 0..5 {
-        insert(&stage.app, 1, 100);
+        insert_beside(&stage.app, 1, 100).await;
         engine.sync().await.expect("a point");
     }
     assert!(barriers.0.load(Ordering::SeqCst) <= before + 5, "{} before, {barriers:?} now", before);

@@ -9,7 +9,7 @@ use seawall_core::abilities::*;
 use seawall_core::{Phase, Shutdown, Status, When};
 use seawall_sqlite::Sqlite;
 
-use crate::world::{SCHEMA, Scene, content_of, insert, until};
+use crate::world::{SCHEMA, Scene, content_of, insert, insert_beside, until};
 
 /// A database whose commits are all in the vault, and a way to its WAL that raises no event: its name in another folder.
 struct Silence {
@@ -65,7 +65,7 @@ async fn in_silence(act: impl AsyncFnOnce(&mut Silence)) {
     let mut silence = Silence { scene, app, engine: engine.clone(), wal };
     let script = async {
         until("the first base", async || silence.status().await.is_some_and(|now| now.protected.is_some())).await;
-        insert(&silence.app, 2, 2000);
+        insert_beside(&silence.app, 2, 2000).await;
         silence.until_protected().await;
         act(&mut silence).await;
         shutdown.begin();
@@ -85,7 +85,7 @@ async fn a_page_that_was_overwritten_in_the_wal_is_told_and_protection_goes_on()
         silence.until_told("sqlite.damaged-wal").await;
         assert_eq!(silence.status().await.expect("a status").phase, Phase::Protecting);
         silence.wal.write_all_at(&byte, page).expect("mended");
-        insert(&silence.app, 1, 100);
+        insert_beside(&silence.app, 1, 100).await;
         silence.until_protected().await;
         silence.what_was_captured_comes_back().await;
         assert_eq!(silence.scene.level(9).len(), 1, "no other base was needed");
@@ -103,7 +103,7 @@ async fn a_frame_that_was_overwritten_in_the_wal_is_told() {
         silence.until_told("sqlite.damaged-wal").await;
         silence.wal.write_all_at(&head, frame).expect("mended");
         silence.until_protected().await;
-        insert(&silence.app, 1, 100);
+        insert_beside(&silence.app, 1, 100).await;
         silence.until_protected().await;
         silence.what_was_captured_comes_back().await;
     })

@@ -11,7 +11,7 @@ use seawall_vault::memory::MemoryStore;
 use seawall_vault::simulated::{Fault, SimulatedStore};
 use seawall_vault::{Error, ObjectKey, Policy, Scheme, Vault};
 
-use crate::world::{SCHEMA, Scene, content_of, insert, until};
+use crate::world::{SCHEMA, Scene, content_of, insert, insert_beside, until};
 
 const DAY: i64 = 24 * 3600 * 1000;
 
@@ -245,21 +245,21 @@ async fn what_goes_wrong_in_the_upkeep_is_in_the_status() {
     let error = async || engine.status().await.ok().and_then(|status| status.error).map(|error| error.code);
     let captures = || engine.figures().captures.done;
     let script = async {
-        insert(&app, 1, 10);
+        insert_beside(&app, 1, 10).await;
         until("the first base", async || {
             engine.status().await.is_ok_and(|status| status.phase == Phase::Protecting && status.lag_bytes == 0)
         })
         .await;
         store.forbid("get", Error::Denied { object: "s3://bucket".into(), cause: "AccessDenied".into() });
         // Too large to be kept in memory until it is merged.
-        insert(&app, 1, 400_000);
+        insert_beside(&app, 1, 400_000).await;
         until("the status says it", async || {
             scene.tick(50);
             error().await.as_deref() == Some("vault.denied")
         })
         .await;
         let before = captures();
-        insert(&app, 1, 10);
+        insert_beside(&app, 1, 10).await;
         until("a capture beside it", async || captures() > before && engine.figures().idle).await;
         let known = engine.known_status().await.expect("a status");
         assert_eq!((known.phase, known.lag_bytes), (Phase::Protecting, 0));
@@ -295,7 +295,7 @@ async fn validation_notices_what_is_missing_from_the_vault() {
         until("it protects", async || engine.status().await.is_ok_and(|status| status.phase == Phase::Protecting))
             .await;
         for _ in 0..4 {
-            insert(&app, 1, 10);
+            insert_beside(&app, 1, 10).await;
             let point = engine.sync().await.expect("a point");
             records.push((point, content_of(&app)));
             scene.tick(1000);
@@ -366,13 +366,13 @@ async fn a_running_protection_merges_and_then_rests() {
     let engine = scene.watching();
     let shutdown = Shutdown::new();
     let script = async {
-        insert(&app, 1, 10);
+        insert_beside(&app, 1, 10).await;
         until("the first capture", async || {
             store.calls().iter().any(|call| call.operation == "put" && call.object.starts_with("0000/"))
         })
         .await;
         // The first capture is empty where the base holds everything, and waits for changes.
-        insert(&app, 1, 10);
+        insert_beside(&app, 1, 10).await;
         let merged = async || {
             scene.tick(50);
             store.calls().iter().any(|call| call.operation == "put" && call.object.starts_with("0001/"))

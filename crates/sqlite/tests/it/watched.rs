@@ -16,7 +16,7 @@ use seawall_vault::{Error, ObjectKey, Policy, Prefix, PutOptions, Store, Vault};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::world::{SCHEMA, Scene, content_of, insert, names, until};
+use crate::world::{SCHEMA, Scene, content_of, insert, insert_beside, names, until};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -52,15 +52,15 @@ impl Stage {
     async fn commit_three(&mut self) {
         for _ in 0..3 {
             self.scene.tick(1000);
-            insert(&self.app, 2, 500);
+            insert_beside(&self.app, 2, 500).await;
             self.engine.sync().await.expect("a point");
         }
     }
 
     /// A commit, without waiting for its shipment.
-    fn commit_one(&self) {
+    async fn commit_one(&self) {
         self.scene.tick(1000);
-        insert(&self.app, 1, 100);
+        insert_beside(&self.app, 1, 100).await;
     }
 
     async fn status(&self) -> Status {
@@ -127,7 +127,7 @@ async fn what_is_deleted_from_a_bucket_is_told_within_minutes_and_protection_beg
         let stage = Stage::new(Duration::from_millis(200)).await;
         assert_eq!(stage.keys().await.len(), 5);
         assert_eq!(stage.delete(gone).await, objects, "{gone}");
-        stage.commit_one();
+        stage.commit_one().await;
         let took = stage.until_told("sqlite.lost", 11 * MINUTE).await;
         assert!(took > MINUTE, "{gone}: a listing at most every ten minutes, and it took {took:?}");
         stage.until_protected().await;
@@ -156,7 +156,7 @@ async fn an_object_that_is_cut_is_as_good_as_none() {
     let base = stage.keys().await.into_iter().find(|key| key.as_str().starts_with("0009/")).expect("a base");
     let cut = Bytes::from_static(b"LTX1");
     stage.store.truth().put(&base, cut, &PutOptions::default()).await.expect("overwritten");
-    stage.commit_one();
+    stage.commit_one().await;
     stage.until_told("sqlite.lost", 11 * MINUTE).await;
     stage.until_protected().await;
     stage.everything_comes_back().await;
@@ -167,7 +167,7 @@ async fn an_object_that_is_cut_is_as_good_as_none() {
 #[tokio::test(start_paused = true)]
 async fn a_byte_that_changed_within_an_object_is_told() {
     let stage = Stage::new(Duration::from_millis(200)).await;
-    stage.commit_one();
+    stage.commit_one().await;
     sleep(11 * MINUTE).await;
     let base = stage.keys().await.into_iter().find(|key| key.as_str().starts_with("0009/")).expect("a base");
     let vault = Vault::new(Arc::new(stage.store.clone()), Policy::default());
@@ -175,7 +175,7 @@ async fn a_byte_that_changed_within_an_object_is_told() {
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
     stage.store.truth().put(&base, bytes.into(), &PutOptions::default()).await.expect("overwritten");
-    stage.commit_one();
+    stage.commit_one().await;
     stage.until_told("sqlite.lost", 11 * MINUTE).await;
     stage.until_protected().await;
     stage.everything_comes_back().await;
@@ -217,7 +217,7 @@ async fn an_active_database_costs_some_listings_an_hour() {
     let before = stage.engine.figures().requests.list;
     for _ in 0..60 {
         stage.scene.tick(60_000);
-        insert(&stage.app, 1, 100);
+        insert_beside(&stage.app, 1, 100).await;
         sleep(MINUTE).await;
     }
     let lists = stage.engine.figures().requests.list - before;
@@ -265,7 +265,7 @@ async fn an_object_of_somebody_else_in_the_way_is_told() {
     let stray = ObjectKey::new("0000/0000000000000063-0000000000000063.ltx").expect("a key");
     let truth = stage.store.truth();
     truth.put(&stray, Bytes::from_static(b"somebody else's"), &PutOptions::default()).await.expect("put");
-    stage.commit_one();
+    stage.commit_one().await;
     stage.until_told("sqlite.stray", 11 * MINUTE).await;
     assert_eq!(stage.engine.sync().await.map_err(|failure| failure.code), Err("sqlite.stray"));
     truth.delete(std::slice::from_ref(&stray)).await.expect("deleted");
@@ -282,7 +282,7 @@ async fn a_bucket_that_never_was_there_ends_it_and_one_that_vanishes_is_waited_f
     let stage = Stage::new(Duration::from_millis(200)).await;
     for operation in ["put", "list"] {
         stage.store.forbid(operation, missing());
-        insert(&stage.app, 1, 100);
+        insert_beside(&stage.app, 1, 100).await;
         stage.until_told("vault.missing", 30 * MINUTE).await;
         assert_eq!(stage.status().await.phase, Phase::Failing);
         stage.store.revive();
@@ -312,7 +312,7 @@ async fn with_a_folder(act: impl AsyncFnOnce(&Scene, &Connection, &Sqlite)) {
     let shutdown = Shutdown::new();
     let script = async {
         until_green(&engine).await;
-        insert(&app, 3, 300);
+        insert_beside(&app, 3, 300).await;
         engine.sync().await.expect("a point");
         act(&scene, &app, &engine).await;
         shutdown.begin();
@@ -345,7 +345,7 @@ async fn a_folder_that_is_renamed_is_told_without_a_commit_and_nothing_is_made_i
         fs::rename(&vault, &aside).expect("renamed");
         until_told(engine, "vault.vanished").await;
         assert_eq!(engine.status().await.expect("a status").phase, Phase::Failing);
-        insert(app, 5, 300);
+        insert_beside(app, 5, 300).await;
         let asked = timeout(Duration::from_secs(60), engine.sync()).await.expect("an answer");
         assert_eq!(asked.map_err(|failure| failure.code), Err("vault.vanished"));
         assert!(!vault.exists());
@@ -366,7 +366,7 @@ async fn a_folder_in_whose_place_another_stands_is_told_and_begun_anew() {
         fs::create_dir(&vault).expect("made");
         until_told(engine, "vault.replaced").await;
         until_green(engine).await;
-        insert(app, 5, 300);
+        insert_beside(app, 5, 300).await;
         engine.sync().await.expect("a point");
         assert_eq!(names(&aside.join("ltx/0")), before, "the former one is as it was");
         assert_eq!(scene.level(9).len(), 1);

@@ -9,7 +9,7 @@ use seawall_core::{Kind, Moment, Phase, Shutdown, When};
 use seawall_ltx::{Checksum, Encoder, Header, PageNo, PageSize, Txid};
 use seawall_sqlite::{Options, Sqlite};
 
-use crate::world::{SCHEMA, Scene, app, content_of, insert, until};
+use crate::world::{SCHEMA, Scene, app, content_of, insert, insert_beside, until};
 
 /// Runs an engine beside `work`, then stops it gracefully.
 async fn while_running(engine: Sqlite, work: impl AsyncFnOnce(&Sqlite)) -> Result<(), seawall_core::Failure> {
@@ -42,7 +42,7 @@ async fn a_database_behind_a_symbolic_link() {
     let real = app(&scene.path("real/app.db"));
     real.execute_batch(SCHEMA).expect("schema");
     symlink(scene.path("real/app.db"), scene.database()).expect("linked");
-    while_running(scene.watching(), async |_| insert(&real, 5, 100)).await.expect("a graceful stop");
+    while_running(scene.watching(), async |_| insert_beside(&real, 5, 100).await).await.expect("a graceful stop");
     assert_eq!(scene.restore(When::Latest).await.expect("restored"), content_of(&real));
     let link = scene.path("link.db");
     fs::write(scene.path("real/restored.db"), b"").expect("written");

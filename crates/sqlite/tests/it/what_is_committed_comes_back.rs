@@ -6,7 +6,7 @@ use rusqlite::Connection;
 use seawall_core::abilities::*;
 use seawall_core::{IntegrityCheck, Kind, Moment, NoProgress, Phase, RestoreRequest, Shutdown, When};
 
-use crate::world::{SCHEMA, START, Scene, content_of, insert, until};
+use crate::world::{SCHEMA, START, Scene, content_of, insert, insert_beside, until};
 
 #[tokio::test]
 async fn every_point_equals_its_record() {
@@ -169,7 +169,7 @@ async fn asking_ships_now_and_tells_the_point() {
         until("it protects", async || engine.status().await.is_ok_and(|s| s.phase == Phase::Protecting)).await;
         let mut points = Vec::new();
         for _ in 0..3 {
-            insert(&app, 3, 500);
+            insert_beside(&app, 3, 500).await;
             points.push(engine.sync().await.expect("a point"));
             assert_eq!(engine.status().await.expect("a status").lag_bytes, 0);
             let back = scene.restore(When::Latest).await.expect("restored");

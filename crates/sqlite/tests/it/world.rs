@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rusqlite::Connection;
 use rusqlite::types::ValueRef;
+use rusqlite::{Connection, ErrorCode};
 use seawall_core::abilities::*;
 use seawall_core::{
     Clock, Failure, Moment, NoProgress, Point, RestoreRequest, Restored, Shutdown, Steady, Verification, When,
@@ -260,6 +260,23 @@ pub(crate) fn insert(connection: &Connection, rows: u32, bytes: u32) {
         connection.execute("INSERT INTO t(v) VALUES(randomblob(?))", [bytes]).expect("inserted");
     }
     connection.execute_batch("COMMIT").expect("committed");
+}
+
+/// As [`insert`], beside an engine that runs on the thread of this test. The engine lets go of a lock on that thread, so a
+/// writer that waited on it would wait for itself.
+pub(crate) async fn insert_beside(connection: &Connection, rows: u32, bytes: u32) {
+    connection.busy_timeout(Duration::ZERO).expect("set");
+    until("the write lock", async || match connection.execute_batch("BEGIN IMMEDIATE") {
+        Ok(()) => true,
+        Err(e) if e.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => false,
+        Err(e) => panic!("begun: {e}"),
+    })
+    .await;
+    for _ in 0..rows {
+        connection.execute("INSERT INTO t(v) VALUES(randomblob(?))", [bytes]).expect("inserted");
+    }
+    connection.execute_batch("COMMIT").expect("committed");
+    connection.busy_timeout(Duration::from_secs(10)).expect("set");
 }
 
 /// Waits until `holds`, with a deadline.
