@@ -11,7 +11,7 @@
 //! and `pins`, `schedule` (when is the next backup due?), `sets` (a vault alone as an engine), `server` (what engines of
 //! servers do), `scheduled` (a source with its schedule as an engine), `split` (in which pieces is a table read?), `load`
 //! (rows back into tables, resumably), `compare` (is what was restored what the set says?), `preflight` (what does a
-//! target lack?), `names` (of databases that restores and proofs make).
+//! target lack?), `names` (of databases that restores and proofs make), `world` (time, randomness and environment).
 //!
 //! Nothing here knows a statement or a server. Engines pass in bytes, rows and details of their own, and get the details
 //! back with the set.
@@ -52,6 +52,7 @@ pub mod split;
 mod stages;
 mod timeline;
 mod tuples;
+mod world;
 mod writer;
 
 pub use budget::Budget;
@@ -74,4 +75,5 @@ pub use sets::Sets;
 pub use stages::{Share, Stage, Stages};
 pub use timeline::{point, timeline};
 pub use tuples::{Step, Tuples};
+pub use world::World;
 pub use writer::{Facts, Lane, Mark, SetWriter};

@@ -5,7 +5,7 @@
 //! `database` is a database of a configuration with the settings of its one kind. `open` opens databases and vaults.
 //! `ask` refuses an ability that an engine doesn't have. `trouble` tells the meaning of an error in a status. `recognise`
 //! finds out what a vault holds. `when` reads `--at`. `keep` is retention on a command line. `server` finds the engine that
-//! the URL of a server belongs to. `upkeep` reads the settings of levels and retention in both formats.
+//! the URL of a server belongs to. `sets` opens vaults of backup sets, which all engines of servers share. `upkeep` reads the settings of levels and retention in both formats.
 
 pub mod ask;
 mod database;
@@ -15,6 +15,7 @@ mod open;
 pub mod postgres;
 mod recognise;
 pub mod server;
+mod sets;
 pub mod sqlite;
 pub mod trouble;
 pub mod upkeep;

@@ -15,7 +15,7 @@ use seawall_vault::{Environment, HttpClient, Policy, Throttle, Vault, VaultUrl};
 use crate::database::{DatabaseConfig, EngineConfig};
 use crate::keep::Keep;
 use crate::recognise::{self, Held};
-use crate::{lmdb, postgres, sqlite};
+use crate::{lmdb, postgres, sets, sqlite};
 
 /// Opens engines for one process.
 #[derive(Debug)]
@@ -141,14 +141,14 @@ impl Opener {
         Ok(match &database.engine {
             EngineConfig::Sqlite(config) => sqlite::of_vault(self, vault, keep.upkeep(&config.upkeep)),
             EngineConfig::Lmdb(_) => lmdb::of_vault(vault, database.name.clone()),
-            EngineConfig::Postgres(config) => postgres::of_vault(self, vault, Some(keep.policy(&config.retention))),
+            EngineConfig::Postgres(config) => sets::of_vault(self, vault, Some(keep.policy(&config.retention))),
         })
     }
 
     /// A vault alone, to merge and delete in by the engines' own settings, but for what `keep` says.
     pub async fn vault_to_maintain(&self, url: &VaultUrl, keep: &Keep) -> Result<Arc<dyn Engine>, Failure> {
         let upkeep = keep.upkeep(&Arc::default());
-        let policy = postgres::policy(&upkeep.retention);
+        let policy = sets::policy(&upkeep.retention);
         self.alone(url, upkeep, Some(policy)).await
     }
 
@@ -166,7 +166,7 @@ impl Opener {
         let vault = self.open(url).await?;
         Ok(match recognise::look(&vault).await? {
             Held::Lmdb => lmdb::alone_in(vault).await?,
-            Held::Sets => postgres::of_vault(self, vault, policy),
+            Held::Sets => sets::of_vault(self, vault, policy),
             // A vault that holds nothing answers as an empty one of files does.
             Held::Sqlite | Held::Nothing => sqlite::of_vault(self, vault, upkeep),
         })

@@ -4,15 +4,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 use seawall_archive::server::Limits;
-use seawall_archive::{Catalog, Codec, RetentionPolicy, Schedule, Scheduled, SetId, Sets, is_of_sets};
-use seawall_core::{Engine, Failure, SystemClock};
-use seawall_postgres::{CopyFormat, DumpOptions, Format, Source, Target, World};
-use seawall_sqlite::{Retention, Upkeep};
-use seawall_vault::{Environment, ObjectKey, Vault};
+use seawall_archive::{Codec, RetentionPolicy, Schedule, Scheduled, World};
+use seawall_core::{Failure, SystemClock};
+use seawall_postgres::{CopyFormat, DumpOptions, Format, Source, Target};
+use seawall_sqlite::Upkeep;
+use seawall_vault::{Environment, Vault};
 
 use crate::database::{DatabaseConfig, Said};
 use crate::open::Opener;
 use crate::server::{self, BackupRequest, usage};
+use crate::sets;
 use crate::sqlite::SqliteConfig;
 
 use seawall_config::document::Value;
@@ -51,16 +52,6 @@ pub(crate) fn check(files: &SqliteConfig, common: &Upkeep, said: Said, lmdb: boo
     match keys.into_iter().find(|(_, is_set)| *is_set) {
         Some((key, _)) => Err(Problem::Contradiction(format!("{key}: of no use for a database of a server"))),
         None => Ok(()),
-    }
-}
-
-/// Retention as a vault of sets has it.
-pub(crate) fn policy(retention: &Retention) -> RetentionPolicy {
-    RetentionPolicy {
-        enabled: retention.enabled,
-        window: retention.window,
-        thinning: retention.thinning(),
-        grace: retention.grace,
     }
 }
 
@@ -140,7 +131,7 @@ pub(crate) fn read(
         }
         backup.finish()?;
     }
-    Ok(PostgresConfig { target, schedule, options, retention: policy(&upkeep.retention) })
+    Ok(PostgresConfig { target, schedule, options, retention: sets::policy(&upkeep.retention) })
 }
 
 fn only_of_a_server(key: &str, whole: bool, line: usize) -> Result<(), Location> {
@@ -193,34 +184,8 @@ fn read_copy(text: &str) -> Result<CopyFormat, Failure> {
 /// Opens a source with its vault.
 pub(crate) fn open(opener: &Opener, vault: Vault, database: &DatabaseConfig, config: &PostgresConfig) -> Scheduled {
     let world = World::real(opener.environment.clone());
-    let sets = sets(opener, vault, Some(config.retention.clone()), world.nonce);
+    let sets = sets::sets(opener, vault, Some(config.retention.clone()), world.nonce);
     let source = Source { target: config.target.clone(), options: config.options.clone(), world };
     let (schedule, clock) = (config.schedule.clone(), Arc::new(SystemClock));
     Scheduled::new(database.name.clone(), Arc::new(source), schedule, sets, clock)
-}
-
-/// Opens the backup sets of a vault without a server. Without a policy nothing may be deleted.
-pub(crate) fn of_vault(opener: &Opener, vault: Vault, policy: Option<RetentionPolicy>) -> Arc<dyn Engine> {
-    let nonce = World::real(opener.environment.clone()).nonce;
-    Arc::new(sets(opener, vault, policy, nonce))
-}
-
-fn sets(opener: &Opener, vault: Vault, policy: Option<RetentionPolicy>, nonce: u32) -> Sets {
-    let sets = Sets::new(vault, policy, Arc::new(SystemClock), u64::from(nonce), opener.jobs);
-    sets.opened_by(Arc::new(seawall_postgres::Opening))
-}
-
-/// Whether an object of this name belongs to a set or to the chain.
-pub(crate) fn is_name(key: &ObjectKey) -> bool {
-    is_of_sets(key)
-}
-
-/// Whether a vault holds sets, asked for by their names.
-pub(crate) async fn are_here(vault: &Vault) -> Result<bool, Failure> {
-    Ok(Catalog::is_here(vault).await?)
-}
-
-/// Whether a text names a point: the name of a set.
-pub(crate) fn is_position(text: &str) -> bool {
-    text.parse::<SetId>().is_ok()
 }

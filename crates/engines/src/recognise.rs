@@ -7,7 +7,7 @@ use futures::TryStreamExt as _;
 use seawall_core::Failure;
 use seawall_vault::{ObjectKey, Prefix, Scheme, Vault};
 
-use crate::{lmdb, postgres, sqlite};
+use crate::{lmdb, sets, sqlite};
 
 /// The number of objects that are looked at: one page of a listing. It finds a vault's own objects unless more foreign
 /// objects than this come before them.
@@ -34,7 +34,7 @@ pub(crate) fn recognise<'a>(scheme: Scheme, keys: impl IntoIterator<Item = &'a O
         if lmdb::is_name(key) {
             return Held::Lmdb;
         }
-        if postgres::is_name(key) {
+        if sets::is_name(key) {
             held = Held::Sets;
         } else if held == Held::Nothing && sqlite::is_name(scheme, key) {
             held = Held::Sqlite;
@@ -53,7 +53,7 @@ pub(crate) async fn look(vault: &Vault) -> Result<Held, Failure> {
         keys.push(entry.key);
     }
     let held = recognise(vault.scheme(), &keys);
-    if held == Held::Nothing && keys.len() == GLANCE && postgres::are_here(vault).await? {
+    if held == Held::Nothing && keys.len() == GLANCE && sets::are_here(vault).await? {
         return Ok(Held::Sets);
     }
     Ok(held)

@@ -6,9 +6,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use seawall_archive::server::{BackUp, Limits, Prove, RestoreInto};
-use seawall_archive::{Catalog, Codec, Sample};
+use seawall_archive::{Catalog, Codec, Sample, World};
 use seawall_core::{Clock as _, Failure, Kind, SystemClock};
-use seawall_postgres::{Destination, Prover, Source, Target, World};
+use seawall_postgres::{Destination, Prover, Source, Target};
 use seawall_vault::{Environment, Vault};
 
 use crate::postgres;

@@ -2,14 +2,14 @@
 
 use seawall_core::{Failure, Kind, Moment, When};
 
-use crate::{lmdb, postgres};
+use crate::{lmdb, sets};
 
 /// Reads a moment, or a position in the form of any engine; the forms can't be confused. `now` anchors relative times.
 ///
 /// # Errors
 /// When the text is neither a moment nor a position.
 pub fn read_when(text: &str, now: Moment) -> Result<When, Failure> {
-    if lmdb::is_position(text) || postgres::is_position(text) {
+    if lmdb::is_position(text) || sets::is_position(text) {
         return Ok(When::Position(text.to_owned()));
     }
     // SQLite's, a TXID of 16 hexadecimal digits, is among the forms that every engine has.

@@ -50,8 +50,9 @@ pub use detail::{After, ItemDetail, LargeObject, Locale, Name, Needs, Sequence, 
 pub use dump::base::dump;
 pub use error::{Error, ServerError, Side};
 pub use names::NAMES;
-pub use options::{CopyFormat, DumpOptions, Format, World};
+pub use options::{CopyFormat, DumpOptions, Format};
 pub use prove::{ProveOptions, prove};
 pub use restore::restore;
+pub use seawall_archive::World;
 pub use seawall_archive::server::{AsText, Dumped, Limits, Proved, RestoreOptions, Restored};
 pub use source::{Destination, Opening, Prover, Source};
