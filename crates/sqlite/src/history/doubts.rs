@@ -67,13 +67,18 @@ pub(crate) async fn list(vault: &Vault) -> Result<Vec<(Txid, Doubtful)>, Error> 
     let entries = vault.list(&Prefix::new(CLOCKS)?, None).await?;
     let known = entries.into_iter().filter_map(|entry| Some((parse_mark(CLOCKS, entry.key.as_str())?, entry.key)));
     let read = |(txid, key)| async move {
-        let bytes = vault.read(&key, None, MAX_SIZE).await?;
+        let bytes = match vault.read(&key, None, MAX_SIZE).await {
+            Ok(bytes) => bytes,
+            // The record was withdrawn after the listing.
+            Err(error) if error.is_not_found() => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
         let record = serde_json::from_slice::<DoubtRecord>(&bytes).ok().filter(|record| record.format == 1);
         let what = || "it is no record of doubtful moments".to_owned();
         let record = record.ok_or_else(|| Error::Corrupt { object: vault.object(&key), what: what() })?;
-        Ok::<_, Error>((txid, record.doubtful))
+        Ok::<_, Error>(Some((txid, record.doubtful)))
     };
-    stream::iter(known.map(read)).buffered(8).try_collect().await
+    stream::iter(known.map(read)).buffered(8).try_filter_map(|record| async move { Ok(record) }).try_collect().await
 }
 
 /// The stretch, if any, that makes it doubtful which state a moment had between a point of the moment `was` and the
@@ -90,4 +95,29 @@ pub(crate) fn between(
 /// The stretch in which points captured at different times may share a moment.
 pub(crate) fn among(doubts: &[(Txid, Doubtful)], shared: Moment) -> Option<Doubtful> {
     doubts.iter().map(|(_, doubtful)| *doubtful).find(|doubtful| doubtful.spreads(shared))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use seawall_vault::memory::MemoryStore;
+    use seawall_vault::simulated::SimulatedStore;
+
+    use super::*;
+    use crate::identity::{Lineage, Nonce};
+
+    #[tokio::test]
+    async fn a_record_that_is_withdrawn_after_the_listing_is_none() {
+        let store = SimulatedStore::new(MemoryStore::new(), 1);
+        let vault = Vault::new(Arc::new(store.clone()), seawall_vault::Policy::default());
+        let writer = Stamp { lineage: Lineage::new(1), nonce: Nonce::new(1) };
+        let doubtful = Doubtful { from: Moment::from_millis(1_000), until: Moment::from_millis(2_000), behind: false };
+        let name = record(&vault, Txid(7), doubtful, writer).await.expect("recorded").expect("a new record");
+        assert_eq!(list(&vault).await.expect("listed"), vec![(name, doubtful)]);
+        store.forbid("get", seawall_vault::Error::NotFound { object: "the record".into() });
+        assert_eq!(list(&vault).await.expect("listed"), vec![]);
+        store.forbid("get", seawall_vault::Error::Denied { object: "the record".into(), cause: "no rights".into() });
+        assert!(matches!(list(&vault).await, Err(Error::Vault(seawall_vault::Error::Denied { .. }))));
+    }
 }
