@@ -9,7 +9,7 @@ use seawall_core::{Phase, Status};
 use crate::database::Database;
 use crate::error::Error;
 use crate::identity::Lineage;
-use crate::ship::blocking;
+use crate::jobs::blocking;
 use crate::state::{Facts, Position, Record, StoredClock, sizes};
 use crate::told::{Known, Told, once_more};
 use crate::untouched::Untouched;

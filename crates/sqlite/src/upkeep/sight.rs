@@ -145,7 +145,7 @@ impl Maintenance {
     ) -> Result<(), Error> {
         let changes = self.state().changes;
         let before = self.clone();
-        let trace = crate::ship::blocking(move || Ok(before.trace())).await?;
+        let trace = crate::jobs::blocking(move || Ok(before.trace())).await?;
         let known = {
             let state = self.state();
             let mut known = state.catalog.clone();

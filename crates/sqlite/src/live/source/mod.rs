@@ -26,11 +26,11 @@ use seawall_ltx::PageSize;
 
 use crate::connection::{connect, enter_wal_mode, pin};
 use crate::error::Error;
-use crate::files::{read_up_to, sidecar};
+use crate::files::{FileIdentity, FileState, read_up_to, sidecar};
 use crate::grip::{Grip, Hands, is_in_use};
 use crate::header::check_is_database;
 use crate::hold::{Hold, KeptFiles};
-use crate::identity::{FileIdentity, FileState, WalPosition};
+use crate::identity::WalPosition;
 use crate::names::{linked, mounted_elsewhere};
 use crate::probe::{Probe, Step};
 use crate::untouched::{Times, Untouched};

@@ -8,11 +8,11 @@ use tokio::time::Instant;
 
 use super::Session;
 use crate::capture;
-use crate::continuity::Break;
 use crate::error::Error;
 use crate::holes;
 use crate::identity::{Lineage, Tag};
 use crate::layout::{Layout, Level, file_key};
+use crate::resume::Break;
 use crate::ship;
 use crate::state::Position;
 use crate::survey::next_txid;

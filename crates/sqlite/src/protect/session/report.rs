@@ -8,7 +8,7 @@ use super::Session;
 use crate::clock::Unrecorded;
 use crate::doubts;
 use crate::error::Error;
-use crate::ship::blocking;
+use crate::jobs::blocking;
 use crate::source::Source;
 use crate::state::{Position, Record};
 
