@@ -148,9 +148,9 @@ impl Scheduled {
                 state.phase = Some(Phase::Base);
             }
         });
+        let operation = self.gauge.operation();
         let done = self.backup(Arc::clone(&self.gauge) as Arc<dyn Progress>).await;
-        // One that failed in the middle of a stage has not finished it.
-        self.gauge.finish();
+        drop(operation);
         let due = match done {
             Ok(Dumped { manifest, left_out, duration_ms, .. }) => {
                 *failures = 0;
@@ -253,7 +253,6 @@ struct Stopped<'a>(&'a Scheduled);
 
 impl Drop for Stopped<'_> {
     fn drop(&mut self) {
-        self.0.gauge.finish();
         self.0.state.send_modify(|state| {
             state.phase = None;
             state.rounds.1 = state.rounds.0;

@@ -33,7 +33,7 @@ pub use failure::{Failure, Kind};
 pub use jobs::{Panicked, blocking, ended};
 pub use moment::{Clock, Moment, ParseMomentError, SystemClock, When, parse_duration};
 pub use point::{Hole, LevelSummary, Note, Point, Span, Timeline};
-pub use progress::{Gauge, NoProgress, Progress, Underway};
+pub use progress::{Gauge, NoProgress, Operation, Progress, Underway};
 pub use shutdown::Shutdown;
 pub use status::{LastError, Phase, Status};
 pub use steady::Steady;

@@ -57,6 +57,22 @@ impl Gauge {
     pub fn now(&self) -> Option<Underway> {
         self.state().clone()
     }
+
+    /// An operation begins. The gauge forgets its progress when the returned value is dropped, also after an error.
+    pub fn operation(&self) -> Operation<'_> {
+        Operation(self)
+    }
+}
+
+/// An operation whose progress a [`Gauge`] keeps.
+#[derive(Debug)]
+#[must_use = "the operation ends when this is dropped"]
+pub struct Operation<'a>(&'a Gauge);
+
+impl Drop for Operation<'_> {
+    fn drop(&mut self) {
+        self.0.finish();
+    }
 }
 
 impl Progress for Gauge {
@@ -92,6 +108,16 @@ mod tests {
         gauge.begin("index", None);
         assert_eq!(gauge.now().map(|underway| underway.done_bytes), Some(0));
         gauge.finish();
+        assert_eq!(gauge.now(), None);
+    }
+
+    #[test]
+    fn an_operation_that_fails_leaves_nothing_in_the_gauge() {
+        let gauge = Gauge::default();
+        let operation = gauge.operation();
+        gauge.begin("rows", Some(10));
+        assert!(gauge.now().is_some());
+        drop(operation);
         assert_eq!(gauge.now(), None);
     }
 }

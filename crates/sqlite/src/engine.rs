@@ -15,9 +15,9 @@ use tokio::time::Instant;
 
 use crate::database::Database;
 use crate::error::Error;
+use crate::jobs::blocking;
 use crate::prove::{self, Strength};
 use crate::run::unless_aborted;
-use crate::ship::blocking;
 use crate::state::Record;
 use crate::{Options, World, follow, marks, read_state, restore, target, timeline};
 

@@ -16,7 +16,8 @@
 //! - `before05`: replicas of Litestream before 0.5
 //! - `record`: local files: the state record, locks, the knowledge of the clock
 //!
-//! `engine` joins them: it has the functions that the crate's users call. Beside the rooms, `partial` is a file that is being made.
+//! `engine` joins them: it has the functions that the crate's users call. Beside the rooms, `partial` is a file that is being made, and
+//! `jobs` runs blocking work.
 
 #[doc(hidden)]
 pub mod fuzzing;
@@ -27,6 +28,7 @@ mod engine;
 mod error;
 mod follow;
 mod history;
+mod jobs;
 mod live;
 mod options;
 mod partial;
@@ -44,12 +46,14 @@ mod upkeep;
 use before05::{generations, legacy};
 use follow::{bridge, mark, standby};
 use history::{
-    belonging, catalog, digests, doubts, headers, holes, identity, layout, listing, marks, plan, survey, together,
+    belonging, catalog, digests, doubts, headers, holes, identity, layout, listing, marks, plan, resume, survey,
+    together, upload,
 };
 use live::{
-    checkpoint, connection, files, grip, handover, header, hold, names, reader, source, standing, untouched, wal,
+    checkpoint, connection, continuity, files, grip, handover, header, hold, names, reader, source, standing,
+    untouched, wal,
 };
-use protect::{admission, capture, continuity, database, pages, proof, run, seal, sealed, session, ship, spool};
+use protect::{admission, capture, database, pages, proof, run, seal, sealed, session, ship, spool};
 use record::{clock, lock, moments, read_back, state, told};
 use restore::{assemble, fetch, prove, target, timeline};
 use upkeep::{compaction, fresh, known, merge, missing, retention, turns};

@@ -18,8 +18,8 @@ use seawall_vault::{Prefix, Vault};
 
 use crate::error::Error;
 use crate::generations::{Chain, GENERATIONS, Object, chain, parse_key};
+use crate::jobs::blocking;
 use crate::partial::{Partial, unnamed};
-use crate::ship::blocking;
 use crate::wal::{FRAME_HEADER_SIZE, HEADER_SIZE, Scan, WalHeader};
 
 /// How much is decompressed, read or written at once.

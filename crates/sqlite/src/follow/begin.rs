@@ -12,10 +12,10 @@ use crate::belonging::Facts;
 use crate::error::Error;
 use crate::files::sidecar;
 use crate::headers::read_header;
+use crate::jobs::blocking;
 use crate::mark::{FollowRecord, Mark, replace};
 use crate::partial::check_target;
 use crate::restore::Build;
-use crate::ship::blocking;
 use crate::standby::{Standby, stamp_file};
 use crate::target;
 

@@ -14,9 +14,9 @@ use tokio::time::{Instant, sleep};
 use super::Setting;
 use super::begin::{make, resume, tell};
 use crate::error::Error;
+use crate::jobs::blocking;
 use crate::layout::{Layout, Level, file_key};
 use crate::mark::{FollowRecord, Mark};
-use crate::ship::blocking;
 use crate::standby::Standby;
 use crate::survey::newest_from;
 

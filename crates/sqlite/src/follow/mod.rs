@@ -23,8 +23,8 @@ use seawall_vault::Vault;
 
 use crate::error::Error;
 use crate::files::resolved;
+use crate::jobs::blocking;
 use crate::lock::{self, Locks};
-use crate::ship::blocking;
 use crate::{World, default_state_dir};
 
 /// The parts of a follower.

@@ -26,7 +26,7 @@ use seawall_ltx::{PageNo, PageSize};
 
 use crate::assemble::{Assembly, PageBits};
 use crate::error::Error;
-use crate::identity::FileIdentity;
+use crate::files::FileIdentity;
 
 /// How much is read and written at once.
 const PIECE: usize = 1 << 20;

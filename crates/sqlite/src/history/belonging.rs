@@ -11,7 +11,7 @@ use seawall_ltx::{Checksum, Header, Txid};
 
 use crate::identity::{Lineage, Nonce, Stamp, Tag, lineage_of};
 use crate::layout::{Level, Stored};
-use crate::wal::{HEADER_SIZE, Salts};
+use seawall_ltx::wal::{HEADER_SIZE, Salts};
 
 /// The fewest bytes that a page takes in an object.
 const SMALLEST_FRAME: u64 = 11;

@@ -2,7 +2,7 @@ use seawall_ltx::{PageSize, Txid};
 
 use super::*;
 use crate::identity::Stamp;
-use crate::wal::Chain;
+use seawall_ltx::wal::Chain;
 
 const START: u64 = HEADER_SIZE;
 

@@ -15,10 +15,53 @@ use serde::{Deserialize, Serialize};
 use crate::error::Error;
 use crate::identity::Stamp;
 use crate::layout::{CLOCKS, mark_key, parse_mark};
-use crate::moments::Doubtful;
 
 /// A record is smaller than this. A larger object isn't a record (I11).
 const MAX_SIZE: u64 = 64 << 10;
+
+/// A stretch of time of which it isn't known which changes were made in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Doubtful {
+    pub(crate) from: Moment,
+    pub(crate) until: Moment,
+    /// The clock stood behind `until`, the moment of the newest point, and points were captured: they all have that moment. Where
+    /// the clock had been right before it was set back, they are as much later as it stood behind.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) behind: bool,
+}
+
+impl Doubtful {
+    /// Whether it can't be told which state a moment had: one between a point of the moment `was` and the next one, which
+    /// `says` another; or behind the last point, where nothing says.
+    ///
+    /// What was captured up to the next point may be of any moment of the stretch. Behind the last point only what it holds itself
+    /// may be too new, and nothing is from the end of the stretch on.
+    pub(crate) fn touches(self, moment: Moment, was: Moment, says: Option<Moment>) -> bool {
+        let held_up = self.behind && was == self.until;
+        let end = if held_up { self.end() } else { self.until };
+        let too_new = moment < end && (was < self.until || held_up);
+        match says {
+            Some(says) => was < self.until && says > self.from || held_up && too_new,
+            None => moment > self.from && too_new,
+        }
+    }
+
+    /// Up to which moment it can't be told what was committed.
+    pub(crate) fn end(self) -> Moment {
+        if self.behind { self.until.after(self.until.since(self.from)) } else { self.until }
+    }
+
+    /// Whether points that share a moment may have been captured at different times.
+    pub(crate) fn spreads(self, shared: Moment) -> bool {
+        self.from <= shared && shared <= self.until
+    }
+
+    /// Whether this says all that another one does.
+    pub(crate) fn covers(self, other: Self) -> bool {
+        let as_far = if other.behind { self.behind && self.until == other.until } else { self.until >= other.until };
+        self.from <= other.from && as_far
+    }
+}
 
 /// The format of the object; see `docs/formats.md`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -100,12 +143,63 @@ pub(crate) fn among(doubts: &[(Txid, Doubtful)], shared: Moment) -> Option<Doubt
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::time::Duration;
 
     use seawall_vault::memory::MemoryStore;
     use seawall_vault::simulated::SimulatedStore;
 
     use super::*;
     use crate::identity::{Lineage, Nonce};
+
+    const MINUTE: i64 = 60 * 1000;
+    const HOUR: i64 = 60 * MINUTE;
+
+    fn clock(hours: i64, minutes: i64) -> Moment {
+        Moment::from_millis(hours * HOUR + minutes * MINUTE)
+    }
+
+    fn doubtful(from: Moment, until: Moment) -> Doubtful {
+        Doubtful { from, until, behind: false }
+    }
+
+    /// A clock that ran an hour ahead gave moments from 13:00 on, and was set right at 12:10.
+    #[test]
+    fn which_moments_are_in_doubt() {
+        let ahead = doubtful(clock(12, 10), clock(13, 5));
+        for (was, says, expected) in [
+            (clock(11, 0), clock(12, 0), false),
+            (clock(12, 0), clock(13, 0), true),
+            (clock(13, 0), clock(13, 5), true),
+            (clock(12, 0), clock(14, 0), true),
+            (clock(13, 5), clock(14, 0), false),
+        ] {
+            assert_eq!(ahead.touches(was.after(Duration::from_secs(600)), was, Some(says)), expected, "{was} {says}");
+        }
+        // Behind the last point nothing is from the end of the stretch on.
+        for (moment, was, expected) in [
+            (clock(12, 5), clock(12, 0), false),
+            (clock(12, 20), clock(12, 0), true),
+            (clock(13, 4), clock(13, 0), true),
+            (clock(13, 5), clock(13, 0), false),
+            (clock(13, 20), clock(13, 5), false),
+        ] {
+            assert_eq!(ahead.touches(moment, was, None), expected, "{moment} {was}");
+        }
+    }
+
+    /// Points of 12:00 were captured while the clock said 11:10: if it had been right before, they are of up to 12:50.
+    #[test]
+    fn points_that_were_held_up_are_in_doubt_on_both_sides() {
+        let behind = Doubtful { from: clock(11, 10), until: clock(12, 0), behind: true };
+        for next in [None, Some(clock(13, 0))] {
+            for (moment, expected) in [(clock(12, 1), true), (clock(12, 49), true), (clock(12, 50), false)] {
+                assert_eq!(behind.touches(moment, clock(12, 0), next), expected, "{moment} {next:?}");
+                assert!(!Doubtful { behind: false, ..behind }.touches(moment, clock(12, 0), next), "{moment} {next:?}");
+                assert!(!behind.touches(moment, clock(12, 1), next), "{moment} {next:?}");
+            }
+        }
+        assert!(behind.spreads(clock(12, 0)) && !behind.spreads(clock(12, 1)));
+    }
 
     #[tokio::test]
     async fn a_record_that_is_withdrawn_after_the_listing_is_none() {

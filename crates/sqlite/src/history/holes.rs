@@ -8,10 +8,10 @@ use seawall_ltx::Txid;
 use seawall_vault::{Prefix, Vault};
 use serde::{Deserialize, Serialize};
 
-use crate::continuity::Break;
 use crate::error::Error;
 use crate::identity::{Lineage, Stamp};
 use crate::layout::{HOLES, hole_key};
+use crate::resume::Break;
 
 /// A hole record is smaller than this. A larger object isn't a record (I11).
 const MAX_SIZE: u64 = 64 << 10;

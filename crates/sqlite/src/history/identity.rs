@@ -1,4 +1,4 @@
-//! Identities: of a database, of its history, of a writer.
+//! Identities: of a history, of its points, of a writer.
 //!
 //! A [`Lineage`] names one unbroken history. It is in the node id of every LTX header, which other readers ignore. A
 //! [`Nonce`] names one run of one writer: two copies of a state directory share the lineage, but never the nonce. A
@@ -6,16 +6,13 @@
 //! from the vault alone.
 
 use std::fmt;
-use std::fs::Metadata;
 use std::num::NonZeroU32;
-use std::os::unix::fs::MetadataExt;
 
-use seawall_core::Moment;
+use seawall_ltx::wal::{Chain, Salts};
 use seawall_ltx::{Header, crc64};
 use serde::{Deserialize, Serialize};
 
 use crate::layout::Level;
-use crate::wal::{Chain, Salts};
 
 /// Identity of one unbroken history. Never zero: zero in a header means that another program wrote it.
 ///
@@ -60,51 +57,6 @@ impl Nonce {
     /// A new nonce from a random number.
     pub(crate) fn new(random: u64) -> Self {
         Self(((random >> 32) as u32).max(1))
-    }
-}
-
-/// The identity of the file at a path. A replaced database has another one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct FileIdentity {
-    pub(crate) device: u64,
-    pub(crate) inode: u64,
-}
-
-impl FileIdentity {
-    /// The identity of an open or named file.
-    pub(crate) fn of(metadata: &Metadata) -> Self {
-        Self { device: metadata.dev(), inode: metadata.ino() }
-    }
-}
-
-/// Size and times of a database file. They change with every frame that is copied into the file.
-///
-/// Equal states mean an unchanged file only if the recorded one had been at rest: a second write in the same tick of
-/// the file system's clock would not show.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct FileState {
-    size: u64,
-    modified: (i64, i64),
-    changed: (i64, i64),
-}
-
-impl FileState {
-    /// How long a file must have been at rest for its state to be recorded.
-    const REST_SECONDS: i64 = 2;
-
-    /// The state of a file that was at rest at `now`; `None` for one that was not.
-    pub(crate) fn at_rest(metadata: &Metadata, now: Moment) -> Option<Self> {
-        let rested = now.as_millis().div_euclid(1000) - metadata.ctime();
-        (rested >= Self::REST_SECONDS).then(|| Self::of(metadata))
-    }
-
-    /// The state of a file now.
-    pub(crate) fn of(metadata: &Metadata) -> Self {
-        Self {
-            size: metadata.len(),
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
-            changed: (metadata.ctime(), metadata.ctime_nsec()),
-        }
     }
 }
 

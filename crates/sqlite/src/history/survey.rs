@@ -6,12 +6,12 @@ use seawall_ltx::{Header, Txid};
 use seawall_vault::{Entry, ObjectKey, Prefix, Vault};
 
 use crate::catalog::Dated;
-use crate::continuity::{Break, Remote};
 use crate::error::Error;
 use crate::headers::{check_end, read_header, read_whole_header, tells_nothing};
 use crate::identity::{Stamp, Tag, WalPosition};
 use crate::layout::{Layout, Level, Stored, file_key, level_prefix, parse_key};
 use crate::plan::{latest, stretches};
+use crate::resume::{Break, Remote};
 use crate::together;
 
 /// All LTX files of a vault, level by level, each in the order of its names. The levels are listed at once.

@@ -1,11 +1,59 @@
-//! To which file a path leads, how SQLite names the files beside it, and reading a file up to its end.
+//! Which file is at a path, how SQLite names the files beside it, and reading a file up to its end.
 
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
+
+use seawall_core::Moment;
+use serde::{Deserialize, Serialize};
+
+/// The identity of the file at a path. A replaced database has another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct FileIdentity {
+    pub(crate) device: u64,
+    pub(crate) inode: u64,
+}
+
+impl FileIdentity {
+    /// The identity of an open or named file.
+    pub(crate) fn of(metadata: &Metadata) -> Self {
+        Self { device: metadata.dev(), inode: metadata.ino() }
+    }
+}
+
+/// Size and times of a database file. They change with every frame that is copied into the file.
+///
+/// Equal states mean an unchanged file only if the recorded one had been at rest: a second write in the same tick of
+/// the file system's clock would not show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct FileState {
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl FileState {
+    /// How long a file must have been at rest for its state to be recorded.
+    const REST_SECONDS: i64 = 2;
+
+    /// The state of a file that was at rest at `now`; `None` for one that was not.
+    pub(crate) fn at_rest(metadata: &Metadata, now: Moment) -> Option<Self> {
+        let rested = now.as_millis().div_euclid(1000) - metadata.ctime();
+        (rested >= Self::REST_SECONDS).then(|| Self::of(metadata))
+    }
+
+    /// The state of a file now.
+    pub(crate) fn of(metadata: &Metadata) -> Self {
+        Self {
+            size: metadata.len(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+}
 
 /// Whether a file with content stands there now.
 pub(crate) fn is_there(path: &Path) -> bool {
@@ -23,7 +71,7 @@ pub(crate) fn resolved(path: &Path) -> PathBuf {
     if let Ok(real) = std::fs::canonicalize(path) {
         return real;
     }
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let parent = seawall_host::folder_of(path);
     match (std::fs::canonicalize(parent), path.file_name()) {
         (Ok(real), Some(name)) => real.join(name),
         _ => path.to_owned(),

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use rusqlite::Connection;
 
 use crate::error::Error;
+use crate::files::FileIdentity;
 use crate::grip::{Grip, Hands, is_in_use};
-use crate::identity::FileIdentity;
 use crate::probe::Probe;
 
 /// What keeps other processes from restarting or cutting a WAL that holds frames.

@@ -2,6 +2,7 @@
 
 pub(crate) mod checkpoint;
 pub(crate) mod connection;
+pub(crate) mod continuity;
 pub(crate) mod files;
 pub(crate) mod grip;
 pub(crate) mod handover;

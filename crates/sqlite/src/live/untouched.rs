@@ -13,7 +13,8 @@ use std::os::unix::fs::MetadataExt as _;
 
 use serde::{Deserialize, Serialize};
 
-use crate::identity::{FileIdentity, WalPosition};
+use crate::files::FileIdentity;
+use crate::identity::WalPosition;
 use crate::wal::{HEADER_SIZE, Salts};
 
 /// What the wal-index says of checkpoints.

@@ -6,12 +6,13 @@
 use seawall_core::Moment;
 use seawall_ltx::{Header, Txid};
 
-use crate::continuity::{Break, Verdict, judge};
+use crate::continuity::{Verdict, judge};
 use crate::error::Error;
 use crate::identity::{Stamp, Tag, WalPosition};
 use crate::pages::PageSet;
 use crate::probe::{Defect, Step};
 use crate::reader::PageReader;
+use crate::resume::Break;
 use crate::sealed::Sealed;
 use crate::ship::Shipment;
 use crate::source::{End, Source};

@@ -4,7 +4,6 @@ pub(crate) mod admission;
 mod asked;
 pub(crate) mod capture;
 mod changes;
-pub(crate) mod continuity;
 pub(crate) mod database;
 pub(crate) mod pages;
 pub(crate) mod proof;

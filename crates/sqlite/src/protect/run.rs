@@ -15,9 +15,9 @@ use crate::database::{Asked, Database, Placed};
 use crate::error::Error;
 use crate::files::is_there;
 use crate::identity::Lineage;
+use crate::jobs::blocking;
 use crate::lock::{self, Locks};
 use crate::session::{Patience, Session};
-use crate::ship::blocking;
 use crate::state::Record;
 
 /// How often a stop tries once more for a database that was missing and is there again.

@@ -20,17 +20,16 @@ use crate::fetch::{Fetched, Reading};
 use crate::fresh;
 use crate::headers::read_header;
 use crate::identity::Stamp;
+use crate::jobs::blocking;
 use crate::layout::{Layout, Level, Stored, file_key};
 use crate::pages::{self, LocatedPage, PageSet};
 use crate::reader::PageReader;
 use crate::spool::{Kept, Spool};
+use crate::upload::{CHUNK, abandon, write_tail};
 use crate::wal::Salts;
 
 /// Objects with at most this many bytes of pages are made in memory.
 pub(crate) const SMALL: u64 = 4 << 20;
-
-/// Bytes of a streamed object that are handed to the vault at once.
-pub(crate) const CHUNK: usize = 1 << 20;
 
 /// An object to be made.
 pub(crate) struct Shipment {
@@ -182,13 +181,6 @@ async fn complete(
     }
 }
 
-/// Aborts an upload. The store frees its space if it answers; nothing of it is visible either way.
-pub(crate) async fn abandon(upload: Upload) {
-    if let Err(left) = upload.abort().await {
-        tracing::debug!(error = %left, "an aborted upload may leave parts behind");
-    }
-}
-
 async fn write_pages(
     upload: &mut Upload,
     shipment: &Shipment,
@@ -245,24 +237,6 @@ pub(crate) async fn pair_up(vault: &Vault, copy: Stored, jobs: usize) -> Result<
     }
 }
 
-pub(crate) async fn write_tail(
-    upload: &mut Upload,
-    encoder: Encoder,
-    mut buffer: Vec<u8>,
-    object: &str,
-) -> Result<(), Error> {
-    let mut tail = encoder.close(Checksum::NONE).map_err(Error::ltx(object))?;
-    loop {
-        let done = tail.write(&mut buffer).is_some();
-        if done || buffer.len() >= CHUNK {
-            upload.write(Bytes::from(std::mem::take(&mut buffer))).await?;
-        }
-        if done {
-            return Ok(());
-        }
-    }
-}
-
 async fn compress(reader: PageReader, places: Vec<LocatedPage>) -> Result<Batch, Error> {
     blocking(move || pages::compress(&reader, &places)).await
 }
@@ -282,11 +256,4 @@ async fn refused(vault: &Vault, key: &ObjectKey, error: seawall_vault::Error, wr
         }
         Err(unread) => unread.into(),
     }
-}
-
-/// Runs blocking work on the runtime's pool; closures that say `Ok` alone have this crate's error.
-pub(crate) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
-) -> Result<T, Error> {
-    seawall_core::blocking(work).await
 }

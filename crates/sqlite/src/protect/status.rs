@@ -9,7 +9,7 @@ use seawall_core::{Phase, Status};
 use crate::database::Database;
 use crate::error::Error;
 use crate::identity::Lineage;
-use crate::ship::blocking;
+use crate::jobs::blocking;
 use crate::state::{Facts, Position, Record, StoredClock, sizes};
 use crate::told::{Known, Told, once_more};
 use crate::untouched::Untouched;
@@ -80,7 +80,7 @@ impl Database {
     /// What is known of the file from outside.
     fn untouched(&self) -> MutexGuard<'_, Untouched> {
         // Whole between any two statements.
-        self.untouched.lock().unwrap_or_else(PoisonError::into_inner)
+        self.heir.untouched().lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the record says of the file from outside what is known now.

@@ -9,7 +9,8 @@ use std::time::Duration;
 use seawall_core::{Clock, Moment, Steady};
 use seawall_ltx::Txid;
 
-use crate::moments::{self, Belief, Doubtful, Now, Reading};
+use crate::doubts::Doubtful;
+use crate::moments::{self, Belief, Now, Reading};
 
 /// Within this time two readings count as one, and how often it is tried.
 const TOGETHER: Duration = Duration::from_millis(100);

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::OFlags;
 
 use crate::error::Error;
-use crate::identity::FileIdentity;
+use crate::files::FileIdentity;
 
 /// Both locks, held until dropped.
 #[derive(Debug)]

@@ -15,14 +15,15 @@ use seawall_core::{Clock, Failure, LastError, Moment, Phase, Point, Status, Stea
 use seawall_ltx::{PageSize, Txid};
 use serde::{Deserialize, Serialize};
 
-use crate::continuity::{Captured, Remembered};
+use crate::continuity::Captured;
 use crate::error::Error;
-use crate::files::{resolved, sidecar};
-use crate::identity::{FileIdentity, FileState, Lineage, Tag, WalPosition};
+use crate::files::{FileIdentity, FileState, resolved, sidecar};
+use crate::identity::{Lineage, Tag, WalPosition};
 use crate::lock;
 use crate::moments::{Belief, Reading};
 use crate::probe::Probe;
 use crate::read_back;
+use crate::resume::Remembered;
 use crate::untouched::Noted;
 use crate::wal::{Chain, HEADER_SIZE, Salts, Scan, WalHeader};
 

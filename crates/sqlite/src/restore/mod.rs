@@ -23,10 +23,10 @@ use crate::error::Error;
 use crate::files::resolved;
 use crate::grip::is_open_elsewhere;
 use crate::headers::read_header;
+use crate::jobs::blocking;
 use crate::layout::{Layout, Stored};
 use crate::lock::is_held;
 use crate::partial::{Partial, check_target};
-use crate::ship::blocking;
 use crate::{default_state_dir, legacy};
 
 /// How often a restore is planned again because objects of the earlier plan vanished.

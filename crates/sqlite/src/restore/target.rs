@@ -8,11 +8,12 @@ use seawall_vault::Vault;
 
 use crate::belonging::Doubt;
 use crate::doubts;
+use crate::doubts::Doubtful;
 use crate::error::Error;
 use crate::headers::read_header;
 use crate::holes::{self, HoleRecord};
 use crate::layout::{Layout, Stored};
-use crate::moments::{Doubtful, in_the_future};
+use crate::moments::in_the_future;
 use crate::plan::{NoPlan, latest, plan, stretches};
 use crate::survey::list;
 use crate::together;

@@ -20,7 +20,7 @@ use crate::error::Error;
 use crate::fetch::{Fetched, Reading};
 use crate::identity::Tag;
 use crate::layout::{Layout, Level, Stored, file_key};
-use crate::ship::{CHUNK, abandon, write_tail};
+use crate::upload::{CHUNK, abandon, write_tail};
 use crate::{digests, together};
 
 /// Bytes of pages of all inputs that are read ahead.

@@ -11,10 +11,10 @@ use crate::catalog::Dated;
 use crate::compaction::{self, Job};
 use crate::error::Error;
 use crate::fetch::Fetched;
+use crate::jobs::blocking;
 use crate::known::Maintenance;
 use crate::layout::{Layout, Level, Stored};
 use crate::merge::{Merged, merge};
-use crate::ship::blocking;
 use crate::survey::list_level;
 use crate::{target, together};
 

@@ -8,8 +8,8 @@ use std::time::{Duration, SystemTime};
 
 use crate::continuity::{Next, Observed};
 use crate::error::Error;
-use crate::files::read_up_to;
-use crate::identity::{FileState, WalPosition};
+use crate::files::{FileState, read_up_to};
+use crate::identity::WalPosition;
 use crate::probe::Defect;
 use crate::reader::PageReader;
 use crate::source::Source;

@@ -2,18 +2,19 @@
 
 use std::sync::Arc;
 
-use seawall_core::{Gauge, Moment, Phase, Point, Progress as _};
+use seawall_core::{Gauge, Moment, Operation, Phase, Point, Progress as _};
 use seawall_ltx::Txid;
 use tokio::time::Instant;
 
 use super::Session;
 use crate::capture;
-use crate::continuity::Break;
 use crate::error::Error;
 use crate::holes;
 use crate::identity::{Lineage, Tag};
 use crate::layout::{Layout, Level, file_key};
+use crate::resume::Break;
 use crate::ship;
+use crate::source::TO_BE_SURE;
 use crate::state::Position;
 use crate::survey::next_txid;
 
@@ -28,9 +29,9 @@ impl Session<'_> {
         let (vault, jobs) = (self.database.vault(), self.database.options().jobs);
         let key = file_key(Layout::of(vault), Level::BASE, Txid(1), Txid(1));
         let copy = Arc::new(base.shipment(Txid(1)));
-        let copying = Copying::begin(database.gauge(), copy.pages.bytes());
+        let writing = begin(database.gauge(), copy.pages.bytes());
         let shipped = ship::ship_told(vault, &key, copy.clone(), jobs, database.gauge()).await?;
-        drop(copying);
+        drop(writing);
         self.made(Level::BASE, Txid(1), &base.after, shipped);
         database.activity().bases.done(copy.pages.bytes(), began.elapsed());
         let seed = base.seed(next_txid(Some(Txid(1)))?);
@@ -52,7 +53,7 @@ impl Session<'_> {
         why: Break,
         before: Option<Tag>,
     ) -> Result<(), Error> {
-        if why == Break::Overwritten && self.on_source(|source| Ok(source.has_deleted_wal())).await? {
+        if why == Break::Overwritten && self.on_source(|source| Ok(source.has_deleted_wal(TO_BE_SURE))).await? {
             // A program copies its own WAL into the file, and no lock of ours keeps it from that: no base would be whole.
             return Err(Error::DeletedWal { path: self.database.place()?.0 });
         }
@@ -68,13 +69,13 @@ impl Session<'_> {
         let (vault, jobs) = (self.database.vault(), self.database.options().jobs);
         holes::record(vault, from, txid, why, self.stamp).await?;
         let capture = Arc::new(base.shipment(txid));
-        let copying = Copying::begin(database.gauge(), 2 * capture.pages.bytes());
+        let writing = begin(database.gauge(), 2 * capture.pages.bytes());
         let shipped = ship::ship_told(vault, &self.log_key(txid), capture.clone(), jobs, database.gauge()).await?;
         self.made(Level::LOG, txid, &base.after, shipped);
         let copy = file_key(Layout::of(vault), Level::BASE, Txid(1), txid);
         let twin = Arc::new(base.shipment(Txid(1)));
         let shipped = ship::ship_told(vault, &copy, twin, jobs, database.gauge()).await?;
-        drop(copying);
+        drop(writing);
         self.made(Level::BASE, Txid(1), &base.after, shipped);
         database.activity().bases.done(capture.pages.bytes(), began.elapsed());
         self.end_base().await?;
@@ -95,21 +96,12 @@ impl Session<'_> {
     }
 }
 
-/// A base that is being written, in the status. Ends with the value, also after an error.
-struct Copying<'a>(&'a Gauge);
-
-impl<'a> Copying<'a> {
-    /// `total` is in bytes of pages; each is counted once for each object that it is written to.
-    fn begin(gauge: &'a Gauge, total: u64) -> Self {
-        gauge.begin("base", Some(total));
-        Self(gauge)
-    }
-}
-
-impl Drop for Copying<'_> {
-    fn drop(&mut self) {
-        self.0.finish();
-    }
+/// Shows in the status that a base is being written. `total` is in bytes of pages; each page counts once for each
+/// object that it is written to.
+fn begin(gauge: &Gauge, total: u64) -> Operation<'_> {
+    let operation = gauge.operation();
+    gauge.begin("base", Some(total));
+    operation
 }
 
 /// A position as both the newest point and the newest one that can be restored.

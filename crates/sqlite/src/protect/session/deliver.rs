@@ -11,11 +11,12 @@ use tokio::time::{Instant, sleep};
 use super::base::both;
 use super::{BACKOFF, RELOOK, Session};
 use crate::capture::{self, Capture, Look};
-use crate::continuity::Break;
 use crate::error::Error;
+use crate::jobs::blocking;
 use crate::layout::{Layout, Level, Stored, file_key};
 use crate::probe::Defect;
-use crate::ship::{self, Shipment, Shipped, blocking};
+use crate::resume::Break;
+use crate::ship::{self, Shipment, Shipped};
 use crate::state::Position;
 
 /// How many looks in a row before the session starts over.

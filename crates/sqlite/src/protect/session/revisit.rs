@@ -6,8 +6,8 @@ use tokio::time::timeout;
 
 use super::{Looking, Patience, Session};
 use crate::error::Error;
+use crate::jobs::blocking;
 use crate::known::Depth;
-use crate::ship::blocking;
 
 /// How long the last look at the vault may take.
 const LAST_LOOK: Duration = Duration::from_secs(10);
