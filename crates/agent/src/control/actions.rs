@@ -12,6 +12,7 @@ use super::api::{Info, Listed, NOT_RUNNING, Registered, Stopped, Synced};
 use super::registry::{Registration, Registry};
 use crate::config::Registering;
 use crate::fleet::{self, Fleet, Origin, Seen};
+use crate::opening::describe;
 use crate::reload::Reloader;
 
 /// How long a stop, or a wait for everything to be shipped, may take unless the asker says otherwise, and at most.
@@ -297,22 +298,9 @@ fn as_member(member: &Seen, status: Option<Result<Status, Failure>>) -> Status {
         (true, None) => Phase::Starting,
         (false, _) => Phase::Stopped,
     };
-    let mut status = status.and_then(Result::ok).unwrap_or_else(|| Status {
-        name: String::new(),
-        engine: member.config.engine.name().to_owned(),
-        source: member.config.source().to_string(),
-        vault: member.config.vault.to_string(),
-        phase,
-        protected: None,
-        lag_bytes: 0,
-        lag_ms: 0,
-        source_bytes: None,
-        log_bytes: None,
-        content_read_at: None,
-        progress: None,
-        error: unread,
-        at: now,
-    });
+    let mut status = status
+        .and_then(Result::ok)
+        .unwrap_or_else(|| Status { error: unread, ..Status::new(describe(&member.config), phase, now) });
     status.name.clone_from(&member.config.name);
     if let Some(failure) = &member.failure {
         status.phase = Phase::Halted;

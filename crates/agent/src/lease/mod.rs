@@ -66,23 +66,7 @@ impl Leased {
     /// The engine's status, which says so while another one's turn lasts. One that never ran has none of its own.
     fn in_turn(&self, status: Result<Status, Failure>) -> Result<Status, Failure> {
         let Some(error) = self.waiting().clone() else { return status };
-        let Description { name, engine, source, vault } = self.describe();
-        let status = status.unwrap_or_else(|_| Status {
-            name,
-            engine: engine.to_owned(),
-            source: source.unwrap_or_default(),
-            vault,
-            phase: Phase::Starting,
-            protected: None,
-            lag_bytes: 0,
-            lag_ms: 0,
-            source_bytes: None,
-            log_bytes: None,
-            content_read_at: None,
-            progress: None,
-            error: None,
-            at: SystemClock.now(),
-        });
+        let status = status.unwrap_or_else(|_| Status::new(self.describe(), Phase::Starting, SystemClock.now()));
         Ok(Status { phase: Phase::Starting, error: Some(error), ..status })
     }
 
