@@ -95,7 +95,10 @@ impl Drop for Again<'_> {
 
 impl Fleet {
     /// Restores a member that isn't running, if its file is missing, before it is started. Meanwhile it is coming, so that
-    /// it can be let go, and no other request starts it.
+    /// it can be let go, and no other request starts it. Then it rests again, also if the request is dropped.
+    ///
+    /// # Errors
+    /// When it runs or is coming already, when it was removed meanwhile, and when the process is ending.
     pub(super) async fn restore_again(&self, source: &SourceName, member: &mut Member) -> Result<(), Failure> {
         let shutdown = self.0.shutdown.child();
         let order = {

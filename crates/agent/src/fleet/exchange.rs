@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use seawall_core::Failure;
 
-use super::{Entry, Fleet, Member, Origin, State, clash, starting, unknown};
+use super::{Entry, Fleet, Member, Origin, State, clash};
 use crate::config::{DatabaseConfig, SourceName};
 use crate::process;
 
@@ -87,28 +87,11 @@ impl Fleet {
             // Nothing is lost: the state record says where to go on.
             process::log_failure(&member.config.name, &failure);
         }
-        let shutdown = self.0.shutdown.child();
-        self.change(&source, State::Coming(shutdown.clone()))?;
-        let restored = self.restore(&mut member, &shutdown).await;
-        self.change(&source, State::Stopped)?;
-        restored?;
+        self.restore_again(&source, &mut member).await?;
         // Where the other is in the way, the former one goes on.
         let swapped = self.swap(&source, member);
         let spawned = if rests { Ok(()) } else { self.spawn(&source).map(drop) };
         swapped.and(spawned)
-    }
-
-    /// Lets a member that doesn't run begin to come, or rest again.
-    fn change(&self, source: &SourceName, state: State) -> Result<(), Failure> {
-        let mut entries = self.entries();
-        let entry = entries.by_source.get_mut(source).ok_or_else(|| unknown(&source.to_string()))?;
-        match (&entry.state, &state) {
-            (State::Running { .. }, _) | (State::Coming(_), State::Coming(_)) => {
-                return Err(starting(&entry.member.config.name));
-            }
-            _ => entry.state = state,
-        }
-        Ok(())
     }
 
     /// Puts a member where one of the same source was, in one step and in its place in the order.

@@ -166,3 +166,22 @@ async fn one_that_could_not_be_restored_is_not_started_without_a_restore() {
     });
     assert_eq!((started.map_err(|failure| failure.code), removed), (Err(UNKNOWN), Ok(None)));
 }
+
+/// A reload may be dropped while it restores a database whose settings it changed.
+#[tokio::test]
+async fn an_exchange_that_is_dropped_leaves_the_former_database_at_rest() {
+    let fleet = fleet(&["slow"], &Shutdown::new()).await;
+    let mut config = database("slow");
+    config.restore_if_missing = true;
+    let began = async {
+        while !fleet.find("slow").is_some_and(|seen| seen.coming) {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        exchanged = fleet.exchange(config, Origin::Configured, BOUND) => panic!("{exchanged:?}"),
+        () = began => {}
+    }
+    assert!(fleet.find("slow").is_some_and(|seen| !seen.running && !seen.coming));
+    assert_eq!(fleet.start(&database("slow").source()).await, Ok(true));
+}

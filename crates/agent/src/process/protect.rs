@@ -115,16 +115,9 @@ async fn carry_out(
     if !restored {
         return Summary { outcomes: members.into_iter().map(interrupted).collect(), child: None };
     }
-    let mut unrestored = None;
-    for member in &members {
-        if let Err(failure) = &member.engine
-            && unrestored.is_none()
-            && is_missing(&member.config).await.unwrap_or(true)
-        {
-            unrestored = Some(failure.clone());
-        }
-    }
-    if let (Some(_), Some(failure)) = (&job.exec, &unrestored) {
+    if job.exec.is_some()
+        && let Some(failure) = unrestored(&members).await
+    {
         // The application would make a new database in place of the one that could not be restored.
         tracing::error!(code = failure.code, object = failure.object, "the program is not started");
         let outcomes = members.into_iter().map(not_started).collect();
@@ -278,6 +271,18 @@ pub(crate) async fn restore_missing(members: &mut [Member], turns: &Semaphore) {
             }
         }
     }
+}
+
+/// Why the first database whose file is still missing could not be restored; `None` if every file is there.
+async fn unrestored(members: &[Member]) -> Option<&Failure> {
+    for member in members {
+        if let Err(failure) = &member.engine
+            && is_missing(&member.config).await.unwrap_or(true)
+        {
+            return Some(failure);
+        }
+    }
+    None
 }
 
 /// How long a disk may take to say whether a file is there.
