@@ -183,18 +183,14 @@ impl Local {
         Ok(Look { standing: standing(facts), pending: visible, coming: last > self.synced.0 && !visible, last })
     }
 
-    /// Opens the same data file with the lock file that other processes use now.
+    /// Opens the same data file with the lock file that other processes use now. This process's own lock stays as it is.
+    /// The caller opens the environment again, which takes the lock anew.
     pub(crate) fn open_beside(&mut self) -> Result<(), Error> {
         let options = EnvOptions { create: false, ..self.options.clone() };
         self.env = self.env.open_beside(&options)?;
         // What other processes wrote with another lock file may be anything.
         self.written = written(&self.data);
         (self.synced, self.captured, self.quiet, self.last, self.seen) = (Tide(0), Tide(0), Tide(0), None, 0);
-        if self.alone {
-            // Otherwise this process's own lock would refuse the new one.
-            self._lock = None;
-            self._lock = Some(Lock::take(&self.data, options.mode())?);
-        }
         Ok(())
     }
 
@@ -510,6 +506,30 @@ mod tests {
             let dbi = txn.open(b"d").expect("opened").expect("there");
             assert_eq!(txn.stat(dbi).expect("facts").entries, 2, "{later} commits later");
         }
+    }
+
+    /// The names of both lock files are gone, and another process holds the new one of Seawall. Without its lock this process
+    /// must not go on.
+    #[test]
+    fn an_environment_whose_lock_another_process_took_is_closed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let schema = Schema { native: false, dupsort_hack: false, padding: false, create_flags: BTreeMap::new() };
+        let options = EnvOptions { create: true, map_size: Some(1 << 20), ..EnvOptions::default() };
+        let mut local = Local::open_alone(folder.path(), &options, Settings::new(schema)).expect("opened");
+        let own = folder.path().join("data.mdb-seawall.lock");
+        for lock in [&own, &folder.path().join("lock.mdb")] {
+            fs::remove_file(lock).expect("removed");
+        }
+        let other = fs::File::create(&own).expect("made");
+        assert!(seawall_host::lock(&other).expect("locked"));
+        assert_eq!(local.look().expect("a look").standing, Standing::Unlocked);
+        let went_on = local.open_beside().and_then(|()| local.open_again());
+        assert!(matches!(went_on, Err(Error::Locked { .. })), "{went_on:?}");
+        assert!(matches!(local.info(), Err(Error::Closed { .. })));
+        assert_eq!(local.look().expect("a look").standing, Standing::Rewound);
+        drop(other);
+        local.open_again().expect("opened");
+        assert_eq!(local.look().expect("a look").standing, Standing::Same);
     }
 
     /// The file is closed while it can't be opened, and opened once it can.
