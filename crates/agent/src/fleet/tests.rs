@@ -1,6 +1,7 @@
 //! Databases that come, go, fail and hang.
 
 use super::*;
+use crate::process::Outcome;
 use crate::testing::{Stubs, database};
 
 const BOUND: Duration = Duration::from_secs(5);
