@@ -104,7 +104,7 @@ impl Fleet {
         let order = {
             let mut entries = self.entries();
             let entry = entries.by_source.get_mut(source).ok_or_else(|| unknown(&source.to_string()))?;
-            if entry.is_coming() || matches!(entry.state, State::Running { .. }) {
+            if entry.is_coming() || entry.is_running() {
                 return Err(starting(&entry.member.config.name));
             }
             entry.state = State::Coming(shutdown.clone());

@@ -54,6 +54,10 @@ impl Entries {
 }
 
 impl Entry {
+    pub(super) fn is_running(&self) -> bool {
+        matches!(self.state, State::Running { .. })
+    }
+
     pub(super) fn is_coming(&self) -> bool {
         matches!(self.state, State::Coming(_))
     }
@@ -63,7 +67,7 @@ impl Entry {
             config: self.member.config.clone(),
             origin: self.member.origin,
             engine: self.member.engine.as_ref().ok().cloned(),
-            running: matches!(self.state, State::Running { .. }),
+            running: self.is_running(),
             coming: self.is_coming(),
             failure: match (&self.member.engine, &self.state) {
                 (_, State::Coming(_)) => None,

@@ -177,10 +177,16 @@ impl Fleet {
     /// Stops a member and lets it go. It is gone even if what it committed last could not be shipped, which is the
     /// failure.
     pub(crate) async fn remove(&self, source: &SourceName, within: Duration) -> Result<Option<Point>, Failure> {
-        if self.give_up(source) {
-            return Ok(None);
-        }
-        let stopped = self.stop(source, within).await;
+        let stopped = loop {
+            if self.give_up(source) {
+                return Ok(None);
+            }
+            let stopped = self.stop(source, within).await;
+            // Another request may have started it again before this one went on.
+            if !self.entries().by_source.get(source).is_some_and(|entry| entry.is_running() || entry.is_coming()) {
+                break stopped;
+            }
+        };
         if stopped.as_ref().is_err_and(|failure| failure.code == UNKNOWN) {
             return stopped.map(|_| None);
         }

@@ -84,9 +84,10 @@ impl Fleet {
 
     fn finish(&self, source: &SourceName, result: Result<(), Failure>, asked: bool) {
         let mut entries = self.entries();
-        entries.running = entries.running.saturating_sub(1);
-        if let Some(entry) = entries.by_source.get_mut(source) {
+        // Two requests that give up waiting for one task at the same instant both come here.
+        if let Some(entry) = entries.by_source.get_mut(source).filter(|entry| entry.is_running()) {
             entry.state = if asked && result.is_ok() { State::Stopped } else { State::Ended(result) };
+            entries.running = entries.running.saturating_sub(1);
         }
     }
 
