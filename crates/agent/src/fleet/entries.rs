@@ -1,4 +1,4 @@
-//! The members of a fleet by their sources, and what each of them does now.
+//! The members of a fleet by their sources, each with its state.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,16 +9,16 @@ use tokio::task::AbortHandle;
 use super::{Member, Seen, duplicate};
 use crate::config::{DatabaseConfig, SourceName};
 
-/// What a member does now.
+/// The state of a member.
 #[derive(Debug, Clone)]
 pub(super) enum State {
     /// A task runs it.
     Running { shutdown: Shutdown, done: watch::Receiver<bool>, task: AbortHandle },
-    /// Nobody runs it: not yet, or because someone stopped it.
+    /// It isn't running: it has not started yet, or was stopped.
     Stopped,
     /// Its protection ended by itself.
     Ended(Result<(), Failure>),
-    /// It is being opened, or restored because its file is missing. A begun shutdown gives it up.
+    /// It is being opened, or restored because its file is missing. Beginning this shutdown gives it up.
     Coming(Shutdown),
 }
 
@@ -31,7 +31,7 @@ pub(super) struct Entry {
 #[derive(Default)]
 pub(super) struct Entries {
     pub(super) by_source: BTreeMap<SourceName, Entry>,
-    /// Whose names and places are taken: thousands come one after the other, and each is compared with all.
+    /// The names and places that are taken. Thousands of databases may come, and each is compared with all.
     pub(super) names: HashMap<String, SourceName>,
     pub(super) places: HashMap<String, SourceName>,
     pub(super) next: u64,
@@ -78,7 +78,7 @@ impl Entry {
     }
 }
 
-/// What a new database would share with one that is there.
+/// The failure of a new database that has the file, the name or the place of a member.
 pub(super) fn clash(entries: &Entries, new: &DatabaseConfig) -> Option<Failure> {
     let source = new.source();
     let file = entries.by_source.get_key_value(&source).map(|(source, _)| ("the file", source));

@@ -1,8 +1,12 @@
 //! The databases that one process protects. They come and go while it runs: by the configuration, by folders that
 //! are watched, and by the control socket.
 //!
-//! Each running database is one task. One database's end never ends another. Whoever changes the fleet goes through
-//! here, so that no two databases share a file, a name or a place.
+//! Each running database is one task. One database's end never ends another. Every change of the fleet goes through
+//! [`Fleet`], so that no two databases share a file, a name or a place.
+//!
+//! The rooms: `entries` (the members and their states), `coming` (a database that is being opened or restored),
+//! `running` (tasks: start, stop, end), `exchange` (new settings by a reload), `looks` (looks into folders, which new
+//! members wait for), `failures`.
 
 mod coming;
 mod entries;
@@ -54,7 +58,7 @@ pub(crate) enum Origin {
     Registered,
 }
 
-/// A database with its engine, or why there is none. One that can't be opened stops nobody else.
+/// A database with its engine, or why there is none. A database that can't be opened doesn't affect the others.
 #[derive(Clone)]
 pub(crate) struct Member {
     pub(crate) config: DatabaseConfig,
@@ -63,7 +67,7 @@ pub(crate) struct Member {
 }
 
 impl Member {
-    /// Opens a database, and says so.
+    /// Opens a database, and logs the result.
     pub(crate) async fn open(databases: &dyn Databases, config: DatabaseConfig, origin: Origin, once: bool) -> Self {
         let engine = if once { databases.fleeting(&config).await } else { databases.lasting(&config).await };
         match &engine {
@@ -89,12 +93,11 @@ struct Inner {
     shutdown: Shutdown,
     entries: Mutex<Entries>,
     life: Mutex<Life>,
-    /// A running database came to its end.
+    /// Notified when a running database has ended.
     ended: Notify,
-    /// Looks into folders. Closing a file that an engine has open would drop the engine's locks, so a new member waits
-    /// for the looks that began before it came.
+    /// Looks into folders that are under way. A new member waits for the looks that began before it came.
     looks: Looks,
-    /// A restore waits for its turn, so that many don't overload the machine.
+    /// A permit for each restore, so that many restores don't overload the machine.
     restores: Semaphore,
 }
 
@@ -137,7 +140,7 @@ impl Fleet {
     /// Takes a member in, without starting it.
     ///
     /// # Errors
-    /// When another one has its file, its name or its place.
+    /// When another member has its file, its name or its place.
     pub(crate) fn admit(&self, member: Member) -> Result<(), Failure> {
         let mut entries = self.entries();
         if let Some(failure) = clash(&entries, &member.config) {
@@ -149,7 +152,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// Opens a database, takes it in and starts it. One that can't be opened is no member.
+    /// Opens a database, takes it in and starts it. A database that can't be opened doesn't become a member.
     pub(crate) async fn add(&self, config: DatabaseConfig, origin: Origin) -> Result<(), Failure> {
         let coming = self.expect(config, origin)?;
         let member = coming.open().await;
@@ -157,8 +160,8 @@ impl Fleet {
         coming.settle(member)
     }
 
-    /// Takes in a database that was found, and starts it. One that can't be opened is a member all the same, with its failure,
-    /// so that the status shows it.
+    /// Takes in a database that was found, and starts it. A database that can't be opened becomes a member with its
+    /// failure, so that the status shows it.
     pub(crate) async fn find_new(&self, config: DatabaseConfig) -> Result<(), Failure> {
         self.bring(config, Origin::Found).await
     }
@@ -174,8 +177,8 @@ impl Fleet {
             .collect()
     }
 
-    /// Stops a member and lets it go. It is gone even if what it committed last could not be shipped, which is the
-    /// failure.
+    /// Stops a member and removes it from the fleet, also if its last commits could not be shipped. Then the result is
+    /// that failure.
     pub(crate) async fn remove(&self, source: &SourceName, within: Duration) -> Result<Option<Point>, Failure> {
         let stopped = loop {
             if self.give_up(source) {

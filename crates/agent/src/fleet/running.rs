@@ -1,4 +1,4 @@
-//! Members that run: each in a task of its own, from its start to its stop, and all of them until the process ends.
+//! The tasks of members: starting and stopping one, and running all until the process ends.
 
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
@@ -21,13 +21,13 @@ impl Fleet {
     pub(crate) fn start_all(&self) {
         let sources: Vec<SourceName> = self.entries().by_source.keys().cloned().collect();
         for source in sources {
-            // One that has no engine stays what it is; everything else starts.
+            // A member without an engine keeps its failure; the others start.
             let _without_engine = self.spawn(&source);
         }
     }
 
-    /// Starts a member again; answers whether it wasn't running. One that could not be opened, or restored, is opened and
-    /// restored first.
+    /// Starts a member again; answers whether it wasn't running. A member that could not be opened or restored is
+    /// opened and restored first.
     pub(crate) async fn start(&self, source: &SourceName) -> Result<bool, Failure> {
         self.check_lasting(&source.to_string())?;
         let unopened = match self.entries().by_source.get(source) {
@@ -77,7 +77,7 @@ impl Fleet {
         Ok(true)
     }
 
-    /// Nothing begins any more in a process that is ending.
+    /// Refuses to begin anything in a process that is ending.
     pub(super) fn check_lasting(&self, name: &str) -> Result<(), Failure> {
         if self.0.shutdown.requested() { Err(stopping(name)) } else { Ok(()) }
     }
@@ -118,8 +118,8 @@ impl Fleet {
         Err(process::timed_out(&name))
     }
 
-    /// Protects until the process's shutdown, and at most `bound` after it was asked for. Returns how each member
-    /// fared. A fleet that isn't `lasting` ends by itself once every protection has ended.
+    /// Waits until the process's shutdown, and at most `bound` after the shutdown was requested. Returns the outcome of
+    /// each member. A fleet that isn't `lasting` ends by itself once every protection has ended.
     pub(crate) async fn run(&self, bound: Duration, lasting: bool) -> Vec<Outcome<Option<Point>>> {
         self.live(bound, lasting);
         let shutdown = &self.0.shutdown;

@@ -47,14 +47,14 @@ pub(crate) enum Verdict {
     Gone,
 }
 
-/// What must not be opened.
+/// The files that a look must not open.
 pub(crate) struct Look {
     root: PathBuf,
     /// Files that the fleet has: an engine may be opening whatever stands there now.
     members: HashSet<PathBuf>,
     /// Files that an engine may have open under whatever name.
     open: HashSet<Identity>,
-    /// What members that come meanwhile wait for; `None` before there is a fleet.
+    /// Registers the look, so that new members wait for it; `None` before there is a fleet.
     looking: Option<Looking>,
 }
 
@@ -75,8 +75,8 @@ impl Look {
 pub(crate) fn look(config: &DirectoryConfig, known: &Look, relative: &Path) -> Verdict {
     let path = if relative.as_os_str().is_empty() { known.root.clone() } else { known.root.join(relative) };
     let name = relative.file_name().and_then(|name| name.to_str());
-    // Links to files count as files. Links to folders in the folder are not followed, or a circle would have no end; the
-    // folder itself may be a link.
+    // Links to files count as files. Links to folders in the folder are not followed, or a circle would have no end;
+    // the folder itself may be a link.
     let is_root = relative.as_os_str().is_empty();
     let own = match if is_root { std::fs::metadata(&path) } else { std::fs::symlink_metadata(&path) } {
         Ok(own) => own,
@@ -98,12 +98,13 @@ pub(crate) fn look(config: &DirectoryConfig, known: &Look, relative: &Path) -> V
     }
 }
 
-/// Whether an error says that nothing is there. Any other says nothing: too few descriptors, a disk that doesn't answer.
+/// Whether an error says that nothing is there. Any other says nothing: too few descriptors, a disk that doesn't
+/// answer.
 fn is_absence(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
 
-/// Whether a state record says that the database was protected before: then it is its engine that judges the file, and tells.
+/// Whether a state record says that the database was protected before. Then the engine judges the file, and reports it.
 fn was_protected(config: &DirectoryConfig, relative: &Path) -> bool {
     config.database(relative).is_ok_and(|database| database.sqlite().is_some_and(SqliteConfig::was_protected))
 }
@@ -126,10 +127,10 @@ fn judge(known: &Look, path: &Path, found: &Metadata, was_protected: impl Fn() -
         },
         // Shorter than any database.
         Err(error) if error.kind() == ErrorKind::UnexpectedEof => Verdict::NotYet,
-        // Somebody else's file; it may be no database at all.
+        // Another user's file, which may be no database at all.
         Err(error) if error.kind() == ErrorKind::PermissionDenied => Verdict::NotYet,
         Err(error) if is_absence(&error) => Verdict::Gone,
-        // The machine is short of something. Its engine tries again, and tells.
+        // The machine is short of something. The engine tries again, and reports it.
         Err(_) => Verdict::Database(identity),
     };
     match verdict {

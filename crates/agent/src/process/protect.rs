@@ -288,8 +288,8 @@ async fn unrestored(members: &[Member]) -> Option<&Failure> {
 /// How long a disk may take to say whether a file is there.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// Whether it is to be restored, because its file is missing. The process has one thread for everything that answers, so
-/// that another thread asks.
+/// Whether it is to be restored, because its file is missing. The process has one thread for everything that answers,
+/// so that another thread asks.
 ///
 /// # Errors
 /// When the disk doesn't answer. The file may be missing then, and an application would begin a new database.
@@ -314,7 +314,7 @@ async fn stopped(first: &mut watch::Receiver<Option<Stop>>, shutdown: &Shutdown)
     }
 }
 
-/// Puts the results of the members that took part in between the failures of those that didn't.
+/// The outcomes of all members in their order: the results of the opened members, and the failures of the others.
 fn merge(members: Vec<Member>, results: Vec<Result<Option<Point>, Failure>>) -> Vec<Outcome<Option<Point>>> {
     let mut results = results.into_iter();
     let outcome = |member: Member| {

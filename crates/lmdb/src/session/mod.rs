@@ -1,9 +1,9 @@
 //! Keeps one environment in step with the others of its vault: look, merge, send, wait.
 //!
-//! This file is the loop; [`work`] holds the steps, and [`attempt`] runs them. Each environment has one future, which does one piece of work at a
-//! time, so its memory is that of one snapshot in transit. A failure is reported and retried; only a stop ends the
-//! loop. A crash at any point leaves whole snapshots in the vault and merged versions in the environment. The next
-//! process begins by looking at everything.
+//! This file is the loop; [`work`] holds the steps, and [`attempt`] runs them. Each environment has one future, which
+//! does one piece of work at a time, so its memory is that of one snapshot in transit. A failure is reported and
+//! retried; only a stop ends the loop. A crash at any point leaves whole snapshots in the vault and merged versions in
+//! the environment. The next process begins by looking at everything.
 
 mod attempt;
 mod hints;
@@ -316,7 +316,7 @@ impl Session {
             return Ok(());
         }
         let look = self.blocking(Local::look).await?;
-        // Without a listing nobody knows whether what was sent is still there.
+        // Without a listing it is unknown whether the snapshots that were sent are still there.
         let unknown = !self.started || self.listed.is_none();
         let waits = !self.options.receive_only && (self.unsent || look.pending || look.coming || unknown);
         let cause = self.status.borrow().failure.as_ref().map(|(failure, _, _)| failure.clone());

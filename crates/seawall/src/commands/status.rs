@@ -95,7 +95,7 @@ fn asked(running: Option<Vec<Status>>, arguments: &StatusArguments, edge: &Edge)
 /// The running process's answer. `None` if no process is to be asked, or the configuration's process doesn't run.
 fn running(arguments: &StatusArguments, edge: &Edge) -> Result<Option<Running>, Failure> {
     let named = arguments.socket.socket.is_some();
-    // Whoever asks for a database by its path needs no configuration.
+    // A status by path needs no configuration.
     if !named && !arguments.paths.is_empty() {
         return Ok(None);
     }
