@@ -55,26 +55,13 @@ impl Stub {
 #[async_trait]
 impl Engine for Stub {
     fn describe(&self) -> Description {
-        Description { name: self.name.clone(), engine: "stub", source: None, vault: "memory:".into() }
+        Description { name: self.name.clone(), engine: "stub", source: Some("nothing".into()), vault: "memory:".into() }
     }
 
     async fn status(&self) -> Result<Status, Failure> {
-        Ok(Status {
-            name: self.name.clone(),
-            engine: "stub".into(),
-            source: "nothing".into(),
-            vault: "memory:".into(),
-            phase: if matches!(self.act, Act::Work | Act::Slow) { Phase::Protecting } else { Phase::Failing },
-            protected: Some(self.point()),
-            lag_bytes: 0,
-            lag_ms: 0,
-            source_bytes: None,
-            log_bytes: None,
-            content_read_at: None,
-            progress: None,
-            error: None,
-            at: Moment::from_millis(1),
-        })
+        let phase = if matches!(self.act, Act::Work | Act::Slow) { Phase::Protecting } else { Phase::Failing };
+        let protected = Some(self.point());
+        Ok(Status { protected, ..Status::new(self.describe(), phase, Moment::from_millis(1)) })
     }
 
     fn protection(&self) -> Option<&dyn Protect> {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Failure, Moment, Point, Underway};
+use crate::{Description, Failure, Moment, Point, Underway};
 
 /// What a database's protection is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -111,4 +111,27 @@ pub struct Status {
     pub error: Option<LastError>,
     /// When this status was taken.
     pub at: Moment,
+}
+
+impl Status {
+    /// A status that says what the database is and what its protection is doing, and nothing else: no point is
+    /// protected, no change waits, no size is known, and there is no error.
+    pub fn new(database: Description, phase: Phase, at: Moment) -> Self {
+        Self {
+            name: database.name,
+            engine: database.engine.to_owned(),
+            source: database.source.unwrap_or_default(),
+            vault: database.vault,
+            phase,
+            protected: None,
+            lag_bytes: 0,
+            lag_ms: 0,
+            source_bytes: None,
+            log_bytes: None,
+            content_read_at: None,
+            progress: None,
+            error: None,
+            at,
+        }
+    }
 }

@@ -216,20 +216,11 @@ impl Lmdb {
         let oldest = [session.waiting, session.storing.since, late].into_iter().flatten().min();
         let unsent = oldest.map_or(0, |since| (self.clock)().0.saturating_sub(since.0) / 1_000_000);
         Status {
-            name: self.name.clone(),
-            engine: ENGINE.to_owned(),
-            source: options.path.display().to_string(),
-            vault: self.vault.url().to_owned(),
-            phase,
             protected: self.protected(options, session),
-            lag_bytes: 0,
             lag_ms: unsent,
             source_bytes: session.environment.as_ref().map(|environment| environment.file_bytes),
-            log_bytes: None,
-            content_read_at: None,
-            progress: None,
             error: error.or(waiting.map(|failure| told(&failure, self.moment(), 1))),
-            at: self.moment(),
+            ..Status::new(self.describe(), phase, self.moment())
         }
     }
 

@@ -63,6 +63,7 @@ pub use digests::digest_of_object;
 pub use discover::{databases_below, is_of_database};
 pub use engine::Sqlite;
 pub use handover::Handles;
+pub use header::{Beginning, HEADER};
 pub use listing::{LtxObject, ltx_objects};
 pub use lock::is_held as is_protected;
 pub use options::{LevelPolicy, Options, Retention, Upkeep, World};

@@ -45,7 +45,7 @@ pub struct LightningConfig {
     pub force: Option<Duration>,
     /// Forgetting old deletions, if that is on.
     pub sweep: Option<Sweep>,
-    /// Deleting snapshots that nobody needs, if that is on.
+    /// How snapshots that are no longer needed are deleted, if they are.
     pub clean: Option<Retention>,
     /// The update marker, if it is used.
     pub marker: Option<Marker>,

@@ -1,4 +1,4 @@
-//! What a running process does when it is asked, whoever asks.
+//! Carries requests to a running process out, for the control socket and for MCP.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,6 +12,7 @@ use super::api::{Info, Listed, NOT_RUNNING, Registered, Stopped, Synced};
 use super::registry::{Registration, Registry};
 use crate::config::Registering;
 use crate::fleet::{self, Fleet, Origin, Seen};
+use crate::opening::describe;
 use crate::reload::Reloader;
 
 /// How long a stop, or a wait for everything to be shipped, may take unless the asker says otherwise, and at most.
@@ -162,7 +163,7 @@ impl Actions {
         let path = config.path().map(Path::to_owned).unwrap_or_default();
         let kept = Registration { path, vault: vault.map(str::to_owned), name: name.map(str::to_owned) };
         if let Err(failure) = self.with_registry(|registry| registry.keep(kept)).await {
-            // It would be forgotten with this process, so it isn't begun.
+            // A later process would not know the database, so its protection isn't begun.
             let _why_is_told = self.fleet.remove(&config.source(), PATIENCE.0).await;
             return Err(failure);
         }
@@ -297,22 +298,9 @@ fn as_member(member: &Seen, status: Option<Result<Status, Failure>>) -> Status {
         (true, None) => Phase::Starting,
         (false, _) => Phase::Stopped,
     };
-    let mut status = status.and_then(Result::ok).unwrap_or_else(|| Status {
-        name: String::new(),
-        engine: member.config.engine.name().to_owned(),
-        source: member.config.source().to_string(),
-        vault: member.config.vault.to_string(),
-        phase,
-        protected: None,
-        lag_bytes: 0,
-        lag_ms: 0,
-        source_bytes: None,
-        log_bytes: None,
-        content_read_at: None,
-        progress: None,
-        error: unread,
-        at: now,
-    });
+    let mut status = status
+        .and_then(Result::ok)
+        .unwrap_or_else(|| Status { error: unread, ..Status::new(describe(&member.config), phase, now) });
     status.name.clone_from(&member.config.name);
     if let Some(failure) = &member.failure {
         status.phase = Phase::Halted;
@@ -339,7 +327,7 @@ fn in_litestreams_words(running: bool, phase: Phase) -> &'static str {
     }
 }
 
-/// When everything was in the vault for the last time, as far as is known: now, if nothing waits.
+/// The last known moment at which everything was in the vault: now, if no change waits.
 fn last_sync(status: &Status) -> Option<Moment> {
     let protected = status.protected.as_ref()?;
     let all_there = status.phase == Phase::Protecting && status.lag_bytes == 0;
@@ -363,7 +351,7 @@ fn bounded(within: Option<Duration>) -> Duration {
     within.unwrap_or(PATIENCE.0).min(PATIENCE.1)
 }
 
-/// What a reload comes to, if that is known in time; it goes on otherwise.
+/// The result of a reload, if it is known in time; otherwise the reload goes on.
 pub(crate) async fn in_time<T>(
     within: Option<Duration>,
     reload: impl Future<Output = Result<T, Failure>>,

@@ -1,7 +1,7 @@
-//! What can be asked of a running process: how it is, and to take in, let go, start, stop or ship a database.
+//! Requests to a running process: its status, and to register, unregister, start, stop or ship a database.
 //!
-//! [`Actions`] does it, whoever asks; `handler` speaks HTTP on the control socket, in the words of Litestream's own
-//! socket and a few more; [`Control`] is the client that the commands use.
+//! [`Actions`] carries requests out, for the control socket and for MCP. `handler` speaks HTTP on the control socket,
+//! in the words of Litestream's own socket and a few more. [`Control`] is the client that the commands use.
 
 mod actions;
 mod api;

@@ -1,5 +1,5 @@
-//! A database on its way into the fleet. From the first moment its file, its name and its place are taken, so that
-//! nothing has to wait while it is opened, or restored for hours.
+//! A database on its way into the fleet. It takes its file, its name and its place at once. So no other request has to
+//! wait while the database is opened, or restored for hours.
 
 use seawall_core::{Failure, Shutdown};
 
@@ -26,12 +26,12 @@ impl Drop for Coming {
 }
 
 impl Coming {
-    /// Whether this is its entry, and still waits for it.
+    /// Whether `entry` is the entry of this database, and still coming.
     fn is_mine(&self, entry: &Entry) -> bool {
         entry.order == self.order && entry.is_coming()
     }
 
-    /// Opens it, once no look into a folder can open its file any more.
+    /// Opens the database, once no look into a folder can open its file any more.
     pub(crate) async fn open(&self) -> Member {
         let (config, origin) = (self.config.clone(), self.origin);
         match self.fleet.0.looks.end_before(&config).await {
@@ -43,7 +43,7 @@ impl Coming {
         }
     }
 
-    /// Makes it a member like any other, and starts it.
+    /// Makes the database a member like any other, and starts it.
     ///
     /// # Errors
     /// When it was removed meanwhile, and why it isn't protected.
@@ -53,14 +53,14 @@ impl Coming {
             let mut entries = self.fleet.entries();
             let entry = entries.by_source.get_mut(&source).filter(|entry| self.is_mine(entry));
             let entry = entry.ok_or_else(|| unknown(&source.to_string()))?;
-            // A reload may have found out meanwhile who names it.
+            // A reload may have changed the origin meanwhile.
             (entry.member, entry.state) = (Member { origin: entry.member.origin, ..member }, State::Stopped);
         }
         self.fleet.spawn(&source).map(drop)
     }
 
-    /// Opens it, restores it if it is missing and to be restored then, and starts it. One that can't be opened or restored
-    /// is a member all the same, with its failure, so that the status shows it.
+    /// Opens the database, restores it if its file is missing and `restore-if-missing` says so, and starts it. A
+    /// database that can't be opened or restored becomes a member with its failure, so that the status shows it.
     ///
     /// # Errors
     /// When it was removed meanwhile, when the process is ending, and why it isn't protected.
@@ -69,14 +69,14 @@ impl Coming {
         self.finish(member).await
     }
 
-    /// The same for one that is open, or could not be opened.
+    /// The same for a database that is open already, or could not be opened.
     pub(crate) async fn finish(self, mut member: Member) -> Result<(), Failure> {
         self.fleet.restore(&mut member, &self.shutdown).await?;
         self.settle(member)
     }
 }
 
-/// A member that rests, and is coming until this is dropped.
+/// Marks a stopped member as coming. When this is dropped, the member is stopped again.
 struct Again<'a> {
     fleet: &'a Fleet,
     source: &'a SourceName,
@@ -94,14 +94,18 @@ impl Drop for Again<'_> {
 }
 
 impl Fleet {
-    /// Restores a member that isn't running, if its file is missing, before it is started. Meanwhile it is coming, so that
-    /// it can be let go, and no other request starts it.
+    /// Restores a member that isn't running, if its file is missing, before it is started. Meanwhile the member is
+    /// coming: it can be removed, and no other request starts it. Afterwards it is stopped again, also if the request
+    /// is dropped.
+    ///
+    /// # Errors
+    /// When it runs or is coming already, when it was removed meanwhile, and when the process is ending.
     pub(super) async fn restore_again(&self, source: &SourceName, member: &mut Member) -> Result<(), Failure> {
         let shutdown = self.0.shutdown.child();
         let order = {
             let mut entries = self.entries();
             let entry = entries.by_source.get_mut(source).ok_or_else(|| unknown(&source.to_string()))?;
-            if entry.is_coming() || matches!(entry.state, State::Running { .. }) {
+            if entry.is_coming() || entry.is_running() {
                 return Err(starting(&entry.member.config.name));
             }
             entry.state = State::Coming(shutdown.clone());
@@ -135,7 +139,7 @@ impl Fleet {
         self.expect(config, origin)?.arrive().await
     }
 
-    /// Lets a member go that is still coming; answers whether it was.
+    /// Removes a member that is still coming; answers whether it was coming.
     pub(super) fn give_up(&self, source: &SourceName) -> bool {
         let mut entries = self.entries();
         let Some(State::Coming(shutdown)) = entries.by_source.get(source).map(|entry| entry.state.clone()) else {
@@ -145,7 +149,7 @@ impl Fleet {
         entries.forget(source).is_some()
     }
 
-    /// Restores a member if it is missing and to be restored then, until `shutdown`.
+    /// Restores a member if its file is missing and `restore-if-missing` says so. Ends at `shutdown`.
     pub(super) async fn restore(&self, member: &mut Member, shutdown: &Shutdown) -> Result<(), Failure> {
         let name = member.config.name.clone();
         tokio::select! {

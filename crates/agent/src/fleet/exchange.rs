@@ -1,26 +1,26 @@
-//! Databases that come or change because the configuration was read again, and how long the process lasts meanwhile.
+//! Changes by a reload: databases that get other settings, and settings of the fleet itself.
 
 use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 
 use seawall_core::Failure;
 
-use super::{Entry, Fleet, Member, Origin, State, clash, starting, unknown};
+use super::{Entry, Fleet, Member, Origin, State, clash};
 use crate::config::{DatabaseConfig, SourceName};
 use crate::process;
 
-/// What may change of the whole process while it runs.
+/// Settings of the fleet that a reload may change.
 #[derive(Debug, Default)]
 pub(super) struct Life {
     /// How long a graceful stop may take.
     bound: Duration,
-    /// Whether databases may still come once none runs.
+    /// Whether the process goes on when no database runs, because databases may still come.
     lasting: bool,
-    /// How many changes are on their way: databases that are away for moments come back.
+    /// How many changes are under way. While one is, the process goes on although no database may run for a moment.
     held: usize,
 }
 
-/// Keeps a fleet from ending for want of running databases.
+/// Keeps the process from ending because no database runs.
 pub(crate) struct Stay(Fleet);
 
 impl Drop for Stay {
@@ -55,19 +55,19 @@ impl Fleet {
         life.lasting || life.held > 0
     }
 
-    /// Keeps the process from ending for want of running databases while the guard lives.
+    /// Keeps the process from ending because no database runs, until the guard is dropped.
     pub(crate) fn hold(&self) -> Stay {
         self.life().held += 1;
         Stay(self.clone())
     }
 
-    /// Whether the process is ending, and begins nothing any more.
+    /// Whether the process is ending. Then nothing new begins.
     pub(crate) fn is_stopping(&self) -> bool {
         self.0.shutdown.requested()
     }
 
-    /// Gives a member other settings: it is stopped, everything that it committed is shipped within a time, and it is started
-    /// again. One that an operator stopped stays so.
+    /// Gives a member other settings: stops it, ships everything that was committed, at the longest for `within`, and
+    /// starts it again. A member that an operator stopped stays stopped.
     ///
     /// # Errors
     /// When another member has its name or its place, when it was removed meanwhile, when the process is ending, and why it
@@ -87,31 +87,14 @@ impl Fleet {
             // Nothing is lost: the state record says where to go on.
             process::log_failure(&member.config.name, &failure);
         }
-        let shutdown = self.0.shutdown.child();
-        self.change(&source, State::Coming(shutdown.clone()))?;
-        let restored = self.restore(&mut member, &shutdown).await;
-        self.change(&source, State::Stopped)?;
-        restored?;
-        // Where the other is in the way, the former one goes on.
+        self.restore_again(&source, &mut member).await?;
+        // If another member has the new name or place, the member goes on with its former settings.
         let swapped = self.swap(&source, member);
         let spawned = if rests { Ok(()) } else { self.spawn(&source).map(drop) };
         swapped.and(spawned)
     }
 
-    /// Lets a member that doesn't run begin to come, or rest again.
-    fn change(&self, source: &SourceName, state: State) -> Result<(), Failure> {
-        let mut entries = self.entries();
-        let entry = entries.by_source.get_mut(source).ok_or_else(|| unknown(&source.to_string()))?;
-        match (&entry.state, &state) {
-            (State::Running { .. }, _) | (State::Coming(_), State::Coming(_)) => {
-                return Err(starting(&entry.member.config.name));
-            }
-            _ => entry.state = state,
-        }
-        Ok(())
-    }
-
-    /// Puts a member where one of the same source was, in one step and in its place in the order.
+    /// Replaces the member of the same source in one step. The new member keeps the place in the order.
     fn swap(&self, source: &SourceName, member: Member) -> Result<(), Failure> {
         let mut entries = self.entries();
         let former = entries.forget(source);
@@ -138,7 +121,7 @@ impl Fleet {
         self.entries().by_source.contains_key(source)
     }
 
-    /// Notes who names a member now.
+    /// Sets the origin of a member.
     pub(crate) fn name_origin(&self, source: &SourceName, origin: Origin) {
         if let Some(entry) = self.entries().by_source.get_mut(source) {
             entry.member.origin = origin;

@@ -1,9 +1,17 @@
-//! Looks into folders that are under way, and what waits for them.
+//! A new member waits for the looks into folders that began before it came.
 //!
-//! A look opens files that belong to no member. Closing a file drops the locks that an engine of this process holds on
-//! it. So a look notes itself before it asks for the members, a new member is in the fleet before it asks for looks, and
-//! waits for those that it finds. A disk that doesn't answer may hold a look up for ever: after a while only databases of
-//! the same folder wait, and the look opens nothing more.
+//! A look opens files to find out whether they are databases. If an engine of this process has the same file open,
+//! closing it would drop the engine's locks. So a look opens only files that belong to no member, and this order keeps
+//! a look and a new member apart:
+//!
+//! 1. The look registers itself here, and then asks the fleet for its members.
+//! 2. A new member enters the fleet, and then waits for the looks that are registered.
+//!
+//! So either the look knows the member, or the member waits for the look.
+//!
+//! A look into a folder whose disk doesn't answer may never end. After [`PATIENCE`], a member of another folder stops
+//! waiting and marks the look as overtaken; an overtaken look opens no more files. A member of the same folder fails
+//! with [`HANGS`].
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -24,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone)]
 struct Look {
     folder: PathBuf,
-    /// Whether a member was brought in that the look doesn't know.
+    /// Set when a member that the look doesn't know has stopped waiting for the look.
     overtaken: Arc<AtomicBool>,
 }
 
@@ -32,7 +40,7 @@ struct Look {
 #[derive(Debug, Default)]
 pub(super) struct Looks(watch::Sender<(u64, BTreeMap<u64, Look>)>);
 
-/// A look of this process, until it is dropped. It moves into the thread that reads the folder.
+/// A look that is registered until this is dropped. It moves into the thread that reads the folder.
 pub(crate) struct Looking {
     fleet: Fleet,
     number: u64,
@@ -40,7 +48,7 @@ pub(crate) struct Looking {
 }
 
 impl Looking {
-    /// Whether no file may be opened any more.
+    /// Whether the look may open no more files.
     pub(crate) fn is_overtaken(&self) -> bool {
         self.overtaken.load(Ordering::SeqCst)
     }
@@ -77,7 +85,7 @@ impl Looks {
 }
 
 impl Fleet {
-    /// Notes a look into a folder, before it asks for the members.
+    /// Registers a look into a folder. The look asks for the members afterwards.
     pub(crate) fn look_into(&self, folder: &Path) -> Looking {
         let overtaken = Arc::<AtomicBool>::default();
         let mut number = 0;
@@ -131,7 +139,7 @@ mod tests {
         DatabaseConfig::new(name.to_owned(), path.into(), vault)
     }
 
-    /// A disk that doesn't answer keeps only its own databases away.
+    /// A disk that doesn't answer holds up only its own databases.
     #[tokio::test(start_paused = true)]
     async fn a_look_that_hangs_holds_up_only_databases_of_its_folder() {
         let fleet = Fleet::new(Arc::new(Stubs), Shutdown::new());

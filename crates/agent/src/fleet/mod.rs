@@ -1,37 +1,37 @@
 //! The databases that one process protects. They come and go while it runs: by the configuration, by folders that
 //! are watched, and by the control socket.
 //!
-//! Each running database is one task. One database's end never ends another. Whoever changes the fleet goes through
-//! here, so that no two databases share a file, a name or a place.
+//! Each running database is one task. One database's end never ends another. Every change of the fleet goes through
+//! [`Fleet`], so that no two databases share a file, a name or a place.
+//!
+//! The rooms: `entries` (the members and their states), `coming` (a database that is being opened or restored),
+//! `running` (tasks: start, stop, end), `exchange` (new settings by a reload), `looks` (looks into folders, which new
+//! members wait for), `failures`.
 
 mod coming;
+mod entries;
 mod exchange;
+mod failures;
 mod looks;
+mod running;
 
-use std::collections::{BTreeMap, HashMap};
-use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures::FutureExt as _;
-use seawall_core::{Engine, Failure, Kind, Point, Shutdown};
-use seawall_engines::ask;
+use seawall_core::{Engine, Failure, Point, Shutdown};
 use serde::Serialize;
-use tokio::sync::{Notify, Semaphore, watch};
-use tokio::task::AbortHandle;
+use tokio::sync::{Notify, Semaphore};
 
 use crate::config::{DatabaseConfig, SourceName};
-use crate::process::{self, Outcome};
 
 pub(crate) use self::coming::Coming;
+use self::entries::{Entries, Entry, State, clash};
 use self::exchange::Life;
+pub(crate) use self::failures::{DUPLICATE, UNKNOWN, duplicate, starting, stopping, unknown};
 use self::looks::Looks;
 pub(crate) use self::looks::{HANGS, Looking, hangs, hangs_at};
-
-/// How long an engine may take to end at once.
-const AT_ONCE: Duration = Duration::from_secs(5);
 
 /// How many missing databases are restored at the same time.
 const RESTORES: usize = 4;
@@ -58,7 +58,7 @@ pub(crate) enum Origin {
     Registered,
 }
 
-/// A database with its engine, or why there is none. One that can't be opened stops nobody else.
+/// A database with its engine, or why there is none. A database that can't be opened doesn't affect the others.
 #[derive(Clone)]
 pub(crate) struct Member {
     pub(crate) config: DatabaseConfig,
@@ -67,7 +67,7 @@ pub(crate) struct Member {
 }
 
 impl Member {
-    /// Opens a database, and says so.
+    /// Opens a database, and logs the result.
     pub(crate) async fn open(databases: &dyn Databases, config: DatabaseConfig, origin: Origin, once: bool) -> Self {
         let engine = if once { databases.fleeting(&config).await } else { databases.lasting(&config).await };
         match &engine {
@@ -88,61 +88,16 @@ impl Member {
     }
 }
 
-/// What a member does now.
-#[derive(Debug, Clone)]
-enum State {
-    /// A task runs it.
-    Running { shutdown: Shutdown, done: watch::Receiver<bool>, task: AbortHandle },
-    /// Nobody runs it: not yet, or because someone stopped it.
-    Stopped,
-    /// Its protection ended by itself.
-    Ended(Result<(), Failure>),
-    /// It is being opened, or restored because its file is missing. A begun shutdown gives it up.
-    Coming(Shutdown),
-}
-
-struct Entry {
-    order: u64,
-    member: Member,
-    state: State,
-}
-
-#[derive(Default)]
-struct Entries {
-    by_source: BTreeMap<SourceName, Entry>,
-    /// Whose names and places are taken: thousands come one after the other, and each is compared with all.
-    names: HashMap<String, SourceName>,
-    places: HashMap<String, SourceName>,
-    next: u64,
-    running: usize,
-}
-
-impl Entries {
-    fn put(&mut self, source: &SourceName, entry: Entry) {
-        self.names.insert(entry.member.config.name.clone(), source.clone());
-        self.places.insert(entry.member.config.place(), source.clone());
-        self.by_source.insert(source.clone(), entry);
-    }
-
-    fn forget(&mut self, source: &SourceName) -> Option<Entry> {
-        let entry = self.by_source.remove(source)?;
-        self.names.remove(&entry.member.config.name);
-        self.places.remove(&entry.member.config.place());
-        Some(entry)
-    }
-}
-
 struct Inner {
     databases: Arc<dyn Databases>,
     shutdown: Shutdown,
     entries: Mutex<Entries>,
     life: Mutex<Life>,
-    /// A running database came to its end.
+    /// Notified when a running database has ended.
     ended: Notify,
-    /// Looks into folders. Closing a file that an engine has open would drop the engine's locks, so a new member waits
-    /// for the looks that began before it came.
+    /// Looks into folders that are under way. A new member waits for the looks that began before it came.
     looks: Looks,
-    /// A restore waits for its turn, so that many don't overload the machine.
+    /// A permit for each restore, so that many restores don't overload the machine.
     restores: Semaphore,
 }
 
@@ -185,7 +140,7 @@ impl Fleet {
     /// Takes a member in, without starting it.
     ///
     /// # Errors
-    /// When another one has its file, its name or its place.
+    /// When another member has its file, its name or its place.
     pub(crate) fn admit(&self, member: Member) -> Result<(), Failure> {
         let mut entries = self.entries();
         if let Some(failure) = clash(&entries, &member.config) {
@@ -197,7 +152,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// Opens a database, takes it in and starts it. One that can't be opened is no member.
+    /// Opens a database, takes it in and starts it. A database that can't be opened doesn't become a member.
     pub(crate) async fn add(&self, config: DatabaseConfig, origin: Origin) -> Result<(), Failure> {
         let coming = self.expect(config, origin)?;
         let member = coming.open().await;
@@ -205,8 +160,8 @@ impl Fleet {
         coming.settle(member)
     }
 
-    /// Takes in a database that was found, and starts it. One that can't be opened is a member all the same, with its failure,
-    /// so that the status shows it.
+    /// Takes in a database that was found, and starts it. A database that can't be opened becomes a member with its
+    /// failure, so that the status shows it.
     pub(crate) async fn find_new(&self, config: DatabaseConfig) -> Result<(), Failure> {
         self.bring(config, Origin::Found).await
     }
@@ -222,113 +177,19 @@ impl Fleet {
             .collect()
     }
 
-    /// Starts every member that isn't running and has an engine.
-    pub(crate) fn start_all(&self) {
-        let sources: Vec<SourceName> = self.entries().by_source.keys().cloned().collect();
-        for source in sources {
-            // One that has no engine stays what it is; everything else starts.
-            let _without_engine = self.spawn(&source);
-        }
-    }
-
-    /// Starts a member again; answers whether it wasn't running. One that could not be opened, or restored, is opened and
-    /// restored first.
-    pub(crate) async fn start(&self, source: &SourceName) -> Result<bool, Failure> {
-        self.check_lasting(&source.to_string())?;
-        let unopened = match self.entries().by_source.get(source) {
-            None => return Err(unknown(&source.to_string())),
-            Some(entry) if entry.is_coming() => return Err(starting(&entry.member.config.name)),
-            Some(entry) => entry.member.engine.is_err().then(|| entry.member.clone()),
-        };
-        if let Some(mut member) = unopened {
-            self.0.looks.end_before(&member.config).await?;
-            member.engine = Ok(self.0.databases.lasting(&member.config).await?);
-            if member.config.restore_if_missing {
-                self.restore_again(source, &mut member).await?;
-            }
-            // Another request may have been faster.
-            if let Some(entry) = self.entries().by_source.get_mut(source).filter(|entry| entry.member.engine.is_err()) {
-                entry.member.engine = member.engine;
-            }
-        }
-        self.spawn(source)
-    }
-
-    /// Runs a member in a task of its own; answers whether it wasn't running.
-    fn spawn(&self, source: &SourceName) -> Result<bool, Failure> {
-        let mut entries = self.entries();
-        let entry = entries.by_source.get_mut(source).ok_or_else(|| unknown(&source.to_string()))?;
-        match &entry.state {
-            State::Running { .. } => return Ok(false),
-            State::Coming(_) => return Err(starting(&entry.member.config.name)),
-            State::Stopped | State::Ended(_) => {}
-        }
-        let engine = entry.member.engine.clone()?;
-        let shutdown = self.0.shutdown.child();
-        let (tell, done) = watch::channel(false);
-        let (fleet, source, asked) = (self.clone(), source.clone(), shutdown.clone());
-        let task = tokio::spawn(async move {
-            let run = AssertUnwindSafe(async { ask::protection(&*engine)?.run(&asked).await }).catch_unwind().await;
-            let result = run.unwrap_or_else(|_| Err(process::defect(&engine.describe().name)));
-            if let Err(failure) = &result {
-                process::log_failure(&engine.describe().name, failure);
-            }
-            fleet.finish(&source, result, asked.requested());
-            tell.send_replace(true);
-            fleet.0.ended.notify_waiters();
-        });
-        entry.state = State::Running { shutdown, done, task: task.abort_handle() };
-        entries.running += 1;
-        Ok(true)
-    }
-
-    /// Nothing begins any more in a process that is ending.
-    fn check_lasting(&self, name: &str) -> Result<(), Failure> {
-        if self.0.shutdown.requested() { Err(stopping(name)) } else { Ok(()) }
-    }
-
-    fn finish(&self, source: &SourceName, result: Result<(), Failure>, asked: bool) {
-        let mut entries = self.entries();
-        entries.running = entries.running.saturating_sub(1);
-        if let Some(entry) = entries.by_source.get_mut(source) {
-            entry.state = if asked && result.is_ok() { State::Stopped } else { State::Ended(result) };
-        }
-    }
-
-    /// Stops a member, and ships what is committed within a time; answers whether it was running.
-    pub(crate) async fn stop(&self, source: &SourceName, within: Duration) -> Result<bool, Failure> {
-        let (name, state) = match self.entries().by_source.get(source) {
-            None => return Err(unknown(&source.to_string())),
-            Some(entry) => (entry.member.config.name.clone(), entry.state.clone()),
-        };
-        let (shutdown, mut done, task) = match state {
-            State::Running { shutdown, done, task } => (shutdown, done, task),
-            State::Coming(_) => return Err(starting(&name)),
-            State::Stopped | State::Ended(_) => return Ok(false),
-        };
-        shutdown.begin();
-        if tokio::time::timeout(within, done.wait_for(|done| *done)).await.is_ok() {
-            return match self.entries().by_source.get(source).map(|entry| entry.state.clone()) {
-                Some(State::Ended(Err(failure))) => Err(failure),
-                _ => Ok(true),
-            };
-        }
-        shutdown.abort();
-        let ended = tokio::time::timeout(AT_ONCE, done.wait_for(|done| *done)).await.is_ok();
-        if !ended {
-            task.abort();
-            self.finish(source, Err(process::timed_out(&name)), true);
-        }
-        Err(process::timed_out(&name))
-    }
-
-    /// Stops a member and lets it go. It is gone even if what it committed last could not be shipped, which is the
-    /// failure.
+    /// Stops a member and removes it from the fleet, also if its last commits could not be shipped. Then the result is
+    /// that failure.
     pub(crate) async fn remove(&self, source: &SourceName, within: Duration) -> Result<Option<Point>, Failure> {
-        if self.give_up(source) {
-            return Ok(None);
-        }
-        let stopped = self.stop(source, within).await;
+        let stopped = loop {
+            if self.give_up(source) {
+                return Ok(None);
+            }
+            let stopped = self.stop(source, within).await;
+            // Another request may have started it again before this one went on.
+            if !self.entries().by_source.get(source).is_some_and(|entry| entry.is_running() || entry.is_coming()) {
+                break stopped;
+            }
+        };
         if stopped.as_ref().is_err_and(|failure| failure.code == UNKNOWN) {
             return stopped.map(|_| None);
         }
@@ -360,132 +221,6 @@ impl Fleet {
     pub(crate) fn len(&self) -> usize {
         self.entries().by_source.len()
     }
-
-    /// Protects until the process's shutdown, and at most `bound` after it was asked for. Returns how each member
-    /// fared. A fleet that isn't `lasting` ends by itself once every protection has ended.
-    pub(crate) async fn run(&self, bound: Duration, lasting: bool) -> Vec<Outcome<Option<Point>>> {
-        self.live(bound, lasting);
-        let shutdown = &self.0.shutdown;
-        let out_of_time = async {
-            shutdown.graceful().await;
-            tokio::time::sleep(self.bound()).await;
-        };
-        tokio::pin!(out_of_time);
-        let left_over = loop {
-            let ended = self.0.ended.notified();
-            tokio::pin!(ended);
-            ended.as_mut().enable();
-            if self.entries().running == 0 && (shutdown.requested() || !self.is_lasting()) {
-                break process::interrupted as fn(&str) -> Failure;
-            }
-            tokio::select! {
-                biased;
-                () = shutdown.immediate() => break process::interrupted,
-                () = &mut ended => {}
-                () = shutdown.graceful(), if !shutdown.requested() => {}
-                () = &mut out_of_time => break process::timed_out,
-            }
-        };
-        self.outcomes(left_over).await
-    }
-
-    async fn outcomes(&self, left_over: fn(&str) -> Failure) -> Vec<Outcome<Option<Point>>> {
-        let mut entries: Vec<(Member, State, u64)> = {
-            let entries = self.entries();
-            entries.by_source.values().map(|entry| (entry.member.clone(), entry.state.clone(), entry.order)).collect()
-        };
-        entries.sort_by_key(|(_, _, order)| *order);
-        let mut outcomes = Vec::with_capacity(entries.len());
-        for (member, state, _) in entries {
-            let name = member.config.name;
-            let result = match (member.engine, state) {
-                (_, State::Coming(_)) => Err(left_over(&name)),
-                (Err(failure), _) | (_, State::Ended(Err(failure))) => Err(failure),
-                (_, State::Running { task, .. }) => {
-                    task.abort();
-                    Err(left_over(&name))
-                }
-                (Ok(engine), _) => Ok(engine.status().await.ok().and_then(|status| status.protected)),
-            };
-            outcomes.push(Outcome { name, result });
-        }
-        outcomes
-    }
-}
-
-impl Entry {
-    fn is_coming(&self) -> bool {
-        matches!(self.state, State::Coming(_))
-    }
-
-    fn seen(&self) -> Seen {
-        Seen {
-            config: self.member.config.clone(),
-            origin: self.member.origin,
-            engine: self.member.engine.as_ref().ok().cloned(),
-            running: matches!(self.state, State::Running { .. }),
-            coming: self.is_coming(),
-            failure: match (&self.member.engine, &self.state) {
-                (_, State::Coming(_)) => None,
-                (Err(failure), _) | (_, State::Ended(Err(failure))) => Some(failure.clone()),
-                _ => None,
-            },
-        }
-    }
-}
-
-/// What a new database would share with one that is there.
-fn clash(entries: &Entries, new: &DatabaseConfig) -> Option<Failure> {
-    let source = new.source();
-    let file = entries.by_source.get_key_value(&source).map(|(source, _)| ("the file", source));
-    let name = entries.names.get(&new.name).map(|source| ("the name", source));
-    let place = || entries.places.get(&new.place()).map(|source| ("the place in a vault", source));
-    file.or(name).or_else(place).map(|(what, taken)| {
-        duplicate(what, entries.by_source.get(taken).map_or("", |entry| &entry.member.config.name), &source)
-    })
-}
-
-/// The code of [`duplicate`].
-pub(crate) const DUPLICATE: &str = "agent.duplicate";
-
-/// The database `of` would share `what` with the database `name`.
-pub(crate) fn duplicate(what: &str, name: &str, of: &SourceName) -> Failure {
-    Failure::new(
-        Kind::Conflict,
-        DUPLICATE,
-        of.to_string(),
-        format!("{what} is already that of {name}"),
-        "give each database a file, a name and a place of its own",
-    )
-}
-
-/// The code of [`unknown`].
-pub(crate) const UNKNOWN: &str = "agent.unknown-database";
-
-/// There is no such member.
-pub(crate) fn unknown(what: &str) -> Failure {
-    Failure::new(
-        Kind::NotFound,
-        UNKNOWN,
-        what,
-        "the running process doesn't protect this database",
-        "see `seawall list` for those that it does",
-    )
-}
-
-/// A member can't be started, stopped or asked yet.
-pub(crate) fn starting(name: &str) -> Failure {
-    Failure::new(
-        Kind::Unavailable,
-        "agent.starting",
-        name,
-        "it is being opened, or restored from its vault",
-        "see `seawall status`, and ask again",
-    )
-}
-
-pub(crate) fn stopping(name: &str) -> Failure {
-    Failure::new(Kind::Unavailable, "agent.stopping", name, "the process is ending", "ask again when it runs again")
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Databases that come, go, fail and hang.
 
 use super::*;
+use crate::process::Outcome;
 use crate::testing::{Stubs, database};
 
 const BOUND: Duration = Duration::from_secs(5);
@@ -165,4 +166,49 @@ async fn one_that_could_not_be_restored_is_not_started_without_a_restore() {
         fleet.remove(&slow, BOUND).await
     });
     assert_eq!((started.map_err(|failure| failure.code), removed), (Err(UNKNOWN), Ok(None)));
+}
+
+/// A reload may be dropped while it restores a database whose settings it changed.
+#[tokio::test]
+async fn an_exchange_that_is_dropped_leaves_the_former_database_at_rest() {
+    let fleet = fleet(&["slow"], &Shutdown::new()).await;
+    let mut config = database("slow");
+    config.restore_if_missing = true;
+    let began = async {
+        while !fleet.find("slow").is_some_and(|seen| seen.coming) {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        exchanged = fleet.exchange(config, Origin::Configured, BOUND) => panic!("{exchanged:?}"),
+        () = began => {}
+    }
+    assert!(fleet.find("slow").is_some_and(|seen| !seen.running && !seen.coming));
+    assert_eq!(fleet.start(&database("slow").source()).await, Ok(true));
+}
+
+/// A request that was not yet told of the stop would leave a task behind that belongs to no member.
+#[tokio::test(start_paused = true)]
+async fn one_that_is_started_while_it_is_removed_is_gone_with_its_task() {
+    let fleet = fleet(&["work-1", "work-2"], &Shutdown::new()).await;
+    let source = database("work-1").source();
+    let start_again = async {
+        while fleet.start(&source).await == Ok(false) {
+            tokio::task::yield_now().await;
+        }
+    };
+    // Polls the start first, each time.
+    let ((), removed) = futures::future::join(start_again, fleet.remove(&source, BOUND)).await;
+    assert!(removed.is_ok_and(|point| point.is_some()));
+    assert_eq!((fleet.find("work-1").is_none(), fleet.entries().running), (true, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_two_requests_stop_in_vain_counts_once() {
+    let fleet = fleet(&["stubborn", "work"], &Shutdown::new()).await;
+    tokio::task::yield_now().await;
+    let source = database("stubborn").source();
+    let stopped = tokio::join!(fleet.stop(&source, BOUND), fleet.stop(&source, BOUND));
+    assert!(stopped.0.is_err() && stopped.1.is_err());
+    assert_eq!(fleet.entries().running, 1);
 }

@@ -1,5 +1,5 @@
-//! Events of a folder and the folders in it: names that came, went or changed hands. Writes are no events here; that a
-//! database changed is its engine's business.
+//! Events of a folder and the folders in it: names that came, went or belong to another file now. Writes raise no
+//! events here; each engine watches its own database for writes.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ pub(crate) enum Heard {
     Nothing,
     /// Something happened at these places in the folder.
     Paths(BTreeSet<PathBuf>),
-    /// Nobody knows where something happened.
+    /// Something happened, and it is unknown where.
     Everything,
 }
 
@@ -79,7 +79,7 @@ mod linux {
             Some(Self { descriptor, folders: HashMap::new(), links: HashMap::new(), complete: false })
         }
 
-        /// Whether events come from everywhere; otherwise somebody has to look.
+        /// Whether events come from every folder; otherwise the folder must be polled.
         pub(crate) fn is_complete(&self) -> bool {
             self.complete && !self.folders.is_empty()
         }
@@ -110,7 +110,8 @@ mod linux {
             }
         }
 
-        /// A link that led to a folder leads to another one now, `watch`: what was watched under that name isn't meant any more.
+        /// A link that led to a folder leads to another one now, `watch`: what was watched under that name isn't meant
+        /// any more.
         fn forget_others(&mut self, watch: i32, relative: &Path) {
             let is_stale = |(other, name): (&i32, &PathBuf)| (*other != watch && name == relative).then_some(*other);
             for stale in self.folders.iter().filter_map(is_stale).collect::<Vec<_>>() {

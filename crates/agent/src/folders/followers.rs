@@ -1,4 +1,4 @@
-//! The followers of a process. They come, go and look again when the configuration was read again.
+//! The followers of a process. A reload starts and ends them, and makes them look again.
 
 use std::time::Duration;
 
@@ -37,8 +37,8 @@ pub(super) async fn asked(asks: &mut Asks) -> Ask {
 }
 
 impl Follower {
-    /// Looks at all of the folder while the fleet lives, and takes in what isn't a member. From here on nothing that changes
-    /// is missed, if it is to be followed.
+    /// Looks at all of the folder while the fleet lives, and takes in the databases that aren't members. If the folder
+    /// is watched, no change is missed from here on.
     pub(crate) async fn enter(&mut self, fleet: &Fleet) -> Vec<Taken> {
         if self.config.watch {
             self.events = Events::open();
@@ -102,7 +102,7 @@ impl Running {
         (Self { config, shutdown, asks, task }, told)
     }
 
-    /// Ends between two looks. What it looks at now it carries out.
+    /// Ends between two looks. A look that is under way is finished first.
     async fn end(mut self) {
         self.shutdown.begin();
         if tokio::time::timeout(ENDING, &mut self.task).await.is_err() {
@@ -135,7 +135,7 @@ impl Followers {
         Self { running, fleet: fleet.clone(), shutdown: shutdown.clone(), sweep }
     }
 
-    /// Ends those whose folders aren't among `directories` with the same settings.
+    /// Ends the followers whose folders aren't among `directories` with the same settings.
     pub(crate) async fn keep(&mut self, directories: &[DirectoryConfig]) {
         let stays = |one: &Running| directories.iter().any(|folder| folder.is_like(&one.config));
         let (kept, gone): (Vec<_>, Vec<_>) = std::mem::take(&mut self.running).into_iter().partition(stays);
@@ -145,7 +145,7 @@ impl Followers {
         }
     }
 
-    /// Looks into all `directories`, and follows those that are new. Returns what was taken in.
+    /// Looks into all `directories`, and follows the new ones. Returns the databases that were taken in.
     pub(crate) async fn enter(&mut self, directories: &[DirectoryConfig]) -> Vec<Taken> {
         let mut taken = Vec::new();
         for folder in directories {

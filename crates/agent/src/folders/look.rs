@@ -8,15 +8,11 @@ use std::io::{ErrorKind, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use seawall_engines::sqlite::{Beginning, HEADER};
+
 use super::events::Events;
 use crate::config::{DirectoryConfig, SqliteConfig};
 use crate::fleet::Looking;
-
-/// How every SQLite database begins.
-const MAGIC: &[u8; 16] = b"SQLite format 3\0";
-
-/// As much of a database as says how large it is.
-const HEADER: usize = 100;
 
 /// How deep folders are followed.
 const DEPTH: usize = 64;
@@ -51,14 +47,14 @@ pub(crate) enum Verdict {
     Gone,
 }
 
-/// What must not be opened.
+/// The files that a look must not open.
 pub(crate) struct Look {
     root: PathBuf,
     /// Files that the fleet has: an engine may be opening whatever stands there now.
     members: HashSet<PathBuf>,
     /// Files that an engine may have open under whatever name.
     open: HashSet<Identity>,
-    /// What members that come meanwhile wait for; `None` before there is a fleet.
+    /// Registers the look, so that new members wait for it; `None` before there is a fleet.
     looking: Option<Looking>,
 }
 
@@ -79,8 +75,8 @@ impl Look {
 pub(crate) fn look(config: &DirectoryConfig, known: &Look, relative: &Path) -> Verdict {
     let path = if relative.as_os_str().is_empty() { known.root.clone() } else { known.root.join(relative) };
     let name = relative.file_name().and_then(|name| name.to_str());
-    // Links to files count as files. Links to folders in the folder are not followed, or a circle would have no end; the
-    // folder itself may be a link.
+    // Links to files count as files. Links to folders in the folder are not followed, or a circle would have no end;
+    // the folder itself may be a link.
     let is_root = relative.as_os_str().is_empty();
     let own = match if is_root { std::fs::metadata(&path) } else { std::fs::symlink_metadata(&path) } {
         Ok(own) => own,
@@ -102,12 +98,13 @@ pub(crate) fn look(config: &DirectoryConfig, known: &Look, relative: &Path) -> V
     }
 }
 
-/// Whether an error says that nothing is there. Any other says nothing: too few descriptors, a disk that doesn't answer.
+/// Whether an error says that nothing is there. Any other says nothing: too few descriptors, a disk that doesn't
+/// answer.
 fn is_absence(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
 
-/// Whether a state record says that the database was protected before: then it is its engine that judges the file, and tells.
+/// Whether a state record says that the database was protected before. Then the engine judges the file, and reports it.
 fn was_protected(config: &DirectoryConfig, relative: &Path) -> bool {
     config.database(relative).is_ok_and(|database| database.sqlite().is_some_and(SqliteConfig::was_protected))
 }
@@ -123,36 +120,23 @@ fn judge(known: &Look, path: &Path, found: &Metadata, was_protected: impl Fn() -
     let mut header = [0; HEADER];
     let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut header));
     let verdict = match read {
-        Ok(()) if is_whole(&header, found.len()) => Verdict::Database(identity),
-        Ok(()) if header.starts_with(MAGIC) => Verdict::NotYet,
-        Ok(()) => Verdict::Other,
+        Ok(()) => match Beginning::of(&header, found.len()) {
+            Beginning::Whole => Verdict::Database(identity),
+            Beginning::Part => Verdict::NotYet,
+            Beginning::Other => Verdict::Other,
+        },
         // Shorter than any database.
         Err(error) if error.kind() == ErrorKind::UnexpectedEof => Verdict::NotYet,
-        // Somebody else's file; it may be no database at all.
+        // Another user's file, which may be no database at all.
         Err(error) if error.kind() == ErrorKind::PermissionDenied => Verdict::NotYet,
         Err(error) if is_absence(&error) => Verdict::Gone,
-        // The machine is short of something. Its engine tries again, and tells.
+        // The machine is short of something. The engine tries again, and reports it.
         Err(_) => Verdict::Database(identity),
     };
     match verdict {
         Verdict::NotYet | Verdict::Other if was_protected() => Verdict::Database(identity),
         verdict => verdict,
     }
-}
-
-/// Whether a file that begins like this is as large as it says: one that is being copied here isn't yet.
-fn is_whole(header: &[u8; HEADER], size: u64) -> bool {
-    if !header.starts_with(MAGIC) {
-        return false;
-    }
-    let word = |at: usize| header.get(at..at + 4).map_or(0, |word| word.iter().fold(0, |n, b| n << 8 | u64::from(*b)));
-    let page_size = match u64::from(header[16]) << 8 | u64::from(header[17]) {
-        1 => 65536,
-        size => size,
-    };
-    // The size in pages counts only if the last writer knew of it.
-    let says = if word(24) == word(92) { word(28) * page_size } else { page_size };
-    size >= says
 }
 
 /// Looks at everything in a folder and, where that is meant, below it. Events are asked for before anything is read,
@@ -189,34 +173,6 @@ pub(crate) fn walk(
                 Verdict::Folder | Verdict::Other => {}
                 verdict => drop(verdicts.insert(relative, verdict)),
             }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn header(pages: u32, counter: u32, valid_for: u32) -> [u8; HEADER] {
-        let mut header = [0; HEADER];
-        header[..16].copy_from_slice(MAGIC);
-        header[16..18].copy_from_slice(&4096_u16.to_be_bytes());
-        header[24..28].copy_from_slice(&counter.to_be_bytes());
-        header[28..32].copy_from_slice(&pages.to_be_bytes());
-        header[92..96].copy_from_slice(&valid_for.to_be_bytes());
-        header
-    }
-
-    #[test]
-    fn a_file_that_is_not_all_there_is_no_database_yet() {
-        for (header, size, whole) in [
-            (header(3, 7, 7), 3 * 4096, true),
-            (header(3, 7, 7), 3 * 4096 - 1, false),
-            (header(3, 7, 6), 4096, true),
-            (header(3, 7, 6), 4095, false),
-            ([0; HEADER], 1 << 20, false),
-        ] {
-            assert_eq!(is_whole(&header, size), whole, "{size}");
         }
     }
 }

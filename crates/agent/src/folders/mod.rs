@@ -1,8 +1,8 @@
-//! Folders of databases: what comes, goes, or gets another name is followed while the process runs.
+//! Follows folders of databases: databases that come, go, or get another name while the process runs.
 //!
-//! Events say where to look; what is there says the file system (`look`). A sweep looks everywhere, so that a lost
-//! event delays something and loses nothing. A file is opened only if no engine can have it open: closing a
-//! descriptor would drop the engine's locks on it.
+//! Events say where to look; the file system says what is there (`look`). A sweep looks everywhere from time to time,
+//! so that a lost event only delays a change. A look opens a file only if no engine can have it open, because closing a
+//! descriptor would drop the engine's locks on the file.
 
 mod changes;
 mod events;
@@ -26,16 +26,16 @@ use self::look::{Identity, Look, Verdict, look, walk};
 use crate::config::{DatabaseConfig, DirectoryConfig, SourceName};
 use crate::fleet::{DUPLICATE, Fleet, Looking};
 
-/// Events collect for this long before anyone looks: a file is made in several steps, and a thousand come together.
+/// Events collect for this long before a look: a file is made in several steps, and a thousand files may come together.
 const CALM: Duration = Duration::from_millis(20);
 
 /// A file that isn't a database yet is looked at again after this time, which doubles from the first to the last.
 const AGAIN: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(1));
 
-/// How long it is looked at again and again. After that an event or the sweep finds it.
+/// For how long such a file is looked at again. After that an event or the sweep finds it.
 const YOUNG: Duration = Duration::from_secs(60);
 
-/// How often a folder is looked at that gives no events: on a network, or not there yet.
+/// How often a folder without events is looked at: a folder on a network, or one that doesn't exist yet.
 const POLL: Duration = Duration::from_secs(1);
 
 /// The code of a warning: nothing is found in a folder.
@@ -66,7 +66,7 @@ impl Follower {
         Self { config, found: BTreeMap::new(), young: BTreeMap::new(), events: None, asks: None, is_there: true, sweep }
     }
 
-    /// The databases that are in the folder now. From here on nothing that changes is missed, if it is to be followed.
+    /// The databases that are in the folder now. If the folder is watched, no change is missed from here on.
     pub(crate) async fn begin(&mut self) -> Vec<DatabaseConfig> {
         if self.config.watch {
             self.events = Events::open();
@@ -147,7 +147,7 @@ impl Follower {
     async fn catch_up(&mut self, fleet: &Fleet, paths: Option<BTreeSet<PathBuf>>) {
         let everywhere = paths.is_none();
         let changes = self.look_around(fleet, paths).await;
-        // First what is gone: a file that was renamed must be nobody's before it is somebody's again.
+        // First the databases that are gone, so that a renamed file never belongs to two databases.
         let gone = changes.gone.iter().map(|relative| {
             let path = self.config.dir.join(relative);
             async move {
@@ -177,7 +177,7 @@ impl Follower {
             }
         }
         for relative in &changes.replaced {
-            // A running engine notices by itself.
+            // A running engine notices a replaced file by itself.
             let path = self.config.dir.join(relative);
             if let Err(failure) = fleet.start(&SourceName::Path(path.clone())).await {
                 tracing::debug!(database = %path.display(), %failure, "replaced, and not started");

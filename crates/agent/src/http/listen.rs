@@ -87,8 +87,8 @@ impl Listener {
     }
 }
 
-/// Binds a socket that is nobody else's at any moment: it is made in a folder that only we may enter, and moved from
-/// there to its place with its permissions.
+/// Binds a socket that no other user can reach before it has its permissions: it is made in a folder that only we may
+/// enter, and then moved to its place.
 fn bind(path: &Path, permissions: u32) -> io::Result<UnixListener> {
     let parent = seawall_host::folder_of(path);
     let private = parent.join(format!(".seawall-{}", std::process::id()));

@@ -1,7 +1,7 @@
 //! A small HTTP server for control, metrics and MCP, and the client of the control socket.
 //!
 //! Everything a peer can do is bounded: how many connections there are, how large a request is, how long its head,
-//! its body and the whole conversation may take. A connection that nobody uses costs nothing but its descriptor.
+//! its body and the whole conversation may take. An idle connection costs only its descriptor.
 
 mod client;
 mod listen;

@@ -1,4 +1,4 @@
-//! Where sessions tell how they are doing, and what is answered to those who ask over HTTP.
+//! Collects the statuses of all sessions, and answers the requests of the HTTP status page from them.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

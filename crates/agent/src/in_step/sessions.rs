@@ -1,8 +1,8 @@
 //! The sessions of a process that keeps environments in step. They come, go and change when the configuration is read
 //! again, which SIGHUP asks for.
 //!
-//! [`changes`] decides, from what is wanted before and now. An error in the configuration changes nothing and is told in
-//! the log. A session that ends because of a reload ends as at a stop of the process: it sends what was committed.
+//! [`changes`] decides, from what is wanted before and now. An error in the configuration changes nothing and is told
+//! in the log. A session that ends because of a reload ends as at a stop of the process: it sends what was committed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub struct InStepReload {
     pub room: usize,
 }
 
-/// What is to be kept in step, and how.
+/// The environments that are to be kept in step, and how.
 #[derive(Clone)]
 pub(super) struct Wanted {
     pub(super) config: Arc<LightningConfig>,
@@ -103,7 +103,7 @@ pub(super) struct Sessions<'a> {
     running: FuturesUnordered<BoxFuture<'a, Outcome<Report>>>,
     /// What stops each session that runs.
     stops: BTreeMap<String, Shutdown>,
-    /// Those that begin again once they have ended.
+    /// The environments whose sessions begin again once they have ended.
     again: BTreeSet<String>,
     ended: BTreeMap<String, Outcome<Report>>,
 }
@@ -123,8 +123,8 @@ impl<'a> Sessions<'a> {
         sessions
     }
 
-    /// Lets all of them run to their ends, and the configuration be read again meanwhile. Returns how each of those ended
-    /// that are wanted in the end.
+    /// Runs all sessions to their ends, and reads the configuration again at each SIGHUP meanwhile. Returns how the
+    /// sessions ended that are wanted in the end.
     pub(super) async fn run(mut self, mut reload: Option<InStepReload>) -> Vec<Outcome<Report>> {
         // The sessions go on while the configuration is read: its disk may not answer.
         let mut reading: Option<BoxFuture<'static, Result<Wanted, Failure>>> = None;
@@ -209,7 +209,7 @@ impl<'a> Sessions<'a> {
             self.process.board.comes(name);
         }
         for name in changed.iter().chain(&added) {
-            // One that is still ending begins again under the same name.
+            // A session that is still ending begins again under the same name.
             if self.stops.contains_key(name) {
                 self.again.insert(name.clone());
                 self.stop(name);

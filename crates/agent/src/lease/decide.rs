@@ -1,14 +1,14 @@
 //! May this process have the lease now?
 //!
-//! Pure: from what stands in the vault, and for how long it has stood there unchanged by this process's own clock, to what
-//! is to be done. The clock of whoever wrote the lease is never believed: what it says about its end is for people.
+//! A pure function decides, from two facts: the lease in the vault, and for how long this process has seen it
+//! unchanged. Only this process's own clock counts. The end that the holder wrote into the lease is for people to read.
 
 use std::time::Duration;
 
 use seawall_core::Moment;
 use serde::{Deserialize, Serialize};
 
-/// The longest time that somebody else's lease may last, whatever it says.
+/// The longest time that another process's lease is respected without a renewal, whatever the lease says.
 const LONGEST: Duration = Duration::from_secs(3600);
 
 /// The object `lock.json`. The first three fields are those of Litestream's library; docs/formats.md has all of them.
@@ -23,34 +23,34 @@ pub(crate) struct Document {
     /// For how long it holds without being renewed.
     #[serde(default)]
     pub(crate) ttl_ms: u64,
-    /// Another one with each version, so that one's own is known again.
+    /// A random number, new in each version, by which a process recognises a version that it wrote.
     #[serde(default)]
     pub(crate) nonce: u64,
 }
 
-/// What stands in the vault.
+/// The lease object as it is in the vault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Seen {
-    /// Nothing.
+    /// There is no object.
     Nothing,
     /// A lease.
     Lease(Document),
-    /// Something that can't be understood.
+    /// An object that can't be understood.
     Unknown,
 }
 
-/// What is to be done.
+/// The next step of a process that wants the lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Decision {
-    /// Nobody has it: make it.
+    /// No process has the lease: create it.
     Create,
-    /// It was given back, or its holder is gone: replace exactly this version.
+    /// The lease was given back, or its holder is gone: replace exactly this version.
     Replace,
-    /// Somebody has it: look again, at the latest after this time.
+    /// Another process has the lease: look again, at the latest after this time.
     Wait(Duration),
 }
 
-/// Decides, when the same version has been seen for `unchanged` and this process's own lease would last for `ttl`.
+/// Decides. This process has seen the same version for `unchanged`, and its own lease would last for `ttl`.
 pub(crate) fn decide(seen: &Seen, unchanged: Duration, ttl: Duration) -> Decision {
     let lasts = match seen {
         Seen::Nothing => return Decision::Create,

@@ -1,11 +1,13 @@
-//! Taking turns: of several processes that protect one database in one place, one after another, only the one that has the
-//! lease does, and the others wait.
+//! Turns: when several processes are to protect one database in one place, the process that has the lease does, and the
+//! others wait.
 //!
-//! For rolling deployments: the new process waits until the old one has shipped everything and given the lease back, or was
-//! gone for as long as its lease lasted; only then it restores, protects, and starts the application. A lease decides
-//! *beforehand* who writes. That two never mix, whatever clocks, pauses and networks do, doesn't depend on it: that is the
-//! work of create-only objects (I9). So a holder whose renewal can't get through goes on, because nobody else's can either,
-//! and one that finds another's lease in its place stops at once.
+//! Turns are for rolling deployments. The old process ships everything and gives the lease back, or it dies and its
+//! lease runs out. Only then the new process restores, protects, and starts the application.
+//!
+//! The lease decides *beforehand* which process writes. It isn't what keeps the histories of two writers apart,
+//! whatever clocks, pauses and networks do: create-only objects do that (I9). So a holder that can't reach the vault to
+//! renew its lease goes on, because no other process can take the lease there either. A holder that finds another
+//! process's lease in the vault stops at once.
 
 mod decide;
 mod object;
@@ -29,20 +31,20 @@ pub(crate) use object::Terms;
 
 use crate::process::defect;
 
-/// How often a renewal that could not get through is repeated, at least.
+/// The longest wait before a failed renewal is tried again.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// How long giving it back may take: whoever waits comes anyway.
+/// How long giving the lease back may take. A waiting process gets the lease anyway once it has run out.
 const GIVING_BACK: Duration = Duration::from_secs(5);
 
-/// An engine that takes its turn.
+/// An engine that works only while this process has the lease.
 pub(crate) struct Leased {
     engine: Arc<dyn Engine>,
     vault: Vault,
     terms: Terms,
     /// One claim at a time.
     holding: tokio::sync::Mutex<Option<Holding>>,
-    /// Whether it waits for its turn, and for whom.
+    /// Set while this process waits for the lease: which process has it.
     waiting: Mutex<Option<LastError>>,
 }
 
@@ -54,7 +56,7 @@ struct Holding {
 }
 
 impl Leased {
-    /// `engine`, which writes to `vault`, in turns on these terms.
+    /// Lets `engine`, which writes to `vault`, take turns on these terms.
     pub(crate) fn new(engine: Arc<dyn Engine>, vault: Vault, terms: Terms) -> Self {
         Self { engine, vault, terms, holding: Default::default(), waiting: Mutex::default() }
     }
@@ -63,30 +65,15 @@ impl Leased {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The engine's status, which says so while another one's turn lasts. One that never ran has none of its own.
+    /// The engine's status. While another process has the lease, the status says so; an engine that never ran has no
+    /// status of its own.
     fn in_turn(&self, status: Result<Status, Failure>) -> Result<Status, Failure> {
         let Some(error) = self.waiting().clone() else { return status };
-        let Description { name, engine, source, vault } = self.describe();
-        let status = status.unwrap_or_else(|_| Status {
-            name,
-            engine: engine.to_owned(),
-            source: source.unwrap_or_default(),
-            vault,
-            phase: Phase::Starting,
-            protected: None,
-            lag_bytes: 0,
-            lag_ms: 0,
-            source_bytes: None,
-            log_bytes: None,
-            content_read_at: None,
-            progress: None,
-            error: None,
-            at: SystemClock.now(),
-        });
+        let status = status.unwrap_or_else(|_| Status::new(self.describe(), Phase::Starting, SystemClock.now()));
         Ok(Status { phase: Phase::Starting, error: Some(error), ..status })
     }
 
-    /// Waits for the lease, and keeps it renewed from then on; what is cancelled when it is lost.
+    /// Waits for the lease, and keeps it renewed from then on. The returned token is cancelled when the lease is lost.
     async fn claim(&self) -> Result<CancellationToken, Failure> {
         let mut holding = self.holding.lock().await;
         if let Some(holding) = holding.as_ref().filter(|holding| !holding.lost.is_cancelled()) {
@@ -109,7 +96,7 @@ impl Leased {
         Ok(lost)
     }
 
-    /// Lets the next one have it.
+    /// Gives the lease back, so that the next process gets it at once.
     async fn give_back(&self) {
         let Some(Holding { keep, stop, lost }) = self.holding.lock().await.take() else { return };
         stop.cancel();
@@ -203,7 +190,7 @@ impl Protect for Leased {
     }
 
     async fn take_point(&self, shutdown: &Shutdown) -> Result<Point, Failure> {
-        // A single point has no use for a turn that comes some day.
+        // A command that takes a single point waits for the lease only for a bounded time.
         let claimed = tokio::time::timeout(self.terms.ttl * 2, self.claim()).await;
         let waiting = self.waiting().take();
         match claimed {
@@ -250,7 +237,8 @@ impl History for Leased {
 
 #[async_trait]
 impl Files for Leased {
-    /// What is restored is what the one before has left, so this waits for the turn, which `run` then takes over.
+    /// Waits for the lease first, so that everything that the holder before ships is restored too. `run` takes the
+    /// lease over.
     async fn restore(&self, request: &RestoreRequest, progress: Arc<dyn Progress>) -> Result<Restored, Failure> {
         if !request.dry_run {
             self.claim().await?;

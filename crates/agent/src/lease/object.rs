@@ -1,4 +1,4 @@
-//! The lease as an object of the vault: taken, renewed, given back, each under a condition.
+//! The lease as an object of the vault. A process takes, renews and gives it back by conditional writes.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ const NAME: &str = "lock.json";
 /// More than this is no lease.
 const LARGEST: u64 = 4096;
 
-/// How often whoever waits looks: the other one's graceful end is noticed this soon.
+/// How often a waiting process looks at the lease. It notices this soon that the holder gave the lease back.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// How leases of a process are made.
@@ -45,11 +45,10 @@ struct Known {
 }
 
 impl Lease {
-    /// Takes the lease, as soon as nobody else has it. `told` is called with whoever has it, once for each.
+    /// Waits until no other process has the lease, and takes it. Calls `told` once for each process that it waits for.
     ///
     /// # Errors
-    /// Where the store can't replace objects under a condition, or refuses what is asked for. One that is away is asked
-    /// again.
+    /// If the store can't replace objects under a condition, or refuses a request. A store that is away is asked again.
     pub(crate) async fn take(vault: &Vault, terms: &Terms, mut told: impl FnMut(Failure)) -> Result<Self, Failure> {
         let key = ObjectKey::new(NAME)?;
         let mut known: Option<Known> = None;
@@ -80,7 +79,7 @@ impl Lease {
         }
     }
 
-    /// Writes the first version of ours; `None` when somebody else came first.
+    /// Writes this process's first version; `None` if another process came first.
     async fn write_first(
         vault: &Vault,
         key: &ObjectKey,
@@ -110,18 +109,18 @@ impl Lease {
         }
     }
 
-    /// How often it is renewed.
+    /// How often the lease is renewed.
     pub(crate) fn renewal(&self) -> Duration {
         self.terms.ttl / 3
     }
 
-    /// Renews it. `Ok(false)`: somebody else has it.
+    /// Renews the lease. `Ok(false)`: another process has it.
     pub(crate) async fn renew(&mut self) -> Result<bool, Failure> {
         self.write(expiry(self.terms.ttl)).await
     }
 
-    /// Gives it back: whoever waits may have it at once. Nothing is deleted, so that it works with credentials that may not
-    /// delete, and so that one who was late can't delete another's lease.
+    /// Gives the lease back, so that a waiting process gets it at once. This writes and doesn't delete: credentials
+    /// without the right to delete are enough, and a late process can't delete another process's lease.
     pub(crate) async fn give_back(mut self) -> Result<bool, Failure> {
         self.write(Moment::from_millis(0)).await
     }
@@ -138,7 +137,7 @@ impl Lease {
         }
     }
 
-    /// That somebody else has it now.
+    /// The failure of a holder that lost the lease to another process.
     pub(crate) fn lost(&self) -> Failure {
         Failure::new(
             Kind::Conflict,
@@ -150,7 +149,7 @@ impl Lease {
     }
 }
 
-/// Makes sure that the store tells versions apart, before anything is left to it.
+/// Checks that the store tells versions of an object apart. Turns depend on it.
 pub(crate) async fn check(vault: &Vault) -> Result<(), Failure> {
     let able = match vault.needs_probe() {
         true => vault.probe().await?.exclusive_update(),
@@ -168,14 +167,15 @@ pub(crate) async fn check(vault: &Vault) -> Result<(), Failure> {
     ))
 }
 
-/// What stands in the vault now. A version that is known already is not read again.
+/// The lease as it is in the vault now. A version that is known already isn't read again.
 async fn look(vault: &Vault, key: &ObjectKey, known: Option<Known>) -> Result<Known, Error> {
     let nothing = |since| Known { tag: None, seen: Seen::Nothing, since };
     let Some(meta) = vault.head(key).await? else { return Ok(nothing(Instant::now())) };
     if let Some(known) = known.filter(|known| known.tag.is_some() && known.tag == meta.tag) {
         return Ok(known);
     }
-    // The version before the content: if it changes in between, the condition fails, and it is looked at again.
+    // The version is read before the content. If the object changes in between, the conditional write fails, and the
+    // caller looks again.
     let seen = match vault.read(key, None, LARGEST).await {
         Ok(bytes) => serde_json::from_slice(&bytes).map_or(Seen::Unknown, Seen::Lease),
         Err(Error::NotFound { .. }) => return Ok(nothing(Instant::now())),
@@ -209,7 +209,7 @@ impl Seen {
     }
 }
 
-/// That somebody else has it.
+/// The failure of a process that waits because another process has the lease.
 pub(crate) fn held(vault: &Vault, seen: &Seen) -> Failure {
     let owner = seen.owner().map_or_else(|| "somebody unknown".to_owned(), |owner| format!("{owner:?}"));
     Failure::new(

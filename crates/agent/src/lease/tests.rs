@@ -70,7 +70,7 @@ async fn the_next_one_comes_when_the_one_before_has_stopped() {
     pass(1.0).await;
     assert_eq!(second.told().await, "protecting");
     assert_eq!(second.stop().await, Ok(()));
-    // Who comes when nobody is there doesn't wait.
+    // A process doesn't wait when no other process has the lease.
     let third = Running::start(&store, "host-a:2");
     pass(0.1).await;
     assert_eq!(third.told().await, "protecting");

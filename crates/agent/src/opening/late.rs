@@ -82,22 +82,8 @@ impl<O: Open> Engine for Late<O> {
         if let Some(engine) = self.engine.get() {
             return engine.status().await;
         }
-        Ok(Status {
-            name: self.description.name.clone(),
-            engine: self.description.engine.to_owned(),
-            source: self.description.source.clone().unwrap_or_default(),
-            vault: self.description.vault.clone(),
-            phase: Phase::Failing,
-            protected: None,
-            lag_bytes: 0,
-            lag_ms: 0,
-            source_bytes: None,
-            log_bytes: None,
-            content_read_at: None,
-            progress: None,
-            error: self.error.lock().unwrap_or_else(PoisonError::into_inner).clone(),
-            at: SystemClock.now(),
-        })
+        let error = self.error.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Ok(Status { error, ..Status::new(self.description.clone(), Phase::Failing, SystemClock.now()) })
     }
 
     async fn known_status(&self) -> Result<Status, Failure> {

@@ -17,14 +17,8 @@ impl Databases for Arc<Opener> {
     async fn lasting(&self, database: &DatabaseConfig) -> Result<Arc<dyn Engine>, Failure> {
         match protected(self, database).await {
             Err(failure) if failure.kind == Kind::Unavailable => {
-                let description = Description {
-                    name: database.name.clone(),
-                    engine: database.engine.name(),
-                    source: Some(database.source().to_string()),
-                    vault: database.vault.to_string(),
-                };
                 let open = Again { opener: Arc::clone(self), database: database.clone() };
-                Ok(Arc::new(Late::new(open, description)))
+                Ok(Arc::new(Late::new(open, describe(database))))
             }
             opened => opened,
         }
@@ -32,6 +26,16 @@ impl Databases for Arc<Opener> {
 
     async fn fleeting(&self, database: &DatabaseConfig) -> Result<Arc<dyn Engine>, Failure> {
         protected(self, database).await
+    }
+}
+
+/// How a database that isn't open describes itself.
+pub(crate) fn describe(database: &DatabaseConfig) -> Description {
+    Description {
+        name: database.name.clone(),
+        engine: database.engine.name(),
+        source: Some(database.source().to_string()),
+        vault: database.vault.to_string(),
     }
 }
 

@@ -73,9 +73,9 @@ impl FromStr for LogFormat {
 /// Whether log lines begin with the time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Times {
-    /// They do.
+    /// Each line begins with the time.
     Told,
-    /// Whoever keeps the log adds it.
+    /// The program that keeps the log adds the time.
     Left,
 }
 

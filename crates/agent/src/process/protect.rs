@@ -115,16 +115,9 @@ async fn carry_out(
     if !restored {
         return Summary { outcomes: members.into_iter().map(interrupted).collect(), child: None };
     }
-    let mut unrestored = None;
-    for member in &members {
-        if let Err(failure) = &member.engine
-            && unrestored.is_none()
-            && is_missing(&member.config).await.unwrap_or(true)
-        {
-            unrestored = Some(failure.clone());
-        }
-    }
-    if let (Some(_), Some(failure)) = (&job.exec, &unrestored) {
+    if job.exec.is_some()
+        && let Some(failure) = unrestored(&members).await
+    {
         // The application would make a new database in place of the one that could not be restored.
         tracing::error!(code = failure.code, object = failure.object, "the program is not started");
         let outcomes = members.into_iter().map(not_started).collect();
@@ -280,11 +273,23 @@ pub(crate) async fn restore_missing(members: &mut [Member], turns: &Semaphore) {
     }
 }
 
+/// Why the first database whose file is still missing could not be restored; `None` if every file is there.
+async fn unrestored(members: &[Member]) -> Option<&Failure> {
+    for member in members {
+        if let Err(failure) = &member.engine
+            && is_missing(&member.config).await.unwrap_or(true)
+        {
+            return Some(failure);
+        }
+    }
+    None
+}
+
 /// How long a disk may take to say whether a file is there.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// Whether it is to be restored, because its file is missing. The process has one thread for everything that answers, so
-/// that another thread asks.
+/// Whether it is to be restored, because its file is missing. The process has one thread for everything that answers,
+/// so that another thread asks.
 ///
 /// # Errors
 /// When the disk doesn't answer. The file may be missing then, and an application would begin a new database.
@@ -309,7 +314,7 @@ async fn stopped(first: &mut watch::Receiver<Option<Stop>>, shutdown: &Shutdown)
     }
 }
 
-/// Puts the results of the members that took part in between the failures of those that didn't.
+/// The outcomes of all members in their order: the results of the opened members, and the failures of the others.
 fn merge(members: Vec<Member>, results: Vec<Result<Option<Point>, Failure>>) -> Vec<Outcome<Option<Point>>> {
     let mut results = results.into_iter();
     let outcome = |member: Member| {

@@ -57,8 +57,8 @@ impl Signals {
         self.hangups.subscribe()
     }
 
-    /// Waits for signals and hands them on. With `hold`, the first only becomes known through
-    /// [`Signals::first`], and whoever waits there begins the graceful stop.
+    /// Waits for signals and hands them on. With `hold`, the first signal is only published through [`Signals::first`],
+    /// and the task that waits there begins the graceful stop.
     pub async fn forward(mut self, shutdown: Shutdown, hold: bool) {
         let stop = self.next().await;
         tracing::info!(signal = ?stop, "stopping; a second signal stops at once");

@@ -1,4 +1,4 @@
-//! Carrying a new configuration out. What fails here is told, and fails alone.
+//! Carries a new configuration out. A failure here is reported, and affects only its own database or setting.
 
 use std::sync::Arc;
 
@@ -83,7 +83,7 @@ pub(super) async fn apply(
 
     let Running { followers, job, .. } = running;
     let rest = async {
-        // First what has its name or its place from another, because a folder could take it.
+        // First the databases that get a name or a place from another database, because a folder could take it.
         let mut refused = exchange(fleet, alone, within).await;
         let mut coming = Vec::new();
         for Held { config, origin } in later {
@@ -125,7 +125,7 @@ pub(super) async fn apply(
     }
 }
 
-/// Opens, restores and starts new databases. One that is restored for long holds up no other.
+/// Opens, restores and starts new databases. A long restore holds up no other database.
 async fn arrive(coming: Vec<(String, Coming)>) -> Vec<NotReloaded> {
     let opened = stream::iter(coming).map(|(name, new)| async move {
         let member = new.open().await;

@@ -24,7 +24,7 @@ pub(crate) struct Held {
 pub(crate) struct Wanted<'a> {
     /// The databases that the configuration names.
     pub(crate) configured: &'a [DatabaseConfig],
-    /// Those that were registered over the control socket, with the settings that they get now.
+    /// The databases that were registered over the control socket, with the settings that they get now.
     pub(crate) registered: &'a [DatabaseConfig],
     /// The folders of databases.
     pub(crate) directories: &'a [DirectoryConfig],
@@ -96,8 +96,8 @@ impl Changes {
         self.added.is_empty() && self.removed.is_empty() && self.changed.is_empty()
     }
 
-    /// Two databases that would share a name or a place. A registration that couldn't be kept before doesn't count: it is
-    /// refused when it comes, and refuses nothing else.
+    /// Two databases that would share a name or a place. A registration that couldn't be kept before doesn't count: it
+    /// is refused when it comes, and refuses nothing else.
     pub(crate) fn clash(&self) -> Option<Failure> {
         let mut taken: BTreeMap<(&str, String), &DatabaseConfig> = BTreeMap::new();
         let firmly = self.added.iter().filter(|new| new.origin == Origin::Configured);

@@ -31,7 +31,7 @@ use crate::services::Offered;
 /// How long a reload may go on once the process has ended everything else.
 const ENDING: Duration = Duration::from_secs(5);
 
-/// What failures call the whole of it.
+/// The object that failures of a reload name.
 const OBJECT: &str = "configuration";
 
 /// Reads the configuration again, with what the command line adds. The texts are its warnings. Blocks.
@@ -46,9 +46,9 @@ pub struct Reload {
     pub hangups: watch::Receiver<u64>,
 }
 
-/// What of a running process follows its configuration.
+/// The parts of a running process that a reload changes.
 pub(crate) struct Running {
-    /// What is in force.
+    /// The configuration in force.
     pub(crate) job: Job,
     pub(crate) offered: Offered,
     pub(crate) followers: Followers,
@@ -64,7 +64,7 @@ pub(crate) struct Reloader {
     known: Mutex<Option<ConfigStatus>>,
 }
 
-/// What a new configuration comes to. Making it changes nothing.
+/// The decision of a reload. Making it changes nothing.
 struct Plan {
     job: Job,
     warnings: Vec<String>,
@@ -97,7 +97,8 @@ impl Reloader {
         self.turn.lock().await
     }
 
-    /// Ends what follows the configuration, and refuses every reload from now on. One that is on its way gets a moment.
+    /// Ends the services and the followers of folders, and refuses every reload from now on. A reload that is under way
+    /// gets [`ENDING`] to finish.
     pub(crate) async fn end(&self) {
         let Ok(mut turn) = tokio::time::timeout(ENDING, self.turn.lock()).await else { return };
         if let Some(running) = turn.take() {
@@ -111,7 +112,7 @@ impl Reloader {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes note of how a reload went.
+    /// Records the result of a reload for the status.
     fn note(&self, result: &Result<Reloaded, Failure>) {
         let mut known = self.known();
         let Some(status) = known.as_mut() else { return };
@@ -134,13 +135,13 @@ pub(crate) async fn on_hangups(actions: Arc<Actions>, mut hangups: watch::Receiv
     while hangups.changed().await.is_ok() {
         match reload(&actions).await {
             Err(failure) if failure.code == NO_CONFIGURATION => tracing::info!("SIGHUP: {failure}"),
-            // The log has it already.
+            // `reload` has logged it.
             Ok(_) | Err(_) => {}
         }
     }
 }
 
-/// Reads the configuration again, and lets the process follow it. It goes on when the asker goes away.
+/// Reads the configuration again, and carries the changes out. The reload goes on if its asker goes away.
 ///
 /// # Errors
 /// What is wrong with the configuration, or why it can't be read now. Then nothing changed.
@@ -161,7 +162,7 @@ async fn in_turn(actions: &Arc<Actions>) -> Result<Reloaded, Failure> {
     };
     let result = match read_again(read, &running.job).await {
         Ok(new) => {
-            // Registrations wait: they are among what is compared.
+            // Registered databases are compared too, so registrations wait.
             let registrations = actions.hold_registrations().await;
             match plan(new, actions, &running.job).await {
                 Ok(plan) => Ok(apply::apply(plan, actions, running, registrations).await),
@@ -207,8 +208,8 @@ async fn plan((job, warnings, read_at): New, actions: &Actions, old: &Job) -> Re
     }
 }
 
-/// The registered databases, with what the new configuration says of all. One that was only registered with this process
-/// stays as it is.
+/// The registered databases, with the new configuration's common settings. A database that is registered only in this
+/// process, and not in the registry, stays as it is.
 async fn registered(
     actions: &Actions,
     registering: &Registering,
@@ -226,7 +227,7 @@ async fn registered(
                 known.remove(&config.source());
                 all.push(config);
             }
-            // It isn't protected now either, and the start told why.
+            // It isn't protected now either; the start of the process logged why.
             Err(failure) if !held.iter().any(|held| held.config.path() == Some(one.path.as_path())) => {
                 tracing::debug!(%failure, "a registered database can't be protected");
             }
@@ -237,7 +238,7 @@ async fn registered(
     Ok(all)
 }
 
-/// Environments and servers need threads, of which a process has a number that was set at its start.
+/// Refuses environments and servers that need more threads than the process was started with.
 fn check_threads(old: &Job, new: &Job) -> Result<(), Failure> {
     let (needed, there) = (new.threads_needed(), old.threads);
     if needed <= there {

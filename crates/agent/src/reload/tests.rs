@@ -383,7 +383,8 @@ async fn services_follow_and_say_what_they_cannot() {
     assert_eq!(reload(&scene.actions).await.map_err(|failure| failure.code), Err("agent.stopping"));
 }
 
-/// Whoever asks meanwhile is answered, and a database that is still coming can be let go.
+/// Meanwhile the control socket answers, other databases are registered and shipped, and the restored one can be
+/// removed.
 #[tokio::test(start_paused = true)]
 async fn a_restore_that_takes_long_holds_nothing_else_up() {
     let scene = Scene::new(configured(&["work-1", "work-2"])).await;
@@ -416,7 +417,7 @@ async fn a_restore_that_takes_long_holds_nothing_else_up() {
     assert!(scene.fleet().find("slow").is_none());
 }
 
-/// More than are restored at the same time.
+/// There are more databases to restore than are restored at the same time.
 #[tokio::test(start_paused = true)]
 async fn restores_that_take_long_hold_up_no_folder_and_no_other_database() {
     let data = tempfile::tempdir().expect("a folder");

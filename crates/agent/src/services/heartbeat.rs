@@ -65,7 +65,7 @@ fn is_well(status: &Status, interval: Duration) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use seawall_core::Moment;
+    use seawall_core::{Description, Moment};
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     use super::*;
@@ -121,22 +121,9 @@ mod tests {
                 at: Moment::default(),
                 count: 1,
             });
-            let status = Status {
-                name: "app".into(),
-                engine: "stub".into(),
-                source: "/app.db".into(),
-                vault: "/v".into(),
-                phase,
-                protected: None,
-                lag_bytes: 0,
-                lag_ms,
-                source_bytes: None,
-                log_bytes: None,
-                content_read_at: None,
-                progress: None,
-                error,
-                at: Moment::default(),
-            };
+            let database =
+                Description { name: "app".into(), engine: "stub", source: Some("/app.db".into()), vault: "/v".into() };
+            let status = Status { lag_ms, error, ..Status::new(database, phase, Moment::default()) };
             assert_eq!(is_well(&status, interval), well, "{phase:?} {lag_ms} {code:?}");
         }
     }

@@ -5,6 +5,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
 
+mod look;
 pub(crate) mod rejoin;
 pub(crate) mod standing;
 pub(crate) mod state;
@@ -14,14 +15,13 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
-use self::standing::{Standing, standing};
 use self::state::Lock;
 use crate::Stamp;
 use crate::capture::cut::Cuts;
 use crate::capture::dump::{Dumped, Writer, dump};
 use crate::capture::fill;
 use crate::capture::{Changes, Moments, changes};
-use crate::environment::{self, Env, EnvInfo, EnvOptions, holders};
+use crate::environment::{Env, EnvInfo, EnvOptions, holders};
 use crate::error::{Error, shown};
 use crate::merge::apply::{Applied, Pace, Purpose, Tide, apply};
 use crate::merge::load::{Survey, survey};
@@ -159,59 +159,6 @@ impl Local {
     /// The data file.
     pub(crate) fn data(&self) -> &Path {
         &self.data
-    }
-
-    /// The result of a look: whether the file is still the same, and whether another process wrote.
-    pub(crate) fn look(&mut self) -> Result<Look, Error> {
-        let found = environment::identity(&self.data);
-        let last = match self.env.info() {
-            Ok(info) => info.last_transaction,
-            Err(Error::Cut { .. }) if found.is_none() => return Ok(Look::of(Standing::Gone)),
-            Err(Error::Closed { .. }) if found.is_none() => return Ok(Look::of(Standing::Gone)),
-            // An earlier attempt to open the file anew failed.
-            Err(Error::Closed { .. }) => return Ok(Look::of(Standing::Rewound)),
-            // The old file is given up for another one.
-            Err(Error::Cut { .. }) if found != self.env.identity() => return Ok(Look::of(Standing::Replaced)),
-            Err(Error::Cut { .. }) if self.env.holds_a_whole_one() => return Ok(Look::of(Standing::Rewound)),
-            Err(error) => return Err(error),
-        };
-        let lock = holders::lock_standing(&self.data, self.options.no_subdir, self.env.lock_identity());
-        let facts = standing::Facts { opened: self.env.identity(), found, lock, seen: self.seen, last };
-        self.seen = last;
-        // A commit is in the file for a moment before a read transaction can see it.
-        let visible = last > self.synced.0 && self.env.read()?.id() > self.synced.0;
-        Ok(Look { standing: standing(facts), pending: visible, coming: last > self.synced.0 && !visible, last })
-    }
-
-    /// Opens the same data file with the lock file that other processes use now.
-    pub(crate) fn open_beside(&mut self) -> Result<(), Error> {
-        let options = EnvOptions { create: false, ..self.options.clone() };
-        self.env = self.env.open_beside(&options)?;
-        // What other processes wrote with another lock file may be anything.
-        self.written = written(&self.data);
-        (self.synced, self.captured, self.quiet, self.last, self.seen) = (Tide(0), Tide(0), Tide(0), None, 0);
-        if self.alone {
-            // Otherwise this process's own lock would refuse the new one.
-            self._lock = None;
-            self._lock = Some(Lock::take(&self.data, options.mode())?);
-        }
-        Ok(())
-    }
-
-    /// Opens the file that has the data's name now, and forgets everything about the old file or the old content. If
-    /// that fails, the environment is closed until a later call succeeds.
-    pub(crate) fn open_again(&mut self) -> Result<(), Error> {
-        let options = EnvOptions { create: false, ..self.options.clone() };
-        // Otherwise this process's own lock would refuse the opening.
-        self._lock = None;
-        // The old content's page size, DBIs and last transaction are in liblmdb's memory and in the lock file. liblmdb
-        // forgets them once no process has the lock file open.
-        self.env.close();
-        let path = self.env.path().to_owned();
-        let open = if self.alone { Self::open_alone } else { Self::open };
-        let codec = self.codec;
-        *self = Self { codec, options: self.options.clone(), ..open(&path, &options, self.settings.clone())? };
-        Ok(())
     }
 
     /// Whether a process writes to the data in a way that raises no events.
@@ -434,26 +381,6 @@ impl Local {
     }
 }
 
-/// The result of a look at an environment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Look {
-    /// Whether the data file is still the same.
-    pub(crate) standing: Standing,
-    /// Whether another process wrote since the last snapshot was taken.
-    pub(crate) pending: bool,
-    /// Whether a commit is under way that can't be read yet.
-    pub(crate) coming: bool,
-    /// The last transaction.
-    pub(crate) last: u64,
-}
-
-impl Look {
-    /// A look at a file whose transactions don't count.
-    fn of(standing: Standing) -> Self {
-        Self { standing, pending: false, coming: false, last: 0 }
-    }
-}
-
 /// The folder for files without a name: `beside` if it takes new files.
 fn folder_for_files(beside: &Path) -> PathBuf {
     let takes = |folder: &Path| rustix::fs::access(folder, rustix::fs::Access::WRITE_OK).is_ok();
@@ -472,62 +399,4 @@ pub(crate) fn written(file: &Path) -> Stamp {
     let modified = fs::metadata(file).and_then(|found| found.modified()).ok();
     let since = modified.and_then(|modified| modified.duration_since(UNIX_EPOCH).ok());
     since.and_then(|since| u64::try_from(since.as_nanos()).ok()).map_or(Stamp(0), Stamp)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use super::*;
-    use crate::schema::flags::Flags;
-
-    /// liblmdb keeps the number of the last transaction in the lock file, and takes the meta page by it. So a session
-    /// that goes on with the open environment would see the copy as it was one commit before.
-    #[test]
-    fn a_copy_that_is_written_over_the_file_is_seen_with_its_last_commit() {
-        for later in 1..=2_u8 {
-            let folder = tempfile::tempdir().expect("a folder");
-            let schema = Schema { native: false, dupsort_hack: false, padding: false, create_flags: BTreeMap::new() };
-            let options = EnvOptions { create: true, map_size: Some(1 << 20), ..EnvOptions::default() };
-            let mut local = Local::open(folder.path(), &options, Settings::new(schema)).expect("opened");
-            let put = |local: &Local, key: &[u8], value: &[u8]| {
-                let mut txn = local.env().write().expect("a transaction");
-                let dbi = txn.create(b"d", Flags::default()).expect("made");
-                txn.put(dbi, key, value).expect("put");
-                txn.commit().expect("committed");
-            };
-            put(&local, b"first", b"1");
-            put(&local, b"last", b"2");
-            let copy = fs::read(local.data()).expect("read");
-            for n in 0..later {
-                put(&local, &[n], &[n; 9000]);
-            }
-            assert_eq!(local.look().expect("a look").standing, Standing::Same);
-            fs::write(local.data(), &copy).expect("written over");
-            assert_eq!(local.look().expect("a look").standing, Standing::Rewound);
-            local.open_again().expect("opened again");
-            let mut txn = local.env().read().expect("a transaction");
-            let dbi = txn.open(b"d").expect("opened").expect("there");
-            assert_eq!(txn.stat(dbi).expect("facts").entries, 2, "{later} commits later");
-        }
-    }
-
-    /// The file is closed while it can't be opened, and opened once it can.
-    #[test]
-    fn an_environment_that_cannot_be_opened_again_is_opened_later() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let schema = Schema { native: false, dupsort_hack: false, padding: false, create_flags: BTreeMap::new() };
-        let options = EnvOptions { create: true, map_size: Some(1 << 20), ..EnvOptions::default() };
-        let mut local = Local::open_alone(folder.path(), &options, Settings::new(schema)).expect("opened");
-        let whole = fs::read(local.data()).expect("read");
-        fs::write(local.data(), b"").expect("emptied");
-        assert!(matches!(local.open_again(), Err(Error::Missing { .. })));
-        assert_eq!(fs::metadata(local.data()).expect("there").len(), 0, "nothing was written to it");
-        assert!(matches!(local.info(), Err(Error::Closed { .. })));
-        assert!(matches!(local.env().read().map(drop), Err(Error::Closed { .. })));
-        assert_eq!(local.look().expect("a look").standing, Standing::Rewound);
-        fs::write(local.data(), whole).expect("written");
-        local.open_again().expect("opened");
-        assert_eq!(local.look().expect("a look").standing, Standing::Same);
-    }
 }

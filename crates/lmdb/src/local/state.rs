@@ -109,6 +109,8 @@ pub(crate) fn read(data: &Path, now: Moment) -> Result<Status, Failure> {
 
 #[cfg(test)]
 mod tests {
+    use seawall_core::Description;
+
     use super::*;
 
     #[test]
@@ -117,22 +119,9 @@ mod tests {
         let data = folder.path().join("data.mdb");
         let now = Moment::from_millis(5);
         assert_eq!(read(&data, now).expect_err("no record").code, "lmdb.no-state");
-        let status = Status {
-            name: "main".into(),
-            engine: "lmdb".into(),
-            source: "/d".into(),
-            vault: "file:///v".into(),
-            phase: Phase::Protecting,
-            protected: None,
-            lag_bytes: 0,
-            lag_ms: 0,
-            source_bytes: None,
-            log_bytes: None,
-            content_read_at: None,
-            progress: None,
-            error: None,
-            at: Moment::from_millis(1),
-        };
+        let (source, vault) = (Some("/d".into()), "file:///v".into());
+        let main = Description { name: "main".into(), engine: "lmdb", source, vault };
+        let status = Status::new(main, Phase::Protecting, Moment::from_millis(1));
         write(&data, &status).expect("written");
         fs::write(&data, "data").expect("written");
         let lock = Lock::take(&data, 0o600).expect("a lock");

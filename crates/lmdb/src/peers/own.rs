@@ -1,4 +1,4 @@
-//! Is our newest snapshot still in the vault, and does nobody else write under our name?
+//! Is our newest snapshot still in the vault, and does no other process write under our name?
 //!
 //! What was uploaded may be removed, overwritten or cut later, and nothing tells of that but a listing (I15). Cleaners
 //! delete old snapshots of any instance, and rightly so: a snapshot may go once its instance has a newer one, and the

@@ -1,11 +1,13 @@
 //! Keeps one environment in step with the others of its vault: look, merge, send, wait.
 //!
-//! This file is the loop; [`work`] holds the steps. Each environment has one future, which does one piece of work at a
-//! time, so its memory is that of one snapshot in transit. A failure is reported and retried; only a stop ends the
-//! loop. A crash at any point leaves whole snapshots in the vault and merged versions in the environment. The next
-//! process begins by looking at everything.
+//! This file is the loop; [`work`] holds the steps, and [`attempt`] runs them. Each environment has one future, which
+//! does one piece of work at a time, so its memory is that of one snapshot in transit. A failure is reported and
+//! retried; only a stop ends the loop. A crash at any point leaves whole snapshots in the vault and merged versions in
+//! the environment. The next process begins by looking at everything.
 
+mod attempt;
 mod hints;
+mod options;
 mod rest;
 mod sight;
 mod stay;
@@ -16,90 +18,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use seawall_core::{Failure, Panicked, Shutdown};
-use seawall_host::{Heard, Watcher};
+use seawall_core::{Failure, Shutdown};
+use seawall_host::Heard;
 use seawall_vault::Vault;
 use tokio::sync::{Notify, watch};
-use tokio::task::spawn_blocking;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep_until};
 
 use self::hints::Hints;
+pub use self::options::{Sweep, SyncOptions};
 use self::sight::Own;
 use self::upkeep::DueTimes;
 use crate::Stamp;
 use crate::environment::Env;
 use crate::error::Error;
+use crate::local::Local;
 use crate::local::standing::Standing;
-use crate::local::{Author, Local};
 use crate::peers::known::Known;
 use crate::peers::latest::Listed;
-use crate::peers::marker::Marker;
-use crate::peers::retention::Retention;
 use crate::snapshot::Codec;
-use crate::status::{Doing, SessionStatus};
-
-/// How an environment is kept in step.
-#[derive(Debug, Clone)]
-pub struct SyncOptions {
-    /// The author of our snapshots.
-    pub author: Author,
-    /// Merge only, and send nothing.
-    pub receive_only: bool,
-    /// End once everything that existed at the start is merged, and our own changes are sent.
-    pub only_once: bool,
-    /// How often to look at the environment if commits raise no events; also the least time between two snapshots.
-    pub poll: Duration,
-    /// How often to list the vault if new objects raise no events.
-    pub list: Duration,
-    /// Events of commits, and of objects in a folder. Without them the session polls everything at its interval.
-    pub watcher: Option<Watcher>,
-    /// How long to wait after a failure.
-    pub retry: Duration,
-    /// Send a snapshot after this time even if nothing changed.
-    pub force: Option<Duration>,
-    /// Sweep old deletions.
-    pub sweep: Option<Sweep>,
-    /// Delete snapshots that are no longer needed.
-    pub clean: Option<Retention>,
-    /// Write and read the update marker.
-    pub marker: Option<Marker>,
-    /// How snapshots are compressed. Zstd is used only while every other instance is known to run Seawall.
-    pub codec: Codec,
-}
-
-/// Settings of the sweep.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sweep {
-    /// How long a deletion is kept.
-    pub retention: Duration,
-    /// How often the environment is swept.
-    pub interval: Duration,
-    /// When the first sweep runs.
-    pub first: Duration,
-    /// Deletions of unknown keys that are older than this aren't taken from others. It is a little less than the
-    /// retention, so that swept deletions don't come back.
-    pub taken: Duration,
-}
-
-impl SyncOptions {
-    /// The usual options.
-    pub fn new(author: Author) -> Self {
-        Self {
-            author,
-            receive_only: false,
-            only_once: false,
-            poll: Duration::from_secs(1),
-            list: Duration::from_secs(1),
-            watcher: None,
-            retry: Duration::from_secs(5),
-            force: Some(Duration::from_secs(4 * 3600)),
-            sweep: None,
-            clean: None,
-            marker: None,
-            codec: Codec::Gzip,
-        }
-    }
-}
+use crate::status::SessionStatus;
 
 /// Returns the time in nanoseconds.
 pub type NanoClock = Arc<dyn Fn() -> Stamp + Send + Sync>;
@@ -379,7 +316,7 @@ impl Session {
             return Ok(());
         }
         let look = self.blocking(Local::look).await?;
-        // Without a listing nobody knows whether what was sent is still there.
+        // Without a listing it is unknown whether the snapshots that were sent are still there.
         let unknown = !self.started || self.listed.is_none();
         let waits = !self.options.receive_only && (self.unsent || look.pending || look.coming || unknown);
         let cause = self.status.borrow().failure.as_ref().map(|(failure, _, _)| failure.clone());
@@ -417,86 +354,6 @@ impl Session {
             // One more round, which sends the committed changes.
             () = shutdown.graceful() => Woken::Asked,
         }
-    }
-
-    /// Runs a step. A failure is reported and followed by a wait; with `only_once` the failure ends the session.
-    async fn attempt<T>(
-        &mut self,
-        shutdown: &Shutdown,
-        action: impl AsyncFnOnce(&mut Self) -> Result<T, Error>,
-    ) -> Result<Option<T>, Failure> {
-        let failure = match action(self).await {
-            Ok(value) => return Ok(Some(value)),
-            Err(error @ (Error::Internal(_) | Error::TooLongAway { .. })) => return Err(error.into()),
-            Err(error) => error,
-        };
-        if !matches!(failure, Error::Vault(_)) {
-            let now = (self.clock)();
-            self.status.send_modify(|status| status.local.failed(now, failure.to_string()));
-        }
-        let failure = Failure::from(failure);
-        let now = (self.clock)();
-        self.status.send_modify(|status| {
-            let count = status.failure.as_ref().map_or(0, |(_, _, count)| *count);
-            status.failure = Some((failure.clone(), now, count + 1));
-        });
-        if self.options.only_once {
-            return Err(failure);
-        }
-        let Failure { code, object, cause, next, .. } = &failure;
-        tracing::warn!(database = self.options.author.database, code, object, cause, next, "trying again");
-        tokio::select! {
-            () = sleep(self.options.retry) => {}
-            () = shutdown.graceful() => {}
-        }
-        Ok(None)
-    }
-
-    fn take(&mut self) -> Result<Local, Error> {
-        self.local.take().ok_or_else(|| Error::Internal("an earlier job has not given the environment back".to_owned()))
-    }
-
-    /// Sends a request to the vault, and records the result.
-    async fn asking<T>(
-        &mut self,
-        doing: Doing,
-        work: impl AsyncFnOnce(&mut Self) -> Result<T, Error>,
-    ) -> Result<T, Error> {
-        self.status.send_modify(|status| status.doing = Some(doing));
-        let result = work(self).await;
-        let now = (self.clock)();
-        // A failure's duration counts from the first attempt that failed.
-        let since = self.vault.trouble().map_or(now, |trouble| before(now, trouble.lasts));
-        self.status.send_modify(|status| {
-            status.doing = None;
-            let tried = match doing {
-                Doing::Listing => &mut status.listing,
-                Doing::Loading => &mut status.loading,
-                Doing::Storing => &mut status.storing,
-            };
-            match &result {
-                Ok(_) => tried.worked(now),
-                Err(error @ Error::Vault(_)) => tried.failed(since, error.to_string()),
-                // The vault isn't the cause.
-                Err(_) => {}
-            }
-        });
-        result
-    }
-
-    /// Runs work on the environment on a blocking thread.
-    async fn blocking<T: Send + 'static>(
-        &mut self,
-        work: impl FnOnce(&mut Local) -> Result<T, Error> + Send + 'static,
-    ) -> Result<T, Error> {
-        let mut local = self.take()?;
-        let done = spawn_blocking(move || {
-            let result = work(&mut local);
-            (local, result)
-        });
-        let (local, result) = done.await.map_err(Panicked::from)?;
-        self.local = Some(local);
-        result
     }
 }
 

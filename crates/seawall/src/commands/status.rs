@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use seawall_agent::config::DatabaseConfig;
 use seawall_agent::{ConfigStatus, Opener, read_state_dir, read_status};
-use seawall_core::{Clock as _, Failure, Kind, LastError, Moment, Phase, Status, SystemClock};
+use seawall_core::{Clock as _, Description, Failure, Kind, LastError, Moment, Phase, Status, SystemClock};
 
 use crate::arguments::StatusArguments;
 use crate::edge::Edge;
@@ -95,7 +95,7 @@ fn asked(running: Option<Vec<Status>>, arguments: &StatusArguments, edge: &Edge)
 /// The running process's answer. `None` if no process is to be asked, or the configuration's process doesn't run.
 fn running(arguments: &StatusArguments, edge: &Edge) -> Result<Option<Running>, Failure> {
     let named = arguments.socket.socket.is_some();
-    // Whoever asks for a database by its path needs no configuration.
+    // A status by path needs no configuration.
     if !named && !arguments.paths.is_empty() {
         return Ok(None);
     }
@@ -162,25 +162,10 @@ fn render(asked: Vec<Asked>, now: Moment) -> Output {
 }
 
 /// The status of a database without a readable record: not known to be protected, with the reason.
-fn unknown(engine: &str, path: &Path, failure: &Failure, now: Moment) -> Status {
+fn unknown(engine: &'static str, path: &Path, failure: &Failure, now: Moment) -> Status {
     let path = path.display().to_string();
-    let error = LastError::new(failure, now);
-    Status {
-        name: path.clone(),
-        engine: engine.to_owned(),
-        source: path,
-        vault: String::new(),
-        phase: Phase::Stopped,
-        protected: None,
-        lag_bytes: 0,
-        lag_ms: 0,
-        source_bytes: None,
-        log_bytes: None,
-        content_read_at: None,
-        progress: None,
-        error: Some(error),
-        at: now,
-    }
+    let database = Description { name: path.clone(), engine, source: Some(path), vault: String::new() };
+    Status { error: Some(LastError::new(failure, now)), ..Status::new(database, Phase::Stopped, now) }
 }
 
 fn row(status: &Status, now: Moment) -> Vec<String> {

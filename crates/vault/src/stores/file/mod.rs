@@ -3,7 +3,8 @@
 //! An object is a file, and its key is the path below the root. A write goes to a `.tmp` file beside the target, is
 //! fsynced, and gets its stamp as mtime. Then it takes its name in one step: create-only with
 //! `renameat2(RENAME_NOREPLACE)` or `link`, which are exact also between processes; otherwise with `rename`. Then the
-//! folder is fsynced.
+//! folder is fsynced. A create-only write that is refused fsyncs the folder too, because the caller may adopt the object:
+//! it may be of an earlier attempt that didn't get that far.
 //!
 //! A crash leaves at most a `.tmp` file. Listings don't show it, and the next writer into that folder removes it. A
 //! live writer holds a lock on its `.tmp` file.

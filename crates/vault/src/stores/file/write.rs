@@ -324,7 +324,12 @@ fn name(mut draft: Draft, target: &Path, options: &PutOptions) -> Result<Naming,
             draft.named = true;
             Ok(())
         }
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(Error::AlreadyExists { object: object() }),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            // An earlier attempt of the caller may have given this name, and been cut off before it was durable. The
+            // caller adopts such an object, which counts as durable then (I1).
+            place::sync_folder(folder).map_err(|error| failed(folder, &error))?;
+            Err(Error::AlreadyExists { object: object() })
+        }
         // On a file system where locks don't work, a sweeper deleted the file as a leftover.
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let cause = "the file being written was removed by another process".to_owned();
