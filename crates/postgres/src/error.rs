@@ -7,7 +7,7 @@ use seawall_archive::names::ProofName;
 use seawall_archive::preflight::Lack;
 use seawall_core::{Failure, Kind, Panicked};
 
-use crate::client::quote::ident;
+use crate::quote::ident;
 
 /// A server's refusal.
 #[derive(Debug, Clone, PartialEq, Eq)]

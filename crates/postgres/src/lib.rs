@@ -18,7 +18,7 @@
 //! - `prove`: restores a set into a throw-away database, and compares it with the set.
 //!
 //! Beside the rooms: `source` (the traits of engines of servers), `journal` (the finished steps of a restore), `names`, `detail` (the
-//! PostgreSQL part of a manifest), `tools` (PostgreSQL's own programs), `options` and `error`.
+//! PostgreSQL part of a manifest), `tools` (PostgreSQL's own programs), `quote` (names and values in SQL), `options` and `error`.
 
 #[doc(hidden)]
 pub mod fuzzing;
@@ -36,6 +36,7 @@ mod names;
 mod options;
 mod preflight;
 mod prove;
+mod quote;
 mod restore;
 mod sample;
 mod schema;

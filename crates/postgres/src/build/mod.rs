@@ -15,11 +15,11 @@ use futures::future::try_join_all;
 use tokio::sync::Notify;
 
 use crate::Error;
-use crate::client::quote::{ident, qualified};
 use crate::client::{Connection, Row, Target};
 use crate::journal::Journal;
 use crate::load::connect::connect;
 use crate::load::routed::Named;
+use crate::quote::{ident, qualified};
 use crate::schema::checked::{self, Constraint, Unchecked};
 use crate::schema::toc::{self, Entry, Heavy};
 

@@ -9,8 +9,8 @@ use crate::Error;
 use crate::catalog::grants::{self, Grant};
 use crate::catalog::properties::labels_of;
 use crate::catalog::rights;
-use crate::client::quote::{ident, literal};
 use crate::client::{Connection, Target};
+use crate::quote::{ident, literal};
 use crate::restore::place;
 
 /// The objects of a server outside its databases.

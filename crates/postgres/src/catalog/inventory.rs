@@ -6,9 +6,9 @@ use crate::catalog::binary::{Kind, Kinds};
 use crate::catalog::grants::{self, Grant};
 use crate::catalog::journals::IS_OURS;
 use crate::catalog::properties;
-use crate::client::quote::{literal, qualified};
 use crate::client::{Connection, Row};
 use crate::detail::{After, LargeObject, Locale, Name, Needs, Sequence};
+use crate::quote::{literal, qualified};
 use crate::{CopyFormat, Error};
 
 /// A table whose rows are to be read.

@@ -6,8 +6,8 @@ use crate::Error;
 use crate::catalog::grants;
 use crate::catalog::grants::Grant;
 use crate::client::Connection;
-use crate::client::quote::{ident, literal};
 use crate::client::tried::Statement;
+use crate::quote::{ident, literal};
 use crate::restore::place;
 
 /// Settings whose value is a list of names. The server puts a name in double quotes if needed.

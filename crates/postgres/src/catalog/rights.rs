@@ -6,8 +6,8 @@ use seawall_archive::preflight::Lack;
 
 use crate::Error;
 use crate::catalog::journals::IS_OURS;
-use crate::client::quote::{ident, literal};
 use crate::client::{Connection, Row};
+use crate::quote::{ident, literal};
 
 /// The most large objects for which a GRANT names each.
 const ONE_BY_ONE: usize = 5;

@@ -101,7 +101,7 @@ pub(crate) async fn take(target: &Target, world: &World) -> Result<Snapshot, Err
 
 /// Begins a transaction that sees the snapshot.
 pub(crate) async fn join(connection: &mut Connection, snapshot: &str) -> Result<(), Error> {
-    let name = crate::client::quote::literal(snapshot);
+    let name = crate::quote::literal(snapshot);
     connection
         .execute(&format!(
             "ROLLBACK; BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET TRANSACTION SNAPSHOT {name}"

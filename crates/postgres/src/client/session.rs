@@ -2,8 +2,8 @@
 //! that text is written and read in one format, with any settings of server, database and role.
 
 use super::Connection;
-use super::quote::literal;
 use crate::Error;
+use crate::quote::literal;
 
 /// The first statement of every connection. Otherwise `ALTER DATABASE … SET search_path`, and functions in `public`,
 /// would decide which functions our statements call, with our rights (CVE-2018-1058). PostgreSQL's own programs begin

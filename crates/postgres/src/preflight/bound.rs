@@ -9,8 +9,8 @@ use seawall_archive::preflight::Lack;
 
 use crate::Error;
 use crate::client::Connection;
-use crate::client::quote::literal;
 use crate::preflight::restorer::Destination;
+use crate::quote::literal;
 
 /// Each extension, and the setting that names its database. Its library has its name and must be loaded by the server.
 const BOUND: [(&str, &str); 1] = [("pg_cron", "cron.database_name")];

@@ -26,10 +26,10 @@ use crate::catalog::grants;
 use crate::catalog::locks;
 use crate::catalog::properties::Properties;
 use crate::catalog::rights::shown;
-use crate::client::quote::{ident, literal};
 use crate::client::{Connection, Target, TextEncoding};
 use crate::detail::{After, Needs, SetDetail};
 use crate::preflight::restorer::{Deeds, Destination};
+use crate::quote::{ident, literal};
 use crate::schema::replica;
 use crate::schema::toc::{self, Entry};
 

@@ -33,7 +33,6 @@ use crate::catalog::grants;
 use crate::catalog::inventory::{self, Table};
 use crate::catalog::pages;
 use crate::catalog::snapshot;
-use crate::client::quote::{ident, literal, qualified};
 use crate::client::{Connection, Filled, Target, session};
 use crate::detail::{After, ItemDetail, ServerDetail};
 use crate::dump::base;
@@ -45,6 +44,7 @@ use crate::prove::compare::{LARGE_OBJECTS, compare_after, compare_schemas, diffe
 use crate::prove::remains::Hold;
 use crate::prove::rows::Rows;
 use crate::prove::throwaway::Throwaway;
+use crate::quote::{ident, literal, qualified};
 use crate::restore::set::{self, Set};
 use crate::schema::for_the_server;
 use crate::schema::guard;

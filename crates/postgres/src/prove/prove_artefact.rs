@@ -20,7 +20,6 @@ use crate::catalog::globals;
 use crate::catalog::grants;
 use crate::catalog::inventory::{self, Table};
 use crate::catalog::snapshot;
-use crate::client::quote::literal;
 use crate::client::{Connection, Target, session};
 use crate::dump::base;
 use crate::journal;
@@ -33,6 +32,7 @@ use crate::prove::compare::{
 use crate::prove::remains;
 use crate::prove::throwaway::Throwaway;
 use crate::prove::{self, ProveOptions, large_objects};
+use crate::quote::literal;
 use crate::restore::naming;
 use crate::schema::account::{Account, Contents};
 use crate::schema::guard;

@@ -7,9 +7,9 @@ use tokio::time::Instant;
 
 use crate::Error;
 use crate::client::Connection;
-use crate::client::quote::ident;
 use crate::journal::{self, Journal};
 use crate::load::connect::UNDER_WAY;
+use crate::quote::ident;
 use crate::restore::Place;
 use crate::restore::scope::Scope;
 use crate::restore::set::Set;

@@ -8,7 +8,6 @@ use std::collections::BTreeSet;
 
 use crate::catalog::rights;
 use crate::client::Connection;
-use crate::client::quote::literal;
 use crate::client::tried::{Refused, is_about_the_statement};
 use crate::detail::ItemDetail;
 use crate::journal::Journal;
@@ -16,6 +15,7 @@ use crate::load::order;
 use crate::load::restore_mode;
 use crate::load::restore_mode::Mode;
 use crate::preflight::grantors;
+use crate::quote::literal;
 use crate::restore::later::{self, Later};
 use crate::restore::scope::Scope;
 use crate::restore::set::Set;

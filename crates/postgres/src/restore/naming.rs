@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::catalog::globals;
 use crate::catalog::properties;
-use crate::client::quote::{ident, literal};
 use crate::client::{Connection, Target, TextEncoding};
 use crate::journal::{self, NAMED};
 use crate::load::connect::unknown_encoding;
+use crate::quote::{ident, literal};
 use crate::restore::begin;
 use crate::restore::place;
 use crate::restore::server;

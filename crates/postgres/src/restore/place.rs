@@ -9,9 +9,9 @@
 use seawall_archive::names::{ProofName, unfinished};
 
 use crate::catalog::globals;
-use crate::client::quote::{ident, literal};
 use crate::client::{Connection, Target};
 use crate::detail::SetDetail;
+use crate::quote::{ident, literal};
 use crate::restore::Place;
 use crate::restore::scope::Scope;
 use crate::restore::server;

@@ -13,7 +13,6 @@ use seawall_core::Progress;
 
 use crate::catalog::globals::{self, Attribute, Globals};
 use crate::catalog::properties;
-use crate::client::quote::{ident, literal};
 use crate::client::tried;
 use crate::client::{Connection, Host, Target};
 use crate::detail::ServerDetail;
@@ -21,6 +20,7 @@ use crate::preflight;
 use crate::preflight::restorer::Destination;
 use crate::preflight::roles::{self, Restorer};
 use crate::preflight::tablespaces;
+use crate::quote::{ident, literal};
 use crate::restore::finish::{self, Waiting};
 use crate::restore::naming::{self, Pair};
 use crate::restore::place;

@@ -7,9 +7,9 @@
 //! sees a statement of the superuser's.
 
 use crate::Error;
-use crate::client::quote::{ident, literal};
 use crate::client::tried::{self, Refused, Statement};
 use crate::client::{Connection, CopyIn, Target};
+use crate::quote::{ident, literal};
 use crate::schema::account;
 use crate::schema::diagnose;
 use crate::schema::powers::{self, Runner};
