@@ -21,6 +21,7 @@ use crate::artefact::player::{Input, Player, Stopped, is_said};
 use crate::build::refresh;
 use crate::build::statistics;
 use crate::catalog::globals::{self, Found, Globals};
+use crate::catalog::notes;
 use crate::catalog::properties;
 use crate::client::tried;
 use crate::client::tried::{Refused, is_about_the_statement};
@@ -405,7 +406,7 @@ impl<'a> Artefact<'a> {
         told.without_statistics = statistics::gather_here(connection).await?;
         // What was committed without waiting for the disk is behind this, which waits.
         connection.execute("SET synchronous_commit = on").await?;
-        let whole = name.map_or(String::new(), |(name, _)| place::says_whole(name, name));
+        let whole = name.map_or(String::new(), |(name, _)| notes::says_whole(name, name));
         end(connection, &journal, &whole, &last, &mut told.refused).await
     }
 

@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::Error;
 use crate::catalog::grants::{self, Grant};
+use crate::catalog::notes;
 use crate::catalog::properties::labels_of;
 use crate::catalog::rights;
 use crate::client::{Connection, Target};
 use crate::quote::{ident, literal};
-use crate::restore::place;
 
 /// The objects of a server outside its databases.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -228,8 +228,8 @@ pub(crate) async fn databases(connection: &mut Connection, excluded: &[String]) 
          pg_catalog.has_database_privilege(d.oid, 'CONNECT'), current_user, {}, {} \
          FROM pg_catalog.pg_database d LEFT JOIN pg_catalog.pg_roles r ON r.oid = d.datdba \
          WHERE datname <> 'template0' ORDER BY datname",
-        place::note_column(),
-        place::CLOSED_COLUMN
+        notes::note_column(),
+        notes::CLOSED_COLUMN
     );
     let rows = connection.query(&sql).await?;
     if let Some(unknown) = excluded.iter().find(|name| !rows.iter().any(|row| row.text(0) == *name)) {
@@ -250,7 +250,7 @@ pub(crate) async fn databases(connection: &mut Connection, excluded: &[String]) 
         }
         // An interrupted `DROP DATABASE` leaves one of which nothing can be read.
         let is_invalid = row.flag(2);
-        if is_invalid || row.optional(5).is_some_and(|note| place::is_in_the_making(&name, note, row.flag(6))) {
+        if is_invalid || row.optional(5).is_some_and(|note| notes::is_in_the_making(&name, note, row.flag(6))) {
             left_out.push(name);
             continue;
         }

@@ -3,7 +3,7 @@
 //! The room: `inventory` (the objects of a database), `properties` (of the database itself), `globals` (of the server:
 //! roles, tablespaces), `grants` (privileges and their grantors), `rights` (what can a role not see?), `snapshot` (one
 //! state, seen by many connections), `pages` (of large objects), `binary` (which tables can be read in binary?), `journals`
-//! (which schemas are journals of restores?), `locks` (are there enough?).
+//! (which schemas are journals of restores?), `notes` (what restores note on databases), `locks` (are there enough?).
 
 pub(crate) mod binary;
 pub(crate) mod globals;
@@ -11,6 +11,7 @@ pub(crate) mod grants;
 pub(crate) mod inventory;
 pub(crate) mod journals;
 pub(crate) mod locks;
+pub(crate) mod notes;
 pub(crate) mod pages;
 pub(crate) mod properties;
 pub(crate) mod rights;

@@ -5,10 +5,10 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::Error;
 use crate::catalog::grants;
 use crate::catalog::grants::Grant;
+use crate::catalog::notes;
 use crate::client::Connection;
 use crate::client::tried::Statement;
 use crate::quote::{ident, literal};
-use crate::restore::place;
 
 /// Settings whose value is a list of names. The server puts a name in double quotes if needed.
 const LISTS: [&str; 6] = [
@@ -52,7 +52,7 @@ pub struct Properties {
 
 /// A comment. Older versions have taken the notes of restores into sets.
 fn without_notes<'a, D: Deserializer<'a>>(deserializer: D) -> Result<Option<String>, D::Error> {
-    Ok(Option::<String>::deserialize(deserializer)?.filter(|comment| !place::is_note(comment)))
+    Ok(Option::<String>::deserialize(deserializer)?.filter(|comment| !notes::is_note(comment)))
 }
 
 /// What every new database has. `pg_dump` doesn't say that it was dropped.
@@ -115,7 +115,7 @@ FROM pg_catalog.pg_database d WHERE datname = pg_catalog.current_database()");
     let dropped = [(8, Dropped::Public), (9, Dropped::Plpgsql)];
     // A restore notes here how far it is, and lets no other session in until it is done.
     let (comment, is_noted) = match row.optional(1) {
-        Some(comment) if place::is_note(comment) => (None, true),
+        Some(comment) if notes::is_note(comment) => (None, true),
         comment => (comment.map(str::to_owned), false),
     };
     Ok(Properties {

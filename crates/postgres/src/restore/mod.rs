@@ -32,6 +32,7 @@ use tokio::time::Instant;
 use crate::artefact::replay;
 use crate::build::refresh;
 use crate::catalog::globals::{self, Found};
+use crate::catalog::notes;
 use crate::catalog::properties;
 use crate::client::tried;
 use crate::client::{Connection, Host, Target};
@@ -335,7 +336,7 @@ async fn make_in(
             None => {
                 let last = set.event_triggers(what, world, connection.version).await?;
                 let made = &place.target.database;
-                let whole = place.rename.as_ref().map_or(String::new(), |_| place::says_whole(made, made));
+                let whole = place.rename.as_ref().map_or(String::new(), |_| notes::says_whole(made, made));
                 restored.refused.extend(set.end(&mut connection, journal, (&whole, &last), what, world).await?);
             }
             Some(later) => {
@@ -380,7 +381,7 @@ pub(crate) async fn make_later(
     let whole = Scope::new(what.options, what.chosen.clone());
     let last = set.event_triggers(&whole, world, connection.version).await?;
     connection.execute("SET synchronous_commit = on").await?;
-    let says = place::says_whole(&target.database, made);
+    let says = notes::says_whole(&target.database, made);
     restored.refused.extend(set.end(&mut connection, journal, (&says, &last), &whole, world).await?);
     connection.close().await;
     Ok(())

@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::globals;
+use crate::catalog::notes;
 use crate::catalog::properties;
 use crate::client::{Connection, Target, TextEncoding};
 use crate::journal::{self, NAMED};
@@ -60,8 +61,8 @@ pub(crate) async fn take(target: &Target, pairs: &[Pair], ended: &mut Vec<String
             if *replaces {
                 // An earlier restore may have come that far; what isn't known to be of no use stays.
                 place::may_drop_replaced(&mut connection, target, made, name).await?;
-                server::drop(&mut connection, &server::replaced(made)).await?;
-                renames.push_str(&rename(name, &server::replaced(made)));
+                server::drop(&mut connection, &notes::replaced(made)).await?;
+                renames.push_str(&rename(name, &notes::replaced(made)));
             }
             renames.push_str(&rename(made, name));
         }
@@ -107,7 +108,7 @@ pub(crate) async fn open(target: &Target, named: &[(Pair, &Properties)], owners:
             from_within(target, &pair.name, &last).await?;
         }
         if pair.replaces {
-            all.push_str(&place::says_replaced(&pair.made));
+            all.push_str(&notes::says_replaced(&pair.made));
         }
     }
     let done = connection.execute(&format!("BEGIN;\n{all}COMMIT")).await;
@@ -144,7 +145,7 @@ async fn give_all_back(target: &Target, pairs: &[Pair], ended: &mut Vec<String>)
             let (mut renames, mut ours) = (String::new(), Vec::new());
             for Pair { made, name, replaces } in &some {
                 let is_named = is_there(name) && !is_there(made);
-                let put_aside = server::replaced(made);
+                let put_aside = notes::replaced(made);
                 let was_replaced = *replaces && is_there(&put_aside);
                 // Without the other one aside it is the one that was there all along.
                 if is_named && (was_replaced || !replaces) {
@@ -179,7 +180,7 @@ async fn give_all_back(target: &Target, pairs: &[Pair], ended: &mut Vec<String>)
 pub(crate) async fn drop_replaced(target: &Target, pairs: &[Pair]) -> Result<(), Error> {
     let mut connection = globals::connect(target).await?;
     for pair in pairs.iter().filter(|pair| pair.replaces) {
-        server::drop(&mut connection, &server::replaced(&pair.made)).await?;
+        server::drop(&mut connection, &notes::replaced(&pair.made)).await?;
     }
     connection.close().await;
     Ok(())
@@ -198,7 +199,7 @@ pub(crate) async fn undo_left(target: &Target, names: &[&str]) -> Result<(), Err
     if let Some(there) = place::look_here(&mut connection, target).await?
         && let Some(made) = there.whole_and_closed().filter(|made| *made != target.database)
     {
-        let replaces = !place::look(&mut connection, target, &[&server::replaced(made)]).await?.is_empty();
+        let replaces = !place::look(&mut connection, target, &[&notes::replaced(made)]).await?.is_empty();
         pairs.push(Pair { made: made.to_owned(), name: target.database.clone(), replaces });
     }
     // What an owner of the database may have written there says nothing.
@@ -211,7 +212,7 @@ pub(crate) async fn undo_left(target: &Target, names: &[&str]) -> Result<(), Err
         }
     }
     connection.close().await;
-    pairs.retain(|pair| place::is_made_as(&pair.made) && names.contains(&pair.name.as_str()));
+    pairs.retain(|pair| notes::is_made_as(&pair.made) && names.contains(&pair.name.as_str()));
     if !pairs.iter().any(|pair| pair.name == target.database) {
         return Ok(());
     }
@@ -256,7 +257,7 @@ fn in_groups(pairs: &[Pair]) -> Vec<Vec<Pair>> {
 }
 
 async fn beside(target: &Target, pairs: &[Pair]) -> Result<Connection, Error> {
-    let aside: Vec<String> = pairs.iter().map(|pair| server::replaced(&pair.made)).collect();
+    let aside: Vec<String> = pairs.iter().map(|pair| notes::replaced(&pair.made)).collect();
     let names = pairs.iter().flat_map(|pair| [pair.made.as_str(), pair.name.as_str()]);
     let besides: Vec<&str> = names.chain(aside.iter().map(String::as_str)).collect();
     globals::connect_beside(target, &besides).await

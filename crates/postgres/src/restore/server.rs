@@ -12,6 +12,7 @@ use seawall_archive::preflight::Lack;
 use seawall_core::Progress;
 
 use crate::catalog::globals::{self, Attribute, Globals};
+use crate::catalog::notes;
 use crate::catalog::properties;
 use crate::client::tried;
 use crate::client::{Connection, Host, Target};
@@ -28,9 +29,6 @@ use crate::restore::scope::Scope;
 use crate::restore::set::{self, Set};
 use crate::restore::{self};
 use crate::{Error, RestoreOptions, Restored, World};
-
-/// What a database that is replaced is called until it is dropped: this, and the name of the one that replaces it.
-const REPLACED: &str = "replaced-by-";
 
 /// A database of the set, and what is in its place.
 struct Member {
@@ -263,18 +261,18 @@ async fn take_names(target: &Target, made: &[(String, &Member)], owners: bool) -
         let besides = some.iter().flat_map(|(made, member)| [made.as_str(), member.name.as_str()]);
         let mut connection = globals::connect_beside(target, &besides.collect::<Vec<_>>()).await?;
         let replaced: Vec<String> =
-            some.iter().filter(|(_, member)| member.exists).map(|(made, _)| replaced(made)).collect();
+            some.iter().filter(|(_, member)| member.exists).map(|(made, _)| notes::replaced(made)).collect();
         for (made, member) in some.iter().filter(|(_, member)| member.exists) {
             // An earlier restore may have come that far.
             place::may_drop_replaced(&mut connection, target, made, &member.name).await?;
-            drop(&mut connection, &self::replaced(made)).await?;
+            drop(&mut connection, &notes::replaced(made)).await?;
         }
         let mut renames = String::new();
         for (made, member) in &some {
             let name = ident(&member.name);
             if member.exists {
-                renames.push_str(&format!("ALTER DATABASE {name} RENAME TO {};\n", ident(&self::replaced(made))));
-                renames.push_str(&place::says_replaced(made));
+                renames.push_str(&format!("ALTER DATABASE {name} RENAME TO {};\n", ident(&notes::replaced(made))));
+                renames.push_str(&notes::says_replaced(made));
             }
             renames.push_str(&format!("ALTER DATABASE {} RENAME TO {name};\n", ident(made)));
             let is_open = place::is_open(&mut connection, made).await?;
@@ -330,10 +328,6 @@ async fn why_in_use(connection: &mut Connection, name: &str, error: Error) -> Re
         Some(Lack { cause, mend: next }) => Error::Refused { code: "postgres.in-use", object, cause, next },
         None => error.about(object),
     })
-}
-
-pub(crate) fn replaced(made: &str) -> String {
-    format!("{REPLACED}{made}")
 }
 
 #[cfg(test)]
