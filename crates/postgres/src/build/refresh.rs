@@ -5,8 +5,8 @@
 
 use crate::Error;
 use crate::build::passing;
+use crate::catalog::records::Name;
 use crate::client::Connection;
-use crate::detail::Name;
 use crate::journal::Journal;
 use crate::quote::qualified;
 

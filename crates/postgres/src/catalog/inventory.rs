@@ -6,8 +6,8 @@ use crate::catalog::binary::{Kind, Kinds};
 use crate::catalog::grants::{self, Grant};
 use crate::catalog::journals::IS_OURS;
 use crate::catalog::properties;
+use crate::catalog::records::{After, LargeObject, Locale, Name, Needs, Sequence};
 use crate::client::{Connection, Row};
-use crate::detail::{After, LargeObject, Locale, Name, Needs, Sequence};
 use crate::quote::{literal, qualified};
 use crate::{CopyFormat, Error};
 
