@@ -18,7 +18,7 @@
 //! - `prove`: restores a set into a throw-away database, and compares it with the set.
 //!
 //! Beside the rooms: `source` (the traits of engines of servers), `journal` (the finished steps of a restore), `names`, `detail` (the
-//! PostgreSQL part of a manifest), `tools` (PostgreSQL's own programs), `quote` (names and values in SQL), `options` and `error`.
+//! PostgreSQL part of a manifest), `items` (what every backup writes), `tools` (PostgreSQL's own programs), `quote` (names and values in SQL), `options` and `error`.
 
 #[doc(hidden)]
 pub mod fuzzing;
@@ -30,6 +30,7 @@ mod client;
 mod detail;
 mod dump;
 mod error;
+mod items;
 mod journal;
 mod load;
 mod names;

@@ -26,9 +26,10 @@ use crate::artefact::aside::{Aside, Taken};
 use crate::artefact::directory::{CONTENTS, Directory};
 use crate::catalog::inventory;
 use crate::catalog::rights;
+use crate::catalog::snapshot::Seen;
 use crate::client::{Connection, Target, keepalives};
 use crate::detail::ItemDetail;
-use crate::dump::base::{Seen, file, json, written};
+use crate::items::{file, json, written};
 use crate::tools::Tool;
 use crate::{Error, Format, World};
 
