@@ -15,7 +15,6 @@ use seawall_archive::names::ProofName;
 use seawall_core::{Finding, Progress};
 
 use crate::Proved;
-use crate::artefact::replay::{self, Artefact, Told};
 use crate::catalog::globals;
 use crate::catalog::grants;
 use crate::catalog::inventory::{self, Table};
@@ -34,6 +33,7 @@ use crate::prove::throwaway::Throwaway;
 use crate::prove::{self, ProveOptions, large_objects};
 use crate::quote::literal;
 use crate::restore::naming;
+use crate::restore::replay::{self, Artefact, Told};
 use crate::schema::account::{Account, Contents};
 use crate::schema::guard;
 use crate::schema::owned::Owned;

@@ -7,7 +7,7 @@
 //!
 //! The room: `set` (what can be restored), `scope` (what of it is), `begin` (alone in the database, with a journal), `steps` (in which order), `extensions` (the first of them),
 //! `place` (whose a database of an unfinished one's name is, and who may get in), `later` (what waits for the final name),
-//! `naming` and `finish` (giving it), `retell` (what earlier runs told), `server` (every database of a server).
+//! `naming` and `finish` (giving it), `retell` (what earlier runs told), `server` (every database of a server), `replay` (a set of `pg_dump`'s own format).
 
 pub(crate) mod begin;
 pub(crate) mod extensions;
@@ -15,6 +15,7 @@ pub(crate) mod finish;
 pub(crate) mod later;
 pub(crate) mod naming;
 pub(crate) mod place;
+pub(crate) mod replay;
 pub(crate) mod retell;
 pub(crate) mod scope;
 pub(crate) mod server;
@@ -29,7 +30,6 @@ use seawall_vault::Vault;
 use serde::Deserialize as _;
 use tokio::time::Instant;
 
-use crate::artefact::replay;
 use crate::build::refresh;
 use crate::catalog::globals::{self, Found};
 use crate::catalog::notes;

@@ -3,6 +3,11 @@
 //! A plain dump is a script; a custom one is made into a script by `pg_restore`, which reads it from a pipe and touches no
 //! server; a directory is made into a custom one first (`joined`). None is ever read by `psql` (see `script`). A new database gets its name when all of it is there (I8). It is
 //! done by one connection, and what was interrupted is begun anew.
+//!
+//! The room: `joined` (a directory as one archive), `player` (a script on its way).
+
+pub(crate) mod joined;
+pub(crate) mod player;
 
 use std::sync::Arc;
 
@@ -16,8 +21,6 @@ use serde::Deserialize as _;
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::ChildStdin;
 
-use crate::artefact::joined;
-use crate::artefact::player::{Input, Player, Stopped, is_said};
 use crate::build::refresh;
 use crate::build::statistics;
 use crate::catalog::globals::{self, Found, Globals};
@@ -35,6 +38,7 @@ use crate::preflight::restorer::Destination;
 use crate::quote::{ident, literal};
 use crate::restore::naming;
 use crate::restore::place;
+use crate::restore::replay::player::{Input, Player, Stopped, is_said};
 use crate::restore::server;
 use crate::restore::set;
 use crate::restore::steps;
