@@ -55,7 +55,7 @@ async fn a_set_is_proved_on_a_server_that_is_named_and_nothing_stays_whatever_co
     assert_eq!(bare.sql("postgres", left), "postgres template0 template1");
 }
 
-/// One of the databases is a template, one has a limit, one another encoding; and somebody else is the superuser.
+/// One database is a template, one has a connection limit and one has another encoding. The superuser has another name.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_set_of_a_whole_server_is_proved_database_by_database_and_nothing_stays() {
     for major in [15, 18] {
@@ -82,7 +82,7 @@ async fn a_set_of_a_whole_server_is_proved_database_by_database_and_nothing_stay
     }
 }
 
-/// Of a whole server's set, too, it is said which of the databases can't be had.
+/// The error names the database of the server's set whose rows are damaged.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_set_of_a_whole_server_that_lost_a_chunk_is_not_proved() {
     let server = Server::start(15);
@@ -100,7 +100,7 @@ async fn a_set_of_a_whole_server_that_lost_a_chunk_is_not_proved() {
     assert_eq!(server.sql("postgres", "SELECT count(*) FROM pg_database WHERE datname ~ 'proof'"), "0");
 }
 
-/// Where the role or the server is set to read and write values in another way, they are what they were.
+/// Role and server read and write values with other settings, and the values still come back unchanged.
 #[tokio::test(flavor = "multi_thread")]
 async fn settings_of_the_role_change_no_value() {
     let (from, to) = (Server::start(15), Server::start(15));
@@ -129,7 +129,7 @@ async fn settings_of_the_role_change_no_value() {
     backup(&to, &to.url("postgres"), &crate::support::vault(&MemoryStore::new())).await.expect("backed up");
 }
 
-/// Somebody who changes the restored database before it is compared: the proof names what they changed.
+/// Changes the restored database before it is compared. The proof must name the change.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_differs_is_named() {
     let server = Server::start(15);
