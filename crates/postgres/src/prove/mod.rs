@@ -100,7 +100,11 @@ pub async fn prove(
             return prove_artefact::run(&reader, options, world, progress, &mut ours, &mut proved).await;
         }
         for database in databases {
-            let set = Set::open(Arc::clone(&reader), database.as_deref()).await?;
+            let set = Set::open(Arc::clone(&reader), database.as_deref()).await;
+            let set = set.map_err(|error| match &database {
+                Some(database) => error.in_database(database),
+                None => error,
+            })?;
             let server = match &options.to {
                 Some(server) => server.clone(),
                 None => furnished(&mut ours, &set, &extensions, options, world).await?,

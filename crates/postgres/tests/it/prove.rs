@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use futures::TryStreamExt as _;
+use seawall_archive::{Chunk, SetReader};
 use seawall_core::{Failure, NoProgress, When};
 use seawall_postgres::{ProveOptions, Proved, World, prove};
 use seawall_vault::memory::MemoryStore;
@@ -98,6 +100,34 @@ async fn a_set_of_a_whole_server_that_lost_a_chunk_is_not_proved() {
     assert!(failure.object.ends_with(chunk.as_str()), "{failure:?}");
     nothing_stays(&server, "postgres");
     assert_eq!(server.sql("postgres", "SELECT count(*) FROM pg_database WHERE datname ~ 'proof'"), "0");
+}
+
+/// Damages one chunk with rows of `shop` in the set of a whole server.
+#[tokio::test(flavor = "multi_thread")]
+async fn damaged_rows_of_a_whole_server_are_named_with_their_database() {
+    let server = Server::start(15);
+    whole_server::fill(&server);
+    let store = MemoryStore::new();
+    let vault = vault(&store);
+    let set = backup(&server, &server.url(""), &vault).await.expect("backed up").manifest;
+    let reader = SetReader::open(vault.clone(), set).await.expect("opened");
+    let of_shop = |item: u32| reader.index().items[item as usize].database.as_deref() == Some("shop");
+    let rows = |chunk: &Chunk| chunk.frames.iter().any(|frame| frame.rows > 1000 && of_shop(frame.item));
+    let number = reader.index().chunks.iter().position(rows).expect("rows of shop");
+    let object = reader.object(u32::try_from(number).expect("a number")).expect("a name");
+    let page = store.list(&Prefix::all(), None, 1000).await.expect("memory");
+    let key = page.entries.iter().map(|entry| &entry.key).find(|key| object.ends_with(key.as_str())).expect("a chunk");
+    let body = store.get(key, None).await.expect("memory");
+    let mut bytes = body.stream.try_collect::<Vec<_>>().await.expect("memory").concat();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    vault.put(key, bytes.into(), None).await.expect("put");
+    for to in [None, Some(server.url("postgres"))] {
+        let failure = proof(&vault, &server, to.as_deref()).await.expect_err("rows are damaged");
+        assert_eq!((failure.code, &failure.object), ("archive.corrupt", &object), "{failure:?}");
+        assert!(failure.cause.ends_with(" (read for database shop)"), "{failure:?}");
+        nothing_stays(&server, "postgres");
+    }
 }
 
 /// Role and server read and write values with other settings, and the values still come back unchanged.
