@@ -193,6 +193,12 @@ pub(crate) fn last(properties: &Properties, database: &str, owners: bool, is_ope
     all
 }
 
+/// Whether a session in any database may run [`last`]. The server keeps comments and names of roles in the encoding of the
+/// session's database, and doesn't record it; ASCII is the same in all encodings.
+pub(crate) fn may_be_set_from_anywhere(properties: &Properties, owners: bool) -> bool {
+    last(properties, "", owners, false).is_ascii()
+}
+
 /// The statement that sets `name=value` for sessions of `whose`, which messages call `of`. It may be refused: some
 /// settings need a superuser, and not every server knows every setting.
 pub(crate) fn set(whose: &str, of: &str, setting: &str) -> Option<Statement> {

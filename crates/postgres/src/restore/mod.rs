@@ -222,7 +222,7 @@ async fn restore_one(
     }
     let pair = Pair { made: made.clone(), name: name.clone(), replaces: exists };
     let waiting = Waiting { set, what: &what, made, name };
-    finish::finish(target, &[(pair, properties)], &[waiting], world, &progress, restored).await
+    finish::finish(target, (&[(pair, properties)], options.owners), &[waiting], world, &progress, restored).await
 }
 
 /// Drops what an interrupted `DROP DATABASE` has left of the target's database, perhaps an earlier restore's own; true if it was

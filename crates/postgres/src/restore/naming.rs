@@ -101,11 +101,11 @@ pub(crate) async fn open(target: &Target, named: &[(Pair, &Properties)], owners:
     let mut all = String::new();
     for (pair, properties) in named {
         let is_open = place::is_open(&mut connection, &pair.name).await?;
-        let last = properties::last(properties, &pair.name, owners, is_open);
-        if last.is_ascii() {
-            all.push_str(&last);
+        let last = |name: &str| properties::last(properties, name, owners, is_open);
+        if properties::may_be_set_from_anywhere(properties, owners) {
+            all.push_str(&last(&pair.name));
         } else {
-            from_within(target, &pair.name, &last).await?;
+            from_within(target, &pair.name, connection.encoding, last).await?;
         }
         if pair.replaces {
             all.push_str(&notes::says_replaced(&pair.made));
@@ -326,30 +326,39 @@ pub(crate) async fn take_name(
     let mut connection = globals::connect_beside(target, &[made, name]).await?;
     let is_open = place::is_open(&mut connection, made).await?;
     let last = |name: &str| properties::last(properties, name, owners, is_open);
-    let is_ascii = last(name).is_ascii();
+    let at_once = properties::may_be_set_from_anywhere(properties, owners);
     if exists {
-        if is_ascii {
+        if at_once {
             // What the server refuses must be known before a database is dropped for it.
             let tried = connection.execute(&format!("BEGIN;\n{}ROLLBACK", last(made))).await;
             tried.map_err(|error| error.about(format!("database {made}")))?;
         }
         server::drop(&mut connection, name).await?;
     }
-    let here = if is_ascii { last(name) } else { String::new() };
+    let here = if at_once { last(name) } else { String::new() };
     let rename = format!("BEGIN;\nALTER DATABASE {} RENAME TO {};\n{here}COMMIT", ident(made), ident(name));
     connection.execute(&rename).await.map_err(|error| error.about(format!("database {made}")))?;
+    let encoding = connection.encoding;
     connection.close().await;
-    if is_ascii { Ok(()) } else { from_within(target, name, &last(name)).await }
+    if at_once { Ok(()) } else { from_within(target, name, encoding, last).await }
 }
 
-/// Runs what gives a database to its owner in a session of that database. The server keeps names and comments in the encoding
-/// of the session's database, and doesn't say in which; ASCII is the same in all of them.
-pub(crate) async fn from_within(target: &Target, name: &str, last: &str) -> Result<(), Error> {
+/// Runs the statements that give a database to its owner in a session of that database, so that comments and names of roles
+/// get the bytes of its encoding: see [`properties::may_be_set_from_anywhere`]. A session of the encoding `named_in` gave the
+/// database its name, and this session must spell the same bytes.
+async fn from_within(
+    target: &Target,
+    name: &str,
+    named_in: TextEncoding,
+    last: impl Fn(&str) -> String,
+) -> Result<(), Error> {
     let mut inside = Connection::open(&target.for_databases().with_database(name)).await?;
     let encoding = "SELECT pg_catalog.pg_encoding_to_char(encoding) FROM pg_catalog.pg_database \
                     WHERE datname = pg_catalog.current_database()";
     let encoding = inside.one(encoding).await?.text(0).to_owned();
-    inside.speak(TextEncoding::of(&encoding).ok_or_else(|| unknown_encoding(&encoding))?).await?;
+    let encoding = TextEncoding::of(&encoding).ok_or_else(|| unknown_encoding(&encoding))?;
+    inside.speak(encoding).await?;
+    let last = last(&named_in.respelled(name, encoding));
     let done = inside.execute(&format!("BEGIN;\n{last}COMMIT")).await;
     done.map_err(|error| error.about(format!("database {name}")))?;
     inside.close().await;

@@ -132,7 +132,9 @@ pub(crate) async fn restore(
     let some_wait = whats.iter().zip(&made).filter(|(what, _)| what.later.get().is_some());
     let waiting: Vec<Waiting<'_>> =
         some_wait.map(|(what, (made, member))| Waiting { set: &member.set, what, made, name: &member.name }).collect();
-    if waiting.is_empty() {
+    let at_once =
+        |one: &(String, &Member)| properties::may_be_set_from_anywhere(&one.1.set.after.properties, options.owners);
+    if waiting.is_empty() && made.iter().all(at_once) {
         return take_names(target, &made, options.owners).await.map_err(|error| with_what_stays(error, &made));
     }
     let pair = |(made, member): &(String, &Member)| Pair {
@@ -141,7 +143,7 @@ pub(crate) async fn restore(
         replaces: member.exists,
     };
     let named: Vec<_> = made.iter().map(|one| (pair(one), &one.1.set.after.properties)).collect();
-    finish::finish(target, &named, &waiting, world, &progress, restored).await
+    finish::finish(target, (&named, options.owners), &waiting, world, &progress, restored).await
 }
 
 /// Says in which database that is which was told after so many refusals, views and extensions.

@@ -242,3 +242,58 @@ async fn names_of_roles_are_bytes_that_all_databases_share() {
     let failure = backup(&server, &server.url(""), &whole).await.expect_err("it can't be restored");
     assert_eq!((failure.code, failure.cause.contains("j\\xfcrgen")), ("postgres.other-encoding", true), "{failure:?}");
 }
+
+/// The bytes of the comment and of the owner's name, as the database itself reads them.
+const OF_THE_DATABASE: &str = "SELECT encode(convert_to(shobj_description(oid, 'pg_database'), getdatabaseencoding()), 'hex'), \
+     encode(convert_to(pg_get_userbyid(datdba), getdatabaseencoding()), 'hex') FROM pg_database WHERE datname = current_database()";
+
+/// A database whose comment and owner have letters in its own encoding, and one whose name alone has such letters.
+fn make_two(server: &Server) {
+    server.sql("postgres", "CREATE ROLE \"müller\"");
+    for name in ["shop", "\"größe\""] {
+        empty(server, name, "WIN1252");
+    }
+    sql(server, "shop", "CREATE TABLE t AS SELECT 1 AS a; COMMENT ON DATABASE shop IS 'grün'");
+    sql(server, "shop", "ALTER DATABASE shop OWNER TO \"mÃ¼ller\"");
+    sql(server, "größe", "CREATE TABLE t AS SELECT 1 AS a");
+    let found = ["shop", "größe"].map(|name| server.sql(name, OF_THE_DATABASE));
+    assert_eq!(found, [WITH_LETTERS, WITHOUT_LETTERS]);
+}
+
+/// The comment and the owner of the two databases.
+const WITH_LETTERS: &str = "6772fc6e|6dc3bc6c6c6572";
+const WITHOUT_LETTERS: &str = "|706f737467726573";
+
+/// The server keeps a database's comment in the encoding of the session that writes it, and its name in that of the
+/// session that renames it.
+#[tokio::test]
+async fn comments_of_databases_come_back_to_the_byte_under_names_with_other_letters() {
+    let server = Server::start(15);
+    make_two(&server);
+    for (set, name, shown, wanted) in [
+        ("shop", "copy", "copy", WITH_LETTERS),
+        ("shop", "stra%C3%9Fe", "straße", WITH_LETTERS),
+        ("gr%C3%B6%C3%9Fe", "stra%C3%9Fe%202", "straße 2", WITHOUT_LETTERS),
+    ] {
+        let vault = vault(&MemoryStore::new());
+        backup(&server, &server.url(set), &vault).await.expect("backed up");
+        recover(&vault, &server.url(name), &options(&server)).await.expect("restored");
+        assert_eq!(server.sql(shown, OF_THE_DATABASE), wanted, "{shown}");
+    }
+}
+
+#[tokio::test]
+async fn comments_of_a_whole_servers_databases_come_back_to_the_byte() {
+    let (from, to) = (Server::start(15), Server::start(15));
+    make_two(&from);
+    let vault = vault(&MemoryStore::new());
+    backup(&from, &from.url(""), &vault).await.expect("backed up");
+    let replacing = seawall_postgres::RestoreOptions { clean: true, ..options(&to) };
+    for options in [options(&to), replacing] {
+        recover(&vault, &to.url(""), &options).await.expect("restored");
+        let found = ["shop", "größe"].map(|name| to.sql(name, OF_THE_DATABASE));
+        assert_eq!(found, [WITH_LETTERS, WITHOUT_LETTERS]);
+        let left = "SELECT count(*) FROM pg_database WHERE datname ~ 'seawall|replaced'";
+        assert_eq!(to.sql("postgres", left), "0");
+    }
+}
