@@ -27,6 +27,12 @@ struct Hidden {
     mappings: Vec<String>,
 }
 
+/// Whether the role of a connection is a superuser.
+pub(crate) async fn is_superuser(connection: &mut Connection) -> Result<bool, Error> {
+    let sql = "SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user";
+    Ok(connection.one(sql).await?.flag(0))
+}
+
 /// The relations that a backup reads itself: tables, sequences and the configuration of extensions.
 const RELATIONS: &str = "
 SELECT n.nspname || '.' || c.relname,

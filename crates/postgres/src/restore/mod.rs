@@ -34,6 +34,7 @@ use crate::build::refresh;
 use crate::catalog::globals::{self, Found};
 use crate::catalog::notes;
 use crate::catalog::properties;
+use crate::catalog::rights::is_superuser;
 use crate::client::tried;
 use crate::client::{Connection, Host, Target};
 use crate::detail::ServerDetail;
@@ -346,7 +347,7 @@ async fn make_in(
     } else {
         restored.unfilled.extend(refresh::left(&mut connection, &set.after.refresh).await?);
         restored.refused.extend(set.left(&mut connection, what).await?);
-        let superuser = steps::is_superuser(&mut connection).await?;
+        let superuser = is_superuser(&mut connection).await?;
         restored.refused.extend(set.refused_of_what_is_said(&mut connection, what, superuser).await?);
         // What the server refused of these before it refuses again, and that is told.
         let properties = &set.after.properties;

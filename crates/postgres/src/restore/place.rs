@@ -10,6 +10,7 @@ use seawall_archive::names::unfinished;
 
 use crate::catalog::globals;
 use crate::catalog::notes::{self, CLOSED_COLUMN};
+use crate::catalog::rights::is_superuser;
 use crate::client::{Connection, Target};
 use crate::detail::SetDetail;
 use crate::quote::{ident, literal};
@@ -165,8 +166,7 @@ pub(crate) async fn make(
         return Err(begun_by(there, target));
     }
     if !there.is_closed {
-        let superuser = "SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user";
-        let superuser = connection.one(superuser).await?.flag(0);
+        let superuser = is_superuser(connection).await?;
         let close = closing(name, superuser, target.keeper().is_some());
         connection.execute(&close).await.map_err(|error| error.about(format!("database {name}")))?;
     }

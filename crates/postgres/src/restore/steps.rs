@@ -9,6 +9,7 @@ use seawall_core::Progress;
 use crate::build::Build;
 use crate::build::refresh;
 use crate::build::statistics::{self, Without};
+use crate::catalog::rights::is_superuser;
 use crate::client::tried::{Refused, is_about_the_statement};
 use crate::client::{Connection, Target};
 use crate::detail::ItemDetail;
@@ -436,12 +437,6 @@ fn to_analyze(what: &Scope<'_>) -> Option<BTreeSet<Named>> {
         (None, _) => return None,
     };
     Some(all.iter().filter(is_there).cloned().collect())
-}
-
-/// Whether the role of a connection is a superuser.
-pub(crate) async fn is_superuser(connection: &mut Connection) -> Result<bool, Error> {
-    let sql = "SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user";
-    Ok(connection.one(sql).await?.flag(0))
 }
 
 /// Whether an entry says who may do what.

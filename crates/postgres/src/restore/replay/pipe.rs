@@ -6,11 +6,12 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::process::ChildStdin;
 
 use crate::Error;
+use crate::catalog::rights::is_superuser;
 use crate::client::Connection;
 use crate::restore::replay::Told;
 use crate::restore::replay::artefact::Artefact;
 use crate::restore::replay::player::{Input, Player, Stopped};
-use crate::restore::{set, steps};
+use crate::restore::set;
 use crate::schema::script::{Refusal, Scanner};
 use crate::tools::Running;
 
@@ -78,7 +79,7 @@ impl Artefact<'_> {
 
 /// Whether statements run with the rights of a superuser, or a superuser is beside a session of a proof.
 pub(crate) async fn is_powerful(connection: &mut Connection) -> Result<bool, Error> {
-    Ok(connection.guard.is_some() || steps::is_superuser(connection).await?)
+    Ok(connection.guard.is_some() || is_superuser(connection).await?)
 }
 
 /// Writes everything to a tool; false if that didn't want all of it.
