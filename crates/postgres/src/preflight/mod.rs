@@ -75,8 +75,7 @@ impl Request<'_> {
     /// which are restored without owners as well.
     fn roles(&self) -> BTreeSet<String> {
         let mut roles: BTreeSet<String> = self.owners().into_iter().map(str::to_owned).collect();
-        let is_grant = |entry: &&Entry| matches!(entry.kind.as_str(), "ACL" | "DEFAULT ACL");
-        roles.extend(self.entries.iter().filter(|entry| self.owners || !is_grant(entry)).flat_map(toc::roles));
+        roles.extend(self.entries.iter().filter(|entry| self.owners || !entry.is_grant()).flat_map(toc::roles));
         if self.owners && self.whole {
             let Properties { settings, grants, .. } = &self.after.properties;
             roles.extend(settings.iter().filter_map(|(role, _)| role.clone()));

@@ -55,9 +55,7 @@ impl Set {
             return Ok(journal.left_out());
         }
         let in_order = !replica::may(connection).await?;
-        let is_first = |entry: &Entry| {
-            entry.section == Section::Before && entry.kind != "ACL" && entry.kind != "DEFAULT ACL" && what.has(entry)
-        };
+        let is_first = |entry: &Entry| entry.section == Section::Before && !entry.is_grant() && what.has(entry);
         let entries: Vec<&Entry> = self.schema.entries.iter().filter(|entry| is_first(entry)).collect();
         let extensions: Vec<&Entry> = entries.iter().copied().filter(|entry| entry.kind == "EXTENSION").collect();
         if connection.guard.is_some() {

@@ -137,7 +137,7 @@ impl Set {
     pub(crate) fn groups(&self, what: &Scope<'_>, superuser: bool) -> Vec<Group> {
         let last = self.event_trigger_ids();
         let wanted =
-            |entry: &&Entry| what.has(entry) && !last.contains(&entry.id) && (what.options.owners || !is_grant(entry));
+            |entry: &&Entry| what.has(entry) && !last.contains(&entry.id) && (what.options.owners || !entry.is_grant());
         let entries: Vec<&Entry> = self.schema.entries.iter().filter(wanted).collect();
         allowed::groups(&entries, superuser)
     }
@@ -384,7 +384,7 @@ impl Set {
         made.extend(self.event_trigger_ids());
         made.extend(others);
         let last = |entry: &Entry| {
-            (is_grant(entry) || entry.section == Section::After) && !made.contains(&entry.id) && what.has(entry)
+            (entry.is_grant() || entry.section == Section::After) && !made.contains(&entry.id) && what.has(entry)
         };
         let mut script = self.schema.script(last, what.options, world).await?;
         if !superuser {
@@ -437,9 +437,4 @@ fn to_analyze(what: &Scope<'_>) -> Option<BTreeSet<Named>> {
         (None, _) => return None,
     };
     Some(all.iter().filter(is_there).cloned().collect())
-}
-
-/// Whether an entry says who may do what.
-fn is_grant(entry: &Entry) -> bool {
-    matches!(entry.kind.as_str(), "ACL" | "DEFAULT ACL")
 }
