@@ -357,15 +357,7 @@ impl Proof<'_> {
     async fn schema(&self, version: u32, target: &Target) -> Result<Vec<Entry>, Error> {
         let least = (version / 10_000).max(self.set.detail.pg_dump);
         let tool = tools::find("pg_dump", least, &self.whole.limits, &self.world.environment).await?;
-        let mut running = tool.start(target, &base::schema_arguments(&self.set.detail.encoding))?;
-        let mut archive = Vec::new();
-        loop {
-            archive.reserve(BUFFER);
-            if !running.read(&mut archive).await? {
-                break;
-            }
-        }
-        running.finish().await?;
+        let archive = tool.start(target, &base::schema_arguments(&self.set.detail.encoding))?.all().await?;
         let wrong = |cause| Error::Different { object: "the restored schema".to_owned(), cause };
         let owned = Owned::new(&self.set.schema.entries, self.target.logins());
         Ok(toc::parse(&archive).map_err(wrong)?.into_iter().map(|entry| owned.entry(entry)).collect())

@@ -72,16 +72,7 @@ impl Schema {
             all.extend(["--no-owner".to_owned(), "--no-privileges".to_owned()]);
         }
         all.push(archive.path().display().to_string());
-        let mut running = tool.run(&all)?;
-        let mut text = Vec::new();
-        loop {
-            text.reserve(1 << 20);
-            if !running.read(&mut text).await? {
-                break;
-            }
-        }
-        running.finish().await?;
-        Ok(text)
+        tool.run(&all)?.all().await
     }
 
     /// Has `pg_restore` make the whole schema in a database. `pg_restore` names each object that it can't make, and continues.
