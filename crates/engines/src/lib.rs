@@ -1,6 +1,6 @@
-//! The kinds of engines, a file for each. It holds the engine's section of a configuration, opens it with and without
-//! its database, and knows the names of its objects, the form of its points and its recorded status. Only this crate
-//! names all engines.
+//! The kinds of engines, one file each. The file reads the engine's section of a configuration, opens the engine with and
+//! without its database, and knows the names of its objects, the form of its points and its recorded status. Only this
+//! crate names all engines.
 //!
 //! `database` is a database of a configuration with the settings of its one kind. `open` opens databases and vaults.
 //! `ask` refuses an ability that an engine doesn't have. `trouble` tells the meaning of an error in a status. `recognise`

@@ -3,11 +3,12 @@
 use std::fmt;
 use std::io;
 
+use seawall_archive::Error as Archive;
 use seawall_archive::names::ProofName;
 use seawall_archive::preflight::Lack;
 use seawall_core::{Failure, Kind, Panicked};
 
-use crate::client::quote::ident;
+use crate::quote::ident;
 
 /// A server's refusal.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -239,6 +240,10 @@ impl Error {
             Self::Refused { code, object, cause, next } => Self::Refused { code, object: of(object), cause, next },
             Self::Denied { object, cause, next } => Self::Denied { object: of(object), cause, next },
             Self::Different { object, cause } => Self::Different { object: of(object), cause },
+            // The object is one of the vault, and its name stays as it is.
+            Self::Archive(Archive::Corrupt { object, cause }) => {
+                Archive::Corrupt { object, cause: format!("{cause} (read for database {name})") }.into()
+            }
             Self::ToolFailed { tool, cause } => Self::ToolFailed { tool: of(tool), cause },
             Self::During { side, error } => error.in_database(name).during(side),
             Self::Unfinished { databases, error } => {

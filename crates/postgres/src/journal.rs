@@ -18,8 +18,8 @@ use seawall_archive::names::unfinished;
 
 use crate::Error;
 use crate::catalog::journals::IS_OURS;
-use crate::client::quote::literal;
 use crate::client::{Connection, Target};
+use crate::quote::literal;
 use crate::schema::replica;
 
 /// What the names of journals' schemas begin with.

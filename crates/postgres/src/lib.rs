@@ -10,15 +10,16 @@
 //! - `schema`: the schema as `pg_dump` wrote it: its objects, its statements, running them, and by which role.
 //! - `dump`: a set with the rows of a database, or of all databases of a server.
 //! - `sample`: a part of the rows in which every foreign key holds.
-//! - `artefact`: `pg_dump`'s own formats: keeps them unchanged, and restores them.
+//! - `artefact`: `pg_dump`'s own formats, kept unchanged.
 //! - `preflight`: finds what a target lacks before a restore, with the commands that mend it.
-//! - `restore`: the steps of a restore, and the names of its databases.
+//! - `restore`: the steps of a restore, and the names of its databases; in `replay` those of `pg_dump`'s own formats.
 //! - `load`: loads rows into tables.
 //! - `build`: the steps after the rows: indexes, constraints, materialized views, statistics.
 //! - `prove`: restores a set into a throw-away database, and compares it with the set.
 //!
-//! Beside the rooms: `source` (the traits of engines of servers), `journal` (the finished steps of a restore), `names`, `detail` (the
-//! PostgreSQL part of a manifest), `tools` (PostgreSQL's own programs), `options` and `error`.
+//! Beside the rooms: `source` (the traits of engines of servers), `journal` (the finished steps of a restore), `names`,
+//! `detail` (the PostgreSQL part of a manifest), `items` (what every backup writes), `tools` (PostgreSQL's own programs),
+//! `quote` (names and values in SQL), `options` and `error`.
 
 #[doc(hidden)]
 pub mod fuzzing;
@@ -30,12 +31,14 @@ mod client;
 mod detail;
 mod dump;
 mod error;
+mod items;
 mod journal;
 mod load;
 mod names;
 mod options;
 mod preflight;
 mod prove;
+mod quote;
 mod restore;
 mod sample;
 mod schema;
@@ -45,8 +48,9 @@ mod tools;
 pub use catalog::globals::{Attribute, Globals, Membership, Role, Tablespace};
 pub use catalog::grants::Grant;
 pub use catalog::properties::{Dropped, Properties};
+pub use catalog::records::{After, LargeObject, Locale, Name, Needs, Sequence};
 pub use client::{Host, Target, TlsMode};
-pub use detail::{After, ItemDetail, LargeObject, Locale, Name, Needs, Sequence, ServerDetail, SetDetail};
+pub use detail::{ItemDetail, ServerDetail, SetDetail};
 pub use dump::base::dump;
 pub use error::{Error, ServerError, Side};
 pub use names::NAMES;

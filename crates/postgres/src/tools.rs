@@ -17,6 +17,9 @@ use crate::{Error, Limits};
 /// How many bytes of a tool's error output are kept.
 const STDERR: u64 = 64 << 10;
 
+/// How much of a tool's output is read at once.
+const PIECE: usize = 1 << 20;
+
 /// The exit status of `psql` that has no connection ("Exit Status" in its manual).
 const NOT_CONNECTED: i32 = 2;
 
@@ -175,6 +178,19 @@ impl Running {
             }
         }
         Ok(true)
+    }
+
+    /// All of the tool's output, when it has ended well.
+    pub(crate) async fn all(mut self) -> Result<Vec<u8>, Error> {
+        let mut output = Vec::new();
+        loop {
+            output.reserve(PIECE);
+            if !self.read(&mut output).await? {
+                break;
+            }
+        }
+        self.finish().await?;
+        Ok(output)
     }
 
     /// Waits for its end. Anything but success is an error with the tool's error output.

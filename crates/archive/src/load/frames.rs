@@ -1,4 +1,4 @@
-//! The frames of units, one behind another, while the chunk that comes next is read already.
+//! The frames of units in their order. While one chunk is loaded, the next one is read from the vault.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,21 +10,20 @@ use tokio::task::JoinHandle;
 use crate::load::Unit;
 use crate::{Error, Frame, SetReader};
 
-/// A frame as it is in its chunk, still compressed.
+/// A frame as its chunk stores it: compressed.
 #[derive(Debug, Clone)]
 pub struct Stored {
     number: u32,
-    /// What the index says of it.
+    /// The frame's entry in the index.
     pub frame: Frame,
     bytes: Bytes,
 }
 
 impl Stored {
-    /// Decompresses the frame into `raw`, on the blocking pool, and returns it. What was in `raw` is dropped; its memory
-    /// is used again.
+    /// Decompresses the frame on the blocking pool, and returns the rows. `raw` gives its memory: its content is dropped.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] where the bytes aren't those that the index says.
+    /// [`Error::Corrupt`] if the bytes aren't those of the index.
     pub async fn decode(self, reader: &Arc<SetReader>, mut raw: Vec<u8>) -> Result<Vec<u8>, Error> {
         let (reader, Self { number, frame, bytes }) = (Arc::clone(reader), self);
         let job = blocking(move || {
@@ -35,27 +34,27 @@ impl Stored {
     }
 }
 
-/// The wanted frames of one connection's units, one behind another. While a chunk is loaded, the next one is read: one
-/// connection holds at most two chunks in memory.
+/// The wanted frames of one connection's units, in their order. While the connection loads a chunk, the next one is read. So
+/// each connection holds at most two chunks in memory.
 #[derive(Debug)]
 pub struct Frames<'a> {
     reader: &'a Arc<SetReader>,
     left: &'a Mutex<VecDeque<Unit>>,
     /// Whether the frames of each item are wanted.
     wanted: &'a [bool],
-    /// The chunk at hand: its number, how many of its frames are done, and the bytes of the others.
+    /// The current chunk: its number, how many of its frames are done, and the bytes of the others.
     chunk: (u32, usize, Bytes),
-    /// What is left of the unit at hand.
+    /// The chunks of the current unit that are still to come.
     numbers: VecDeque<u32>,
-    /// The unit after that.
+    /// The unit after the current one.
     following: Option<Unit>,
-    /// The chunk after the one at hand, of either unit.
+    /// The next chunk, which is being read: of the current unit, or the first of the following one.
     ahead: Option<JoinHandle<Result<Bytes, Error>>>,
 }
 
 impl<'a> Frames<'a> {
-    /// The frames of the items that are `wanted`, by their place in the index. Each connection takes its units from those that
-    /// are `left`, which all connections share, and begins to read at once.
+    /// The frames of the items that are `wanted`, by their place in the index. All connections share the units that are
+    /// `left`, and each takes its next unit from them. Reading begins at once.
     pub fn new(reader: &'a Arc<SetReader>, left: &'a Mutex<VecDeque<Unit>>, wanted: &'a [bool]) -> Self {
         let mut frames = Self {
             reader,
@@ -77,7 +76,7 @@ impl<'a> Frames<'a> {
         Some(unit)
     }
 
-    /// Begins to read the chunk that comes next.
+    /// Begins to read the next chunk.
     fn read_ahead(&mut self) {
         let number = self.numbers.front().copied().or_else(|| {
             self.following = self.left.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
@@ -88,7 +87,7 @@ impl<'a> Frames<'a> {
         self.ahead = Some(tokio::spawn(async move { reader.chunk(number).await.map(|(_, bytes)| bytes) }));
     }
 
-    /// The next wanted frame of the unit at hand; none behind its last.
+    /// The next wanted frame of the current unit; `None` after the last one.
     ///
     /// # Errors
     /// Those of [`SetReader::chunk`].

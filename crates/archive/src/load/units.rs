@@ -1,32 +1,34 @@
-//! Which chunks are loaded in one transaction, and which tables may that transaction empty first? Pure.
+//! Which chunks does one transaction load, and which tables may it empty first? Pure.
 //!
-//! The answer stands on the chunks that are loaded already, and on nothing that an earlier run planned: a resume may have
-//! other settings and make other units. So a unit holds only chunks that aren't loaded, and empties a table only while none
-//! of the table's chunks is loaded.
+//! The answer depends on the chunks that are loaded already, and not on the plan of an earlier run: a resume may have other
+//! settings and make other units. A unit holds only chunks that aren't loaded. It empties a table only while none of the
+//! table's chunks is loaded.
 //!
-//! A chunk is a transaction of its own, so that many connections share a table, and an interruption loses little. Chunks
-//! in which one row goes on belong together. So do all chunks of a table of middling size: a table that is filled by one
-//! transaction alone, which also emptied it, can take its rows frozen (PostgreSQL's `COPY … FREEZE`). Nothing has to
-//! rewrite them later, and a server with `wal_level = minimal` writes no WAL for them. An engine without such rows says
-//! that no table is fresh.
+//! Usually a transaction loads one chunk. So many connections share a table, and an interruption loses little. Two cases
+//! need several chunks in one transaction:
+//!
+//! - One row spans these chunks.
+//! - They are all chunks of a table of middling size. A transaction that empties a table and then loads all of its rows can
+//!   freeze them (PostgreSQL's `COPY … FREEZE`). VACUUM needn't rewrite frozen rows later, and a server with
+//!   `wal_level = minimal` writes no WAL for them. An engine without frozen rows says that no table is fresh.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::Index;
 
-/// The most bytes of rows that are loaded in one transaction because they are of one table.
+/// The largest table that is loaded in one transaction, in bytes of rows.
 const LARGEST: u64 = 1 << 30;
 
-/// The least bytes of rows that are worth emptying an empty table for.
+/// The smallest table that is frozen, in bytes of rows: emptying a table costs more than it saves for a smaller one.
 const SMALLEST: u64 = 256 << 10;
 
-/// Chunks that are loaded in one transaction, in this order.
+/// The chunks that one transaction loads, in this order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unit {
     /// Their numbers.
     pub chunks: Vec<u32>,
-    /// Items all of whose rows are in them, and whose tables nobody has filled yet: a transaction that empties such a table
-    /// first is the only one that fills it.
+    /// Items whose rows are all in these chunks, and whose tables hold no rows yet. The transaction may empty such a table
+    /// first, because no other transaction fills it.
     pub frozen: Vec<u32>,
 }
 
@@ -35,14 +37,14 @@ pub struct Unit {
 struct Rows {
     raw: u64,
     chunks: Vec<u32>,
-    /// Whether a chunk holds rows of another item, too.
+    /// Whether one of its chunks also holds rows of another item.
     shared: bool,
     /// Whether some of its chunks are loaded already.
     begun: bool,
 }
 
-/// All that is still to be loaded with `jobs` connections, in the order of the chunks. `wanted` says which items are loaded,
-/// `fresh` which of them are tables that this restore has made, and `done` which chunks are loaded already.
+/// The units that `jobs` connections still have to load, in the order of the chunks. `wanted` says which items are loaded,
+/// `fresh` which of them are tables that this restore made, and `done` which chunks are loaded already.
 pub fn units(index: &Index, wanted: &[bool], fresh: &[bool], done: &BTreeSet<u32>, jobs: usize) -> Vec<Unit> {
     let is = |list: &[bool], item: u32| list.get(item as usize).copied().unwrap_or(false);
     let mut items: BTreeMap<u32, Rows> = BTreeMap::new();
@@ -62,7 +64,7 @@ pub fn units(index: &Index, wanted: &[bool], fresh: &[bool], done: &BTreeSet<u32
         }
     }
     let total: u64 = items.values().map(|rows| rows.raw).sum();
-    // So small that the connections end at about the same time all the same.
+    // Small enough that all connections still end at about the same time.
     let most = (total / (4 * jobs.max(1) as u64)).min(LARGEST);
     let continuations = index.continuations();
     let mut units = Vec::new();
@@ -89,7 +91,7 @@ pub fn units(index: &Index, wanted: &[bool], fresh: &[bool], done: &BTreeSet<u32
             }
         };
         let inside = |rows: &Rows| rows.chunks.iter().all(|number| chunks.contains(number));
-        // Frames of one item behind another are one COPY. The table is emptied before its COPY, so there must be only one.
+        // Consecutive frames of an item are one COPY. It empties the table first, so the table may have only one COPY.
         let mut copies: Vec<u32> = chunks
             .iter()
             .filter_map(|number| index.chunks.get(*number as usize))

@@ -5,14 +5,11 @@
 //! a pipe, and compressed here alone; a directory is put aside first, and taken file by file. What `pg_dump` leaves out and
 //! a new database needs is kept beside it.
 //!
-//! The room: `aside` (a folder for what `pg_dump` can only write to files), `directory` (what is in such a folder?), `joined`
-//! (the folder as one archive), `replay` (back into a server), `player` (a script on its way).
+//! The room: `aside` (a folder for what `pg_dump` can only write to files), `directory` (what is in such a folder?). The way
+//! back is `restore::replay`.
 
 pub(crate) mod aside;
 pub(crate) mod directory;
-pub(crate) mod joined;
-pub(crate) mod player;
-pub(crate) mod replay;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -26,9 +23,10 @@ use crate::artefact::aside::{Aside, Taken};
 use crate::artefact::directory::{CONTENTS, Directory};
 use crate::catalog::inventory;
 use crate::catalog::rights;
+use crate::catalog::snapshot::Seen;
 use crate::client::{Connection, Target, keepalives};
 use crate::detail::ItemDetail;
-use crate::dump::base::{Seen, file, json, written};
+use crate::items::{file, json, written};
 use crate::tools::Tool;
 use crate::{Error, Format, World};
 

@@ -1,11 +1,14 @@
 //! Indexes and constraints after the rows: many at once, the largest first, each noted in the journal by its own
 //! transaction.
 //!
-//! The room: `refresh` (materialized views), `statistics` (for the planner), `passing` (what fails at each repetition).
+//! The room: `statement` (what a statement is about), `unchecked` (foreign keys that are checked later), `refresh`
+//! (materialized views), `statistics` (for the planner), `passing` (what fails at each repetition).
 
 pub(crate) mod passing;
 pub(crate) mod refresh;
+mod statement;
 pub(crate) mod statistics;
+mod unchecked;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,18 +18,15 @@ use futures::future::try_join_all;
 use tokio::sync::Notify;
 
 use crate::Error;
-use crate::client::quote::{ident, qualified};
-use crate::client::{Connection, Row, Target};
+use crate::build::statement::{TwoSteps, rivals, table, two_steps};
+use crate::build::unchecked::{KEYS_OF_THIS, is_found_later, made_keys, referred_to, unchecked};
+use crate::client::{Connection, Target};
 use crate::journal::Journal;
 use crate::load::connect::connect;
 use crate::load::routed::Named;
+use crate::quote::{ident, qualified};
 use crate::schema::checked::{self, Constraint, Unchecked};
 use crate::schema::toc::{self, Entry, Heavy};
-
-/// The foreign keys that this transaction has made, and whether each was made for a partition.
-const KEYS_OF_THIS: &str = "SELECT n.nspname, c.relname, k.conname, k.conparentid <> 0 FROM pg_catalog.pg_constraint k \
-     JOIN pg_catalog.pg_class c ON c.oid = k.conrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
-     WHERE k.contype = 'f' AND k.xmin = pg_catalog.pg_current_xact_id()::pg_catalog.xid";
 
 /// What is to be made.
 pub(crate) struct Build<'a> {
@@ -298,24 +298,6 @@ impl<'a> Build<'a> {
     }
 }
 
-/// The foreign keys that a transaction has made, and whether each was made for a partition.
-fn made_keys(rows: &[Row]) -> Vec<(Constraint, bool)> {
-    let key = |row: &Row| {
-        let [schema, table, name] = [0, 1, 2].map(|column| row.text(column).to_owned());
-        (Constraint { schema, table, name }, row.flag(3))
-    };
-    rows.iter().map(key).collect()
-}
-
-/// Whether the check of an unchecked key that a statement has `made` can be put off: it is the one that the statement was
-/// read to make, so that it is found again, a resume included. Before version 18 it has none for partitions: only the whole
-/// would be checked later.
-fn is_found_later(made: &[(Constraint, bool)], read: Option<Constraint>, version: u32) -> bool {
-    let mut whole = made.iter().filter(|(_, of_a_partition)| !of_a_partition).map(|(key, _)| key);
-    let is_it = whole.next().is_some_and(|key| read.is_some_and(|read| read == *key)) && whole.next().is_none();
-    is_it && (version >= 180_000 || made.len() == 1)
-}
-
 fn step(entry: &Entry) -> String {
     format!("entry {}", entry.id)
 }
@@ -326,210 +308,4 @@ fn index_step(entry: &Entry) -> String {
 
 fn about(entry: &Entry) -> String {
     format!("{} {}", entry.kind.to_lowercase(), entry.tag)
-}
-
-/// A key as an index, which others of its table can be made beside, and a constraint that takes it over at once.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct TwoSteps {
-    index: String,
-    constraint: String,
-}
-
-/// How a plain primary key or unique constraint is made in two steps; `None` for anything else.
-fn two_steps(entry: &Entry) -> Option<TwoSteps> {
-    let name = table(entry)?;
-    let rest = entry.statement.trim_start().strip_prefix("ALTER TABLE ONLY ")?.strip_prefix(name)?;
-    let rest = rest.trim_start().strip_prefix("ADD CONSTRAINT ")?;
-    let (constraint, rest) = rest.split_at(word(rest)?);
-    let rest = rest.trim_start();
-    let (kind, columns) =
-        ["PRIMARY KEY ", "UNIQUE "].iter().find_map(|kind| Some((*kind, rest.strip_prefix(kind)?)))?;
-    let columns = columns.trim_end().strip_suffix(';')?;
-    // One list of columns and nothing behind it: neither INCLUDE nor DEFERRABLE nor a second statement.
-    let mut quoted = false;
-    let closing = columns.find(|c: char| {
-        quoted ^= c == '"';
-        !quoted && c == ')'
-    })?;
-    let plain = columns.starts_with('(') && closing + 1 == columns.len() && !columns.ends_with(" WITHOUT OVERLAPS)");
-    plain.then(|| TwoSteps {
-        index: format!("CREATE UNIQUE INDEX {constraint} ON {name} USING btree {columns}"),
-        constraint: format!("ALTER TABLE ONLY {name} ADD CONSTRAINT {constraint} {kind}USING INDEX {constraint}"),
-    })
-}
-
-/// Where the name at the beginning of `text` ends.
-fn word(text: &str) -> Option<usize> {
-    let mut quoted = false;
-    text.find(|c: char| {
-        quoted ^= c == '"';
-        !quoted && c.is_whitespace()
-    })
-}
-
-/// The table that a statement of `pg_dump` is about: `CREATE INDEX … ON [ONLY] table USING …`, `ALTER TABLE ONLY table`.
-/// Only to keep statements from waiting for each other: where it is wrong they do wait.
-fn table(entry: &Entry) -> Option<&str> {
-    let statement = entry.statement.trim_start();
-    let rest = match statement.strip_prefix("ALTER TABLE ") {
-        Some(rest) => rest,
-        None => statement.split_once(" ON ")?.1,
-    };
-    let rest = rest.strip_prefix("ONLY ").unwrap_or(rest);
-    Some(&rest[..word(rest)?])
-}
-
-/// For each entry the one before it, if there is one, that makes another unique index of the same columns. A foreign key
-/// depends on the first that was made of those, so that they are made in the order in which `pg_dump` has them.
-fn rivals(entries: &[(&Entry, Heavy)]) -> Vec<Option<u32>> {
-    let mut last = BTreeMap::new();
-    let mut rivals = Vec::with_capacity(entries.len());
-    for (entry, _) in entries {
-        let columns = table(entry).zip(unique_columns(&entry.statement));
-        rivals.push(columns.and_then(|columns| last.insert(columns, entry.id)));
-    }
-    rivals
-}
-
-/// The columns of a unique index or key, in the order of their letters.
-fn unique_columns(statement: &str) -> Option<Vec<&str>> {
-    let words = ["PRIMARY KEY (", "UNIQUE (", "UNIQUE NULLS NOT DISTINCT ("];
-    let list = match statement.trim_start().strip_prefix("CREATE UNIQUE INDEX ") {
-        Some(rest) => rest.split_once(" USING ")?.1.split_once('(')?.1,
-        None => words.iter().find_map(|word| Some(statement.split_once(word)?.1))?,
-    };
-    let mut columns: Vec<&str> = list.split_once(')')?.0.split(", ").collect();
-    columns.sort_unstable();
-    Some(columns)
-}
-
-/// The table that a foreign key refers to.
-fn referred_to(statement: &str) -> Option<&str> {
-    let mut quoted = false;
-    let is_outside = |(at, c): (usize, char)| {
-        quoted ^= c == '"';
-        (!quoted && statement[at..].starts_with(" REFERENCES ")).then_some(at + " REFERENCES ".len())
-    };
-    let rest = &statement[statement.char_indices().find_map(is_outside)?..];
-    let mut quoted = false;
-    let end = rest.find(|c: char| {
-        quoted ^= c == '"';
-        !quoted && c == '('
-    })?;
-    Some(&rest[..end])
-}
-
-/// The statement of a foreign key with its check put off; none where the source has it so.
-fn unchecked(statement: &str) -> Option<String> {
-    let plain = statement.trim_end().strip_suffix(';')?;
-    (!checked::is_left_unchecked(statement)).then(|| format!("{plain} NOT VALID"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::schema::toc::Section;
-
-    fn entry(statement: &str) -> Entry {
-        Entry {
-            id: 1,
-            kind: "INDEX".into(),
-            tag: String::new(),
-            statement: statement.into(),
-            schema: String::new(),
-            tablespace: String::new(),
-            owner: String::new(),
-            section: Section::After,
-            needs: Vec::new(),
-        }
-    }
-
-    #[test]
-    fn the_table_of_a_statement() {
-        for (statement, name) in [
-            ("CREATE INDEX a ON public.orders USING btree (at);\n", Some("public.orders")),
-            ("CREATE UNIQUE INDEX a ON ONLY public.\"my orders\" USING btree (at);", Some("public.\"my orders\"")),
-            ("ALTER TABLE ONLY public.orders\n    ADD CONSTRAINT a PRIMARY KEY (id);\n", Some("public.orders")),
-            ("ALTER TABLE public.\"a\"\"b c\" ADD x;", Some("public.\"a\"\"b c\"")),
-            ("SELECT 1;", None),
-        ] {
-            assert_eq!(table(&entry(statement)), name, "{statement}");
-        }
-    }
-
-    #[test]
-    fn plain_keys_are_made_of_indexes() {
-        let made =
-            two_steps(&entry("ALTER TABLE ONLY s.\"my t\"\n    ADD CONSTRAINT \"a b\" PRIMARY KEY (id, \"x)\");\n"));
-        let expected = TwoSteps {
-            index: "CREATE UNIQUE INDEX \"a b\" ON s.\"my t\" USING btree (id, \"x)\")".into(),
-            constraint: "ALTER TABLE ONLY s.\"my t\" ADD CONSTRAINT \"a b\" PRIMARY KEY USING INDEX \"a b\"".into(),
-        };
-        assert_eq!(made, Some(expected));
-        assert!(two_steps(&entry("ALTER TABLE ONLY s.t\n    ADD CONSTRAINT a UNIQUE (b);\n")).is_some());
-        for other in [
-            "ALTER TABLE ONLY s.t\n    ADD CONSTRAINT a PRIMARY KEY (b) INCLUDE (c);\n",
-            "ALTER TABLE ONLY s.t\n    ADD CONSTRAINT a UNIQUE (b) DEFERRABLE INITIALLY DEFERRED;\n",
-            "ALTER TABLE ONLY s.t\n    ADD CONSTRAINT a UNIQUE NULLS NOT DISTINCT (b);\n",
-            "ALTER TABLE ONLY s.t\n    ADD CONSTRAINT a PRIMARY KEY (b);\n\nALTER TABLE s.t CLUSTER ON a;\n",
-            "ALTER TABLE ONLY s.t\n    ADD CONSTRAINT a EXCLUDE USING gist (b WITH =);\n",
-            "ALTER TABLE ONLY s.t\n    ADD CONSTRAINT a PRIMARY KEY (b, c WITHOUT OVERLAPS);\n",
-        ] {
-            assert_eq!(two_steps(&entry(other)), None, "{other}");
-        }
-    }
-
-    #[test]
-    fn unique_indexes_of_the_same_columns_are_made_in_their_order() {
-        let made = [
-            (1, "ALTER TABLE ONLY s.t\n    ADD CONSTRAINT a PRIMARY KEY (at, id);\n"),
-            (2, "CREATE UNIQUE INDEX b ON ONLY s.t USING btree (id, at);"),
-            (3, "CREATE UNIQUE INDEX c ON s.other USING btree (id, at);"),
-            (4, "CREATE INDEX d ON s.t USING btree (id, at);"),
-            (5, "CREATE UNIQUE INDEX e ON s.t USING btree (at, id) INCLUDE (c);"),
-            (6, "ALTER TABLE ONLY s.t\n    ADD CONSTRAINT f UNIQUE (at);\n"),
-        ];
-        let entries = made.map(|(id, statement)| Entry { id, ..entry(statement) });
-        let entries: Vec<_> = entries.iter().map(|entry| (entry, Heavy::Index)).collect();
-        assert_eq!(rivals(&entries), [None, Some(1), None, None, Some(2), None]);
-    }
-
-    #[test]
-    fn the_table_that_a_key_refers_to() {
-        for (statement, table) in [
-            ("ALTER TABLE ONLY s.t\n ADD CONSTRAINT a FOREIGN KEY (b) REFERENCES s.other(id);", Some("s.other")),
-            (
-                "ALTER TABLE ONLY s.t ADD CONSTRAINT \" REFERENCES x(\" FOREIGN KEY (b) REFERENCES \"s (\".t(id);",
-                Some("\"s (\".t"),
-            ),
-            ("ALTER TABLE ONLY s.t ADD CONSTRAINT a CHECK (b);", None),
-        ] {
-            assert_eq!(referred_to(statement), table, "{statement}");
-        }
-    }
-
-    #[test]
-    fn the_check_of_a_key_is_put_off_only_where_the_key_is_found_again() {
-        let key = |table: &str, name: &str| Constraint { schema: "s".into(), table: table.into(), name: name.into() };
-        let (whole, other, part) = ((key("a", "b c"), false), (key("a b", "c"), false), (key("a1", "k"), true));
-        for (made, read, version, later) in [
-            (vec![whole.clone()], Some(key("a", "b c")), 150_000, true),
-            (vec![whole.clone()], Some(key("a b", "c")), 150_000, false),
-            (vec![whole.clone()], None, 150_000, false),
-            (vec![whole.clone(), other.clone()], Some(key("a", "b c")), 180_000, false),
-            (vec![part.clone(), whole.clone()], Some(key("a", "b c")), 180_000, true),
-            (vec![part.clone(), whole.clone()], Some(key("a", "b c")), 170_000, false),
-            (vec![part.clone()], Some(key("a1", "k")), 180_000, false),
-            (vec![], Some(key("a", "b c")), 180_000, false),
-        ] {
-            assert_eq!(is_found_later(&made, read, version), later, "{made:?}");
-        }
-    }
-
-    #[test]
-    fn a_check_is_put_off_once() {
-        assert_eq!(unchecked("ALTER … (id);\n").as_deref(), Some("ALTER … (id) NOT VALID"));
-        assert_eq!(unchecked("ALTER … (id) NOT VALID;\n"), None);
-        assert_eq!(unchecked("ALTER … (id) NOT ENFORCED;\n"), None);
-    }
 }

@@ -5,10 +5,10 @@
 
 use crate::Error;
 use crate::build::passing;
+use crate::catalog::records::Name;
 use crate::client::Connection;
-use crate::client::quote::qualified;
-use crate::detail::Name;
 use crate::journal::Journal;
+use crate::quote::qualified;
 
 /// Refreshes those that the journal doesn't have, in their order. Returns those that can't be, and why.
 pub(crate) async fn all(

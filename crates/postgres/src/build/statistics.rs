@@ -7,9 +7,9 @@ use futures::future::try_join_all;
 
 use crate::Error;
 use crate::build::passing;
-use crate::client::quote::{literal, qualified};
 use crate::client::{Connection, Target};
 use crate::load::connect::connect;
+use crate::quote::{literal, qualified};
 
 /// Small tables share a statement until they are this large together: reading more makes no statistics better.
 const TOGETHER: u64 = 16 << 20;

@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::Error;
 use crate::catalog::grants::{self, Grant};
+use crate::catalog::notes;
 use crate::catalog::properties::labels_of;
 use crate::catalog::rights;
-use crate::client::quote::{ident, literal};
 use crate::client::{Connection, Target};
-use crate::restore::place;
+use crate::quote::{ident, literal};
 
 /// The objects of a server outside its databases.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -77,11 +77,11 @@ pub enum Attribute {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Membership {
-    /// The role that it is a member of.
+    /// The role that has the member.
     pub role: String,
-    /// Who is.
+    /// The member.
     pub member: String,
-    /// Whether it may make others members.
+    /// Whether the member may add other members.
     pub admin: bool,
     /// Whether it has the role's rights without SET ROLE; `None` if the member's own attribute decides (before version
     /// 16).
@@ -114,7 +114,7 @@ pub struct Tablespace {
     pub labels: Vec<(String, String)>,
 }
 
-/// A connection to a server, whichever database.
+/// A connection to a server, in any of its databases.
 pub(crate) async fn connect(target: &Target) -> Result<Connection, Error> {
     connect_beside(target, &[]).await
 }
@@ -175,16 +175,16 @@ fn no_maintenance(target: &Target, error: &Error) -> Error {
     }
 }
 
-/// What there is of a database.
+/// Whether a database exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Found {
     Nothing,
-    /// What an interrupted `DROP DATABASE` has left: it takes no connections, and can only be dropped.
+    /// An interrupted `DROP DATABASE` left it: it accepts no connections, and can only be dropped.
     Invalid,
     Database,
 }
 
-/// A connection to the target's database. If none can be connected to, a connection to another one.
+/// A connection to the target's database. If that is missing or invalid, a connection to another database.
 pub(crate) async fn connect_to_or_beside(target: &Target) -> Result<(Connection, Found), Error> {
     match Connection::open(&target.for_databases()).await {
         Ok(connection) => Ok((connection, Found::Database)),
@@ -215,9 +215,9 @@ pub(crate) fn invalid(name: &str) -> Lack {
 
 /// The databases of a server.
 pub(crate) struct Databases {
-    /// Those that can be read.
+    /// Databases that can be read.
     pub(crate) read: Vec<String>,
-    /// Those that a restore has noted it isn't done with, and those that are invalid.
+    /// Databases that a restore hasn't finished, and invalid databases.
     pub(crate) left_out: Vec<String>,
 }
 
@@ -228,8 +228,8 @@ pub(crate) async fn databases(connection: &mut Connection, excluded: &[String]) 
          pg_catalog.has_database_privilege(d.oid, 'CONNECT'), current_user, {}, {} \
          FROM pg_catalog.pg_database d LEFT JOIN pg_catalog.pg_roles r ON r.oid = d.datdba \
          WHERE datname <> 'template0' ORDER BY datname",
-        place::note_column(),
-        place::CLOSED_COLUMN
+        notes::note_column(),
+        notes::CLOSED_COLUMN
     );
     let rows = connection.query(&sql).await?;
     if let Some(unknown) = excluded.iter().find(|name| !rows.iter().any(|row| row.text(0) == *name)) {
@@ -243,14 +243,14 @@ pub(crate) async fn databases(connection: &mut Connection, excluded: &[String]) 
     let mut lacks = Vec::new();
     for row in rows.iter().filter(|row| !excluded.iter().any(|name| name == row.text(0))) {
         let name = row.text(0).to_owned();
-        // It is closed to others, and is left out by its name.
+        // A restore made it and closed it to other roles. The backup leaves it out by its name.
         if unfinished::is_one(&name) {
             databases.push(name);
             continue;
         }
-        // An interrupted `DROP DATABASE` leaves one of which nothing can be read.
+        // Nothing can be read from the invalid database that an interrupted `DROP DATABASE` leaves.
         let is_invalid = row.flag(2);
-        if is_invalid || row.optional(5).is_some_and(|note| place::is_in_the_making(&name, note, row.flag(6))) {
+        if is_invalid || row.optional(5).is_some_and(|note| notes::is_in_the_making(&name, note, row.flag(6))) {
             left_out.push(name);
             continue;
         }
@@ -388,7 +388,7 @@ async fn parameters(connection: &mut Connection) -> Result<Vec<(String, Vec<Gran
     if connection.version < 150_000 {
         return Ok(Vec::new());
     }
-    // Rights that the server's first superuser has by itself aren't grants.
+    // The first superuser's rights on its server aren't grants.
     let sql = "
 SELECT parname, pg_catalog.json_agg(pg_catalog.json_build_array(
            CASE WHEN a.grantee = 0 THEN '' ELSE pg_catalog.pg_get_userbyid(a.grantee) END, a.privilege_type, a.is_grantable,

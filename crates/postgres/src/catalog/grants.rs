@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::client::quote::ident;
+use crate::quote::ident;
 
 /// A privilege that a role has on an object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]

@@ -6,9 +6,9 @@ use crate::catalog::binary::{Kind, Kinds};
 use crate::catalog::grants::{self, Grant};
 use crate::catalog::journals::IS_OURS;
 use crate::catalog::properties;
-use crate::client::quote::{literal, qualified};
+use crate::catalog::records::{After, LargeObject, Locale, Name, Needs, Sequence};
 use crate::client::{Connection, Row};
-use crate::detail::{After, LargeObject, Locale, Name, Needs, Sequence};
+use crate::quote::{literal, qualified};
 use crate::{CopyFormat, Error};
 
 /// A table whose rows are to be read.
@@ -96,7 +96,7 @@ JOIN pg_catalog.pg_proc f ON f.oid = CASE d.refclassid WHEN 'pg_catalog.pg_proc'
 JOIN pg_catalog.pg_roles r ON r.oid = f.proowner
 WHERE NOT r.rolsuper AND r.rolname <> current_user";
 
-/// Only the names: these tables must be locked before a snapshot is taken.
+/// The names of all tables: each is locked before a snapshot is taken.
 pub(crate) async fn names(connection: &mut Connection) -> Result<Vec<(u64, String)>, Error> {
     Ok(tables(connection).await?.into_iter().map(|table| (table.oid, table.sql())).collect())
 }
@@ -135,7 +135,7 @@ fn table(row: &Row) -> Result<Table, Error> {
     })
 }
 
-/// Users' types that are made of another, and enums.
+/// Users' domains, ranges, multiranges and enums, with the type that each is made of.
 pub(crate) async fn kinds(connection: &mut Connection) -> Result<Kinds, Error> {
     let sql = "
 SELECT t.oid, t.typtype, CASE t.typtype WHEN 'd' THEN t.typbasetype ELSE coalesce(r.rngsubtype, 0) END
@@ -151,7 +151,7 @@ FROM pg_catalog.pg_type t LEFT JOIN pg_catalog.pg_range r ON t.oid IN (r.rngtypi
     Ok(connection.query(sql).await?.iter().map(|row| (number(row, 0), kind(row))).collect())
 }
 
-/// Types as people call them.
+/// The names of types, as messages show them.
 pub(crate) async fn names_of_types(connection: &mut Connection, types: &[u32]) -> Result<BTreeMap<u32, String>, Error> {
     let list: Vec<String> = types.iter().map(u32::to_string).collect();
     let sql = format!(
@@ -230,7 +230,7 @@ ORDER BY 1";
     })
 }
 
-/// Everything that is neither in a table's rows nor in the schema.
+/// The parts of a database that are neither rows nor schema.
 pub(crate) async fn after(connection: &mut Connection) -> Result<After, Error> {
     Ok(After {
         sequences: sequences(connection).await?,
@@ -271,7 +271,7 @@ ORDER BY 1, 2";
     Ok(sequences)
 }
 
-/// Materialized views with rows, each after those that it reads from, also indirectly through views.
+/// Materialized views with rows, each after the materialized views that it reads from, directly or through views.
 async fn materialized_views(connection: &mut Connection) -> Result<Vec<Name>, Error> {
     let sql = "
 WITH RECURSIVE uses AS (
@@ -295,7 +295,7 @@ async fn large_objects(connection: &mut Connection) -> Result<Vec<LargeObject>, 
     let sql = format!(
         "SELECT m.oid, pg_catalog.pg_get_userbyid(m.lomowner), m.lomacl IS NOT NULL, {}, pg_catalog.obj_description(m.oid, 'pg_largeobject'), \
          (SELECT coalesce(pg_catalog.json_agg(pg_catalog.json_build_array(l.provider, l.label) ORDER BY l.provider), '[]') FROM pg_catalog.pg_seclabel l \
-          WHERE l.classoid = 'pg_largeobject'::regclass AND l.objoid = m.oid) \
+          WHERE l.classoid = 'pg_catalog.pg_largeobject'::pg_catalog.regclass AND l.objoid = m.oid) \
          FROM pg_catalog.pg_largeobject_metadata m ORDER BY m.oid",
         grants::query("m.lomacl", "m.lomowner")
     );

@@ -5,10 +5,10 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::Error;
 use crate::catalog::grants;
 use crate::catalog::grants::Grant;
+use crate::catalog::notes;
 use crate::client::Connection;
-use crate::client::quote::{ident, literal};
 use crate::client::tried::Statement;
-use crate::restore::place;
+use crate::quote::{ident, literal};
 
 /// Settings whose value is a list of names. The server puts a name in double quotes if needed.
 const LISTS: [&str; 6] = [
@@ -23,7 +23,7 @@ const LISTS: [&str; 6] = [
 /// A provider of security labels, and its label.
 pub(crate) type Label = (String, String);
 
-/// They are restored when the database is newly made.
+/// The properties of a database. A restore sets them in a database that it makes.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Properties {
@@ -50,12 +50,12 @@ pub struct Properties {
     pub dropped: Vec<Dropped>,
 }
 
-/// A comment. Older versions have taken the notes of restores into sets.
+/// Reads a comment, and drops the note of a restore: older versions wrote such notes into sets.
 fn without_notes<'a, D: Deserializer<'a>>(deserializer: D) -> Result<Option<String>, D::Error> {
-    Ok(Option::<String>::deserialize(deserializer)?.filter(|comment| !place::is_note(comment)))
+    Ok(Option::<String>::deserialize(deserializer)?.filter(|comment| !notes::is_note(comment)))
 }
 
-/// What every new database has. `pg_dump` doesn't say that it was dropped.
+/// An object that every new database has, and that the source dropped. `pg_dump` doesn't record this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Dropped {
@@ -66,7 +66,7 @@ pub enum Dropped {
 }
 
 impl Dropped {
-    /// The statement that drops it from a database that is new.
+    /// The statement that drops the object from a new database.
     fn again(self) -> Statement {
         match self {
             Self::Public => Statement::may_fail(
@@ -113,9 +113,9 @@ FROM pg_catalog.pg_database d WHERE datname = pg_catalog.current_database()");
     let wrong = |error: serde_json::Error| Error::Internal(format!("a database's properties: {error}"));
     let grants = serde_json::from_str(row.text(3)).map_err(wrong)?;
     let dropped = [(8, Dropped::Public), (9, Dropped::Plpgsql)];
-    // A restore notes here how far it is, and lets no other session in until it is done.
+    // A restore notes its progress in this comment, and admits no other session until it is done.
     let (comment, is_noted) = match row.optional(1) {
-        Some(comment) if place::is_note(comment) => (None, true),
+        Some(comment) if notes::is_note(comment) => (None, true),
         comment => (comment.map(str::to_owned), false),
     };
     Ok(Properties {
@@ -130,13 +130,14 @@ FROM pg_catalog.pg_database d WHERE datname = pg_catalog.current_database()");
     })
 }
 
-/// The statement that drops the schema `public` from a database that is new, as the source has, run inside it before
-/// anything is made: an event trigger that is restored would notice it.
+/// The statement that drops the schema `public` from a new database, if the source dropped it. It runs before anything is
+/// made in the database, because a restored event trigger would notice it.
 pub(crate) fn first_drops(properties: &Properties) -> Vec<Statement> {
     drops(properties, Dropped::Public)
 }
 
-/// The same of the extension `plpgsql`, when all is made: scripts of extensions may need it.
+/// The statement that drops the extension `plpgsql` from a new database, if the source dropped it. It runs last, because
+/// scripts of extensions may need `plpgsql`.
 pub(crate) fn last_drops(properties: &Properties) -> Vec<Statement> {
     drops(properties, Dropped::Plpgsql)
 }
@@ -145,7 +146,7 @@ fn drops(properties: &Properties, wanted: Dropped) -> Vec<Statement> {
     properties.dropped.iter().filter(|dropped| **dropped == wanted).map(|dropped| dropped.again()).collect()
 }
 
-/// The statements that give a database its settings and labels; the settings of roles only if owners are wanted.
+/// The statements that give a database its settings and labels. Settings of roles are left out without `owners`.
 /// Messages name the database `shown`.
 pub(crate) fn statements(properties: &Properties, database: &str, shown: &str, owners: bool) -> Vec<Statement> {
     let name = ident(database);
@@ -166,9 +167,9 @@ pub(crate) fn statements(properties: &Properties, database: &str, shown: &str, o
     all
 }
 
-/// The statements that give a database to its owner and open it to others, with its comment; owner and grants only if they are
-/// wanted. They belong into the transaction that gives it its name: until then it is the restore's alone. `is_open` says
-/// whether everybody may connect to it by now.
+/// The statements that set the comment, the connection limit, the owner and the grants of a database. They open it to other
+/// roles, so they run in the transaction that gives the database its name: before that, only the restore may use it. Owner
+/// and grants are set only with `owners`. `is_open` says whether PUBLIC may connect to the database already.
 pub(crate) fn last(properties: &Properties, database: &str, owners: bool, is_open: bool) -> String {
     let object = format!("DATABASE {}", ident(database));
     let comment = properties.comment.as_ref().map_or("NULL".to_owned(), |comment| literal(comment));
@@ -182,7 +183,7 @@ pub(crate) fn last(properties: &Properties, database: &str, owners: bool, is_ope
         all.push_str(&format!("GRANT CONNECT ON {object} TO PUBLIC;\n"));
     }
     if owners {
-        // Before the grants: it would move the old owner's grants to the new one.
+        // Before the grants, because a change of owner moves the old owner's grants to the new owner.
         all.push_str(&format!("ALTER {object} OWNER TO {};\n", ident(&properties.owner)));
     }
     if let Some(grants) = grants {
@@ -190,6 +191,12 @@ pub(crate) fn last(properties: &Properties, database: &str, owners: bool, is_ope
         all.push_str(&grants::statements(&object, &properties.owner, grants, &known));
     }
     all
+}
+
+/// Whether a session in any database may run [`last`]. The server keeps comments and names of roles in the encoding of the
+/// session's database, and doesn't record it; ASCII is the same in all encodings.
+pub(crate) fn may_be_set_from_anywhere(properties: &Properties, owners: bool) -> bool {
+    last(properties, "", owners, false).is_ascii()
 }
 
 /// The statement that sets `name=value` for sessions of `whose`, which messages call `of`. It may be refused: some
@@ -209,7 +216,7 @@ pub(crate) fn value_of(setting: &str, value: &str) -> String {
     }
 }
 
-/// The names of a list in the server's format, with quotes where they are needed; `None` if it is no such list.
+/// The names of a list in the server's format, which quotes names if needed. `None` if the value isn't such a list.
 fn names(value: &str) -> Option<Vec<String>> {
     let (mut names, mut rest) = (Vec::new(), value.trim_start());
     if rest.is_empty() {

@@ -6,8 +6,8 @@ use seawall_archive::preflight::Lack;
 
 use crate::Error;
 use crate::catalog::journals::IS_OURS;
-use crate::client::quote::{ident, literal};
 use crate::client::{Connection, Row};
+use crate::quote::{ident, literal};
 
 /// The most large objects for which a GRANT names each.
 const ONE_BY_ONE: usize = 5;
@@ -25,6 +25,12 @@ struct Hidden {
     subscriptions: Vec<String>,
     /// User mappings whose options it doesn't see.
     mappings: Vec<String>,
+}
+
+/// Whether the role of a connection is a superuser.
+pub(crate) async fn is_superuser(connection: &mut Connection) -> Result<bool, Error> {
+    let sql = "SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user";
+    Ok(connection.one(sql).await?.flag(0))
 }
 
 /// The relations that a backup reads itself: tables, sequences and the configuration of extensions.

@@ -32,6 +32,27 @@ pub(crate) struct Snapshot {
     pub(crate) tables: Vec<Table>,
 }
 
+/// A state of a database, for whoever looks at it by another connection.
+#[derive(Clone, Copy)]
+pub(crate) struct Seen<'a> {
+    pub(crate) target: &'a Target,
+    /// The snapshot's name.
+    pub(crate) snapshot: &'a str,
+    /// The encoding that texts are to be in.
+    pub(crate) encoding: &'a str,
+    /// Schemas that don't belong to it.
+    pub(crate) journals: &'a [String],
+}
+
+impl Seen<'_> {
+    /// How `pg_dump` is asked to see the same.
+    pub(crate) fn arguments(&self) -> Vec<String> {
+        let mut arguments = vec![format!("--snapshot={}", self.snapshot)];
+        arguments.extend(self.journals.iter().map(|schema| format!("--exclude-schema={schema}")));
+        arguments
+    }
+}
+
 /// A standby doesn't receive unlogged tables. They can't be read there, and a set without them wouldn't be complete.
 async fn refuse_unlogged_of_a_standby(connection: &mut Connection, target: &Target) -> Result<(), Error> {
     let sql = "SELECT n.nspname || '.' || c.relname FROM pg_catalog.pg_class c \
@@ -101,7 +122,7 @@ pub(crate) async fn take(target: &Target, world: &World) -> Result<Snapshot, Err
 
 /// Begins a transaction that sees the snapshot.
 pub(crate) async fn join(connection: &mut Connection, snapshot: &str) -> Result<(), Error> {
-    let name = crate::client::quote::literal(snapshot);
+    let name = crate::quote::literal(snapshot);
     connection
         .execute(&format!(
             "ROLLBACK; BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET TRANSACTION SNAPSHOT {name}"

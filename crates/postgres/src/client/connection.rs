@@ -9,10 +9,9 @@ use postgres_protocol::message::frontend;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::timeout;
 
-use super::TextEncoding;
+use super::{Guard, TextEncoding};
 use crate::Error;
 use crate::error::ServerError;
-use crate::schema::guard::Guard;
 
 /// How much is read at once: the capacity of a socket.
 const READ: usize = 256 << 10;

@@ -2,8 +2,8 @@
 //! that text is written and read in one format, with any settings of server, database and role.
 
 use super::Connection;
-use super::quote::literal;
 use crate::Error;
+use crate::quote::literal;
 
 /// The first statement of every connection. Otherwise `ALTER DATABASE … SET search_path`, and functions in `public`,
 /// would decide which functions our statements call, with our rights (CVE-2018-1058). PostgreSQL's own programs begin
@@ -47,8 +47,8 @@ const TEXTS: [(&str, &str); 16] = [
     ("row_security", "off"),
 ];
 
-/// Time limits, transactions that only read and a place for new tables are for the sessions of applications: none ends a backup or
-/// a restore.
+/// Time limits, read-only transactions and a default tablespace are meant for sessions of applications. None of them may end
+/// a backup or a restore.
 const LIMITS: [(&str, &str); 6] = [
     ("default_tablespace", ""),
     ("lock_timeout", "60s"),
@@ -85,12 +85,12 @@ const OF_SCHEMAS: [(&str, &str); 7] = [
     ("lc_monetary", "C"),
 ];
 
-/// How many of these apply to `pg_dump`'s own formats.
+/// How many of [`OF_SCHEMAS`], from the first on, apply to `pg_dump`'s own formats.
 const OF_ARTEFACTS: usize = 4;
 
-/// The settings with which a program of PostgreSQL must be started, so that no `ALTER ROLE … SET` changes its output:
-/// those that another session of this role and database would have otherwise. Mostly there are none. Then the program
-/// is started without them, because poolers know few settings.
+/// The settings that a program of PostgreSQL must be started with, so that no `ALTER ROLE … SET` changes its output: every
+/// setting of [`OF_SCHEMAS`] whose value in a new session of this role and database differs. Mostly none differs. Then the
+/// program starts without settings, because poolers know few of them.
 pub(crate) async fn deviations(connection: &mut Connection, artefact: bool) -> Result<Vec<(String, String)>, Error> {
     let wanted = &OF_SCHEMAS[..if artefact { OF_ARTEFACTS } else { OF_SCHEMAS.len() }];
     let rows: Vec<String> =

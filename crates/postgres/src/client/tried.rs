@@ -1,5 +1,5 @@
-//! Statements that the server may refuse without harm to the rest of a restore. It isn't known in advance whether it
-//! will.
+//! Statements that the server may refuse without harm to the rest of a restore. Only trying shows whether it refuses
+//! one.
 //!
 //! A setting may need a superuser, may be unknown to the target's version, or may belong to a library that isn't loaded
 //! there. A provider of managed servers may allow more than PostgreSQL's catalogs say. So such a statement is tried. If
@@ -8,7 +8,7 @@
 use crate::Error;
 use crate::client::Connection;
 
-/// A statement, and what is missing without it.
+/// A statement, and the property that the database lacks if the server refuses it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Statement {
     pub(crate) sql: String,
@@ -16,32 +16,33 @@ pub(crate) struct Statement {
 }
 
 impl Statement {
-    /// One that may be refused, and then `gives` is missing.
+    /// A statement that the server may refuse. Without it the database lacks `gives`.
     pub(crate) fn may_fail(sql: String, gives: impl Into<String>) -> Self {
         Self { sql, gives: gives.into() }
     }
 }
 
-/// What the server refused, and its message.
+/// A refused property, and the server's message.
 pub(crate) type Refused = (String, String);
 
-/// Classes of SQLSTATE that a statement, or what it calls, brings about by itself, whenever and wherever it runs. What isn't
-/// here may pass or is worse: the connection (08), transactions (25, 40), resources (53), an operator (57), a defect (XX).
+/// Classes of SQLSTATE whose cause is the statement, or a function that it calls: the same statement fails again at another
+/// time. Other classes may pass, or are worse: the connection (08), transactions (25, 40), resources (53), an operator (57),
+/// a defect (XX).
 const ABOUT_THE_STATEMENT: [&str; 22] = [
     "09", // a triggered action failed
     "0A", // not supported
-    "0L", // the grantor may not
+    "0L", // the grantor lacks the right
     "0P", // no such role
-    "20", // no case fits
+    "20", // no branch of a CASE fits
     "21", // more rows than one
-    "22", // a value that is none
+    "22", // an invalid value
     "23", // a constraint
     "27", // a trigger changed what is changed
     "2B", // something depends on it
     "2D", // a function ended the transaction
     "2F", // a function in SQL failed
-    "38", // an external one did
-    "39", // one was called wrongly
+    "38", // an external function failed
+    "39", // an external function was called wrongly
     "3D", // no such database
     "3F", // no such schema
     "42", // the role may not, or there is no such object
@@ -52,18 +53,18 @@ const ABOUT_THE_STATEMENT: [&str; 22] = [
     "P0", // raised by a function, such as a check of a provider's
 ];
 
-/// Whether an answer of the server is about the statement alone.
+/// Whether the statement alone is the cause of a server's error.
 pub(crate) fn is_about_the_statement(error: &Error) -> bool {
     error.sqlstate().is_some_and(|state| match state {
-        // An object that is locked or in use, which passes.
+        // An object is locked or in use. That passes.
         "55P03" | "55006" => false,
-        // No such file, as that of a library; the rest of the class is a disk that fails.
+        // A file is missing, such as a library. The rest of the class means a failing disk.
         "58P01" | "58P02" => true,
         _ => state.get(..2).is_some_and(|class| ABOUT_THE_STATEMENT.contains(&class)),
     })
 }
 
-/// Runs statements one by one. Returns the refused ones among those that may be refused.
+/// Runs statements one by one. Returns the refused ones.
 pub(crate) async fn run(connection: &mut Connection, statements: &[Statement]) -> Result<Vec<Refused>, Error> {
     let mut refused = Vec::new();
     for Statement { sql, gives } in statements {

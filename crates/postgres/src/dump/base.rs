@@ -7,10 +7,9 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use seawall_archive::names::ProofName;
-use seawall_archive::{Budget, Catalog, Content, Facts, Record, Sample, SetId, SetWriter, Stage};
+use seawall_archive::{Budget, Catalog, Content, Facts, Record, Sample, SetId, SetWriter};
 use seawall_core::{Moment, Progress};
 use seawall_vault::Vault;
-use serde::Serialize;
 use tokio::time::Instant;
 
 use crate::artefact::How;
@@ -18,13 +17,14 @@ use crate::catalog::binary;
 use crate::catalog::globals::{self, Databases};
 use crate::catalog::inventory::{self, Table};
 use crate::catalog::pages;
-use crate::catalog::snapshot::{self, Snapshot};
+use crate::catalog::snapshot::{self, Seen, Snapshot};
 use crate::client::{Connection, Target, keepalives, session};
 use crate::detail::{ItemDetail, ServerDetail, SetDetail};
 use crate::dump::Readers;
 use crate::error::Side;
+use crate::items::{file, json, written};
 use crate::journal;
-use crate::tools::{self, Running, Tool};
+use crate::tools::{self, Tool};
 use crate::{AsText, CopyFormat, DumpOptions, Dumped, Error, Format, Limits, World, artefact, sample};
 
 /// The oldest server that is known to work: pages can be read by ranges since then.
@@ -358,32 +358,6 @@ async fn in_binary(connection: &mut Connection, database: &str, tables: &mut [Ta
     Ok(others.into_iter().map(as_text).collect())
 }
 
-/// A state of a database, for whoever looks at it by another connection.
-#[derive(Clone, Copy)]
-pub(crate) struct Seen<'a> {
-    pub(crate) target: &'a Target,
-    /// The snapshot's name.
-    pub(crate) snapshot: &'a str,
-    /// The encoding that texts are to be in.
-    pub(crate) encoding: &'a str,
-    /// Schemas that don't belong to it.
-    journals: &'a [String],
-}
-
-impl Seen<'_> {
-    /// How `pg_dump` is asked to see the same.
-    pub(crate) fn arguments(&self) -> Vec<String> {
-        let mut arguments = vec![format!("--snapshot={}", self.snapshot)];
-        arguments.extend(self.journals.iter().map(|schema| format!("--exclude-schema={schema}")));
-        arguments
-    }
-}
-
-/// A value as JSON.
-pub(crate) fn json(value: &impl Serialize) -> Result<serde_json::Value, Error> {
-    serde_json::to_value(value).map_err(|error| Error::Internal(format!("a document can't be written: {error}")))
-}
-
 /// How `pg_dump` is asked for a schema.
 pub(crate) fn schema_arguments(encoding: &str) -> Vec<String> {
     let always = ["--schema-only", "--format=custom", "--compress=0", "--no-password", "--lock-wait-timeout=3s"];
@@ -399,33 +373,6 @@ async fn schema(writer: &SetWriter, tool: &Tool, seen: Seen<'_>) -> Result<(), E
     let mut arguments = schema_arguments(seen.encoding);
     arguments.extend(seen.arguments());
     written(writer, item, tool.start(seen.target, &arguments)?).await
-}
-
-/// Takes everything that a tool writes as the bytes of an item.
-pub(crate) async fn written(writer: &SetWriter, item: u32, mut running: Running) -> Result<(), Error> {
-    let mut lane = writer.lane();
-    loop {
-        let mut buffer = lane.buffer().await?;
-        let started = Instant::now();
-        let more = running.read(&mut buffer).await?;
-        lane.waited(Stage::Server, started.elapsed());
-        lane.push(item, 0, buffer).await?;
-        if !more {
-            break;
-        }
-    }
-    running.finish().await?;
-    Ok(lane.finish().await?)
-}
-
-/// A small file of our own.
-pub(crate) async fn file(
-    writer: &SetWriter,
-    name: &str,
-    detail: &ItemDetail,
-    content: &impl Serialize,
-) -> Result<(), Error> {
-    Ok(writer.document(name, json(detail)?, content).await?)
 }
 
 #[cfg(test)]

@@ -21,11 +21,11 @@ use tokio::time::Instant;
 
 use crate::catalog::inventory::Table;
 use crate::catalog::snapshot;
-use crate::client::quote::ident;
 use crate::client::{Connection, Filled, Target};
 use crate::detail::ItemDetail;
-use crate::dump::base::json;
 use crate::dump::plan::{Part, Work, work};
+use crate::items::json;
+use crate::quote::ident;
 use crate::sample::Choice;
 use crate::{CopyFormat, Error};
 

@@ -2,8 +2,8 @@
 //! says so with an internal error that names nothing, so the row is looked for when that happened.
 
 use crate::catalog::inventory::Table;
-use crate::client::quote::{ident, literal};
 use crate::client::{Connection, Target};
+use crate::quote::{ident, literal};
 use crate::{CopyFormat, Error};
 
 /// Rows that are expected to be smaller are never the reason: escaping makes it twice as long at most.

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use crate::Error;
 use crate::catalog::rights::shown;
 use crate::client::Connection;
-use crate::client::quote::{literal, qualified};
+use crate::quote::{literal, qualified};
 
 /// Locks tables in the transaction at hand, against whoever would put something else in their places.
 ///

@@ -4,9 +4,9 @@ use crate::catalog::grants;
 use crate::catalog::pages;
 use crate::catalog::properties;
 use crate::client::Connection;
-use crate::client::quote::{ident, literal};
 use crate::client::tried::{self, Refused, Statement};
 use crate::journal::Journal;
+use crate::quote::{ident, literal};
 use crate::{Error, LargeObject};
 
 /// How many are made in one transaction: each may hold a lock.

@@ -24,13 +24,13 @@ use seawall_core::Progress;
 use crate::Error;
 use crate::catalog::binary::misfit;
 use crate::catalog::inventory;
-use crate::client::quote::{ident, qualified};
 use crate::client::{Connection, Target, binary};
 use crate::detail::ItemDetail;
 use crate::journal::Journal;
 use crate::load::connect::connect;
 use crate::load::routed::Named;
 use crate::load::triggers::Triggers;
+use crate::quote::{ident, qualified};
 
 /// What is loaded, and by whom.
 pub(crate) struct Load<'a> {

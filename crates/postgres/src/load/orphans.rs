@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 
 use crate::Error;
 use crate::client::Connection;
-use crate::client::quote::qualified;
 use crate::error::ServerError;
 use crate::load::held;
+use crate::quote::qualified;
 
 /// A key that refers to a partitioned table has a constraint for each partition, which a row need not fulfil: only the
 /// whole one is asked about.

@@ -6,8 +6,8 @@
 //! both again.
 
 use crate::client::Connection;
-use crate::client::quote::{literal, qualified};
 use crate::load::connect::connect;
+use crate::quote::{literal, qualified};
 use crate::schema::guard;
 use crate::{Error, Target};
 

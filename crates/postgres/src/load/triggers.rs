@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::Error;
 use crate::client::Connection;
-use crate::client::quote::{ident, qualified};
 use crate::load::routed::Named;
+use crate::quote::{ident, qualified};
 
 /// Every one, of tables and of partitioned tables, and whether the role may turn it off.
 const TRIGGERS: &str = "

@@ -8,9 +8,10 @@ use seawall_archive::names::ProofName;
 use seawall_archive::preflight::Lack;
 
 use crate::Error;
+use crate::catalog::rights::is_superuser;
 use crate::client::Connection;
-use crate::client::quote::literal;
 use crate::preflight::restorer::Destination;
+use crate::quote::literal;
 
 /// Each extension, and the setting that names its database. Its library has its name and must be loaded by the server.
 const BOUND: [(&str, &str); 1] = [("pg_cron", "cron.database_name")];
@@ -50,7 +51,7 @@ pub(crate) async fn look(
         if into == Destination::Existing && !connection.query(&there).await?.is_empty() {
             continue;
         }
-        let superuser = connection.one("SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user").await?;
+        let superuser = is_superuser(connection).await?;
         let value = connection.one(&format!("SELECT pg_catalog.current_setting({}, true)", literal(setting))).await;
         let says = match value {
             Ok(row) => row.optional(0).map_or(Says::NotLoaded, |value| Says::Name(value.to_owned())),
@@ -59,7 +60,7 @@ pub(crate) async fn look(
         };
         match lack(extension, setting, &says, name) {
             // What a provider lets others do only its server knows.
-            Some(lack) if superuser.flag(0) => found.lacks.push(lack),
+            Some(lack) if superuser => found.lacks.push(lack),
             _ if into == Destination::Existing || is_for_the_proof(&says, name) => {}
             _ => found.later.push(format!("extension {extension}")),
         }

@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::catalog::globals::{Attribute, Globals, Membership};
-use crate::client::quote::ident;
 use crate::preflight::roles::Restorer;
+use crate::quote::ident;
 
 /// What is granted, and what is named.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -25,11 +25,12 @@ use crate::catalog::globals::{Globals, Tablespace};
 use crate::catalog::grants;
 use crate::catalog::locks;
 use crate::catalog::properties::Properties;
+use crate::catalog::records::{After, Needs};
 use crate::catalog::rights::shown;
-use crate::client::quote::{ident, literal};
 use crate::client::{Connection, Target, TextEncoding};
-use crate::detail::{After, Needs, SetDetail};
+use crate::detail::SetDetail;
 use crate::preflight::restorer::{Deeds, Destination};
+use crate::quote::{ident, literal};
 use crate::schema::replica;
 use crate::schema::toc::{self, Entry};
 
@@ -74,8 +75,7 @@ impl Request<'_> {
     /// which are restored without owners as well.
     fn roles(&self) -> BTreeSet<String> {
         let mut roles: BTreeSet<String> = self.owners().into_iter().map(str::to_owned).collect();
-        let is_grant = |entry: &&Entry| matches!(entry.kind.as_str(), "ACL" | "DEFAULT ACL");
-        roles.extend(self.entries.iter().filter(|entry| self.owners || !is_grant(entry)).flat_map(toc::roles));
+        roles.extend(self.entries.iter().filter(|entry| self.owners || !entry.is_grant()).flat_map(toc::roles));
         if self.owners && self.whole {
             let Properties { settings, grants, .. } = &self.after.properties;
             roles.extend(settings.iter().filter_map(|(role, _)| role.clone()));

@@ -2,9 +2,9 @@
 
 use crate::catalog::globals::Globals;
 use crate::catalog::grants::{self, Grant};
-use crate::client::quote::ident;
 use crate::preflight::memberships::known_roles;
 use crate::preflight::roles::Restorer;
+use crate::quote::ident;
 
 /// The privileges that there are on a setting.
 const PRIVILEGES: [&str; 2] = ["SET", "ALTER SYSTEM"];

@@ -8,7 +8,7 @@ use seawall_archive::preflight::{Lack, Look};
 use crate::Error;
 use crate::catalog::rights::shown;
 use crate::client::Connection;
-use crate::client::quote::{ident, literal};
+use crate::quote::{ident, literal};
 use crate::schema::allowed::{PROVIDERS, needs_superuser};
 use crate::schema::toc::Entry;
 

@@ -7,10 +7,10 @@ use std::collections::BTreeSet;
 
 use crate::catalog::globals::{Attribute, Globals, Role};
 use crate::catalog::properties;
-use crate::client::quote::{ident, literal};
 use crate::client::tried::Statement;
 use crate::preflight::memberships;
 use crate::preflight::parameters;
+use crate::quote::{ident, literal};
 
 /// Who restores, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,8 +9,8 @@ use seawall_archive::preflight::Lack;
 use crate::catalog::globals::{Globals, Tablespace};
 use crate::catalog::grants;
 use crate::catalog::properties;
-use crate::client::quote::{ident, literal};
 use crate::client::tried::Statement;
+use crate::quote::{ident, literal};
 
 /// What is to be done about those that are there, and what isn't.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

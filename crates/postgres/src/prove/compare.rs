@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use seawall_archive::compare::{self, Difference, Name};
 use seawall_core::Finding;
 
-use crate::detail::After;
+use crate::catalog::records::After;
 use crate::names::NAMES;
 use crate::schema::toc::Entry;
 use crate::{Grant, Properties};

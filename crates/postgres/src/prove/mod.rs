@@ -32,10 +32,10 @@ use crate::catalog::globals::Attribute;
 use crate::catalog::grants;
 use crate::catalog::inventory::{self, Table};
 use crate::catalog::pages;
+use crate::catalog::records::After;
 use crate::catalog::snapshot;
-use crate::client::quote::{ident, literal, qualified};
 use crate::client::{Connection, Filled, Target, session};
-use crate::detail::{After, ItemDetail, ServerDetail};
+use crate::detail::{ItemDetail, ServerDetail};
 use crate::dump::base;
 use crate::journal;
 use crate::load::connect::connect;
@@ -45,6 +45,7 @@ use crate::prove::compare::{LARGE_OBJECTS, compare_after, compare_schemas, diffe
 use crate::prove::remains::Hold;
 use crate::prove::rows::Rows;
 use crate::prove::throwaway::Throwaway;
+use crate::quote::{ident, literal, qualified};
 use crate::restore::set::{self, Set};
 use crate::schema::for_the_server;
 use crate::schema::guard;
@@ -99,7 +100,11 @@ pub async fn prove(
             return prove_artefact::run(&reader, options, world, progress, &mut ours, &mut proved).await;
         }
         for database in databases {
-            let set = Set::open(Arc::clone(&reader), database.as_deref()).await?;
+            let set = Set::open(Arc::clone(&reader), database.as_deref()).await;
+            let set = set.map_err(|error| match &database {
+                Some(database) => error.in_database(database),
+                None => error,
+            })?;
             let server = match &options.to {
                 Some(server) => server.clone(),
                 None => furnished(&mut ours, &set, &extensions, options, world).await?,
@@ -352,15 +357,7 @@ impl Proof<'_> {
     async fn schema(&self, version: u32, target: &Target) -> Result<Vec<Entry>, Error> {
         let least = (version / 10_000).max(self.set.detail.pg_dump);
         let tool = tools::find("pg_dump", least, &self.whole.limits, &self.world.environment).await?;
-        let mut running = tool.start(target, &base::schema_arguments(&self.set.detail.encoding))?;
-        let mut archive = Vec::new();
-        loop {
-            archive.reserve(BUFFER);
-            if !running.read(&mut archive).await? {
-                break;
-            }
-        }
-        running.finish().await?;
+        let archive = tool.start(target, &base::schema_arguments(&self.set.detail.encoding))?.all().await?;
         let wrong = |cause| Error::Different { object: "the restored schema".to_owned(), cause };
         let owned = Owned::new(&self.set.schema.entries, self.target.logins());
         Ok(toc::parse(&archive).map_err(wrong)?.into_iter().map(|entry| owned.entry(entry)).collect())

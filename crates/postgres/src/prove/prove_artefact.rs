@@ -15,12 +15,10 @@ use seawall_archive::names::ProofName;
 use seawall_core::{Finding, Progress};
 
 use crate::Proved;
-use crate::artefact::replay::{self, Artefact, Told};
 use crate::catalog::globals;
 use crate::catalog::grants;
 use crate::catalog::inventory::{self, Table};
 use crate::catalog::snapshot;
-use crate::client::quote::literal;
 use crate::client::{Connection, Target, session};
 use crate::dump::base;
 use crate::journal;
@@ -33,7 +31,10 @@ use crate::prove::compare::{
 use crate::prove::remains;
 use crate::prove::throwaway::Throwaway;
 use crate::prove::{self, ProveOptions, large_objects};
+use crate::quote::literal;
 use crate::restore::naming;
+use crate::restore::replay::artefact::Artefact;
+use crate::restore::replay::{Told, pipe};
 use crate::schema::account::{Account, Contents};
 use crate::schema::guard;
 use crate::schema::owned::Owned;
@@ -244,7 +245,7 @@ impl Proof<'_> {
         server.close().await;
         let target = self.target.with_database(&name);
         let mut connection = self.artefact.connect(&target).await?;
-        let superuser = replay::is_powerful(&mut connection).await?;
+        let superuser = pipe::is_powerful(&mut connection).await?;
         let is_last = |statement: &&Vec<u8>| powers::is_of_event_triggers(statement);
         let (last, first): (Vec<_>, Vec<_>) = expected.script.iter().partition(is_last);
         for statement in first.into_iter().chain(last) {

@@ -8,8 +8,8 @@ use seawall_archive::names::ProofName;
 
 use crate::Error;
 use crate::catalog::globals;
-use crate::client::quote::{ident, literal};
 use crate::client::{Connection, Target};
+use crate::quote::{ident, literal};
 
 /// The first number of the advisory locks of proofs; the second is the proof's own.
 const AT_WORK: i32 = 0x5ea_a12;

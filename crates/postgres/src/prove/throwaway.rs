@@ -22,10 +22,10 @@ use tokio::process::{Child, ChildStdin, Command};
 use tokio::time::Instant;
 
 use crate::artefact::aside;
-use crate::client::quote::{ident, literal};
 use crate::client::{Connection, Login, Target};
 use crate::preflight::space;
 use crate::prove::bounds::{self, Bounds, Took};
+use crate::quote::{ident, literal};
 use crate::{Error, Limits, tools};
 
 /// How long it may take until it answers.

@@ -8,7 +8,6 @@ use std::collections::BTreeSet;
 
 use crate::catalog::rights;
 use crate::client::Connection;
-use crate::client::quote::literal;
 use crate::client::tried::{Refused, is_about_the_statement};
 use crate::detail::ItemDetail;
 use crate::journal::Journal;
@@ -16,6 +15,7 @@ use crate::load::order;
 use crate::load::restore_mode;
 use crate::load::restore_mode::Mode;
 use crate::preflight::grantors;
+use crate::quote::literal;
 use crate::restore::later::{self, Later};
 use crate::restore::scope::Scope;
 use crate::restore::set::Set;
@@ -55,9 +55,7 @@ impl Set {
             return Ok(journal.left_out());
         }
         let in_order = !replica::may(connection).await?;
-        let is_first = |entry: &Entry| {
-            entry.section == Section::Before && entry.kind != "ACL" && entry.kind != "DEFAULT ACL" && what.has(entry)
-        };
+        let is_first = |entry: &Entry| entry.section == Section::Before && !entry.is_grant() && what.has(entry);
         let entries: Vec<&Entry> = self.schema.entries.iter().filter(|entry| is_first(entry)).collect();
         let extensions: Vec<&Entry> = entries.iter().copied().filter(|entry| entry.kind == "EXTENSION").collect();
         if connection.guard.is_some() {

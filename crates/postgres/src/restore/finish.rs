@@ -1,5 +1,6 @@
-//! The end of a restore of which something waits for a name: the names, what waits, and then the end of what was there.
-//! What fails takes the names back, and what was there is as it was.
+//! The end of a restore in several steps, because extensions wait for a database's name, or because a database can go to its
+//! owner only in a session of its own: first the names, then these steps, then the end of the replaced databases. A failure
+//! takes the names back, and leaves the replaced databases as they were.
 
 use std::sync::Arc;
 
@@ -24,10 +25,11 @@ pub(crate) struct Waiting<'a> {
     pub(crate) name: &'a str,
 }
 
-/// Names the databases, makes what waits, gives them to their owners, and drops what they replace.
+/// Names the databases, makes what waits, gives them to their owners, and drops the databases that they replace. Owners and
+/// grants are set only with `owners`.
 pub(crate) async fn finish(
     target: &Target,
-    named: &[(Pair, &Properties)],
+    (named, owners): (&[(Pair, &Properties)], bool),
     waiting: &[Waiting<'_>],
     world: &World,
     progress: &Arc<dyn Progress>,
@@ -51,7 +53,6 @@ pub(crate) async fn finish(
                 server::name_databases(restored, before, one.name);
             }
         }
-        let owners = waiting.iter().any(|one| one.what.options.owners);
         naming::open(target, named, owners).await
     };
     let done: Result<(), Error> = done.await;

@@ -7,7 +7,7 @@
 //!
 //! The room: `set` (what can be restored), `scope` (what of it is), `begin` (alone in the database, with a journal), `steps` (in which order), `extensions` (the first of them),
 //! `place` (whose a database of an unfinished one's name is, and who may get in), `later` (what waits for the final name),
-//! `naming` and `finish` (giving it), `retell` (what earlier runs told), `server` (every database of a server).
+//! `naming` and `finish` (giving it), `retell` (what earlier runs told), `server` (every database of a server), `replay` (a set of `pg_dump`'s own format).
 
 pub(crate) mod begin;
 pub(crate) mod extensions;
@@ -15,6 +15,7 @@ pub(crate) mod finish;
 pub(crate) mod later;
 pub(crate) mod naming;
 pub(crate) mod place;
+pub(crate) mod replay;
 pub(crate) mod retell;
 pub(crate) mod scope;
 pub(crate) mod server;
@@ -29,11 +30,11 @@ use seawall_vault::Vault;
 use serde::Deserialize as _;
 use tokio::time::Instant;
 
-use crate::artefact::replay;
 use crate::build::refresh;
 use crate::catalog::globals::{self, Found};
+use crate::catalog::notes;
 use crate::catalog::properties;
-use crate::client::quote::{literal, qualified};
+use crate::catalog::rights::is_superuser;
 use crate::client::tried;
 use crate::client::{Connection, Host, Target};
 use crate::detail::ServerDetail;
@@ -42,6 +43,7 @@ use crate::journal::{self, Journal};
 use crate::load::connect::connect;
 use crate::load::large_objects;
 use crate::preflight::restorer::Destination;
+use crate::quote::{literal, qualified};
 use crate::restore::begin::{begin, in_the_way};
 use crate::restore::finish::Waiting;
 use crate::restore::naming::{Pair, take_name};
@@ -221,7 +223,7 @@ async fn restore_one(
     }
     let pair = Pair { made: made.clone(), name: name.clone(), replaces: exists };
     let waiting = Waiting { set, what: &what, made, name };
-    finish::finish(target, &[(pair, properties)], &[waiting], world, &progress, restored).await
+    finish::finish(target, (&[(pair, properties)], options.owners), &[waiting], world, &progress, restored).await
 }
 
 /// Drops what an interrupted `DROP DATABASE` has left of the target's database, perhaps an earlier restore's own; true if it was
@@ -285,10 +287,7 @@ async fn make_in(
     restored: &mut Restored,
 ) -> Result<Place, Error> {
     let options = what.options;
-    let mut connection = connect(&place.target, &set.detail.encoding).await?;
-    guard::watch(&mut connection, &place.target).await?;
-    guard::set(&mut connection, toc::texts(&set.schema.entries)).await?;
-    let mut journal = begin(&mut connection, set, &place, what).await?;
+    let (mut connection, mut journal) = enter(&place, set, what).await?;
     // Without its journal nothing says of a whole database whether the server crashed since.
     let lost = match &journal {
         Some(known) => known.has_lost_rows(&mut connection).await?,
@@ -301,10 +300,7 @@ async fn make_in(
         connection.close().await;
         give_up(target, &place, &journal::name(&what.title(set))).await?;
         place = place::find(set, target, new, what).await?;
-        connection = connect(&place.target, &set.detail.encoding).await?;
-        guard::watch(&mut connection, &place.target).await?;
-        guard::set(&mut connection, toc::texts(&set.schema.entries)).await?;
-        journal = begin(&mut connection, set, &place, what).await?;
+        (connection, journal) = enter(&place, set, what).await?;
     }
     restored.resumed |= journal.as_ref().is_none_or(Journal::is_resumed);
     if let Some(journal) = journal {
@@ -335,7 +331,7 @@ async fn make_in(
             None => {
                 let last = set.event_triggers(what, world, connection.version).await?;
                 let made = &place.target.database;
-                let whole = place.rename.as_ref().map_or(String::new(), |_| place::says_whole(made, made));
+                let whole = place.rename.as_ref().map_or(String::new(), |_| notes::says_whole(made, made));
                 restored.refused.extend(set.end(&mut connection, journal, (&whole, &last), what, world).await?);
             }
             Some(later) => {
@@ -345,7 +341,7 @@ async fn make_in(
     } else {
         restored.unfilled.extend(refresh::left(&mut connection, &set.after.refresh).await?);
         restored.refused.extend(set.left(&mut connection, what).await?);
-        let superuser = steps::is_superuser(&mut connection).await?;
+        let superuser = is_superuser(&mut connection).await?;
         restored.refused.extend(set.refused_of_what_is_said(&mut connection, what, superuser).await?);
         // What the server refused of these before it refuses again, and that is told.
         let properties = &set.after.properties;
@@ -355,6 +351,15 @@ async fn make_in(
     }
     connection.close().await;
     Ok(place)
+}
+
+/// A session in the database that is written to, with the journal: see [`begin`].
+async fn enter(place: &Place, set: &Set, what: &Scope<'_>) -> Result<(Connection, Option<Journal>), Error> {
+    let mut connection = connect(&place.target, &set.detail.encoding).await?;
+    guard::watch(&mut connection, &place.target).await?;
+    guard::set(&mut connection, toc::texts(&set.schema.entries)).await?;
+    let journal = begin(&mut connection, set, place, what).await?;
+    Ok((connection, journal))
 }
 
 /// Makes what waited for the database's name, in the database that has it now and was `made` under another one.
@@ -380,7 +385,7 @@ pub(crate) async fn make_later(
     let whole = Scope::new(what.options, what.chosen.clone());
     let last = set.event_triggers(&whole, world, connection.version).await?;
     connection.execute("SET synchronous_commit = on").await?;
-    let says = place::says_whole(&target.database, made);
+    let says = notes::says_whole(&target.database, made);
     restored.refused.extend(set.end(&mut connection, journal, (&says, &last), &whole, world).await?);
     connection.close().await;
     Ok(())

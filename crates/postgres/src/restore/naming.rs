@@ -9,11 +9,12 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::globals;
+use crate::catalog::notes;
 use crate::catalog::properties;
-use crate::client::quote::{ident, literal};
 use crate::client::{Connection, Target, TextEncoding};
 use crate::journal::{self, NAMED};
 use crate::load::connect::unknown_encoding;
+use crate::quote::{ident, literal};
 use crate::restore::begin;
 use crate::restore::place;
 use crate::restore::server;
@@ -53,15 +54,15 @@ pub(crate) async fn note(target: &Target, made: &str, schema: &str, pairs: &[Pai
 /// Gives all databases their names. Workers of extensions whose sessions are ended, because they are in the way, come to those
 /// that are `ended`.
 pub(crate) async fn take(target: &Target, pairs: &[Pair], ended: &mut Vec<String>) -> Result<(), Error> {
-    for some in in_groups(pairs) {
+    for some in in_turn(pairs, |pair| &pair.name) {
         let mut connection = beside(target, &some).await?;
         let mut renames = String::new();
         for Pair { made, name, replaces } in &some {
             if *replaces {
                 // An earlier restore may have come that far; what isn't known to be of no use stays.
                 place::may_drop_replaced(&mut connection, target, made, name).await?;
-                server::drop(&mut connection, &server::replaced(made)).await?;
-                renames.push_str(&rename(name, &server::replaced(made)));
+                server::drop(&mut connection, &notes::replaced(made)).await?;
+                renames.push_str(&rename(name, &notes::replaced(made)));
             }
             renames.push_str(&rename(made, name));
         }
@@ -100,14 +101,14 @@ pub(crate) async fn open(target: &Target, named: &[(Pair, &Properties)], owners:
     let mut all = String::new();
     for (pair, properties) in named {
         let is_open = place::is_open(&mut connection, &pair.name).await?;
-        let last = properties::last(properties, &pair.name, owners, is_open);
-        if last.is_ascii() {
-            all.push_str(&last);
+        let last = |name: &str| properties::last(properties, name, owners, is_open);
+        if properties::may_be_set_from_anywhere(properties, owners) {
+            all.push_str(&last(&pair.name));
         } else {
-            from_within(target, &pair.name, &last).await?;
+            from_within(target, &pair.name, connection.encoding, last).await?;
         }
         if pair.replaces {
-            all.push_str(&place::says_replaced(&pair.made));
+            all.push_str(&notes::says_replaced(&pair.made));
         }
     }
     let done = connection.execute(&format!("BEGIN;\n{all}COMMIT")).await;
@@ -135,7 +136,7 @@ pub(crate) async fn give_back(target: &Target, pairs: &[Pair], mut ended: Vec<St
 }
 
 async fn give_all_back(target: &Target, pairs: &[Pair], ended: &mut Vec<String>) -> Result<(), Error> {
-    for some in in_groups(pairs) {
+    for some in in_turn(pairs, |pair| &pair.name) {
         let mut connection = beside(target, &some).await?;
         let mut tries = 0;
         loop {
@@ -144,7 +145,7 @@ async fn give_all_back(target: &Target, pairs: &[Pair], ended: &mut Vec<String>)
             let (mut renames, mut ours) = (String::new(), Vec::new());
             for Pair { made, name, replaces } in &some {
                 let is_named = is_there(name) && !is_there(made);
-                let put_aside = server::replaced(made);
+                let put_aside = notes::replaced(made);
                 let was_replaced = *replaces && is_there(&put_aside);
                 // Without the other one aside it is the one that was there all along.
                 if is_named && (was_replaced || !replaces) {
@@ -179,7 +180,7 @@ async fn give_all_back(target: &Target, pairs: &[Pair], ended: &mut Vec<String>)
 pub(crate) async fn drop_replaced(target: &Target, pairs: &[Pair]) -> Result<(), Error> {
     let mut connection = globals::connect(target).await?;
     for pair in pairs.iter().filter(|pair| pair.replaces) {
-        server::drop(&mut connection, &server::replaced(&pair.made)).await?;
+        server::drop(&mut connection, &notes::replaced(&pair.made)).await?;
     }
     connection.close().await;
     Ok(())
@@ -198,7 +199,7 @@ pub(crate) async fn undo_left(target: &Target, names: &[&str]) -> Result<(), Err
     if let Some(there) = place::look_here(&mut connection, target).await?
         && let Some(made) = there.whole_and_closed().filter(|made| *made != target.database)
     {
-        let replaces = !place::look(&mut connection, target, &[&server::replaced(made)]).await?.is_empty();
+        let replaces = !place::look(&mut connection, target, &[&notes::replaced(made)]).await?.is_empty();
         pairs.push(Pair { made: made.to_owned(), name: target.database.clone(), replaces });
     }
     // What an owner of the database may have written there says nothing.
@@ -211,7 +212,7 @@ pub(crate) async fn undo_left(target: &Target, names: &[&str]) -> Result<(), Err
         }
     }
     connection.close().await;
-    pairs.retain(|pair| place::is_made_as(&pair.made) && names.contains(&pair.name.as_str()));
+    pairs.retain(|pair| notes::is_made_as(&pair.made) && names.contains(&pair.name.as_str()));
     if !pairs.iter().any(|pair| pair.name == target.database) {
         return Ok(());
     }
@@ -249,14 +250,15 @@ pub(crate) async fn not_back(target: &Target, workers: &[String]) -> Result<Vec<
     Ok(left)
 }
 
-/// Nobody renames the database that he is in, so that `template1` has a transaction of its own.
-fn in_groups(pairs: &[Pair]) -> Vec<Vec<Pair>> {
-    let (last, first): (Vec<Pair>, Vec<Pair>) = pairs.iter().cloned().partition(|pair| pair.name == "template1");
+/// Groups databases by the transactions that name them. A session can't rename its own database, so `template1` comes last
+/// and alone: all others can be renamed from there.
+pub(super) fn in_turn<'a, T>(all: &'a [T], name: impl Fn(&T) -> &str) -> Vec<Vec<&'a T>> {
+    let (last, first): (Vec<&T>, Vec<&T>) = all.iter().partition(|one| name(one) == "template1");
     [first, last].into_iter().filter(|some| !some.is_empty()).collect()
 }
 
-async fn beside(target: &Target, pairs: &[Pair]) -> Result<Connection, Error> {
-    let aside: Vec<String> = pairs.iter().map(|pair| server::replaced(&pair.made)).collect();
+async fn beside(target: &Target, pairs: &[&Pair]) -> Result<Connection, Error> {
+    let aside: Vec<String> = pairs.iter().map(|pair| notes::replaced(&pair.made)).collect();
     let names = pairs.iter().flat_map(|pair| [pair.made.as_str(), pair.name.as_str()]);
     let besides: Vec<&str> = names.chain(aside.iter().map(String::as_str)).collect();
     globals::connect_beside(target, &besides).await
@@ -325,32 +327,60 @@ pub(crate) async fn take_name(
     let mut connection = globals::connect_beside(target, &[made, name]).await?;
     let is_open = place::is_open(&mut connection, made).await?;
     let last = |name: &str| properties::last(properties, name, owners, is_open);
-    let is_ascii = last(name).is_ascii();
+    let at_once = properties::may_be_set_from_anywhere(properties, owners);
     if exists {
-        if is_ascii {
+        if at_once {
             // What the server refuses must be known before a database is dropped for it.
             let tried = connection.execute(&format!("BEGIN;\n{}ROLLBACK", last(made))).await;
             tried.map_err(|error| error.about(format!("database {made}")))?;
         }
         server::drop(&mut connection, name).await?;
     }
-    let here = if is_ascii { last(name) } else { String::new() };
+    let here = if at_once { last(name) } else { String::new() };
     let rename = format!("BEGIN;\nALTER DATABASE {} RENAME TO {};\n{here}COMMIT", ident(made), ident(name));
     connection.execute(&rename).await.map_err(|error| error.about(format!("database {made}")))?;
+    let encoding = connection.encoding;
     connection.close().await;
-    if is_ascii { Ok(()) } else { from_within(target, name, &last(name)).await }
+    if at_once { Ok(()) } else { from_within(target, name, encoding, last).await }
 }
 
-/// Runs what gives a database to its owner in a session of that database. The server keeps names and comments in the encoding
-/// of the session's database, and doesn't say in which; ASCII is the same in all of them.
-pub(crate) async fn from_within(target: &Target, name: &str, last: &str) -> Result<(), Error> {
+/// Runs the statements that give a database to its owner in a session of that database, so that comments and names of roles
+/// get the bytes of its encoding: see [`properties::may_be_set_from_anywhere`]. A session of the encoding `named_in` gave the
+/// database its name, and this session must spell the same bytes.
+async fn from_within(
+    target: &Target,
+    name: &str,
+    named_in: TextEncoding,
+    last: impl Fn(&str) -> String,
+) -> Result<(), Error> {
     let mut inside = Connection::open(&target.for_databases().with_database(name)).await?;
     let encoding = "SELECT pg_catalog.pg_encoding_to_char(encoding) FROM pg_catalog.pg_database \
                     WHERE datname = pg_catalog.current_database()";
     let encoding = inside.one(encoding).await?.text(0).to_owned();
-    inside.speak(TextEncoding::of(&encoding).ok_or_else(|| unknown_encoding(&encoding))?).await?;
+    let encoding = TextEncoding::of(&encoding).ok_or_else(|| unknown_encoding(&encoding))?;
+    inside.speak(encoding).await?;
+    let last = last(&named_in.respelled(name, encoding));
     let done = inside.execute(&format!("BEGIN;\n{last}COMMIT")).await;
     done.map_err(|error| error.about(format!("database {name}")))?;
     inside.close().await;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn template1_gets_its_name_last_and_alone() {
+        for (names, turns) in [
+            (&["postgres", "shop", "template1"][..], vec![vec!["postgres", "shop"], vec!["template1"]]),
+            (&["template1"], vec![vec!["template1"]]),
+            (&["shop"], vec![vec!["shop"]]),
+            (&[], vec![]),
+        ] {
+            let found: Vec<Vec<&str>> =
+                in_turn(names, |name| name).into_iter().map(|some| some.into_iter().copied().collect()).collect();
+            assert_eq!(found, turns);
+        }
+    }
 }

@@ -6,68 +6,19 @@
 //! can write; the comment is made in the transaction that ends the journal. The name, the owner, the grants and the comment of
 //! the set come together, in one transaction ([`crate::catalog::properties::last`]).
 
-use seawall_archive::names::{ProofName, unfinished};
+use seawall_archive::names::unfinished;
 
 use crate::catalog::globals;
-use crate::client::quote::{ident, literal};
+use crate::catalog::notes::{self, CLOSED_COLUMN};
+use crate::catalog::rights::is_superuser;
 use crate::client::{Connection, Target};
 use crate::detail::SetDetail;
+use crate::quote::{ident, literal};
 use crate::restore::Place;
 use crate::restore::scope::Scope;
 use crate::restore::server;
 use crate::restore::set::Set;
 use crate::{Error, preflight};
-
-/// What the comment on a database says of which all is made, before the name that it was made under.
-const WHOLE: &str = "Seawall: all of it is made, and its name comes next: ";
-
-/// What the comment on a replaced database says, before the name of the one that replaced it.
-const REPLACED: &str = "Seawall: another database has replaced it, and it may be dropped: ";
-
-/// Whether a restore or a proof makes databases under such a name.
-pub(crate) fn is_made_as(name: &str) -> bool {
-    unfinished::is_one(name) || unfinished::may_be_of_before(name) || ProofName::of(name).is_some()
-}
-
-/// Whether a comment on a database is a restore's own note, which belongs into no set.
-pub(crate) fn is_note(comment: &str) -> bool {
-    [WHOLE, REPLACED].into_iter().filter_map(|begins| comment.strip_prefix(begins)).any(is_made_as)
-}
-
-/// A column with the note of a restore on the database `d`, if there is one. Its owner `r` could write any note: only those of
-/// trusted owners count, and that another database has replaced one that was put aside. Other comments may be in any encoding.
-pub(crate) fn note_column() -> String {
-    let comment = "pg_catalog.shobj_description(d.oid, 'pg_database')";
-    let aside = server::replaced("").len() + 1;
-    format!(
-        "CASE WHEN (r.rolsuper OR r.rolname = current_user) AND pg_catalog.starts_with({comment}, 'Seawall: ') THEN {comment} \
-         WHEN {comment} = {} || pg_catalog.substr(d.datname::pg_catalog.text, {aside}) THEN {comment} END",
-        literal(REPLACED)
-    )
-}
-
-/// A column that says whether the database `d` is open to the role that restores alone.
-pub(crate) const CLOSED_COLUMN: &str = "d.datallowconn AND (d.datconnlimit = 0 \
-                                        OR NOT pg_catalog.has_database_privilege('public', d.oid, 'CONNECT'))";
-
-/// Whether the note on a database says that the restore isn't done with it, or that another database has replaced it. A database
-/// that has its own name and was opened since is in use, whatever the note says.
-pub(crate) fn is_in_the_making(name: &str, note: &str, is_closed: bool) -> bool {
-    let whole = note.strip_prefix(WHOLE).is_some_and(|made| is_closed && is_made_as(made));
-    let replaced = note.strip_prefix(REPLACED);
-    whole || replaced.is_some_and(|made| is_made_as(made) && name == server::replaced(made))
-}
-
-/// The statement that says of a database that all of it is made.
-pub(crate) fn says_whole(database: &str, made: &str) -> String {
-    format!("COMMENT ON DATABASE {} IS {};\n", ident(database), literal(&format!("{WHOLE}{made}")))
-}
-
-/// The statement that says of a database that another one, which was made as `made`, has its place.
-pub(crate) fn says_replaced(made: &str) -> String {
-    let comment = literal(&format!("{REPLACED}{made}"));
-    format!("COMMENT ON DATABASE {} IS {comment};\n", ident(&server::replaced(made)))
-}
 
 /// A database as the server lists it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,7 +38,7 @@ pub(crate) struct There {
 impl There {
     /// The name that it was made under, if all of it is made.
     pub(crate) fn whole(&self) -> Option<&str> {
-        self.comment.as_deref().filter(|_| self.is_trusted)?.strip_prefix(WHOLE)
+        self.comment.as_deref().filter(|_| self.is_trusted)?.strip_prefix(notes::WHOLE)
     }
 
     /// The same, unless the database was opened to others since: then it is in use.
@@ -141,7 +92,7 @@ pub(crate) async fn explain(target: &Target, error: Error) -> Error {
         Ok::<_, Error>(there)
     };
     match look.await.unwrap_or_default().first() {
-        Some(there) if there.is_for_superusers && there.comment.as_deref().is_some_and(is_note) => {
+        Some(there) if there.is_for_superusers && there.comment.as_deref().is_some_and(notes::is_note) => {
             begun_by(there, target)
         }
         _ => error,
@@ -215,8 +166,7 @@ pub(crate) async fn make(
         return Err(begun_by(there, target));
     }
     if !there.is_closed {
-        let superuser = "SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user";
-        let superuser = connection.one(superuser).await?.flag(0);
+        let superuser = is_superuser(connection).await?;
         let close = closing(name, superuser, target.keeper().is_some());
         connection.execute(&close).await.map_err(|error| error.about(format!("database {name}")))?;
     }
@@ -271,10 +221,11 @@ pub(crate) async fn may_drop_replaced(
     made: &str,
     name: &str,
 ) -> Result<(), Error> {
-    let aside = server::replaced(made);
+    let aside = notes::replaced(made);
     let there = look(connection, target, &[&aside, name]).await?;
     let Some(old) = there.iter().find(|there| there.name == aside) else { return Ok(()) };
-    if old.is_invalid || old.comment.as_deref().and_then(|comment| comment.strip_prefix(REPLACED)) == Some(made) {
+    if old.is_invalid || old.comment.as_deref().and_then(|comment| comment.strip_prefix(notes::REPLACED)) == Some(made)
+    {
         return Ok(());
     }
     let (old, new) = (ident(&aside), ident(name));
@@ -301,7 +252,7 @@ mod tests {
     #[test]
     fn a_database_counts_as_whole_only_where_its_owner_is_trusted_to_say_so() {
         let made = unfinished::name("set 1", "shop");
-        let says = format!("{WHOLE}{made}");
+        let says = format!("{}{made}", notes::WHOLE);
         for (is_trusted, comment, whole, ours) in [
             (true, Some(says.as_str()), Some(made.as_str()), true),
             (false, Some(&says), None, false),
@@ -321,28 +272,6 @@ mod tests {
             assert_eq!((there.whole(), there.is_ours().is_ok()), (whole, ours), "{there:?}");
             assert_eq!(there.whole_and_closed(), whole);
             assert_eq!(There { is_closed: false, ..there }.whole_and_closed(), None);
-        }
-    }
-
-    #[test]
-    fn notes_of_restores_are_told_from_comments_of_users() {
-        let made = unfinished::name("set 1", "shop");
-        let (whole, replaced) = (format!("{WHOLE}{made}"), format!("{REPLACED}{made}"));
-        let aside = server::replaced(&made);
-        for (name, comment, is_closed, note, in_the_making) in [
-            ("shop", whole.as_str(), true, true, true),
-            ("shop", &whole, false, true, false),
-            (&aside, &replaced, false, true, true),
-            ("shop", &replaced, true, true, false),
-            ("shop", &format!("{WHOLE}shop"), true, false, false),
-            (&aside, "the shop", true, false, false),
-            ("shop", "Seawall: mine", true, false, false),
-        ] {
-            assert_eq!(
-                (is_note(comment), is_in_the_making(name, comment, is_closed)),
-                (note, in_the_making),
-                "{name}: {comment}"
-            );
         }
     }
 

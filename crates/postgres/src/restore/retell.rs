@@ -38,8 +38,7 @@ impl Set {
         }
         if what.options.owners {
             let is_tried = |entry: &Entry| groups.iter().any(|group| group.ids.contains(&entry.id));
-            let is_grant = |entry: &Entry| matches!(entry.kind.as_str(), "ACL" | "DEFAULT ACL");
-            let script = self.statements(|entry| is_grant(entry) && what.has(entry) && !is_tried(entry), superuser);
+            let script = self.statements(|entry| entry.is_grant() && what.has(entry) && !is_tried(entry), superuser);
             // They went well: what the server passed over is a notice.
             refused.extend(tried(connection, &script, "grants").await?.map(|cause| ("grants".to_owned(), cause)));
         }

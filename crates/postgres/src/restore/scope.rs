@@ -7,7 +7,7 @@ use seawall_archive::load::Identity;
 use seawall_archive::names::{ProofName, unfinished};
 
 use crate::RestoreOptions;
-use crate::client::quote::qualified;
+use crate::quote::qualified;
 use crate::restore::later::Later;
 use crate::restore::set::Set;
 use crate::schema::select::Selection;

@@ -12,8 +12,8 @@ use seawall_archive::preflight::Lack;
 use seawall_core::Progress;
 
 use crate::catalog::globals::{self, Attribute, Globals};
+use crate::catalog::notes;
 use crate::catalog::properties;
-use crate::client::quote::{ident, literal};
 use crate::client::tried;
 use crate::client::{Connection, Host, Target};
 use crate::detail::ServerDetail;
@@ -21,6 +21,7 @@ use crate::preflight;
 use crate::preflight::restorer::Destination;
 use crate::preflight::roles::{self, Restorer};
 use crate::preflight::tablespaces;
+use crate::quote::{ident, literal};
 use crate::restore::finish::{self, Waiting};
 use crate::restore::naming::{self, Pair};
 use crate::restore::place;
@@ -28,9 +29,6 @@ use crate::restore::scope::Scope;
 use crate::restore::set::{self, Set};
 use crate::restore::{self};
 use crate::{Error, RestoreOptions, Restored, World};
-
-/// What a database that is replaced is called until it is dropped: this, and the name of the one that replaces it.
-const REPLACED: &str = "replaced-by-";
 
 /// A database of the set, and what is in its place.
 struct Member {
@@ -96,9 +94,9 @@ pub(crate) async fn restore(
     }
     preflight::refuse(&restored.target, &restored.lacks)?;
     // Names are given from other databases, in the end: whether there is one for the first is known now.
-    let replaced = members.iter().map(|member| member.name.as_str());
-    if let Some(besides) = in_turn(replaced).first() {
-        globals::connect_beside(target, besides).await?.close().await;
+    if let Some(first) = naming::in_turn(&members, |member| &member.name).first() {
+        let besides: Vec<&str> = first.iter().map(|member| member.name.as_str()).collect();
+        globals::connect_beside(target, &besides).await?.close().await;
     }
     for member in members.iter_mut().filter(|member| member.is_invalid) {
         drop_invalid(&mut connection, &member.name).await?;
@@ -134,7 +132,9 @@ pub(crate) async fn restore(
     let some_wait = whats.iter().zip(&made).filter(|(what, _)| what.later.get().is_some());
     let waiting: Vec<Waiting<'_>> =
         some_wait.map(|(what, (made, member))| Waiting { set: &member.set, what, made, name: &member.name }).collect();
-    if waiting.is_empty() {
+    let at_once =
+        |one: &(String, &Member)| properties::may_be_set_from_anywhere(&one.1.set.after.properties, options.owners);
+    if waiting.is_empty() && made.iter().all(at_once) {
         return take_names(target, &made, options.owners).await.map_err(|error| with_what_stays(error, &made));
     }
     let pair = |(made, member): &(String, &Member)| Pair {
@@ -143,7 +143,7 @@ pub(crate) async fn restore(
         replaces: member.exists,
     };
     let named: Vec<_> = made.iter().map(|one| (pair(one), &one.1.set.after.properties)).collect();
-    finish::finish(target, &named, &waiting, world, &progress, restored).await
+    finish::finish(target, (&named, options.owners), &waiting, world, &progress, restored).await
 }
 
 /// Says in which database that is which was told after so many refusals, views and extensions.
@@ -248,33 +248,24 @@ async fn may_make_roles(connection: &mut Connection, wanted: &Globals, made: &[S
     }))
 }
 
-/// Databases that get their names together. Nobody renames the database that he is in, so that `template1`, from which all
-/// others can be renamed, comes last and alone.
-fn in_turn<'a>(names: impl Iterator<Item = &'a str>) -> Vec<Vec<&'a str>> {
-    let (last, first): (Vec<&str>, Vec<&str>) = names.partition(|name| *name == "template1");
-    [first, last].into_iter().filter(|names| !names.is_empty()).collect()
-}
-
 /// Gives databases their names in one transaction each turn, and drops those that had them.
 async fn take_names(target: &Target, made: &[(String, &Member)], owners: bool) -> Result<(), Error> {
-    for names in in_turn(made.iter().map(|(_, member)| member.name.as_str())) {
-        let some: Vec<&(String, &Member)> =
-            made.iter().filter(|(_, member)| names.contains(&member.name.as_str())).collect();
+    for some in naming::in_turn(made, |(_, member)| &member.name) {
         let besides = some.iter().flat_map(|(made, member)| [made.as_str(), member.name.as_str()]);
         let mut connection = globals::connect_beside(target, &besides.collect::<Vec<_>>()).await?;
         let replaced: Vec<String> =
-            some.iter().filter(|(_, member)| member.exists).map(|(made, _)| replaced(made)).collect();
+            some.iter().filter(|(_, member)| member.exists).map(|(made, _)| notes::replaced(made)).collect();
         for (made, member) in some.iter().filter(|(_, member)| member.exists) {
             // An earlier restore may have come that far.
             place::may_drop_replaced(&mut connection, target, made, &member.name).await?;
-            drop(&mut connection, &self::replaced(made)).await?;
+            drop(&mut connection, &notes::replaced(made)).await?;
         }
         let mut renames = String::new();
         for (made, member) in &some {
             let name = ident(&member.name);
             if member.exists {
-                renames.push_str(&format!("ALTER DATABASE {name} RENAME TO {};\n", ident(&self::replaced(made))));
-                renames.push_str(&place::says_replaced(made));
+                renames.push_str(&format!("ALTER DATABASE {name} RENAME TO {};\n", ident(&notes::replaced(made))));
+                renames.push_str(&notes::says_replaced(made));
             }
             renames.push_str(&format!("ALTER DATABASE {} RENAME TO {name};\n", ident(made)));
             let is_open = place::is_open(&mut connection, made).await?;
@@ -330,25 +321,4 @@ async fn why_in_use(connection: &mut Connection, name: &str, error: Error) -> Re
         Some(Lack { cause, mend: next }) => Error::Refused { code: "postgres.in-use", object, cause, next },
         None => error.about(object),
     })
-}
-
-pub(crate) fn replaced(made: &str) -> String {
-    format!("{REPLACED}{made}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn template1_gets_its_name_last_and_alone() {
-        for (names, turns) in [
-            (&["postgres", "shop", "template1"][..], vec![vec!["postgres", "shop"], vec!["template1"]]),
-            (&["template1"], vec![vec!["template1"]]),
-            (&["shop"], vec![vec!["shop"]]),
-            (&[], vec![]),
-        ] {
-            assert_eq!(in_turn(names.iter().copied()), turns);
-        }
-    }
 }

@@ -9,7 +9,7 @@ use seawall_core::Progress;
 use crate::build::Build;
 use crate::build::refresh;
 use crate::build::statistics::{self, Without};
-use crate::client::quote::{literal, qualified};
+use crate::catalog::rights::is_superuser;
 use crate::client::tried::{Refused, is_about_the_statement};
 use crate::client::{Connection, Target};
 use crate::detail::ItemDetail;
@@ -24,6 +24,7 @@ use crate::load::routed;
 use crate::load::routed::Named;
 use crate::load::triggers::Triggers;
 use crate::preflight::grantors;
+use crate::quote::{literal, qualified};
 use crate::restore::extensions::PLAINLY;
 use crate::restore::scope::Scope;
 use crate::restore::set::Set;
@@ -136,7 +137,7 @@ impl Set {
     pub(crate) fn groups(&self, what: &Scope<'_>, superuser: bool) -> Vec<Group> {
         let last = self.event_trigger_ids();
         let wanted =
-            |entry: &&Entry| what.has(entry) && !last.contains(&entry.id) && (what.options.owners || !is_grant(entry));
+            |entry: &&Entry| what.has(entry) && !last.contains(&entry.id) && (what.options.owners || !entry.is_grant());
         let entries: Vec<&Entry> = self.schema.entries.iter().filter(wanted).collect();
         allowed::groups(&entries, superuser)
     }
@@ -383,7 +384,7 @@ impl Set {
         made.extend(self.event_trigger_ids());
         made.extend(others);
         let last = |entry: &Entry| {
-            (is_grant(entry) || entry.section == Section::After) && !made.contains(&entry.id) && what.has(entry)
+            (entry.is_grant() || entry.section == Section::After) && !made.contains(&entry.id) && what.has(entry)
         };
         let mut script = self.schema.script(last, what.options, world).await?;
         if !superuser {
@@ -436,15 +437,4 @@ fn to_analyze(what: &Scope<'_>) -> Option<BTreeSet<Named>> {
         (None, _) => return None,
     };
     Some(all.iter().filter(is_there).cloned().collect())
-}
-
-/// Whether the role of a connection is a superuser.
-pub(crate) async fn is_superuser(connection: &mut Connection) -> Result<bool, Error> {
-    let sql = "SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user";
-    Ok(connection.one(sql).await?.flag(0))
-}
-
-/// Whether an entry says who may do what.
-fn is_grant(entry: &Entry) -> bool {
-    matches!(entry.kind.as_str(), "ACL" | "DEFAULT ACL")
 }

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::client::quote::{ident, qualified};
+use crate::quote::{ident, qualified};
 
 /// A name in a schema.
 pub(crate) type Qualified = (String, String);

@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::Error;
-use crate::client::quote::qualified;
 use crate::client::{Connection, Row};
+use crate::quote::qualified;
 use crate::schema::toc::Entry;
 use seawall_archive::compare::Name as Named;
 

@@ -7,28 +7,14 @@
 //! sees a statement of the superuser's.
 
 use crate::Error;
-use crate::client::quote::{ident, literal};
 use crate::client::tried::{self, Refused, Statement};
-use crate::client::{Connection, CopyIn, Target};
+use crate::client::{Connection, CopyIn, Guard, Target};
+use crate::quote::{ident, literal};
 use crate::schema::account;
 use crate::schema::diagnose;
 use crate::schema::powers::{self, Runner};
 use crate::schema::routine::Routine;
 use crate::schema::script::Scanner;
-
-/// The superuser's session beside that of the plain role.
-pub(crate) struct Guard {
-    keeper: Connection,
-    /// The plain role.
-    loader: String,
-    /// Statements for the end: rights to call what the server keeps to itself.
-    rights: Vec<Vec<u8>>,
-    /// Statements behind these: about event triggers. Before version 17 nothing turns off those that are there, and a grant of the
-    /// superuser's would call them.
-    triggers: Vec<Vec<u8>>,
-    /// The statement since which its session grants as somebody else, if it does.
-    as_another: Option<Vec<u8>>,
-}
 
 /// Gives a session of the plain role its guard, if its target has a superuser beside it.
 pub(crate) async fn watch(connection: &mut Connection, target: &Target) -> Result<(), Error> {
@@ -136,11 +122,6 @@ pub(crate) async fn finish(connection: &mut Connection, goes_on: bool) -> Result
 }
 
 impl Guard {
-    /// Ends its session.
-    pub(crate) async fn close(self) {
-        self.keeper.close().await;
-    }
-
     /// Runs a statement that isn't the plain role's; false for one that is.
     async fn run(&mut self, connection: &mut Connection, statement: &[u8]) -> Result<bool, Error> {
         if let Some(is_set) = powers::session_role(statement) {

@@ -3,7 +3,7 @@
 //! The room: `toc` (which objects does an archive have?), `select` (which of them belong to some tables?), `allowed` (which
 //! objects is a role tried with?), `checked` (is every constraint checked that the source has checked?), `script` (where do
 //! statements end?), `diagnose` (which statement failed?), `account` (what is the content of a script?), `replica` (running
-//! statements that no trigger may see), `guard` (two sessions that run a script on the server of a proof), `powers` (which of the
+//! statements without firing triggers), `guard` (two sessions that run a script on the server of a proof), `powers` (which of the
 //! two runs a statement?) with `bare` (its words) and `routine` (functions in two steps), `owned` (the owner of an object without one).
 
 pub(crate) mod account;
@@ -72,19 +72,10 @@ impl Schema {
             all.extend(["--no-owner".to_owned(), "--no-privileges".to_owned()]);
         }
         all.push(archive.path().display().to_string());
-        let mut running = tool.run(&all)?;
-        let mut text = Vec::new();
-        loop {
-            text.reserve(1 << 20);
-            if !running.read(&mut text).await? {
-                break;
-            }
-        }
-        running.finish().await?;
-        Ok(text)
+        tool.run(&all)?.all().await
     }
 
-    /// Lets `pg_restore` alone make all of it in a database. It names the objects that it can't make, and continues.
+    /// Has `pg_restore` make the whole schema in a database. `pg_restore` names each object that it can't make, and continues.
     pub(crate) async fn restore_by_itself(
         &self,
         target: &Target,
@@ -120,8 +111,8 @@ pub(crate) fn for_the_server(script: &[u8], version: u32) -> Vec<u8> {
     all
 }
 
-/// The lines of a script without `\restrict` and `\unrestrict`, which are for psql alone. They come before the first
-/// statement and after the last, with a key that `pg_restore` has just made up. A similar line in a function stays.
+/// The lines of a script without `\restrict` and `\unrestrict`, which only psql understands. `pg_restore` writes them before
+/// the first statement and after the last, with a random key. A similar line in a function has another key, and stays.
 fn lines_for_the_server(script: &[u8]) -> impl Iterator<Item = &[u8]> {
     let lines = || script.split_inclusive(|byte| *byte == b'\n');
     let first = lines().find(|line| *line != b"\n" && !line.starts_with(b"--"));

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::client::quote::ident;
+use crate::quote::ident;
 use crate::schema::toc::Entry;
 
 /// The owners of a set's objects, and the roles of ours that stand for them.

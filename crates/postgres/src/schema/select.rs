@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::Error;
-use crate::client::quote::qualified;
+use crate::quote::qualified;
 use crate::schema::checked;
 use crate::schema::toc::Entry;
 

@@ -44,6 +44,13 @@ pub(crate) struct Entry {
     pub(crate) needs: Vec<u32>,
 }
 
+impl Entry {
+    /// Whether it has grants: on an object, or as defaults for later objects.
+    pub(crate) fn is_grant(&self) -> bool {
+        matches!(self.kind.as_str(), "ACL" | "DEFAULT ACL")
+    }
+}
+
 /// How an archive keeps its rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {

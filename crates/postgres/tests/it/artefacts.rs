@@ -25,7 +25,7 @@ pub(crate) fn filled(major: u32) -> Server {
     server
 }
 
-/// A server with one table of some megabytes, and one that refers to it.
+/// A server with a table of several megabytes, and a table with a foreign key to it.
 pub(crate) fn small() -> Server {
     let server = Server::start(15);
     server.sql("postgres", "CREATE DATABASE shop");
@@ -44,7 +44,7 @@ pub(crate) async fn backup(url: &str, vault: &Vault, limits: Limits, format: For
     Ok(dump(&target(url), vault, &options, &World::real(environment()), Arc::new(NoProgress)).await?)
 }
 
-/// A folder of programs in which `pg_dump` is this script; `$REAL` in it is the server's own.
+/// A folder of programs in which `pg_dump` is this script. In the script `$REAL` is the server's own `pg_dump`.
 pub(crate) fn programs(server: &Server, pg_dump: &str) -> (tempfile::TempDir, Limits) {
     let folder = tempfile::tempdir().expect("a folder");
     for name in ["pg_dump", "pg_restore"] {
@@ -71,7 +71,7 @@ pub(crate) fn request(output: PathBuf) -> RestoreRequest {
     RestoreRequest { output, when: When::Latest, force: false, dry_run: false, integrity: IntegrityCheck::None }
 }
 
-/// Databases that aren't there from the start.
+/// The databases of a server, without those that every new server has.
 pub(crate) fn databases(server: &Server) -> String {
     let sql = "SELECT string_agg(datname, ' ' ORDER BY datname) FROM pg_database WHERE datname !~ '^(postgres|template[01])$'";
     server.sql("postgres", sql)
@@ -114,7 +114,7 @@ async fn the_file_comes_back_to_the_byte() {
     }
 }
 
-/// Backs up `shop` of one server and compares what another makes of it.
+/// Backs up `shop` from one server, restores it on another one, and compares the two databases.
 async fn there_and_back(from: &Server, to: &Server) {
     for format in FORMATS {
         let (vault, copy) = (vault(&MemoryStore::new()), format!("copy_{}", format.name()));
@@ -313,7 +313,8 @@ async fn proof(vault: &Vault, server: &Server, to: Option<&str>) -> Result<Prove
     Ok(prove(vault, &how, &World::real(environment()), Arc::new(NoProgress)).await?)
 }
 
-/// What pg_dump wrote of everything is proved, on a server of ours and on one that is named.
+/// Backs up a database in every format of `pg_dump` and proves the sets, on a server that the proof starts and on a
+/// named one.
 async fn proved(server: &Server) {
     for format in FORMATS {
         let vault = vault(&MemoryStore::new());

@@ -12,7 +12,7 @@ use seawall_vault::memory::MemoryStore;
 use crate::server::Server;
 use crate::support::{FORMATS, backup_as, content, environment, limits, options, recover, target, vault};
 
-/// What no table has in binary: numbers of objects, and forms that aren't the same everywhere.
+/// Columns that binary sets hold as text: they contain object ids, or their binary form differs between servers.
 const AS_TEXT: [&str; 18] = [
     "public.of_domains a public.pos[]",
     "public.of_enums a public.st[]",
@@ -41,13 +41,13 @@ fn filled(major: u32) -> Server {
     server
 }
 
-/// What the server itself would send of tables of its own types: the values, bit by bit.
+/// The number of rows and a hash of their binary form, for the table with columns of PostgreSQL's own types.
 fn bits(server: &Server, database: &str) -> String {
     let sql = "SELECT count(*), sum(hashtextextended(encode(record_send(t), 'hex'), 0)) FROM of_all t";
     server.sql(database, sql)
 }
 
-/// Every type of PostgreSQL's own and every kind of a user's, in the version that had it and in a newer one.
+/// Tests each built-in type and each kind of user-defined type: from 15 to 15, from 18 to 18, and from 15 to 18.
 #[tokio::test(flavor = "multi_thread")]
 async fn values_of_every_type_come_back_in_binary_to_the_bit() {
     let (old, new) = (filled(15), filled(18));
@@ -71,7 +71,7 @@ async fn values_of_every_type_come_back_in_binary_to_the_bit() {
     }
 }
 
-/// Eight bytes of a `bigint` are eight bytes of a `double precision`: the server would take them.
+/// The server alone would accept the eight bytes of a `bigint` as a `double precision`.
 #[tokio::test]
 async fn rows_alone_come_into_columns_of_their_type_or_into_none() {
     let server = Server::start(15);
@@ -114,7 +114,7 @@ async fn rows_alone_come_into_columns_of_their_type_or_into_none() {
     assert_eq!(server.sql("shop", "SELECT string_agg(t::text, ' ' ORDER BY a) FROM t"), "(,1,x,5) (,2,y,6)");
 }
 
-/// The newest set of a vault once more in another vault, with its rows' item and bytes changed.
+/// Copies the newest set of a vault into another vault, with the item and the bytes of its rows changed.
 async fn forged(vault: &Vault, item: impl Fn(Item) -> Item, bytes: impl Fn(Vec<u8>) -> Vec<u8>) -> Vault {
     let manifest = Catalog::read(vault).await.expect("read").find(&When::Latest).expect("a set").clone();
     let reader = Arc::new(SetReader::open(vault.clone(), manifest.clone()).await.expect("opened"));
@@ -153,7 +153,8 @@ async fn forged(vault: &Vault, item: impl Fn(Item) -> Item, bytes: impl Fn(Vec<u
     other
 }
 
-/// Sets that lie: what the server makes of them is told, with the table's name, and nothing gets the wanted name.
+/// The sets claim a wrong form for their rows. The restore reports the server's error with the table's name, and the
+/// database doesn't get its final name.
 #[tokio::test]
 async fn rows_that_are_not_in_the_form_that_the_set_says_are_refused_by_name() {
     let server = Server::start(15);

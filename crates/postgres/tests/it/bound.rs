@@ -10,7 +10,7 @@ use crate::prove::proof;
 use crate::server::Server;
 use crate::support::{backup, backup_in, content, leave, nothing_stays, occupy, options, recover, vault};
 
-/// What pg_cron's script does, without its library.
+/// The parts of pg_cron's script that matter here, without its library.
 const CRON: [&str; 3] = [
     "pg_cron",
     "superuser = true",
@@ -23,7 +23,7 @@ const CRON: [&str; 3] = [
      SELECT pg_catalog.pg_extension_config_dump('cron.jobid_seq', '');",
 ];
 
-/// One that no one has heard of, with a name of its own choice.
+/// An extension that Seawall doesn't know, and that accepts only a database named `shop`.
 const UNKNOWN: [&str; 3] = [
     "unknown",
     "superuser = true",
@@ -64,7 +64,7 @@ fn fill(server: &Server) {
     );
 }
 
-/// What every restore of it must have: also what waited, with what is said of it and who may do what.
+/// The content that every restore must have: also the parts that wait for the name, with their comments and grants.
 fn everything(server: &Server) -> Vec<String> {
     let mut all = content(server, "shop");
     for sql in [
@@ -174,7 +174,7 @@ async fn a_set_with_an_extension_that_is_bound_to_a_name_is_proved_on_a_server_o
     }
 }
 
-/// A job that no server takes: the rows that wait can't be loaded.
+/// Adds a job that the server refuses, so that loading the waiting rows fails.
 const NEVER: &str = "ALTER TABLE cron.job DROP CONSTRAINT job_command_check; INSERT INTO cron.job (command) VALUES ('never'); REFRESH MATERIALIZED VIEW filled";
 
 #[tokio::test(flavor = "multi_thread")]
@@ -217,7 +217,7 @@ async fn a_failure_in_what_waited_leaves_what_was_there_and_the_same_again_goes_
     }
 }
 
-/// Waits until a count is 1.
+/// Waits until the query returns 1.
 async fn until(server: &Server, count: &str) {
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
     while server.sql("postgres", count) != "1" {
@@ -226,7 +226,7 @@ async fn until(server: &Server, count: &str) {
     }
 }
 
-/// A session that holds what each session of a restore holds.
+/// A session that holds the advisory lock which every session of a restore holds.
 async fn under_way(server: &Server, database: &str) -> std::process::Child {
     let mut psql = server.tool("psql");
     psql.args(["-d", database, "-c", "SELECT pg_advisory_lock_shared(6203921), pg_sleep(600)"]);
@@ -236,7 +236,8 @@ async fn under_way(server: &Server, database: &str) -> std::process::Child {
     session
 }
 
-/// Each state in which a kill can leave the databases' names: the next try takes them back, and goes on.
+/// Tests each state in which a kill can leave the names of the databases. The next try takes the names back, and
+/// continues.
 #[tokio::test(flavor = "multi_thread")]
 async fn names_that_a_killed_restore_gave_are_taken_back_by_the_next_one() {
     let (from, to) = (start(15), start(15));
@@ -285,7 +286,8 @@ async fn names_that_a_killed_restore_gave_are_taken_back_by_the_next_one() {
     nothing_stays(&to, "shop");
 }
 
-/// The database that was put aside may be the only one that is whole: without a note that says otherwise it is never dropped.
+/// The database that was put aside may be the only whole one. Without a note that says otherwise, a restore never drops
+/// it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_that_was_put_aside_stays_where_nothing_says_that_the_new_one_is_whole() {
     let (from, to) = (start(15), start(15));
@@ -326,7 +328,7 @@ async fn a_database_that_was_put_aside_stays_where_nothing_says_that_the_new_one
     assert_eq!(to.sql("shop", "SELECT a FROM mine"), "1");
 }
 
-/// A kill between the end of what waited and the moment in which the database is given to its owner.
+/// The restore is killed after the waiting parts are made, and before the database goes to its owner.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_that_is_whole_and_has_its_name_is_opened_by_the_next_restore() {
     let (from, to) = (start(15), start(15));
@@ -359,7 +361,7 @@ async fn a_database_that_is_whole_and_has_its_name_is_opened_by_the_next_restore
     nothing_stays(&to, "shop");
 }
 
-/// What an owner writes into a journal of his own renames nothing.
+/// An owner writes names into a journal of their own. The restore renames nothing because of it.
 #[tokio::test(flavor = "multi_thread")]
 async fn names_in_a_journal_of_the_databases_owner_are_not_believed() {
     let server = Server::start(15);

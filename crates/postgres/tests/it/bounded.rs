@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 use crate::server::{Server, is_root, output};
 use crate::support::{backup_in, environment, limits, vault};
 
-/// A server with a database in which a check does something in a proof.
+/// A server with a database whose check runs `deed`, but only in a proof.
 fn filled(deed: &str) -> Server {
     let server = Server::start(15);
     server.sql("postgres", "CREATE DATABASE shop");
@@ -45,7 +45,7 @@ fn start(server: &Server, vault: &Vault, time: Option<Duration>) -> JoinHandle<R
     tokio::spawn(async move { Ok(prove(&vault, &options, &World::real(environment()), Arc::new(NoProgress)).await?) })
 }
 
-/// The folders of proofs whose servers this process has started.
+/// The folders of proofs whose servers this process started.
 fn folders() -> BTreeSet<PathBuf> {
     let mut found = BTreeSet::new();
     for task in std::fs::read_dir("/proc/self/task").expect("tasks").flatten() {
@@ -59,7 +59,7 @@ fn folders() -> BTreeSet<PathBuf> {
     found
 }
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 async fn until(what: &str, is_so: impl Fn() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(120);
     while !is_so() {
@@ -68,7 +68,7 @@ async fn until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// Waits until the folders are gone, and every process that worked in one.
+/// Waits until the folders and every process that worked in one of them are gone.
 async fn gone(folders: &BTreeSet<PathBuf>) {
     assert!(!folders.is_empty());
     until("a folder stays", || folders.iter().all(|folder| !folder.exists())).await;
@@ -108,7 +108,7 @@ async fn a_check_that_fills_the_disk_is_a_failure_and_nothing_stays() {
     gone(&folders).await;
 }
 
-/// A proof that is let go in the middle, and what a killed one has left.
+/// One proof is cancelled in the middle, and another was killed and left its folder.
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_stays_of_a_proof_that_is_given_up_and_the_next_one_removes_what_was_left() {
     let server = filled("LOOP END LOOP;");

@@ -14,7 +14,7 @@ use crate::server::{Server, output};
 use crate::support::{content, environment, limits, options, recover, target, vault};
 use crate::walk::{differences, never_different, walk};
 
-/// Columns in which all objects of the fixture are alike, and why none differs.
+/// Columns with the same value in all objects of the fixture, each with the reason.
 const ALIKE: [(&str, &str, &str); 24] = [
     ("pg_class", "relrewrite", "set while a table is rewritten, and seen by nobody else"),
     ("pg_collation", "collencoding", "a collation of another encoding can't be used in the database"),
@@ -42,14 +42,14 @@ const ALIKE: [(&str, &str, &str); 24] = [
     ("pg_attribute", "attcacheoff", "used by the server while it runs"),
 ];
 
-/// Who makes, backs up and restores it.
+/// The role that makes, backs up and restores the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
-    /// A superuser, with whatever only a superuser may make.
+    /// A superuser. The fixture then also has the objects that only a superuser may make.
     Superuser,
-    /// A role that owns the database, and may do no more.
+    /// A role that owns the database, and has no other right.
     Owner,
-    /// What providers give instead of a superuser: it may make databases and roles.
+    /// The substitute for a superuser that providers offer: it may make databases and roles.
     Admin,
 }
 
@@ -67,14 +67,14 @@ fn file(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/it/catalog").join(name)
 }
 
-/// Runs a program of the server's as a role.
+/// Runs one of the server's programs as a role.
 fn run(server: &Server, role: Role, program: &str, arguments: &[&str]) -> String {
     let mut tool = server.tool(program);
     tool.env("PGUSER", role.name()).args(arguments);
     output(tool)
 }
 
-/// A server with the database `shop`, in which everything is that the role may make.
+/// A server with the database `shop`, which holds every object that the role may make.
 fn filled(major: u32, role: Role) -> Server {
     let server = Server::start_with(major, "wal_level = logical");
     let spaces = ["fast", "slow"].map(|name| (name, server.folder_of_its_own(name)));
@@ -114,7 +114,7 @@ fn rename(server: &Server, from: &str, to: &str) {
     server.sql("postgres", &format!("ALTER DATABASE {from} RENAME TO {to}"));
 }
 
-/// Makes `shop` of a dump by `psql`, as PostgreSQL's documentation says.
+/// Restores a dump into `shop` with `psql`, as PostgreSQL's documentation says.
 fn load_by_psql(server: &Server, role: Role) {
     let dump = server.folder().join("dump.sql").display().to_string();
     let mut all = vec!["-d", "shop", "-f", &dump];
@@ -126,7 +126,7 @@ fn load_by_psql(server: &Server, role: Role) {
     run(server, role, "psql", &["-Xq", "-v", "ON_ERROR_STOP=1", "-o", "/dev/null", "-d", into, "-f", &dump]);
 }
 
-/// A plain owner can't make a database: it is there, and empty.
+/// Makes an empty database for a plain owner, who can't make one.
 fn make_empty(server: &Server, role: Role) {
     if role == Role::Owner {
         let major = server.sql("postgres", "SELECT current_setting('server_version_num')::int / 10000");

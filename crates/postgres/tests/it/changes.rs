@@ -8,7 +8,7 @@ use seawall_vault::memory::MemoryStore;
 use crate::server::Server;
 use crate::support::{backup, content, options, recover, schema, vault};
 
-/// Repeats SQL until it is told to stop; what fails is tried again.
+/// Runs SQL repeatedly until it is told to stop. Failed runs are repeated too.
 pub(crate) fn again_and_again(
     server: &Arc<Server>,
     sql: &'static str,
@@ -29,7 +29,7 @@ pub(crate) fn again_and_again(
     (stop, runs)
 }
 
-/// Backs up while `change` goes on, and checks that `always` holds in whatever was restored.
+/// Backs up while `change` goes on, and checks that `always` holds in every restored database.
 async fn one_state(change: &'static str, always: &str) {
     let server = Arc::new(Server::start(15));
     server.sql("postgres", "CREATE DATABASE shop");

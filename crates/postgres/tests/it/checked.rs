@@ -6,9 +6,9 @@ use seawall_vault::memory::MemoryStore;
 use crate::server::Server;
 use crate::support::{backup, content, options, recover, vault};
 
-/// Tables and keys whose names, one behind the other, read as another table's and another key's. Names with quotes, dots and
-/// line breaks; keys of children and of partitions; and constraints that aren't checked in the source, because rows
-/// contradict them.
+/// Tables and keys with confusable names: table and key of one pair, joined, read like another pair. Also names with
+/// quotes, dots and line breaks; keys of children and of partitions; and constraints that the source hasn't checked,
+/// because rows contradict them.
 const NAMES: &str = r#"
 CREATE TABLE "a b" (id int PRIMARY KEY); INSERT INTO "a b" SELECT generate_series(1, 30);
 CREATE TABLE pk (id int PRIMARY KEY) PARTITION BY RANGE (id);
@@ -36,7 +36,7 @@ CREATE TABLE loose (x int); INSERT INTO loose VALUES (99);
 ALTER TABLE loose ADD CONSTRAINT "b c" FOREIGN KEY (x) REFERENCES "a b" NOT VALID, ADD CONSTRAINT "b ""d" CHECK (x < 50) NOT VALID;
 "#;
 
-/// Version 18 has more that isn't checked.
+/// The further kinds of unchecked constraints since version 18.
 const SINCE_18: &str = r#"
 CREATE TABLE since (x int CONSTRAINT "a b c" REFERENCES "a b" NOT ENFORCED, y int); INSERT INTO since VALUES (99, NULL);
 ALTER TABLE since ADD CONSTRAINT "y z" NOT NULL y NOT VALID;
@@ -45,7 +45,8 @@ INSERT INTO "loose parts" VALUES (99);
 ALTER TABLE "loose parts" ADD CONSTRAINT "b c" FOREIGN KEY (x) REFERENCES "a b" NOT VALID;
 "#;
 
-/// Every constraint with its state. Those that a key has made for partitions have names that the server gives.
+/// Every constraint with its state. Constraints that a key made for partitions are without their names, because the
+/// server chooses these.
 const CONSTRAINTS: &str = "SELECT conrelid::regclass, CASE WHEN conparentid = 0 THEN conname END, contype, convalidated, confrelid::regclass \
      FROM pg_constraint WHERE conrelid <> 0 ORDER BY conrelid::regclass::text, 2, 3, confrelid::regclass::text";
 
@@ -79,7 +80,7 @@ async fn what_the_source_has_checked_is_checked_whatever_its_name_is() {
     }
 }
 
-/// A child may have checked by itself what its parent leaves unchecked. `pg_dump` doesn't say so.
+/// A child may have checked a constraint that its parent leaves unchecked. `pg_dump` doesn't record that.
 #[tokio::test]
 async fn what_a_child_has_checked_alone_comes_back_as_the_parent_has_it() {
     let server = Server::start(15);

@@ -21,7 +21,7 @@ fn filled(major: u32) -> Server {
     server
 }
 
-/// Backs up `shop` of one server and compares what another makes of it.
+/// Backs up `shop` from one server, restores it on another one, and compares the two databases.
 async fn there_and_back(copy: CopyFormat, from: &Server, to: &Server, newest: &Server) {
     let store = MemoryStore::new();
     let vault = vault(&store);
@@ -52,7 +52,7 @@ async fn there_and_back(copy: CopyFormat, from: &Server, to: &Server, newest: &S
     assert_eq!(to.sql("postgres", "SELECT count(*) FROM pg_database WHERE datname LIKE 'seawall%'"), "0");
 }
 
-/// Drops what was restored.
+/// Drops the restored database.
 fn forget(server: &Server) {
     server.sql("copy", "DROP SUBSCRIPTION IF EXISTS sub");
     server.sql("postgres", "DROP DATABASE copy");
@@ -190,7 +190,7 @@ async fn what_only_version_18_has_comes_back() {
     assert_eq!(server.sql("copy", "SELECT nights FROM stays"), "5");
 }
 
-/// Such a database says nothing of the bytes in it, and nobody may read them as letters of an encoding.
+/// A database in SQL_ASCII doesn't say which encoding its bytes have, so they must not be converted.
 #[tokio::test]
 async fn bytes_of_a_database_without_an_encoding_come_back() {
     let server = Server::start(15);

@@ -22,7 +22,7 @@ const STATEMENTS: [&str; 4] = [
     "GRANT CREATE ON DATABASE postgres TO bob",
 ];
 
-/// What differs on a server that has all of it: so are its roles after a restore as before.
+/// Changes to a server that has all of the set's objects. A restore leaves its roles as they are.
 const OTHERWISE: [&str; 5] = [
     "ALTER ROLE alice NOLOGIN CREATEDB CONNECTION LIMIT -1 PASSWORD 'of the server'; COMMENT ON ROLE alice IS NULL; \
      ALTER ROLE alice RESET work_mem; ALTER ROLE bob SET app.own = 'x'; ALTER ROLE ALL SET app.every = 'two'; ALTER ROLE ALL SET app.more = 'x'; \
@@ -67,7 +67,7 @@ fn kept(restored: &Restored) -> Vec<String> {
     restored.kept.iter().map(|(what, how)| format!("{what}: {how}")).collect()
 }
 
-/// Memberships and rights on parameters, as a server has them.
+/// The memberships and the rights on parameters of a server.
 fn rights(server: &Server) -> String {
     let sql = "SELECT roleid::regrole, member::regrole, admin_option FROM pg_auth_members WHERE roleid::regrole::text !~ '^pg_' ORDER BY 1, 2, 3; \
                SELECT parname, array(SELECT a::text FROM unnest(paracl) a ORDER BY 1) FROM pg_parameter_acl ORDER BY 1";
@@ -132,7 +132,7 @@ async fn what_differs_of_a_server_that_is_there_already_is_named_in_version_18()
     there_already(18).await;
 }
 
-/// Since version 16 a role is a member by the grants of several others, each with options of its own.
+/// Since version 16 several roles can grant the same membership, each with options of its own.
 #[tokio::test]
 async fn memberships_by_several_grantors_are_compared_one_by_one() {
     let (from, to) = (Server::start(18), Server::start(18));

@@ -18,7 +18,7 @@ use crate::artefacts::{backup, databases, filled, programs, request, sets, small
 use crate::server::output;
 use crate::support::{content, environment, limits, options, recover, target, vault};
 
-/// Keeps a copy of what `pg_dump` has made.
+/// Keeps a copy of `pg_dump`'s output.
 const KEEP: &str = "for a in \"$@\"; do case $a in --file=*) d=${a#--file=};; esac; done\n\
                     $REAL \"$@\" && cp -r \"$d\" \"${0%/*}/made\"";
 
@@ -31,12 +31,12 @@ fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     std::fs::read_dir(folder).expect("a folder").map(file).collect()
 }
 
-/// How much there is in a folder.
+/// The size of a folder's files.
 fn aside(place: &Path) -> usize {
     std::fs::read_dir(place).expect("a folder").count()
 }
 
-/// A backup that puts aside into a folder of the test's own.
+/// A backup that puts `pg_dump`'s files into a folder of the test.
 async fn backup_in(
     place: &Path,
     url: &str,
@@ -106,7 +106,7 @@ async fn a_folder_with_something_in_it_is_never_replaced() {
     assert_eq!(aside(folder.path()), 4, "no draft stays");
 }
 
-/// A set with the files that `change` makes of those of the newest set.
+/// A set whose files `change` makes from the files of the newest set.
 async fn changed(vault: &Vault, to: &Vault, change: impl FnOnce(&mut Vec<(String, Vec<u8>)>)) {
     let manifest = Catalog::read(vault).await.expect("read").sets().last().expect("a set").1.clone();
     let reader = Arc::new(SetReader::open(vault.clone(), manifest.clone()).await.expect("opened"));

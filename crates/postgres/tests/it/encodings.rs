@@ -10,7 +10,7 @@ use seawall_vault::memory::MemoryStore;
 use crate::server::Server;
 use crate::support::{backup, backup_as, backup_in, environment, limits, options, recover, target, vault};
 
-/// Databases' encodings, letters that have a counterpart in UTF-8, and bytes that have none.
+/// Encodings of databases, letters that UTF-8 has too, and bytes that have no counterpart in UTF-8.
 const ENCODINGS: [(&str, &[u8], &[u8]); 4] = [
     ("WIN1252", b"Stra\xdfe", b"x\x81y"),
     ("EUC_JP", b"\xc6\xfc\xcb\xdc", b"x\xa9\xa1y"),
@@ -18,8 +18,8 @@ const ENCODINGS: [(&str, &[u8], &[u8]); 4] = [
     ("SQL_ASCII", b"\xdf", b"x\xff\xfey"),
 ];
 
-/// Everything that has a name, a comment or a text of its own. `@` is a name with letters, `#` one with bytes without a
-/// counterpart.
+/// Every kind of object that has a name, a comment or a text. `@` stands for a name with letters, `#` for a name with
+/// bytes that have no counterpart.
 const CONTENT: &str = r##"
 CREATE SCHEMA "s #"; CREATE TYPE "s #".mood AS ENUM ('glad', '#', '@');
 CREATE TABLE "@" (id serial PRIMARY KEY, "col #" text DEFAULT '#' CHECK ("col #" <> 'not #'), mood "s #".mood, doc json, tags text[]);
@@ -38,7 +38,7 @@ CREATE POLICY "p #" ON "@" TO "r @" USING ("col #" <> '#');
 COMMENT ON DATABASE shop IS '#@'; ALTER DATABASE shop SET my.word TO '#';
 "##;
 
-/// A statement with the bytes of an encoding.
+/// A statement in the bytes of an encoding.
 fn spelled(text: &str, (_, letters, bytes): (&str, &[u8], &[u8])) -> Vec<u8> {
     let spell = |byte: u8| match byte {
         b'@' => letters.to_vec(),
@@ -78,7 +78,7 @@ fn make(server: &Server, (encoding, letters, bytes): (&'static str, &'static [u8
     run(server, encoding, "shop", &spelled(CONTENT, (encoding, letters, bytes)));
 }
 
-/// What `pg_dump` says of a database, in the database's own bytes.
+/// The output of `pg_dump` for a database, in the database's own encoding.
 fn bytes(server: &Server, encoding: &str, database: &str) -> String {
     let mut dump = server.tool("pg_dump");
     dump.args(["-d", database, "--encoding", encoding, "--create"]);
@@ -144,7 +144,7 @@ async fn bytes_without_a_counterpart_in_utf_8_come_back_in_version_18() {
     there_and_back(18).await;
 }
 
-/// Tables are named in the letters that they have, and a sample reads the same bytes.
+/// `--table` and a sample work with names in the database's own letters, and restore the same bytes.
 #[tokio::test]
 async fn tables_rows_and_samples_of_another_encoding_come_back() {
     let of = ENCODINGS[0];
@@ -191,7 +191,7 @@ async fn tables_rows_and_samples_of_another_encoding_come_back() {
     assert!(few.iter().all(|row| all.contains(row)));
 }
 
-/// What has no counterpart is refused by a database in UTF-8, and never another text.
+/// A database in UTF-8 refuses bytes without a counterpart. They never become another text.
 #[tokio::test]
 async fn a_database_in_utf_8_takes_what_it_has_letters_for() {
     let server = Server::start(15);
@@ -211,7 +211,7 @@ async fn a_database_in_utf_8_takes_what_it_has_letters_for() {
     assert!(failure.object.contains("Straße"), "{failure:?}");
 }
 
-/// Each database reads the name of a role in its own encoding: the bytes are what counts.
+/// Each database reads a role's name in its own encoding, so a restore must keep the bytes of the name.
 #[tokio::test]
 async fn names_of_roles_are_bytes_that_all_databases_share() {
     let server = Server::start(15);
@@ -241,4 +241,59 @@ async fn names_of_roles_are_bytes_that_all_databases_share() {
     proved(&server, &alone, false, "here").await;
     let failure = backup(&server, &server.url(""), &whole).await.expect_err("it can't be restored");
     assert_eq!((failure.code, failure.cause.contains("j\\xfcrgen")), ("postgres.other-encoding", true), "{failure:?}");
+}
+
+/// The bytes of the comment and of the owner's name, as the database itself reads them.
+const OF_THE_DATABASE: &str = "SELECT encode(convert_to(shobj_description(oid, 'pg_database'), getdatabaseencoding()), 'hex'), \
+     encode(convert_to(pg_get_userbyid(datdba), getdatabaseencoding()), 'hex') FROM pg_database WHERE datname = current_database()";
+
+/// A database whose comment and owner have letters in its own encoding, and one whose name alone has such letters.
+fn make_two(server: &Server) {
+    server.sql("postgres", "CREATE ROLE \"müller\"");
+    for name in ["shop", "\"größe\""] {
+        empty(server, name, "WIN1252");
+    }
+    sql(server, "shop", "CREATE TABLE t AS SELECT 1 AS a; COMMENT ON DATABASE shop IS 'grün'");
+    sql(server, "shop", "ALTER DATABASE shop OWNER TO \"mÃ¼ller\"");
+    sql(server, "größe", "CREATE TABLE t AS SELECT 1 AS a");
+    let found = ["shop", "größe"].map(|name| server.sql(name, OF_THE_DATABASE));
+    assert_eq!(found, [WITH_LETTERS, WITHOUT_LETTERS]);
+}
+
+/// The comment and the owner of the two databases.
+const WITH_LETTERS: &str = "6772fc6e|6dc3bc6c6c6572";
+const WITHOUT_LETTERS: &str = "|706f737467726573";
+
+/// The server keeps a database's comment in the encoding of the session that writes it, and its name in that of the
+/// session that renames it.
+#[tokio::test]
+async fn comments_of_databases_come_back_to_the_byte_under_names_with_other_letters() {
+    let server = Server::start(15);
+    make_two(&server);
+    for (set, name, shown, wanted) in [
+        ("shop", "copy", "copy", WITH_LETTERS),
+        ("shop", "stra%C3%9Fe", "straße", WITH_LETTERS),
+        ("gr%C3%B6%C3%9Fe", "stra%C3%9Fe%202", "straße 2", WITHOUT_LETTERS),
+    ] {
+        let vault = vault(&MemoryStore::new());
+        backup(&server, &server.url(set), &vault).await.expect("backed up");
+        recover(&vault, &server.url(name), &options(&server)).await.expect("restored");
+        assert_eq!(server.sql(shown, OF_THE_DATABASE), wanted, "{shown}");
+    }
+}
+
+#[tokio::test]
+async fn comments_of_a_whole_servers_databases_come_back_to_the_byte() {
+    let (from, to) = (Server::start(15), Server::start(15));
+    make_two(&from);
+    let vault = vault(&MemoryStore::new());
+    backup(&from, &from.url(""), &vault).await.expect("backed up");
+    let replacing = seawall_postgres::RestoreOptions { clean: true, ..options(&to) };
+    for options in [options(&to), replacing] {
+        recover(&vault, &to.url(""), &options).await.expect("restored");
+        let found = ["shop", "größe"].map(|name| to.sql(name, OF_THE_DATABASE));
+        assert_eq!(found, [WITH_LETTERS, WITHOUT_LETTERS]);
+        let left = "SELECT count(*) FROM pg_database WHERE datname ~ 'seawall|replaced'";
+        assert_eq!(to.sql("postgres", left), "0");
+    }
 }

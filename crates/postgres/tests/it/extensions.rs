@@ -9,7 +9,8 @@ use crate::prove::proof;
 use crate::server::Server;
 use crate::support::{backup, backup_as, content, nothing_stays, options, recover, vault};
 
-/// Every role may make it. The larger tables refer to the smaller ones, and one to rows of its own that come later.
+/// An extension that every role may make. Its larger tables refer to the smaller ones, and one table refers to later
+/// rows of its own.
 const LAYERS: [&str; 3] = [
     "layers",
     "superuser = false",
@@ -26,7 +27,7 @@ const LAYERS_ROWS: &str = "CREATE EXTENSION layers; INSERT INTO layers.kind VALU
      INSERT INTO layers.layer SELECT i, 1 + i % 100, repeat(md5(i::text), 9) FROM generate_series(1, 40000) i; \
      CREATE TABLE users AS SELECT generate_series(1, 100) AS a";
 
-/// As a role that may not turn keys off.
+/// Restores as a role that may not turn keys off.
 async fn as_owner(vault: &Vault, server: &Server, database: &str) -> Result<Restored, Failure> {
     let options = RestoreOptions { owners: false, ..options(server) };
     recover(vault, &server.url_as("owner", database), &options).await
@@ -126,7 +127,7 @@ async fn tables_of_an_extension_that_refer_to_each_other_are_refused_before_anyt
     }
 }
 
-/// Its catalog takes rows only in the mode that it has for restores, even where triggers are off.
+/// An extension whose catalog accepts rows only in its restore mode, even if triggers are off.
 const TIMESCALEDB: [&str; 3] = [
     "timescaledb",
     "superuser = true\nschema = timescale",
@@ -191,7 +192,7 @@ async fn timescaledb_is_told_that_a_restore_begins_and_that_it_ends_whatever_com
     }
 }
 
-/// Its event trigger looks after triggers that its rows name, as the one of `periods` does.
+/// An extension whose event trigger checks that the triggers named in its rows exist, as that of `periods` does.
 const GUARD: [&str; 3] = [
     "guard",
     "superuser = true",

@@ -162,7 +162,7 @@ async fn what_doesnt_exist_or_doesnt_answer_is_named() {
     assert_eq!((failure.kind, failure.code), (Kind::NotFound, "archive.no-set"));
 }
 
-/// What its disk can't hold, a server tells; with room again the same restore goes on from there.
+/// The server reports that its disk is full. With space again, the same restore continues.
 #[tokio::test]
 async fn a_full_disk_under_the_target_is_told_and_the_restore_goes_on_behind_it() {
     let (from, to) = (filled(), Server::start(15));

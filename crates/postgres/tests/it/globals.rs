@@ -27,7 +27,7 @@ const NOT_COMPARED: [(&str, &str, &str); 10] = [
     ("pg_database", "dathasloginevt", "set by the trigger alone"),
 ];
 
-/// Columns in which all objects of the fixture are alike, and why none differs.
+/// Columns with the same value in all objects of the fixture, each with the reason.
 const ALIKE: [(&str, &str, &str); 5] = [
     ("pg_database", "datallowconn", "what takes no connections can't be backed up, which a backup says"),
     ("pg_database", "daticulocale", "version 18 of the tests is built without ICU"),
@@ -54,7 +54,7 @@ GRANT SET ON PARAMETER work_mem TO c WITH GRANT OPTION; SET ROLE c; GRANT SET ON
 GRANT ALTER SYSTEM ON PARAMETER "my.own" TO PUBLIC; GRANT SET, ALTER SYSTEM ON PARAMETER log_statement TO "d's ""role""";
 "#;
 
-/// Of version 16 and later.
+/// The objects that need version 16 or later.
 const ROLES_16: &str = r#"
 GRANT c TO "for ever" WITH INHERIT FALSE, SET FALSE; GRANT c TO mighty WITH ADMIN TRUE, INHERIT TRUE, SET FALSE;
 GRANT a TO plain WITH INHERIT TRUE, SET FALSE GRANTED BY postgres; GRANT a TO c WITH ADMIN TRUE;
@@ -79,7 +79,7 @@ const DATABASES: [&str; 12] = [
 
 const SPACES: [&str; 2] = ["fast", "slow"];
 
-/// A server with its tablespaces, as somebody makes them by hand.
+/// A server with its tablespaces, made by hand.
 fn bare(major: u32) -> Server {
     let server = Server::start(major);
     for name in SPACES {
@@ -102,7 +102,7 @@ fn filled(major: u32) -> Server {
     server
 }
 
-/// Each row of each shared catalog, with names instead of numbers.
+/// Each row of each shared catalog, with names instead of object ids.
 type Rows = BTreeMap<String, Vec<BTreeMap<String, Value>>>;
 
 fn rows(server: &Server) -> Rows {
@@ -155,12 +155,12 @@ fn rows(server: &Server) -> Rows {
     all
 }
 
-/// What one has and the other hasn't, as lines.
+/// The lines that only one of the two has.
 fn lines(rows: &Rows) -> BTreeSet<String> {
     rows.iter().flat_map(|(catalog, rows)| rows.iter().map(move |row| format!("{catalog} {row:?}"))).collect()
 }
 
-/// What `pg_dumpall` and `psql` make of a server.
+/// Restores a server with `pg_dumpall` and `psql`.
 fn by_psql(from: &Server) -> Server {
     let to = bare(
         from.sql("postgres", "SELECT current_setting('server_version_num')::int / 10000").parse().expect("a version"),

@@ -13,7 +13,7 @@ use crate::artefacts::{self, programs};
 use crate::server::Server;
 use crate::support::{backup_in, environment, limits, vault};
 
-/// What only the rights of a superuser, or of who may reach the server's files, are enough for.
+/// Attempts that need the rights of a superuser, or access to the server's files.
 const ATTEMPTS: [&str; 17] = [
     "COPY (SELECT 1) TO PROGRAM ''touch {loot}''",
     "COPY (SELECT 1) TO ''{loot}''",
@@ -34,7 +34,8 @@ const ATTEMPTS: [&str; 17] = [
     "SET session_authorization = postgres",
 ];
 
-/// A database of `app` in which everything that a proof evaluates tries everything. In the source it lets itself be.
+/// Fills a database of `app`. In a proof, all of its code that PostgreSQL evaluates makes every attempt; in the source
+/// it does nothing.
 fn fill(server: &Server, loot: &Path) {
     server.sql("postgres", "CREATE ROLE app LOGIN; CREATE ROLE mid");
     server.sql("postgres", "CREATE DATABASE shop OWNER app");
@@ -79,8 +80,8 @@ fn fill(server: &Server, loot: &Path) {
     server.sql("shop", READ_WHILE_MADE);
 }
 
-/// Constants of a type with checks, which PostgreSQL reads while it makes a function: in defaults and in statements. Each
-/// function has something that a superuser must say, or may have to.
+/// Functions with constants of a type that has checks, in defaults and in bodies of statements: PostgreSQL evaluates
+/// these while it makes the function. Each function also has a property for which a superuser is or may be needed.
 const READ_WHILE_MADE: &str = "
 SET ROLE app;
 CREATE TABLE public.none (); INSERT INTO public.none DEFAULT VALUES; CREATE INDEX ON public.none ((public.quiet('no column')));
@@ -107,7 +108,7 @@ async fn proof(server: &Server, vault: &Vault) -> Result<Proved, Failure> {
     Ok(prove(vault, &options, &World::real(environment()), Arc::new(NoProgress)).await?)
 }
 
-/// A folder to which everybody may write.
+/// A folder in which every user may write.
 fn open_folder() -> tempfile::TempDir {
     let folder = tempfile::Builder::new().prefix("loot").tempdir_in("/tmp").expect("a folder");
     std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).expect("open to all");
@@ -133,8 +134,8 @@ async fn whatever_a_proof_runs_tries_to_get_out_and_is_refused() {
     }
 }
 
-/// Whoever can write into a vault can change a script. A statement that is taken for a comment, and has another one behind it
-/// where a backslash means something, is refused by the server.
+/// An attacker who can write into a vault can change a script. Here a statement looks like a comment, and hides a
+/// second statement where a backslash escapes. The server refuses it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_comment_with_a_statement_behind_it_is_not_run_by_a_superuser() {
     let (server, folder) = (Server::start(15), open_folder());
@@ -154,7 +155,7 @@ async fn a_comment_with_a_statement_behind_it_is_not_run_by_a_superuser() {
     assert!(!loot.exists());
 }
 
-/// A script with more behind it than `pg_dump` wrote.
+/// Backs up with a `pg_dump` whose script ends in additional statements.
 async fn backup_with_more(server: &Server, more: &str) -> Vault {
     let (folder, vault) = (open_folder(), vault(&MemoryStore::new()));
     let file = folder.path().join("more");
@@ -164,7 +165,7 @@ async fn backup_with_more(server: &Server, more: &str) -> Vault {
     vault
 }
 
-/// What waits for the end is run then, by one role or the other.
+/// Each of the two roles runs its statements that were kept for the end.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_statement_that_waits_for_the_end_of_a_proof_is_passed_over() {
     let server = Server::start(15);
@@ -180,7 +181,8 @@ async fn no_statement_that_waits_for_the_end_of_a_proof_is_passed_over() {
     assert!(failure.object.contains("ALTER EVENT TRIGGER ends"), "{failure:?}");
 }
 
-/// `pg_dump` writes event triggers last. Whoever can write into a vault can write one before a grant, which it would see.
+/// `pg_dump` writes event triggers last. An attacker who can write into a vault can put one before a grant, which the
+/// trigger would see.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_event_trigger_sees_a_grant_of_a_superuser_s() {
     let folder = open_folder();
@@ -204,7 +206,7 @@ async fn no_event_trigger_sees_a_grant_of_a_superuser_s() {
     }
 }
 
-/// The other half: it is called, and by whoever may not.
+/// The counterpart: PostgreSQL calls the check, with a role that lacks the rights.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_check_is_refused_is_told() {
     let server = Server::start(15);

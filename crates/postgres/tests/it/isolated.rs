@@ -12,13 +12,13 @@ use seawall_vault::memory::MemoryStore;
 use crate::server::Server;
 use crate::support::{backup, environment, limits, vault};
 
-/// Says what the other process is to do.
+/// The variable with the other process's task.
 const TASK: &str = "SEAWALL_TEST_ISOLATED";
 
-/// Something that only our environment has.
+/// A value that only our environment has.
 const CANARY: &str = "a-secret-of-the-vault";
 
-/// A database whose rows are checked by a function that says what it sees, on the server of a proof.
+/// A database with a check that, in a proof, reports everything it can see.
 const LOOK: &str = "
 CREATE FUNCTION public.import(text) RETURNS oid LANGUAGE internal STRICT AS 'be_lo_import';
 CREATE FUNCTION public.seen(text) RETURNS text LANGUAGE plpgsql AS $$ DECLARE object oid;
@@ -40,7 +40,7 @@ async fn proof(sql: &str) -> Result<Proved, Failure> {
     Ok(prove(&vault, &options, &World::real(environment()), Arc::new(NoProgress)).await?)
 }
 
-/// Runs a task in another process, which `begin` starts.
+/// Runs a task in another process. The shell commands `begin` run before it.
 fn run(begin: &str, task: &str) {
     let mut shell = Command::new("sh");
     shell.args(["-c", &format!("{begin} exec \"$0\" --exact isolated::in_another_process --ignored --nocapture")]);
@@ -90,7 +90,7 @@ fn the_server_of_a_proof_has_nothing_of_our_environment_no_network_and_a_limit_o
     run("", "look");
 }
 
-/// A limit that may not be raised is one way in which a system doesn't let the server be kept apart.
+/// Seawall can't raise this limit, so it can't isolate the server.
 #[test]
 fn a_proof_on_a_server_that_is_not_kept_apart_says_so() {
     run("ulimit -v 15000000;", "confined");

@@ -33,13 +33,13 @@ fn filled(rows: u32) -> Server {
     server
 }
 
-/// What a server that dies says, or doesn't say any more.
+/// Whether a failure is one of those that a dying server causes.
 fn died(failure: &Failure) -> bool {
     let known = ["postgres.connection", "postgres.away", "postgres.tool-failed", "postgres.cancelled"];
     failure.kind == Kind::Unavailable && known.contains(&failure.code)
 }
 
-/// A restore that goes on while the test does something else.
+/// A restore that runs while the test does something else.
 fn start_restore(server: &Server, database: &str, vault: &Vault) -> JoinHandle<Result<Restored, Failure>> {
     let (url, vault, options) = (server.url(database), vault.clone(), options(server));
     tokio::spawn(async move { recover(&vault, &url, &options).await })
@@ -127,7 +127,7 @@ async fn killed_restores(copy: CopyFormat, kills: u32) {
     nothing_stays(&to, "copy");
 }
 
-/// A crash empties unlogged tables, behind the back of the journal that says that they are loaded.
+/// A crash empties unlogged tables, but the journal still records their rows as loaded.
 #[tokio::test(flavor = "multi_thread")]
 async fn rows_of_unlogged_tables_that_a_crash_took_are_loaded_again() {
     let (from, mut to) = (filled(150_000), Server::start(15));

@@ -23,7 +23,7 @@ async fn proved(vault: &Vault, server: &Server) {
     assert_eq!(proved.findings, [], "{:?}", proved.findings);
 }
 
-/// The hash of an enum is that of its number, which is another one in each database.
+/// Enums are hashed by their object ids, which differ between databases.
 const BY_ENUM: &str = "
 CREATE TYPE state AS ENUM ('a', 'b', 'c', 'd', 'e', 'f', 'g', 'h');
 CREATE TABLE p (s state, v int, filler text) PARTITION BY HASH (s);
@@ -190,7 +190,7 @@ async fn large_objects_are_as_long_as_they_were_whatever_their_last_page_holds()
     nothing_stays(&to, "copy");
 }
 
-/// What a session does to a table that the restore has looked at and waits for.
+/// Changes a table that the restore has looked at and now waits for.
 fn meanwhile(server: &Server, lock: &str, change: &str) -> std::thread::JoinHandle<Option<String>> {
     let sql = format!(
         "SET deadlock_timeout = '10ms'; BEGIN; LOCK TABLE public.t IN {lock} MODE; \

@@ -21,7 +21,8 @@ fn until(what: &str, mut ready: impl FnMut() -> bool) {
     }
 }
 
-/// An ALTER that waits for us has everybody else wait for it: were one of our connections among them, nobody would go on.
+/// An ALTER that waits for the backup makes later sessions wait for the ALTER. If one of our connections were among
+/// them, neither would go on.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_backup_goes_on_when_an_alter_waits_in_the_middle_of_it() {
     let server = Server::start(15);
@@ -64,7 +65,7 @@ async fn a_backup_goes_on_when_an_alter_waits_in_the_middle_of_it() {
     nothing_stays(&server, "copy");
 }
 
-/// A server that has room for few locks, and a database of many tables.
+/// A server with room for few locks, and with a database of many tables.
 fn many(tables: u32, locks: u32) -> Server {
     let server = Server::start_with(
         15,

@@ -29,7 +29,7 @@ impl Write for Log {
     }
 }
 
-/// Listens to everything that this thread logs.
+/// Collects everything that this thread logs.
 fn listen() -> (Log, impl Drop) {
     let log = Log::default();
     let writer = log.clone();
@@ -103,7 +103,7 @@ async fn passwords_are_told_to_the_server_of_version_18_and_to_nobody_else() {
     logs_in_and_says_no_password(18).await;
 }
 
-/// Our connection and those of `pg_dump` come to the same decision, whatever is in the user's home and in the environment.
+/// Our connection and those of `pg_dump` make the same choice, with any files in the user's home and any environment.
 #[tokio::test]
 async fn tls_modes_are_those_of_psql_and_pg_dump_comes_to_the_same_decision() {
     let secured = Secured::start(15);
@@ -185,7 +185,7 @@ async fn tls_modes_are_those_of_psql_and_pg_dump_comes_to_the_same_decision() {
     }
 }
 
-/// While one connection builds an index the others have nothing to do for longer than the role's sessions may.
+/// While one connection builds an index, the others wait for longer than the role's limit for idle sessions.
 #[tokio::test]
 async fn settings_of_the_role_end_no_backup_no_restore_and_no_proof() {
     let secured = Secured::start(15);

@@ -13,7 +13,7 @@ use seawall_vault::memory::MemoryStore;
 use crate::server::Server;
 use crate::support::{backup, content, nothing_stays, options, random, recover, shop, vault};
 
-/// The way to a server, which breaks when so many bytes have passed, until it is mended.
+/// The connections to a server. They break after a number of bytes, and stay broken until they are mended.
 struct Cable {
     folder: tempfile::TempDir,
     state: Arc<State>,
@@ -28,7 +28,7 @@ struct State {
 }
 
 impl State {
-    /// Whether so many bytes may pass; if not, everything breaks.
+    /// Whether these bytes may pass. If not, all connections break.
     fn pass(&self, bytes: usize) -> bool {
         self.passed.fetch_add(bytes as u64, Ordering::SeqCst);
         if self.left.fetch_sub(bytes as i64, Ordering::SeqCst) > bytes as i64 {
@@ -40,7 +40,7 @@ impl State {
         false
     }
 
-    /// Passes on what comes from one end to the other.
+    /// Passes bytes on from one end to the other.
     fn carry(&self, mut from: UnixStream, mut to: UnixStream) {
         let mut buffer = [0; 16 << 10];
         while let Ok(size @ 1..) = from.read(&mut buffer) {

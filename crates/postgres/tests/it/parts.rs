@@ -113,7 +113,7 @@ async fn rows_come_back_into_tables_that_are_there_and_contradict_nothing() {
     assert!(failure.object.contains("foreign key lines_order_fkey"), "{}", failure.object);
 }
 
-/// A period is covered by several rows together, so no single row is what a row with one refers to.
+/// Several rows together cover a period, so a row with a period refers to no single row.
 #[tokio::test]
 async fn rows_with_periods_are_checked_against_the_periods_that_cover_them() {
     let server = Server::start(18);
@@ -170,7 +170,8 @@ async fn a_published_table_comes_back_without_its_publication_and_a_child_not_wi
     assert_eq!(server.sql("elsewhere", "SELECT a, b FROM child"), "1|2");
 }
 
-/// Before version 18 a key to a partitioned table is checked in one piece, or its parts stay unchecked for ever.
+/// Before version 18 a key to a partitioned table must be checked with all its partitions at once. Otherwise the parts
+/// in the partitions stay unchecked.
 #[tokio::test]
 async fn keys_to_partitioned_tables_are_checked_with_all_their_parts() {
     for major in [15, 18] {

@@ -12,18 +12,18 @@ use seawall_vault::memory::MemoryStore;
 use crate::server::Server;
 use crate::support::{backup, backup_in, content, options, recover, schema, vault};
 
-/// What a dry run finds, as `seawall restore --dry-run` would show it.
+/// The findings of a dry run, as `seawall restore --dry-run` shows them.
 async fn lacks(vault: &Vault, url: &str, options: &RestoreOptions) -> Vec<Lack> {
     let options = RestoreOptions { dry_run: true, ..options.clone() };
     recover(vault, url, &options).await.expect("a plan").lacks
 }
 
-/// The causes alone.
+/// The causes of these findings.
 async fn causes(vault: &Vault, url: &str, options: &RestoreOptions) -> Vec<String> {
     lacks(vault, url, options).await.into_iter().map(|lack| lack.cause).collect()
 }
 
-/// Runs what lacks advise, in a database, without what they say beside it.
+/// Runs the advised statements in a database, without the remarks beside them.
 fn mend(server: &Server, database: &str, lacks: &[Lack]) {
     for Lack { mend, .. } in lacks {
         server.sql(database, mend.split_once('(').map_or(mend, |(statements, _)| statements));
@@ -77,7 +77,7 @@ async fn roles_of_grants_policies_and_default_privileges_are_named_before_anythi
     assert_eq!(schema(&to, &to, "copy").replace("copy", "shop"), schema(&to, &from, "shop"));
 }
 
-/// A database whose objects belong to several roles, with what needs a right of its own.
+/// A database whose objects belong to several roles, and that has objects which need a right of their own.
 fn owned(server: &Server) {
     server.sql("postgres", "CREATE ROLE alice; CREATE ROLE \"Bob's\"; CREATE ROLE reader");
     server.sql("postgres", "CREATE DATABASE shop OWNER alice");
@@ -215,7 +215,7 @@ async fn a_database_that_may_not_be_replaced_or_filled_is_named_before() {
     recover(&vault, &server.url("theirs"), &clean).await.expect("replaced");
 }
 
-/// Who grants what isn't theirs is another role for a moment: `SET ROLE` is enough for a member of it.
+/// A grant by another role is made as that role. `SET ROLE` is enough for a member of it.
 #[tokio::test]
 async fn grants_by_others_come_back_by_a_member_of_their_roles() {
     for major in [15, 18] {
@@ -287,8 +287,8 @@ async fn rows_alone_are_refused_by_what_is_in_their_way() {
     assert_eq!(server.sql("other", "SELECT t.a, u.a FROM t, s.u"), "1|2");
 }
 
-/// What a restore that can't go on leaves is named, is not taken for somebody's database, and is gone on with once the cause
-/// is mended in it.
+/// The failure names the unfinished database. Nothing treats that database as a user's, and the restore continues in it
+/// once the cause is mended.
 #[tokio::test]
 async fn a_restore_that_fails_names_what_stays_and_goes_on_there_once_it_is_mended() {
     let server = Server::start(15);
@@ -370,7 +370,7 @@ async fn what_a_standby_has_nothing_of_is_named_and_everything_else_is_backed_up
     assert_eq!(content(&primary, "copy"), content(&primary, "shop"));
 }
 
-/// The same role and the same database as [`everything.sql`]'s: nothing is named that isn't missing.
+/// The role and the database of [`everything.sql`] exist already, so the restore reports no lacks.
 #[tokio::test]
 async fn a_superuser_with_all_roles_lacks_nothing_for_every_kind_of_object() {
     let server = Server::start(15);

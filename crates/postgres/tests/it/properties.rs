@@ -142,7 +142,7 @@ async fn quotes_in_a_list_of_names_come_back() {
     assert_eq!(server.sql("copy", "SELECT x FROM t"), "1");
 }
 
-/// A setting that is a superuser's, restored by another role.
+/// Only a superuser may set this setting, and another role restores it.
 #[tokio::test]
 async fn a_setting_that_the_server_refuses_is_named_and_everything_else_comes_back() {
     let server = Server::start(15);
@@ -167,7 +167,7 @@ async fn a_setting_that_the_server_refuses_is_named_and_everything_else_comes_ba
     }
 }
 
-/// No provider of labels is at hand; so the labels are put where such a one would put them.
+/// The tests have no provider of labels, so the test writes the labels into the catalogs where a provider would.
 #[tokio::test]
 async fn security_labels_without_their_provider_are_named() {
     let (from, to) = (Server::start_with(15, "allow_system_table_mods = on"), Server::start(15));

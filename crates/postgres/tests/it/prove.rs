@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use futures::TryStreamExt as _;
+use seawall_archive::{Chunk, SetReader};
 use seawall_core::{Failure, NoProgress, When};
 use seawall_postgres::{ProveOptions, Proved, World, prove};
 use seawall_vault::memory::MemoryStore;
@@ -55,7 +57,7 @@ async fn a_set_is_proved_on_a_server_that_is_named_and_nothing_stays_whatever_co
     assert_eq!(bare.sql("postgres", left), "postgres template0 template1");
 }
 
-/// One of the databases is a template, one has a limit, one another encoding; and somebody else is the superuser.
+/// One database is a template, one has a connection limit and one has another encoding. The superuser has another name.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_set_of_a_whole_server_is_proved_database_by_database_and_nothing_stays() {
     for major in [15, 18] {
@@ -82,7 +84,7 @@ async fn a_set_of_a_whole_server_is_proved_database_by_database_and_nothing_stay
     }
 }
 
-/// Of a whole server's set, too, it is said which of the databases can't be had.
+/// The error names the database of the server's set whose rows are damaged.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_set_of_a_whole_server_that_lost_a_chunk_is_not_proved() {
     let server = Server::start(15);
@@ -100,7 +102,35 @@ async fn a_set_of_a_whole_server_that_lost_a_chunk_is_not_proved() {
     assert_eq!(server.sql("postgres", "SELECT count(*) FROM pg_database WHERE datname ~ 'proof'"), "0");
 }
 
-/// Where the role or the server is set to read and write values in another way, they are what they were.
+/// Damages one chunk with rows of `shop` in the set of a whole server.
+#[tokio::test(flavor = "multi_thread")]
+async fn damaged_rows_of_a_whole_server_are_named_with_their_database() {
+    let server = Server::start(15);
+    whole_server::fill(&server);
+    let store = MemoryStore::new();
+    let vault = vault(&store);
+    let set = backup(&server, &server.url(""), &vault).await.expect("backed up").manifest;
+    let reader = SetReader::open(vault.clone(), set).await.expect("opened");
+    let of_shop = |item: u32| reader.index().items[item as usize].database.as_deref() == Some("shop");
+    let rows = |chunk: &Chunk| chunk.frames.iter().any(|frame| frame.rows > 1000 && of_shop(frame.item));
+    let number = reader.index().chunks.iter().position(rows).expect("rows of shop");
+    let object = reader.object(u32::try_from(number).expect("a number")).expect("a name");
+    let page = store.list(&Prefix::all(), None, 1000).await.expect("memory");
+    let key = page.entries.iter().map(|entry| &entry.key).find(|key| object.ends_with(key.as_str())).expect("a chunk");
+    let body = store.get(key, None).await.expect("memory");
+    let mut bytes = body.stream.try_collect::<Vec<_>>().await.expect("memory").concat();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    vault.put(key, bytes.into(), None).await.expect("put");
+    for to in [None, Some(server.url("postgres"))] {
+        let failure = proof(&vault, &server, to.as_deref()).await.expect_err("rows are damaged");
+        assert_eq!((failure.code, &failure.object), ("archive.corrupt", &object), "{failure:?}");
+        assert!(failure.cause.ends_with(" (read for database shop)"), "{failure:?}");
+        nothing_stays(&server, "postgres");
+    }
+}
+
+/// Role and server read and write values with other settings, and the values still come back unchanged.
 #[tokio::test(flavor = "multi_thread")]
 async fn settings_of_the_role_change_no_value() {
     let (from, to) = (Server::start(15), Server::start(15));
@@ -129,7 +159,7 @@ async fn settings_of_the_role_change_no_value() {
     backup(&to, &to.url("postgres"), &crate::support::vault(&MemoryStore::new())).await.expect("backed up");
 }
 
-/// Somebody who changes the restored database before it is compared: the proof names what they changed.
+/// Changes the restored database before it is compared. The proof must name the change.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_differs_is_named() {
     let server = Server::start(15);

@@ -9,7 +9,8 @@ use seawall_vault::memory::MemoryStore;
 use crate::server::Server;
 use crate::support::{backup, content, environment, leave, limits, occupy, options, recover, target};
 
-/// The role of each provider that its administrators are members of, and the statements that make such an administrator.
+/// For each provider, the role that its administrators are members of, and the statements that make such an
+/// administrator.
 const PROVIDERS: [(&str, &str); 3] = [
     (
         "rds_superuser",
@@ -19,7 +20,7 @@ const PROVIDERS: [(&str, &str); 3] = [
     ("azure_pg_admin", "CREATE ROLE azure_pg_admin CREATEDB CREATEROLE; GRANT pg_read_all_data TO azure_pg_admin"),
 ];
 
-/// Everything that a provider may allow or not, and a table with rows.
+/// Objects that one provider allows and another refuses, and a table with rows.
 const SHOP: &str = "
 CREATE EXTENSION pg_stat_statements; CREATE EXTENSION pgcrypto; COMMENT ON EXTENSION pg_stat_statements IS 'ours';
 CREATE TABLE t (a serial PRIMARY KEY, b text); INSERT INTO t (b) SELECT md5(i::text) FROM generate_series(1, 100) i;
@@ -46,7 +47,7 @@ fn filled_of(major: u32) -> Server {
     from
 }
 
-/// An administrator as a provider makes one.
+/// An administrator as the provider makes one.
 fn administrator(server: &Server, provider: &str, make: &str) {
     server.sql(
         "postgres",
@@ -66,7 +67,7 @@ async fn what_a_provider_refuses_is_named_and_everything_else_comes_back_in_vers
     refused_by_providers(18).await;
 }
 
-/// Since version 16 a role may be given the right to subscribe.
+/// Since version 16 a role may get the right to subscribe (`pg_create_subscription`).
 #[tokio::test]
 async fn a_member_of_pg_create_subscription_subscribes_again() {
     let (from, to) = (filled_of(18), Server::start(18));
@@ -128,7 +129,7 @@ async fn refused_by_providers(major: u32) {
     }
 }
 
-/// The extension is there before, made by the provider; nobody may say anything of it.
+/// The provider made the extension beforehand, and other roles may not comment on it.
 #[tokio::test]
 async fn a_database_with_a_providers_extensions_is_empty() {
     let from = filled();
@@ -176,7 +177,8 @@ fn vault(store: &MemoryStore) -> seawall_vault::Vault {
     crate::support::vault(store)
 }
 
-/// Without a provider's role it is refused before, and tried when it is asked for; what is needed ends the restore before any row.
+/// Without a provider's role, the restore refuses the extension at the beginning. On request it tries to make it. If
+/// other objects need the refused extension, the restore ends before any row.
 #[tokio::test]
 async fn what_is_needed_of_a_refused_extension_ends_the_restore_by_name() {
     let server = Server::start(15);
@@ -201,7 +203,8 @@ async fn what_is_needed_of_a_refused_extension_ends_the_restore_by_name() {
     assert!(failure.object.ends_with(" in database copy"), "{failure:?}");
 }
 
-/// A grant by who has the grant option: done as that role where the restoring role may, and named before where it may not.
+/// A role with the grant option made the grant. The restore makes it as that role. If the restoring role can't become
+/// that role, the lack is named at the beginning.
 #[tokio::test]
 async fn grants_by_others_are_made_as_them_or_named_before() {
     for major in [15, 18] {
@@ -256,7 +259,8 @@ async fn a_statement_of_the_schema_that_fails_is_named() {
     assert_eq!(content(&server, "whole"), content(&server, "shop"));
 }
 
-/// Everything is made, and the name can't be given: the resume has nothing to do, and still tells what the server refused.
+/// Everything is made, but the name can't be given. The resume only gives the name, and still reports the server's
+/// refusals.
 #[tokio::test]
 async fn what_was_refused_is_told_again_by_the_resume_that_only_gives_the_name() {
     let (from, to) = (filled(), Server::start(15));
@@ -284,7 +288,7 @@ async fn what_was_refused_is_told_again_by_the_resume_that_only_gives_the_name()
     assert_eq!(content(&to, "copy")[0], content(&from, "shop")[0]);
 }
 
-/// Grants that the server passes over and labels whose provider isn't there are told again as well.
+/// The resume also reports grants that the server skipped and labels whose provider is missing.
 #[tokio::test]
 async fn grants_and_labels_that_were_passed_over_are_told_again_by_the_resume_that_only_gives_the_name() {
     let (from, to) = (Server::start_with(15, "allow_system_table_mods = on"), Server::start(15));
@@ -324,8 +328,9 @@ async fn grants_and_labels_that_were_passed_over_are_told_again_by_the_resume_th
     assert_eq!(content(&to, "copy")[0], content(&from, "shop")[0]);
 }
 
-/// What a plain role has begun a superuser doesn't go on with: that role can have put anything into it. Given to the superuser, it
-/// is gone on with, and the steps that the first role left out are made.
+/// A superuser doesn't continue a plain role's restore, because that role could have written anything into the
+/// database. The superuser continues once the database belongs to them, and makes the steps that the first role left
+/// out.
 #[tokio::test]
 async fn a_superuser_goes_on_with_what_a_plain_role_began_only_where_it_was_given_to_him() {
     let (from, to) = (filled(), Server::start(15));

@@ -11,7 +11,7 @@ use crate::prove::proof;
 use crate::server::Server;
 use crate::support::{backup, environment, limits, nothing_stays, target, vault};
 
-/// A child's columns are in another order when they are made at once; a view gets names for its columns.
+/// If a child's table is made in one statement, its columns are in another order. A view gets names for its columns.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_child_whose_parent_got_a_column_later_is_proved() {
     for major in [15, 18] {
@@ -36,7 +36,7 @@ async fn a_child_whose_parent_got_a_column_later_is_proved() {
     }
 }
 
-/// In the comments of a script a line break is a space.
+/// In the comments of a script `pg_dump` writes a line break as a space.
 #[tokio::test(flavor = "multi_thread")]
 async fn names_with_line_breaks_are_proved_in_every_format() {
     let server = Server::start(15);
@@ -57,7 +57,7 @@ async fn names_with_line_breaks_are_proved_in_every_format() {
     nothing_stays(&server, "postgres");
 }
 
-/// A proof that ends without a word, as by SIGKILL.
+/// A proof that ends without cleaning up, as by SIGKILL.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_killed_proof_leaves_is_not_backed_up_and_the_next_proof_removes_it() {
     let server = Arc::new(Server::start(15));
@@ -103,7 +103,7 @@ async fn what_a_killed_proof_leaves_is_not_backed_up_and_the_next_proof_removes_
     nothing_stays(&server, "postgres");
 }
 
-/// A proof at work keeps its database, however many others begin.
+/// A running proof keeps its database, however many others begin.
 #[tokio::test(flavor = "multi_thread")]
 async fn proofs_at_work_leave_each_other_alone() {
     let server = Server::start(15);

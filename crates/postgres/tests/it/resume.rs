@@ -13,8 +13,8 @@ use seawall_vault::{Policy, Vault};
 use crate::server::Server;
 use crate::support::{FORMATS, backup_as, chunks_loaded, content, nothing_stays, options, recover};
 
-/// A server whose database has eight tables of some chunks each, one row that goes on over chunks, and small tables that
-/// share one.
+/// A server whose database has eight tables of several chunks each, one row that spans chunks, and small tables that
+/// share a chunk.
 fn filled() -> Server {
     let server = Server::start(15);
     server.sql("postgres", "CREATE DATABASE shop");
@@ -122,7 +122,7 @@ async fn resumes_with_other_jobs_memory_host_and_version_end_in_the_same_content
     }
 }
 
-/// A folder as URLs spell it.
+/// The path of a folder, encoded for a URL.
 fn spelled(folder: &std::path::Path) -> String {
     folder.display().to_string().replace('/', "%2F")
 }

@@ -23,7 +23,7 @@ fn filled(major: u32) -> Server {
     server
 }
 
-/// The statements that a failure advises, without what it says beside them.
+/// The statements that a failure advises, without the remarks beside them.
 fn advice(failure: &Failure) -> &str {
     failure.next.split_once('(').map_or(failure.next.as_str(), |(statements, _)| statements)
 }
@@ -72,7 +72,7 @@ async fn the_least_privileged_role_backs_up_every_kind_of_object_of_version_18()
     backed_up_by_the_least_privileged_role(18).await;
 }
 
-/// With everything else granted, each of what `pg_dump` leaves out without an error is refused by itself.
+/// The role has every other right. Each kind of object that `pg_dump` leaves out without an error is refused by itself.
 #[tokio::test]
 async fn what_pg_dump_would_leave_out_is_refused_until_a_superuser_asks() {
     for hidden in [
@@ -96,7 +96,7 @@ async fn what_pg_dump_would_leave_out_is_refused_until_a_superuser_asks() {
     }
 }
 
-/// Rights on each table do as well, if they are on each sequence and on large objects too.
+/// Rights on each table are enough, if the role also has them on each sequence and large object.
 #[tokio::test]
 async fn rights_that_are_granted_one_by_one_are_enough_when_none_is_missing() {
     let server = Server::start(15);
@@ -143,7 +143,7 @@ async fn the_least_privileged_role_backs_up_a_whole_server() {
     }
 }
 
-/// `pg_dump` opens each large object, for which `pg_read_all_data` isn't enough.
+/// `pg_dump` opens each large object. `pg_read_all_data` doesn't allow that.
 #[tokio::test]
 async fn large_objects_that_pg_dump_may_not_open_are_named_before_it_is_asked() {
     for major in [15, 18] {

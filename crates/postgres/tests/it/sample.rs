@@ -13,7 +13,7 @@ use crate::changes::again_and_again;
 use crate::server::Server;
 use crate::support::{backup, content, environment, limits, nothing_stays, options, recover, schema, target, vault};
 
-/// Who refers (`c`) to whom (`p`), written down once more.
+/// The references that a sample must keep, from the row `c` to the row `p`, written down independently.
 const REFERENCES: [&str; 17] = [
     "customers c JOIN countries p ON p.code = c.country",
     "customers c JOIN customers p ON p.id = c.referred_by",
@@ -35,7 +35,7 @@ const REFERENCES: [&str; 17] = [
     "hopes c JOIN customers p ON p.id = c.customer",
 ];
 
-/// Tables with few rows.
+/// The tables with few rows.
 const WHOLE: [&str; 4] = ["countries", "colours", "nothing", "empty"];
 
 fn shop(major: u32) -> Server {
@@ -58,15 +58,15 @@ fn shop(major: u32) -> Server {
     server
 }
 
-/// Takes a sample of a URL.
+/// Takes a sample of the database at a URL.
 async fn sample(server: &Server, url: &str, share: &str, vault: &Vault) -> Result<Dumped, Failure> {
     let options =
         DumpOptions { limits: limits(server), sample: Some(share.parse().expect("a share")), ..DumpOptions::default() };
     Ok(dump(&target(url), vault, &options, &World::real(environment()), Arc::new(NoProgress)).await?)
 }
 
-/// For each table the number and a hash of the rows that a sample must have, as [`content`] tells those of a database: by
-/// SQL alone, on the source.
+/// The number of rows and their hash that a sample must have, for each table, in the form of [`content`]. They are
+/// computed on the source by SQL alone.
 fn expected(server: &Server, major: u32, percent: &str) -> String {
     let tables = "SELECT c.oid::regclass::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
                   WHERE c.relkind = 'r' AND c.relpersistence <> 't' AND n.nspname NOT IN ('pg_catalog', 'information_schema')";
@@ -101,7 +101,7 @@ fn expected(server: &Server, major: u32, percent: &str) -> String {
     server.generated("shop", &sql)
 }
 
-/// How many rows a table has in what [`content`] tells.
+/// The number of rows of a table, from the output of [`content`].
 fn rows(content: &str, table: &str) -> u64 {
     let line = content.lines().find_map(|line| line.strip_prefix(table)?.strip_prefix('|'));
     line.and_then(|rest| rest.split('|').next()?.parse().ok()).unwrap_or_else(|| panic!("{table} in {content}"))
@@ -172,7 +172,7 @@ async fn the_same_state_gives_the_same_sample_and_a_larger_one_holds_it() {
     assert!(!one.is_empty() && one.lines().all(|line| more.lines().any(|other| other == line)));
 }
 
-/// The rows that are read are those of the moment at which they were chosen, whatever is committed meanwhile.
+/// The sample holds the rows as they were when they were chosen, although other sessions commit meanwhile.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_key_holds_in_a_sample_that_is_taken_while_others_write() {
     let server = Arc::new(shop(15));

@@ -16,17 +16,17 @@ use seawall_vault::{Environment, Vault};
 use crate::server::{Server, is_root};
 use crate::support::options;
 
-/// The password of every role: all that needs care in a file, in a URL or in SQL.
+/// The password of every role. It has all characters that need care in a file, in a URL or in SQL.
 pub(crate) const PASSWORD: &str = "s3cret:with\\quote'and space";
 
-/// The password as a URL has it, and as a line of `.pgpass` does.
+/// The password as it is written in a URL, and as it is written in a line of `.pgpass`.
 pub(crate) const IN_URL: &str = "s3cret%3Awith%5Cquote%27and%20space";
 pub(crate) const IN_FILE: &str = "s3cret\\:with\\\\quote'and space";
 
-/// What of it no argument and no log may hold.
+/// Parts of the password that no argument and no log may contain.
 pub(crate) const SECRETS: [&str; 2] = ["s3cret", "quote'and"];
 
-/// Who may log in how. `app` has SCRAM and `old` MD5; `tls` must come within TLS and `plain` without.
+/// The rules for logins. `app` has SCRAM and `old` MD5; `tls` must use TLS and `plain` must not.
 const HBA: &str = "
 local     all postgres     trust
 local     all old          md5
@@ -37,10 +37,10 @@ host      all old      all md5
 host      all all      all scram-sha-256
 ";
 
-/// The server, and what its clients need.
+/// The server, and the files that its clients need.
 pub(crate) struct Secured {
     pub(crate) server: Server,
-    /// Files of the clients, and programs that write down how they are started.
+    /// The clients' files, and programs that record how they are started.
     client: tempfile::TempDir,
     pub(crate) has_ipv6: bool,
 }
@@ -54,7 +54,7 @@ fn authority(name: &str) -> (String, Issuer<'static, KeyPair>) {
     (pem, Issuer::new(parameters, key))
 }
 
-/// Writes a file as the server's user has it.
+/// Writes a file that belongs to the server's user.
 fn write_private(file: &Path, text: &str) {
     std::fs::write(file, text).expect("written");
     std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o600)).expect("private");
@@ -64,8 +64,8 @@ fn write_private(file: &Path, text: &str) {
 }
 
 impl Secured {
-    /// Starts one, with a database `shop` of a few rows. Its certificate is for `localhost` and `::1`; what there is of version
-    /// 18 is built without TLS.
+    /// Starts a server with a database `shop` of a few rows. Its certificate is for `localhost` and `::1`. The version
+    /// 18 of the tests is built without TLS.
     pub(crate) fn start(major: u32) -> Self {
         let client = tempfile::tempdir().expect("a folder");
         let (pem, issuer) = authority("an authority");
@@ -106,12 +106,12 @@ impl Secured {
         secured
     }
 
-    /// A file of the client's.
+    /// The path of one of the client's files.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.client.path().join(name)
     }
 
-    /// Makes a program that writes down how it was started, does `before`, and goes on as PostgreSQL's.
+    /// Makes a program that records how it was started, runs `before`, and then becomes PostgreSQL's program.
     pub(crate) fn wrap(&self, tool: &str, before: &str) {
         let program = self.file(tool);
         let (log, real) = (self.file("calls").display().to_string(), self.server.bin().join(tool));
@@ -123,24 +123,24 @@ impl Secured {
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("a program");
     }
 
-    /// How programs were started since the last time: a line for each with its arguments, and its variables behind it.
+    /// How programs were started since the last call: for each a line with its arguments, and its variables after that.
     pub(crate) fn calls(&self) -> Vec<String> {
         let text = std::fs::read_to_string(self.file("calls")).unwrap_or_default();
         let _ = std::fs::remove_file(self.file("calls"));
         text.lines().map(str::to_owned).collect()
     }
 
-    /// A URL by TCP.
+    /// A URL with a TCP address.
     pub(crate) fn url(&self, user: &str, host: &str, rest: &str) -> String {
         format!("postgresql://{user}@{host}:{}/{rest}", self.server.port)
     }
 
-    /// A URL by the socket.
+    /// A URL with the socket.
     pub(crate) fn socket(&self, user: &str, database: &str) -> String {
         self.server.url_as(user, database)
     }
 
-    /// A file with a password, in the form of `.pgpass`, in a home of its own.
+    /// A file with a password in the form of `.pgpass`, in a home folder of its own.
     pub(crate) fn home_with_password(&self, line: &str) -> String {
         let home = tempfile::Builder::new().prefix("home").tempdir_in(self.client.path()).expect("a folder").keep();
         let file = home.join(".pgpass");
@@ -153,7 +153,7 @@ impl Secured {
         Limits { jobs: 2, memory: 32 << 20, bindir: Some(self.client.path().to_owned()), proof: None }
     }
 
-    /// Backs up what a URL names, for a process with these variables alone.
+    /// Backs up the database at a URL, as a process with only these variables.
     pub(crate) async fn backup(&self, url: &str, variables: &[(&str, &str)], vault: &Vault) -> Result<Dumped, Failure> {
         let environment = environment(variables);
         let options = DumpOptions { limits: self.limits(), ..DumpOptions::default() };
@@ -161,7 +161,7 @@ impl Secured {
         Ok(dump(&target, vault, &options, &World::real(environment), Arc::new(NoProgress)).await?)
     }
 
-    /// Restores it.
+    /// Restores the newest set, as a process with only these variables.
     pub(crate) async fn recover(
         &self,
         vault: &Vault,

@@ -12,7 +12,8 @@ pub(crate) struct Server {
     pub(crate) port: u16,
 }
 
-/// The programs of a major version: Debian's package, or what `test.sh` fetched. A check that can't run is a failure.
+/// The programs of a major version: Debian's package, or the one that `test.sh` fetched. A missing version fails the
+/// test.
 pub(crate) fn bin(major: u32) -> PathBuf {
     let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools");
     let tools = std::env::var_os("CARGO_TARGET_DIR").map_or(tools, |target| PathBuf::from(target).join("tools"));
@@ -27,7 +28,7 @@ pub(crate) fn is_root() -> bool {
     id.stdout.trim_ascii() == b"0"
 }
 
-/// A command as a user whom PostgreSQL takes: it refuses root.
+/// A command that runs as a user whom PostgreSQL accepts: it refuses root.
 fn command(program: &Path) -> Command {
     if !is_root() {
         return Command::new(program);
@@ -37,15 +38,15 @@ fn command(program: &Path) -> Command {
     command
 }
 
-/// Runs the server of a folder.
+/// Runs the server in a folder.
 fn postgres(bin: &Path, folder: &Path) -> Child {
     let mut postgres = command(&bin.join("postgres"));
     postgres.arg("-D").arg(folder.join("data")).stdin(Stdio::null()).stdout(Stdio::null());
     postgres.stderr(std::fs::File::create(folder.join("log")).expect("a log")).spawn().expect("postgres runs")
 }
 
-/// Copies the programs of Debian's package to where they find their other files beside them, which are links; but for the
-/// folder of extensions, which is returned.
+/// Copies the programs of Debian's package into a folder, with links to the other files that they need. The folder of
+/// extensions isn't linked, and is returned.
 fn copy_of_a_package(bin: &Path, to: &Path, major: u32) -> PathBuf {
     let (lib, share) = (to.join(format!("lib/postgresql/{major}")), to.join(format!("share/postgresql/{major}")));
     let files = share.join("extension");
@@ -65,7 +66,7 @@ fn copy_of_a_package(bin: &Path, to: &Path, major: u32) -> PathBuf {
     files
 }
 
-/// The folder below this one that has the extensions.
+/// The folder with the extensions, in or below this folder.
 fn extension_files(folder: &Path) -> Option<PathBuf> {
     if folder.join("plpgsql.control").exists() {
         return Some(folder.to_owned());
@@ -75,19 +76,19 @@ fn extension_files(folder: &Path) -> Option<PathBuf> {
 }
 
 impl Server {
-    /// Starts one with extra lines of configuration.
+    /// Starts a server with additional lines of configuration.
     pub(crate) fn start_with(major: u32, configuration: &str) -> Self {
         Self::start_on(major, 5432, |_| configuration.to_owned()).expect("the server gets ready")
     }
 
-    /// Starts one at a port, with what `prepare` writes into its folder and what it gives as configuration. Its log, if the server
-    /// ended, as it does when somebody else has the port.
+    /// Starts a server at a port. `prepare` writes into its folder and returns its configuration. If the server ends,
+    /// as it does if the port is taken, its log is the error.
     pub(crate) fn start_on(major: u32, port: u16, prepare: impl FnOnce(&Path) -> String) -> Result<Self, String> {
         Self::start_from(bin(major), port, |_, _| (), prepare)
     }
 
-    /// Starts one that has extensions of the test's own: the name, lines of its control file, and its script. Its programs are
-    /// a copy, so that no other server sees them, and a server that is started from the same programs does.
+    /// Starts a server with extensions of the test: the name, the lines of the control file, and the script of each.
+    /// The server runs a copy of the programs, so that only servers from this copy see the extensions.
     pub(crate) fn start_with_extensions(major: u32, configuration: &str, extensions: &[[&str; 3]]) -> Self {
         let bin = bin(major);
         let with_extensions = |folder: &Path, own: &Path| {
@@ -113,8 +114,8 @@ impl Server {
         started.expect("the server gets ready")
     }
 
-    /// Starts one from the programs in `bin`: `install` changes the programs before anything runs, `prepare` the data folder
-    /// that they made.
+    /// Starts a server from the programs in `bin`. `install` changes the programs before any of them runs, and
+    /// `prepare` the data folder that they made.
     fn start_from(
         mut bin: PathBuf,
         port: u16,
@@ -159,7 +160,7 @@ impl Server {
         if server.until_ready() { Ok(server) } else { Err(server.log()) }
     }
 
-    /// A standby of another one, which it follows by a stream.
+    /// A standby of another server, which it follows by streaming replication.
     pub(crate) fn standby_of(primary: &Self) -> Self {
         let folder = tempfile::Builder::new().prefix("pg").tempdir_in("/tmp").expect("a folder");
         if is_root() {
@@ -180,7 +181,7 @@ impl Server {
         server
     }
 
-    /// Waits until it takes connections; false if it ended.
+    /// Waits until the server accepts connections; false if it ended.
     fn until_ready(&mut self) -> bool {
         let deadline = Instant::now() + Duration::from_secs(60);
         let ready = || {
@@ -206,12 +207,12 @@ impl Server {
         Self::start_with(major, "")
     }
 
-    /// The folder of its socket.
+    /// The folder of the server's socket.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// The folder of its programs.
+    /// The folder of the server's programs.
     pub(crate) fn bin(&self) -> &Path {
         &self.bin
     }
@@ -226,7 +227,7 @@ impl Server {
         format!("postgresql://{role}@{host}:{}/{database}", self.port)
     }
 
-    /// One of PostgreSQL's programs, told which server.
+    /// One of PostgreSQL's programs, with the arguments for this server.
     pub(crate) fn tool(&self, name: &str) -> Command {
         let mut command = Command::new(self.bin.join(name));
         command.env("PGHOST", self.folder.path()).env("PGPORT", self.port.to_string()).env("PGUSER", "postgres");
@@ -260,7 +261,7 @@ impl Server {
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
     }
 
-    /// Runs SQL that makes SQL, and each statement that comes of it.
+    /// Runs SQL that makes SQL, and then runs each statement that it made.
     pub(crate) fn generated(&self, database: &str, sql: &str) -> String {
         let mut psql = self.tool("psql");
         let file = self.folder.path().join(format!("{database}.sql"));
@@ -276,7 +277,7 @@ impl Server {
         output(psql);
     }
 
-    /// Bounds the size of every file that its future sessions write.
+    /// Limits the size of every file that future sessions write.
     pub(crate) fn limit_files(&self, bytes: Option<u64>) {
         let mut prlimit = command(Path::new("prlimit"));
         let limit = bytes.map_or("unlimited".to_owned(), |bytes| bytes.to_string());
@@ -284,7 +285,7 @@ impl Server {
         output(prlimit);
     }
 
-    /// Kills all of its processes: what they had in hand is lost, and what they had written to files is not.
+    /// Kills all of the server's processes. Changes in memory are lost, but not those that were written to files.
     pub(crate) fn kill_9(&self) {
         // The first one first, so that nobody begins anything new.
         let mut processes = vec![self.child.id().to_string()];
@@ -302,7 +303,7 @@ impl Server {
         }
     }
 
-    /// Whether a process still has the server's shared memory. A server doesn't start over such a process.
+    /// Whether a process still uses the server's shared memory. A server doesn't start while one does.
     fn shares_memory(&self) -> bool {
         let lock = std::fs::read_to_string(self.folder.path().join("data/postmaster.pid")).unwrap_or_default();
         // The seventh line of the lock file names the segment: its key and its number.
@@ -314,7 +315,7 @@ impl Server {
         })
     }
 
-    /// Starts it again after it was killed.
+    /// Starts the server again after it was killed.
     pub(crate) fn start_again(&mut self) {
         self.child.wait().expect("it has ended");
         // Another process of the same user may have got the number that the lock files name.
@@ -326,7 +327,7 @@ impl Server {
         assert!(self.until_ready(), "the server does not start again: {}", self.log());
     }
 
-    /// Ends it at once, as a power cut does.
+    /// Ends the server at once, as a power cut does.
     pub(crate) fn kill(&mut self) {
         // The postmaster takes its children with it when it is asked to stop at once.
         let mut stop = command(&self.bin.join("pg_ctl"));
@@ -342,7 +343,7 @@ impl Drop for Server {
     }
 }
 
-/// What a command prints; its failure fails the test.
+/// The output of a command. A failed command fails the test.
 pub(crate) fn output(mut command: Command) -> String {
     let output = command.output().expect("the command runs");
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));

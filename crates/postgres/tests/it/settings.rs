@@ -9,7 +9,7 @@ use seawall_vault::memory::MemoryStore;
 use crate::server::Server;
 use crate::support::{backup, content, environment, limits, options, recover, schema, target, vault};
 
-/// Settings that change how text is read or written, or what a session may do, and a value that changes it most.
+/// Settings that change how text is read or written, or what a session may do, each with the value that changes most.
 const ODD: [(&str, &str); 27] = [
     ("standard_conforming_strings", "off"),
     ("backslash_quote", "off"),
@@ -40,7 +40,8 @@ const ODD: [(&str, &str); 27] = [
     ("search_path", "pg_temp, elsewhere"),
 ];
 
-/// What else a session may set of these kinds: it changes no content, or each object says it itself.
+/// Further settings of these kinds that a session may change. They change no content, or each object records its own
+/// value.
 const HARMLESS: &str = "client_min_messages default_table_access_method default_tablespace default_toast_compression \
      gin_pending_list_limit idle_session_timeout lc_messages lc_monetary lc_numeric lc_time lo_compat_privileges \
      restrict_nonsystem_relation_kind statement_timeout temp_tablespaces transaction_deferrable transaction_isolation \
@@ -77,13 +78,13 @@ fn source(major: u32) -> Server {
     server
 }
 
-/// Sets everything odd for `whose`: `ROLE keeper`, `DATABASE shop`.
+/// Sets all odd values for `whose`: `ROLE keeper`, `DATABASE shop`.
 fn set(server: &Server, whose: &str) {
     let all = ODD.map(|(name, value)| format!("ALTER {whose} SET {name} = {value};"));
     server.sql("postgres", &all.concat());
 }
 
-/// A setting that this test doesn't know may change what it watches over.
+/// A setting that this test doesn't know may change the content that the test compares.
 #[test]
 fn every_setting_of_text_and_of_statements_is_known() {
     for major in [15, 18] {
@@ -142,7 +143,7 @@ async fn settings_of_roles_and_databases_change_nothing_that_is_restored() {
     }
 }
 
-/// A foreign key is found by its name in the catalog, however the target spells it.
+/// The restore finds a foreign key by its name in the catalog, however the target quotes names.
 #[tokio::test(flavor = "multi_thread")]
 async fn foreign_keys_are_checked_where_every_name_is_quoted() {
     let server = Server::start(15);
@@ -167,7 +168,7 @@ async fn foreign_keys_are_checked_where_every_name_is_quoted() {
     assert_eq!(other.sql("copy", validated), "4|5");
 }
 
-/// Databases are made, renamed and dropped from another one, whichever there is.
+/// A session must be in another database to make, rename or drop a database. Any other database is enough.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_without_a_database_postgres_is_restored_to_and_proved_on() {
     let server = Server::start(15);
@@ -195,7 +196,8 @@ async fn a_server_without_a_database_postgres_is_restored_to_and_proved_on() {
     assert_eq!(server.sql("shop", "SELECT count(*) FROM t"), "100");
 }
 
-/// So is a whole server, and what `pg_dump` wrote: where there is no other database in the end, nothing is begun.
+/// The same for a whole server and for `pg_dump`'s own formats: if no other database is left at the end, the restore
+/// doesn't begin.
 #[tokio::test]
 async fn a_server_with_no_other_database_is_refused_before_anything_is_made() {
     let server = Server::start(15);
@@ -222,7 +224,7 @@ async fn a_server_with_no_other_database_is_refused_before_anything_is_made() {
     }
 }
 
-/// Has a server use settings in all of its sessions, or none of them any more.
+/// Sets settings for all sessions of a server, or resets them.
 fn server_wide(server: &Server, settings: &[(&str, &str)], on: bool) {
     for (name, value) in settings {
         let sql = if on { format!("ALTER SYSTEM SET {name} = {value}") } else { format!("ALTER SYSTEM RESET {name}") };
@@ -240,8 +242,8 @@ fn server_wide(server: &Server, settings: &[(&str, &str)], on: bool) {
     }
 }
 
-/// The same for a whole server, in `postgresql.conf`, with what breaks scripts: objects go where they were, and no limit ends
-/// a session of ours.
+/// The same for a whole server, in `postgresql.conf`, with settings that break scripts: objects keep their tablespaces,
+/// and no limit ends a session of ours.
 #[tokio::test(flavor = "multi_thread")]
 async fn settings_of_a_server_change_nothing_that_is_restored() {
     for (major, formats) in [
@@ -321,7 +323,7 @@ async fn settings_of_a_server_change_nothing_that_is_restored() {
     }
 }
 
-/// A server that takes damaged pages for empty ones loses rows without a word.
+/// A server that reads damaged pages as empty loses rows without an error.
 #[tokio::test]
 async fn rows_on_damaged_pages_are_not_lost_without_a_word() {
     let mut server = Server::start(15);
@@ -364,7 +366,7 @@ async fn rows_on_damaged_pages_are_not_lost_without_a_word() {
     assert!(rows < 1000, "{rows}");
 }
 
-/// Older versions have let `pg_dump` write its texts as the server read them.
+/// Older versions let `pg_dump` write string constants with the server's setting of `standard_conforming_strings`.
 #[tokio::test]
 async fn a_set_that_was_written_with_backslashes_that_escape_is_restored_as_it_was() {
     let server = Server::start(15);

@@ -39,8 +39,8 @@ async fn a_view_that_cannot_be_refreshed_is_left_without_rows_and_named() {
     nothing_stays(&server, "copy");
 }
 
-/// Views that can't be filled any more, and what is said of each: the query of `away` reads a file, those of most others
-/// raise an error of a class that servers have of themselves, too.
+/// Views that can't be filled again, and the server's message for each. The query of `away` reads a file. Most others
+/// raise an error of a class that servers also use themselves.
 const UNFILLED: [(&str, &str); 6] = [
     ("above", "has not been populated"),
     ("away", "could not open file"),
@@ -93,7 +93,7 @@ async fn a_view_whose_query_fails_each_time_ends_no_restore_whatever_sqlstate_it
     }
 }
 
-/// One that writes what is dropped into a table, and one that has nothing dropped.
+/// An event trigger that writes dropped objects into a table, and one that refuses every drop.
 const EVENT_TRIGGERS: &str = "
 CREATE TABLE drops (at timestamptz, what text); CREATE TABLE t AS SELECT 1 AS a; CREATE MATERIALIZED VIEW mv AS SELECT a FROM t;
 CREATE FUNCTION log_drop() RETURNS event_trigger LANGUAGE plpgsql AS $$
@@ -136,7 +136,8 @@ async fn event_triggers_see_nothing_of_a_restore() {
     }
 }
 
-/// A journal that is removed has everything done, event triggers included: a resume behind it only gives the name.
+/// The journal is removed together with the last steps, event triggers included. A resume after that only gives the
+/// name.
 #[tokio::test]
 async fn a_restore_that_fails_at_its_event_triggers_goes_on_with_them() {
     let server = shop(15, EVENT_TRIGGERS);
@@ -232,7 +233,8 @@ async fn a_users_schema_with_the_name_of_a_journal_is_backed_up_and_restored() {
     }
 }
 
-/// The version before noted no rows of chunks, in a schema of one name. What it has begun is half a database.
+/// The previous version recorded no rows of chunks, and its journal's schema had a fixed name. A database that it began
+/// counts as unfinished.
 #[tokio::test]
 async fn what_an_older_version_has_begun_is_begun_anew_or_refused() {
     let server = shop(15, "CREATE TABLE t AS SELECT generate_series(1, 100) AS a; CREATE INDEX ON t (a)");
@@ -268,7 +270,7 @@ async fn what_an_older_version_has_begun_is_begun_anew_or_refused() {
     assert_eq!(content(&server, "copy"), content(&server, "shop"));
 }
 
-/// As in the restore of a native set, but that the view is named among what the server refused.
+/// As in the restore of a native set, but the view is among the server's refusals.
 #[tokio::test]
 async fn a_view_that_cannot_be_refreshed_ends_no_restore_in_the_formats_of_pg_dump() {
     let server = shop(

@@ -24,7 +24,7 @@ pub(crate) fn target(url: &str) -> Target {
     Target::parse(url, &environment()).expect("a target")
 }
 
-/// A server whose database has so many rows in chunks, keys and a foreign key, and large objects.
+/// A server whose database has this many rows in chunks, keys and a foreign key, and large objects.
 pub(crate) fn shop(rows: u32, objects: u32) -> Server {
     let server = Server::start(15);
     server.sql("postgres", "CREATE DATABASE shop");
@@ -40,7 +40,7 @@ pub(crate) fn shop(rows: u32, objects: u32) -> Server {
     server
 }
 
-/// Little memory, so that little content makes many frames and chunks.
+/// A small limit for memory, so that little content makes many frames and chunks.
 pub(crate) fn limits(server: &Server) -> Limits {
     Limits { jobs: 3, memory: 32 << 20, bindir: Some(PathBuf::from(server.bin())), proof: None }
 }
@@ -49,24 +49,24 @@ pub(crate) async fn backup(server: &Server, url: &str, vault: &Vault) -> Result<
     backup_as(CopyFormat::Text, server, url, vault).await
 }
 
-/// A backup whose rows are read in a format of COPY's.
+/// A backup whose rows are read in one of COPY's formats.
 pub(crate) async fn backup_as(copy: CopyFormat, server: &Server, url: &str, vault: &Vault) -> Result<Dumped, Failure> {
     let options = DumpOptions { limits: limits(server), copy, ..DumpOptions::default() };
     let world = World::real(environment());
     Ok(dump(&target(url), vault, &options, &world, Arc::new(NoProgress)).await?)
 }
 
-/// A backup in one of the formats that sets have.
+/// A backup in one of the formats of sets.
 pub(crate) async fn backup_in(format: Format, server: &Server, url: &str, vault: &Vault) -> Result<Dumped, Failure> {
     let options = DumpOptions { limits: limits(server), format, ..DumpOptions::default() };
     let world = World::real(environment());
     Ok(dump(&target(url), vault, &options, &world, Arc::new(NoProgress)).await?)
 }
 
-/// Both formats of COPY's.
+/// Both formats of COPY.
 pub(crate) const FORMATS: [CopyFormat; 2] = [CopyFormat::Text, CopyFormat::Binary];
 
-/// A backup of `shop` that goes on while the test does something else.
+/// A backup of `shop` that runs while the test does something else.
 pub(crate) fn start_backup(server: &Server, vault: &Vault) -> tokio::task::JoinHandle<Result<Dumped, Failure>> {
     let (url, vault, limits) = (server.url("shop"), vault.clone(), limits(server));
     let options = DumpOptions { limits, ..DumpOptions::default() };
@@ -92,7 +92,7 @@ pub(crate) async fn recover(vault: &Vault, url: &str, options: &RestoreOptions) 
     Ok(restore(vault, &target(url), options, &World::real(environment()), Arc::new(NoProgress)).await?)
 }
 
-/// Everything about a database's objects, by the `pg_dump` of `tools`, so that two versions are asked alike.
+/// The schema of a database. The `pg_dump` of `tools` writes it, so that two versions are asked alike.
 pub(crate) fn schema(tools: &Server, server: &Server, database: &str) -> String {
     let mut dump = server.tool("pg_dump");
     let program = tools.bin().join("pg_dump");
@@ -110,7 +110,8 @@ pub(crate) fn schema(tools: &Server, server: &Server, database: &str) -> String 
     text.lines().filter(says).map(|line| format!("{line}\n")).collect()
 }
 
-/// The content of everything with rows: number and a hash that doesn't depend on their order; sequences; large objects.
+/// The content of a database: for each table the number of rows and a hash that doesn't depend on their order;
+/// sequences; large objects.
 pub(crate) fn content(server: &Server, database: &str) -> Vec<String> {
     let list = "SELECT format('SELECT %L, count(*), coalesce(sum(hashtextextended(t::text, 0)), 0) FROM ONLY %s t', \
                 c.oid::regclass, c.oid::regclass) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
@@ -137,20 +138,20 @@ pub(crate) fn content(server: &Server, database: &str) -> Vec<String> {
     found
 }
 
-/// The schema of the journal of a restore that isn't done.
+/// The schema of the journal of an unfinished restore.
 pub(crate) fn journal(server: &Server, database: &str) -> Option<String> {
     let sql = "SELECT nspname FROM pg_namespace WHERE nspname ~ '^seawall_restore' AND to_regclass(nspname || '.journal') IS NOT NULL";
     server.try_sql(database, sql).filter(|name| !name.is_empty())
 }
 
-/// How many chunks the journal of a restore has as loaded.
+/// The number of chunks that a restore's journal records as loaded.
 pub(crate) fn chunks_loaded(server: &Server, database: &str) -> u64 {
     let Some(schema) = journal(server, database) else { return 0 };
     let sql = format!("SELECT count(*) FROM {schema}.journal WHERE step LIKE 'chunk %'");
     server.try_sql(database, &sql).and_then(|count| count.parse().ok()).unwrap_or(0)
 }
 
-/// Somebody is in a database, so that it can't be replaced.
+/// Opens a session in a database, so that it can't be replaced.
 pub(crate) fn occupy(server: &Server, database: &str) -> std::process::Child {
     let mut psql = server.tool("psql");
     psql.args(["-d", database, "-c", "SELECT pg_sleep(600)"]).stdout(std::process::Stdio::null());
@@ -166,13 +167,13 @@ pub(crate) fn occupy(server: &Server, database: &str) -> std::process::Child {
     session
 }
 
-/// And leaves it.
+/// Ends that session.
 pub(crate) fn leave(server: &Server, database: &str, mut session: std::process::Child) {
     server.sql("postgres", &format!("SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE datname = '{database}' AND pid <> pg_backend_pid()"));
     session.wait().expect("ended");
 }
 
-/// Roles that the fixtures use; they are the cluster's, not the database's.
+/// Makes the roles that the fixtures use. They belong to the cluster, not to the database.
 pub(crate) fn roles(server: &Server) {
     server.sql("postgres", "CREATE ROLE alice; CREATE ROLE \"Bob's \"\"role\"\"\"; CREATE ROLE reader");
 }
@@ -182,8 +183,8 @@ pub(crate) fn random() -> fastrand::Rng {
     fastrand::Rng::with_seed(seawall_testing::seed())
 }
 
-/// Insists that a server, and a database of it, hold nothing of ours: no schema, no database on its way, no session with what
-/// a session holds, no exported snapshot.
+/// Checks that a server, and one of its databases, hold nothing of ours: no schema, no unfinished database, no session
+/// with its locks, no exported snapshot.
 pub(crate) fn nothing_stays(server: &Server, database: &str) {
     let sessions = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'seawall'";
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
@@ -199,7 +200,7 @@ pub(crate) fn nothing_stays(server: &Server, database: &str) {
     assert_eq!(server.sql("postgres", rest), "0|0|0|0|0", "databases, snapshots, locks, prepared transactions, slots");
 }
 
-/// A question for the tables that the planner has no statistics of, among those for which `condition` holds of `c`.
+/// A query for the tables without planner statistics, among those whose `pg_class` row `c` fulfils `condition`.
 pub(crate) fn without_statistics(condition: &str) -> String {
     format!(
         "SELECT coalesce(string_agg(c.oid::regclass::text, ' '), '') FROM pg_class c \
@@ -208,7 +209,7 @@ pub(crate) fn without_statistics(condition: &str) -> String {
     )
 }
 
-/// What a restore says of a database that has everything but its name.
+/// The statement with which a restore marks a database that lacks only its name.
 pub(crate) fn says_whole(unfinished: &str) -> String {
     format!(
         "COMMENT ON DATABASE \"{unfinished}\" IS 'Seawall: all of it is made, and its name comes next: {unfinished}'"

@@ -27,7 +27,7 @@ async fn clean(vault: &Vault, server: &Server) -> Result<Restored, Failure> {
     recover(vault, &server.url("copy"), &RestoreOptions { clean: true, ..options(server) }).await
 }
 
-/// A restore that has made all but the name, because somebody is in the database that it replaces.
+/// A restore that made everything but couldn't give the name, because a session is in the database to be replaced.
 async fn all_but_the_name(vault: &Vault, server: &Server) -> String {
     server.sql("postgres", "CREATE DATABASE copy");
     let session = occupy(server, "copy");
@@ -37,7 +37,7 @@ async fn all_but_the_name(vault: &Vault, server: &Server) -> String {
     server.sql("postgres", "SELECT datname FROM pg_database WHERE datname ~ '^seawall-'")
 }
 
-/// What a role's session of its own prints; nothing if it can't be had.
+/// The output of SQL in a session of the role `eve`; `None` if the role can't connect or the SQL fails.
 fn as_eve(server: &Server, database: &str, sql: &str) -> Option<String> {
     let mut psql = server.tool("psql");
     psql.env("PGUSER", "eve").args(["-XqAt", "-v", "ON_ERROR_STOP=1", "-d", database, "-c", sql]);
@@ -77,7 +77,8 @@ async fn a_database_that_another_role_has_made_under_the_name_of_an_unfinished_o
     }
 }
 
-/// The journal is written to by the role that restores: what hangs on it would run with that role's rights.
+/// The restoring role writes to the journal. Triggers on a journal of another role would run with the restoring role's
+/// rights.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_journal_of_another_role_is_neither_read_nor_written() {
     let server = shop();
@@ -106,7 +107,7 @@ async fn only_set(vault: &Vault) -> String {
     catalog.sets().first().expect("a set").1.id.to_string()
 }
 
-/// A database without its journal is whole only if that is noted of it.
+/// A database without its journal counts as whole only if its comment says so.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_half_made_database_whose_journal_is_gone_does_not_count_as_whole() {
     let server = shop();
@@ -125,7 +126,7 @@ async fn a_half_made_database_whose_journal_is_gone_does_not_count_as_whole() {
     nothing_stays(&server, "copy");
 }
 
-/// While it is loaded nobody else gets in; afterwards it is as open as its source.
+/// During the restore no other role may connect. Afterwards the database is as open as its source.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_other_plain_role_connects_to_a_database_that_has_not_got_its_name() {
     let server = shop();
@@ -158,7 +159,7 @@ async fn no_other_plain_role_connects_to_a_database_that_has_not_got_its_name() 
     nothing_stays(&server, "copy");
 }
 
-/// As a kill leaves them between the name and the owner: the notes are the restore's own, and so are the databases.
+/// The state after a kill between the name and the owner: the notes and the databases belong to the restore.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_restore_notes_on_its_databases_gets_into_no_set() {
     let server = shop();
@@ -190,7 +191,7 @@ async fn what_a_restore_notes_on_its_databases_gets_into_no_set() {
     }
 }
 
-/// What an interrupted `DROP DATABASE` leaves (since 15.4): nothing can be read of it, and it can only be dropped.
+/// The state after an interrupted `DROP DATABASE` (since 15.4): the database can't be read, and can only be dropped.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_invalid_database_stops_no_backup_of_the_server_and_no_restore() {
     let server = shop();
@@ -229,7 +230,8 @@ async fn an_invalid_database_stops_no_backup_of_the_server_and_no_restore() {
     assert_eq!(server.sql("shop", "SELECT count(*) FROM t"), "1000");
 }
 
-/// A superuser's restore lets no plain role in until it is done: one that repeats it is told by whom it was begun.
+/// A superuser's restore admits no plain role until it is done. A plain role that repeats the restore is told who began
+/// it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plain_role_that_repeats_the_restore_of_a_superuser_is_told_whose_it_is() {
     let server = shop();
@@ -258,8 +260,8 @@ async fn a_plain_role_that_repeats_the_restore_of_a_superuser_is_told_whose_it_i
     assert_eq!(content(&server, "copy")[0], content(&server, "shop")[0]);
 }
 
-/// A killed restore of a native set may have put aside what was there: an artefact takes the place of that, not of what the
-/// killed restore made.
+/// A killed restore of a native set may have put the original database aside. The restore of an artefact replaces that
+/// original, and not the database that the killed restore made.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restore_of_an_artefact_takes_back_the_names_that_a_killed_restore_gave() {
     let server = shop();

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use crate::server::{Server, output};
 
-/// Columns that aren't compared, and why.
+/// Columns that aren't compared, each with the reason.
 const NOT_COMPARED: [(&str, &str, &str); 20] = [
     ("pg_class", "relfilenode", "the number of a file"),
     ("pg_class", "relfrozenxid", "transactions of the server"),
@@ -39,10 +39,10 @@ pub(crate) struct Row {
     pub(crate) columns: BTreeMap<String, Option<String>>,
 }
 
-/// The rows of all catalogs, and how many there are of each.
+/// The rows of all catalogs, and the number of rows of each.
 pub(crate) type Walk = BTreeMap<Row, u32>;
 
-/// What the catalogs of a database say.
+/// Reads the catalogs of a database.
 pub(crate) fn walk(server: &Server, database: &str) -> Walk {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/catalog/walk.sql");
     let mut psql = server.tool("psql");
@@ -71,7 +71,7 @@ pub(crate) fn walk(server: &Server, database: &str) -> Walk {
     walk
 }
 
-/// A value without the numbers of objects that the server puts into names of its own.
+/// A value without the object ids that the server puts into generated names.
 fn without_numbers(value: &str, toasted: &BTreeMap<String, Option<String>>) -> String {
     let (mut plain, mut rest) = (String::new(), value);
     let words = ["pg_toast_", "ConstraintTrigger_a_", "ConstraintTrigger_c_", "ConstraintTrigger_"];
@@ -89,7 +89,7 @@ fn without_numbers(value: &str, toasted: &BTreeMap<String, Option<String>>) -> S
     plain + rest
 }
 
-/// Rows that one walk has and the other hasn't.
+/// Rows that only one of two walks has.
 pub(crate) fn without(walk: &Walk, other: &Walk) -> Vec<Row> {
     let left = |(row, count): (&Row, &u32)| {
         let left = count.saturating_sub(other.get(row).copied().unwrap_or_default());
@@ -98,7 +98,7 @@ pub(crate) fn without(walk: &Walk, other: &Walk) -> Vec<Row> {
     walk.iter().flat_map(left).collect()
 }
 
-/// What differs between two walks, for people: a column of a row, or a row that only one has.
+/// The differences of two walks, for people: a column of a row, or a row that only one walk has.
 pub(crate) fn differences(expected: &Walk, found: &Walk) -> Vec<String> {
     let (mut told, mut others) = (Vec::new(), without(found, expected));
     for row in without(expected, found) {
@@ -129,8 +129,8 @@ pub(crate) fn differences(expected: &Walk, found: &Walk) -> Vec<String> {
     told
 }
 
-/// Columns of catalogs of which all objects of a fixture have the same value: what `walk` has and `fresh`, a database in which
-/// nothing was made, hasn't.
+/// Columns of catalogs with one value in all objects of a fixture. The objects are those that `walk` has, and that
+/// `fresh`, a database without objects, hasn't.
 pub(crate) fn never_different(walk: &Walk, fresh: &Walk) -> BTreeSet<(String, String)> {
     let mut values: BTreeMap<(String, String), BTreeSet<Option<String>>> = BTreeMap::new();
     for row in walk.keys().chain(fresh.keys()) {

@@ -10,7 +10,8 @@ use seawall_vault::memory::MemoryStore;
 use crate::server::Server;
 use crate::support::{backup, content, environment, limits, options, recover, target, vault};
 
-/// What belongs to a server. Names of databases and roles need quotes; one role is in another by a third's grant.
+/// The objects of a server outside its databases. Names of databases and roles need quotes, and a third role granted
+/// one membership.
 const SERVER: &str = "
 CREATE ROLE admin SUPERUSER LOGIN;
 CREATE ROLE \"Bob's \"\"role\"\"\" LOGIN CREATEDB NOINHERIT CONNECTION LIMIT 3 VALID UNTIL '2031-02-03 04:05:06+00' PASSWORD 'secret';
@@ -43,7 +44,7 @@ pub(crate) fn fill(server: &Server) {
     server.sql("template1", "CREATE TABLE in_every_new_database (a int); INSERT INTO in_every_new_database VALUES (1)");
 }
 
-/// Everything about roles, and the databases there are.
+/// The roles with their properties, and the databases of a server.
 pub(crate) fn globals(server: &Server) -> Vec<String> {
     let version = server.sql("postgres", "SHOW server_version_num").parse::<u32>().expect("a number");
     let how = if version >= 160_000 { ", inherit_option, set_option, grantor::regrole" } else { "" };

@@ -1,0 +1,81 @@
+//! What `pg_dump` itself made, back into a server: over our own connection, statement by statement.
+//!
+//! A plain dump is a script; a custom one is made into a script by `pg_restore`, which reads it from a pipe and touches no
+//! server; a directory is made into a custom one first (`joined`). None is ever read by `psql` (see `script`). A new database gets its name when all of it is there (I8). It is
+//! done by one connection, and what was interrupted is begun anew.
+//!
+//! The room: `artefact` (such a set, opened), `fill` (a database filled from it), `pipe` (it as a script), `joined` (a
+//! directory as one archive), `player` (a script on its way).
+
+pub(crate) mod artefact;
+mod fill;
+mod joined;
+pub(crate) mod pipe;
+mod player;
+
+use std::sync::Arc;
+
+use seawall_archive::SetReader;
+use seawall_core::Progress;
+
+use crate::catalog::globals::{self, Found};
+use crate::client::Target;
+use crate::preflight::restorer::Destination;
+use crate::restore::replay::artefact::Artefact;
+use crate::restore::{self, naming};
+use crate::schema::account::Account;
+use crate::{Error, RestoreOptions, Restored, World, preflight};
+
+/// What is told of a restore when it is done.
+#[derive(Default)]
+pub(crate) struct Told {
+    /// What the script came to, if somebody wants to know.
+    pub(crate) account: Option<Account>,
+    /// See [`Restored::without_statistics`].
+    pub(crate) without_statistics: Vec<(String, String)>,
+    /// See [`Restored::refused`].
+    pub(crate) refused: Vec<(String, String)>,
+}
+
+/// Restores the artefact that a set is.
+pub(crate) async fn restore(
+    reader: Arc<SetReader>,
+    target: &Target,
+    options: &RestoreOptions,
+    world: &World,
+    progress: Arc<dyn Progress>,
+    restored: &mut Restored,
+) -> Result<(), Error> {
+    let artefact = Artefact::open(reader, options, world).await?;
+    if !options.dry_run {
+        // Of a set of Seawall's own format: only that puts databases aside.
+        naming::undo_left(target, &[&target.database]).await?;
+    }
+    let (mut connection, found) = globals::connect_to_or_beside(target).await?;
+    let exists = found != Found::Nothing;
+    if found == Found::Invalid && !options.clean {
+        restored.lacks.push(globals::invalid(&target.database));
+        return if options.dry_run { Ok(()) } else { preflight::refuse(&restored.target, &restored.lacks) };
+    }
+    let into = if exists && !options.clean { Destination::Existing } else { Destination::New { replaces: exists } };
+    let look = artefact.lacks(&mut connection, target, into).await?;
+    (restored.lacks, restored.doubts) = (look.lacks, look.doubts);
+    connection.close().await;
+    if options.dry_run {
+        return Ok(());
+    }
+    preflight::refuse(&restored.target, &restored.lacks)?;
+    if exists && !options.clean {
+        return artefact.fill_in_place(target, &*progress, restored).await;
+    }
+    // The name is given from another database, in the end: whether there is one is known now.
+    globals::connect_beside(target, &[&target.database]).await?.close().await;
+    let exists = exists && !restore::drop_invalid(target, found).await?;
+    let mut told = Told::default();
+    let made = artefact.make(target, &*progress, &mut told).await?;
+    restored.without_statistics = told.without_statistics;
+    restored.refused = told.refused;
+    let properties = (&artefact.needs.properties, options.owners);
+    let named = naming::take_name(target, &made.database, &target.database, exists, properties).await;
+    named.map_err(|error| error.leaves(&made.database))
+}

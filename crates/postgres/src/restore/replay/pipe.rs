@@ -1,0 +1,107 @@
+//! An artefact as a script: as it is, or as `pg_restore` makes one of it.
+
+use futures::{Stream, StreamExt as _, TryStreamExt as _, stream};
+use seawall_core::Progress;
+use tokio::io::AsyncWriteExt as _;
+use tokio::process::ChildStdin;
+
+use crate::Error;
+use crate::catalog::rights::is_superuser;
+use crate::client::Connection;
+use crate::restore::replay::Told;
+use crate::restore::replay::artefact::Artefact;
+use crate::restore::replay::player::{Input, Player, Stopped};
+use crate::restore::set;
+use crate::schema::script::{Refusal, Scanner};
+use crate::tools::Running;
+
+/// How much of what `pg_restore` writes is taken at once.
+const PIECE: usize = 1 << 20;
+
+impl Artefact<'_> {
+    /// Runs the script that the artefact is, or is made into; returns its statements for the end.
+    pub(super) async fn replay(
+        &self,
+        connection: &mut Connection,
+        progress: &dyn Progress,
+        told: &mut Told,
+    ) -> Result<Vec<Vec<u8>>, Error> {
+        let counted = |raw: Vec<u8>| {
+            progress.advance(raw.len() as u64);
+            raw
+        };
+        let content = self.content().await?.map_ok(counted);
+        let Some(tool) = &self.pg_restore else { return self.play(connection, content, told).await };
+        let mut arguments = vec!["--format=custom".to_owned(), "--file=-".to_owned()];
+        if !self.options.owners {
+            arguments.extend(["--no-owner".to_owned(), "--no-privileges".to_owned()]);
+        }
+        let (input, mut running) = tool.filter(&arguments)?;
+        let script = Box::pin(output(&mut running));
+        let (all, last) = tokio::try_join!(feed(input, content), self.play(connection, script, told))?;
+        running.finish().await?;
+        match all {
+            true => Ok(last),
+            false => Err(set::corrupt(&self.reader, "pg_restore took its beginning for all of it")),
+        }
+    }
+
+    async fn play<S>(&self, connection: &mut Connection, input: S, told: &mut Told) -> Result<Vec<Vec<u8>>, Error>
+    where
+        S: Stream<Item = Result<Vec<u8>, Error>> + Unpin,
+    {
+        let superuser = is_powerful(connection).await?;
+        let input = Input::new(input);
+        let mut player = Player {
+            connection,
+            input,
+            scanner: Scanner::default(),
+            account: &mut told.account,
+            refused: &mut told.refused,
+            superuser,
+            last: Vec::new(),
+        };
+        let played = player.play().await.map_err(|stopped| match stopped {
+            Stopped::Error(error) => error,
+            Stopped::Refused(Refusal::Wrong(line, cause)) => {
+                set::corrupt(&self.reader, format!("line {line} of its script: {cause}"))
+            }
+            Stopped::Refused(Refusal::Command(line)) => Error::Refused {
+                code: "postgres.psql-command",
+                object: format!("set {}", self.reader.manifest().id),
+                cause: format!("line {line} of its script is a command for psql, which pg_dump doesn't write"),
+                next: "don't give it to psql; get the file with -o FILE, and look at that line".to_owned(),
+            },
+        });
+        played.map(|()| player.last)
+    }
+}
+
+/// Whether statements run with the rights of a superuser, or a superuser is beside a session of a proof.
+pub(crate) async fn is_powerful(connection: &mut Connection) -> Result<bool, Error> {
+    Ok(connection.guard.is_some() || is_superuser(connection).await?)
+}
+
+/// Writes everything to a tool; false if that didn't want all of it.
+async fn feed<S>(mut input: ChildStdin, mut content: S) -> Result<bool, Error>
+where
+    S: Stream<Item = Result<Vec<u8>, Error>> + Unpin,
+{
+    while let Some(raw) = content.next().await.transpose()? {
+        // Why it ended it tells itself.
+        if input.write_all(&raw).await.is_err() {
+            return Ok(false);
+        }
+    }
+    Ok(input.shutdown().await.is_ok())
+}
+
+/// What a tool writes.
+fn output(running: &mut Running) -> impl Stream<Item = Result<Vec<u8>, Error>> {
+    stream::try_unfold(Some(running), |running| async {
+        let Some(running) = running else { return Ok(None) };
+        let mut piece = Vec::with_capacity(PIECE);
+        let more = running.read(&mut piece).await?;
+        Ok(Some((piece, more.then_some(running))))
+    })
+}
