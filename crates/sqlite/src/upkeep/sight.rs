@@ -56,6 +56,8 @@ struct Facts {
     changed: bool,
     /// Whether names came or went in a folder since.
     moved: bool,
+    /// Whether the status tells of a loss.
+    lost: bool,
 }
 
 /// Is it time to look?
@@ -64,13 +66,15 @@ fn due(upkeep: &Upkeep, facts: Facts) -> Option<Depth> {
     if passed(upkeep.validation_interval, facts.whole) {
         return Some(Depth::Whole);
     }
-    upkeep.sight_interval?;
-    match (facts.moved, facts.changed) {
+    let near = match (facts.moved, facts.changed) {
+        _ if upkeep.sight_interval.is_none() => None,
         // By another process.
         (true, false) => Some(Depth::Whole),
         (true, true) => (facts.near >= OWN).then_some(Depth::Near),
         (false, changed) => (changed && passed(upkeep.sight_interval, facts.near)).then_some(Depth::Near),
-    }
+    };
+    // A loss that the status tells of must end when it is over, even if the settings ask for no looks.
+    near.or((facts.lost && facts.near >= AFTER_A_LOSS).then_some(Depth::Whole))
 }
 
 impl Maintenance {
@@ -99,15 +103,12 @@ impl Maintenance {
     pub(crate) fn look_is_due(&self) -> Option<Depth> {
         let sighted = self.state().sighted?;
         let moved = self.upkeep.sight_interval.is_some() && self.trace() != sighted.trace;
-        let facts = Facts {
-            near: sighted.near.elapsed(),
-            whole: sighted.whole.elapsed(),
-            changed: self.state().changes != sighted.changes,
-            moved,
+        let (near, whole) = (sighted.near.elapsed(), sighted.whole.elapsed());
+        let (changed, lost) = {
+            let state = self.state();
+            (state.changes != sighted.changes, state.loss.is_some())
         };
-        // A loss that was told must end when it is over, also where no looks are asked for.
-        let is_told = self.state().loss.is_some() && facts.near >= AFTER_A_LOSS;
-        due(&self.upkeep, facts).or(is_told.then_some(Depth::Whole))
+        due(&self.upkeep, Facts { near, whole, changed, moved, lost })
     }
 
     /// Checks on another thread whether the folder is there and whether a look is due. `news` reports it.
@@ -384,7 +385,14 @@ mod tests {
     fn when_to_look() {
         let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
         let upkeep = Upkeep::default();
-        let facts = |near, whole, changed, moved| Facts { near: minutes(near), whole: minutes(whole), changed, moved };
+        let facts = |near, whole, changed, moved| Facts {
+            near: minutes(near),
+            whole: minutes(whole),
+            changed,
+            moved,
+            lost: false,
+        };
+        let lost = |near, changed| Facts { lost: true, ..facts(near, near, changed, false) };
         for (facts, expected) in [
             (facts(9, 9, true, false), None),
             (facts(10, 60, true, false), Some(Depth::Near)),
@@ -395,10 +403,13 @@ mod tests {
             (facts(0, 0, true, true), None),
             (facts(1, 1, true, true), Some(Depth::Near)),
             (facts(0, 0, false, true), Some(Depth::Whole)),
+            (lost(59, false), None),
+            (lost(60, false), Some(Depth::Whole)),
         ] {
             assert_eq!(due(&upkeep, facts), expected, "{facts:?}");
         }
         let off = Upkeep { sight_interval: None, validation_interval: None, ..upkeep };
         assert_eq!(due(&off, facts(9999, 9999, true, true)), None);
+        assert_eq!([59, 60].map(|near| due(&off, lost(near, true))), [None, Some(Depth::Whole)]);
     }
 }
