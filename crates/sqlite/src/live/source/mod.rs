@@ -38,8 +38,14 @@ use crate::untouched::{Times, Untouched};
 /// No SQLite database is smaller.
 const SMALLEST: u64 = 512;
 
-/// For how long somebody may be about to open a database.
+/// The time between two looks whether a program has locked all that it locks when it opens a database.
 const OPENING: Duration = Duration::from_millis(20);
+
+/// One look for programs that use a deleted WAL. A program that is about to open the database is taken for one of them.
+pub(crate) const AT_A_GLANCE: u32 = 1;
+
+/// As many looks as a program may take to open the database.
+pub(crate) const TO_BE_SURE: u32 = 3;
 
 /// A database that is being protected.
 pub(crate) struct Source {
@@ -161,32 +167,27 @@ impl Source {
         self
     }
 
-    /// Why there may be commits that can't be seen from here, as of the last look at the file.
-    pub(crate) fn unseen_writers(&self) -> Option<Error> {
+    /// Why there may be commits that can't be seen from here, as of the last look at the file. For `looks` see
+    /// [`has_deleted_wal`](Self::has_deleted_wal).
+    pub(crate) fn unseen_writers(&self, looks: u32) -> Option<Error> {
         if let Some(what) = self.mounted.clone().or_else(|| linked(self.links)) {
             return Some(Error::SeveralNames { path: self.path.clone(), what });
         }
-        self.has_deleted_wal().then(|| Error::DeletedWal { path: self.path.clone() })
-    }
-
-    /// The same, without waiting for a program that may only be about to open the database.
-    pub(crate) fn seems_to_have_unseen_writers(&self) -> bool {
-        self.mounted.is_some()
-            || linked(self.links).is_some()
-            || self.deleted.iter().any(|index| is_in_use(index))
-            || self.hands.miss_a_user()
+        self.has_deleted_wal(looks).then(|| Error::DeletedWal { path: self.path.clone() })
     }
 
     /// Whether a program has the database open with a WAL and a wal-index that were deleted: it shares none of ours.
-    pub(crate) fn has_deleted_wal(&self) -> bool {
-        let opening = |look: u32| {
+    ///
+    /// A program that opens the database takes one lock after the other, and looks like that meanwhile. So it must look
+    /// like that at each of `looks` looks: [`AT_A_GLANCE`] or [`TO_BE_SURE`].
+    pub(crate) fn has_deleted_wal(&self, looks: u32) -> bool {
+        let misses_a_user = |look: u32| {
             if look > 0 {
-                // Whoever opens the database takes one lock after the other.
                 std::thread::sleep(OPENING);
             }
             self.hands.miss_a_user()
         };
-        self.deleted.iter().any(|index| is_in_use(index)) || (0..3).all(opening)
+        self.deleted.iter().any(|index| is_in_use(index)) || (0..looks).all(misses_a_user)
     }
 
     /// The page size in bytes.

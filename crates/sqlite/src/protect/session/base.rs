@@ -14,6 +14,7 @@ use crate::identity::{Lineage, Tag};
 use crate::layout::{Layout, Level, file_key};
 use crate::resume::Break;
 use crate::ship;
+use crate::source::TO_BE_SURE;
 use crate::state::Position;
 use crate::survey::next_txid;
 
@@ -52,7 +53,7 @@ impl Session<'_> {
         why: Break,
         before: Option<Tag>,
     ) -> Result<(), Error> {
-        if why == Break::Overwritten && self.on_source(|source| Ok(source.has_deleted_wal())).await? {
+        if why == Break::Overwritten && self.on_source(|source| Ok(source.has_deleted_wal(TO_BE_SURE))).await? {
             // A program copies its own WAL into the file, and no lock of ours keeps it from that: no base would be whole.
             return Err(Error::DeletedWal { path: self.database.place()?.0 });
         }

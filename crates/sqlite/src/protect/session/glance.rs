@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use super::Session;
 use crate::error::Error;
+use crate::source::AT_A_GLANCE;
 use crate::standing::{Standing, standing};
 use crate::state::Record;
 
@@ -57,7 +58,7 @@ impl Session<'_> {
             let quiet = source.check_identity().and_then(|()| source.is_quiet(wal.as_ref()));
             let stands = captured.as_ref().map(|captured| standing(&mut source, captured));
             let cut = source.is_cut(wal.as_ref(), commit).unwrap_or(true);
-            let named = source.seems_to_have_unseen_writers() == several;
+            let named = source.unseen_writers(AT_A_GLANCE).is_some() == several;
             source.rest();
             drop(source);
             let as_it_was = quiet.unwrap_or(false) && matches!(stands, Some(Ok(Standing::AsItWas))) && !cut && named;

@@ -9,7 +9,7 @@ use crate::clock::Unrecorded;
 use crate::doubts;
 use crate::error::Error;
 use crate::jobs::blocking;
-use crate::source::Source;
+use crate::source::{Source, TO_BE_SURE};
 use crate::state::{Position, Record};
 
 impl Session<'_> {
@@ -19,7 +19,7 @@ impl Session<'_> {
         let look = move |source: &mut Source| {
             // Where that fails now the next look tells.
             source.look_outside(position.wal.as_ref()).ok();
-            Ok(source.unseen_writers())
+            Ok(source.unseen_writers(TO_BE_SURE))
         };
         let several = self.on_source(look).await?;
         self.several = several.is_some();
@@ -33,7 +33,7 @@ impl Session<'_> {
     /// # Errors
     /// When a program may have written what can't be seen: the file has other names, or its WAL was deleted in use.
     pub(crate) async fn claim(&self) -> Result<(), Error> {
-        self.on_source(|source| source.unseen_writers().map_or(Ok(()), Err)).await
+        self.on_source(|source| source.unseen_writers(TO_BE_SURE).map_or(Ok(()), Err)).await
     }
 
     /// Whether the file has the content that was captured, as far as it shows from outside. What is recorded of it last is what
@@ -50,7 +50,7 @@ impl Session<'_> {
     /// Writes the state record and the lock again if they were deleted, if the record couldn't be written, or if the
     /// upkeep has news. Without a commit nothing else would write it.
     pub(crate) async fn keep_record(&mut self) {
-        let several = self.on_source(|source| Ok(source.unseen_writers().is_some())).await;
+        let several = self.on_source(|source| Ok(source.unseen_writers(TO_BE_SURE).is_some())).await;
         if let Some(position) = self.position
             && several.is_ok_and(|several| several != self.several)
             && let Err(error) = self.arrive(position).await
