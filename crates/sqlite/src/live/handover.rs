@@ -94,8 +94,8 @@ impl Heir {
     }
 
     /// What is known of the file from outside.
-    pub(crate) fn untouched(&self) -> Arc<Mutex<Untouched>> {
-        self.shared.untouched.clone()
+    pub(crate) fn untouched(&self) -> &Arc<Mutex<Untouched>> {
+        &self.shared.untouched
     }
 
     fn line(&self) -> MutexGuard<'_, Line> {

@@ -21,7 +21,6 @@ use crate::lock::Locks;
 use crate::probe::Probe;
 use crate::read_back::ReadBack;
 use crate::told::Told;
-use crate::untouched::Untouched;
 use crate::{Admission, Options, World};
 
 /// One SQLite database and its place in a vault.
@@ -33,8 +32,6 @@ pub(crate) struct Database {
     pub(super) options: Options,
     pub(super) world: World,
     pub(super) heir: Heir,
-    /// What is known of the file from outside.
-    pub(super) untouched: Arc<Mutex<Untouched>>,
     /// Where the database and its state directory were found when the present stretch of protection began.
     pub(super) placed: Mutex<Option<(PathBuf, PathBuf)>>,
     /// The locks of the protection that is running.
@@ -68,7 +65,6 @@ impl Database {
         };
         let maintenance = Maintenance::new(&vault, &options, &world, activity.clone(), hurry.clone());
         Self {
-            untouched: heir.untouched(),
             maintenance: Arc::new(maintenance.noting(read_back.clone())),
             read_back,
             clock: Arc::new(BelievedClock::new(world.clock.clone(), options.display_name(&vault))),

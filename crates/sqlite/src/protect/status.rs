@@ -80,7 +80,7 @@ impl Database {
     /// What is known of the file from outside.
     fn untouched(&self) -> MutexGuard<'_, Untouched> {
         // Whole between any two statements.
-        self.untouched.lock().unwrap_or_else(PoisonError::into_inner)
+        self.heir.untouched().lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the record says of the file from outside what is known now.

@@ -46,7 +46,7 @@ impl Session<'_> {
         let (source, look) = (Arc::downgrade(&self.source), self.next_look());
         let (vault, upkeep) = (self.database.vault().clone(), self.database.maintenance().clone());
         let (captured, state_dir) = (self.position.map(|position| position.captured()), self.state_dir.clone());
-        let (unsaved, untouched) = (self.database.unsaved().clone(), self.database.heir().untouched());
+        let (unsaved, untouched) = (self.database.unsaved().clone(), self.database.heir().untouched().clone());
         let (commit, several) = (self.position.map_or(0, |position| position.commit), self.several);
         let (clock, newest) = (self.database.clock().clone(), self.position.map(|position| position.moment));
         let faulty = self.database.clock_fault_is_told();

@@ -116,7 +116,7 @@ impl<'a> Session<'a> {
         let (path, state_dir) = database.place()?;
         let (busy, kept) = (database.options().busy_timeout, database.kept_files());
         let probe = database.probe();
-        let (named, untouched) = (database.options().path.clone(), database.heir().untouched());
+        let (named, untouched) = (database.options().path.clone(), database.heir().untouched().clone());
         let open = move || {
             let source = Source::open(&path, busy, &mut kept.lock().unwrap_or_else(PoisonError::into_inner), probe)?;
             Ok(source.named(named).knowing(untouched))
