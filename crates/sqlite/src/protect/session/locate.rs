@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use seawall_core::{Moment, Point};
-use seawall_ltx::Header;
+use seawall_ltx::{Header, Txid};
 
 use super::Session;
 use super::base::both;
@@ -56,18 +56,13 @@ impl Session<'_> {
         self.database.maintenance().begin(survey.as_ref().map_or(&[][..], |survey| &survey.listed));
         let distrusted = self.database.maintenance().distrusted();
         if let Some(survey) = survey.as_mut().filter(|_| !distrusted.is_empty()) {
-            let files = missing::sound(&survey.listed, &distrusted);
-            survey.remote.restorable &= plan(&files, survey.remote.max).is_ok();
+            survey.remote.restorable &= is_restorable(survey, &distrusted, survey.remote.max);
         }
         match resume(local, survey.as_ref().map(|survey| &survey.remote)) {
             Resume::Base { txid: None, .. } => self.take_first_base().await,
             Resume::Base { txid: Some(txid), why } => {
-                let restorable = |survey: &Survey, txid| {
-                    let files = missing::sound(&survey.listed, &distrusted);
-                    plan(&files, txid).is_ok()
-                };
                 if let (Break::VaultBehind, Some(local)) = (why, local)
-                    && !survey.as_ref().is_some_and(|survey| restorable(survey, local.txid))
+                    && !survey.as_ref().is_some_and(|survey| is_restorable(survey, &distrusted, local.txid))
                 {
                     // It was there when it was acknowledged, and went while nobody looked.
                     let newest = survey.as_ref().map(|survey| survey.remote.max);
@@ -212,6 +207,11 @@ impl Session<'_> {
             }
         }
     }
+}
+
+/// Whether a point can be restored without the objects that aren't as they were written.
+fn is_restorable(survey: &Survey, distrusted: &[Stored], txid: Txid) -> bool {
+    plan(&missing::sound(&survey.listed, distrusted), txid).is_ok()
 }
 
 /// Whether a spooled capture directly continues the vault's newest one: of the same history, at the next TXID, from the
