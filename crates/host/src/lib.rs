@@ -1,13 +1,15 @@
 //! What the local machine offers to every engine.
 //!
 //! The rooms: `watch` (events of files and folders, with a sweep for lost ones), `links` (which links lead to a
-//! file), `lock` (one process for each thing), `space` (how much can be written).
+//! file), `folder` (the folder of a path), `lock` (one process for each thing), `space` (how much can be written).
 
+mod folder;
 mod links;
 mod lock;
 mod space;
 mod watch;
 
+pub use folder::folder_of;
 pub use links::links_on;
 pub use lock::{is_locked, lock};
 pub use space::free_space;

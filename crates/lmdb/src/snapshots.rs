@@ -51,7 +51,7 @@ pub async fn list(vault: &Vault, prefix: &str, by_time: bool) -> Result<Vec<Obje
 /// replaced.
 pub async fn get(vault: &Vault, name: &str, output: &Path, overwrite: bool) -> Result<u64, Error> {
     let key = ObjectKey::new(name)?;
-    let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_owned();
+    let folder = seawall_host::folder_of(output).to_owned();
     if !overwrite && output.exists() {
         return Err(Error::Exists { path: output.to_owned() });
     }

@@ -87,7 +87,7 @@ impl Partial {
             }
             return Err(error);
         }
-        let parent = self.output.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let parent = seawall_host::folder_of(&self.output);
         File::open(parent)?.sync_all()?;
         for (_, away) in aside {
             fs::remove_file(away)?;

@@ -21,7 +21,7 @@ pub fn socket_of(file: &Path, text: &str, surroundings: &Surroundings<'_>, expan
     } else {
         let tree = document::parse(&section).ok()?;
         let tree = if expand { expand::expand_values(tree, environment).ok()? } else { tree };
-        let here = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let here = seawall_host::folder_of(file);
         (tree, absolute(here, directory))
     };
     let mut top = Fields::new("the top level", tree).ok()?;

@@ -133,7 +133,7 @@ impl Config {
             litestream::read(tree, file, surroundings)?
         } else {
             let tree = if expand { expand::expand_values(raw?, environment)? } else { raw? };
-            let here = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            let here = seawall_host::folder_of(file);
             native::read(tree, file, &absolute(here, directory), environment)?
         };
         check_distinct(&config.databases, &config.directories)?;

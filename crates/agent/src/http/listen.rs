@@ -90,7 +90,7 @@ impl Listener {
 /// Binds a socket that is nobody else's at any moment: it is made in a folder that only we may enter, and moved from
 /// there to its place with its permissions.
 fn bind(path: &Path, permissions: u32) -> io::Result<UnixListener> {
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let parent = seawall_host::folder_of(path);
     let private = parent.join(format!(".seawall-{}", std::process::id()));
     std::os::unix::fs::DirBuilderExt::mode(&mut std::fs::DirBuilder::new(), 0o700).create(&private)?;
     let made = private.join("s");

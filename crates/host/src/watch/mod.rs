@@ -27,6 +27,7 @@ use tokio::sync::Notify;
 pub use self::inotify::tells_of_changes;
 use self::names::Listener;
 pub use self::names::{FolderSubscription, Heard};
+use crate::folder::folder_of;
 
 /// Wakes the task that protects a database when something happened to its files. Cheap to clone.
 #[derive(Clone)]
@@ -189,10 +190,7 @@ impl Watcher {
         let waiting = Arc::new(Waiting::default());
         let mut folders = self.shared.lock();
         let mut enter = |path: &Path| {
-            let folder = match path.parent() {
-                Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
-                _ => PathBuf::from("."),
-            };
+            let folder = folder_of(path).to_owned();
             let name = path.file_name().unwrap_or_default().to_owned();
             let entry = folders.by_path.entry(folder.clone()).or_default();
             entry.databases.entry(name.clone()).or_default().push(waiting.clone());

@@ -125,7 +125,7 @@ impl Local {
         let data = data_file(path, options.no_subdir);
         let written = written(&data);
         let env = Env::open(path, options)?;
-        let beside = data.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let beside = seawall_host::folder_of(&data);
         let folder = settings.folder.clone().unwrap_or_else(|| folder_for_files(beside));
         Ok(Self {
             env,

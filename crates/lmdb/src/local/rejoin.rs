@@ -38,7 +38,7 @@ pub(crate) fn read(file: &Path) -> Result<Option<Stamp>, Error> {
 
 /// Writes the record. A crash leaves the old file or the new one.
 pub(crate) fn write(file: &Path, now: Stamp) -> Result<(), Error> {
-    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = seawall_host::folder_of(file);
     let mut draft = tempfile::NamedTempFile::new_in(folder).map_err(Error::io(folder))?;
     writeln!(draft, "{}", now.0).map_err(Error::io(file))?;
     draft.persist(file).map_err(|error| Error::io(file)(error.error))?;

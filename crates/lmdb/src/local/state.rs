@@ -73,7 +73,7 @@ fn is_held(data: &Path) -> bool {
 /// Writes the record.
 pub(crate) fn write(data: &Path, status: &Status) -> Result<(), Error> {
     let path = beside(data, "-seawall.json");
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = seawall_host::folder_of(&path);
     let text = serde_json::to_vec(status).map_err(|error| Error::Internal(error.to_string()))?;
     let mut draft = tempfile::NamedTempFile::new_in(folder).map_err(Error::io(folder))?;
     draft.write_all(&text).map_err(Error::io(&path))?;

@@ -271,7 +271,7 @@ impl Target {
 
     /// A folder on the target's file system.
     fn draft(&self) -> Result<tempfile::TempDir, Error> {
-        let parent = self.output.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let parent = seawall_host::folder_of(&self.output);
         let folder = if self.output.is_dir() { &self.output } else { parent };
         tempfile::Builder::new().prefix(".seawall-restore-").tempdir_in(folder).map_err(Error::io(folder))
     }

@@ -71,7 +71,7 @@ pub(crate) fn resolved(path: &Path) -> PathBuf {
     if let Ok(real) = std::fs::canonicalize(path) {
         return real;
     }
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let parent = seawall_host::folder_of(path);
     match (std::fs::canonicalize(parent), path.file_name()) {
         (Ok(real), Some(name)) => real.join(name),
         _ => path.to_owned(),

@@ -337,7 +337,7 @@ impl Drop for Source {
 
 /// Whose clock gives the files of a folder their times.
 fn times_of(path: &Path) -> Times {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = seawall_host::folder_of(path);
     if seawall_host::tells_of_changes(folder) { Times::Own } else { Times::Foreign }
 }
 
