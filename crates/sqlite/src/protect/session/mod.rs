@@ -87,7 +87,7 @@ pub(crate) struct Session<'a> {
     last_look: Instant,
     /// What was gone from the vault when the session found its place.
     lost: Option<Error>,
-    /// Whether a program may write what can't be seen from here: the file has other names, or its WAL was deleted.
+    /// Whether a program may write commits that Seawall can't see: the file has other names, or its WAL was deleted.
     several: bool,
     /// Whether the WAL is being emptied, or a base taken. After a failure then, another session proves the place again.
     between: bool,
