@@ -27,8 +27,7 @@ const LONGEST_POLL: Duration = Duration::from_millis(1);
 /// How long to wait for another checkpoint while writers wait for us.
 const BRIEFLY: Duration = Duration::from_millis(50);
 
-/// Copies the WAL into the database file, up to where the next hold stands. Needs nothing of the [`Source`] that
-/// made it.
+/// Copies the WAL into the database file, up to the present hold. It works without the [`Source`] that made it.
 ///
 /// [`Source`]: crate::source::Source
 pub(crate) struct Copier {

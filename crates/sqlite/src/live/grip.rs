@@ -311,17 +311,17 @@ mod tests {
             // Nothing in the WAL: whatever comes can't be copied.
             (0, 0, [0, 0, UNUSED, UNUSED, UNUSED], all, false, Some(0)),
             (0, 0, [0, 0, UNUSED, UNUSED, UNUSED], but(0), true, None),
-            // All captured and copied: the next commit may begin anew.
+            // All captured and copied: the next commit may restart the WAL.
             (7, 7, [0, 7, UNUSED, UNUSED, UNUSED], all, true, Some(0)),
             (7, 7, [0, 7, UNUSED, UNUSED, UNUSED], but(0), true, None),
-            // All copied, but not captured: nobody may restart.
+            // All copied, but not captured: no process may restart the WAL.
             (7, 7, [0, 7, UNUSED, UNUSED, UNUSED], all, false, Some(1)),
             // Captured, but not copied.
             (7, 3, [0, 3, 7, UNUSED, UNUSED], all, true, Some(2)),
             // The highest mark lets others copy most.
             (9, 0, [0, 3, 9, 5, UNUSED], all, false, Some(2)),
             (9, 0, [0, 3, 9, 5, UNUSED], but(2), false, Some(3)),
-            // A mark behind the end limits nobody.
+            // A mark behind the end doesn't limit copying.
             (9, 0, [0, 12, UNUSED, UNUSED, UNUSED], all, false, Some(0)),
             (9, 0, [0, 12, UNUSED, UNUSED, UNUSED], but(0), false, None),
         ];

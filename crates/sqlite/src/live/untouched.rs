@@ -137,7 +137,7 @@ impl Untouched {
         }
     }
 
-    /// The file was opened. Unless something of ours `held` the wal-index until then, its counts may have begun anew.
+    /// The file was opened. Unless this process `held` the wal-index until then, the wal-index may be a rebuilt one.
     pub(crate) fn open(&mut self, held: bool) {
         let earlier = self.earlier.take();
         if held {
