@@ -28,7 +28,7 @@ use crate::survey::{self, Survey};
 /// much as a new base.
 const COMPARABLE: u64 = 64 << 20;
 
-/// A seal copies while it keeps its list, and for no longer than that.
+/// A seal copies while it keeps its list. So its writes to the file come at most this long after the list's time.
 const COPIED: Duration = Duration::from_secs(5);
 
 impl Session<'_> {
