@@ -16,8 +16,9 @@
 //! - `before05`: replicas of Litestream before 0.5
 //! - `record`: local files: the state record, locks, the knowledge of the clock
 //!
-//! `engine` joins them: it has the functions that the crate's users call. Beside the rooms, `partial` is a file that is being made, and
-//! `jobs` runs blocking work.
+//! `engine` joins them: it has the functions that the crate's users call. Beside the rooms, `partial` makes a file under a
+//! temporary name, and `jobs` runs blocking work. A room imports only from rooms before it: `history`, `live`,
+//! `record`, `before05`, `restore`, `follow`, `upkeep`, `protect`.
 
 #[doc(hidden)]
 pub mod fuzzing;

@@ -1,4 +1,4 @@
-//! A file that is made under a temporary name, and gets the wanted one when it is whole, checked and synced (I8).
+//! Makes a file under a temporary name. The file gets its final name once it is complete, checked and synced (I8).
 
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
 
@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::files::sidecar;
 use crate::options::system_random;
 
-/// Refuses to touch what is there, unless it may be replaced.
+/// Refuses a target that exists, unless `force` allows to replace it. Also refuses side files of another database.
 pub(crate) fn check_target(output: &Path, force: bool) -> Result<(), Error> {
     let taken = |what| Err(Error::TargetExists { path: output.to_owned(), what });
     match fs::metadata(output) {
@@ -34,7 +34,7 @@ fn sidecars(database: &Path) -> impl Iterator<Item = PathBuf> {
     ["-wal", "-shm", "-journal"].into_iter().map(move |suffix| sidecar(database, suffix))
 }
 
-/// A file that is being made under a temporary name. Dropped before it is finished it is removed.
+/// A file that is being made under a temporary name. Dropping it unfinished removes the file.
 pub(crate) struct Partial {
     output: PathBuf,
     partial: PathBuf,
@@ -42,21 +42,21 @@ pub(crate) struct Partial {
 }
 
 impl Partial {
-    /// Begins a file that is to stand at `output`.
+    /// Creates the temporary file, beside `output`, which is its final name.
     pub(crate) fn create(output: &Path) -> Result<(Self, File), Error> {
-        // A name of its own, whoever else restores to the same place; and never what somebody else put there.
+        // The random name keeps two restores to one place apart, and `create_new` never opens another program's file.
         let partial = sidecar(output, &format!(".{:016x}.tmp", system_random()));
         let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&partial);
         let file = file.map_err(Error::io(&partial))?;
         Ok((Self { output: output.to_owned(), partial, done: false }, file))
     }
 
-    /// Its name for now.
+    /// The temporary name.
     pub(crate) fn path(&self) -> &Path {
         &self.partial
     }
 
-    /// Checks, syncs and names the file.
+    /// Syncs and checks the file, and gives it its final name.
     pub(crate) fn finish(mut self, file: &File, integrity: IntegrityCheck, force: bool) -> Result<(), Error> {
         file.sync_all().map_err(Error::io(&self.partial))?;
         check_integrity(&self.partial, integrity)?;
@@ -66,8 +66,8 @@ impl Partial {
         Ok(())
     }
 
-    /// Gives the file its name. What stood beside the old file is moved away first, because SQLite would apply an old
-    /// WAL to the new file, and comes back if the name can't be taken.
+    /// Renames the file to its final name. The side files of an old database there are moved away first, because SQLite would
+    /// apply an old WAL to the new file. If the file can't be renamed, they are moved back.
     fn take_the_name(&self) -> io::Result<()> {
         let mut aside: Vec<(PathBuf, PathBuf)> = Vec::new();
         let mut named = || -> io::Result<()> {
@@ -104,7 +104,7 @@ impl Drop for Partial {
     }
 }
 
-/// A file beside `path` that nothing is left of, however this process ends.
+/// A file beside `path` without a name. The system frees it when this process ends in any way.
 pub(crate) fn unnamed(path: &Path) -> Result<File, Error> {
     let name = sidecar(path, &format!(".{:016x}.tmp", system_random()));
     let make = || -> io::Result<File> {
@@ -115,7 +115,7 @@ pub(crate) fn unnamed(path: &Path) -> Result<File, Error> {
     make().map_err(Error::io(&name))
 }
 
-/// SQLite's own check of the finished file, which leaves nothing beside it.
+/// Lets SQLite check the finished file, and removes the side files of the check.
 fn check_integrity(path: &Path, check: IntegrityCheck) -> Result<(), Error> {
     let pragma = match check {
         IntegrityCheck::None => return Ok(()),

@@ -22,7 +22,7 @@ pub enum Step {
     Observed,
     /// The WAL was read to its end; the frames aren't proved yet.
     Scanned,
-    /// Stock was taken of a complete state, and none of its pages was read.
+    /// The places of all pages of a complete state are known, and none of the pages was read.
     Stocked,
     /// Before a page or a run of pages is read.
     Reading,

@@ -8,7 +8,7 @@
 use seawall_core::{LevelSummary, Moment, Point, Span};
 use seawall_vault::ObjectKey;
 
-/// The prefix of all of them.
+/// The prefix of all objects of such replicas.
 pub(crate) const GENERATIONS: &str = "generations/";
 
 /// The place of an object in its generation.
@@ -46,7 +46,7 @@ impl Object {
         self.place.offset.is_none()
     }
 
-    /// Whether both are of one generation.
+    /// Whether both objects are of one generation.
     pub(crate) fn shares_generation(&self, other: &Self) -> bool {
         self.place.generation == other.place.generation
     }

@@ -59,7 +59,7 @@ pub(super) async fn make(
         Ok(record)
     })
     .await?;
-    // Somebody may have written to it since it has its name.
+    // Another program may have written to the file since it got its name.
     resume(output, record).await
 }
 

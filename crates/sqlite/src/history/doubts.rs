@@ -19,23 +19,23 @@ use crate::layout::{CLOCKS, mark_key, parse_mark};
 /// A record is smaller than this. A larger object isn't a record (I11).
 const MAX_SIZE: u64 = 64 << 10;
 
-/// A stretch of time of which it isn't known which changes were made in it.
+/// A stretch of time. It isn't known which changes were made in it, because the clock was wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Doubtful {
     pub(crate) from: Moment,
     pub(crate) until: Moment,
-    /// The clock stood behind `until`, the moment of the newest point, and points were captured: they all have that moment. Where
-    /// the clock had been right before it was set back, they are as much later as it stood behind.
+    /// Points were captured while the clock was behind `until`, the moment of the newest point. They all have that moment. If
+    /// the clock had been right before it was set back, they are later by as much as the clock was behind.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) behind: bool,
 }
 
 impl Doubtful {
-    /// Whether it can't be told which state a moment had: one between a point of the moment `was` and the next one, which
-    /// `says` another; or behind the last point, where nothing says.
+    /// Whether the state at `moment` is doubtful. The point before it has the moment `was`. The point after it says the moment
+    /// `says`; `None` if there is none.
     ///
-    /// What was captured up to the next point may be of any moment of the stretch. Behind the last point only what it holds itself
-    /// may be too new, and nothing is from the end of the stretch on.
+    /// A change between two points may be of any moment of the stretch. After the last point, only the changes in that point
+    /// may be too new, and no moment from the end of the stretch on is doubtful.
     pub(crate) fn touches(self, moment: Moment, was: Moment, says: Option<Moment>) -> bool {
         let held_up = self.behind && was == self.until;
         let end = if held_up { self.end() } else { self.until };
@@ -46,7 +46,7 @@ impl Doubtful {
         }
     }
 
-    /// Up to which moment it can't be told what was committed.
+    /// The end of the moments at which the committed state is doubtful.
     pub(crate) fn end(self) -> Moment {
         if self.behind { self.until.after(self.until.since(self.from)) } else { self.until }
     }
@@ -56,7 +56,7 @@ impl Doubtful {
         self.from <= shared && shared <= self.until
     }
 
-    /// Whether this says all that another one does.
+    /// Whether every moment that is doubtful by `other` is doubtful by this stretch too.
     pub(crate) fn covers(self, other: Self) -> bool {
         let as_far = if other.behind { self.behind && self.until == other.until } else { self.until >= other.until };
         self.from <= other.from && as_far

@@ -1,4 +1,4 @@
-//! Headers and ends of stored files, read and checked.
+//! Reads and checks the header and the end of an LTX file in the vault.
 
 use seawall_ltx::{HEADER_SIZE, Header, Index};
 use seawall_vault::Vault;
@@ -6,10 +6,10 @@ use seawall_vault::Vault;
 use crate::error::Error;
 use crate::layout::{Layout, Stored};
 
-/// At most this much of an index is read to see whether a file has an end.
+/// The largest part of an index that is read to see whether the file is complete.
 const LARGEST_INDEX: u64 = 1 << 20;
 
-/// Reads and checks the header of a stored file. The names in the listing must be what it says (I11).
+/// Reads the header of a file, and checks that it has the TXIDs of the file's name (I11).
 pub(crate) async fn read_header(vault: &Vault, file: &Stored) -> Result<Header, Error> {
     let key = file.key(Layout::of(vault));
     let object = vault.object(&key);
@@ -20,7 +20,7 @@ pub(crate) async fn read_header(vault: &Vault, file: &Stored) -> Result<Header, 
     Ok(header)
 }
 
-/// Reads the end of a stored file: a store may have kept the beginning of one whose upload broke off.
+/// Checks that a file has its end: a store may keep the beginning of a file whose upload broke off.
 pub(crate) async fn check_end(vault: &Vault, file: &Stored) -> Result<(), Error> {
     let key = file.key(Layout::of(vault));
     let mut length = 24;
@@ -30,14 +30,14 @@ pub(crate) async fn check_end(vault: &Vault, file: &Stored) -> Result<(), Error>
             Err(seawall_ltx::Error::TailTooShort { needed }) if length < needed && needed <= LARGEST_INDEX => {
                 length = needed;
             }
-            // A larger index is not read: that it would fit says enough here.
+            // A larger index isn't read. Its length fits the file, which is enough here.
             Err(seawall_ltx::Error::TailTooShort { .. }) => return Ok(()),
             parsed => return parsed.map(drop).map_err(Error::ltx(vault.object(&key))),
         }
     }
 }
 
-/// Whether a header holds what its object's name says.
+/// Checks that a header has the TXIDs of its file's name.
 pub(crate) fn check_names(file: &Stored, header: &Header, object: String) -> Result<(), Error> {
     if (header.min_txid, header.max_txid) != (file.min, file.max) {
         let what = format!("its header says {}-{}, not what its name says", header.min_txid, header.max_txid);
@@ -46,7 +46,7 @@ pub(crate) fn check_names(file: &Stored, header: &Header, object: String) -> Res
     Ok(())
 }
 
-/// Whether an object is damaged, empty or gone: there is nothing to read in it, now or later.
+/// Whether the error says that an object is damaged, empty or gone: reading it again wouldn't help.
 pub(crate) fn tells_nothing(error: &Error) -> bool {
     use seawall_vault::Error as Vault;
     matches!(
@@ -57,6 +57,7 @@ pub(crate) fn tells_nothing(error: &Error) -> bool {
     )
 }
 
+/// Reads the header of a file, and checks its end.
 pub(crate) async fn read_whole_header(vault: &Vault, file: &Stored) -> Result<Header, Error> {
     let header = read_header(vault, file).await?;
     check_end(vault, file).await?;

@@ -1,4 +1,4 @@
-//! The LTX files of a vault as they lie there, for people and programs that want to see them.
+//! Lists the LTX files of a vault, for people and programs that want to see them.
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 use seawall_core::{Failure, Moment};

@@ -1,4 +1,4 @@
-//! Small objects that only their names matter for: pinned points, and the mark of thinned-out history.
+//! Small objects that say all by their names: pinned points, and the mark of thinned-out history.
 
 use bytes::Bytes;
 use seawall_ltx::Txid;

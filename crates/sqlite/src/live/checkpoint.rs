@@ -1,4 +1,6 @@
-//! Copying the WAL into the database file, and keeping writers out: with connections of their own, beside the hold of a [`Source`].
+//! Copies the WAL into the database file ([`Copier`]), and keeps writers out meanwhile ([`Barrier`]).
+//!
+//! Each has a connection of its own, beside the hold of a [`Source`].
 //!
 //! [`Source`]: crate::source::Source
 
@@ -19,39 +21,38 @@ use crate::probe::{Defect, Probe, Step};
 /// How long to wait between two attempts at a lock of SQLite's.
 const POLL: Duration = Duration::from_micros(100);
 
-/// The longest wait between two looks at whether somebody else's copying is over. It takes as long as the disk likes.
+/// The longest wait between two questions whether another process's checkpoint is over. Its length depends on the disk.
 const LONGEST_POLL: Duration = Duration::from_millis(1);
 
 /// How long to wait for another checkpoint while writers wait for us.
 const BRIEFLY: Duration = Duration::from_millis(50);
 
-/// Copies the WAL into the database file, up to where the next hold stands. Needs nothing of the [`Source`] that
-/// made it.
+/// Copies the WAL into the database file, up to the present hold. It works without the [`Source`] that made it.
 ///
 /// [`Source`]: crate::source::Source
 pub(crate) struct Copier {
     path: PathBuf,
     connection: Connection,
-    /// What held the WAL until now, and still does; `None` where it is the connection's own read transaction.
+    /// The old hold, which [`copy`](Self::copy) drops; `None` if it is the connection's own read transaction.
     grip: Option<Grip>,
     patience: Duration,
     probe: Probe,
     _hands: Arc<Hands>,
 }
 
-/// What was copied.
+/// How much was copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Copied {
     /// Everything that is in the WAL.
     All,
     /// Not everything, because of a reader.
     Part,
-    /// Nothing by us: somebody else is copying.
+    /// Nothing by us: another process is copying.
     Busy,
 }
 
 impl Copier {
-    /// A copier that lets `grip` go, or the read transaction of `connection`.
+    /// A copier that releases `grip`, or the read transaction of `connection`.
     pub(crate) fn new(
         path: &Path,
         connection: Connection,
@@ -64,15 +65,15 @@ impl Copier {
         Self { path, connection, grip, patience, probe, _hands }
     }
 
-    /// Hardly waits for somebody else's checkpoint: that may itself be waiting for the barrier that stands.
+    /// Waits at most 50 ms for another process's checkpoint, which may itself be waiting for our barrier.
     pub(crate) fn briefly(self) -> Self {
         Self { patience: BRIEFLY, ..self }
     }
 
-    /// Copies and syncs without holding anybody up.
+    /// Copies and syncs without delaying other processes.
     ///
-    /// An application with SQLite's defaults tries to copy at every commit, and would do at once, while its user waits, what
-    /// the old lock had kept it from. So the statement is ready before that goes.
+    /// An application with SQLite's defaults tries to copy at every commit. As soon as the old lock is gone, it could copy all
+    /// that the lock had prevented, while its user waits. So the statement is prepared before the lock is released.
     pub(crate) fn copy(mut self) -> Result<Copied, Error> {
         let grip = self.grip.take();
         let copy = || {
@@ -100,7 +101,7 @@ impl Copier {
     }
 }
 
-/// The write lock, held without writing. Dropping it lifts it.
+/// The write lock, held without writing. Dropping it releases the lock.
 pub(crate) struct Barrier {
     path: PathBuf,
     connection: Connection,
@@ -109,10 +110,10 @@ pub(crate) struct Barrier {
 }
 
 impl Barrier {
-    /// Takes it; `None` when the application holds the lock for longer than `patience`.
+    /// Takes the lock; `None` when the application holds it for longer than `patience`.
     ///
-    /// A writer that commits without a pause leaves the lock free for microseconds. SQLite's own waiting, up to 100 ms
-    /// between attempts, would hardly ever meet one.
+    /// It asks every 100 µs. A writer that commits without a pause leaves the lock free for microseconds only, and SQLite's
+    /// own busy handler waits up to 100 ms between two attempts.
     pub(crate) fn take(
         path: &Path,
         patience: Duration,
@@ -136,7 +137,7 @@ impl Barrier {
         Ok(None)
     }
 
-    /// Lifts the barrier and cuts the WAL file, if nothing was committed in between; answers whether it did.
+    /// Releases the lock and cuts the WAL file, unless a transaction commits in between. Returns whether it did.
     pub(crate) fn cut(self) -> Result<bool, Error> {
         self.connection.execute_batch("ROLLBACK").map_err(Error::sqlite(&self.path))?;
         self.probe.at(Step::Cutting);
@@ -149,7 +150,7 @@ impl Barrier {
     }
 }
 
-/// What a checkpoint did.
+/// The answer of `PRAGMA wal_checkpoint`.
 pub(crate) struct Checkpointed {
     busy: bool,
     frames: i64,

@@ -1,6 +1,6 @@
-//! Connections to a protected database: opened for a moment, to ask SQLite for what only SQLite can do, and none of them leaves a trace.
+//! Short-lived connections to a protected database, for what only SQLite can do.
 //!
-//! All calls block. Nothing of ours outlives a connection: no table, no pragma but WAL mode itself (I10).
+//! All calls block. Nothing of ours outlives a connection: no table, and no pragma except WAL mode itself (I10).
 
 use std::fs::File;
 use std::path::Path;
@@ -37,13 +37,13 @@ pub(crate) fn pin(path: &Path, connection: &Connection) -> Result<(), Error> {
     begin().map_err(Error::sqlite(path))
 }
 
-/// Ends it.
+/// Ends the read transaction.
 pub(crate) fn unpin(path: &Path, connection: &Connection) -> Result<(), Error> {
     connection.execute_batch("COMMIT").map_err(Error::sqlite(path))
 }
 
-/// Puts a database into WAL mode whose header, at bytes 18 and 19, says that it is in another one. On a connection that
-/// goes again: asking for the mode reads the schema into memory.
+/// Puts a database into WAL mode if bytes 18 and 19 of its header say another mode. It uses a connection of its own and closes
+/// it, because the question for the mode reads the schema into memory.
 pub(crate) fn enter_wal_mode(path: &Path, file: &File, busy_timeout: Duration) -> Result<(), Error> {
     let mut versions = [0; 2];
     read_up_to(file, &mut versions, 18).map_err(Error::io(path))?;
@@ -58,7 +58,7 @@ pub(crate) fn enter_wal_mode(path: &Path, file: &File, busy_timeout: Duration) -
     Err(Error::NotADatabase { path: path.to_owned(), what: "the database can't be put into WAL mode" })
 }
 
-/// Whether somebody else holds a lock.
+/// Whether another connection holds a lock.
 pub(crate) fn is_busy(error: &rusqlite::Error) -> bool {
     use rusqlite::ErrorCode;
     matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))

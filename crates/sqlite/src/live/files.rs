@@ -55,7 +55,7 @@ impl FileState {
     }
 }
 
-/// Whether a file with content stands there now.
+/// Whether there is a file with content now.
 pub(crate) fn is_there(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|metadata| metadata.len() > 0)
 }

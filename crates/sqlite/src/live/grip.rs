@@ -1,15 +1,20 @@
-//! Holding a WAL without a connection: which of SQLite's locks do it, and having them.
+//! Holds a WAL without a connection: a [`Grip`] takes the locks that a read transaction of SQLite holds.
 //!
-//! A connection with an open read transaction holds three locks, and nothing else of it matters to other processes: on the
-//! database file's shared range (nobody leaves WAL mode, or removes the WAL as the last to close), on the wal-index's byte of
-//! the living (nobody starts the wal-index anew), and on one of the five read slots in the wal-index (nobody restarts
-//! a WAL that holds what was not copied, or copies further than the slot's mark). The places are part of SQLite's file format, because every
-//! version must agree on them (<https://sqlite.org/walformat.html>, section 2.3; <https://sqlite.org/lockingv3.html>).
+//! To other processes, a connection with an open read transaction is three shared locks:
 //!
-//! A [`Grip`] is these three locks on plain handles, taken while such a connection stands, which may then be closed. They
-//! are *open file description* locks: they conflict with those of SQLite as SQLite's own do, but belong to the handle and
-//! not to the process, so that closing another handle on the same file doesn't drop them. An idle database costs no page cache, no schema
-//! and no mapped memory. Where the system doesn't have such locks there is no grip, and the connection stays.
+//! | lock on | while it is held, no process |
+//! |---|---|
+//! | the database file's shared range | leaves WAL mode, or removes the WAL when it closes the database |
+//! | the wal-index's byte for its users (dead-man switch) | rebuilds the wal-index |
+//! | one of the five read slots in the wal-index | restarts a WAL with uncopied frames, or copies past the slot's mark |
+//!
+//! The places of these locks are part of SQLite's file format, because all versions must agree on them
+//! (<https://sqlite.org/walformat.html>, section 2.3; <https://sqlite.org/lockingv3.html>).
+//!
+//! A grip takes them on plain handles, while a connection still holds the WAL. That connection may be closed afterwards. The
+//! locks are *open file description* locks. They conflict with SQLite's locks like SQLite's own. But they belong to the
+//! handle and not to the process, so closing another handle on the file doesn't drop them. A held database then needs no page
+//! cache, no schema and no mapped memory. On systems without such locks there are no grips, and the connection stays open.
 
 use std::fs::File;
 use std::io;
@@ -22,46 +27,46 @@ use crate::wal::{COPIED_AT, IndexHeader, copied};
 /// The read slots of a wal-index.
 pub(crate) const SLOTS: usize = 5;
 
-/// The slot of those who read the database file alone. While it is taken nobody copies frames.
+/// The slot of readers that read only the database file. While a process holds it, no process copies frames.
 const FILE_ALONE: usize = 0;
 
 /// How often to read the wal-index's header before giving up.
 const ATTEMPTS: usize = 100;
 
-/// What the wal-index says about who may copy and restart.
+/// The facts in the wal-index that decide how far other processes may copy, and whether they may restart the WAL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Facts {
     /// Committed frames.
     frames: u32,
     /// How many of them are in the database file.
     copied: u32,
-    /// Up to which frame whoever has a slot reads; a copy goes no further.
+    /// The last frame that the holders of each slot read. No process copies past it.
     marks: [u32; SLOTS],
-    /// The slots that can be had.
+    /// The slots on which this process got a shared lock.
     free: [bool; SLOTS],
 }
 
 /// The bytes of a database file on which SQLite takes its locks.
 const LOCK_BYTES: (u64, u64) = (0x4000_0000, 512);
 
-/// Whether another process has a lock on a database: in WAL mode each connection that was used has one until it is closed,
-/// otherwise each transaction. A file system without locks tells of none.
+/// Whether another process has a lock on a database. In WAL mode each connection that was used holds one until it is closed;
+/// in other modes each transaction does. `false` on a file system without locks.
 pub(crate) fn is_open_elsewhere(database: &File) -> bool {
     let (start, length) = LOCK_BYTES;
     let wanted = Flock { start, length, pid: None, typ: FlockType::WriteLock, offset_type: FlockOffsetType::Set };
     matches!(fcntl_getlk(database, &wanted), Ok(Some(_)))
 }
 
-/// Which slot holds a WAL? `done` says that everything committed was captured.
+/// Which slot holds a WAL? `done` says that every commit was captured.
 ///
-/// | | |
+/// | the WAL | the slot, and its effect |
 /// |---|---|
-/// | nothing is in the WAL | the one of the file alone: what comes can't be copied, so it can't be restarted |
-/// | all of it was captured and copied | the same: the next commit may restart the WAL, once |
-/// | otherwise | the one with the highest mark that isn't behind the end: nobody can restart, and as much as possible can be copied |
-/// | there is none | the one of the file alone, if it can be had: nobody can copy, so a WAL with frames to copy can't be restarted |
+/// | has no frames | of the database file alone: no process can copy new frames, so none can restart the WAL behind them |
+/// | is captured and copied completely | of the database file alone: the next commit may restart the WAL, once |
+/// | otherwise | with the highest mark up to the end: no process can restart the WAL, and each can copy up to the mark |
+/// | otherwise, if no slot has such a mark | of the database file alone, if it is free: no process can copy, so none can restart a WAL with uncopied frames |
 ///
-/// A mark behind the end would limit nobody; so would the value of an unused slot.
+/// A mark behind the end doesn't limit copying, and neither does the value of an unused slot.
 fn choose(facts: &Facts, done: bool) -> Option<usize> {
     let alone = Some(FILE_ALONE).filter(|slot| facts.free[*slot]);
     if facts.frames == 0 || done && facts.copied >= facts.frames {
@@ -87,13 +92,13 @@ impl Facts {
 /// Where the wal-index has the marks of the slots (walformat, section 2.2).
 const MARKS_AT: usize = COPIED_AT + 4;
 
-/// Whether somebody uses a wal-index, other than through this handle.
+/// Whether a wal-index is in use through another handle than this one.
 pub(crate) fn is_in_use(index: &File) -> bool {
     lock::is_taken(index, lock::ALIVE) == Some(true)
 }
 
-/// The handles on a database file and its wal-index, and who holds what through them. Grips on one pair of files share
-/// one: the system counts the locks of a handle once, however often they are taken.
+/// The handles on a database file and its wal-index, and how many grips hold each slot through them. All grips on one pair
+/// of files share one `Hands`, because the system counts a lock of a handle once, however often it is taken.
 #[derive(Debug)]
 pub(crate) struct Hands {
     database: Arc<File>,
@@ -107,17 +112,18 @@ impl Hands {
         Self { database, index, holders: Mutex::default() }
     }
 
-    /// Whether a grip stands.
+    /// Whether there is a grip.
     pub(crate) fn hold_something(&self) -> bool {
         self.holders().iter().any(|count| *count > 0)
     }
 
-    /// Whether somebody makes a checkpoint now, in this process too; also where that can't be told.
+    /// Whether a checkpoint is running, in this process or another. `true` also if the system can't tell.
     pub(crate) fn see_a_checkpoint(&self) -> bool {
         lock::is_taken(&self.index, lock::CHECKPOINT).unwrap_or(true)
     }
 
-    /// Whether somebody has the database open who doesn't use this wal-index. It may be about to.
+    /// Whether a process has the database open and doesn't use this wal-index. A process that is just opening the database
+    /// looks the same.
     pub(crate) fn miss_a_user(&self) -> bool {
         let taken = |file, range| lock::is_taken(file, range);
         taken(&self.database, lock::SHARED) == Some(true) && taken(&self.index, lock::ALIVE) == Some(false)
@@ -143,10 +149,10 @@ impl Hands {
         self.holders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes what a read transaction holds. A connection with one, or another grip on the same files, must stand, and hold
-    /// the WAL until this returns. `done` says that everything committed was captured, and that nobody can commit.
+    /// Takes the locks of a read transaction. Until this returns, a connection with a read transaction or another grip must
+    /// hold the WAL. `done` says that every commit was captured, and that no process can commit.
     ///
-    /// `None` where the system has no such locks, or somebody is in the way: then what stands must go on standing.
+    /// `None` if the system has no such locks, or another process prevents it. Then the caller must keep its hold.
     pub(crate) fn grip(self: &Arc<Self>, done: bool) -> Option<Grip> {
         let mut holders = self.holders();
         let chosen = self.take(done);
@@ -157,7 +163,7 @@ impl Hands {
         chosen.map(|slot| Grip { hands: self.clone(), slot })
     }
 
-    /// Takes all that can be had, so that nothing moves while a slot is chosen.
+    /// Takes all free slots, so that none of them changes while one is chosen.
     fn take(&self, done: bool) -> Option<usize> {
         if !lock::share(&self.database, lock::SHARED) || !lock::share(&self.index, lock::ALIVE) {
             return None;
@@ -173,7 +179,7 @@ impl Hands {
         None
     }
 
-    /// Lets go what nobody holds.
+    /// Releases the locks that no grip needs.
     fn let_go(&self, holders: &[u32; SLOTS]) {
         for (slot, _) in holders.iter().enumerate().filter(|(_, count)| **count == 0) {
             lock::release(&self.index, lock::slot(slot));
@@ -185,7 +191,7 @@ impl Hands {
     }
 }
 
-/// What a read transaction holds, until dropped.
+/// The locks of a read transaction. Dropping it releases them.
 #[derive(Debug)]
 pub(crate) struct Grip {
     hands: Arc<Hands>,
@@ -193,7 +199,7 @@ pub(crate) struct Grip {
 }
 
 impl Grip {
-    /// The same once more: what is held is let go with the last of them.
+    /// A second grip on the same slot. The locks are released with the last grip.
     pub(crate) fn again(&self) -> Self {
         self.hands.holders()[self.slot] += 1;
         Self { hands: self.hands.clone(), slot: self.slot }
@@ -208,18 +214,18 @@ impl Drop for Grip {
     }
 }
 
-/// Open file description locks on ranges of bytes, and where SQLite's locks are.
+/// Open file description locks on ranges of bytes, and the ranges that SQLite locks.
 mod lock {
     use std::fs::File;
     use std::ops::Range;
 
-    /// What every reader of a database file shares.
+    /// Shared by all readers of a database file.
     pub(super) const SHARED: Range<i32> = 0x4000_0002..0x4000_0200;
 
-    /// What a checkpoint takes.
+    /// Taken by a checkpoint.
     pub(super) const CHECKPOINT: Range<i32> = 121..122;
 
-    /// What everyone shares who has the wal-index open.
+    /// Shared by all connections that have the wal-index open (SQLite's dead-man switch).
     pub(super) const ALIVE: Range<i32> = 128..129;
 
     /// A read slot.
@@ -228,14 +234,14 @@ mod lock {
         at..at + 1
     }
 
-    /// Takes a shared lock, if it can be had at once; answers whether it could.
+    /// Tries once to take a shared lock. Returns whether it has it.
     pub(super) fn share(file: &File, range: Range<i32>) -> bool {
         set(file, range, Kind::Shared)
     }
 
-    /// Lets a lock go.
+    /// Releases a lock.
     pub(super) fn release(file: &File, range: Range<i32>) {
-        // Fails only where there is none.
+        // Fails only if the system has no such locks.
         set(file, range, Kind::None);
     }
 
@@ -257,7 +263,7 @@ mod lock {
         unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &lock) == 0 }
     }
 
-    /// Whether somebody has a lock there, other than through this handle. `None` where the system doesn't tell.
+    /// Whether there is a lock on the range through another handle than this one. `None` if the system can't tell.
     #[cfg(target_os = "linux")]
     pub(super) fn is_taken(file: &File, range: Range<i32>) -> Option<bool> {
         use std::os::fd::AsRawFd;
@@ -305,17 +311,17 @@ mod tests {
             // Nothing in the WAL: whatever comes can't be copied.
             (0, 0, [0, 0, UNUSED, UNUSED, UNUSED], all, false, Some(0)),
             (0, 0, [0, 0, UNUSED, UNUSED, UNUSED], but(0), true, None),
-            // All captured and copied: the next commit may begin anew.
+            // All captured and copied: the next commit may restart the WAL.
             (7, 7, [0, 7, UNUSED, UNUSED, UNUSED], all, true, Some(0)),
             (7, 7, [0, 7, UNUSED, UNUSED, UNUSED], but(0), true, None),
-            // All copied, but not captured: nobody may restart.
+            // All copied, but not captured: no process may restart the WAL.
             (7, 7, [0, 7, UNUSED, UNUSED, UNUSED], all, false, Some(1)),
             // Captured, but not copied.
             (7, 3, [0, 3, 7, UNUSED, UNUSED], all, true, Some(2)),
             // The highest mark lets others copy most.
             (9, 0, [0, 3, 9, 5, UNUSED], all, false, Some(2)),
             (9, 0, [0, 3, 9, 5, UNUSED], but(2), false, Some(3)),
-            // A mark behind the end limits nobody.
+            // A mark behind the end doesn't limit copying.
             (9, 0, [0, 12, UNUSED, UNUSED, UNUSED], all, false, Some(0)),
             (9, 0, [0, 12, UNUSED, UNUSED, UNUSED], but(0), false, None),
         ];

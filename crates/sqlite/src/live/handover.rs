@@ -1,8 +1,8 @@
-//! From one engine of a database to the next in the same process, as when its settings change while it runs.
+//! Hands a database from one engine to the next in the same process, as when its settings change while it runs.
 //!
-//! Between the end of the one and the start of the other the application may commit, copy its WAL and restart it. So an
-//! engine that ends because of its successor leaves its hold on the WAL behind, until the successor has one of its own,
-//! ends, or goes. Both share their handles on the files.
+//! Between the end of the old engine and the start of the new one the application may commit, copy its WAL and restart it. So
+//! the old engine leaves its hold on the WAL to its successor. The hold ends when the successor has a hold of its own, when
+//! the successor ends, or after 10 s. Both engines share their handles on the files.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::grip::Grip;
 use crate::hold::KeptFiles;
 use crate::untouched::Untouched;
 
-/// For how long a hold stays for a successor. One that waits for its turn must not keep the WAL from being emptied.
+/// How long a hold stays for a successor. A successor that waits for its turn must not prevent the WAL from being emptied.
 const LEFT: Duration = Duration::from_secs(10);
 
 /// The handles of all databases of a process, by path. Clones share them.
@@ -26,12 +26,12 @@ pub struct Handles(Arc<Mutex<Known>>);
 #[derive(Debug, Default)]
 struct Known {
     by_path: HashMap<PathBuf, Weak<Shared>>,
-    /// At how many entries those of databases that are gone are removed.
+    /// The number of entries at which the entries of databases without an engine are removed.
     full: usize,
 }
 
 impl Handles {
-    /// The handles of a database for a new engine: those of an earlier engine, if one is there.
+    /// The handles of a database for a new engine. An earlier engine's handles, if it still exists.
     pub(crate) fn of(&self, path: &Path) -> Heir {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let found = known.by_path.get(path).and_then(Weak::upgrade);
@@ -48,12 +48,12 @@ impl Handles {
     }
 }
 
-/// What the engines of one database share.
+/// The state that the engines of one database share.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
     /// Locked while a database is opened, which takes as long as its disk takes.
     files: Arc<Mutex<KeptFiles>>,
-    /// What is known of the file from outside. Locked for moments only.
+    /// What is known of the file from its metadata. Locked for moments only.
     untouched: Arc<Mutex<Untouched>>,
     /// Locked for moments only, because the thread for events asks for it.
     line: Mutex<Line>,
@@ -64,7 +64,7 @@ pub(crate) struct Shared {
 struct Line {
     living: BTreeSet<u64>,
     next: u64,
-    /// What an engine left to its successor, with its number.
+    /// The hold that an engine left to its successor, with the number of that engine.
     left: Option<(u64, Grip)>,
 }
 
@@ -76,7 +76,7 @@ pub(crate) struct Heir {
 }
 
 impl Heir {
-    /// Shares handles.
+    /// Adds an engine to those that share `shared`.
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
         let number = {
             let mut line = shared.line.lock().unwrap_or_else(PoisonError::into_inner);
@@ -102,17 +102,17 @@ impl Heir {
         self.shared.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets go what a predecessor left: this engine has a hold of its own.
+    /// Releases the hold that a predecessor left: this engine has a hold of its own.
     pub(crate) fn take_over(&self) {
         self.line().left = None;
     }
 
-    /// Whether another engine was made that takes over.
+    /// Whether a newer engine of this database exists.
     pub(crate) fn has_successor(&self) -> bool {
         self.line().living.last().is_some_and(|newest| *newest != self.number)
     }
 
-    /// Leaves a hold to the successor, for a short time; without a successor it is let go.
+    /// Leaves a hold to the successor for at most 10 s. Without a successor the hold is released.
     pub(crate) fn leave(&self, hold: Grip) {
         let Ok(runtime) = Handle::try_current() else { return };
         if !self.has_successor() {
@@ -128,7 +128,7 @@ impl Heir {
         });
     }
 
-    /// Lets go what a predecessor left, unless there is a successor that needs it.
+    /// Releases the hold that a predecessor left, unless a successor needs it.
     pub(crate) fn let_go(&self) {
         if !self.has_successor() {
             self.line().left = None;

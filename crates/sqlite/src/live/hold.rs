@@ -1,5 +1,7 @@
-//! What keeps a WAL from being restarted, from the moment a database is opened: a [`Grip`], or a connection with an open read
-//! transaction where the system has no grips; and the plain handles beside it, which live from one opening to the next.
+//! Keeps other processes from restarting a WAL, from the moment the database is opened.
+//!
+//! A [`Hold`] is a [`Grip`]. On systems without grips it is a connection with an open read transaction. [`KeptFiles`] are
+//! the plain handles on the files, which live from one opening of the database to the next.
 
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
 
@@ -15,7 +17,7 @@ use crate::files::FileIdentity;
 use crate::grip::{Grip, Hands, is_in_use};
 use crate::probe::Probe;
 
-/// What keeps other processes from restarting or cutting a WAL that holds frames.
+/// Keeps other processes from restarting or cutting a WAL that has frames.
 pub(crate) enum Hold {
     /// The locks of a read transaction, without one.
     Grip(Grip),
@@ -24,8 +26,8 @@ pub(crate) enum Hold {
 }
 
 impl Hold {
-    /// Takes over from a read transaction that just began, and closes its connection where that is not needed.
-    /// `done` says that everything committed was captured, and that nobody can commit now.
+    /// Takes the locks of a read transaction that just began, and closes its connection if grips are possible.
+    /// `done` says that every commit was captured, and that no process can commit now.
     pub(crate) fn of(reader: Connection, hands: &Arc<Hands>, probe: &Probe, done: bool) -> Self {
         let grip = if probe.has_grips() { hands.grip(done) } else { None };
         grip.map_or(Self::Reader(reader), Self::Grip)
@@ -54,8 +56,8 @@ impl KeptFiles {
         }
     }
 
-    /// The handle on the wal-index of a database, under `path`. A former one of the same database that somebody uses stays, to
-    /// tell for how long.
+    /// The handle on the wal-index of a database, under `path`. If the file there is another one than before, the handle on
+    /// the old wal-index is kept for as long as another process uses it.
     pub(crate) fn open_index(
         &mut self,
         path: &Path,
@@ -83,7 +85,7 @@ impl KeptFiles {
     }
 }
 
-/// One of them.
+/// One file and the handle on it.
 #[derive(Debug, Default)]
 pub(crate) struct KeptFile(Option<(FileIdentity, Arc<File>)>);
 

@@ -1,4 +1,4 @@
-//! The database file and its WAL as they are: opening, watching, holding, emptying them.
+//! The live database file and its WAL: opens, watches, holds and empties them.
 
 pub(crate) mod checkpoint;
 pub(crate) mod connection;

@@ -1,8 +1,8 @@
-//! Has a database file other names, through which somebody may write?
+//! Has a database file other names, through which another program may write?
 //!
-//! SQLite puts the WAL beside the name under which a database was opened. A writer that came by another name, a hard link or a
-//! mount of the file alone, has another WAL: its commits are in no file that we look at. So such a file is told, whatever is
-//! shipped of it.
+//! SQLite puts the WAL beside the name under which it opened the database. A writer that uses another name (a hard link, or
+//! a mount of the file alone) has another WAL, which Seawall doesn't see. So Seawall reports such a file, and ships what it
+//! sees.
 
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
 
@@ -27,12 +27,12 @@ pub(crate) fn mounted_elsewhere(path: &Path, found: &Metadata) -> Option<String>
     })
 }
 
-/// What is told of a file that has this many names; `None` where it is one.
+/// The report about a file with `links` names; `None` for one name.
 pub(crate) fn linked(links: u64) -> Option<String> {
     (links > 1).then(|| format!("the file has {links} names (hard links)"))
 }
 
-/// The places at which a part of the file system of a device is mounted, and not all of it.
+/// The places at which only a part of the device's file system is mounted.
 fn parts(mounts: &str, device: (u32, u32)) -> Vec<PathBuf> {
     let part = |line: &str| {
         let mut fields = line.split(' ').skip(2);

@@ -1,22 +1,22 @@
-//! Is the place in the WAL that was captured last as it was left?
+//! Is the end of the last capture in the WAL unchanged?
 //!
-//! Asked once a minute of every database at which nothing happens, and for that a few reads of the WAL: what was overwritten,
-//! cut or rewound there is found within the minute, and told, though nobody commits.
+//! The sweep asks this once a minute for every idle database. It takes a few reads of the WAL. So a WAL that was overwritten,
+//! cut or rewound is reported within the minute, even without a commit.
 
 use crate::continuity::{Captured, Verdict, judge};
 use crate::error::Error;
 use crate::source::Source;
 use crate::wal::{HEADER_SIZE, WalHeader, frame_size};
 
-/// What became of the captured place.
+/// The state of the captured place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// Nothing.
+    /// Unchanged.
     AsItWas,
-    /// The next capture can't simply go on from there: it finds out what happened.
+    /// The next capture can't simply continue from there. It finds out what happened.
     Changed,
-    /// The frame that ends there, from this offset on, is not what it was when it was captured. What was captured is right, but
-    /// whoever reads the database now reads something else.
+    /// The frame that ends there has changed since it was captured; it begins at this offset. The capture is right, but readers
+    /// of the database now read something else.
     Damaged(u64),
 }
 
@@ -51,7 +51,7 @@ fn is_whole(source: &mut Source, header: &WalHeader, offset: u64) -> Result<bool
     let mut head = [0; 8];
     head[..4].copy_from_slice(&frame.page.0.to_be_bytes());
     head[4..].copy_from_slice(&frame.commit.to_be_bytes());
-    // Meanwhile somebody may have restarted the WAL: then the frames of the former generation don't matter any more.
+    // If another process restarted the WAL meanwhile, the frames of the old generation no longer matter.
     let same = source.wal_header()?.is_some_and(|now| now.salts == header.salts);
     Ok(!same || before.over(header.order, &head).over(header.order, &page) == frame.chain)
 }

@@ -5,8 +5,8 @@
 //! a base that isn't in the file any more. So a file that looks different from outside, without a checkpoint since, doesn't
 //! have the captured content.
 //!
-//! The counts belong to one life of the wal-index, which ends with its last user. So they explain a change only while something
-//! of ours held the index. From one opening to the next, and from the state record, any change is another program's.
+//! The counts last as long as the wal-index, which ends with its last user. So they explain a change only while this process
+//! held the wal-index. Between two openings, and since the state record was written, any change is another program's.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
@@ -17,7 +17,7 @@ use crate::files::FileIdentity;
 use crate::identity::WalPosition;
 use crate::wal::{HEADER_SIZE, Salts};
 
-/// What the wal-index says of checkpoints.
+/// How far checkpoints got, by the wal-index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Copying {
     pub(crate) salts: Salts,
@@ -25,12 +25,12 @@ pub(crate) struct Copying {
     pub(crate) frames: u32,
     /// Frames that checkpoints have copied.
     pub(crate) copied: u32,
-    /// Frames that the last checkpoint was to copy. While a checkpoint is under way, or after one that failed, they are more
-    /// than were copied.
+    /// Frames that the last checkpoint was to copy. During a checkpoint, and after one that failed, there are more of them than
+    /// copied frames.
     pub(crate) attempted: u32,
 }
 
-/// The file from outside, without reading its pages. Its mode and owner don't matter.
+/// The file's metadata and its change counter. Mode and owner don't matter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Outside {
     file: FileIdentity,
@@ -73,7 +73,7 @@ pub(crate) enum Times {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sight {
     pub(crate) outside: Outside,
-    /// `None` while a checkpoint is under way: its writes can't be told from those of others then.
+    /// `None` during a checkpoint: its writes can't be told from another program's writes.
     pub(crate) copying: Option<Copying>,
     pub(crate) at: FileTime,
     pub(crate) times: Times,
@@ -84,7 +84,7 @@ pub(crate) struct Sight {
 pub(crate) struct Noted {
     /// The file when only checkpoints had written to it; `None` where it was never seen at rest.
     seen: Option<Outside>,
-    /// Whether something else has written to it, and no base was taken since.
+    /// Whether another program has written to it, and no base was taken since.
     overwritten: bool,
 }
 
@@ -92,7 +92,7 @@ pub(crate) struct Noted {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Mark {
     outside: Outside,
-    /// `None` where the counts of then say nothing about those of now.
+    /// `None` if those counts can't be compared with the present ones.
     copying: Option<Copying>,
     looked: FileTime,
 }
@@ -137,7 +137,7 @@ impl Untouched {
         }
     }
 
-    /// The file was opened. Unless something of ours `held` the wal-index until then, its counts may have begun anew.
+    /// The file was opened. Unless this process `held` the wal-index until then, the wal-index may be a rebuilt one.
     pub(crate) fn open(&mut self, held: bool) {
         let earlier = self.earlier.take();
         if held {
@@ -151,7 +151,7 @@ impl Untouched {
         self.base = None;
     }
 
-    /// What a later process is to know.
+    /// The facts to record for a later process.
     pub(crate) fn noted(&self) -> Noted {
         let known = Noted { seen: self.mark.map(|mark| mark.outside), overwritten: self.overwritten };
         self.earlier.unwrap_or(known)
@@ -162,7 +162,7 @@ impl Untouched {
         self.recorded = Some(noted);
     }
 
-    /// Whether the state record says what a later process is to know.
+    /// Whether the state record holds the facts for a later process.
     pub(crate) fn was_recorded(&self) -> bool {
         self.recorded == Some(self.noted())
     }
@@ -199,7 +199,7 @@ impl Untouched {
         }
     }
 
-    /// Whether the file looks different from before, and not only because times are told late.
+    /// Whether the file differs from before, and not only because the file system reported a time late.
     fn is_another(&self, before: &Mark, sight: &Sight) -> bool {
         let (was, is) = (before.outside, sight.outside);
         let same_but_times = was == Outside { modified: was.modified, ..is };
@@ -207,7 +207,7 @@ impl Untouched {
             return was != is;
         }
         let late = match sight.times {
-            // One from before the last look isn't news.
+            // A time from before the last look belongs to a write that the look has seen.
             Times::Own => {
                 let oldest = was.modified.max((before.looked.0 - LATE, before.looked.1));
                 (oldest..=before.looked).contains(&is.modified)
@@ -217,7 +217,7 @@ impl Untouched {
         !late
     }
 
-    /// Takes the file as it is for the one that was noted before it was opened: a checkpoint of ours explains the change.
+    /// Accepts the file as the one that was noted before it was opened: a checkpoint of ours explains the change.
     pub(crate) fn excuse(&mut self, sight: &Sight) {
         let Some(mark) = self.mark.filter(|mark| mark.copying.is_none() && mark.outside.file == sight.outside.file)
         else {
@@ -226,18 +226,18 @@ impl Untouched {
         self.mark = Mark::of(sight).or(Some(Mark { outside: sight.outside, ..mark }));
     }
 
-    /// Takes note of the file of which a base begins now.
+    /// Notes the state of the file: a base of it begins now.
     pub(crate) fn begin_base(&mut self, sight: &Sight) {
         self.base = Mark::of(sight);
     }
 
-    /// A base was captured: its content is that of the file as it was when the base began.
+    /// A base was captured. Its content is the file as it was when the base began.
     pub(crate) fn end_base(&mut self) {
         self.mark = self.base.take();
         self.overwritten = false;
     }
 
-    /// Whatever is in the file next was written by another program.
+    /// The next content of the file comes from another program.
     pub(crate) fn doubt(&mut self) {
         self.overwritten = true;
     }
@@ -251,11 +251,11 @@ impl Untouched {
 /// Whether checkpoints between two looks explain that the file changed. `frame` is the size of a frame in bytes.
 fn is_explained(before: &Copying, now: &Copying, captured: Option<&WalPosition>, frame: u64) -> bool {
     if before.salts == now.salts {
-        // Counts that went back are those of a wal-index that was made anew.
+        // Counts that went back belong to a rebuilt wal-index, and explain nothing.
         return now.copied > before.copied || now.copied == before.copied && now.attempted != before.attempted;
     }
-    // The WAL was restarted once, nothing of the new generation was copied, and the former one got no frame that wasn't
-    // copied before: there was nothing to copy.
+    // There was nothing to copy if all of this holds: the WAL was restarted once, no frame of the new generation was copied,
+    // and all frames of the old one had been copied before.
     let end = HEADER_SIZE + u64::from(before.frames) * frame;
     let ended = captured.is_some_and(|wal| wal.salts == before.salts && wal.offset == end);
     let once = before.salts.0.wrapping_add(1) == now.salts.0;

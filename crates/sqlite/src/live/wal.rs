@@ -1,10 +1,10 @@
-//! The wal-index, as bytes: what it says of the write-ahead log. The log itself is read in [`seawall_ltx::wal`].
+//! Parses the bytes of a wal-index. [`seawall_ltx::wal`] parses the write-ahead log itself.
 
 pub(crate) use seawall_ltx::wal::{
     Chain, FRAME_HEADER_SIZE, FrameHeader, HEADER_SIZE, PageVersion, Salts, Scan, WalHeader, WordOrder, frame_size,
 };
 
-/// What the wal-index says of the WAL: the header at the start of `-shm`, of which there are two copies.
+/// The header of the wal-index. It has two copies at the start of `-shm`.
 ///
 /// Source: "WAL-Index Header" in <https://www.sqlite.org/walformat.html>. Numbers are in the machine's own order; the
 /// salts are the bytes of the WAL's header.
@@ -39,7 +39,7 @@ impl IndexHeader {
     /// Size of one copy, in bytes.
     pub(crate) const SIZE: usize = 48;
 
-    /// Reads both copies; `None` unless they are equal and in order, which they are not while a writer changes them.
+    /// Reads both copies. `None` unless they are equal and valid; while a writer changes them they aren't.
     pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
         let copy = bytes.get(..Self::SIZE)?;
         if bytes.get(Self::SIZE..2 * Self::SIZE)? != copy {

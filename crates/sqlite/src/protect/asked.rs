@@ -13,7 +13,7 @@ use crate::error::{DELETED_WAL, Error, SEVERAL_NAMES};
 /// How long a protection that was just started may take to have its locks.
 const BEGINNING: Duration = Duration::from_secs(2);
 
-/// How long between two looks for them.
+/// The time between two looks whether it has its locks.
 const LOOK: Duration = Duration::from_millis(10);
 
 impl Database {
@@ -34,7 +34,7 @@ impl Database {
         })
     }
 
-    /// Hands the request to the protection, if it is running. One that ends answers all that it was handed.
+    /// Hands the request to the protection, if it is running. A protection that ends answers all its requests.
     fn ask(&self, tell: &mut Option<oneshot::Sender<Result<Point, Failure>>>) -> bool {
         let running = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
         if running.is_some() {

@@ -17,18 +17,18 @@ use crate::source::Source;
 use crate::spool::{Draft, Spool};
 use crate::state::Position;
 
-/// If more than this is left to capture, a seal gives up and is retried, because writers wait for it. The bound grows
-/// with every attempt: a writer that is faster than the disk would never be caught otherwise. There are few steps,
-/// because little is captured between two attempts, and hardly any page is written twice in that time.
+/// How many bytes may be left to capture under the barrier, by attempt. If more are left, the seal gives up and is retried,
+/// because writers wait for it. The bound grows with every attempt; otherwise a writer that is faster than the disk would
+/// prevent every seal.
 const LIMITS: [u64; ATTEMPTS] = [32 << 20, 48 << 20, 64 << 20, 64 << 20];
 
 /// The most that is ever captured under the barrier.
 const MOST: u64 = 64 << 20;
 
-/// The least that a disk is spared, see [`less`].
+/// A slow disk lowers the bound to this at the least, see [`Bounds::after_timeout`].
 const LEAST: u64 = 2 << 20;
 
-/// How much may be left to capture at an attempt, where the disk has shown that `bound` is too much for it or not.
+/// How many bytes may be left to capture at an attempt. `bound` is what the disk copies in time, by earlier attempts.
 fn left(attempt: usize, bound: u64) -> u64 {
     LIMITS.get(attempt).copied().unwrap_or(0).min(bound)
 }
@@ -40,7 +40,7 @@ pub(crate) const ATTEMPTS: usize = 4;
 /// so one late copy costs the writers and Seawall less than many early ones.
 const BUSY: u64 = 64 << 20;
 
-/// [`BUSY`], or less where the WAL may not grow by `limit`.
+/// [`BUSY`], or less if `limit`, the limit of the WAL's growth, is small.
 pub(crate) fn busy(limit: u64) -> u64 {
     BUSY.min(limit / 2)
 }
@@ -51,8 +51,8 @@ const BARRIER_LIMIT: Duration = Duration::from_secs(1);
 /// From this size on the WAL is emptied at a higher price.
 const URGENT: u64 = 256 << 20;
 
-/// How long the disk may take then. Together with the work before and after it this is less than five seconds, a common
-/// timeout of writers that wait for a lock.
+/// How long the disk may take at the higher price. Together with the work before and after it this is less than five
+/// seconds, a common timeout of writers that wait for a lock.
 const URGENT_LIMIT: Duration = Duration::from_millis(3500);
 
 /// The price of a seal for the writers.
@@ -66,7 +66,7 @@ pub(crate) struct Price {
     pub(crate) urgent: bool,
 }
 
-/// How much may be left under the barrier, in bytes, as the disk has shown.
+/// How many bytes may be left to copy under the barrier, by the speed of the disk at earlier attempts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Bounds {
     ordinary: u64,
@@ -80,13 +80,14 @@ impl Default for Bounds {
 }
 
 impl Bounds {
-    /// After the disk was quick enough at a price.
+    /// Raises the bound after the disk was quick enough at this price.
     pub(crate) fn after_success(&mut self, price: Price) {
         let bound = self.of(price);
         *bound = bound.saturating_mul(2).min(MOST);
     }
 
-    /// Whether a cheaper attempt is worth it now, after the disk took too long. An urgent seal is always put off.
+    /// Lowers the bound after the disk took too long. Returns whether a cheaper attempt is worth it now; an urgent seal is
+    /// always put off.
     pub(crate) fn after_timeout(&mut self, price: Price) -> bool {
         *self.of(price) = (price.left / 2).max(LEAST);
         !price.urgent && price.left > LEAST
@@ -231,7 +232,7 @@ impl Sealing {
     /// Lets the WAL go, and cuts a file that grew large. The list must be in the spool, and everything must be copied.
     pub(crate) fn finish(self, source: &mut Source) -> Result<(), Error> {
         source.release(&self.barrier)?;
-        // What the state record says of the file from now on is as new as the copy.
+        // The state record gets the file's metadata from after the copy.
         source.look_outside(self.after.wal.as_ref())?;
         if is_large(source.wal_size()?) {
             source.cut(self.barrier)?;

@@ -53,15 +53,15 @@ impl Sealed {
 }
 
 impl Sealed {
-    /// Whether it comes right after `position`, or ends there.
+    /// Whether the listed pages come right after `position`, or end there.
     pub(crate) fn is_of(&self, position: &Position, lineage: Lineage) -> bool {
         let ends = Stamp::read(&self.header).is_some_and(|stamp| stamp.lineage == lineage)
             && position.txid == self.header.max_txid;
         ends || self.follows(position, lineage)
     }
 
-    /// Whether it comes right after `position` in that history. Any other list belongs to another vault, or is in this
-    /// vault already.
+    /// Whether the listed pages come right after `position` in that history. Pages of any other list belong to another
+    /// vault, or are in this vault already.
     pub(crate) fn follows(&self, position: &Position, lineage: Lineage) -> bool {
         let Header { wal_salt1, wal_salt2, wal_offset, min_txid, .. } = self.header;
         let begins = |wal: WalPosition| (wal.salts, wal.offset) == (Salts(wal_salt1, wal_salt2), wal_offset);

@@ -162,7 +162,7 @@ async fn stream_out(
     complete(upload, vault, key, Stamp::read(&shipment.header), write).await
 }
 
-/// Lets `write` write an upload, and makes it visible. Answers its size.
+/// Lets `write` write an upload, and makes it visible. Returns its size.
 async fn complete(
     mut upload: Upload,
     vault: &Vault,

@@ -26,7 +26,7 @@ const LIST: &str = "sealed.pages";
 /// The largest list of one capture's pages. A longer file is no list (I11).
 const LARGEST_LIST: u64 = 256 << 20;
 
-/// Counts drafts of this process: an abandoned one may still be being written.
+/// Counts drafts of this process, for their names: another thread may still write an abandoned draft.
 static DRAFTS: AtomicU64 = AtomicU64::new(0);
 
 /// The spool of one database. All calls block.
@@ -163,12 +163,12 @@ impl Drop for Draft {
 }
 
 impl Draft {
-    /// Appends to it.
+    /// Appends bytes.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
         self.probe.write(&self.partial).and_then(|()| self.file.write_all(bytes)).map_err(Error::io(&self.partial))
     }
 
-    /// Keeps it. It is durable on return.
+    /// Gives the file its final name. It is durable on return.
     pub(crate) fn keep(mut self) -> Result<(), Error> {
         let keep = |kept: &mut bool| -> io::Result<()> {
             self.probe.write(&self.partial)?;
@@ -195,7 +195,7 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// Reads on; fewer than `most` bytes at its end.
+    /// The next bytes; fewer than `most` at the end of the file.
     pub(crate) fn next(&self, most: usize) -> Result<Vec<u8>, Error> {
         let mut bytes = Vec::with_capacity(most);
         (&self.file).take(most as u64).read_to_end(&mut bytes).map_err(Error::io(&self.path))?;

@@ -77,13 +77,13 @@ impl Database {
         }
     }
 
-    /// What is known of the file from outside.
+    /// What is known of the database file's metadata.
     fn untouched(&self) -> MutexGuard<'_, Untouched> {
         // Whole between any two statements.
         self.heir.untouched().lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the record says of the file from outside what is known now.
+    /// Whether the state record holds what is known of the database file's metadata.
     pub(crate) fn file_is_recorded(&self) -> bool {
         self.untouched().was_recorded()
     }
@@ -167,7 +167,7 @@ impl Database {
         }
     }
 
-    /// The error that an absence of the database is, where it was protected before.
+    /// The error to report for a missing or empty database file: more serious if the database was protected before.
     pub(super) fn of_the_lost(&self, error: Error) -> Error {
         let known = self.told().known.position.is_some();
         match error {

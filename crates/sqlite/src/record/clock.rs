@@ -1,7 +1,7 @@
 //! What one database's protection believes of the machine's clock.
 //!
-//! Asks both clocks, decides with `moments`, and keeps the belief from one question to the next. A sweep asks too, so that an
-//! idle database tells of a jump, and that it is over, without a commit (I17).
+//! It reads both clocks, decides with `moments`, and keeps the belief from one question to the next. The sweep asks too. So
+//! the status of an idle database reports a jump and its end without a commit (I17).
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use seawall_ltx::Txid;
 use crate::doubts::Doubtful;
 use crate::moments::{self, Belief, Now, Reading};
 
-/// Within this time two readings count as one, and how often it is tried.
+/// Both clocks must be read within `TOGETHER` to count as one reading; `READINGS` attempts are made.
 const TOGETHER: Duration = Duration::from_millis(100);
 const READINGS: u32 = 10;
 
@@ -27,21 +27,21 @@ pub(crate) struct BelievedClock {
 
 #[derive(Debug, Default)]
 struct State {
-    /// `None` before anybody asked.
+    /// `None` before the first question.
     belief: Option<Belief>,
     /// The newest point that is known.
     newest: Option<Txid>,
-    /// The moment of the points that were captured while the clock stood behind it.
+    /// The moment of the points that were captured while the clock was behind this moment.
     held_up: Option<Moment>,
-    /// What the vault says of a history ahead of its clock.
+    /// The stretch that the vault has recorded while the history is ahead of the clock.
     recorded: Option<Doubtful>,
-    /// The names of what this process recorded since the clock was set back.
+    /// The names of the records that this process made since the clock was set back.
     names: Vec<Txid>,
-    /// The names of what it recorded before the clock came back to where it was.
+    /// The names of such records that are wrong, because the clock returned to where it was. They are to be removed.
     refuted: Vec<Txid>,
 }
 
-/// What is to be recorded in the vault.
+/// A doubtful stretch that isn't recorded in the vault yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unrecorded {
     /// It turned out that the clock had been wrong.
@@ -78,7 +78,7 @@ impl BelievedClock {
         self.clock.steady()
     }
 
-    /// What both clocks say at one time: a process that is stopped between the two questions must see no jump.
+    /// Reads both clocks at one time: a pause of the process between the two questions must not look like a jump.
     fn read(&self) -> Reading {
         let mut steady = self.clock.steady();
         for _ in 0..READINGS {
@@ -91,7 +91,8 @@ impl BelievedClock {
         Reading { wall: self.clock.now(), steady }
     }
 
-    /// Goes on from what an earlier run believed, if nobody has asked yet, behind the point that it knew in this vault.
+    /// Takes over the belief of an earlier run, if this process has none yet. `newest` is the newest point of that run in this
+    /// vault.
     pub(crate) fn begin(&self, known: Option<Belief>, newest: Option<Txid>) {
         let mut state = self.state();
         let known = known.map(|known| if newest.is_some() { known } else { known.without_points() });
@@ -100,7 +101,7 @@ impl BelievedClock {
         self.ask();
     }
 
-    /// A point is in the vault. What was captured while the clock was wrong is noted.
+    /// Notes that a point is in the vault, and whether it was captured while the clock was wrong.
     pub(crate) fn arrived(&self, txid: Txid, moment: Moment) {
         let now = self.ask().moment;
         let mut state = self.state();
@@ -135,7 +136,7 @@ impl BelievedClock {
         self.state().belief
     }
 
-    /// What is wrong with the clock, of a history whose newest point is of this moment: it jumped, or the history is ahead of it.
+    /// The report about a clock that jumped, or that is behind the newest point of the history.
     pub(crate) fn fault(&self, newest: Option<Moment>) -> Option<String> {
         let now = self.ask();
         if let Some(jump) = now.doubt {
@@ -150,7 +151,7 @@ impl BelievedClock {
         ))
     }
 
-    /// What is to be recorded in the vault of a history whose newest point is of this moment, unless that is there.
+    /// The stretch to record in the vault, unless it is recorded. `newest` is the moment of the newest point.
     pub(crate) fn unrecorded(&self, newest: Moment) -> Option<Unrecorded> {
         let now = self.ask().moment;
         let state = self.state();
@@ -163,12 +164,12 @@ impl BelievedClock {
         (!told).then_some(Unrecorded::Ahead(doubtful))
     }
 
-    /// Notes that it was recorded, under this name; `None` where the vault had it already.
+    /// Notes that a stretch was recorded under this name; `None` if the vault had it already.
     pub(crate) fn is_recorded(&self, told: Unrecorded, name: Option<Txid>) {
         let mut state = self.state();
         match told {
             Unrecorded::Settled(doubtful) => {
-                // What came meanwhile is told anew.
+                // If the stretch has grown meanwhile, it is recorded again.
                 let same = |belief: &Belief| belief.settled() == Some(doubtful);
                 state.belief = state.belief.map(|belief| if same(&belief) { belief.is_recorded() } else { belief });
             }
@@ -181,12 +182,12 @@ impl BelievedClock {
         }
     }
 
-    /// The records to take back, because the clock was wrong only while it was set back.
+    /// The records to remove: the clock was wrong only while it was set back.
     pub(crate) fn refuted(&self) -> Vec<Txid> {
         self.state().refuted.clone()
     }
 
-    /// Notes that one was taken back.
+    /// Notes that a record was removed.
     pub(crate) fn is_withdrawn(&self, name: Txid) {
         self.state().refuted.retain(|refuted| *refuted != name);
     }

@@ -38,7 +38,7 @@ impl Locks {
         Ok(Self { state, _vault: vault_lock })
     }
 
-    /// Takes the lock of a database alone, for whoever writes to no vault.
+    /// Takes only the lock of the database, for a process that writes to no vault.
     pub(crate) fn take_local(source: &Path, state_dir: &Path) -> Result<Self, Error> {
         let held = || Error::Locked { path: source.to_owned(), what: "the state directory of this database".into() };
         Ok(Self { state: lock(&state_lock(state_dir))?.ok_or_else(held)?, _vault: None })
@@ -76,7 +76,8 @@ fn state_lock(state_dir: &Path) -> PathBuf {
     state_dir.join("lock")
 }
 
-/// In a folder of the user's own: the temporary folder belongs to everyone, and what another user put there is not used.
+/// The lock file of a vault, in a folder that only this user can write to. The temporary folder is open to all users, so a
+/// folder that another user could have made is refused.
 fn vault_lock(temporary: &Path, vault: &str) -> Result<PathBuf, Error> {
     let user = rustix::process::geteuid().as_raw();
     let folder = temporary.join(format!("seawall-{user}"));
@@ -122,7 +123,8 @@ mod tests {
         assert!(!is_held(&one));
         Locks::take(Path::new("a.db"), &one, &vault).expect("free again");
     }
-    /// The temporary folder is everyone's: whoever comes first could lead our locks to a place of his choice.
+
+    /// The temporary folder is open to all users. Another user could lead our locks elsewhere with a link.
     #[test]
     fn a_folder_of_locks_that_another_user_could_have_made_is_not_used() {
         let directory = tempfile::tempdir().expect("a folder");

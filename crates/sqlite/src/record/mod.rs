@@ -1,4 +1,4 @@
-//! What is kept on this machine: the state record, locks, the belief in the clock.
+//! Local files of a protection: the state record, the locks, and what is believed of the clock.
 
 pub(crate) mod clock;
 pub(crate) mod lock;

@@ -1,9 +1,9 @@
 //! Which moment does a change get?
 //!
-//! The wall clock says, as long as it goes as fast as the steady clock does. One that jumped ahead isn't believed for ten minutes,
-//! because moments never decrease in a vault: those of an hour ahead would stand in the future for an hour after the
-//! clock was set right. One that was set back is believed at once, and so is one that returns to where it was. Either is told
-//! (I17). Pure: no clock is asked here.
+//! The wall clock's, as long as it runs as fast as the steady clock. A wall clock that jumps ahead isn't believed for ten
+//! minutes: moments never decrease in a vault, so an hour too much would stay in the future for an hour after the clock was
+//! set right. A wall clock that is set back is believed at once, and so is one that returns to where it was. Each jump is
+//! reported (I17). Pure: the caller reads the clocks.
 
 use std::fmt;
 use std::time::Duration;
@@ -13,11 +13,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::doubts::Doubtful;
 
-/// How far the clock may be from where it is expected: this, and a thousandth of the time that passed, in milliseconds.
-/// Clocks are set right in small steps all the time.
+/// The clock may differ from the expected time by this many milliseconds and a thousandth of the time that passed. Time
+/// services correct clocks in small steps all the time.
 const TOLERANCE: i64 = 2000;
 
-/// How long a clock that jumped ahead must stand there to be believed.
+/// A clock that jumped ahead is believed once it has stayed ahead for this time.
 const PROBATION: Duration = Duration::from_secs(600);
 
 /// What both clocks say.
@@ -28,14 +28,15 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
-    /// What the wall clock would say at `now`, had it gone on from here; `None` where the machine was started anew since.
+    /// The time that the wall clock would show at `now` if it had run on from here, and the tolerance. `None` if the machine
+    /// was restarted since.
     fn expects(self, now: Steady) -> Option<(Moment, i64)> {
         let passed = now.since(self.steady)?;
         let millis = i64::try_from(passed.as_millis()).unwrap_or(i64::MAX);
         Some((self.wall.after(passed), TOLERANCE.saturating_add(millis / 1000)))
     }
 
-    /// How far the wall clock is ahead of where it is expected, in milliseconds; 0 where it is there.
+    /// How far the wall clock is ahead of the expected time, in milliseconds; 0 within the tolerance.
     fn drift(self, now: Reading) -> i64 {
         let Some((expected, tolerance)) = self.expects(now.steady) else { return 0 };
         let drift = now.wall.as_millis().saturating_sub(expected.as_millis());
@@ -43,7 +44,7 @@ impl Reading {
     }
 }
 
-/// What is believed of the clock. Kept in the state record, so that a restart believes the same.
+/// What is believed of the clock. The state record keeps it, so that a restarted process believes the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Belief {
     /// The wall clock was right here.
@@ -55,7 +56,7 @@ pub(crate) struct Belief {
     /// The moment of the first point that was captured since the clock was set back or jumped ahead.
     #[serde(default)]
     first: Option<Moment>,
-    /// It turned out since which moments were wrong; the vault isn't told yet.
+    /// The moments that turned out to be wrong, and aren't recorded in the vault yet.
     #[serde(default)]
     settled: Option<Settled>,
 }
@@ -63,9 +64,9 @@ pub(crate) struct Belief {
 /// The clock was wrong up to a moment, if points were captured by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Settled {
-    /// The moment of the first point of which it matters.
+    /// The moment of the first point that was captured meanwhile.
     first: Option<Moment>,
-    /// Of a clock that was believed late: the moment that it should have said then. Points that came later matter as well.
+    /// For a clock that was believed late: the moment that it should have shown then. Later points are doubtful too.
     floor: Option<Moment>,
     until: Moment,
 }
@@ -82,7 +83,7 @@ impl Settled {
         }
     }
 
-    /// After a point was captured; `None` once it is sure that no point of the stretch is to come.
+    /// Updates the stretch after a point was captured. `None` once no more point of the stretch can come.
     fn captured(self, moment: Moment) -> Option<Self> {
         let matters = self.first.is_some() || self.floor.is_some() || moment < self.until;
         matters.then_some(Self { first: self.first.or(Some(moment)), ..self })
@@ -94,7 +95,7 @@ impl Settled {
     }
 }
 
-/// The clock went another way than time does.
+/// The wall clock changed by another amount than the steady clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Jump {
     /// It is ahead by this, and isn't believed.
@@ -120,26 +121,26 @@ impl fmt::Display for Jump {
     }
 }
 
-/// The answer.
+/// The answer of [`moment`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Now {
     /// The moment of a change that is captured now.
     pub(crate) moment: Moment,
-    /// What the clock does, while it isn't believed.
+    /// The jump for which the clock isn't believed now.
     pub(crate) doubt: Option<Jump>,
-    /// What it did just now.
+    /// The jump that was noticed just now.
     pub(crate) jump: Option<Jump>,
-    /// Whether it came back just now to where it was before it was set back.
+    /// Whether the clock just returned to where it was before it was set back.
     pub(crate) returned: bool,
 }
 
 impl Belief {
-    /// Nothing is known of the clock but what it says.
+    /// The first belief: the clock is right.
     pub(crate) fn at(now: Reading) -> Self {
         Self { right: now, before: None, ahead: None, first: None, settled: None }
     }
 
-    /// The moment by this belief, however the wall clock stands.
+    /// The moment by this belief, whatever the wall clock shows.
     pub(crate) fn moment(&self, now: Reading) -> Moment {
         match self.right.drift(now) {
             ahead if ahead > 0 => self.right.expects(now.steady).map_or(now.wall, |(expected, _)| expected),
@@ -147,7 +148,7 @@ impl Belief {
         }
     }
 
-    /// After a point of this moment was captured.
+    /// Updates the belief after a point of this moment was captured.
     pub(crate) fn captured(self, moment: Moment) -> Self {
         let wrong = self.before.is_some() || self.ahead.is_some();
         Self {
@@ -162,7 +163,7 @@ impl Belief {
         self.before.is_some()
     }
 
-    /// The same belief about the clock, where nothing is known of the points.
+    /// The same belief about the clock, without the knowledge of points.
     pub(crate) fn without_points(self) -> Self {
         Self { first: None, settled: None, ..self }
     }
@@ -172,7 +173,7 @@ impl Belief {
         self.settled.and_then(Settled::doubtful)
     }
 
-    /// After that was recorded.
+    /// Updates the belief after [`settled`](Self::settled) was recorded.
     pub(crate) fn is_recorded(self) -> Self {
         Self { settled: None, ..self }
     }
@@ -181,9 +182,9 @@ impl Belief {
         Some(Settled { first, floor, until }.and(self.settled))
     }
 
-    /// Whether the wall clock is where it would be, had it not been set back; `by` is how far it jumped for that.
+    /// Whether the wall clock shows the time that it would show if it had not been set back. `by` is its last jump.
     fn returned(&self, now: Reading, by: Duration) -> bool {
-        // The longer ago, the more may have come together. But a jump that is far smaller than the way back leads elsewhere.
+        // The tolerance grows with time. But a jump that is far smaller than the way back leads to another time.
         let near = (by / 10).saturating_add(Duration::from_millis(TOLERANCE.unsigned_abs()));
         self.before.is_some_and(|before| {
             let expected = before.expects(now.steady).map(|(expected, _)| expected);
@@ -192,10 +193,10 @@ impl Belief {
         })
     }
 
-    /// The machine was started anew: nothing says how its clock was set meanwhile.
+    /// Updates the belief after the machine was restarted. Its clock may have been set meanwhile.
     fn after_a_boot(&self, now: Reading) -> Self {
         let latest = match (self.before, self.ahead) {
-            // As far as the clock stood behind, what was captured may be later.
+            // The points captured since may be later by as much as the clock was behind.
             (Some(before), _) => {
                 let right = before.expects(self.right.steady).map(|(expected, _)| expected);
                 right.map(|right| before.wall.after(right.since(self.right.wall)))
@@ -230,7 +231,7 @@ pub(crate) fn moment(belief: Belief, now: Reading) -> (Belief, Now) {
         return (belief.after_a_boot(now), clock(None));
     }
     if drift == 0 {
-        // Where it had only been ahead, what was captured got the right moments.
+        // If the clock had only been ahead, the captured points got the right moments.
         let first = belief.first.filter(|_| belief.before.is_some());
         return (Belief { right: now, ahead: None, first, ..belief }, clock(None));
     }
@@ -262,7 +263,8 @@ pub(crate) fn moment(belief: Belief, now: Reading) -> (Belief, Now) {
     }
 }
 
-/// How far the newest moment of a history is ahead of the present: its changes were captured while a clock said so.
+/// How far the newest moment of a history is in the future; `None` within the tolerance. Its changes were captured by a clock
+/// that was ahead.
 pub(crate) fn in_the_future(newest: Moment, now: Moment) -> Option<Duration> {
     Some(newest.since(now)).filter(|ahead| ahead.as_millis() > TOLERANCE.unsigned_abs().into())
 }

@@ -1,8 +1,8 @@
-//! When was the content of a vault last read back, and every checksum in it right?
+//! When was the content of a vault last read back without a wrong checksum?
 //!
-//! A listing shows what is missing and what has another size; only reading shows a flipped byte. So what reads all that the newest
-//! state needs notes when: `verify`, `verify --strong`, a restore of the newest state, and a merge of everything into a new base.
-//! The note is a file in the state directory, written by whichever process read; losing it loses nothing but the note.
+//! A listing shows missing objects and wrong sizes; only reading shows a flipped byte. So each operation that reads all objects
+//! of the newest state notes when: `verify`, `verify --strong`, a restore of the newest state, and a merge of all objects into
+//! a new base. The note is a file in the state directory, and the process that read writes it. Losing it loses only the note.
 
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
 
@@ -27,7 +27,7 @@ struct Note {
     content_read_at: Moment,
 }
 
-/// The note of one database's vault, and what was read of it last.
+/// The note of one database's vault, on the disk and in memory.
 #[derive(Debug)]
 pub(crate) struct ReadBack {
     /// `None` where no database is known, only a vault.
@@ -58,7 +58,7 @@ impl ReadBack {
         self.known().at
     }
 
-    /// Whether the note is the one that is known. One call to the system.
+    /// Whether the note on the disk is the one in memory. One call to the system.
     pub(crate) fn is_known(&self) -> bool {
         self.written() == self.known().written
     }
@@ -72,11 +72,11 @@ impl ReadBack {
         let written = self.written();
         let at = self.state_dir.as_ref().and_then(|state_dir| load(state_dir, &self.vault));
         let mut known = self.known();
-        // What this process read itself counts, though it couldn't be written down.
+        // This process's own reading counts, even if the note couldn't be written.
         *known = Known { at: at.max(known.at), written };
     }
 
-    /// Notes that the content was read at this moment; on the disk where there is a state directory. Blocks.
+    /// Notes that the content was read at this moment, also on the disk if there is a state directory. Blocks.
     pub(crate) fn note(&self, at: Moment) -> Result<(), Error> {
         self.known().at = Some(at);
         let Some(state_dir) = self.state_dir.as_ref().filter(|state_dir| state_dir.is_dir()) else { return Ok(()) };
@@ -92,7 +92,7 @@ fn path(state_dir: &Path) -> PathBuf {
     state_dir.join("read.json")
 }
 
-/// When the content of `vault` was read last, by the note in a state directory. One that can't be read is as good as none.
+/// When the content of `vault` was read last, by the note in a state directory; `None` if the note can't be read.
 pub(crate) fn load(state_dir: &Path, vault: &str) -> Option<Moment> {
     let note: Note = serde_json::from_slice(&fs::read(path(state_dir)).ok()?).ok()?;
     (note.format == FORMAT && note.vault == vault).then_some(note.content_read_at)

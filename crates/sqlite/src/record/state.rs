@@ -41,7 +41,7 @@ pub(crate) struct Position {
     pub(crate) state: Option<FileState>,
     /// See [`Captured::held`].
     pub(crate) held: bool,
-    /// The tag of the point; `None` where no object told it.
+    /// The tag of the point; `None` if no object has it.
     pub(crate) tag: Option<Tag>,
 }
 
@@ -75,7 +75,7 @@ pub(crate) struct Record {
     file: Option<Noted>,
 }
 
-/// What is believed of the clock, and when the position was captured by the steady one.
+/// The belief about the clock, and when the position was captured by the steady clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct StoredClock {
     pub(crate) belief: Belief,
@@ -83,7 +83,7 @@ pub(crate) struct StoredClock {
 }
 
 impl StoredClock {
-    /// For how long a change that came right after the position has been waiting.
+    /// How long a change that came right after the position has been waiting.
     fn waited(&self, since: Moment, now: Reading) -> Duration {
         let by_moments = self.belief.moment(now).since(since);
         let by_time = self.captured.and_then(|captured| now.steady.since(captured));
@@ -109,7 +109,7 @@ struct StoredWal {
     chain: Option<(u32, u32)>,
 }
 
-/// What a [`Record`] is made of.
+/// The content of a [`Record`].
 pub(crate) struct Facts<'a> {
     pub(crate) name: &'a str,
     pub(crate) source: &'a Path,
@@ -122,7 +122,7 @@ pub(crate) struct Facts<'a> {
     pub(crate) position: Option<Position>,
     /// What is believed of the clock.
     pub(crate) clock: Option<StoredClock>,
-    /// What is known of the database file from outside.
+    /// What is known of the database file's metadata.
     pub(crate) file: Option<Noted>,
 }
 
@@ -163,12 +163,12 @@ impl Record {
         self.clock
     }
 
-    /// What was known of the database file from outside, if what is captured is in `vault`.
+    /// What was known of the database file's metadata, if the record is about `vault`.
     pub(crate) fn file(&self, vault: &str) -> Option<Noted> {
         self.file.filter(|_| self.vault == vault)
     }
 
-    /// The stored position; never `held`, because nobody held anything while it lay there.
+    /// The stored position. It is never `held`: no process holds the WAL between two runs.
     fn position(&self) -> Option<Position> {
         let stored = self.position?;
         Some(Position {
@@ -223,7 +223,7 @@ impl Record {
         fs::exists(path(state_dir)).unwrap_or(true)
     }
 
-    /// Reads the record of a state directory; `None` when there is none or it is damaged, which is the same.
+    /// Reads the record of a state directory; `None` when there is none or it is damaged.
     pub(crate) fn load(state_dir: &Path) -> Result<Option<Self>, Error> {
         let path = path(state_dir);
         match fs::read(&path) {
@@ -233,7 +233,7 @@ impl Record {
         }
     }
 
-    /// The status that the record tells, with the lag as the WAL shows it now.
+    /// The status by the record, with the lag by the present WAL.
     fn status(&self, state_dir: &Path, clock: &dyn Clock) -> Status {
         let now = Reading { wall: clock.now(), steady: clock.steady() };
         let position = self.position();
@@ -259,7 +259,7 @@ impl Record {
     }
 }
 
-/// The sizes of a database and of its WAL file, where they can be told.
+/// The sizes of a database and of its WAL file; `None` for a file that can't be asked.
 pub(crate) fn sizes(database: &Path) -> (Option<u64>, Option<u64>) {
     (size(database), size(&sidecar(database, "-wal")))
 }
@@ -306,7 +306,7 @@ pub fn read_state(state_dir: &Path, clock: &dyn Clock) -> Result<Status, Failure
     }
 }
 
-/// What is not in the vault, in bytes: all of a file that took the place of the one that was captured.
+/// The bytes that aren't in the vault. If another file has replaced the captured one, all of it.
 fn lag(database: &Path, position: &Position) -> u64 {
     match (fs::metadata(database), position.file) {
         (Ok(now), Some(captured)) if FileIdentity::of(&now) != captured => now.len(),
@@ -314,7 +314,7 @@ fn lag(database: &Path, position: &Position) -> u64 {
     }
 }
 
-/// Committed bytes of WAL behind the position. `None` when that can't be told, because the WAL was restarted.
+/// Committed bytes of WAL behind the position. `None` if the WAL was restarted, or can't be read.
 fn unshipped(database: &Path, position: &Position) -> Option<u64> {
     let file = fs::File::open(sidecar(database, "-wal")).ok()?;
     let mut header = [0; HEADER_SIZE as usize];

@@ -1,4 +1,4 @@
-//! The status in memory: how far a protection came, what it does, and what is wrong.
+//! The status in memory: the position of a protection, its phase, and its errors.
 
 use seawall_core::{Failure, LastError, Moment, Phase, Steady};
 
@@ -9,30 +9,30 @@ use crate::state::Position;
 pub(crate) struct Told {
     pub(crate) known: Known,
     pub(crate) error: Option<LastError>,
-    /// What went wrong in the vault's upkeep, as it was told.
+    /// The reported error of the vault's upkeep.
     pub(crate) upkeep: Option<LastError>,
-    /// What is wrong with the clock, as it was told.
+    /// The reported error of the clock.
     pub(crate) clock: Option<LastError>,
-    /// When a capture began last.
+    /// When the last capture began.
     pub(crate) began: Option<Steady>,
-    /// What was told last, with the sizes of the database and its WAL then.
+    /// The phase that was reported last, with the sizes of the database and its WAL then.
     pub(crate) phase: Option<Phase>,
     pub(crate) sizes: (Option<u64>, Option<u64>),
 }
 
 impl Told {
-    /// What is told of all that is wrong.
+    /// The error to report, if there are several.
     pub(crate) fn worst(&self) -> Option<LastError> {
         self.error.clone().or_else(|| self.upkeep.clone()).or_else(|| self.clock.clone())
     }
 }
 
-/// What is told about the protection.
+/// The reported position of the protection.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Known {
     pub(crate) position: Option<Position>,
     pub(crate) lineage: Option<Lineage>,
-    /// When it was captured, by the steady clock.
+    /// When the position was captured, by the steady clock.
     pub(crate) captured: Option<Steady>,
 }
 

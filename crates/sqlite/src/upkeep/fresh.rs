@@ -55,12 +55,12 @@ impl Fresh {
         Some(bytes.clone()).filter(|bytes| bytes.len() as u64 == file.size)
     }
 
-    /// Lets captures up to `last` go: a higher level holds the same.
+    /// Drops captures up to `last`: an object of a higher level has the same content.
     pub(crate) fn forget(&mut self, last: Txid) {
         self.0 = self.0.split_off(&Txid(last.0.saturating_add(1)));
     }
 
-    /// Lets all go.
+    /// Drops all captures.
     pub(crate) fn clear(&mut self) {
         self.0.clear();
     }

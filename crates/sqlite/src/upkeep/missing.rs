@@ -65,14 +65,14 @@ pub(crate) fn judge(
     if lost.is_empty() { Sight::Whole } else { Sight::Past(lost) }
 }
 
-/// Those that a listing lacks, or has with another size.
+/// The known objects that a listing lacks, or has with another size.
 pub(crate) fn differing<'a>(known: impl IntoIterator<Item = &'a Dated>, listed: &[Dated]) -> Vec<Stored> {
     let sizes: BTreeMap<_, u64> = listed.iter().map(|dated| (dated.file.key_parts(), dated.file.size)).collect();
     let known = known.into_iter().map(|dated| dated.file);
     known.filter(|file| sizes.get(&file.key_parts()) != Some(&file.size)).collect()
 }
 
-/// The listed objects, without those that aren't as they were written.
+/// The listed objects without the `distrusted` ones.
 pub(crate) fn sound(listed: &[Dated], distrusted: &[Stored]) -> Vec<Stored> {
     let distrusted: BTreeSet<_> = distrusted.iter().map(Stored::key_parts).collect();
     let files = listed.iter().map(|dated| dated.file);

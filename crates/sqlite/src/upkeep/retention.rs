@@ -184,7 +184,7 @@ impl<'a> Question<'a> {
 }
 
 impl Retention {
-    /// Those of these bases, oldest first, that the calendar and the minimum choose.
+    /// The bases that the calendar and the minimum choose. `bases` are in order, oldest first.
     fn chosen(&self, bases: &[&Dated]) -> BTreeSet<Txid> {
         let moments: Vec<Moment> = bases.iter().map(|base| base.moment).collect();
         self.thinning().chosen(&moments).into_iter().map(|place| bases[place].file.max).collect()

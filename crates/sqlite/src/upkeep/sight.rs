@@ -103,14 +103,12 @@ impl Maintenance {
     pub(crate) fn look_is_due(&self) -> Option<Depth> {
         let sighted = self.state().sighted?;
         let moved = self.upkeep.sight_interval.is_some() && self.trace() != sighted.trace;
-        let facts = Facts {
-            near: sighted.near.elapsed(),
-            whole: sighted.whole.elapsed(),
-            changed: self.state().changes != sighted.changes,
-            moved,
-            lost: self.state().loss.is_some(),
+        let (near, whole) = (sighted.near.elapsed(), sighted.whole.elapsed());
+        let (changed, lost) = {
+            let state = self.state();
+            (state.changes != sighted.changes, state.loss.is_some())
         };
-        due(&self.upkeep, facts)
+        due(&self.upkeep, Facts { near, whole, changed, moved, lost })
     }
 
     /// Checks on another thread whether the folder is there and whether a look is due. `news` reports it.
@@ -233,7 +231,7 @@ impl Maintenance {
         }
     }
 
-    /// Nothing is lost. Another writer's object is reported all the same.
+    /// Notes that nothing is lost. Another writer's object is still reported.
     fn seen(
         self: &Arc<Self>,
         depth: Depth,
@@ -265,8 +263,8 @@ impl Maintenance {
         }
     }
 
-    /// At a start the vault holds `newest`, and less than was acknowledged: that is told until a look finds all that was made since.
-    /// `None` where a loss is told already.
+    /// Reports that the vault held less at the start than had been acknowledged: it ended at `newest`. The report stays until a
+    /// look finds all objects that were made since. `None` if a loss is reported already.
     pub(crate) fn is_behind(&self, acknowledged: Txid, newest: Option<Txid>) -> Option<Error> {
         if self.state().loss.is_some() {
             return None;
@@ -333,7 +331,7 @@ impl Maintenance {
         Ok(listed.concat())
     }
 
-    /// Those of the missing objects that exist after all. Asks for them by name.
+    /// Asks for missing objects by name. Returns the objects that exist after all.
     async fn hidden(&self, gone: &[Stored]) -> Result<Vec<Dated>, Error> {
         let ask = |file: Stored| async move {
             let meta = self.vault.head(&file.key(Layout::of(&self.vault))).await?;

@@ -126,7 +126,7 @@ async fn the_application_acts_at_every_step_of_a_busy_seal() {
     }
 }
 
-/// Whether so much is written that the WAL is emptied before it is captured.
+/// Whether the test writes so much that the WAL is emptied before it is captured.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Writers {
     Pause,
@@ -262,7 +262,7 @@ async fn writers_do_not_wait_for_a_disk_that_stands_still() {
             }
         };
         timeout(Duration::from_secs(60), until_it_is_stuck).await.expect("the WAL is emptied");
-        // Only the end of the barrier lets these through, because the disk still blocks.
+        // Only the end of the barrier allows these commits, because the disk still blocks.
         (0..20).for_each(|_| commit());
         assert!(*disk.state() == Stuck::Now, "copying {copying}: the disk went on");
         disk.release();

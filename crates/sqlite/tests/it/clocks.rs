@@ -194,7 +194,7 @@ async fn moments_of_a_clock_that_ran_ahead_stay_in_doubt() {
     assert!(scene.restore(at(2 * HOUR)).await.is_ok(), "between the clock's return and the last point");
 }
 
-/// A clock that stood behind, as of a machine that was paused, gave moments that were too early.
+/// A clock that was behind, as after a pause of the machine, gave moments that were too early.
 #[tokio::test]
 async fn moments_before_a_clock_was_believed_again_stay_in_doubt() {
     let scene = Scene::new();

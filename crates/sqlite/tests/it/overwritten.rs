@@ -25,7 +25,8 @@ enum How {
     Cut,
 }
 
-/// A database in its second state, and the file as it was in its first. Both have the same size, and the same rows on each page.
+/// A database in its second state, and a copy of the file in its first state. Both have the same size, and the same rows on
+/// each page.
 struct Stage {
     scene: Scene,
     earlier: Vec<u8>,
@@ -47,7 +48,7 @@ impl Stage {
     fn write_over(&self, how: How) {
         let inode = || fs::metadata(self.scene.database()).expect("there").ino();
         let before = inode();
-        // Behind the last write by more than a tick of the file system's clock.
+        // Wait for more than a tick of the file system's clock after the last write.
         std::thread::sleep(Duration::from_millis(20));
         match how {
             How::InPlace => {
@@ -59,7 +60,7 @@ impl Stage {
         assert_eq!(inode(), before, "the same file");
     }
 
-    /// What is restored is what SQLite reads, and not what it was before.
+    /// Checks that a restore gives the content that SQLite reads, and not the earlier content.
     async fn comes_back(&self, what: &str) {
         let restored = self.scene.restore(When::Latest).await.expect("restored");
         assert_eq!(restored, content(&self.scene.database()), "{what}");
@@ -78,7 +79,7 @@ impl Stage {
     }
 }
 
-/// Waits until what was committed is in the vault.
+/// Waits until every commit is in the vault.
 async fn protected(engine: &Sqlite) {
     until("it protects", async || engine.status().await.is_ok_and(|now| now.phase == Phase::Protecting)).await;
     engine.sync().await.expect("in the vault");
@@ -88,16 +89,16 @@ fn change(app: &Connection) {
     app.execute_batch("UPDATE t SET v = randomblob(500) WHERE id = 7").expect("committed");
 }
 
-/// What becomes of the WAL between a stop and the next start.
+/// The fate of the WAL between a stop and the next start.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Wal {
     /// It stays, with frames in it.
     Stays,
     /// The application's last connection copies it into the file and removes it.
     IsCopied,
-    /// Whoever writes over the file removes it.
+    /// The program that writes over the file removes it.
     IsRemoved,
-    /// It stays, and the application goes on with it.
+    /// It stays, and the application continues with it.
     GoesOn,
 }
 
@@ -112,7 +113,7 @@ const CASES: [(How, Wal); 8] = [
     (How::Cut, Wal::GoesOn),
 ];
 
-/// Writes over the file, after `stop` has stopped what protects it.
+/// Writes over the file, after `stop` has stopped its protection.
 async fn behind_its_back(stage: &Stage, (how, wal): (How, Wal), app: Connection, stop: impl AsyncFnOnce()) {
     if wal == Wal::IsCopied {
         stop().await;
@@ -152,7 +153,7 @@ async fn content_that_is_written_over_the_file_begins_with_a_base() {
     }
 }
 
-/// Whoever opens a database first makes its wal-index anew. Its counts are then those of a checkpoint that failed.
+/// The first process that opens a database rebuilds its wal-index. The counts then look like those of a failed checkpoint.
 #[tokio::test]
 async fn content_is_written_over_behind_a_wal_index_that_was_made_anew() {
     let stage = Stage::new();
@@ -209,7 +210,7 @@ async fn content_is_written_over_between_two_points() {
         stage.scene.point().await;
         change(&app);
         if case.1 != Wal::IsCopied {
-            // As one that is killed: it leaves the WAL.
+            // Like a killed process: it leaves the WAL.
             app.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).expect("set");
         }
         behind_its_back(&stage, case, app, async || drop(stage.scene.point().await)).await;
@@ -219,12 +220,12 @@ async fn content_is_written_over_between_two_points() {
         assert_eq!(stage.scene.level(9).len(), 2, "{case:?}");
         stage.scene.point().await;
         assert_eq!(stage.scene.level(9).len(), 2, "no base more: {case:?}");
-        // Whoever reads the file as the last one copies the WAL, so this comes last.
+        // The comparison reads the file and, as the last user, copies the WAL. So it comes last.
         stage.comes_back(&format!("{case:?}")).await;
     }
 }
 
-/// Stops the engine for good where a base has begun.
+/// Stops the engine for good when a base has begun.
 #[derive(Default)]
 struct Killer {
     armed: AtomicBool,
@@ -270,7 +271,7 @@ async fn an_engine_is_killed_before_the_base_of_what_was_written_over_is_in_the_
     }
 }
 
-/// What a restart finds as it left it goes on without a base, also where the WAL was emptied just before.
+/// A restart that finds an unchanged file continues without a base, also if the WAL was emptied just before.
 #[tokio::test]
 async fn a_file_that_only_checkpoints_wrote_to_needs_no_base() {
     let stage = Stage::new();
@@ -279,7 +280,7 @@ async fn a_file_that_only_checkpoints_wrote_to_needs_no_base() {
         stage
             .run(async |engine| {
                 for _ in 0..=round {
-                    // Enough for the WAL to be emptied.
+                    // Enough frames for a seal.
                     app.execute_batch("UPDATE t SET v = randomblob(500)").expect("committed");
                     engine.sync().await.expect("in the vault");
                 }

@@ -26,7 +26,7 @@ fn options(scene: &Scene) -> Options {
 async fn protects(engine: &Sqlite) {
     let protects = async || engine.status().await.is_ok_and(|now| now.phase == Phase::Protecting);
     until("it protects", protects).await;
-    // Behind the first look the place is proved, and the WAL may be emptied.
+    // After the first look the place is proved, and the WAL may be emptied.
     engine.sync().await.expect("a point");
 }
 
@@ -77,11 +77,11 @@ impl Stage {
         self.end_behind_a_seal_with(&[fault], async || {}).await;
     }
 
-    /// The same with faults at the first calls behind the seal, once `ends` is over.
+    /// The same with faults at the first calls after the seal, once `ends` is over.
     async fn end_behind_a_seal_with(&self, faults: &[Fault], ends: impl AsyncFn()) {
         let (engine, task) = self.start();
         protects(&engine).await;
-        // A generation of which something is in the vault.
+        // A generation with a capture in the vault.
         insert_beside(&self.app, 1, 10).await;
         engine.sync().await.expect("a point");
         let before = salts(&self.scene);
@@ -98,7 +98,7 @@ impl Stage {
         assert!(salts(&self.scene) != before, "the WAL was let go");
         task.abort();
         drop(task.await);
-        // Whatever was running on its threads is over, and the hold with it.
+        // The work on its threads has ended, and so has the hold.
         until("nothing is left of the engine", async || Arc::strong_count(&engine) == 1).await;
     }
 
@@ -112,7 +112,7 @@ impl Stage {
         assert_eq!(self.scene.restore(When::Latest).await.expect("restored"), content_of(&self.app));
         assert_eq!(self.scene.verify().await.findings, []);
         assert_eq!(names(&self.scene.state_dir().join("spool")), [""; 0], "the spool is empty");
-        // What a base bridges is noted as a hole.
+        // A base records a hole.
         !self.scene.engine().timeline().await.expect("a timeline").holes.is_empty()
     }
 }

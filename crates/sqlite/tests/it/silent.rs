@@ -71,7 +71,7 @@ async fn in_silence(act: impl AsyncFnOnce(&mut Silence)) {
         shutdown.begin();
     };
     let (ran, ()) = tokio::join!(engine.run(&shutdown), script);
-    // One whose WAL was destroyed has nothing to end gracefully.
+    // A database whose WAL was destroyed can't end gracefully.
     drop(ran);
 }
 

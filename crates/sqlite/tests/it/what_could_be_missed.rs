@@ -28,7 +28,7 @@ async fn protecting(engine: &Sqlite) {
     until("it protects", async || engine.status().await.is_ok_and(|status| status.phase == Phase::Protecting)).await;
 }
 
-/// Older ones lose commits when a WAL is restarted at the wrong moment (#1432, #1436).
+/// Older versions of SQLite lose commits when a WAL is restarted at the wrong moment (#1432, #1436).
 #[test]
 fn the_sqlite_that_is_built_in_restarts_a_wal_safely() {
     assert!(rusqlite::version_number() >= 3_051_003, "{}", rusqlite::version());
@@ -59,7 +59,7 @@ async fn frames_that_were_never_published() {
     app_connection.execute_batch(SCHEMA).expect("schema");
     insert(&app_connection, 3, 100);
     scene.point().await;
-    // What the killed writer would have written: made in a copy, and put behind the end of the real WAL.
+    // The frames of the killed writer: made in a copy, and put behind the end of the real WAL.
     fs::create_dir(scene.path("copy")).expect("made");
     for file in ["app.db", "app.db-wal"] {
         fs::copy(scene.path(file), scene.path("copy").join(file)).expect("copied");
@@ -185,7 +185,7 @@ async fn a_spool_of_another_history() {
     scene.point().await;
     let name = scene.level(0).pop().expect("a capture");
     assert_eq!(name, "0000000000000003-0000000000000003.ltx");
-    // Another vault at the TXID before it.
+    // Another vault, at the TXID before the spooled capture.
     let other = Scene::new();
     let theirs = other.app();
     theirs.execute_batch(SCHEMA).expect("schema");
@@ -370,7 +370,7 @@ async fn a_committed_frame_is_damaged() {
     wal.write_all_at(&[byte[0] ^ 1], last).expect("written");
     let told = scene.engine().take_point(&Shutdown::new()).await.expect_err("it is damaged");
     assert_eq!(told.code, "sqlite.damaged-wal");
-    // Once it is in the database file, it is what the application has.
+    // Once the damaged page is in the database file, it is the application's content.
     app.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").expect("copied");
     insert(&app, 1, 100);
     scene.point().await;

@@ -50,7 +50,7 @@ async fn nothing_new_makes_no_object() {
     assert_eq!(scene.restore(When::Latest).await.expect("restored"), content_of(&app));
 }
 
-/// Asking the store about each object takes longer than anybody waits (#930).
+/// Asking the store about each object takes too long for a user (#930).
 #[tokio::test]
 async fn a_moment_is_found_by_a_few_requests_of_many() {
     let (scene, _) = Scene::in_memory();

@@ -1,7 +1,7 @@
 //! Moves the hold on the WAL: to the present end, past the first frames, and off a WAL that was copied.
 //!
-//! [`Source::step_inside`] and [`Source::copy_ahead`] hold the WAL without a break. [`Source::advance`] and [`Source::release`] say
-//! what may happen in between.
+//! [`Source::step_inside`] and [`Source::copy_ahead`] take the new lock before they drop the old one, and no process can
+//! restart the WAL in between. With [`Source::advance`] and [`Source::release`] a process can; each says when.
 
 use rusqlite::Connection;
 
@@ -13,10 +13,11 @@ use crate::probe::Step;
 use crate::source::Source;
 
 impl Source {
-    /// Moves the read lock forward to the present end, and gives what copies everything before it into the database file.
+    /// Moves the read lock forward to the present end. Returns a copier for all frames before it.
     ///
-    /// A new connection takes the lock before the old one lets go, so that the WAL stays pinned. Should somebody copy
-    /// everything just then, the new lock doesn't pin what was not captured yet: the position is not `held` after this.
+    /// A new connection takes the lock before the old one drops its lock, so the WAL stays pinned. But if another process
+    /// copies all frames just then, the new lock doesn't pin the frames that were not captured yet. So the position is
+    /// not `held` after this.
     pub(crate) fn advance(&mut self) -> Result<Copier, Error> {
         let next = connect(&self.path, self.busy_timeout)?;
         let copying = self.copying()?;
@@ -29,7 +30,7 @@ impl Source {
         self.copier(former, copying)
     }
 
-    /// A connection for a copier, where the hold is none itself.
+    /// A connection for a copier, if the hold isn't a connection itself.
     fn copying(&self) -> Result<Option<Connection>, Error> {
         match &self.hold {
             Hold::Grip(_) => connect(&self.path, self.busy_timeout).map(Some),
@@ -46,11 +47,11 @@ impl Source {
         Ok(Copier::new(&self.path, connection, grip, self.busy_timeout, &self.probe, &self.hands))
     }
 
-    /// Moves a hold that stands before the WAL behind its first frames, once there are some.
+    /// Moves the hold from before the WAL to behind its first frames, as soon as the WAL has frames.
     ///
-    /// A hold that was taken when everything was copied stands before whatever is written next. Nobody can copy then, but
-    /// SQLite finds that out only after it has sorted all frames, and an application with SQLite's defaults tries it at each of
-    /// its commits. A hold that stands behind a frame says at once how far copying may go.
+    /// A hold that was taken when all frames were copied stands before the next frame. It prevents all copying. SQLite
+    /// notices that only after it has sorted all frames, and an application with SQLite's defaults tries to copy at each
+    /// commit. A hold behind a frame tells SQLite at once how far it may copy.
     pub(crate) fn step_inside(&mut self) -> Result<(), Error> {
         if !self.inside {
             let _former = self.step_forward()?;
@@ -58,8 +59,8 @@ impl Source {
         Ok(())
     }
 
-    /// Moves the hold forward, and gives what copies everything before it, if there is something to copy. Other than
-    /// with [`Self::advance`] the WAL is held without a break.
+    /// Moves the hold forward. Returns a copier for all frames before it; `None` if there are none to copy. Unlike with
+    /// [`Self::advance`], the WAL is held without a break.
     pub(crate) fn copy_ahead(&mut self) -> Result<Option<Copier>, Error> {
         let copying = self.copying()?;
         match self.step_forward()? {
@@ -68,10 +69,10 @@ impl Source {
         }
     }
 
-    /// Moves the hold to the present end if there are frames that nobody has copied; the former one.
+    /// Moves the hold to the present end, if the WAL has frames that aren't copied yet. Returns the old hold.
     ///
-    /// While the former hold stands and there are such frames, nobody can restart the WAL. If that is still so once the next
-    /// one stands, it stands behind a frame, or nobody can copy any more while it does: it holds the WAL from then on.
+    /// While uncopied frames exist, the old hold prevents a restart of the WAL. If some still exist once the new hold is
+    /// taken, the new hold is enough: it stands behind a frame, or it prevents all copying.
     fn step_forward(&mut self) -> Result<Option<Hold>, Error> {
         self.check_identity()?;
         let Some(salts) = self.uncopied()? else { return Ok(None) };
@@ -88,22 +89,19 @@ impl Source {
         Ok(Some(std::mem::replace(&mut self.hold, next)))
     }
 
-    /// Takes the write lock without writing: while the barrier stands, no transaction can commit.
-    /// `None` when the application holds the lock for longer than the busy timeout.
-    ///
-    /// A writer that commits without a pause leaves the lock free for microseconds. SQLite's own waiting, up to 100 ms
-    /// between attempts, would hardly ever meet one.
+    /// Takes the write lock without writing. Until the barrier is dropped, no transaction can commit.
+    /// `None` when the application holds the lock for longer than the busy timeout. See [`Barrier::take`].
     pub(crate) fn barrier(&self) -> Result<Option<Barrier>, Error> {
         Barrier::take(&self.path, self.busy_timeout, &self.probe, &self.hands)
     }
 
-    /// Lets the WAL go after everything in it was copied: the next commit starts a new generation. The barrier keeps
-    /// commits from slipping in.
+    /// Releases the WAL after all its frames were copied: the next commit starts a new generation. The barrier prevents
+    /// commits meanwhile.
     pub(crate) fn release(&mut self, _barrier: &Barrier) -> Result<(), Error> {
         self.probe.at(Step::Copied);
         self.inside = false;
         match &self.hold {
-            // The new one is there before the old one goes; where it can't be had the WAL stays as it is.
+            // The new grip is taken before the old one is dropped. If the new one can't be taken, the WAL stays held.
             Hold::Grip(_) => {
                 if let Some(grip) = self.hands.grip(true) {
                     self.hold = Hold::Grip(grip);
@@ -119,7 +117,7 @@ impl Source {
         Ok(())
     }
 
-    /// Cuts a WAL file that grew huge, if nothing was committed since the barrier; answers whether it did.
+    /// Cuts a WAL file that grew huge, if nothing was committed since the barrier. Returns whether it did.
     pub(crate) fn cut(&mut self, barrier: Barrier) -> Result<bool, Error> {
         barrier.cut()
     }

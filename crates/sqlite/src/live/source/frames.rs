@@ -26,21 +26,20 @@ pub(crate) enum End {
     Committed,
     /// Enough for one object was read.
     Limit,
-    /// A frame that is published is damaged: SQLite doesn't look at checksums when it reads, but what it gives its users
-    /// from here on can't be proved.
+    /// A published frame is damaged. SQLite's readers don't look at checksums, so from here on they may read wrong pages.
     Damaged,
-    /// The WAL changed under the scan: nothing can be said, look again.
+    /// The WAL changed during the scan: look again.
     Unknown,
 }
 
 /// Where a database file has its change counter.
 const CHANGE_COUNTER: u64 = 24;
 
-/// File systems take their times from a clock that stands still between two ticks of the system.
+/// File systems take their times from a clock that advances only with the ticks of the system.
 const TICKS: Duration = Duration::from_millis(20);
 
 impl Source {
-    /// Size of the WAL file in bytes: its high-water mark, not what is live in it.
+    /// Size of the WAL file in bytes: its high-water mark, and not the size of its live frames.
     pub(crate) fn wal_size(&mut self) -> Result<u64, Error> {
         let found = self.probe.read(&self.wal_path).and_then(|()| match &self.wal.file {
             Some(file) => file.metadata(),
@@ -69,7 +68,7 @@ impl Source {
         Ok(WalHeader::parse(&bytes[..length]))
     }
 
-    /// The facts about the place that was captured last.
+    /// The facts about the end of the last capture.
     pub(crate) fn observe(&mut self, captured: Option<&WalPosition>) -> Result<Observed, Error> {
         let header = self.wal_header()?;
         let (mut frame, mut next) = (None, Next::Cut);
@@ -96,24 +95,24 @@ impl Source {
         })
     }
 
-    /// Looks whether something other than a checkpoint has written to the file.
+    /// Checks whether something other than a checkpoint has written to the file.
     pub(crate) fn look_outside(&mut self, captured: Option<&WalPosition>) -> Result<Metadata, Error> {
         let (metadata, sight) = self.outside()?;
         self.looked_at = captured.copied();
-        // A test leaves the barrier out, and must see what is lost without it.
+        // A test leaves the barrier out to see the loss. This check would hide it.
         if !self.probe.has(Defect::ForgetsTheBarrier) {
             self.untouched().look(&sight, captured, frame_size(self.page_size));
         }
         Ok(metadata)
     }
 
-    /// The file from outside, and its checkpoints.
+    /// The file's metadata, and how far checkpoints got.
     pub(super) fn outside(&self) -> Result<(Metadata, Sight), Error> {
         let before = self.checkpoints()?;
         let metadata = self.hands.database().metadata().map_err(Error::io(&self.path))?;
         let mut counter = [0; 4];
         read_up_to(self.hands.database(), &mut counter, CHANGE_COUNTER).map_err(Error::io(&self.path))?;
-        // A checkpoint between the two looks at the wal-index may have written before or behind the look at the file.
+        // A checkpoint between the two reads of the wal-index may have written before or after the read of the metadata.
         let copying = self.checkpoints()?.filter(|copying| before == Some(*copying));
         let looked = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().saturating_sub(TICKS);
         let at = (i64::try_from(looked.as_secs()).unwrap_or(i64::MAX), i64::from(looked.subsec_nanos()));
@@ -121,8 +120,8 @@ impl Source {
         Ok((metadata, Sight { outside, copying, at, times: self.times }))
     }
 
-    /// Whether at least one frame and `bytes` of WAL before it were written behind the captured place, as their salts
-    /// tell: one read of 24 bytes where that frame would stand, and one of the header for a new generation.
+    /// Whether the WAL has at least `bytes` and one more frame behind the captured place. Costs one read of the WAL's header,
+    /// and one of 24 bytes where that frame would be; its salts tell whether it is new.
     pub(crate) fn is_behind(&mut self, captured: Option<&WalPosition>, bytes: u64) -> Result<bool, Error> {
         let wal = self.wal()?.cloned();
         if self.probe.looks_unchanged(wal.as_deref()) {
@@ -171,7 +170,7 @@ impl Source {
         if !scan.is_empty() && scan.bytes() >= limit {
             return Ok((scan, End::Limit));
         }
-        // What is published is whole, unless the WAL was restarted while it was read.
+        // Published frames are whole, unless the WAL was restarted during the scan.
         let same = self.wal_header()?.is_some_and(|now| now.salts == header.salts)
             && self.published()?.is_some_and(|now| now.salts == header.salts && now.frames >= published.frames);
         Ok((scan, if same { End::Damaged } else { End::Unknown }))

@@ -1,11 +1,12 @@
-//! A live database file: what holds its WAL, and reading both.
+//! A live database file: holds its WAL, and reads both.
 //!
-//! This file opens a database, and tells whether its files are still the same ones. `index` reads the wal-index, `frames` reads the
-//! WAL, and `advance` moves the hold.
+//! This file opens a database, and tells whether its files are still the same ones. `index` reads the wal-index, `frames`
+//! reads the WAL, and `advance` moves the hold.
 //!
 //! All calls block and belong on the runtime's blocking pool. One [`Source`] has a [`Hold`], which keeps other processes
-//! from restarting the WAL, and plain handles on the database file, its wal-index and its WAL. The first two live as long as any connection:
-//! closing any handle on the database file would drop this process's POSIX locks, SQLite's among them.
+//! from restarting the WAL, and plain handles on the database file, its wal-index and its WAL. The handles on the database file
+//! and the wal-index stay open as long as any connection: closing a handle on a file drops this process's POSIX locks on it,
+//! and SQLite's are among them.
 
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
 
@@ -50,11 +51,11 @@ pub(crate) const TO_BE_SURE: u32 = 3;
 /// A database that is being protected.
 pub(crate) struct Source {
     path: PathBuf,
-    /// The name under which it is to be protected, where links lead from there to `path`.
+    /// The configured name of the database, if links lead from there to `path`.
     named: Option<PathBuf>,
     /// Where the file alone is mounted, when it was opened.
     mounted: Option<String>,
-    /// How many names the file had when somebody looked.
+    /// How many names the file had at the last look.
     links: u64,
     wal_path: PathBuf,
     busy_timeout: Duration,
@@ -73,22 +74,22 @@ pub(crate) struct Source {
     untouched: Arc<Mutex<Untouched>>,
     /// Whose clock gives the file its times.
     times: Times,
-    /// Whether something of ours held the wal-index already when the file was opened.
+    /// Whether this process held the wal-index already when the file was opened.
     was_held: bool,
     /// The captured place at the last look.
     looked_at: Option<WalPosition>,
     probe: Probe,
 }
 
-/// The WAL: a handle while something is read, and what tells whether the file under its path still is the same.
+/// The WAL: a handle while it is read, and the facts by which the file under its path is recognised.
 #[derive(Default)]
 struct Wal {
     file: Option<Arc<File>>,
     known: Option<Known>,
 }
 
-/// Which file it is. The system gives the number of a deleted file to another one, so without a handle on it the time of
-/// its birth is needed too; not all file systems tell that.
+/// Which file it is. The system gives the inode number of a deleted file to a new one. So without an open handle the time of
+/// birth is needed too, which not all file systems tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Known {
     identity: FileIdentity,
@@ -141,12 +142,12 @@ impl Source {
         };
         source.wal()?;
         source.check_identity()?;
-        // Thousands that begin together wait here for their turn.
+        // A process may begin with thousands of databases, which then wait for their turn: keep no handle that isn't needed.
         source.rest();
         Ok(source)
     }
 
-    /// The hold once more, for a successor; `None` where the system has no such locks.
+    /// A second grip on the same slot, for a successor; `None` if the system has no grips.
     pub(crate) fn held(&self) -> Option<Grip> {
         match &self.hold {
             Hold::Grip(grip) => Some(grip.again()),
@@ -154,13 +155,13 @@ impl Source {
         }
     }
 
-    /// The name that is meant, where it isn't the file's own: from now on it must lead to this file.
+    /// Sets the configured name of the database. From now on it must lead to this file.
     pub(crate) fn named(mut self, named: Option<PathBuf>) -> Self {
         self.named = named.filter(|named| *named != self.path);
         self
     }
 
-    /// What earlier openings knew of the file, and later ones are to know.
+    /// Sets the knowledge of the file that all its openings share.
     pub(crate) fn knowing(mut self, untouched: Arc<Mutex<Untouched>>) -> Self {
         untouched.lock().unwrap_or_else(PoisonError::into_inner).open(self.was_held);
         self.untouched = untouched;
@@ -200,8 +201,8 @@ impl Source {
         self.identity
     }
 
-    /// Fails when another file, or none, stands under the path of the database, its WAL or its wal-index. SQLite
-    /// deletes neither of the two while we are connected; where somebody else did, our read lock holds nothing.
+    /// Fails when another file, or none, is at the path of the database, its WAL or its wal-index. SQLite deletes neither the
+    /// WAL nor the wal-index while we are connected. If another program did, our read lock holds nothing.
     pub(crate) fn check_identity(&mut self) -> Result<(), Error> {
         let database = self.check(&self.path, |metadata| FileIdentity::of(metadata) == self.identity)?;
         if database.len() < SMALLEST {
@@ -227,9 +228,9 @@ impl Source {
         }
     }
 
-    /// That the file was cut.
+    /// The error for a file that was cut.
     pub(crate) fn cut_short(&self) -> Error {
-        // Whatever is in the file next was written by another program.
+        // The next content of the file comes from another program.
         self.untouched().doubt();
         Error::Cut { path: self.path.clone() }
     }
@@ -254,14 +255,14 @@ impl Source {
         Ok(self.wal.file.as_ref())
     }
 
-    /// Lets go what isn't needed until something happens: the handle on the WAL, where its file is known again without.
+    /// Closes the handle on the WAL until it is needed, if the file can be recognised without it.
     pub(crate) fn rest(&mut self) {
         if self.wal.known.is_some_and(|known| known.born.is_some()) {
             self.wal.file = None;
         }
     }
 
-    /// The way in for tests.
+    /// The probe, through which tests act.
     pub(crate) fn probe(&self) -> &Probe {
         &self.probe
     }
@@ -280,8 +281,8 @@ impl Source {
         self.untouched().is_overwritten()
     }
 
-    /// Takes the file as it is for one that only checkpoints have written to, if it was written to at `until` at the latest. A
-    /// checkpoint of ours was under way when an earlier process ended.
+    /// Accepts the file as written by checkpoints alone, if its last write was at `until` or earlier: a checkpoint of ours was
+    /// running when an earlier process ended.
     pub(crate) fn excuse(&mut self, until: SystemTime) -> Result<(), Error> {
         let (metadata, sight) = self.outside()?;
         if metadata.modified().is_ok_and(|modified| modified <= until) {
@@ -291,18 +292,18 @@ impl Source {
     }
 
     fn untouched(&self) -> MutexGuard<'_, Untouched> {
-        // Whole between any two statements.
+        // Consistent between any two statements.
         self.untouched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes note of the file of which a base begins now.
+    /// Notes the state of the file: a base of it begins now.
     pub(crate) fn begin_base(&mut self) -> Result<(), Error> {
         let (_, sight) = self.outside()?;
         self.untouched().begin_base(&sight);
         Ok(())
     }
 
-    /// Takes the file's content for the captured one: that of a base, as the file was when the base began.
+    /// Accepts the file as it was when the base began as the captured content.
     pub(crate) fn end_base(&mut self) {
         self.untouched().end_base();
     }
@@ -328,7 +329,7 @@ impl Source {
 }
 
 impl Drop for Source {
-    /// Looks at the file from outside for the next opening, while the counts of the wal-index say something.
+    /// Notes the file's metadata for the next opening, while the counts of the wal-index are still valid.
     fn drop(&mut self) {
         let captured = self.looked_at;
         self.look_outside(captured.as_ref()).ok();

@@ -1,4 +1,4 @@
-//! What holds the WAL of a database, seen by another process: with grips, and with connections alone.
+//! Another process tries to restart and to remove a held WAL: with grips, and with connections alone.
 
 use std::os::unix::fs::MetadataExt;
 use std::process::Command;
@@ -25,7 +25,7 @@ fn does_what_it_is_told_to() {
     }
 }
 
-/// What another process, which ends after that, is answered.
+/// The answers of SQLite to another process, which ends after that.
 fn another_process(path: &Path, statements: &[&str]) -> Vec<String> {
     let mut command = Command::new(std::env::current_exe().expect("a test knows its own path"));
     command.args(["--exact", "live::source::tests::does_what_it_is_told_to", "--nocapture"]);
@@ -37,7 +37,7 @@ fn another_process(path: &Path, statements: &[&str]) -> Vec<String> {
     answers
 }
 
-/// Whether another process's checkpoint is kept from cutting the WAL.
+/// Whether the hold prevents another process's checkpoint from cutting the WAL.
 fn another_process_is_busy(path: &Path) -> bool {
     let answers = another_process(path, &["PRAGMA wal_checkpoint(TRUNCATE)"]);
     assert!(["Ok(Integer(0))", "Ok(Integer(1))"].contains(&answers[0].as_str()), "{answers:?}");
@@ -90,8 +90,8 @@ impl Stage {
     }
 }
 
-/// A stop at once drops the source while a copier works; closing the plain handles then would drop the locks of a copier's
-/// connection, and somebody else's checkpoint would restart the WAL under its hands.
+/// An immediate stop drops the source while a copier works. If that closed the plain handles, the copier's connection would
+/// lose its locks, and another process's checkpoint would restart the WAL during the copying.
 #[test]
 fn a_copier_keeps_its_locks_when_its_source_goes() {
     for grips in [true, false] {
@@ -117,7 +117,7 @@ fn a_hold_stands_until_its_source_goes() {
         assert!(answers[1].contains("locked"), "{answers:?}, grips: {grips}");
         stage.commit();
         assert_eq!(stage.salts(), salts, "the WAL was restarted, grips: {grips}");
-        // The last connection of another process copies the WAL and removes it where nobody else is left.
+        // When another process closes its last connection, it copies and removes the WAL, unless the WAL is held.
         drop(stage.app);
         another_process(&stage.path, &["INSERT INTO t VALUES(1) RETURNING 1"]);
         stage.source.check_identity().expect("the WAL is there");
@@ -128,7 +128,7 @@ fn a_hold_stands_until_its_source_goes() {
     }
 }
 
-/// A system call of anybody in this process that opens and closes the database: POSIX locks don't survive it.
+/// Code in this process may open and close the database file. POSIX locks don't survive that; grips do.
 #[test]
 fn a_grip_outlives_other_handles_on_its_files() {
     let stage = Stage::new(true);
@@ -136,7 +136,7 @@ fn a_grip_outlives_other_handles_on_its_files() {
     for file in [stage.path.clone(), sidecar(&stage.path, "-shm"), sidecar(&stage.path, "-wal")] {
         drop(File::open(file).expect("opened"));
     }
-    // What the application has in this process was dropped just now; the grip was not.
+    // The application's locks in this process were dropped just now; the grip was not.
     assert!(another_process_is_busy(&stage.path));
 }
 
@@ -159,7 +159,8 @@ fn after_a_seal_the_next_commit_begins_anew_and_is_held() {
     }
 }
 
-/// Two sources of one database, as when a session begins while the last one's work still ends: neither lets the other's hold go.
+/// Two sources of one database, as when a session begins while the work of the last one still ends: neither releases the
+/// other's hold.
 #[test]
 fn holds_through_the_same_handles_are_counted() {
     let mut stage = Stage::new(true);
@@ -218,8 +219,8 @@ fn passive(app: &Connection) -> (i64, i64) {
     app.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| Ok((row.get(1)?, row.get(2)?))).expect("an answer")
 }
 
-/// Where SQLite doesn't see at once how far it may copy, it sorts all frames at every commit of an application with its
-/// defaults, and a commit takes the longer the larger the WAL is.
+/// If SQLite doesn't see at once how far it may copy, it sorts all frames at every commit of an application with its
+/// defaults. Then commits take longer, the larger the WAL is.
 #[test]
 fn a_hold_before_the_wal_moves_behind_its_first_frames() {
     for grips in [true, false] {

@@ -54,7 +54,7 @@ impl Session<'_> {
         before: Option<Tag>,
     ) -> Result<(), Error> {
         if why == Break::Overwritten && self.on_source(|source| Ok(source.has_deleted_wal(TO_BE_SURE))).await? {
-            // A program copies its own WAL into the file, and no lock of ours keeps it from that: no base would be whole.
+            // A program copies its own WAL into the file, and no lock of ours prevents that. So no base would be consistent.
             return Err(Error::DeletedWal { path: self.database.place()?.0 });
         }
         self.tell(Phase::Base, None).await;

@@ -45,7 +45,7 @@ impl Session<'_> {
             return None;
         }
         let busy = self.facts(&position).busy();
-        // The generation that couldn't be let go the last time was copied then, as far as its readers allow.
+        // The last attempt copied this generation as far as its readers allow, and couldn't release it.
         let stuck = self.emptied.map(|wal| wal.salts);
         let copier = self.on_source(move |source| {
             let fresh = source.wal_header()?.is_some_and(|header| Some(header.salts) != stuck);
@@ -208,10 +208,10 @@ impl Session<'_> {
         }
         self.bounds.after_success(price);
         let (after, bytes) = (sealing.after, sealing.after.wal.map_or(0, |wal| wal.offset));
-        // Another process's copying may have been in the way of ours, and may have reached the end.
+        // If another process prevented our copying, it may have copied everything itself.
         let all = copied == Copied::All || self.on_source(|source| source.to_copy()).await? == Some(0);
         if all {
-            // From here on the WAL may be another generation, about which this position says nothing.
+            // From here on the WAL may be another generation, for which this position proves nothing.
             self.position = Some(Position { held: false, ..position });
             self.on_source(move |source| sealing.finish(source)).await?;
         } else {
@@ -239,7 +239,7 @@ impl Session<'_> {
         })
     }
 
-    /// The WAL can't be copied now: it stays, and the hold with it, where that may pass.
+    /// The WAL can't be copied now. If the error may pass by itself, the WAL and the hold stay as they are.
     async fn uncopied(&mut self, error: Error) -> Result<(), Error> {
         if !error.is_passing() {
             return Err(error);

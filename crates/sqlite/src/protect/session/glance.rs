@@ -1,4 +1,4 @@
-//! Is there any work? Were there commits, and are the local files as this process left them?
+//! Is there any work? Were there commits, or did another program change the local files?
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};

@@ -28,7 +28,7 @@ use crate::survey::{self, Survey};
 /// much as a new base.
 const COMPARABLE: u64 = 64 << 20;
 
-/// A seal copies while it keeps its list, and for no longer than that.
+/// A seal copies while it keeps its list. So its writes to the file come at most this long after the list's time.
 const COPIED: Duration = Duration::from_secs(5);
 
 impl Session<'_> {
@@ -64,7 +64,7 @@ impl Session<'_> {
                 if let (Break::VaultBehind, Some(local)) = (why, local)
                     && !survey.as_ref().is_some_and(|survey| is_restorable(survey, &distrusted, local.txid))
                 {
-                    // It was there when it was acknowledged, and went while nobody looked.
+                    // The point was in the vault when it was acknowledged, and was lost while no process looked.
                     let newest = survey.as_ref().map(|survey| survey.remote.max);
                     self.lost = self.database.maintenance().is_behind(local.txid, newest).or(self.lost.take());
                 }
@@ -129,7 +129,7 @@ impl Session<'_> {
         }
     }
 
-    /// The newest point that can be restored, without the objects that aren't as they were written.
+    /// The newest point that can be restored without damaged objects.
     async fn last_restorable(&self, survey: &Survey, distrusted: &[Stored]) -> Result<Option<Point>, Error> {
         let files = missing::sound(&survey.listed, distrusted);
         match stretches(&files).last().and_then(|points| points.last()) {
@@ -209,7 +209,7 @@ impl Session<'_> {
     }
 }
 
-/// Whether a point can be restored without the objects that aren't as they were written.
+/// Whether a point can be restored without the objects that are known to be damaged.
 fn is_restorable(survey: &Survey, distrusted: &[Stored], txid: Txid) -> bool {
     plan(&missing::sound(&survey.listed, distrusted), txid).is_ok()
 }

@@ -81,13 +81,13 @@ pub(crate) struct Session<'a> {
     emptying_put_off: Option<Instant>,
     /// Until when the higher price isn't asked of writers again.
     urgency_put_off: Option<Instant>,
-    /// How much may be left to capture under the barrier, as the disk has shown.
+    /// How many bytes may be left to capture under the barrier, by the speed of the disk.
     bounds: seal::Bounds,
     last_shipped: Option<Instant>,
     last_look: Instant,
-    /// What was gone from the vault when the session found its place.
+    /// The loss that was found when the session found its place in the vault.
     lost: Option<Error>,
-    /// Whether a program may write what can't be seen from here: the file has other names, or its WAL was deleted.
+    /// Whether a program may write commits that Seawall can't see: the file has other names, or its WAL was deleted.
     several: bool,
     /// Whether the WAL is being emptied, or a base taken. After a failure then, another session proves the place again.
     between: bool,
@@ -285,7 +285,7 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// What was gone from the vault when the session found its place, if nothing told it before.
+    /// Takes the loss that was found when the session found its place in the vault, if it isn't reported yet.
     pub(crate) fn take_lost(&mut self) -> Option<Error> {
         self.lost.take()
     }
@@ -303,7 +303,7 @@ impl<'a> Session<'a> {
         blocking(move || work(&mut source.lock().unwrap_or_else(PoisonError::into_inner))).await
     }
 
-    /// After a failure: waits and returns `Ok` where it makes sense to repeat, the failure otherwise.
+    /// Waits after a failure, and returns `Ok` if the work should be repeated. Otherwise returns the failure.
     async fn wait_after(&mut self, error: Error, backoff: &mut Backoff) -> Result<(), Error> {
         match error {
             // The WAL is another generation now and can't be restarted again: look again soon.

@@ -17,7 +17,7 @@ impl Session<'_> {
     pub(super) async fn arrive(&mut self, position: Position) -> Result<(), Error> {
         self.position = Some(position);
         let look = move |source: &mut Source| {
-            // Where that fails now the next look tells.
+            // If this look fails, the next one reports it.
             source.look_outside(position.wal.as_ref()).ok();
             Ok(source.unseen_writers(TO_BE_SURE))
         };
@@ -28,16 +28,16 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Checks that every commit was shipped, as far as can be seen.
+    /// Checks that no program writes commits that Seawall can't see.
     ///
     /// # Errors
-    /// When a program may have written what can't be seen: the file has other names, or its WAL was deleted in use.
+    /// When the file has other names, or its WAL was deleted while a program used it.
     pub(crate) async fn claim(&self) -> Result<(), Error> {
         self.on_source(|source| source.unseen_writers(TO_BE_SURE).map_or(Ok(()), Err)).await
     }
 
-    /// Whether the file has the content that was captured, as far as it shows from outside. What is recorded of it last is what
-    /// the next process compares it with.
+    /// Whether the file has the captured content, by its metadata. The next process compares the file with the last metadata
+    /// that were recorded.
     pub(crate) async fn is_untouched(&self) -> Result<bool, Error> {
         let captured = self.position.and_then(|position| position.wal);
         let look = move |source: &mut Source| {

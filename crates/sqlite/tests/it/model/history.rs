@@ -48,7 +48,7 @@ impl Records {
     }
 }
 
-/// The objects of a vault by TXID: those of level 0, and of level 9 where there is none in level 0.
+/// The objects of a vault by TXID: of level 0, or of level 9 if level 0 has none.
 pub(crate) async fn objects(store: &MemoryStore) -> BTreeMap<u64, ObjectKey> {
     let vault = Vault::new(std::sync::Arc::new(store.clone()), Policy::default());
     let mut found = BTreeMap::new();
