@@ -54,7 +54,7 @@ pub(crate) async fn note(target: &Target, made: &str, schema: &str, pairs: &[Pai
 /// Gives all databases their names. Workers of extensions whose sessions are ended, because they are in the way, come to those
 /// that are `ended`.
 pub(crate) async fn take(target: &Target, pairs: &[Pair], ended: &mut Vec<String>) -> Result<(), Error> {
-    for some in in_groups(pairs) {
+    for some in in_turn(pairs, |pair| &pair.name) {
         let mut connection = beside(target, &some).await?;
         let mut renames = String::new();
         for Pair { made, name, replaces } in &some {
@@ -136,7 +136,7 @@ pub(crate) async fn give_back(target: &Target, pairs: &[Pair], mut ended: Vec<St
 }
 
 async fn give_all_back(target: &Target, pairs: &[Pair], ended: &mut Vec<String>) -> Result<(), Error> {
-    for some in in_groups(pairs) {
+    for some in in_turn(pairs, |pair| &pair.name) {
         let mut connection = beside(target, &some).await?;
         let mut tries = 0;
         loop {
@@ -250,13 +250,14 @@ pub(crate) async fn not_back(target: &Target, workers: &[String]) -> Result<Vec<
     Ok(left)
 }
 
-/// Nobody renames the database that he is in, so that `template1` has a transaction of its own.
-fn in_groups(pairs: &[Pair]) -> Vec<Vec<Pair>> {
-    let (last, first): (Vec<Pair>, Vec<Pair>) = pairs.iter().cloned().partition(|pair| pair.name == "template1");
+/// Groups databases by the transactions that name them. A session can't rename its own database, so `template1` comes last
+/// and alone: all others can be renamed from there.
+pub(super) fn in_turn<T>(all: &[T], name: impl Fn(&T) -> &str) -> Vec<Vec<&T>> {
+    let (last, first): (Vec<&T>, Vec<&T>) = all.iter().partition(|one| name(one) == "template1");
     [first, last].into_iter().filter(|some| !some.is_empty()).collect()
 }
 
-async fn beside(target: &Target, pairs: &[Pair]) -> Result<Connection, Error> {
+async fn beside(target: &Target, pairs: &[&Pair]) -> Result<Connection, Error> {
     let aside: Vec<String> = pairs.iter().map(|pair| notes::replaced(&pair.made)).collect();
     let names = pairs.iter().flat_map(|pair| [pair.made.as_str(), pair.name.as_str()]);
     let besides: Vec<&str> = names.chain(aside.iter().map(String::as_str)).collect();
@@ -363,4 +364,23 @@ async fn from_within(
     done.map_err(|error| error.about(format!("database {name}")))?;
     inside.close().await;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn template1_gets_its_name_last_and_alone() {
+        for (names, turns) in [
+            (&["postgres", "shop", "template1"][..], vec![vec!["postgres", "shop"], vec!["template1"]]),
+            (&["template1"], vec![vec!["template1"]]),
+            (&["shop"], vec![vec!["shop"]]),
+            (&[], vec![]),
+        ] {
+            let found: Vec<Vec<&str>> =
+                in_turn(names, |name| name).into_iter().map(|some| some.into_iter().copied().collect()).collect();
+            assert_eq!(found, turns);
+        }
+    }
 }

@@ -94,9 +94,9 @@ pub(crate) async fn restore(
     }
     preflight::refuse(&restored.target, &restored.lacks)?;
     // Names are given from other databases, in the end: whether there is one for the first is known now.
-    let replaced = members.iter().map(|member| member.name.as_str());
-    if let Some(besides) = in_turn(replaced).first() {
-        globals::connect_beside(target, besides).await?.close().await;
+    if let Some(first) = naming::in_turn(&members, |member| &member.name).first() {
+        let besides: Vec<&str> = first.iter().map(|member| member.name.as_str()).collect();
+        globals::connect_beside(target, &besides).await?.close().await;
     }
     for member in members.iter_mut().filter(|member| member.is_invalid) {
         drop_invalid(&mut connection, &member.name).await?;
@@ -248,18 +248,9 @@ async fn may_make_roles(connection: &mut Connection, wanted: &Globals, made: &[S
     }))
 }
 
-/// Databases that get their names together. Nobody renames the database that he is in, so that `template1`, from which all
-/// others can be renamed, comes last and alone.
-fn in_turn<'a>(names: impl Iterator<Item = &'a str>) -> Vec<Vec<&'a str>> {
-    let (last, first): (Vec<&str>, Vec<&str>) = names.partition(|name| *name == "template1");
-    [first, last].into_iter().filter(|names| !names.is_empty()).collect()
-}
-
 /// Gives databases their names in one transaction each turn, and drops those that had them.
 async fn take_names(target: &Target, made: &[(String, &Member)], owners: bool) -> Result<(), Error> {
-    for names in in_turn(made.iter().map(|(_, member)| member.name.as_str())) {
-        let some: Vec<&(String, &Member)> =
-            made.iter().filter(|(_, member)| names.contains(&member.name.as_str())).collect();
+    for some in naming::in_turn(made, |(_, member)| &member.name) {
         let besides = some.iter().flat_map(|(made, member)| [made.as_str(), member.name.as_str()]);
         let mut connection = globals::connect_beside(target, &besides.collect::<Vec<_>>()).await?;
         let replaced: Vec<String> =
@@ -330,21 +321,4 @@ async fn why_in_use(connection: &mut Connection, name: &str, error: Error) -> Re
         Some(Lack { cause, mend: next }) => Error::Refused { code: "postgres.in-use", object, cause, next },
         None => error.about(object),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn template1_gets_its_name_last_and_alone() {
-        for (names, turns) in [
-            (&["postgres", "shop", "template1"][..], vec![vec!["postgres", "shop"], vec!["template1"]]),
-            (&["template1"], vec![vec!["template1"]]),
-            (&["shop"], vec![vec!["shop"]]),
-            (&[], vec![]),
-        ] {
-            assert_eq!(in_turn(names.iter().copied()), turns);
-        }
-    }
 }
