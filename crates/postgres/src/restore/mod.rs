@@ -287,10 +287,7 @@ async fn make_in(
     restored: &mut Restored,
 ) -> Result<Place, Error> {
     let options = what.options;
-    let mut connection = connect(&place.target, &set.detail.encoding).await?;
-    guard::watch(&mut connection, &place.target).await?;
-    guard::set(&mut connection, toc::texts(&set.schema.entries)).await?;
-    let mut journal = begin(&mut connection, set, &place, what).await?;
+    let (mut connection, mut journal) = enter(&place, set, what).await?;
     // Without its journal nothing says of a whole database whether the server crashed since.
     let lost = match &journal {
         Some(known) => known.has_lost_rows(&mut connection).await?,
@@ -303,10 +300,7 @@ async fn make_in(
         connection.close().await;
         give_up(target, &place, &journal::name(&what.title(set))).await?;
         place = place::find(set, target, new, what).await?;
-        connection = connect(&place.target, &set.detail.encoding).await?;
-        guard::watch(&mut connection, &place.target).await?;
-        guard::set(&mut connection, toc::texts(&set.schema.entries)).await?;
-        journal = begin(&mut connection, set, &place, what).await?;
+        (connection, journal) = enter(&place, set, what).await?;
     }
     restored.resumed |= journal.as_ref().is_none_or(Journal::is_resumed);
     if let Some(journal) = journal {
@@ -357,6 +351,15 @@ async fn make_in(
     }
     connection.close().await;
     Ok(place)
+}
+
+/// A session in the database that is written to, with the journal: see [`begin`].
+async fn enter(place: &Place, set: &Set, what: &Scope<'_>) -> Result<(Connection, Option<Journal>), Error> {
+    let mut connection = connect(&place.target, &set.detail.encoding).await?;
+    guard::watch(&mut connection, &place.target).await?;
+    guard::set(&mut connection, toc::texts(&set.schema.entries)).await?;
+    let journal = begin(&mut connection, set, place, what).await?;
+    Ok((connection, journal))
 }
 
 /// Makes what waited for the database's name, in the database that has it now and was `made` under another one.
