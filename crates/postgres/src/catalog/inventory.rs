@@ -295,7 +295,7 @@ async fn large_objects(connection: &mut Connection) -> Result<Vec<LargeObject>, 
     let sql = format!(
         "SELECT m.oid, pg_catalog.pg_get_userbyid(m.lomowner), m.lomacl IS NOT NULL, {}, pg_catalog.obj_description(m.oid, 'pg_largeobject'), \
          (SELECT coalesce(pg_catalog.json_agg(pg_catalog.json_build_array(l.provider, l.label) ORDER BY l.provider), '[]') FROM pg_catalog.pg_seclabel l \
-          WHERE l.classoid = 'pg_largeobject'::regclass AND l.objoid = m.oid) \
+          WHERE l.classoid = 'pg_catalog.pg_largeobject'::pg_catalog.regclass AND l.objoid = m.oid) \
          FROM pg_catalog.pg_largeobject_metadata m ORDER BY m.oid",
         grants::query("m.lomacl", "m.lomowner")
     );
