@@ -46,7 +46,7 @@ const BESIDE: u64 = 256 << 20;
 
 /// Bytes that a database of `size` bytes needs while it is restored: a tenth more, because indexes are built in any order, and
 /// 256 MiB.
-pub fn room_for(size: u64) -> u64 {
+fn room_for(size: u64) -> u64 {
     size.saturating_add(size / 10).saturating_add(BESIDE)
 }
 

@@ -55,7 +55,7 @@ pub(crate) async fn be_alone(connection: &mut Connection) -> Result<(), Error> {
 }
 
 /// Lets the other sessions of this restore begin.
-pub(crate) async fn be_one_of_us(connection: &mut Connection) -> Result<(), Error> {
+async fn be_one_of_us(connection: &mut Connection) -> Result<(), Error> {
     let shared = format!(
         "SELECT pg_catalog.pg_advisory_lock_shared({UNDER_WAY}); SELECT pg_catalog.pg_advisory_unlock({UNDER_WAY})"
     );
