@@ -1,7 +1,7 @@
-//! A folder on a disk of this host for what `pg_dump` can only write to files.
+//! A folder on a disk of this host, for the output that `pg_dump` can only write to files.
 //!
-//! It is below `TMPDIR`, for this user alone, and gone when it is dropped. Who holds it has locked it before anything is
-//! in it: so one that isn't locked and isn't empty was left by a process that was killed, and the next one removes it.
+//! It is in `TMPDIR`, only this user can open it, and dropping it removes it. A process locks its folder before it writes
+//! anything there. So a folder that is neither locked nor empty was left by a killed process, and the next process removes it.
 
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
 
@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use crate::Error;
 use crate::preflight::space;
 
-/// How the folders are called.
+/// The beginning of the folders' names.
 const PREFIX: &str = "seawall-dump-";
 
 /// The flags of a folder that is opened itself, and not what a link leads to.

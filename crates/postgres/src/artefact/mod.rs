@@ -1,9 +1,9 @@
-//! What `pg_dump` itself makes of a database, kept as it is: for who wants to restore with PostgreSQL's own tools, today
-//! or in twenty years, and needs nothing of ours for it but `zstd -d`.
+//! An artefact: the output of `pg_dump`, kept unchanged. PostgreSQL's own tools can restore it, today or in twenty years, and
+//! need nothing of Seawall: `zstd -d` decompresses it.
 //!
-//! It sees our snapshot, which stands behind the locks, so that no TRUNCATE in between reads as no rows. It is read from
-//! a pipe, and compressed here alone; a directory is put aside first, and taken file by file. What `pg_dump` leaves out and
-//! a new database needs is kept beside it.
+//! `pg_dump` uses Seawall's snapshot, which is taken after the locks. Otherwise a TRUNCATE in between would read as a table
+//! without rows. The output is read from a pipe and compressed here. A directory is written to a disk of this host first, and
+//! then taken file by file. The properties that `pg_dump` leaves out, and that a new database needs, are kept beside it.
 //!
 //! The room: `aside` (a folder for what `pg_dump` can only write to files), `directory` (what is in such a folder?). The way
 //! back is `restore::replay`.
@@ -30,7 +30,7 @@ use crate::items::{file, json, written};
 use crate::tools::Tool;
 use crate::{Error, Format, World};
 
-/// How often it is looked how much `pg_dump` has put aside.
+/// How often the size of the folder is looked at, while `pg_dump` writes to it.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// How an artefact is made.
@@ -69,12 +69,12 @@ pub(crate) async fn write(
     Ok(())
 }
 
-/// What the artefact is called among the items of its set.
+/// The name of the artefact's item.
 fn name(format: Format) -> &'static str {
     if format == Format::Plain { "database.sql" } else { "database.dump" }
 }
 
-/// How `pg_dump` is asked. Nothing is compressed twice.
+/// The arguments of `pg_dump`. It compresses nothing, because Seawall does.
 fn arguments(seen: Seen<'_>, format: Format) -> Vec<String> {
     let always = ["--compress=0", "--no-password", "--lock-wait-timeout=3s"];
     let mut arguments: Vec<String> = always.map(str::to_owned).into();
@@ -85,7 +85,7 @@ fn arguments(seen: Seen<'_>, format: Format) -> Vec<String> {
     arguments
 }
 
-/// A directory: made on a disk of this host, then taken and removed file by file.
+/// Makes a directory on a disk of this host, and takes and removes it file by file.
 async fn put_aside(writer: &SetWriter, pg_dump: &Tool, seen: Seen<'_>, how: &How<'_>) -> Result<(), Error> {
     let (environment, tables) = (how.world.environment.clone(), how.tables);
     let aside = blocking(move || Aside::new(&environment, tables)).await?;
@@ -108,7 +108,7 @@ async fn put_aside(writer: &SetWriter, pg_dump: &Tool, seen: Seen<'_>, how: &How
     .await
 }
 
-/// Tells how much there is in a folder, for as long as somebody waits.
+/// Reports the growing size of a folder, until the future is dropped.
 async fn watch(folder: &Path, progress: &dyn Progress) {
     let mut told = 0;
     loop {
@@ -117,12 +117,12 @@ async fn watch(folder: &Path, progress: &dyn Progress) {
         let size = size.await.unwrap_or(told);
         progress.advance(size.saturating_sub(told));
         told = told.max(size);
-        // Many files take some time to look at.
+        // Listing many files takes a while.
         tokio::time::sleep(LOOK.max(started.elapsed() * 20)).await;
     }
 }
 
-/// Takes the files of a directory in the order of its table of contents, which is the one in which they are restored.
+/// Takes the files of a directory in the order of its table of contents. A restore needs them in this order.
 async fn take(writer: &SetWriter, mut lane: Lane, folder: &Path, progress: &dyn Progress) -> Result<(), Error> {
     let at = |name: &str| folder.join(name);
     let strange = |cause: String| Error::Tool {
@@ -183,7 +183,7 @@ async fn blocking<T: Send + 'static>(job: impl FnOnce() -> Result<T, Error> + Se
     seawall_core::blocking(job).await
 }
 
-/// `pg_dump` knows one database.
+/// The refusal of a whole server: a dump of `pg_dump` has one database.
 pub(crate) fn of_a_server(target: &Target, format: Format) -> Error {
     Error::Refused {
         code: "postgres.vendor-format",
@@ -193,7 +193,7 @@ pub(crate) fn of_a_server(target: &Target, format: Format) -> Error {
     }
 }
 
-/// It knows whole tables.
+/// The refusal of a sample: a dump of `pg_dump` has whole tables.
 pub(crate) fn of_a_sample(target: &Target, format: Format) -> Error {
     Error::Refused {
         code: "postgres.vendor-format",

@@ -35,7 +35,7 @@ use crate::catalog::pages;
 use crate::catalog::records::After;
 use crate::catalog::snapshot;
 use crate::client::{Connection, Filled, Target, session};
-use crate::detail::{ItemDetail, ServerDetail};
+use crate::detail::{ItemDetail, ServerDetail, SetDetail};
 use crate::dump::base;
 use crate::journal;
 use crate::load::connect::connect;
@@ -326,12 +326,7 @@ impl Proof<'_> {
 
     /// The schema of what `pg_restore` by itself makes of the set's, without rows; none if it can't be had.
     async fn control(&self, version: u32, options: Vec<(String, String)>) -> Result<Option<Vec<Entry>>, Error> {
-        let name = self.name.control();
-        let mut connection = globals::connect(&self.target).await?;
-        let create = preflight::create_database(&name, &self.target, &self.set.detail, connection.version);
-        connection.execute(&create).await.map_err(|error| error.about(format!("database {name}")))?;
-        connection.close().await;
-        let target = self.target.with_database(&name);
+        let target = make_control(&self.target, self.name, &self.set.detail).await?;
         if target.keeper().is_some() {
             self.control_by_plain_role(&target, version).await?;
         } else {
@@ -421,6 +416,16 @@ impl Proof<'_> {
         try_join_all((0..workers).map(|_| worker())).await?;
         Ok(sums.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
+}
+
+/// Makes the empty database of a control.
+pub(crate) async fn make_control(server: &Target, proof: ProofName, detail: &SetDetail) -> Result<Target, Error> {
+    let name = proof.control();
+    let mut connection = globals::connect(server).await?;
+    let create = preflight::create_database(&name, server, detail, connection.version);
+    connection.execute(&create).await.map_err(|error| error.about(format!("database {name}")))?;
+    connection.close().await;
+    Ok(server.with_database(&name))
 }
 
 /// What the rows of one COPY come to.

@@ -238,12 +238,7 @@ impl Proof<'_> {
         version: u32,
         options: Vec<(String, String)>,
     ) -> Result<Contents, Error> {
-        let name = self.name.control();
-        let mut server = globals::connect(&self.target).await?;
-        let create = preflight::create_database(&name, &self.target, &self.artefact.detail, server.version);
-        server.execute(&create).await.map_err(|error| error.about(format!("database {name}")))?;
-        server.close().await;
-        let target = self.target.with_database(&name);
+        let target = prove::make_control(&self.target, self.name, &self.artefact.detail).await?;
         let mut connection = self.artefact.connect(&target).await?;
         let superuser = pipe::is_powerful(&mut connection).await?;
         let is_last = |statement: &&Vec<u8>| powers::is_of_event_triggers(statement);

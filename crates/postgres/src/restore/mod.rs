@@ -1,9 +1,9 @@
-//! A set back into a server: schema, rows, indexes and constraints, what comes behind them, statistics.
+//! Restores a set into a server: the schema, the rows, indexes and constraints, the later steps, statistics.
 //!
-//! A database that doesn't exist is made under a name of its own and gets the wanted one when everything is there (I8).
-//! One that exists must be empty, or is replaced, with `clean`, at that moment and not before. Each step is noted in a
-//! journal inside the target, in the step's own transaction; the same command goes on where an earlier one was
-//! interrupted. Only settings of our own sessions are ever changed.
+//! A missing database is made under an unfinished name, and gets its own name when it is whole (I8). An existing database must
+//! be empty. With `clean` it is replaced, but only when the new one is whole. Each step is noted in a journal in the target, in
+//! the transaction of the step, so the same command continues after an interruption. A restore changes settings only in its
+//! own sessions.
 //!
 //! The room: `set` (what can be restored), `scope` (what of it is), `begin` (alone in the database, with a journal), `steps` (in which order), `extensions` (the first of them),
 //! `place` (whose a database of an unfinished one's name is, and who may get in), `later` (what waits for the final name),
@@ -54,30 +54,30 @@ use crate::schema::select::select;
 use crate::schema::toc;
 use crate::{Error, RestoreOptions, Restored, World, load, preflight};
 
-/// A relation of a user's, whichever. What extensions have made is none.
+/// Finds any relation of a user. Relations of extensions don't count.
 pub(crate) const ANYTHING: &str = "SELECT c.oid::pg_catalog.regclass FROM pg_catalog.pg_class c \
                                    JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
      WHERE n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspname !~ '^pg_(toast|temp)' \
      AND c.relkind NOT IN ('i', 'I', 't') AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend d \
      WHERE d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND d.objid = c.oid AND d.deptype = 'e') LIMIT 1";
 
-/// Settings of a session that change how values are written: those of a dump are noted beside it.
+/// Settings that change how a session writes values. Their values in `pg_dump`'s session are recorded beside an artefact.
 pub(crate) const OF_TEXTS: [&str; 3] = ["TimeZone", "bytea_output", "lc_monetary"];
 
-/// Where the restore goes, and what is to be done with it in the end.
+/// The database that a restore fills, and how the restore ends.
 pub(crate) struct Place {
     /// The database that is written to.
     pub(crate) target: Target,
     /// The name that it gets in the end, if it is another one.
     rename: Option<String>,
-    /// Whether all of it is made, but for the name.
+    /// Whether it is whole, and lacks only its name.
     is_whole: bool,
 }
 
 /// Restores a set into the database that `target` names.
 ///
 /// # Errors
-/// What failed, and where what is restored so far stays. Nothing that was there is changed before everything is there.
+/// The failure, and the database that holds the restored part. An existing database is unchanged until the new one is whole.
 pub async fn restore(
     vault: &Vault,
     target: &Target,
@@ -195,7 +195,7 @@ async fn restore_one(
     }
     restored.manifest.totals = set.totals(|item| set.is_restored(item, &what));
     if options.dry_run {
-        // What is done in the end is refused in the end; a plan names it before.
+        // The restore itself finds these later. A dry run has no later.
         if !new
             && restored.lacks.is_empty()
             && let Some(way) = in_the_way(&mut connection, set, &what, new).await?
@@ -208,7 +208,7 @@ async fn restore_one(
     connection.close().await;
     preflight::refuse(&restored.target, &restored.lacks)?;
     if new {
-        // The name is given from another database, in the end: whether there is one is known now.
+        // The last step renames from another database. Without one, the restore doesn't begin.
         globals::connect_beside(target, &[&target.database]).await?.close().await;
     }
     let exists = exists && !drop_invalid(target, found).await?;
@@ -226,8 +226,8 @@ async fn restore_one(
     finish::finish(target, (&[(pair, properties)], options.owners), &[waiting], world, &progress, restored).await
 }
 
-/// Drops what an interrupted `DROP DATABASE` has left of the target's database, perhaps an earlier restore's own; true if it was
-/// so.
+/// Drops the target's database if an interrupted `DROP DATABASE`, perhaps of an earlier restore, left it invalid. Returns
+/// whether it did.
 pub(crate) async fn drop_invalid(target: &Target, found: Found) -> Result<bool, Error> {
     if found != Found::Invalid {
         return Ok(false);
@@ -255,7 +255,7 @@ async fn refuse_parts(connection: &mut Connection, needs: &[[(String, String); 2
     Ok(())
 }
 
-/// Makes everything, in a database of another name where it is `new`.
+/// Makes everything. A `new` database has an unfinished name meanwhile.
 pub(crate) async fn make(
     set: &Set,
     target: &Target,
@@ -274,7 +274,7 @@ pub(crate) async fn make(
     })
 }
 
-/// Makes everything in a place, or, where that can't be gone on with, in another one.
+/// Makes everything in a place. If the restore can't continue there, in a new place.
 #[expect(clippy::too_many_arguments, reason = "what a restore is told, and where it tells what it did")]
 async fn make_in(
     mut place: Place,
@@ -288,7 +288,7 @@ async fn make_in(
 ) -> Result<Place, Error> {
     let options = what.options;
     let (mut connection, mut journal) = enter(&place, set, what).await?;
-    // Without its journal nothing says of a whole database whether the server crashed since.
+    // A whole database has no journal any more that shows a crash of the server.
     let lost = match &journal {
         Some(known) => known.has_lost_rows(&mut connection).await?,
         None => {
@@ -391,8 +391,8 @@ pub(crate) async fn make_later(
     Ok(())
 }
 
-/// Drops a database of ours that can't be gone on with: the server may have crashed and emptied its unlogged tables, or an
-/// older version has begun it, whose journal says too little.
+/// Drops a database of ours in which the restore can't continue: the server may have crashed and emptied unlogged tables, or
+/// the journal is of an older version and says too little.
 async fn give_up(target: &Target, place: &Place, journal: &str) -> Result<(), Error> {
     if place.rename.is_none() {
         return Err(Error::Refused {

@@ -1,8 +1,8 @@
-//! Databases get their names while something of them is still to be made, because it is bound to the name (`later.rs`).
+//! Gives databases their names, and takes the names back. Some extensions can be made only under the final name (`later.rs`).
 //!
-//! The databases that have the names are put aside under others in the same transaction, and dropped when nothing can fail
-//! any more. What fails before takes all names back. So does the next restore behind a crash: each database that isn't
-//! whole has the names in its journal.
+//! The transaction that gives the names renames the replaced databases as well, and these are dropped when nothing can fail any
+//! more. A failure before that takes all names back. After a crash the next restore does so: the journal of each unfinished
+//! database records the names.
 
 use std::time::Duration;
 
@@ -20,17 +20,17 @@ use crate::restore::place;
 use crate::restore::server;
 use crate::{Error, Properties};
 
-/// How often names are taken back from who is in a database again and again.
+/// How often the names are taken back while new sessions keep entering a database.
 const TRIES: u32 = 20;
 
-/// How long until a worker is looked for again.
+/// The pause between two looks for a worker.
 const PAUSE: Duration = Duration::from_millis(250);
 
 /// A database that was made, and the name that it gets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Pair {
-    /// What it is called until then.
+    /// The unfinished name.
     pub(crate) made: String,
     pub(crate) name: String,
     /// Whether another database has the name.
@@ -51,15 +51,15 @@ pub(crate) async fn note(target: &Target, made: &str, schema: &str, pairs: &[Pai
     Ok(())
 }
 
-/// Gives all databases their names. Workers of extensions whose sessions are ended, because they are in the way, come to those
-/// that are `ended`.
+/// Gives all databases their names. Sessions of extensions' workers that prevent a rename are ended, and these workers are
+/// added to `ended`.
 pub(crate) async fn take(target: &Target, pairs: &[Pair], ended: &mut Vec<String>) -> Result<(), Error> {
     for some in in_turn(pairs, |pair| &pair.name) {
         let mut connection = beside(target, &some).await?;
         let mut renames = String::new();
         for Pair { made, name, replaces } in &some {
             if *replaces {
-                // An earlier restore may have come that far; what isn't known to be of no use stays.
+                // An earlier restore may have put one aside. It stays unless a note says that it may be dropped.
                 place::may_drop_replaced(&mut connection, target, made, name).await?;
                 server::drop(&mut connection, &notes::replaced(made)).await?;
                 renames.push_str(&rename(name, &notes::replaced(made)));
@@ -94,8 +94,8 @@ pub(crate) async fn take(target: &Target, pairs: &[Pair], ended: &mut Vec<String
     Ok(())
 }
 
-/// Gives databases that are whole and have their names to their owners, and notes of those that they replace that nobody needs
-/// them any more: in one transaction, so that one of the two is always the one that counts.
+/// Gives named, whole databases to their owners, and notes on the replaced ones that they may be dropped. Both happen in one
+/// transaction, so that at each moment one of the two databases counts.
 pub(crate) async fn open(target: &Target, named: &[(Pair, &Properties)], owners: bool) -> Result<(), Error> {
     let mut connection = globals::connect(target).await?;
     let mut all = String::new();
@@ -117,8 +117,8 @@ pub(crate) async fn open(target: &Target, named: &[(Pair, &Properties)], owners:
     done.map_err(|error| error.about(format!("databases {}", names.join(", "))))
 }
 
-/// Takes all names back: what was made is called as before, and so is what was put aside. Nothing of it may have happened. A
-/// worker that was `ended`, or is now, and that the server doesn't start again is told.
+/// Takes all names back: new databases get their unfinished names again, and replaced databases their own. It also works if
+/// none or only some were renamed. Warns about each ended worker that the server doesn't start again.
 pub(crate) async fn give_back(target: &Target, pairs: &[Pair], mut ended: Vec<String>) -> Result<(), Error> {
     let given = give_all_back(target, pairs, &mut ended).await;
     match not_back(target, &ended).await {
@@ -147,7 +147,7 @@ async fn give_all_back(target: &Target, pairs: &[Pair], ended: &mut Vec<String>)
                 let is_named = is_there(name) && !is_there(made);
                 let put_aside = notes::replaced(made);
                 let was_replaced = *replaces && is_there(&put_aside);
-                // Without the other one aside it is the one that was there all along.
+                // If none was put aside, this is the original database.
                 if is_named && (was_replaced || !replaces) {
                     renames.push_str(&rename(name, made));
                     ours.push(name.as_str());
@@ -159,7 +159,7 @@ async fn give_all_back(target: &Target, pairs: &[Pair], ended: &mut Vec<String>)
             if renames.is_empty() {
                 break;
             }
-            // Whoever came into a database that isn't whole has no business there.
+            // Sessions of others in an unfinished database may be ended.
             ended.extend(end_sessions(&mut connection, &ours).await?);
             let error = match connection.execute(&format!("BEGIN;\n{renames}COMMIT")).await {
                 Ok(()) => break,
@@ -176,7 +176,7 @@ async fn give_all_back(target: &Target, pairs: &[Pair], ended: &mut Vec<String>)
     Ok(())
 }
 
-/// Drops what was put aside.
+/// Drops the databases that were put aside.
 pub(crate) async fn drop_replaced(target: &Target, pairs: &[Pair]) -> Result<(), Error> {
     let mut connection = globals::connect(target).await?;
     for pair in pairs.iter().filter(|pair| pair.replaces) {
@@ -186,8 +186,8 @@ pub(crate) async fn drop_replaced(target: &Target, pairs: &[Pair]) -> Result<(),
     Ok(())
 }
 
-/// Takes the names back that a restore gave which was killed before all was made, if the database of `target` is of such a
-/// one. Only `names` are touched.
+/// Takes back the names that a killed, unfinished restore gave, if it named the database of `target`. Only databases with these
+/// `names` are renamed.
 pub(crate) async fn undo_left(target: &Target, names: &[&str]) -> Result<(), Error> {
     let mut connection = match globals::open_if_there(target).await {
         Ok(Ok(connection)) => connection,
@@ -195,14 +195,14 @@ pub(crate) async fn undo_left(target: &Target, names: &[&str]) -> Result<(), Err
         Err(error) => return Err(place::explain(target, error).await),
     };
     let mut pairs = Vec::new();
-    // All of it was made, and it was killed before it gave the database to its owner.
+    // The restore was killed after the database was whole, and before it gave the database to its owner.
     if let Some(there) = place::look_here(&mut connection, target).await?
         && let Some(made) = there.whole_and_closed().filter(|made| *made != target.database)
     {
         let replaces = !place::look(&mut connection, target, &[&notes::replaced(made)]).await?.is_empty();
         pairs.push(Pair { made: made.to_owned(), name: target.database.clone(), replaces });
     }
-    // What an owner of the database may have written there says nothing.
+    // An owner of the database may have written other journals. They aren't trusted.
     for schema in journal::trusted(&mut connection).await? {
         let noted = format!("SELECT step FROM {schema}.journal WHERE pg_catalog.starts_with(step, {})", literal(NAMED));
         for row in connection.query(&noted).await? {
@@ -216,7 +216,7 @@ pub(crate) async fn undo_left(target: &Target, names: &[&str]) -> Result<(), Err
     if !pairs.iter().any(|pair| pair.name == target.database) {
         return Ok(());
     }
-    // A restore that is still under way gave these names, and isn't to lose them.
+    // A restore that is still running keeps its names.
     for pair in &pairs {
         if let Ok(mut inside) = globals::open_if_there(&target.with_database(&pair.name)).await? {
             begin::be_alone(&mut inside).await?;
@@ -230,7 +230,7 @@ pub(crate) async fn undo_left(target: &Target, names: &[&str]) -> Result<(), Err
     give_back(target, &pairs, Vec::new()).await
 }
 
-/// Those of these workers that the server hasn't started again after some time.
+/// The workers that the server hasn't started again after some time.
 pub(crate) async fn not_back(target: &Target, workers: &[String]) -> Result<Vec<String>, Error> {
     if workers.is_empty() {
         return Ok(Vec::new());
@@ -252,7 +252,7 @@ pub(crate) async fn not_back(target: &Target, workers: &[String]) -> Result<Vec<
 
 /// Groups databases by the transactions that name them. A session can't rename its own database, so `template1` comes last
 /// and alone: all others can be renamed from there.
-pub(super) fn in_turn<'a, T>(all: &'a [T], name: impl Fn(&T) -> &str) -> Vec<Vec<&'a T>> {
+pub(super) fn in_turn<T>(all: &[T], name: impl Fn(&T) -> &str) -> Vec<Vec<&T>> {
     let (last, first): (Vec<&T>, Vec<&T>) = all.iter().partition(|one| name(one) == "template1");
     [first, last].into_iter().filter(|some| !some.is_empty()).collect()
 }
@@ -268,11 +268,12 @@ fn rename(from: &str, to: &str) -> String {
     format!("ALTER DATABASE {} RENAME TO {};\n", ident(from), ident(to))
 }
 
-/// Sessions that belong to nobody's extension. What else has a type of its own is a worker of one, which never leaves.
+/// Types of sessions that don't belong to an extension. A session of another type is an extension's worker, which never ends by
+/// itself.
 const USUAL: &str = "'client backend', 'parallel worker', 'autovacuum worker', 'walsender', 'logical replication worker', \
      'logical replication apply worker', 'logical replication parallel worker', 'logical replication tablesync worker'";
 
-/// Ends workers of extensions in these databases, where nobody else is in them. Returns what they are called.
+/// Ends workers of extensions in these databases, if these are the only sessions there. Returns the workers' names.
 async fn end_workers(connection: &mut Connection, databases: &[&str]) -> Result<Vec<String>, Error> {
     let names: Vec<String> = databases.iter().map(|name| literal(name)).collect();
     let sessions = format!(
@@ -295,7 +296,7 @@ async fn end_workers(connection: &mut Connection, databases: &[&str]) -> Result<
     Ok(rows.iter().map(|row| row.text(1).to_owned()).collect())
 }
 
-/// Ends all sessions in these databases. Returns those that are workers of extensions.
+/// Ends all sessions in these databases. Returns the extensions' workers among them.
 async fn end_sessions(connection: &mut Connection, databases: &[&str]) -> Result<Vec<String>, Error> {
     if databases.is_empty() {
         return Ok(Vec::new());
@@ -307,7 +308,7 @@ async fn end_sessions(connection: &mut Connection, databases: &[&str]) -> Result
         names.join(", ")
     );
     match connection.query(&end).await {
-        // Then the rename tells who is in it.
+        // The rename then fails and names the sessions.
         Err(error) if error.sqlstate() == Some("42501") => Ok(Vec::new()),
         Err(error) => Err(error),
         Ok(rows) => {
@@ -316,7 +317,7 @@ async fn end_sessions(connection: &mut Connection, databases: &[&str]) -> Result
     }
 }
 
-/// Gives the finished database its name, its owner and its grants; the one that had the name is dropped in this moment.
+/// Gives a whole database its name, its owner and its grants, and drops the database that had the name.
 pub(crate) async fn take_name(
     target: &Target,
     made: &str,
@@ -330,7 +331,7 @@ pub(crate) async fn take_name(
     let at_once = properties::may_be_set_from_anywhere(properties, owners);
     if exists {
         if at_once {
-            // What the server refuses must be known before a database is dropped for it.
+            // A refusal must come before the old database is dropped.
             let tried = connection.execute(&format!("BEGIN;\n{}ROLLBACK", last(made))).await;
             tried.map_err(|error| error.about(format!("database {made}")))?;
         }

@@ -1,10 +1,10 @@
-//! The database that a restore makes under another name first: whose it is, who may get into it, and whether it is whole.
+//! The unfinished database of a restore: who owns it, who may connect to it, and whether it is whole.
 //!
-//! Its name is known before it is made, and every role sees it. So a database of that name is gone on with only if it belongs
-//! to the role that restores, or to a superuser: only they could write what a restore believes. Until it has its name it keeps
-//! that owner, and no other plain role may connect to it. It counts as whole if a comment on it says so, which only its owner
-//! can write; the comment is made in the transaction that ends the journal. The name, the owner, the grants and the comment of
-//! the set come together, in one transaction ([`crate::catalog::properties::last`]).
+//! Every role can predict its name and see it. So a restore continues in it only if it belongs to the restoring role or to a
+//! superuser: only these could have written what the restore trusts. It keeps that owner until it gets its final name, and no
+//! other plain role may connect to it. It is whole if its comment says so. Only the owner can write a comment, and the restore
+//! writes this one in the transaction that ends the journal. The final name, the owner, the grants and the comment of the set
+//! come together, in one transaction if possible ([`crate::catalog::properties::last`]).
 
 use seawall_archive::names::unfinished;
 
@@ -31,22 +31,22 @@ pub(crate) struct There {
     is_closed: bool,
     /// Whether only superusers may connect to it.
     is_for_superusers: bool,
-    /// An interrupted `DROP DATABASE` has left it.
+    /// An interrupted `DROP DATABASE` left it invalid.
     is_invalid: bool,
 }
 
 impl There {
-    /// The name that it was made under, if all of it is made.
+    /// Its unfinished name, if it is whole.
     pub(crate) fn whole(&self) -> Option<&str> {
         self.comment.as_deref().filter(|_| self.is_trusted)?.strip_prefix(notes::WHOLE)
     }
 
-    /// The same, unless the database was opened to others since: then it is in use.
+    /// The same, but only while the database is closed to other roles: an opened one is in use.
     pub(crate) fn whole_and_closed(&self) -> Option<&str> {
         self.whole().filter(|_| self.is_closed)
     }
 
-    /// Refuses one that another role has made, or could have changed.
+    /// Refuses a database that another role made or could have changed.
     fn is_ours(&self) -> Result<(), Error> {
         if self.is_trusted {
             return Ok(());
@@ -64,7 +64,7 @@ impl There {
     }
 }
 
-/// What a role does that may not connect to a database, because the restore of a superuser is in it.
+/// The refusal for a role that may not connect, because a superuser's restore is in the database.
 fn begun_by(there: &There, target: &Target) -> Error {
     let (name, owner) = (ident(&there.name), ident(&there.owner));
     Error::Refused {
@@ -80,7 +80,7 @@ fn begun_by(there: &There, target: &Target) -> Error {
     }
 }
 
-/// Tells of a database that refuses a session, because only superusers may connect to it, whose restore that is.
+/// If a database refuses the session because a superuser's restore is in it, an error that says whose restore it is.
 pub(crate) async fn explain(target: &Target, error: Error) -> Error {
     if error.sqlstate() != Some("53300") {
         return error;
@@ -105,7 +105,7 @@ pub(crate) async fn look(connection: &mut Connection, target: &Target, names: &[
     look_for(connection, target, &names.join(", ")).await
 }
 
-/// The connection's own database. Its encoding may have no letters for the name that others call it by.
+/// The connection's own database, whose name may have letters that its encoding lacks.
 pub(crate) async fn look_here(connection: &mut Connection, target: &Target) -> Result<Option<There>, Error> {
     Ok(look_for(connection, target, "pg_catalog.current_database()").await?.into_iter().next())
 }
@@ -135,8 +135,7 @@ async fn look_for(connection: &mut Connection, target: &Target, names: &str) -> 
     Ok(connection.query(&sql).await?.iter().map(there).collect())
 }
 
-/// Makes a database that nobody else may get into, or takes the one that an earlier restore made. Returns whether all of it is
-/// made.
+/// Makes a database that no other role may connect to, or takes the one of an earlier restore. Returns whether it is whole.
 pub(crate) async fn make(
     connection: &mut Connection,
     name: &str,
@@ -152,7 +151,7 @@ pub(crate) async fn make(
     if there.is_empty() {
         let create = preflight::create_database(name, target, detail, connection.version);
         match connection.execute(&format!("{create} ALLOW_CONNECTIONS false")).await {
-            // An interrupted restore's own statement came to its end meanwhile; or another role was faster.
+            // The statement of an interrupted restore ended meanwhile, or another role was faster.
             Err(error) if matches!(error.sqlstate(), Some("42P04" | "23505")) => {}
             made => made.map_err(|error| error.about(format!("database {}", target.database)))?,
         }
@@ -195,7 +194,7 @@ pub(crate) async fn is_open(connection: &mut Connection, database: &str) -> Resu
     Ok(connection.query(&sql).await?.first().is_none_or(|row| row.flag(0)))
 }
 
-/// Where to restore, made if it isn't there.
+/// Finds or makes the database to restore into.
 pub(crate) async fn find(set: &Set, target: &Target, new: bool, what: &Scope<'_>) -> Result<Place, Error> {
     if !new {
         return Ok(Place { target: target.clone(), rename: None, is_whole: false });
@@ -203,7 +202,7 @@ pub(crate) async fn find(set: &Set, target: &Target, new: bool, what: &Scope<'_>
     let mut name = what.unfinished_name(set, &target.database);
     let before = unfinished::before(&what.title(set), &target.database);
     let mut connection = globals::connect(target).await?;
-    // An older version may have begun it.
+    // An older version of Seawall may have made it under its own name.
     if let Some(there) = look(&mut connection, target, &[&name, &before]).await?.first() {
         name.clone_from(&there.name);
     }
@@ -213,8 +212,8 @@ pub(crate) async fn find(set: &Set, target: &Target, new: bool, what: &Scope<'_>
     Ok(Place { target: target.with_database(&name), rename: Some(target.database.clone()), is_whole })
 }
 
-/// Refuses to go on where a database was put aside for the one that was made as `made`, and nothing says that it isn't needed
-/// any more: it may be the only one that is whole.
+/// Refuses if a database was put aside for the one that was made as `made`, and no note says that it may be dropped: it may be
+/// the only whole one.
 pub(crate) async fn may_drop_replaced(
     connection: &mut Connection,
     target: &Target,

@@ -1,8 +1,8 @@
-//! Every database of a set back into a server, with roles, memberships and rights.
+//! Restores every database of a whole server's set, with roles, memberships and rights.
 //!
-//! All databases are made under names of their own first, and get the wanted ones together, in one transaction, when the
-//! last of them is whole (I8). What is there already of roles, memberships and rights stays as it is, and is named where it
-//! differs. A database that exists must be empty, or is replaced with `clean`, in that moment too.
+//! All databases are made under unfinished names first. When the last one is whole, they get their names together, in one
+//! transaction (I8). Existing roles, memberships and rights stay as they are, and differences are named. An existing database
+//! must be empty. With `clean` it is replaced by that transaction.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -30,12 +30,12 @@ use crate::restore::set::{self, Set};
 use crate::restore::{self};
 use crate::{Error, RestoreOptions, Restored, World};
 
-/// A database of the set, and what is in its place.
+/// A database of the set, and the state of the one with its name.
 struct Member {
     name: String,
     set: Set,
     exists: bool,
-    /// An interrupted `DROP DATABASE` has left it, and nothing can be read of it.
+    /// An interrupted `DROP DATABASE` left it invalid, and nothing can be read from it.
     is_invalid: bool,
 }
 
@@ -93,7 +93,7 @@ pub(crate) async fn restore(
         return Ok(());
     }
     preflight::refuse(&restored.target, &restored.lacks)?;
-    // Names are given from other databases, in the end: whether there is one for the first is known now.
+    // The last step renames from another database. Without one, the restore doesn't begin.
     if let Some(first) = naming::in_turn(&members, |member| &member.name).first() {
         let besides: Vec<&str> = first.iter().map(|member| member.name.as_str()).collect();
         globals::connect_beside(target, &besides).await?.close().await;
@@ -146,21 +146,21 @@ pub(crate) async fn restore(
     finish::finish(target, (&named, options.owners), &waiting, world, &progress, restored).await
 }
 
-/// Says in which database that is which was told after so many refusals, views and extensions.
+/// Adds the database's name to the refusals, views and extensions that were reported after the first `before` ones.
 pub(crate) fn name_databases(restored: &mut Restored, before: (usize, usize, usize), database: &str) {
     restored.refused.iter_mut().skip(before.0).for_each(|(refused, _)| name_database(refused, database));
     restored.unfilled.iter_mut().skip(before.1).for_each(|(_, cause)| name_database(cause, database));
     restored.later.iter_mut().skip(before.2).for_each(|later| name_database(later, database));
 }
 
-/// Says in which database something is, unless it says so already.
+/// Adds the database's name to a report that names none.
 fn name_database(told: &mut String, database: &str) {
     if !told.contains("database ") {
         told.push_str(&format!(" in database {database}"));
     }
 }
 
-/// An error, told with the databases that were made before it.
+/// An error with the names of the databases that were made before it.
 fn with_what_stays(error: Error, made: &[(String, &Member)]) -> Error {
     made.iter().fold(error, |error, (made, _)| error.leaves(made))
 }
@@ -172,7 +172,7 @@ async fn restorer(connection: &mut Connection) -> Result<Restorer, Error> {
     Ok(Restorer { version: connection.version, role: row.text(0).to_owned(), is_superuser: row.flag(1) })
 }
 
-/// The databases of the set; what is in their way is a lack.
+/// The databases of the set. Whatever prevents a restore is added to the lacks.
 async fn members(
     reader: &Arc<SetReader>,
     detail: &ServerDetail,
@@ -223,7 +223,7 @@ async fn may_change(connection: &mut Connection) -> Result<BTreeSet<String>, Err
     Ok(rows.iter().map(|row| row.text(0).to_owned()).collect())
 }
 
-/// Who makes roles must be allowed to, and superusers are made by superusers alone.
+/// The right that the role lacks to make these roles, if any. Only superusers make superusers.
 async fn may_make_roles(connection: &mut Connection, wanted: &Globals, made: &[String]) -> Result<Option<Lack>, Error> {
     let row = connection
         .one("SELECT rolsuper, rolcreaterole, rolname FROM pg_catalog.pg_roles WHERE rolname = current_user")
@@ -248,7 +248,7 @@ async fn may_make_roles(connection: &mut Connection, wanted: &Globals, made: &[S
     }))
 }
 
-/// Gives databases their names in one transaction each turn, and drops those that had them.
+/// Gives databases their names, in one transaction for each turn, and drops the databases that had these names.
 async fn take_names(target: &Target, made: &[(String, &Member)], owners: bool) -> Result<(), Error> {
     for some in naming::in_turn(made, |(_, member)| &member.name) {
         let besides = some.iter().flat_map(|(made, member)| [made.as_str(), member.name.as_str()]);
@@ -256,7 +256,7 @@ async fn take_names(target: &Target, made: &[(String, &Member)], owners: bool) -
         let replaced: Vec<String> =
             some.iter().filter(|(_, member)| member.exists).map(|(made, _)| notes::replaced(made)).collect();
         for (made, member) in some.iter().filter(|(_, member)| member.exists) {
-            // An earlier restore may have come that far.
+            // An earlier restore may have put one aside.
             place::may_drop_replaced(&mut connection, target, made, &member.name).await?;
             drop(&mut connection, &notes::replaced(made)).await?;
         }
@@ -287,7 +287,7 @@ pub(crate) async fn drop(connection: &mut Connection, name: &str) -> Result<(), 
     let there = format!("SELECT datconnlimit = -2 FROM pg_catalog.pg_database WHERE datname = {}", literal(name));
     let there = connection.query(&there).await?;
     let Some(is_invalid) = there.first().map(|row| row.flag(0)) else { return Ok(()) };
-    // One that is invalid is no template, and can't be altered.
+    // An invalid database is no template, and can't be altered.
     let first = (!is_invalid).then_some("ALTER DATABASE {} IS_TEMPLATE false");
     for statement in first.into_iter().chain(["DROP DATABASE {}"]) {
         match connection.execute(&statement.replace("{}", &ident(name))).await {
@@ -299,7 +299,7 @@ pub(crate) async fn drop(connection: &mut Connection, name: &str) -> Result<(), 
     Ok(())
 }
 
-/// Drops what an interrupted `DROP DATABASE` has left, unless another session did so since and made the database again.
+/// Drops an invalid database, which an interrupted `DROP DATABASE` left. Refuses if another session has made it again since.
 pub(crate) async fn drop_invalid(connection: &mut Connection, name: &str) -> Result<(), Error> {
     let there = format!("SELECT datconnlimit = -2 FROM pg_catalog.pg_database WHERE datname = {}", literal(name));
     match connection.query(&there).await?.first().map(|row| row.flag(0)) {
@@ -314,7 +314,7 @@ pub(crate) async fn drop_invalid(connection: &mut Connection, name: &str) -> Res
     }
 }
 
-/// Why a database is in use: other sessions have one SQLSTATE with subscriptions, which end with no session.
+/// Why a database is in use. Subscriptions have the same SQLSTATE as other sessions, but don't end with any session.
 async fn why_in_use(connection: &mut Connection, name: &str, error: Error) -> Result<Error, Error> {
     let object = format!("database {name}");
     Ok(match preflight::subscribed(connection, name).await? {

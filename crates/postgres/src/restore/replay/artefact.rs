@@ -25,11 +25,11 @@ use crate::{Error, Format, RestoreOptions, World, preflight};
 /// A set that is one artefact of `pg_dump`.
 pub(crate) struct Artefact<'a> {
     pub(super) reader: Arc<SetReader>,
-    /// Which items it is.
+    /// Its items.
     what: Kept,
     pub(crate) detail: SetDetail,
     pub(crate) needs: Needs,
-    /// What makes a script of it, if it isn't one.
+    /// The program that makes a script of it; `None` for a script.
     pub(super) pg_restore: Option<Tool>,
     /// The objects of its table of contents; a script has none.
     entries: Vec<Entry>,
@@ -39,7 +39,7 @@ pub(crate) struct Artefact<'a> {
 /// The most bytes of a table of contents that are read before a restore begins.
 const LARGEST_CONTENTS: usize = 256 << 20;
 
-/// What can't be done with an artefact, and why.
+/// The refusal of an option that artefacts don't have.
 fn in_parts(manifest: &Manifest, format: &str, cause: &str) -> Error {
     Error::Refused {
         code: "postgres.vendor-format",
@@ -91,7 +91,7 @@ impl<'a> Artefact<'a> {
         Ok(artefact)
     }
 
-    /// The objects of its table of contents, which stands at the front of an archive.
+    /// The objects of its table of contents, which an archive begins with.
     async fn read_entries(&self) -> Result<Vec<Entry>, Error> {
         if self.pg_restore.is_none() {
             return Ok(Vec::new());
@@ -177,18 +177,18 @@ impl<'a> Artefact<'a> {
         self.detail.text_encoding().unwrap_or_default()
     }
 
-    /// The set in short.
+    /// The set's manifest.
     pub(crate) fn manifest(&self) -> &Manifest {
         self.reader.manifest()
     }
 
-    /// What a journal is called, so that nothing else goes on with it.
+    /// The title of the restore's journal: no other restore has the same one.
     pub(super) fn title(&self) -> String {
         let owners = if self.options.owners { "" } else { " without owners" };
         format!("artefact of set {}{owners}", self.reader.manifest().id)
     }
 
-    /// What a database that is to be called `name` is called until it is all there.
+    /// The name of the database until it is whole and gets its own `name`.
     pub(crate) fn unfinished_name(&self, name: &str) -> String {
         if let Some(unfinished) = ProofName::unfinished(name) {
             return unfinished;

@@ -17,19 +17,19 @@ use crate::schema::diagnose::shown;
 use crate::schema::guard;
 use crate::{Error, Restored};
 
-/// What a database is that a restore finds.
+/// The state in which a restore finds a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Empty,
-    /// A restore was begun in it, and isn't done.
+    /// It has the journal of a restore that isn't done.
     Begun,
-    /// Something is in it.
+    /// It has other objects.
     Filled,
 }
 
 impl Artefact<'_> {
-    /// Makes a new database under a name of its own; returns it. One that an interrupted call left is made anew, unless
-    /// all of it is there.
+    /// Makes and fills a new database under an unfinished name, and returns it. A database that an interrupted call left is made
+    /// anew, unless it is whole.
     pub(crate) async fn make(
         &self,
         target: &Target,
@@ -40,7 +40,7 @@ impl Artefact<'_> {
         let mut server = globals::connect(target).await?;
         if !place::look(&mut server, target, &[&made.database]).await?.is_empty() {
             let is_whole = place::make(&mut server, &made.database, target, &self.detail).await?;
-            // Where no other restore is at work.
+            // Waits until no other restore is at work there.
             self.connect(&made).await?.close().await;
             if is_whole && let Some(refused) = self.refused_before(&made, target).await? {
                 told.refused = refused;
@@ -77,7 +77,7 @@ impl Artefact<'_> {
         Ok(Some(refused))
     }
 
-    /// Fills a database that is there and has nothing in it.
+    /// Fills an existing, empty database.
     pub(super) async fn fill_in_place(
         &self,
         target: &Target,
@@ -108,10 +108,10 @@ impl Artefact<'_> {
         Ok(())
     }
 
-    /// A connection that no other restore shares its database with.
+    /// A connection to a database in which no other restore is at work.
     pub(crate) async fn connect(&self, target: &Target) -> Result<Connection, Error> {
         let mut connection = connect(target, &self.detail.encoding).await?;
-        // An amount of money reads as another one where it was written in another place.
+        // With another locale the server would read other amounts of money.
         if let Some((name, value)) = self.needs.settings.iter().find(|(name, _)| name == "lc_monetary") {
             let set = format!("SET lc_monetary = {}", literal(value));
             connection.execute(&set).await.map_err(|error| error.about(&**name))?;
@@ -144,13 +144,13 @@ impl Artefact<'_> {
             told.refused.extend(guard::tried(connection, &statements).await?);
         }
         told.without_statistics = statistics::gather_here(connection).await?;
-        // What was committed without waiting for the disk is behind this, which waits.
+        // Earlier commits didn't wait for the disk. The next one waits for all of them.
         connection.execute("SET synchronous_commit = on").await?;
         let whole = name.map_or(String::new(), |(name, _)| notes::says_whole(name, name));
         end(connection, &journal, &whole, &last, &mut told.refused).await
     }
 
-    /// The statements for what belongs to the database itself.
+    /// The statements for the properties of the database.
     fn properties(&self, name: &str, shown: &str) -> Vec<tried::Statement> {
         let properties = &self.needs.properties;
         let mut statements = properties::last_drops(properties);
@@ -192,7 +192,7 @@ async fn end(
     ended.map_err(|error| if last.is_empty() { error } else { error.about("the event triggers") })
 }
 
-/// What a database is.
+/// The state of the connection's database.
 async fn state(connection: &mut Connection) -> Result<State, Error> {
     if !journal::all(connection).await?.is_empty() {
         return Ok(State::Begun);

@@ -1,8 +1,8 @@
-//! What `pg_dump` itself made, back into a server: over our own connection, statement by statement.
+//! Restores an artefact, the unchanged output of `pg_dump`, over our own connection and statement by statement.
 //!
-//! A plain dump is a script; a custom one is made into a script by `pg_restore`, which reads it from a pipe and touches no
-//! server; a directory is made into a custom one first (`joined`). None is ever read by `psql` (see `script`). A new database gets its name when all of it is there (I8). It is
-//! done by one connection, and what was interrupted is begun anew.
+//! A plain dump is a script. `pg_restore` makes a custom dump into a script: it reads the dump from a pipe, and connects to no
+//! server. A directory is made into a custom dump first (`joined`). `psql` never reads any of them (see `schema::script`). A new
+//! database gets its name when it is whole (I8). One connection restores, and an interrupted restore begins anew.
 //!
 //! The room: `artefact` (such a set, opened), `fill` (a database filled from it), `pipe` (it as a script), `joined` (a
 //! directory as one archive), `player` (a script on its way).
@@ -26,10 +26,10 @@ use crate::restore::{self, naming};
 use crate::schema::account::Account;
 use crate::{Error, RestoreOptions, Restored, World, preflight};
 
-/// What is told of a restore when it is done.
+/// The report of a restore.
 #[derive(Default)]
 pub(crate) struct Told {
-    /// What the script came to, if somebody wants to know.
+    /// The content of the script, for a proof.
     pub(crate) account: Option<Account>,
     /// See [`Restored::without_statistics`].
     pub(crate) without_statistics: Vec<(String, String)>,

@@ -15,11 +15,11 @@ use crate::restore::set;
 use crate::schema::script::{Refusal, Scanner};
 use crate::tools::Running;
 
-/// How much of what `pg_restore` writes is taken at once.
+/// How much of the output of `pg_restore` is read at once.
 const PIECE: usize = 1 << 20;
 
 impl Artefact<'_> {
-    /// Runs the script that the artefact is, or is made into; returns its statements for the end.
+    /// Runs the artefact's script, and returns the statements that the end of the restore runs.
     pub(super) async fn replay(
         &self,
         connection: &mut Connection,
@@ -77,18 +77,18 @@ impl Artefact<'_> {
     }
 }
 
-/// Whether statements run with the rights of a superuser, or a superuser is beside a session of a proof.
+/// Whether the session's role is a superuser, or a superuser's session is beside it in a proof.
 pub(crate) async fn is_powerful(connection: &mut Connection) -> Result<bool, Error> {
     Ok(connection.guard.is_some() || is_superuser(connection).await?)
 }
 
-/// Writes everything to a tool; false if that didn't want all of it.
+/// Writes everything to a tool; false if the tool stopped reading before the end.
 async fn feed<S>(mut input: ChildStdin, mut content: S) -> Result<bool, Error>
 where
     S: Stream<Item = Result<Vec<u8>, Error>> + Unpin,
 {
     while let Some(raw) = content.next().await.transpose()? {
-        // Why it ended it tells itself.
+        // The tool's exit status and messages tell why.
         if input.write_all(&raw).await.is_err() {
             return Ok(false);
         }
@@ -96,7 +96,7 @@ where
     Ok(input.shutdown().await.is_ok())
 }
 
-/// What a tool writes.
+/// The output of a tool, in pieces.
 fn output(running: &mut Running) -> impl Stream<Item = Result<Vec<u8>, Error>> {
     stream::try_unfold(Some(running), |running| async {
         let Some(running) = running else { return Ok(None) };
