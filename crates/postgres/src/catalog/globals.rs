@@ -1,7 +1,7 @@
 //! Objects of a server that belong to no database: roles, memberships, tablespaces, rights on parameters. And the list
 //! of its databases.
 
-use seawall_archive::names::unfinished;
+use seawall_archive::names::{ProofName, unfinished};
 use seawall_archive::preflight::Lack;
 use serde::{Deserialize, Serialize};
 
@@ -243,8 +243,8 @@ pub(crate) async fn databases(connection: &mut Connection, excluded: &[String]) 
     let mut lacks = Vec::new();
     for row in rows.iter().filter(|row| !excluded.iter().any(|name| name == row.text(0))) {
         let name = row.text(0).to_owned();
-        // A restore made it and closed it to other roles. The backup leaves it out by its name.
-        if unfinished::is_one(&name) {
+        // A restore or a proof made it, and may have closed it. The backup leaves it out by its name.
+        if unfinished::is_one(&name) || ProofName::of(&name).is_some() {
             databases.push(name);
             continue;
         }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use seawall_archive::names::ProofName;
 use seawall_core::NoProgress;
 use seawall_postgres::{CopyFormat, DumpOptions, Format, World, dump};
 use seawall_vault::memory::MemoryStore;
@@ -101,6 +102,18 @@ async fn what_a_killed_proof_leaves_is_not_backed_up_and_the_next_proof_removes_
     assert_eq!(server.sql("postgres", left), "seawall_proof_00000001");
     server.sql("postgres", "DROP DATABASE seawall_proof_00000001");
     nothing_stays(&server, "postgres");
+}
+
+/// A proof closes its database when it makes it, and may be killed before it opens it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_closed_database_of_a_killed_proof_is_not_backed_up() {
+    let server = Server::start(15);
+    server.sql("postgres", "CREATE DATABASE shop");
+    let closed = ProofName::unfinished(&ProofName::new(7).whole()).expect("a name");
+    server.sql("postgres", &format!("CREATE DATABASE {closed} ALLOW_CONNECTIONS false"));
+    let dumped = backup(&server, &server.url(""), &vault(&MemoryStore::new())).await.expect("backed up");
+    assert_eq!(dumped.left_out, [closed]);
+    assert!(dumped.databases.contains(&"shop".to_owned()), "{:?}", dumped.databases);
 }
 
 /// A running proof keeps its database, however many others begin.
