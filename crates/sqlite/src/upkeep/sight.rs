@@ -63,18 +63,17 @@ struct Facts {
 /// Is it time to look?
 fn due(upkeep: &Upkeep, facts: Facts) -> Option<Depth> {
     let passed = |interval: Option<Duration>, time: Duration| interval.is_some_and(|interval| time >= interval);
-    if passed(upkeep.validation_interval, facts.whole) {
+    // A loss that the status tells of must end when it is over, whatever the settings. Only a whole look ends a loss in the past.
+    if passed(upkeep.validation_interval, facts.whole) || (facts.lost && facts.whole >= AFTER_A_LOSS) {
         return Some(Depth::Whole);
     }
-    let near = match (facts.moved, facts.changed) {
+    match (facts.moved, facts.changed) {
         _ if upkeep.sight_interval.is_none() => None,
         // By another process.
         (true, false) => Some(Depth::Whole),
         (true, true) => (facts.near >= OWN).then_some(Depth::Near),
         (false, changed) => (changed && passed(upkeep.sight_interval, facts.near)).then_some(Depth::Near),
-    };
-    // A loss that the status tells of must end when it is over, even if the settings ask for no looks.
-    near.or((facts.lost && facts.near >= AFTER_A_LOSS).then_some(Depth::Whole))
+    }
 }
 
 impl Maintenance {
@@ -405,6 +404,8 @@ mod tests {
             (facts(0, 0, false, true), Some(Depth::Whole)),
             (lost(59, false), None),
             (lost(60, false), Some(Depth::Whole)),
+            // Near looks, which changes bring about, don't put it off.
+            (Facts { lost: true, ..facts(1, 60, true, false) }, Some(Depth::Whole)),
         ] {
             assert_eq!(due(&upkeep, facts), expected, "{facts:?}");
         }
