@@ -85,6 +85,12 @@ impl Row {
         self.text(column).parse().unwrap_or(0)
     }
 
+    /// The value of a column that is a boolean: a number that isn't 0, or YES, ON, Y.
+    pub fn flag(&self, column: usize) -> bool {
+        let text = self.text(column);
+        ["YES", "ON", "Y"].iter().any(|yes| text.eq_ignore_ascii_case(yes)) || self.number(column) != 0
+    }
+
     /// How many columns it has.
     pub fn width(&self) -> usize {
         self.0.len()

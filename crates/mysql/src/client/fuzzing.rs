@@ -34,7 +34,7 @@ pub(crate) fn parse(bytes: &[u8]) {
 fn row(bytes: &[u8], columns: usize) {
     let mut whole = Vec::new();
     let accepted = line::append(bytes, columns, &mut whole).is_some();
-    assert!(!accepted || whole.len() <= line::longest(bytes.len()));
+    assert!(!accepted || whole.len() <= line::longest(bytes.len(), columns));
     let (mut pieces, mut rest, mut line) = (Vec::new(), bytes, Line::new(columns));
     while !line.is_complete() {
         let mut out = Vec::with_capacity(line::MARKS + 3);

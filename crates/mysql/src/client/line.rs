@@ -9,10 +9,10 @@ use super::packet::{Fields, Length, length, size_of_length};
 /// The most bytes that [`Line::feed`] writes at once apart from a value's bytes: a tab, NULL and a newline.
 pub(super) const MARKS: usize = 4;
 
-/// The most bytes of the line of a row of so many bytes. Each value has at least one byte of length, which has room for the
-/// tab or newline, and each byte becomes at most two.
-pub(super) fn longest(payload: usize) -> usize {
-    payload.saturating_mul(2)
+/// The most bytes of the line of a row of so many bytes: each byte becomes at most two. A value's length has room for the tab or
+/// newline, but NULL is one byte and becomes two besides.
+pub(super) fn longest(payload: usize, columns: usize) -> usize {
+    payload.saturating_mul(2).saturating_add(columns)
 }
 
 /// Why a row isn't one.
@@ -256,7 +256,7 @@ mod tests {
             let given: Vec<Option<&[u8]>> = values.iter().map(Option::as_deref).collect();
             let (row, line) = (row(&given), line(&given));
             prop_assert_eq!(&read(&line), &values);
-            prop_assert!(line.len() <= longest(row.len()));
+            prop_assert!(line.len() <= longest(row.len(), values.len()));
             prop_assert_eq!(in_pieces(&row, values.len(), piece, capacity), line);
         }
     }

@@ -95,7 +95,7 @@ impl Rows<'_> {
                 self.done = self.connection.end(&payload)?;
                 continue;
             }
-            let fits = length < LARGEST && longest(length) <= buffer.capacity() - buffer.len();
+            let fits = length < LARGEST && longest(length, self.columns) <= buffer.capacity() - buffer.len();
             if fits {
                 // It hasn't arrived yet.
                 self.connection.fill().await?;
@@ -117,7 +117,7 @@ impl Rows<'_> {
             let Some((length, sequence)) = header(arrived) else { break };
             let Some(row) = arrived.get(HEADER..HEADER + length) else { break };
             let is_row = length < LARGEST && row.first().is_some_and(|first| *first < answer::END);
-            if !is_row || longest(length) > buffer.capacity() - buffer.len() {
+            if !is_row || longest(length, self.columns) > buffer.capacity() - buffer.len() {
                 break;
             }
             if sequence != self.connection.sequence || line::append(row, self.columns, buffer).is_none() {

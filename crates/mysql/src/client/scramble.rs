@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn a_server_decrypts_what_was_encrypted_for_it() {
-        let private = PrivateKey::random(2048).expect("a key");
+        let private = PrivateKey::new(&mut getrandom_sys::SysRng, 2048).expect("a key");
         let pem = private.as_public_key().to_public_key_pem(LineEnding::LF).expect("PEM");
         let sent = encrypted("s3cret", &SCRAMBLE, &pem).expect("encrypted");
         let plain = private.oaep_decrypt::<Sha1>(&sent).expect("decrypted");
