@@ -95,6 +95,16 @@ pub enum Error {
         /// The statements that mend it.
         next: String,
     },
+    /// A lock isn't free, or would be held for too long.
+    #[error("{object}: {cause}")]
+    Blocked {
+        /// The server.
+        object: String,
+        /// Which lock, and which statement of which user holds it up.
+        cause: String,
+        /// What to do.
+        next: String,
+    },
     /// The request would destroy or contradict something.
     #[error("{object}: {cause}")]
     Refused {
@@ -307,6 +317,9 @@ impl Error {
                 "check that this is a MySQL or MariaDB server and that no proxy changes its answers, then report this",
             ),
             Self::Denied { object, cause, next } => Failure::new(Kind::Denied, "mysql.permission", object, cause, next),
+            Self::Blocked { object, cause, next } => {
+                Failure::new(Kind::Unavailable, "mysql.blocked", object, cause, next)
+            }
             Self::Refused { code, object, cause, next } => Failure::new(Kind::Refused, code, object, cause, next),
             Self::Io { path, cause } => Failure::new(
                 Kind::Unavailable,

@@ -6,16 +6,38 @@
 //! The rooms, from a server to a set and back:
 //!
 //! - `client`: the protocol, rows as lines, and LOAD DATA.
+//! - `catalog`: the facts of a server, the rights of our account, databases and tables, users.
+//! - `schema`: the statement of each object, and the session in which it means the same.
+//! - `dump`: a set with the rows of a database, or of all databases of a server.
 //!
-//! Beside the rooms: `error`.
+//! Beside the rooms: `source` (the traits of engines of servers), `names`, `detail` (the MySQL part of a manifest), `options` and
+//! `error`.
 
 #[doc(hidden)]
 pub mod fuzzing;
 #[doc(hidden)]
 pub mod testing;
 
+mod catalog;
 mod client;
+mod detail;
+mod dump;
 mod error;
+mod names;
+mod options;
+mod schema;
+mod source;
 
+pub use catalog::users::{AccountStatements, Globals, LibraryFunction};
 pub use client::{Flavour, Host, Target, TlsMode};
+pub use detail::{
+    BinlogPlace, ColumnDetail, DatabaseDetail, ItemDetail, Method, Position, ServerDetail, ServerFacts, SetDetail,
+    SourcePosition, Sql, TableName, Taken,
+};
+pub use dump::base::dump;
 pub use error::{Error, ServerError, Side};
+pub use names::NAMES;
+pub use options::{DumpOptions, World};
+pub use schema::{Schema, SequenceStatement, StoredKind, StoredObject, TableStatement};
+pub use seawall_archive::server::{Dumped, Limits};
+pub use source::Source;
