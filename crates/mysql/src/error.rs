@@ -117,6 +117,22 @@ pub enum Error {
         /// What to do.
         next: String,
     },
+    /// What was restored isn't what the set says.
+    #[error("{object}: {cause}")]
+    Different {
+        /// The table or the object.
+        object: String,
+        /// What differs.
+        cause: String,
+    },
+    /// A restore didn't end, and what it has made stays, so that the same restore can go on.
+    #[error("{error}")]
+    Unfinished {
+        /// The database that it made.
+        database: String,
+        /// Why it didn't end.
+        error: Box<Self>,
+    },
     /// A local file.
     #[error("{path}: {cause}")]
     Io {
@@ -157,7 +173,7 @@ impl Error {
     pub fn server(&self) -> Option<&ServerError> {
         match self {
             Self::Server { error, .. } => Some(error),
-            Self::During { error, .. } => error.server(),
+            Self::During { error, .. } | Self::Unfinished { error, .. } => error.server(),
             _ => None,
         }
     }
@@ -172,6 +188,24 @@ impl Error {
         match self {
             Self::Server { error, .. } => error.to_string(),
             other => other.to_string(),
+        }
+    }
+
+    /// The same, where a database of an unfinished name stays.
+    #[must_use]
+    pub(crate) fn leaves(self, database: &str) -> Self {
+        match self {
+            Self::Unfinished { .. } => self,
+            error => Self::Unfinished { database: database.to_owned(), error: Box::new(error) },
+        }
+    }
+
+    /// The same, for when everything that was made is removed again.
+    #[must_use]
+    pub(crate) fn without_what_stays(self) -> Self {
+        match self {
+            Self::Unfinished { error, .. } => *error,
+            error => error,
         }
     }
 
@@ -321,6 +355,23 @@ impl Error {
                 Failure::new(Kind::Unavailable, "mysql.blocked", object, cause, next)
             }
             Self::Refused { code, object, cause, next } => Failure::new(Kind::Refused, code, object, cause, next),
+            Self::Different { object, cause } => Failure::new(
+                Kind::Corrupt,
+                "mysql.different",
+                object,
+                cause,
+                "don't use the target; run `seawall verify` on the vault, then restore again",
+            ),
+            Self::Unfinished { database, error } => {
+                let mut failure = error.told(side);
+                failure.next = format!(
+                    "{} (what is restored so far stays in database {database}: the same command goes on with it; to give it up, \
+                     DROP DATABASE {})",
+                    failure.next,
+                    crate::client::quote::name(&database)
+                );
+                failure
+            }
             Self::Io { path, cause } => Failure::new(
                 Kind::Unavailable,
                 "mysql.io",

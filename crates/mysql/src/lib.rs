@@ -9,9 +9,12 @@
 //! - `catalog`: the facts of a server, the rights of our account, databases and tables, users.
 //! - `schema`: the statement of each object, and the session in which it means the same.
 //! - `dump`: a set with the rows of a database, or of all databases of a server.
+//! - `preflight`: what a target lacks for a set, with the statements that mend it.
+//! - `restore`: a set back into a server: its steps, and the end in which everything gets into the wanted database.
+//! - `load`: rows back into tables.
 //!
-//! Beside the rooms: `source` (the traits of engines of servers), `names`, `detail` (the MySQL part of a manifest), `options` and
-//! `error`.
+//! Beside the rooms: `source` (the traits of engines of servers), `journal` (the finished steps of a restore), `names`, `detail`
+//! (the MySQL part of a manifest), `options` and `error`.
 
 #[doc(hidden)]
 pub mod fuzzing;
@@ -23,8 +26,12 @@ mod client;
 mod detail;
 mod dump;
 mod error;
+mod journal;
+mod load;
 mod names;
 mod options;
+mod preflight;
+mod restore;
 mod schema;
 mod source;
 
@@ -37,7 +44,9 @@ pub use detail::{
 pub use dump::base::dump;
 pub use error::{Error, ServerError, Side};
 pub use names::NAMES;
-pub use options::{DumpOptions, World};
+pub use options::DumpOptions;
+pub use restore::restore;
 pub use schema::{Schema, SequenceStatement, StoredKind, StoredObject, TableStatement};
-pub use seawall_archive::server::{Dumped, Limits};
-pub use source::Source;
+pub use seawall_archive::World;
+pub use seawall_archive::server::{Dumped, Limits, RestoreOptions, Restored};
+pub use source::{Destination, Opening, Source};

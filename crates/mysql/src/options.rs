@@ -1,31 +1,9 @@
-//! The options of one run, and the edges through which time, randomness and environment enter.
+//! The options of one run.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use seawall_archive::Codec;
 use seawall_archive::server::Limits;
-use seawall_core::{Clock, SystemClock};
-use seawall_vault::Environment;
-
-/// Time and environment, handed in.
-#[derive(Debug, Clone)]
-pub struct World {
-    /// The time of day.
-    pub clock: Arc<dyn Clock>,
-    /// `HOME`, `MYSQL_…`.
-    pub environment: Environment,
-    /// A random number for this run.
-    pub nonce: u32,
-}
-
-impl World {
-    /// The real one, with the process's environment.
-    pub fn real(environment: Environment) -> Self {
-        let nonce = getrandom::u32().unwrap_or_else(|_| std::process::id());
-        Self { clock: Arc::new(SystemClock), environment, nonce }
-    }
-}
 
 /// How to make a set.
 #[derive(Debug, Clone, PartialEq, Eq)]

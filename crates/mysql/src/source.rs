@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use seawall_archive::server::{BackUp, Dumped, EngineNames};
+use seawall_archive::server::{BackUp, Dumped, EngineNames, RestoreInto, RestoreOptions, Restored};
+use seawall_archive::{Opens, SetReader};
 use seawall_core::{Failure, Progress};
 use seawall_vault::Vault;
 
 use crate::client::Target;
 use crate::names::NAMES;
-use crate::{DumpOptions, World, dump};
+use crate::restore::set;
+use crate::{DumpOptions, World, dump, restore};
 
 /// A database or a whole server, with the way in which it is backed up.
 #[derive(Debug, Clone)]
@@ -35,5 +37,41 @@ impl BackUp for Source {
     async fn back_up(&self, vault: &Vault, nth: u32, progress: Arc<dyn Progress>) -> Result<Dumped, Failure> {
         let world = World { nonce: self.world.nonce.wrapping_add(nth), ..self.world.clone() };
         Ok(dump(&self.target, vault, &self.options, &world, progress).await?)
+    }
+}
+
+/// A server that sets are restored into, and on which proofs can be made.
+#[derive(Debug, Clone)]
+pub struct Destination {
+    /// Where it is.
+    pub target: Target,
+    /// Time and environment.
+    pub world: World,
+}
+
+#[async_trait]
+impl RestoreInto for Destination {
+    async fn restore(
+        &self,
+        vault: &Vault,
+        options: &RestoreOptions,
+        progress: Arc<dyn Progress>,
+    ) -> Result<Restored, Failure> {
+        Ok(restore(vault, &self.target, options, &self.world, progress).await?)
+    }
+}
+
+/// Opens sets as a restore does, without a server.
+#[derive(Debug, Clone, Copy)]
+pub struct Opening;
+
+#[async_trait]
+impl Opens for Opening {
+    fn engine(&self) -> &'static str {
+        NAMES.name
+    }
+
+    async fn open(&self, reader: Arc<SetReader>) -> Result<(), Failure> {
+        Ok(set::can_be_opened(&reader).await?)
     }
 }

@@ -139,7 +139,12 @@ impl Connection {
 
     /// Runs one statement and ignores its rows.
     pub async fn execute(&mut self, sql: &str) -> Result<Done, Error> {
-        match self.ask(sql).await? {
+        self.execute_bytes(sql.as_bytes()).await
+    }
+
+    /// Runs one statement whose bytes need not be text, and ignores its rows.
+    pub async fn execute_bytes(&mut self, sql: &[u8]) -> Result<Done, Error> {
+        match self.ask_bytes(sql).await? {
             Answer::Done(done) => Ok(done),
             Answer::Rows(_) => loop {
                 let payload = self.packet().await?;
@@ -180,6 +185,10 @@ impl Connection {
 
     /// Sends a statement and reads the beginning of the answer. What comes before rows is read as well.
     pub(super) async fn ask(&mut self, sql: &str) -> Result<Answer, Error> {
+        self.ask_bytes(sql.as_bytes()).await
+    }
+
+    async fn ask_bytes(&mut self, sql: &[u8]) -> Result<Answer, Error> {
         if self.in_answer {
             return Err(Error::Internal("a statement in the middle of an answer".to_owned()));
         }
@@ -192,7 +201,7 @@ impl Connection {
             });
         }
         self.in_answer = true;
-        self.command(QUERY, sql.as_bytes()).await?;
+        self.command(QUERY, sql).await?;
         let payload = self.packet().await?;
         match payload.first() {
             Some(&answer::OK) => {
