@@ -1,13 +1,16 @@
 //! What the local machine offers to every engine.
 //!
 //! The rooms: `watch` (events of files and folders, with a sweep for lost ones), `links` (which links lead to a
-//! file), `lock` (one process for each thing), `space` (how much can be written).
+//! file), `lock` (one process for each thing), `space` (how much can be written), `apart` (a server that is started for a proof,
+//! and kept apart).
 
+mod apart;
 mod links;
 mod lock;
 mod space;
 mod watch;
 
+pub use apart::{Apart, Bounds, Folder, NOT_ALONE, Took, User, machine_memory};
 pub use links::links_on;
 pub use lock::{is_locked, lock};
 pub use space::free_space;

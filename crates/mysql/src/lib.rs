@@ -12,6 +12,7 @@
 //! - `preflight`: what a target lacks for a set, with the statements that mend it.
 //! - `restore`: a set back into a server: its steps, and the end in which everything gets into the wanted database.
 //! - `load`: rows back into tables.
+//! - `prove`: restores a set into a throw-away database, and compares it with the set.
 //!
 //! Beside the rooms: `source` (the traits of engines of servers), `journal` (the finished steps of a restore), `names`, `detail`
 //! (the MySQL part of a manifest), `options` and `error`.
@@ -31,6 +32,7 @@ mod load;
 mod names;
 mod options;
 mod preflight;
+mod prove;
 mod restore;
 mod schema;
 mod source;
@@ -45,8 +47,9 @@ pub use dump::base::dump;
 pub use error::{Error, ServerError, Side};
 pub use names::NAMES;
 pub use options::DumpOptions;
+pub use prove::{ProveOptions, prove};
 pub use restore::restore;
 pub use schema::{Schema, SequenceStatement, StoredKind, StoredObject, TableStatement};
 pub use seawall_archive::World;
-pub use seawall_archive::server::{Dumped, Limits, RestoreOptions, Restored};
-pub use source::{Destination, Opening, Source};
+pub use seawall_archive::server::{Dumped, Limits, Proved, RestoreOptions, Restored};
+pub use source::{Destination, Opening, Prover, Source};

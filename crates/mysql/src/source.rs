@@ -3,15 +3,17 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use seawall_archive::server::{BackUp, Dumped, EngineNames, RestoreInto, RestoreOptions, Restored};
+use seawall_archive::server::{
+    BackUp, Dumped, EngineNames, Limits, Prove, Proved, RestoreInto, RestoreOptions, Restored,
+};
 use seawall_archive::{Opens, SetReader};
-use seawall_core::{Failure, Progress};
+use seawall_core::{Failure, Progress, When};
 use seawall_vault::Vault;
 
 use crate::client::Target;
 use crate::names::NAMES;
 use crate::restore::set;
-use crate::{DumpOptions, World, dump, restore};
+use crate::{DumpOptions, ProveOptions, World, dump, prove, restore};
 
 /// A database or a whole server, with the way in which it is backed up.
 #[derive(Debug, Clone)]
@@ -73,5 +75,28 @@ impl Opens for Opening {
 
     async fn open(&self, reader: Arc<SetReader>) -> Result<(), Failure> {
         Ok(set::can_be_opened(&reader).await?)
+    }
+}
+
+/// Proofs, on a server that is started for each of them or on one that is there.
+#[derive(Debug, Clone)]
+pub struct Prover {
+    /// The server on which proofs are made; one is started for a proof if there is none.
+    pub to: Option<Target>,
+    /// Time and environment.
+    pub world: World,
+}
+
+#[async_trait]
+impl Prove for Prover {
+    async fn prove(
+        &self,
+        vault: &Vault,
+        when: &When,
+        limits: &Limits,
+        progress: Arc<dyn Progress>,
+    ) -> Result<Proved, Failure> {
+        let options = ProveOptions { when: when.clone(), to: self.to.clone(), limits: limits.clone() };
+        Ok(prove(vault, &options, &self.world, progress).await?)
     }
 }

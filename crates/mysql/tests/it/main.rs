@@ -9,5 +9,7 @@ mod hostile;
 mod kills;
 mod login;
 mod mysql8;
+mod restore;
 mod server;
 mod settings;
+mod support;

@@ -1,0 +1,105 @@
+//! A set back into a server.
+
+use seawall_core::Kind;
+use seawall_vault::memory::MemoryStore;
+
+use crate::server::Server;
+use crate::support::{backup, everything, options, recover, unfinished, vault};
+
+/// A database with every kind of object, type and corner.
+const EVERYTHING: &str = r#"
+CREATE DATABASE shop CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci COMMENT 'the shop''s';
+USE shop;
+SET SESSION sql_mode = 'ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO';
+CREATE USER 'owner'@'%';
+CREATE SEQUENCE numbers START WITH 5 INCREMENT BY 3 MAXVALUE 1000 CACHE 10 CYCLE;
+DO NEXTVAL(numbers);
+CREATE TABLE numbered (id int NOT NULL DEFAULT NEXTVAL(shop.numbers) PRIMARY KEY, x int);
+INSERT INTO numbered (x) VALUES (1), (2);
+CREATE TABLE kinds (
+  id bigint unsigned NOT NULL AUTO_INCREMENT, a tinyint, b smallint unsigned zerofill, c mediumint, d decimal(65,30), e float, f double,
+  g bit(17), h date, i datetime(6), j timestamp(6) NULL, k time(6), l year, m char(5) CHARACTER SET latin1, n varchar(20) CHARACTER SET utf8mb3 COLLATE utf8mb3_bin,
+  o binary(4), p varbinary(30), q tinyblob, r longtext CHARACTER SET ucs2, s enum('a','b''c','ä') CHARACTER SET latin1, t set('x','y'), u json,
+  v geometry, w point, x uuid, y inet6, z inet4, aa text CHARACTER SET sjis, bb bool, cc varchar(10) CHARACTER SET utf16,
+  PRIMARY KEY (id), UNIQUE KEY u1 (p), KEY k1 (a, b), KEY k2 (n(3)), FULLTEXT KEY f1 (aa), FULLTEXT KEY f2 (n)
+) ENGINE=InnoDB COMMENT='(all), `kinds`' ROW_FORMAT=COMPRESSED KEY_BLOCK_SIZE=8;
+INSERT INTO kinds VALUES
+ (0, -128, 7, 8388607, 12345678901234567890123456789012345.123456789012345678901234567890, 1.1754943e-38, 1e308, b'10000000000000001', '0000-00-00', '2026-02-31 23:59:59.999999',
+  '1970-01-01 00:00:01.000001', '-838:59:59.000000', 1901, 'äöü', '漢字', 'a\0', 0x00090A0D5C27221AFF, '', '𝄞\n\t\\', 'b''c', 'x,y', '{"a": "ä\\n"}',
+  ST_GeomFromText('LINESTRING(0 0,1 1)', 4326), POINT(1.5, -2), '123e4567-e89b-12d3-a456-426655440000', '2001:db8::1', '10.1.2.3', '表示', 1, 'é𝄞'),
+ (18446744073709551615, NULL, NULL, NULL, NULL, 3.4028235e38, -0.0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, '\\N', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+ (3, 0, 0, 0, 0, 0.1, 0.1, b'0', '2026-01-01', '1000-01-01', '2038-01-19 03:14:07', '00:00:00.5', 0, '', 'NULL', '', 'x', 'y', '', 'a', '', 'null', NULL, NULL, NULL, '::', '0.0.0.0', '', 0, '');
+INSERT IGNORE INTO kinds (id, s, p) VALUES (4, 'not one', 'z');
+CREATE TABLE `odd ``names` (`a``b` int, `c d` int GENERATED ALWAYS AS (`a``b` * 2) VIRTUAL, `e,)` int AS (`a``b` + 1) PERSISTENT, `f` int INVISIBLE DEFAULT 3,
+  `select` varchar(10) DEFAULT 'x'',(', CONSTRAINT `pos` CHECK (`a``b` > -5), KEY `k``1` (`c d`), UNIQUE KEY (`e,)`)) COMMENT='it''s\n\\ `x`';
+INSERT INTO `odd ``names` (`a``b`, f) VALUES (1, 7), (2, 8), (NULL, 9);
+CREATE TABLE only_generated (g int AS (1 + 1) VIRTUAL);
+INSERT INTO only_generated VALUES (), ();
+CREATE TABLE parent (id int PRIMARY KEY, other int, KEY (other)) ENGINE=InnoDB;
+CREATE TABLE child (id int AUTO_INCREMENT PRIMARY KEY, parent int, KEY (parent), CONSTRAINT circle_1 FOREIGN KEY (parent) REFERENCES parent (id) ON DELETE CASCADE) ENGINE=InnoDB AUTO_INCREMENT=500;
+ALTER TABLE parent ADD CONSTRAINT circle_2 FOREIGN KEY (other) REFERENCES child (id) ON UPDATE SET NULL;
+SET foreign_key_checks = 0; INSERT INTO parent VALUES (1, 10), (2, NULL); INSERT INTO child VALUES (10, 1), (11, 2); SET foreign_key_checks = 1;
+CREATE TABLE no_primary (a int, b int NOT NULL, UNIQUE KEY ub (b), KEY ka (a)) ENGINE=InnoDB;
+INSERT INTO no_primary VALUES (1, 1), (1, 2);
+CREATE TABLE counts_elsewhere (a int PRIMARY KEY, n int NOT NULL AUTO_INCREMENT, KEY (n)) ENGINE=InnoDB; INSERT INTO counts_elsewhere VALUES (1, 0), (2, 5);
+CREATE TABLE old (a int, b text, KEY (a), FULLTEXT (b)) ENGINE=MyISAM; INSERT INTO old VALUES (1, 'x'), (2, 'y');
+CREATE TABLE crash_safe (a int PRIMARY KEY) ENGINE=Aria; INSERT INTO crash_safe VALUES (1), (2);
+CREATE TABLE fleeting (a int PRIMARY KEY) ENGINE=MEMORY; INSERT INTO fleeting VALUES (1);
+CREATE TABLE m1 (a int, KEY (a)) ENGINE=MyISAM; CREATE TABLE m2 LIKE m1; INSERT INTO m1 VALUES (1); INSERT INTO m2 VALUES (2);
+CREATE TABLE merged (a int, KEY (a)) ENGINE=MERGE UNION=(m1, m2) INSERT_METHOD=LAST;
+CREATE TABLE parts (a int, b date, PRIMARY KEY (a, b)) PARTITION BY RANGE (YEAR(b)) SUBPARTITION BY HASH (a) SUBPARTITIONS 2
+  (PARTITION p0 VALUES LESS THAN (2020), PARTITION `p max` VALUES LESS THAN MAXVALUE);
+INSERT INTO parts VALUES (1, '2019-01-01'), (2, '2026-01-01');
+CREATE TABLE versioned (id int PRIMARY KEY, v text) WITH SYSTEM VERSIONING; INSERT INTO versioned VALUES (1, 'a'), (2, 'b');
+UPDATE versioned SET v = 'c' WHERE id = 1; DELETE FROM versioned WHERE id = 2;
+CREATE TABLE spans (id int, since date, until date, PERIOD FOR valid (since, until), UNIQUE KEY (id, valid WITHOUT OVERLAPS)); INSERT INTO spans VALUES (1, '2026-01-01', '2026-02-01');
+CREATE TABLE nothing (a int);
+CREATE TABLE log (what varchar(100));
+DELIMITER //
+CREATE DEFINER='owner'@'%' TRIGGER first_one BEFORE INSERT ON parent FOR EACH ROW INSERT INTO log VALUES ('first')//
+CREATE TRIGGER shop.`second one` BEFORE INSERT ON shop.parent FOR EACH ROW FOLLOWS first_one BEGIN INSERT INTO shop.log VALUES (CONCAT('second; ', NEW.id)); END//
+CREATE FUNCTION double_it(x int) RETURNS int DETERMINISTIC COMMENT 'it''s' RETURN x * 2//
+CREATE DEFINER='owner'@'%' PROCEDURE p(IN a varchar(10), OUT b text) SQL SECURITY INVOKER READS SQL DATA BEGIN SELECT 'ä;' INTO b; END//
+SET NAMES latin1//
+CREATE FUNCTION in_latin1() RETURNS varchar(10) DETERMINISTIC RETURN 'abc'//
+SET NAMES utf8mb4//
+SET SESSION sql_mode = 'ANSI_QUOTES,PIPES_AS_CONCAT,NO_BACKSLASH_ESCAPES'//
+CREATE PROCEDURE "ansi one"() SELECT 'a\' || "x".id FROM parent "x"//
+CREATE TRIGGER ansi AFTER DELETE ON "child" FOR EACH ROW INSERT INTO log VALUES ('\')//
+SET SESSION sql_mode = ''//
+DELIMITER ;
+CREATE VIEW z AS SELECT p.id, double_it(p.id) AS twice FROM parent p;
+CREATE ALGORITHM=MERGE DEFINER='owner'@'%' SQL SECURITY INVOKER VIEW a AS SELECT * FROM z WHERE id > 0 WITH CASCADED CHECK OPTION;
+SET SESSION time_zone = '+03:00';
+CREATE EVENT sometimes ON SCHEDULE EVERY 1 DAY STARTS '2030-01-01 00:00:00' ON COMPLETION PRESERVE COMMENT 'ENABLE' DO INSERT INTO log VALUES ('event');
+CREATE DEFINER='owner'@'%' EVENT never ON SCHEDULE EVERY 1 HOUR DISABLE DO BEGIN DELETE FROM log; END;
+"#;
+
+fn source() -> Server {
+    let server = Server::start();
+    let script = server.file("script.sql");
+    std::fs::write(&script, EVERYTHING).expect("written");
+    server.sql(&format!("source {script}"));
+    server
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_with_everything_comes_back_as_it_was() {
+    let server = source();
+    let vault = vault(&MemoryStore::default());
+    backup(&server.url("shop"), &vault).await.expect("a backup");
+    let restored = recover(&vault, &server.url("copy"), &options()).await.expect("a restore");
+    assert!(restored.refused.is_empty(), "{:?}", restored.refused);
+    let (before, after) = (everything(&server, "shop"), everything(&server, "copy"));
+    for (before, after) in before.iter().zip(&after) {
+        assert_eq!(before, after);
+    }
+    assert_eq!((before.len(), unfinished(&server)), (after.len(), String::new()));
+    // Restored again it has content, which is in the way unless it is to be replaced.
+    let failure = recover(&vault, &server.url("copy"), &options()).await.expect_err("it isn't empty");
+    assert_eq!((failure.kind, failure.code), (Kind::Refused, "mysql.not-ready"));
+    server.sql("DROP TABLE copy.nothing; CREATE TABLE copy.extra (a int)");
+    let clean = seawall_mysql::RestoreOptions { clean: true, ..options() };
+    recover(&vault, &server.url("copy"), &clean).await.expect("it is replaced");
+    assert_eq!(everything(&server, "copy"), before);
+}
