@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use super::answer;
 use super::auth::{Channel, Login, Plugin, ServerKey, Withheld};
 use super::connection::{Connection, Wire};
-use super::encryption;
+use super::encryption::{self, TlsMode};
 use super::facts::{self, Flavour};
 use super::handshake::{self, Greeting, Hello, Unusable, can};
 use super::session;
@@ -61,7 +61,15 @@ impl Connection {
     /// Connects for a purpose.
     pub async fn open_for(target: &Target, purpose: Purpose) -> Result<Self, Error> {
         let opening = async {
-            let mut connection = Self::greet(target, purpose).await?;
+            let mut connection = match Self::greet(target, purpose, target.tls).await {
+                // Old servers have no cipher that is still safe. Whoever is on the way could bring this about, and also could
+                // have taken the server's offer of TLS away: this mode promises nothing.
+                Err(Error::Tls { cause, .. }) if target.tls == TlsMode::Preferred => {
+                    tracing::debug!("without TLS: {cause}");
+                    Self::greet(target, purpose, TlsMode::Disabled).await?
+                }
+                greeted => greeted?,
+            };
             connection.set_up(purpose).await?;
             Ok(connection)
         };
@@ -76,7 +84,9 @@ impl Connection {
 
     /// Makes the session independent of everybody's settings, and learns which server this is.
     async fn set_up(&mut self, purpose: Purpose) -> Result<(), Error> {
-        self.execute(session::FIRST).await?;
+        for statement in session::first() {
+            self.execute(&statement).await?;
+        }
         let rows = self.query(&session::question()).await?;
         let variables: BTreeMap<String, String> =
             rows.iter().map(|row| (row.text(0).to_ascii_lowercase(), row.lossy(1))).collect();
@@ -96,7 +106,7 @@ impl Connection {
     }
 
     /// Logs in.
-    async fn greet(target: &Target, purpose: Purpose) -> Result<Self, Error> {
+    async fn greet(target: &Target, purpose: Purpose, mode: TlsMode) -> Result<Self, Error> {
         let server = target.to_string();
         let mut connection = Self {
             wire: wire(target, &server).await?,
@@ -123,17 +133,23 @@ impl Connection {
         connection.connection_id = greeting.connection_id;
         connection.version = facts::version(&greeting.version);
         connection.flavour = Flavour::of(&greeting.version, "", None);
-        connection.log_in(target, purpose, greeting).await?;
+        connection.log_in(target, purpose, mode, greeting).await?;
         Ok(connection)
     }
 
-    async fn log_in(&mut self, target: &Target, purpose: Purpose, greeting: Greeting) -> Result<(), Error> {
+    async fn log_in(
+        &mut self,
+        target: &Target,
+        purpose: Purpose,
+        mode: TlsMode,
+        greeting: Greeting,
+    ) -> Result<(), Error> {
         let offered = greeting.abilities & can::SSL != 0;
-        let encrypts = encryption::encrypts(target.tls, target.is_local(), offered);
+        let encrypts = encryption::encrypts(mode, target.is_local(), offered);
         let tls = encrypts.map_err(|cause| Error::Tls {
             code: "mysql.tls",
             server: self.server.clone(),
-            cause: format!("{cause}, and ssl-mode={} asks for it", target.tls.name()),
+            cause: format!("{cause}, and ssl-mode={} asks for it", mode.name()),
             next: "give the server a certificate (ssl_cert, ssl_key), or, where the network is safe, give ssl-mode=PREFERRED"
                 .to_owned(),
         })?;

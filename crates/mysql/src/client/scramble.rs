@@ -69,6 +69,8 @@ pub(super) enum BadKey {
 
 /// A password encrypted with a server's public RSA key: XOR with the scramble, then OAEP with SHA-1.
 pub(super) fn encrypted(password: &str, scramble: &[u8], pem: &str) -> Result<Vec<u8>, BadKey> {
+    // MySQL's own file ends with a zero byte.
+    let pem = pem.trim_matches(|c: char| c == '\0' || c.is_ascii_whitespace());
     let key = PublicKey::from_public_key_pem(pem).map_err(|_| BadKey::NoKey)?;
     // Without a scramble nothing would be encrypted but the first bytes.
     if scramble.is_empty() {
@@ -143,6 +145,7 @@ mod tests {
         let sent = encrypted("s3cret", &SCRAMBLE, &pem).expect("encrypted");
         let plain = private.oaep_decrypt::<Sha1>(&sent).expect("decrypted");
         assert_eq!(xor(&plain, &SCRAMBLE), b"s3cret\0");
+        assert!(encrypted("x", &SCRAMBLE, &format!("{pem}\n\0")).is_ok(), "as MySQL writes the file");
         assert_eq!(encrypted("x", &SCRAMBLE, "no key"), Err(BadKey::NoKey));
         assert_eq!(encrypted("x", b"", &pem), Err(BadKey::Unfit));
         assert_eq!(encrypted(&"x".repeat(400), &SCRAMBLE, &pem), Err(BadKey::Unfit));

@@ -3,8 +3,13 @@
 
 use super::Purpose;
 
-/// `init_connect` may have left a transaction open.
-pub(super) const FIRST: &str = "ROLLBACK";
+/// The largest number, for limits.
+const NO_LIMIT: &str = "18446744073709551615";
+
+/// The first statements: `init_connect` may have left a transaction open, and a limit would cut the answer to [`question`].
+pub(super) fn first() -> [String; 2] {
+    ["ROLLBACK".to_owned(), format!("SET SESSION sql_select_limit = {NO_LIMIT}")]
+}
 
 /// The variables that tell which server this is.
 const FACTS: [&str; 4] = ["version", "version_comment", "aurora_version", "max_allowed_packet"];
@@ -31,8 +36,8 @@ const SETTINGS: [(&str, &str); 33] = [
     ("information_schema_stats_expiry", "0"),
     ("character_set_collations", "''"),
     // Which rows are seen: all, as of now.
-    ("sql_select_limit", "18446744073709551615"),
-    ("max_join_size", "18446744073709551615"),
+    ("sql_select_limit", NO_LIMIT),
+    ("max_join_size", NO_LIMIT),
     ("sql_big_selects", "1"),
     ("sql_safe_updates", "0"),
     ("system_versioning_asof", "DEFAULT"),

@@ -59,7 +59,7 @@ fn failed(target: &Target, roots: Option<&Path>, error: &std::io::Error) -> Erro
     let (code, next) = match tls {
         rustls::Error::InvalidCertificate(wrong) => ("mysql.certificate", advice(wrong, target.tls, roots)),
         rustls::Error::NoCertificatesPresented => ("mysql.certificate", "give the server a certificate".to_owned()),
-        _ => ("mysql.tls", "see what TLS the server has (tls_version, ssl_cipher)".to_owned()),
+        _ => ("mysql.tls", "give the server TLS 1.2 or 1.3 with a cipher of the kind ECDHE (tls_version, ssl_cipher); old builds have none".to_owned()),
     };
     Error::Tls { code, server, cause: tls.to_string(), next }
 }
