@@ -169,7 +169,8 @@ fn is_like(name: &str, pattern: &str) -> bool {
                 *now = any;
             }
         } else {
-            let literal = if *letter == '\\' { letters.clone().next().filter(|_| letters.next().is_some()) } else { None };
+            let literal =
+                if *letter == '\\' { letters.clone().next().filter(|_| letters.next().is_some()) } else { None };
             let is_same = |other: &char| match literal {
                 Some(literal) => other == literal,
                 None => *letter == '_' || other == letter,
@@ -239,7 +240,9 @@ mod tests {
 
     #[test]
     fn what_is_no_grant_is_none() {
-        for text in ["", "GRANT", "GRANT SELECT", "GRANT SELECT ON", "GRANT SELECT ON `a", "GRANT SELECT (`a ON *.*", "x"] {
+        for text in
+            ["", "GRANT", "GRANT SELECT", "GRANT SELECT ON", "GRANT SELECT ON `a", "GRANT SELECT (`a ON *.*", "x"]
+        {
             assert_eq!(line(text), None, "{text}");
         }
     }

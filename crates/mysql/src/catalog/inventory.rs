@@ -80,10 +80,9 @@ impl Table {
     /// What becomes of its history on a server that can or can't take it back. A period that counts transactions means nothing on
     /// another server.
     pub(crate) fn history(&self, takes_back: bool) -> History {
-        let counts = self
-            .columns
-            .iter()
-            .any(|column| matches!(column.generated, Generated::RowStart | Generated::RowEnd) && column.r#type == "bigint");
+        let counts = self.columns.iter().any(|column| {
+            matches!(column.generated, Generated::RowStart | Generated::RowEnd) && column.r#type == "bigint"
+        });
         match (self.versioned, takes_back && !counts) {
             (false, _) => History::None,
             (true, true) => History::Kept,

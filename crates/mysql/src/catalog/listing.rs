@@ -42,7 +42,9 @@ impl Listing {
     /// The first object that is in another state there, for people.
     pub(crate) fn difference(&self, other: &Self) -> Option<String> {
         let first = self.0.symmetric_difference(&other.0).next()?;
-        let word = |place: usize| String::from_utf8_lossy(first.get(place).map(Vec::as_slice).unwrap_or_default()).into_owned();
+        let word = |place: usize| {
+            String::from_utf8_lossy(first.get(place).map(Vec::as_slice).unwrap_or_default()).into_owned()
+        };
         Some(format!("{} {}.{}", word(1), word(0), word(2)))
     }
 }

@@ -133,7 +133,10 @@ mod tests {
         assert_eq!(mends(&mysql, &of_one, &["a"], false), ["GRANT SHOW_ROUTINE ON *.* TO `u``x`@`%`;"]);
         assert_eq!(
             mends(&mysql, &of_one, &["a"], true),
-            ["GRANT SELECT, SHOW VIEW, TRIGGER, EVENT ON *.* TO `u``x`@`%`;", "GRANT SHOW_ROUTINE ON *.* TO `u``x`@`%`;"]
+            [
+                "GRANT SELECT, SHOW VIEW, TRIGGER, EVENT ON *.* TO `u``x`@`%`;",
+                "GRANT SHOW_ROUTINE ON *.* TO `u``x`@`%`;"
+            ]
         );
     }
 }

@@ -150,7 +150,10 @@ fn check_version(target: &Target, facts: &Facts) -> Result<(), Error> {
     Err(Error::Refused {
         code: "mysql.too-old",
         object: target.to_string(),
-        cause: format!("the server is version {}, and MariaDB 10.3 and MySQL 5.7 are the oldest that are known to work", facts.server.version_text),
+        cause: format!(
+            "the server is version {}, and MariaDB 10.3 and MySQL 5.7 are the oldest that are known to work",
+            facts.server.version_text
+        ),
         next: "use the server's own tool".to_owned(),
     })
 }
@@ -171,7 +174,9 @@ fn is_passing(error: &Error) -> bool {
         Error::Refused { code, .. } => *code == "mysql.changing",
         other => matches!(
             other.number(),
-            Some(1020 | 1051 | 1054 | 1146 | 1176 | 1213 | 1305 | 1347 | 1356 | 1360 | 1412 | 1539 | 1615 | 1735 | 4089)
+            Some(
+                1020 | 1051 | 1054 | 1146 | 1176 | 1213 | 1305 | 1347 | 1356 | 1360 | 1412 | 1539 | 1615 | 1735 | 4089
+            )
         ),
     }
 }
@@ -320,9 +325,15 @@ fn notes_of(tables: &[Table], facts: &Facts) -> Vec<String> {
     let mut notes = Vec::new();
     for table in tables {
         if table.rows() == Rows::Elsewhere {
-            notes.push(format!("{}: only the definition, because {} keeps no rows of its own", table.name, table.engine));
+            notes.push(format!(
+                "{}: only the definition, because {} keeps no rows of its own",
+                table.name, table.engine
+            ));
         } else if table.history(facts.takes_history) == History::Lost {
-            notes.push(format!("{}: only the rows that are valid now, because their history can't be put back", table.name));
+            notes.push(format!(
+                "{}: only the rows that are valid now, because their history can't be put back",
+                table.name
+            ));
         }
     }
     notes

@@ -121,7 +121,9 @@ mod tests {
             session(5, "app", "Execute", 7, "UPDATE x"),
             session(6, "replica", "Binlog Dump", 999, "x"),
         ];
-        for (ours, seconds, expected) in [(&[4][..], 3, Some(5)), (&[4, 5], 3, Some(3)), (&[4, 5], 6, None), (&[], 3, Some(4))] {
+        for (ours, seconds, expected) in
+            [(&[4][..], 3, Some(5)), (&[4, 5], 3, Some(3)), (&[4, 5], 6, None), (&[], 3, Some(4))]
+        {
             assert_eq!(longest(&all, ours, seconds).map(|session| session.id), expected);
         }
     }
@@ -130,8 +132,12 @@ mod tests {
     fn the_failure_names_statement_and_user() {
         let long = format!("SELECT\n  '{}'", "é".repeat(500));
         let by = session(7, "report", "Query", 120, &long);
-        let Error::Blocked { cause, next, .. } = failure("s", "the global read lock", Some(&by)) else { panic!("another") };
-        assert!(cause.starts_with("the global read lock isn't free: session 7 of user report has run for 120 s: SELECT 'é"));
+        let Error::Blocked { cause, next, .. } = failure("s", "the global read lock", Some(&by)) else {
+            panic!("another")
+        };
+        assert!(
+            cause.starts_with("the global read lock isn't free: session 7 of user report has run for 120 s: SELECT 'é")
+        );
         assert!(cause.chars().count() < 300 && cause.ends_with('…'));
         assert!(next.contains("KILL 7"));
         assert!(told(&session(7, "u", "Sleep", 9, "")).contains("transaction open for 9 s"));

@@ -24,5 +24,8 @@ async fn of_integers(connection: &mut Connection, table: &Table, key: &str) -> R
     let sql = format!("SELECT MIN({key}), MAX({key}) FROM {} FORCE INDEX (`PRIMARY`)", table.sql());
     let row = connection.one(&sql).await.map_err(|error| error.about(table.name.to_string()))?;
     let value = |column| row.optional(column).and_then(|text| text.parse::<i128>().ok());
-    Ok(value(0).zip(value(1)).map(|(least, largest)| plan::integer_bounds(table.bytes, least, largest)).unwrap_or_default())
+    Ok(value(0)
+        .zip(value(1))
+        .map(|(least, largest)| plan::integer_bounds(table.bytes, least, largest))
+        .unwrap_or_default())
 }

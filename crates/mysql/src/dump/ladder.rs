@@ -54,13 +54,15 @@ pub(crate) fn note(way: Method, stages: bool) -> Option<&'static str> {
         Method::BackupStage => None,
         Method::GlobalLock if !stages => None,
         Method::GlobalLock => Some("the global read lock was taken in place of BACKUP STAGE"),
-        Method::TableLocks => Some("without RELOAD: all tables were locked for reading while the snapshots were opened"),
+        Method::TableLocks => {
+            Some("without RELOAD: all tables were locked for reading while the snapshots were opened")
+        }
         Method::SamePosition => {
             Some("without RELOAD and LOCK TABLES: the snapshots were opened until no transaction came between them")
         }
-        Method::OneSnapshot => {
-            Some("without RELOAD and LOCK TABLES, and without a position that stood still: one connection read everything")
-        }
+        Method::OneSnapshot => Some(
+            "without RELOAD and LOCK TABLES, and without a position that stood still: one connection read everything",
+        ),
     }
 }
 
@@ -89,7 +91,12 @@ mod tests {
             (&maria, &[all][..], &[BackupStage, GlobalLock, TableLocks, SamePosition, OneSnapshot][..], false),
             (&old_maria, &[all], &[GlobalLock, TableLocks, SamePosition, OneSnapshot], false),
             (&mysql, &[all], &[GlobalLock, TableLocks, SamePosition, OneSnapshot], true),
-            (&maria, &["GRANT SELECT, RELOAD ON *.* TO `u`@`%`"], &[BackupStage, GlobalLock, SamePosition, OneSnapshot], false),
+            (
+                &maria,
+                &["GRANT SELECT, RELOAD ON *.* TO `u`@`%`"],
+                &[BackupStage, GlobalLock, SamePosition, OneSnapshot],
+                false,
+            ),
             (&mysql, &["GRANT FLUSH_TABLES ON *.* TO `u`@`%`"], &[GlobalLock, SamePosition, OneSnapshot], false),
             (&mysql, &["GRANT BACKUP_ADMIN ON *.* TO `u`@`%`"], &[SamePosition, OneSnapshot], true),
             (&maria, &["GRANT LOCK TABLES ON `a`.* TO `u`@`%`"], &[SamePosition, OneSnapshot], false),

@@ -139,7 +139,9 @@ impl Opening<'_> {
             }),
             Method::TableLocks => Some(Lock {
                 name: "the read lock of all tables",
-                take: read_locks(self.tables.iter().filter(|table| table.rows() != Rows::Elsewhere)).into_iter().collect(),
+                take: read_locks(self.tables.iter().filter(|table| table.rows() != Rows::Elsewhere))
+                    .into_iter()
+                    .collect(),
                 release: "UNLOCK TABLES",
                 waits_for_statements: false,
             }),
@@ -293,7 +295,11 @@ impl Opening<'_> {
     }
 
     /// MariaDB: where all of the snapshots are in the binary log, if that is one place.
-    async fn of_snapshots(&self, scout: &mut Connection, snapshots: &mut [Connection]) -> Result<Option<Position>, Error> {
+    async fn of_snapshots(
+        &self,
+        scout: &mut Connection,
+        snapshots: &mut [Connection],
+    ) -> Result<Option<Position>, Error> {
         let mut places = Vec::with_capacity(snapshots.len());
         for snapshot in snapshots {
             places.push(position::of_snapshot(snapshot).await?);
@@ -309,7 +315,11 @@ impl Opening<'_> {
     fn too_slow(&self, lock: &Lock) -> Error {
         Error::Blocked {
             object: self.target.to_string(),
-            cause: format!("the snapshots weren't open {} s after {} was taken; it was given back", HELD.as_secs(), lock.name),
+            cause: format!(
+                "the snapshots weren't open {} s after {} was taken; it was given back",
+                HELD.as_secs(),
+                lock.name
+            ),
             next: "start again when the server has less to do, or with fewer --jobs".to_owned(),
         }
     }
@@ -352,10 +362,8 @@ mod tests {
 
     #[test]
     fn tables_are_locked_by_quoted_names() {
-        let table = |name: &str| Table {
-            name: TableName { database: "a`b".into(), name: name.into() },
-            ..Table::default()
-        };
+        let table =
+            |name: &str| Table { name: TableName { database: "a`b".into(), name: name.into() }, ..Table::default() };
         let sql = read_locks([table("x"), table("y z")].iter());
         assert_eq!(sql.as_deref(), Some("LOCK TABLES `a``b`.`x` READ, `a``b`.`y z` READ"));
         assert_eq!(read_locks([].iter()), None);

@@ -66,7 +66,8 @@ pub(crate) fn ranges(bounds: &[String]) -> Vec<Part> {
 /// The bounds that cut a table of so many bytes, whose key's values are between two whole numbers, into pieces.
 pub(crate) fn integer_bounds(bytes: u64, least: i128, largest: i128) -> Vec<String> {
     let places = largest.checked_sub(least).and_then(|places| places.checked_add(1));
-    let places = places.and_then(|places| u64::try_from(places).ok()).unwrap_or(if largest > least { u64::MAX } else { 0 });
+    let places =
+        places.and_then(|places| u64::try_from(places).ok()).unwrap_or(if largest > least { u64::MAX } else { 0 });
     let bound = |Span { first, .. }: Span| least.saturating_add(i128::from(first)).to_string();
     split(bytes, places).into_iter().skip(1).map(bound).collect()
 }

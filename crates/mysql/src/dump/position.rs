@@ -2,8 +2,8 @@
 
 use crate::Error;
 use crate::catalog::facts::Facts;
-use crate::client::{Connection, Row};
 use crate::client::quote;
+use crate::client::{Connection, Row};
 use crate::detail::{BinlogPlace, Position, SourcePosition};
 
 /// Whether the server refused because of a right, or because it doesn't know the statement.

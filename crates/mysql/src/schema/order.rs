@@ -90,7 +90,9 @@ pub(crate) fn order(needs: &BTreeMap<String, Vec<String>>) -> Vec<String> {
     let mut waiting: BTreeSet<&String> = needs.keys().collect();
     while !waiting.is_empty() {
         let is_ready = |name: &&&String| {
-            needs.get(**name).is_none_or(|needed| needed.iter().all(|other| !waiting.contains(other) || other == **name))
+            needs
+                .get(**name)
+                .is_none_or(|needed| needed.iter().all(|other| !waiting.contains(other) || other == **name))
         };
         let mut ready: Vec<&String> = waiting.iter().filter(is_ready).copied().collect();
         if ready.is_empty() {

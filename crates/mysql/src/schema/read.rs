@@ -101,7 +101,8 @@ fn in_order(views: Vec<StoredObject>) -> Vec<StoredObject> {
 
 async fn sequence(connection: &mut Connection, database: &str, name: String) -> Result<SequenceStatement, Error> {
     let statement = sql_of(&show(connection, "SEQUENCE", database, &name).await?, 1);
-    let sql = format!("SELECT next_not_cached_value, cycle_count FROM {} USE INDEX ()", quote::qualified(database, &name));
+    let sql =
+        format!("SELECT next_not_cached_value, cycle_count FROM {} USE INDEX ()", quote::qualified(database, &name));
     let row = connection.one(&sql).await.map_err(|error| error.about(format!("sequence {database}.{name}")))?;
     Ok(SequenceStatement { name, statement, next: row.text(0).parse().unwrap_or_default(), round: row.number(1) })
 }
