@@ -163,3 +163,19 @@ async fn a_whole_server_with_its_users() {
     assert!(account("clerk").role && account("clerk").host.is_none());
     assert!(globals.accounts.iter().all(|account| account.name != "mariadb.sys"));
 }
+
+#[tokio::test]
+async fn rows_larger_than_a_frame() {
+    let server = Server::start();
+    server.sql(
+        "CREATE DATABASE shop; CREATE TABLE shop.t (id int PRIMARY KEY, a longblob, b longtext); \
+         INSERT INTO shop.t VALUES (1, 'x', 'y'), (2, REPEAT(UNHEX('00095C'), 6000000), REPEAT('z', 20000000)), (3, '', NULL)",
+    );
+    let store = MemoryStore::new();
+    let dumped = back_up(&server.url("shop"), &store).await.expect("backed up");
+    assert_eq!(dumped.manifest.totals.rows, 3);
+    let (rows, _) = Set::of(&store, &dumped).await.rows(None, "shop.t").await;
+    assert_eq!((&rows[0][..], &rows[2][..]), (&b"1\tx\ty\n"[..], &b"3\t\t\\N\n"[..]));
+    let expected = [b"2\t".to_vec(), b"\\0\\t\\\\".repeat(6_000_000), b"\t".to_vec(), b"z".repeat(20_000_000)].concat();
+    assert!(rows[1].strip_suffix(b"\n") == Some(&expected), "the large row");
+}

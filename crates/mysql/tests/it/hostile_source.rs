@@ -66,7 +66,7 @@ async fn hostile_settings() {
         );
         // What an owner can set for everybody, and what an administrator sets by mistake.
         server.sql(&format!(
-            "SET GLOBAL sql_mode = '{mode}'; SET GLOBAL sql_select_limit = 1; SET GLOBAL max_statement_time = 0.001; \
+            "SET GLOBAL sql_mode = '{mode}'; SET GLOBAL sql_select_limit = 1; SET GLOBAL max_statement_time = 0.3; \
              SET GLOBAL system_versioning_asof = '2001-01-01 00:00:00'; SET GLOBAL time_zone = '+07:00'; \
              SET GLOBAL sql_quote_show_create = 0; SET GLOBAL wait_timeout = 1; SET GLOBAL autocommit = 0; \
              SET GLOBAL init_connect = 'SET SESSION sql_select_limit = 2, time_zone = ''-03:00''; START TRANSACTION; SELECT * FROM shop.t'"
