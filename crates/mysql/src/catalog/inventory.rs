@@ -12,12 +12,11 @@ use crate::detail::{DatabaseDetail, TableName};
 const MOST_BYTES: u64 = 1 << 44;
 
 /// Databases that belong to the server itself.
-const SYSTEM: [&str; 6] =
-    ["information_schema", "mysql", "performance_schema", "sys", "ndbinfo", "mysql_innodb_cluster_metadata"];
+const SYSTEM: [&str; 5] = ["information_schema", "mysql", "performance_schema", "sys", "ndbinfo"];
 
 /// Whether a database belongs to the server itself. No other can have such a name, in letters of either case.
 pub(crate) fn is_system(name: &str) -> bool {
-    SYSTEM.iter().take(5).any(|system| system.eq_ignore_ascii_case(name))
+    SYSTEM.iter().any(|system| system.eq_ignore_ascii_case(name))
 }
 
 /// What `information_schema` calls a table.
@@ -59,12 +58,6 @@ pub(crate) struct Table {
     pub(crate) primary: Vec<String>,
     /// Its partitions, if it has some; without subpartitions.
     pub(crate) partitions: Vec<String>,
-}
-
-impl Default for TableName {
-    fn default() -> Self {
-        Self { database: String::new(), name: String::new() }
-    }
 }
 
 /// How much of a table with system versioning is read.

@@ -83,7 +83,7 @@ pub(crate) fn lacks(facts: &Facts, account: &Account, databases: &[String], whol
         let purpose = ", which shows the bodies of routines";
         match (facts.has_show_routine(), facts.mariadb || facts.server.version < 80_000) {
             (true, _) => lack(&["SHOW_ROUTINE"], "*.*".to_owned(), purpose),
-            (false, true) => lack(&["SELECT"], "mysql.proc".to_owned(), purpose),
+            (false, true) => lack(&["SELECT"], quote::qualified("mysql", "proc"), purpose),
             (false, false) => lack(&["SELECT"], "*.*".to_owned(), purpose),
         }
     }
@@ -122,7 +122,7 @@ mod tests {
             mends(&maria, &["GRANT USAGE ON *.* TO `u`@`%`"], &["a_b%"], false),
             [
                 "GRANT SELECT, SHOW VIEW, TRIGGER, EVENT ON `a\\_b\\%`.* TO `u``x`@`%`;",
-                "GRANT SELECT ON mysql.proc TO `u``x`@`%`;"
+                "GRANT SELECT ON `mysql`.`proc` TO `u``x`@`%`;"
             ]
         );
         let all = ["GRANT SELECT, SHOW VIEW, TRIGGER, EVENT ON *.* TO `u`@`%`"];

@@ -7,8 +7,10 @@ use crate::catalog::facts::Facts;
 use crate::client::{Connection, Row, quote};
 use crate::detail::Sql;
 
-/// Accounts that every server makes itself.
-const SYSTEM: [&str; 4] = ["mysql.sys", "mysql.session", "mysql.infoschema", "mariadb.sys"];
+/// Whether every server makes an account itself.
+fn is_system(name: &str) -> bool {
+    matches!(name.split_once('.'), Some(("mysql", "sys" | "session" | "infoschema") | ("mariadb", "sys")))
+}
 
 /// What belongs to a whole server and to none of its databases. The digests of passwords are in it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -77,7 +79,7 @@ pub(crate) async fn read(connection: &mut Connection, facts: &Facts) -> Result<G
     let mut accounts = Vec::new();
     for row in connection.query(sql).await? {
         let (name, host, role) = (row.text(0), row.text(1), row.text(2) == "1");
-        if SYSTEM.contains(&name) {
+        if is_system(name) {
             continue;
         }
         let (shown, create) = match role {
@@ -109,4 +111,24 @@ pub(crate) async fn read(connection: &mut Connection, facts: &Facts) -> Result<G
         returns: returns(row.number(1)).to_owned(),
     };
     Ok(Globals { accounts, libraries: rows.iter().map(library).collect() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accounts_of_the_server_itself() {
+        for (name, expected) in [
+            ("mysql.sys", true),
+            ("mysql.infoschema", true),
+            ("mariadb.sys", true),
+            ("mysql.app", false),
+            ("root", false),
+            ("", false),
+        ] {
+            assert_eq!(is_system(name), expected, "{name}");
+        }
+        assert_eq!([0, 1, 2, 4, 9].map(returns), ["STRING", "REAL", "INTEGER", "DECIMAL", "STRING"]);
+    }
 }

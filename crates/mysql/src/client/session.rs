@@ -6,9 +6,10 @@ use super::Purpose;
 /// The largest number, for limits.
 const NO_LIMIT: &str = "18446744073709551615";
 
-/// The first statements: `init_connect` may have left a transaction open, and a limit would cut the answer to [`question`].
+/// The first statements: `init_connect` may have left a transaction open, whose end would end the session too where
+/// `completion_type` says so, and a limit would cut the answer to [`question`].
 pub(super) fn first() -> [String; 2] {
-    ["ROLLBACK".to_owned(), format!("SET SESSION sql_select_limit = {NO_LIMIT}")]
+    ["ROLLBACK AND NO CHAIN NO RELEASE".to_owned(), format!("SET SESSION sql_select_limit = {NO_LIMIT}")]
 }
 
 /// The variables that tell which server this is.

@@ -2,7 +2,8 @@
 
 use crate::Error;
 use crate::catalog::inventory::Table;
-use crate::client::{Connection, quote};
+use crate::client::{Connection, Flavour, quote};
+use crate::dump::cut::Cut;
 use crate::dump::plan;
 
 /// The bounds of each table's pieces, in the tables' order; none of a table that is read otherwise. The first and the last piece are
@@ -20,12 +21,20 @@ pub(crate) async fn bounds(connection: &mut Connection, tables: &[Table]) -> Res
 }
 
 async fn of_integers(connection: &mut Connection, table: &Table, key: &str) -> Result<Vec<String>, Error> {
-    let key = quote::name(key);
-    let sql = format!("SELECT MIN({key}), MAX({key}) FROM {} FORCE INDEX (`PRIMARY`)", table.sql());
-    let row = connection.one(&sql).await.map_err(|error| error.about(table.name.to_string()))?;
+    let (key, of) = (quote::name(key), table.sql());
+    let about = |error: Error| error.about(table.name.to_string());
+    let sql = format!("SELECT MIN({key}), MAX({key}) FROM {of} FORCE INDEX (`PRIMARY`)");
+    let row = connection.one(&sql).await.map_err(about)?;
     let value = |column| row.optional(column).and_then(|text| text.parse::<i128>().ok());
-    Ok(value(0)
-        .zip(value(1))
-        .map(|(least, largest)| plan::integer_bounds(table.bytes, least, largest))
-        .unwrap_or_default())
+    let Some((least, largest)) = value(0).zip(value(1)) else { return Ok(Vec::new()) };
+    let mut cut = Cut::new(least, largest, plan::pieces(table.bytes));
+    // MySQL tells the partitions in a column before the number of rows.
+    let rows = if connection.flavour == Flavour::MariaDb { 8 } else { 9 };
+    while let Some((first, last)) = cut.next() {
+        let condition = format!("{key} >= {first} AND {key} <= {last}");
+        let sql = format!("EXPLAIN SELECT {key} FROM {of} FORCE INDEX (`PRIMARY`) WHERE {condition}");
+        let row = connection.one(&sql).await.map_err(about)?;
+        cut.count(row.number(rows));
+    }
+    Ok(cut.bounds())
 }

@@ -1,10 +1,12 @@
 //! Reading rows into a set, with several connections that see one state.
 //!
 //! The room: `base` (a whole set), `ladder` (by which way do snapshots show one state?), `locks` (opens them), `blocked` (who holds up
-//! a lock?), `position` (where is that in the binary log?), `plan` (in which pieces is a table read?), `keys` (where is it cut?).
+//! a lock?), `position` (where is that in the binary log?), `plan` (in which pieces is a table read?), `keys` and `cut` (at which
+//! values is it cut?).
 
 pub(crate) mod base;
 pub(crate) mod blocked;
+pub(crate) mod cut;
 pub(crate) mod keys;
 pub(crate) mod ladder;
 pub(crate) mod locks;

@@ -5,11 +5,17 @@
 #![expect(clippy::panic, reason = "these are tests")]
 
 mod client;
+mod consistency;
+mod content;
 mod hostile;
+mod hostile_source;
 mod kills;
+mod locks;
 mod login;
 mod mysql8;
 mod restore;
+mod restoring;
+mod rights;
 mod server;
 mod settings;
 mod support;

@@ -23,7 +23,7 @@ fn basedir() -> Option<PathBuf> {
     None
 }
 
-fn start() -> Option<Server> {
+pub(crate) fn start() -> Option<Server> {
     let base = basedir()?;
     let folder = tempfile::Builder::new().prefix("my").tempdir_in("/tmp").expect("a folder");
     let messages = format!("--lc-messages-dir={}", base.join("share").display());

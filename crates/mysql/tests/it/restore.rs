@@ -1,10 +1,16 @@
 //! A set back into a server.
 
-use seawall_core::Kind;
+use std::sync::Arc;
+use std::time::Duration;
+
+use seawall_archive::server::Prove as _;
+use seawall_core::{Kind, NoProgress, When};
+use seawall_mysql::{Prover, RestoreOptions, World};
 use seawall_vault::memory::MemoryStore;
 
-use crate::server::Server;
-use crate::support::{backup, everything, options, recover, unfinished, vault};
+use crate::restoring::{backup, environment, everything, limits, options, recover, unfinished};
+use crate::server::{Server, target};
+use crate::support::vault;
 
 /// A database with every kind of object, type and corner.
 const EVERYTHING: &str = r#"
@@ -99,7 +105,192 @@ async fn a_database_with_everything_comes_back_as_it_was() {
     let failure = recover(&vault, &server.url("copy"), &options()).await.expect_err("it isn't empty");
     assert_eq!((failure.kind, failure.code), (Kind::Refused, "mysql.not-ready"));
     server.sql("DROP TABLE copy.nothing; CREATE TABLE copy.extra (a int)");
-    let clean = seawall_mysql::RestoreOptions { clean: true, ..options() };
+    let clean = RestoreOptions { clean: true, ..options() };
     recover(&vault, &server.url("copy"), &clean).await.expect("it is replaced");
     assert_eq!(everything(&server, "copy"), before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_allows_no_local_files_takes_the_same_rows() {
+    let server = source();
+    let vault = vault(&MemoryStore::default());
+    backup(&server.url("shop"), &vault).await.expect("a backup");
+    server.sql("SET GLOBAL local_infile = OFF");
+    let plan =
+        recover(&vault, &server.url("copy"), &RestoreOptions { dry_run: true, ..options() }).await.expect("a plan");
+    assert!(plan.doubts.iter().any(|doubt| doubt.contains("local_infile")), "{:?}", plan.doubts);
+    assert_eq!(server.sql("SHOW DATABASES LIKE 'copy'"), "", "a plan writes nothing");
+    recover(&vault, &server.url("copy"), &options()).await.expect("a restore");
+    assert_eq!(everything(&server, "copy"), everything(&server, "shop"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_set_with_everything_is_proved_on_a_server_of_its_own_and_on_a_named_one() {
+    let server = source();
+    let vault = vault(&MemoryStore::default());
+    backup(&server.url("shop"), &vault).await.expect("a backup");
+    for to in [None, Some(target(&server.url("")))] {
+        let prover = Prover { to, world: World::real(environment()) };
+        let proved = prover.prove(&vault, &When::Latest, &limits(), Arc::new(NoProgress)).await.expect("a proof");
+        assert!(proved.findings.is_empty(), "{:?}", proved.findings);
+        assert!(proved.tables > 15 && proved.rows > 20 && proved.objects > 25, "{proved:?}");
+        assert!(proved.server.starts_with("MariaDB 10.11"), "{}", proved.server);
+    }
+    assert_eq!(server.sql("SHOW DATABASES LIKE 'seawall%'"), "");
+}
+
+/// A database with rows in many chunks, in tables of an engine with transactions and of one without.
+fn large() -> Server {
+    let server = Server::start();
+    server.sql(
+        "CREATE DATABASE shop; USE shop; \
+         CREATE TABLE big (id int PRIMARY KEY, filler varchar(600), KEY (filler)); \
+         INSERT INTO big SELECT seq, REPEAT(SHA2(seq, 512), 4) FROM seq_1_to_40000; \
+         CREATE TABLE plain (id int PRIMARY KEY, filler varchar(600)) ENGINE=MyISAM; INSERT INTO plain SELECT * FROM big LIMIT 20000; \
+         CREATE TABLE small (id int AUTO_INCREMENT PRIMARY KEY, big int, FOREIGN KEY (big) REFERENCES big (id)); \
+         INSERT INTO small (big) SELECT id FROM big LIMIT 100; \
+         CREATE TRIGGER t BEFORE INSERT ON small FOR EACH ROW SET NEW.big = NEW.big + 0; CREATE VIEW v AS SELECT * FROM small",
+    );
+    server
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_interrupted_restore_goes_on_with_other_jobs_and_what_it_replaces_stays_until_the_end() {
+    let server = large();
+    let vault = vault(&MemoryStore::default());
+    backup(&server.url("shop"), &vault).await.expect("a backup");
+    server.sql("CREATE DATABASE copy; CREATE TABLE copy.precious (a int); INSERT INTO copy.precious VALUES (7)");
+    let clean = |jobs| {
+        let mut options = RestoreOptions { clean: true, ..options() };
+        options.limits.jobs = jobs;
+        options
+    };
+    let (url, copied, first) = (server.url("copy"), vault.clone(), clean(4));
+    let restoring = tokio::spawn(async move { recover(&copied, &url, &first).await });
+    let journal = "SELECT CONCAT('`', table_schema, '`.`', table_name, '`') FROM information_schema.tables \
+                   WHERE table_name LIKE 'seawall-journal-%'";
+    let noted = loop {
+        let found = server.sql(journal);
+        let steps = if found.is_empty() { String::new() } else { server.sql(&format!("SELECT step FROM {found}")) };
+        if steps.contains("chunk ") || restoring.is_finished() {
+            break steps;
+        }
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    };
+    restoring.abort();
+    let ended = restoring.await;
+    assert!(noted.contains("chunk ") && !noted.contains("moved"), "{noted}");
+    assert!(ended.is_err(), "it was to be interrupted: {ended:?}");
+    assert_eq!(server.sql("SELECT a FROM copy.precious"), "7");
+    // Killed sessions are gone when the server has noticed.
+    server
+        .wait("SELECT COUNT(*) FROM information_schema.processlist WHERE command = 'Query' AND info LIKE 'LOAD%'", "0");
+    let failure = recover(&vault, &server.url("copy"), &options()).await.expect_err("without --clean it is in the way");
+    assert_eq!(failure.code, "mysql.not-ready");
+    assert_eq!(server.sql("SELECT a FROM copy.precious"), "7");
+    let mut attempts = 0;
+    let restored = loop {
+        // The lock of the interrupted session may be held for another moment.
+        match recover(&vault, &server.url("copy"), &clean(1)).await {
+            Ok(restored) => break restored,
+            Err(failure) if failure.code == "mysql.restore-running" && attempts < 100 => attempts += 1,
+            Err(failure) => panic!("{failure:?}"),
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    };
+    assert!(restored.resumed && restored.refused.is_empty());
+    assert_eq!(everything(&server, "copy"), everything(&server, "shop"));
+    assert_eq!(unfinished(&server), "");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tables_alone_and_rows_alone() {
+    let server = large();
+    let vault = vault(&MemoryStore::default());
+    backup(&server.url("shop"), &vault).await.expect("a backup");
+    server.sql("CREATE DATABASE copy; CREATE TABLE copy.other (a int)");
+    let small = RestoreOptions { tables: vec!["shop.small".to_owned()], ..options() };
+    let restored = recover(&vault, &server.url("copy"), &small).await.expect("a restore");
+    assert_eq!(restored.left_out, [("foreign key small.small_ibfk_1".to_owned(), "it needs table big".to_owned())]);
+    assert_eq!(server.sql("SELECT COUNT(*) FROM copy.small"), "100");
+    assert_eq!(server.sql("SELECT trigger_name FROM information_schema.triggers WHERE trigger_schema = 'copy'"), "t");
+    let failure = recover(&vault, &server.url("copy"), &small).await.expect_err("it is there");
+    assert_eq!(failure.code, "mysql.not-ready");
+    let wrong = RestoreOptions { tables: vec!["smal".to_owned()], ..options() };
+    let failure = recover(&vault, &server.url("copy"), &wrong).await.expect_err("there is no such");
+    assert_eq!(failure.code, "mysql.no-table");
+
+    let rows = RestoreOptions { data_only: true, ..options() };
+    server.sql("CREATE DATABASE rows_only; USE rows_only; CREATE TABLE big LIKE shop.big; CREATE TABLE plain LIKE shop.plain; \
+                CREATE TABLE small LIKE shop.small; CREATE TRIGGER fires BEFORE INSERT ON small FOR EACH ROW SET NEW.big = 1");
+    let failure = recover(&vault, &server.url("rows_only"), &rows).await.expect_err("a trigger would run");
+    assert!(failure.next.contains("DROP TRIGGER `rows_only`.`fires`"), "{failure:?}");
+    server.sql("DROP TRIGGER rows_only.fires");
+    recover(&vault, &server.url("rows_only"), &rows).await.expect("a restore");
+    for table in ["big", "plain", "small"] {
+        let sum = |database: &str| {
+            server.sql(&format!("CHECKSUM TABLE {database}.{table}")).split_once('\t').map(|sum| sum.1.to_owned())
+        };
+        assert_eq!(sum("rows_only"), sum("shop"), "{table}");
+    }
+    let failure = recover(&vault, &server.url("rows_only"), &rows).await.expect_err("they have rows");
+    assert!(failure.cause.contains("has rows already"), "{failure:?}");
+    assert_eq!(unfinished(&server), "");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_whole_server_comes_back_with_its_users() {
+    let (server, other) = (source(), Server::start());
+    server.sql(
+        "CREATE DATABASE second; CREATE TABLE second.t (a int PRIMARY KEY, b int, FOREIGN KEY (b) REFERENCES shop.parent (id)); \
+         CREATE VIEW second.v AS SELECT * FROM shop.a; CREATE ROLE clerk; GRANT SELECT ON shop.* TO clerk; \
+         CREATE USER app@localhost IDENTIFIED BY 'x'; GRANT clerk TO app@localhost; GRANT UPDATE (b) ON second.t TO app@localhost",
+    );
+    let vault = vault(&MemoryStore::default());
+    backup(&server.url(""), &vault).await.expect("a backup");
+    other.sql("CREATE USER 'owner'@'%' IDENTIFIED BY 'its own'");
+    let restored = recover(&vault, &other.url(""), &options()).await.expect("a restore");
+    assert!(restored.refused.is_empty(), "{:?}", restored.refused);
+    assert_eq!(restored.databases, ["second", "shop"]);
+    assert!(restored.kept.iter().any(|(what, _)| what == "account owner@%"), "{:?}", restored.kept);
+    for database in ["shop", "second"] {
+        assert_eq!(everything(&other, database), everything(&server, database));
+    }
+    for account in ["clerk", "app@localhost"] {
+        let grants = format!("SHOW GRANTS FOR {account}");
+        assert_eq!(other.sql(&grants), server.sql(&grants));
+    }
+    assert_eq!(unfinished(&other), "");
+    let one =
+        recover(&vault, &other.url("again"), &RestoreOptions { database: Some("shop".to_owned()), ..options() }).await;
+    assert_eq!(one.expect("one of them").databases, ["shop"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_account_lacks_is_named_before_anything_is_written() {
+    let server = source();
+    let vault = vault(&MemoryStore::default());
+    backup(&server.url("shop"), &vault).await.expect("a backup");
+    server.sql("CREATE USER plain@localhost; GRANT ALL ON `copy`.* TO plain@localhost");
+    let url = server.socket("plain", "copy");
+    let plan = recover(&vault, &url, &RestoreOptions { dry_run: true, ..options() }).await.expect("a plan");
+    let mends: Vec<&str> = plan.lacks.iter().map(|lack| lack.mend.as_str()).collect();
+    assert!(mends.iter().any(|mend| mend.contains("ON `seawall-%`.* TO `plain`@`localhost`")), "{mends:?}");
+    assert!(mends.iter().any(|mend| mend.starts_with("GRANT SET USER")), "{mends:?}");
+    let failure = recover(&vault, &url, &options()).await.expect_err("it lacks rights");
+    assert_eq!((failure.code, unfinished(&server)), ("mysql.not-ready", String::new()));
+    server.sql("GRANT ALL ON `seawall-%`.* TO plain@localhost");
+    let stripped = RestoreOptions { owners: false, ..options() };
+    let restored = recover(&vault, &url, &stripped).await.expect("a restore");
+    assert!(restored.refused.is_empty(), "{:?}", restored.refused);
+    let definers = "SELECT DISTINCT definer FROM information_schema.views WHERE table_schema = 'copy' UNION \
+                    SELECT definer FROM information_schema.triggers WHERE trigger_schema = 'copy' UNION \
+                    SELECT definer FROM information_schema.routines WHERE routine_schema = 'copy'";
+    assert_eq!(server.sql(definers), "plain@localhost");
+    let rights = "SELECT DISTINCT security_type FROM information_schema.views WHERE table_schema = 'copy'";
+    assert_eq!(server.sql(rights), "INVOKER");
+    assert_eq!(
+        server.sql("SELECT DISTINCT status FROM information_schema.events WHERE event_schema = 'copy'"),
+        "DISABLED"
+    );
 }

@@ -1,123 +1,86 @@
-//! Dump, restore, compare.
+//! Backups of real servers, and what is in their sets.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use seawall_core::{Failure, NoProgress, When};
-use seawall_mysql::{DumpOptions, Limits, RestoreOptions, Restored, World, dump, restore};
+use futures::TryStreamExt as _;
+use seawall_archive::{Content, SetReader};
+use seawall_core::{Failure, NoProgress};
+use seawall_mysql::{DumpOptions, Dumped, ItemDetail, Limits, Schema, World, dump};
 use seawall_vault::memory::MemoryStore;
 use seawall_vault::{Environment, Policy, Vault};
+use serde::de::DeserializeOwned;
 
-use crate::server::{Server, target};
+use crate::server::target;
 
 pub(crate) fn vault(store: &MemoryStore) -> Vault {
     Vault::new(Arc::new(store.clone()), Policy { seed: 1, ..Policy::default() })
 }
 
-pub(crate) fn environment() -> Environment {
-    [("PATH".to_owned(), std::env::var("PATH").expect("a PATH"))].into_iter().collect()
+/// Little memory, so that little content makes many frames, and three connections.
+pub(crate) fn options() -> DumpOptions {
+    let limits = Limits { jobs: 3, memory: 32 << 20, ..Limits::default() };
+    DumpOptions { limits, lock_wait: Duration::from_secs(2), ..DumpOptions::default() }
 }
 
-/// Little memory, so that little content makes many frames and chunks.
-pub(crate) fn limits() -> Limits {
-    Limits { jobs: 3, memory: 32 << 20, bindir: None, proof: None }
+pub(crate) async fn back_up(url: &str, store: &MemoryStore) -> Result<Dumped, Failure> {
+    back_up_with(url, store, &options()).await
 }
 
-pub(crate) async fn backup(url: &str, vault: &Vault) -> Result<seawall_mysql::Dumped, Failure> {
-    let options = DumpOptions { limits: limits(), ..DumpOptions::default() };
-    Ok(dump(&target(url), vault, &options, &World::real(environment()), Arc::new(NoProgress)).await?)
+pub(crate) async fn back_up_with(url: &str, store: &MemoryStore, options: &DumpOptions) -> Result<Dumped, Failure> {
+    let world = World::real(Environment::default());
+    Ok(dump(&target(url), &vault(store), options, &world, Arc::new(NoProgress)).await?)
 }
 
-pub(crate) fn options() -> RestoreOptions {
-    RestoreOptions {
-        when: When::Latest,
-        clean: false,
-        tables: Vec::new(),
-        data_only: false,
-        owners: true,
-        without_superuser: false,
-        database: None,
-        dry_run: false,
-        limits: limits(),
+/// A set that was made.
+pub(crate) struct Set {
+    pub(crate) reader: Arc<SetReader>,
+}
+
+impl Set {
+    pub(crate) async fn of(store: &MemoryStore, dumped: &Dumped) -> Self {
+        let reader = SetReader::open(vault(store), dumped.manifest.clone()).await.expect("opened");
+        Self { reader: Arc::new(reader) }
     }
-}
 
-pub(crate) async fn recover(vault: &Vault, url: &str, options: &RestoreOptions) -> Result<Restored, Failure> {
-    Ok(restore(vault, &target(url), options, &World::real(environment()), Arc::new(NoProgress)).await?)
-}
-
-/// Databases of unfinished restores.
-pub(crate) fn unfinished(server: &Server) -> String {
-    server.sql("SELECT schema_name FROM information_schema.schemata WHERE schema_name LIKE 'seawall-%'")
-}
-
-/// Everything that the server says of a database: the statements of its objects, and each table's content by a sum over all rows
-/// that doesn't depend on their order.
-pub(crate) fn everything(server: &Server, database: &str) -> Vec<String> {
-    let mut all = vec![server.sql(&format!("SHOW CREATE DATABASE `{database}`")).replace(database, "DB")];
-    let of = |column: &str| format!("WHERE {column} = '{database}'");
-    for sql in [
-        format!(
-            "SELECT table_name, table_type, engine, row_format, table_collation, create_options, table_comment FROM information_schema.tables {} ORDER BY 1",
-            of("table_schema")
-        ),
-        format!(
-            "SELECT table_name, column_name, ordinal_position, column_default, is_nullable, column_type, character_set_name, collation_name, column_key, extra, column_comment, generation_expression FROM information_schema.columns {} ORDER BY 1, 3",
-            of("table_schema")
-        ),
-        format!(
-            "SELECT table_name, index_name, non_unique, seq_in_index, column_name, sub_part, index_type, index_comment FROM information_schema.statistics {} ORDER BY 1, 2, 4",
-            of("table_schema")
-        ),
-        format!(
-            "SELECT table_name, constraint_name, constraint_type FROM information_schema.table_constraints {} ORDER BY 1, 2",
-            of("table_schema")
-        ),
-        format!(
-            "SELECT constraint_name, table_name, referenced_table_name, update_rule, delete_rule FROM information_schema.referential_constraints {} ORDER BY 1, 2",
-            of("constraint_schema")
-        ),
-        format!(
-            "SELECT trigger_name, event_object_table, action_timing, event_manipulation, action_order, action_statement, sql_mode, definer, character_set_client, collation_connection, database_collation FROM information_schema.triggers {} ORDER BY 1",
-            of("trigger_schema")
-        ),
-        format!(
-            "SELECT routine_name, routine_type, dtd_identifier, routine_definition, is_deterministic, sql_data_access, security_type, sql_mode, routine_comment, definer, character_set_client, collation_connection, database_collation FROM information_schema.routines {} ORDER BY 1, 2",
-            of("routine_schema")
-        ),
-        format!(
-            "SELECT event_name, definer, time_zone, event_definition, event_type, execute_at, interval_value, interval_field, sql_mode, starts, ends, status, on_completion, event_comment, character_set_client, collation_connection, database_collation FROM information_schema.events {} ORDER BY 1",
-            of("event_schema")
-        ),
-    ] {
-        all.extend(server.sql(&sql).lines().map(|line| line.replace(database, "DB")));
+    /// The manifest's detail.
+    pub(crate) fn detail<T: DeserializeOwned>(&self) -> T {
+        serde_json::from_value(self.reader.manifest().detail.clone()).expect("a detail")
     }
-    let tables = server.sql(&format!(
-        "SELECT table_name, table_type, engine FROM information_schema.tables WHERE table_schema = '{database}' ORDER BY 1"
-    ));
-    for line in tables.lines() {
-        let mut fields = line.split('\t');
-        let (name, kind) = (fields.next().expect("a name"), fields.next().expect("a kind"));
-        let quoted = format!("`{database}`.`{}`", name.replace('`', "``"));
-        let word = if kind == "VIEW" { "VIEW" } else { "TABLE" };
-        all.push(
-            server
-                .sql(&format!("USE `{database}`; SHOW CREATE {word} `{}`", name.replace('`', "``")))
-                .replace(database, "DB"),
-        );
-        if kind == "SEQUENCE" {
-            all.push(server.sql(&format!("SELECT * FROM {quoted}")));
-        } else if kind != "VIEW" {
-            let columns = server.sql(&format!(
-                "SELECT GROUP_CONCAT(CONCAT('IFNULL(HEX(`', REPLACE(column_name, '`', '``'), '`), ''NULL'')') ORDER BY ordinal_position) \
-                 FROM information_schema.columns WHERE table_schema = '{database}' AND table_name = '{}'",
-                name.replace('\'', "''")
-            ));
-            let history = if kind == "SYSTEM VERSIONED" { " FOR SYSTEM_TIME ALL" } else { "" };
-            all.push(server.sql(&format!(
-                "SELECT '{}', COUNT(*), SUM(CRC32(CONCAT_WS(',', {columns}))), BIT_XOR(CRC32(CONCAT_WS(';', {columns}))) FROM {quoted}{history}",
-                name.replace('\'', "''")
-            )));
-        }
+
+    fn number(&self, database: Option<&str>, name: &str) -> u32 {
+        let items = &self.reader.index().items;
+        let is_it = |item: &seawall_archive::Item| item.name == name && item.database.as_deref() == database;
+        let place = items.iter().position(is_it);
+        let names: Vec<_> = items.iter().map(|item| (&item.database, &item.name)).collect();
+        u32::try_from(place.unwrap_or_else(|| panic!("{name:?} isn't among {names:?}"))).expect("few items")
     }
-    all
+
+    pub(crate) async fn document<T: DeserializeOwned>(&self, database: Option<&str>, name: &str) -> T {
+        let bytes = self.reader.file(self.number(database, name), 64 << 20).await.expect("a file");
+        serde_json::from_slice(&bytes).expect("a document")
+    }
+
+    pub(crate) async fn schema(&self, database: Option<&str>) -> Schema {
+        self.document(database, "schema.json").await
+    }
+
+    /// The rows of a table, sorted, and what is said of them.
+    pub(crate) async fn rows(&self, database: Option<&str>, table: &str) -> (Vec<Vec<u8>>, ItemDetail) {
+        let number = self.number(database, table);
+        let item = &self.reader.index().items[number as usize];
+        assert_eq!(item.content, Content::Lines);
+        let frames: Vec<Vec<u8>> = self.reader.content(number).try_collect().await.expect("content");
+        let bytes = frames.concat();
+        let mut rows: Vec<Vec<u8>> = bytes.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
+        assert!(rows.iter().all(|row| row.ends_with(b"\n")), "a row of {table} is cut");
+        rows.sort();
+        (rows, serde_json::from_value(item.detail.clone()).expect("a detail"))
+    }
+
+    /// The rows as text, without the ends of lines.
+    pub(crate) async fn lines(&self, table: &str) -> Vec<String> {
+        let (rows, _) = self.rows(None, table).await;
+        rows.iter().map(|row| String::from_utf8_lossy(row.trim_ascii_end()).into_owned()).collect()
+    }
 }
