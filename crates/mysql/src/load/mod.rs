@@ -19,7 +19,7 @@ use seawall_core::Progress;
 
 use crate::Error;
 use crate::catalog::engines::{Rows, rows_of};
-use crate::client::quote::qualified;
+use crate::client::quote::{qualified, text};
 use crate::client::{Connection, Done, Purpose, Target};
 use crate::detail::{ColumnDetail, ItemDetail};
 use crate::journal::Journal;
@@ -44,6 +44,8 @@ pub(crate) struct Load<'a> {
     /// What is loaded already.
     pub(crate) journal: &'a Journal,
     pub(crate) session: Session,
+    /// Whether the tables were there before: others may put something else in their places.
+    pub(crate) is_found: bool,
     pub(crate) progress: &'a dyn Progress,
 }
 
@@ -170,10 +172,36 @@ impl Load<'_> {
         connection.execute("START TRANSACTION").await?;
         let mut next = frames.next().await?;
         while let Some(first) = next {
+            let item = first.frame.item;
+            self.is_a_table(connection, item).await?;
             next = self.copy(connection, first, frames).await?;
+            // Until the transaction ends, the server lets no other object take the name: what is a table now was one before.
+            self.is_a_table(connection, item).await?;
         }
         connection.execute(&journal.note_chunks(&unit.chunks)).await?;
         connection.execute("COMMIT").await.map(drop)
+    }
+
+    /// Insists that a name that was there before is still that of a table. A view in its place would have the rows written
+    /// elsewhere, with our rights.
+    async fn is_a_table(&self, connection: &mut Connection, item: u32) -> Result<(), Error> {
+        let Some(table) = self.table(item).filter(|_| self.is_found) else { return Ok(()) };
+        let sql = format!(
+            "SELECT table_type FROM information_schema.tables WHERE table_schema = {} AND table_name = {}",
+            text(self.database),
+            text(table.name)
+        );
+        let rows = connection.query(&sql).await?;
+        if rows.iter().any(|row| matches!(row.text(0), "BASE TABLE" | "SYSTEM VERSIONED")) {
+            return Ok(());
+        }
+        connection.execute("ROLLBACK").await?;
+        Err(Error::Refused {
+            code: "mysql.not-ready",
+            object: format!("{}.{}", self.database, table.name),
+            cause: "it is no table any more".to_owned(),
+            next: "look who changes the database, then start again".to_owned(),
+        })
     }
 
     /// Loads all rows of a table whose engine knows no transactions, unless they are there.

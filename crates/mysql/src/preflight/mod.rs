@@ -44,6 +44,8 @@ pub(crate) struct Server {
     is_read_only: bool,
     /// Whether only superusers make functions and triggers.
     distrusts_functions: bool,
+    /// Whether it takes no events at all.
+    takes_no_events: bool,
 }
 
 impl Server {
@@ -51,7 +53,7 @@ impl Server {
     pub(crate) async fn look(connection: &mut Connection) -> Result<Self, Error> {
         let facts = Facts::look(connection).await?;
         let sql = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('local_infile', 'read_only', 'super_read_only', 'log_bin', \
-                   'log_bin_trust_function_creators')";
+                   'log_bin_trust_function_creators', 'event_scheduler')";
         let rows = connection.query(sql).await?;
         let is_on = |wanted: &str| rows.iter().any(|row| row.text(0) == wanted && matches!(row.text(1), "ON" | "1"));
         Ok(Self {
@@ -59,6 +61,7 @@ impl Server {
             infile: is_on("local_infile"),
             is_read_only: is_on("read_only") || is_on("super_read_only"),
             distrusts_functions: is_on("log_bin") && !is_on("log_bin_trust_function_creators"),
+            takes_no_events: rows.iter().any(|row| row.text(0) == "event_scheduler" && row.text(1) == "DISABLED"),
         })
     }
 }
@@ -117,6 +120,10 @@ pub(crate) async fn look(connection: &mut Connection, server: &Server, request: 
     look.lacks.extend(rights(connection, server, request, &objects).await?);
     look.lacks.extend(missing_definers(connection, request, &objects).await?);
     look.lacks.extend(missing_zones(connection, &objects).await?);
+    if server.takes_no_events && objects.iter().any(|object| object.kind == StoredKind::Event) {
+        let cause = "the server runs with event_scheduler=DISABLED, and takes no events";
+        look.lacks.push(Lack::new(cause, "start the server with event_scheduler=OFF (or ON)"));
+    }
     let largest = objects.iter().map(|object| object.statement.bytes().len()).max().unwrap_or_default() as u64;
     if largest >= connection.max_packet {
         let cause = format!("a statement has {largest} bytes, and the server takes {}", connection.max_packet);
@@ -230,8 +237,9 @@ fn missing_rights(
     let to = format!("{}@{}", name(user), name(host));
     let mut lacks = Vec::new();
     let for_rows = ["SELECT", "INSERT", "DELETE"];
+    let ours = if made.starts_with("seawall_proof_") { "`seawall\\_proof\\_%`" } else { "`seawall-%`" };
     let places = [
-        (made, "`seawall-%`".to_owned(), &needed[..]),
+        (made, ours.to_owned(), &needed[..]),
         (wanted, name(&escaped(wanted)), if data_only { &for_rows } else { &needed[..] }),
     ];
     for (database, pattern, needed) in places {

@@ -48,7 +48,8 @@ const SETTINGS: [&str; 19] = [
     "--loose-innodb-doublewrite=0",
     "--loose-innodb-flush-method=nosync",
     "--innodb-fast-shutdown=2",
-    "--event-scheduler=DISABLED",
+    // Off, and not disabled: a disabled one takes no events at all.
+    "--event-scheduler=OFF",
     "--log-bin-trust-function-creators=1",
     "--character-set-server=utf8mb4",
     "--loose-mysqlx=OFF",
@@ -117,7 +118,8 @@ impl Throwaway {
         let first = Target::parse(&url, &quiet(""))?;
         let mut connection = until_ready(&mut apart, &first).await?;
         let password = drawn()?;
-        let set = format!("ALTER USER CURRENT_USER() IDENTIFIED BY {}", text(&password));
+        // MariaDB passes over the password of ALTER USER CURRENT_USER().
+        let set = format!("ALTER USER root@localhost IDENTIFIED BY {}", text(&password));
         connection.execute(&set).await?;
         connection.close().await;
         Ok(Self { apart, target: Target::parse(&url, &quiet(&password))? })

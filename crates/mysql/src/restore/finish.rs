@@ -84,10 +84,18 @@ impl Place<'_> {
             return Ok(());
         }
         if !journal.has(FINISHING) {
+            // Something may have come into the database since the restore began.
+            if !replaces {
+                let way = super::in_the_way(connection, self.set, self.what, &self.name).await?;
+                crate::preflight::refuse(&format!("database {}", self.name), &way)?;
+            }
             journal.note(connection, FINISHING).await?;
         }
-        if replaces && !journal.has("replaced") {
-            self.drop_replaced(connection).await?;
+        // Noted in any case: a resume with `--clean` drops nothing that this restore has moved.
+        if !journal.has("replaced") {
+            if replaces {
+                self.drop_replaced(connection).await?;
+            }
             journal.note(connection, "replaced").await?;
         }
         let options = self.set.options()?;

@@ -3,17 +3,40 @@
 use std::collections::BTreeSet;
 
 use crate::Error;
-use crate::client::Connection;
 use crate::client::quote::{name, qualified, text};
 use crate::client::tried::is_about_the_statement;
+use crate::client::{Connection, Flavour};
 use crate::restore::program::{Definer, Status, program};
 use crate::schema::{StoredKind, StoredObject};
 
-/// The mode in which our own statements are run.
-const OURS: &str = "NO_AUTO_VALUE_ON_ZERO";
+/// The mode in which our own statements are run. A table never gets another engine than its statement names.
+const OURS: &str = "NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION";
 
 /// Puts the session back in which our own statements mean what they should.
-pub(crate) const AS_OURS: &str = "SET SESSION sql_mode = 'NO_AUTO_VALUE_ON_ZERO', SESSION time_zone = '+00:00'";
+pub(crate) const AS_OURS: &str =
+    "SET SESSION sql_mode = 'NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION', SESSION time_zone = '+00:00'";
+
+/// Modes that MySQL 8.0 doesn't know any more, and that change no object: NO_AUTO_CREATE_USER is about GRANT, and the others are
+/// about how objects are told, or names of several modes that stand beside them.
+const GONE: [&str; 11] = [
+    "NO_AUTO_CREATE_USER",
+    "NO_FIELD_OPTIONS",
+    "NO_KEY_OPTIONS",
+    "NO_TABLE_OPTIONS",
+    "DB2",
+    "MAXDB",
+    "MSSQL",
+    "MYSQL323",
+    "MYSQL40",
+    "ORACLE",
+    "POSTGRESQL",
+];
+
+/// The modes of an object that a server knows. Pure.
+fn modes(mode: &str, mariadb: bool, version: u32) -> String {
+    let is_known = |one: &&str| mariadb || version < 80_000 || !GONE.contains(one);
+    mode.split(',').filter(is_known).collect::<Vec<_>>().join(",")
+}
 
 /// The database in which objects are made.
 #[derive(Debug, Clone, Copy)]
@@ -43,14 +66,14 @@ pub(crate) fn shown(object: &StoredObject, database: &str) -> String {
     format!("{} {database}.{}", word(object.kind).to_lowercase(), object.name)
 }
 
-/// The statements that set up the session of an object.
-fn session(object: &StoredObject) -> String {
-    let mode = object.sql_mode.as_deref().unwrap_or(OURS);
+/// The statement that sets up the session of an object.
+fn session(object: &StoredObject, mariadb: bool, version: u32) -> String {
+    let mode = modes(object.sql_mode.as_deref().unwrap_or(OURS), mariadb, version);
     let zone = object.time_zone.as_deref().unwrap_or("+00:00");
     // The character set of the statement's bytes comes last: this statement itself is one of ours.
     format!(
         "SET SESSION sql_mode = {}, SESSION time_zone = {}, SESSION collation_connection = {}, SESSION character_set_client = {}",
-        text(mode),
+        text(&mode),
         text(zone),
         text(&object.collation_connection),
         text(&object.character_set_client)
@@ -72,8 +95,16 @@ pub(crate) async fn make(connection: &mut Connection, home: Home<'_>, object: &S
         connection.execute(&format!("ALTER DATABASE {} COLLATE {}", name(home.database), text(collation))).await?;
     }
     let done = async {
-        connection.execute(&session(object)).await?;
-        connection.execute_bytes(&made.sql).await.map(drop)
+        let mariadb = connection.flavour == Flavour::MariaDb;
+        connection.execute(&session(object, mariadb, connection.version)).await?;
+        connection.execute_bytes(&made.sql).await?;
+        // A routine says nothing where it has the rights of its definer.
+        if home.definer == Definer::Stripped && matches!(object.kind, StoredKind::Function | StoredKind::Procedure) {
+            let routine = format!("{} {}", word(object.kind), qualified(home.database, &object.name));
+            connection.execute("SET NAMES utf8mb4").await?;
+            connection.execute(&format!("ALTER {routine} SQL SECURITY INVOKER")).await?;
+        }
+        Ok(())
     };
     let done: Result<(), Error> = done.await;
     if let Err(error) = &done
@@ -169,4 +200,20 @@ async fn is_there(connection: &mut Connection, database: &str, object: &StoredOb
 /// The accounts that objects name as their definers.
 pub(crate) fn definers<'a>(objects: impl Iterator<Item = &'a StoredObject>) -> BTreeSet<&'a str> {
     objects.map(|object| object.definer.as_str()).filter(|definer| !definer.is_empty()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modes_that_a_server_does_not_know_any_more_are_left_out() {
+        let old = "ONLY_FULL_GROUP_BY,ANSI_QUOTES,NO_AUTO_CREATE_USER,ORACLE";
+        for (mariadb, version, expected) in
+            [(true, 101_106, old), (false, 50_744, old), (false, 80_036, "ONLY_FULL_GROUP_BY,ANSI_QUOTES")]
+        {
+            assert_eq!(modes(old, mariadb, version), expected);
+        }
+        assert_eq!(modes("", false, 90_000), "");
+    }
 }

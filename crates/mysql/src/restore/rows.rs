@@ -1,10 +1,11 @@
 //! Rows alone, into tables that are there and empty.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use seawall_archive::preflight::Lack;
 use seawall_core::Progress;
 
+use crate::catalog::engines::{Rows, rows_of};
 use crate::client::Connection;
 use crate::client::quote::{name, qualified, text};
 use crate::detail::ItemDetail;
@@ -16,10 +17,10 @@ use crate::restore::steps::Place;
 use crate::{Error, Restored};
 
 /// The tables whose rows are restored, with their columns.
-fn tables<'a>(set: &'a Set, what: &'a Scope<'_>) -> impl Iterator<Item = (&'a str, BTreeSet<&'a str>)> {
+fn tables<'a>(set: &'a Set, what: &'a Scope<'_>) -> impl Iterator<Item = (&'a str, &'a str, BTreeSet<&'a str>)> {
     set.items.iter().filter_map(|item| match item {
-        Some(ItemDetail::Table { name, columns, .. }) if what.has(name) => {
-            Some((name.as_str(), columns.iter().map(|column| column.name.as_str()).collect()))
+        Some(ItemDetail::Table { name, engine, columns, .. }) if what.has(name) => {
+            Some((name.as_str(), engine.as_str(), columns.iter().map(|column| column.name.as_str()).collect()))
         }
         _ => None,
     })
@@ -39,9 +40,12 @@ pub(crate) async fn in_the_way(
     };
     let of = text(wanted);
     let rows = connection
-        .query(&format!("SELECT table_name, table_type FROM information_schema.tables WHERE table_schema = {of}"))
+        .query(&format!(
+            "SELECT table_name, table_type, engine FROM information_schema.tables WHERE table_schema = {of}"
+        ))
         .await?;
-    let kinds: std::collections::BTreeMap<&str, &str> = rows.iter().map(|row| (row.text(0), row.text(1))).collect();
+    let kinds: BTreeMap<&str, (&str, &str)> =
+        rows.iter().map(|row| (row.text(0), (row.text(1), row.text(2)))).collect();
     let columns = connection
         .query(&format!("SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = {of}"))
         .await?;
@@ -53,10 +57,16 @@ pub(crate) async fn in_the_way(
         ))
         .await?;
     let mut lacks = Vec::new();
-    for (table, wants) in tables(set, what) {
+    for (table, engine, wants) in tables(set, what) {
         let shown = qualified(wanted, table);
         match kinds.get(table) {
-            Some(&"BASE TABLE" | &"SYSTEM VERSIONED") => {}
+            Some(("BASE TABLE" | "SYSTEM VERSIONED", its)) => {
+                // What was interrupted is undone only by an engine with transactions.
+                if rows_of(engine) == Rows::Snapshot && rows_of(its) != Rows::Snapshot {
+                    let cause = format!("{wanted}.{table} is of the engine {its}, and in the set of {engine}");
+                    lacks.push(Lack::new(cause, format!("ALTER TABLE {shown} ENGINE={engine};")));
+                }
+            }
             Some(_) => {
                 lacks.push(Lack::new(format!("{wanted}.{table} is no table"), "name another database"));
                 continue;

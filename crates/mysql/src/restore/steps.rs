@@ -12,6 +12,7 @@ use crate::client::quote::{name, qualified, text};
 use crate::client::{Connection, Target};
 use crate::journal::Journal;
 use crate::load::{Load, Session};
+use crate::restore::objects;
 use crate::restore::scope::Scope;
 use crate::restore::set::{Set, corrupt};
 use crate::restore::table::{Added, Foreign, Table, add_foreign_keys, add_keys};
@@ -56,6 +57,7 @@ pub(crate) async fn prepare(connection: &mut Connection) -> Result<(), Error> {
             Err(error) => return Err(error),
         }
     }
+    connection.execute(objects::AS_OURS).await?;
     connection.execute("SET SESSION foreign_key_checks = 0").await.map(drop)
 }
 
@@ -130,6 +132,7 @@ impl Place<'_> {
                 infile: self.infile,
                 takes_history: self.facts.takes_history,
             },
+            is_found: self.what.options.data_only,
             progress,
         }
     }
