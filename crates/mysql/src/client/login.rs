@@ -62,8 +62,8 @@ impl Connection {
     pub async fn open_for(target: &Target, purpose: Purpose) -> Result<Self, Error> {
         let opening = async {
             let mut connection = match Self::greet(target, purpose, target.tls).await {
-                // Old servers have no cipher that is still safe. Whoever is on the way could bring this about, and also could
-                // have taken the server's offer of TLS away: this mode promises nothing.
+                // Old servers have no cipher that is still safe. An attacker on the network could cause this error too, but could
+                // as well remove the server's offer of TLS: PREFERRED promises nothing.
                 Err(Error::Tls { cause, .. }) if target.tls == TlsMode::Preferred => {
                     tracing::debug!("without TLS: {cause}");
                     Self::greet(target, purpose, TlsMode::Disabled).await?
