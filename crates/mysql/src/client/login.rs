@@ -82,7 +82,7 @@ impl Connection {
         }
     }
 
-    /// Makes the session independent of everybody's settings, and learns which server this is.
+    /// Makes the session independent of the settings of server, account and `init_connect`, and learns which server this is.
     async fn set_up(&mut self, purpose: Purpose) -> Result<(), Error> {
         for statement in session::first() {
             self.execute(&statement).await?;
@@ -178,7 +178,7 @@ impl Connection {
         };
         self.abilities = hello.abilities(greeting.abilities);
         if tls {
-            // What came before TLS could be anybody's.
+            // Bytes that came before TLS may be an attacker's.
             if !self.inbox.is_empty() {
                 return Err(self.confused("more than a greeting before TLS"));
             }
