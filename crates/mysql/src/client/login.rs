@@ -62,8 +62,8 @@ impl Connection {
     pub async fn open_for(target: &Target, purpose: Purpose) -> Result<Self, Error> {
         let opening = async {
             let mut connection = match Self::greet(target, purpose, target.tls).await {
-                // Old servers have no cipher that is still safe. Whoever is on the way could bring this about, and also could
-                // have taken the server's offer of TLS away: this mode promises nothing.
+                // Old servers have no cipher that is still safe. An attacker on the network could cause this error too, but could
+                // as well remove the server's offer of TLS: PREFERRED promises nothing.
                 Err(Error::Tls { cause, .. }) if target.tls == TlsMode::Preferred => {
                     tracing::debug!("without TLS: {cause}");
                     Self::greet(target, purpose, TlsMode::Disabled).await?
@@ -82,7 +82,7 @@ impl Connection {
         }
     }
 
-    /// Makes the session independent of everybody's settings, and learns which server this is.
+    /// Makes the session independent of the settings of server, account and `init_connect`, and learns which server this is.
     async fn set_up(&mut self, purpose: Purpose) -> Result<(), Error> {
         for statement in session::first() {
             self.execute(&statement).await?;
@@ -178,7 +178,7 @@ impl Connection {
         };
         self.abilities = hello.abilities(greeting.abilities);
         if tls {
-            // What came before TLS could be anybody's.
+            // Bytes that came before TLS may be an attacker's.
             if !self.inbox.is_empty() {
                 return Err(self.confused("more than a greeting before TLS"));
             }

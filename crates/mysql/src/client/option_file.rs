@@ -17,7 +17,7 @@ const SECTIONS: [&str; 4] = ["client", "client-server", "client-mariadb", "seawa
 /// How deeply files may include others.
 const DEPTH: usize = 10;
 
-/// The largest file, in bytes. Nobody writes a larger one by hand.
+/// The largest file, in bytes.
 const LARGEST: u64 = 1 << 20;
 
 /// One line of a file that has a meaning.

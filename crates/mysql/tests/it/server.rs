@@ -155,7 +155,7 @@ impl Server {
     pub(crate) fn wait(&self, sql: &str, answer: &str) {
         let deadline = Instant::now() + Duration::from_secs(30);
         while self.sql(sql) != answer {
-            assert!(Instant::now() < deadline, "{sql} isn't {answer}: {}", self.sql(sql));
+            assert!(Instant::now() < deadline, "{sql} isn't {answer}: {}", self.sql("SHOW FULL PROCESSLIST"));
             std::thread::sleep(Duration::from_millis(20));
         }
     }
