@@ -320,7 +320,7 @@ mod tests {
 
     #[test]
     fn the_oldest_that_fits_is_chosen() {
-        let program = |family, version| Program { path: PathBuf::from(version.to_string()), family, version };
+        let program = |family, version: u32| Program { path: PathBuf::from(version.to_string()), family, version };
         let found = [program("mariadb", 110_402), program("mariadb", 101_106), program("mysql", 80_036)];
         for (family, version, expected) in [
             ("mariadb", 101_119, Some(101_106)),

@@ -127,7 +127,7 @@ fn definer_of(head: &[Word<'_>]) -> Option<std::ops::Range<usize>> {
 fn database_of(words: &[Word<'_>], name: usize) -> Option<std::ops::Range<usize>> {
     let (database, dot, object) = (words.get(name)?, words.get(name + 1)?, words.get(name + 2)?);
     let is_name = |word: &Word<'_>| matches!(word.kind, Kind::Name | Kind::Word | Kind::Text);
-    (is_name(database) && dot.is_sign(b'.') && is_name(object)).then(|| database.start..object.start)
+    (is_name(database) && dot.is_sign(b'.') && is_name(object)).then_some(database.start..object.start)
 }
 
 #[cfg(test)]

@@ -299,3 +299,53 @@ async fn what_an_account_lacks_is_named_before_anything_is_written() {
         "DISABLED"
     );
 }
+
+/// What only MySQL has.
+const OF_MYSQL: &str = r#"
+CREATE DATABASE shop CHARACTER SET utf8mb4; USE shop; SET SESSION sql_mode = 'ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO';
+CREATE TABLE kinds (id bigint unsigned NOT NULL AUTO_INCREMENT PRIMARY KEY, j json, b bit(9), g geometry NOT NULL SRID 4326, d date, f float,
+  e enum('a','b'), v varchar(20) COLLATE utf8mb4_0900_ai_ci, n int GENERATED ALWAYS AS (id + 1) STORED, x varchar(40) DEFAULT (uuid()),
+  KEY x ((f + 1)), KEY y (v DESC) INVISIBLE, SPATIAL KEY s (g), CONSTRAINT c CHECK (f > 1000) NOT ENFORCED);
+INSERT INTO kinds (id, j, b, g, d, f, e, v) VALUES (0, '{"a": ["ä", 1.50, null]}', b'100000001', ST_GeomFromText('POINT(1 2)', 4326), '2026-02-31', 0.1, 'b', 'x'),
+  (7, NULL, NULL, ST_GeomFromText('LINESTRING(0 0,1 1)', 4326), '0000-00-00', 3.4028235e38, NULL, 'ß');
+CREATE TABLE parent (id int PRIMARY KEY); CREATE TABLE child (id int PRIMARY KEY, p int, FOREIGN KEY (p) REFERENCES parent (id));
+INSERT INTO parent VALUES (1); INSERT INTO child VALUES (1, 1);
+CREATE TRIGGER t BEFORE INSERT ON parent FOR EACH ROW SET NEW.id = NEW.id;
+CREATE FUNCTION f() RETURNS int DETERMINISTIC RETURN 1; CREATE VIEW v AS SELECT f() AS f, id FROM parent;
+CREATE EVENT e ON SCHEDULE EVERY 1 DAY STARTS '2030-01-01 00:00:00' DO DO 1
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_of_mysql_8_comes_back_as_it_was() {
+    let Some(server) = crate::mysql8::start() else { return };
+    server.sql("SET GLOBAL log_bin_trust_function_creators = 1");
+    server.sql(OF_MYSQL);
+    let vault = vault(&MemoryStore::default());
+    backup(&server.url("shop"), &vault).await.expect("a backup");
+    for (infile, name) in [("ON", "copy"), ("OFF", "again")] {
+        server.sql(&format!("SET GLOBAL local_infile = {infile}"));
+        let restored = recover(&vault, &server.url(name), &options()).await.expect("a restore");
+        assert!(restored.refused.is_empty(), "{:?}", restored.refused);
+        for table in ["kinds", "parent", "child"] {
+            let sum = |database: &str| {
+                server.sql(&format!("CHECKSUM TABLE {database}.{table}")).split_once('\t').map(|sum| sum.1.to_owned())
+            };
+            assert_eq!(sum(name), sum("shop"), "{table}");
+        }
+        for kind in ["TABLE kinds", "TABLE child", "VIEW v", "FUNCTION f", "TRIGGER t", "EVENT e"] {
+            let shown = |database: &str| {
+                let shown = server.sql(&format!("USE {database}; SHOW CREATE {kind}"));
+                // The moment at which a trigger was made is told as well.
+                shown.split('\t').take(4).collect::<Vec<_>>().join(" ")
+            };
+            assert_eq!(shown(name), shown("shop"), "{kind}");
+        }
+    }
+    // What MariaDB has nothing for is named before anything is written.
+    let other = Server::start();
+    let failure = recover(&vault, &other.url("copy"), &options()).await.expect_err("it can't cross");
+    for named in ["utf8mb4_0900_ai_ci", "indexes of expressions", "INVISIBLE"] {
+        assert!(failure.cause.contains(named), "{named}: {failure:?}");
+    }
+    assert_eq!((failure.code, other.sql("SHOW DATABASES LIKE 'copy'")), ("mysql.not-ready", String::new()));
+}
