@@ -80,9 +80,6 @@ impl Session {
             sets.push_str(", SESSION system_versioning_insert_history = 1");
         }
         connection.execute(&sets).await?;
-        if !self.infile {
-            connection.execute("SET NAMES binary").await?;
-        }
         Ok(connection)
     }
 }
@@ -260,9 +257,14 @@ impl Load<'_> {
         let about = format!("{}.{}", self.database, table.name);
         let failed = |error: Error| error.about(&*about);
         let mut feed = Feed { first: Some(first), frames, item, rows: 0 };
-        let taken = match self.session.infile {
-            true => self.by_load(connection, &into, &mut feed, &about).await.map_err(failed)?,
-            false => self.by_insert(connection, &into, &mut feed, &about).await.map_err(failed)?,
+        let taken = if self.session.infile && !into.needs_insert() {
+            self.by_load(connection, &into, &mut feed, &about).await.map_err(failed)?
+        } else {
+            // The texts of these statements are bytes, and those of all others are not.
+            connection.execute("SET NAMES binary").await?;
+            let taken = self.by_insert(connection, &into, &mut feed, &about).await.map_err(failed)?;
+            connection.execute("SET NAMES utf8mb4").await?;
+            taken
         };
         if taken != feed.rows {
             let cause = format!("the server took {taken} rows of a unit, and it holds {}", feed.rows);

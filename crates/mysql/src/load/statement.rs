@@ -25,7 +25,26 @@ fn through(column: &ColumnDetail, mariadb: bool, value: &str) -> Option<String> 
     }
 }
 
+/// The types of places and shapes.
+const SPATIAL: [&str; 9] = [
+    "geometry",
+    "point",
+    "linestring",
+    "polygon",
+    "multipoint",
+    "multilinestring",
+    "multipolygon",
+    "geometrycollection",
+    "geomcollection",
+];
+
 impl Into<'_> {
+    /// Whether the server refuses these rows in a `LOAD DATA` that names columns: MySQL does where a shape may not be NULL (error
+    /// 1364, seen in 8.0.15), and a statement without names would have to have all columns, also those that are generated.
+    pub(crate) fn needs_insert(&self) -> bool {
+        !self.mariadb && self.columns.iter().any(|column| SPATIAL.contains(&column.r#type.as_str()))
+    }
+
     /// `LOAD DATA` of lines.
     pub(crate) fn load(&self) -> String {
         let (mut columns, mut sets) = (Vec::new(), Vec::new());
@@ -122,6 +141,14 @@ mod tests {
         assert!(load.ends_with("'\\n' (`a``b`, `j`)"), "{load}");
         let load = Into { columns: &[], ..into.clone() }.load();
         assert!(load.ends_with("(@seawall_none)"), "{load}");
+    }
+
+    #[test]
+    fn shapes_go_into_mysql_by_insert() {
+        let columns = [column("a", "int"), column("g", "point")];
+        let into = Into { database: "d", table: "t", columns: &columns, mariadb: false };
+        assert!(into.needs_insert() && !Into { mariadb: true, ..into.clone() }.needs_insert());
+        assert!(!Into { columns: &columns[..1], ..into }.needs_insert());
     }
 
     #[test]
