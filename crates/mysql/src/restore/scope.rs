@@ -71,7 +71,8 @@ fn choose(wanted: &[String], database: &str, names: &[&String]) -> Result<BTreeS
                 code: "mysql.no-table",
                 object: word.clone(),
                 cause: "the set has no table of this name".to_owned(),
-                next: "names are compared letter by letter, and a database may stand before them: shop.orders".to_owned(),
+                next: "names are compared letter by letter, and a database may stand before them: shop.orders"
+                    .to_owned(),
             });
         };
         chosen.insert(found.to_owned());
