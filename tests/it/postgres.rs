@@ -152,7 +152,7 @@ fn postgres_whatever_is_wrong_has_its_exit_code_and_names_the_next_step() {
     for (arguments, exit, code) in [
         (vec!["backup", &server.url("nothing"), &vault], 4, "postgres.no-database"),
         (vec!["backup", "postgresql://x@%2Fnowhere/shop", &vault], 1, "postgres.connection"),
-        (vec!["backup", "mysql://x@h/shop", &vault], 2, "usage.server"),
+        (vec!["backup", "oracle://x@h/shop", &vault], 2, "usage.server"),
         (vec!["backup", &source, &vault, "--memory", "1MB"], 2, "archive.memory"),
         (vec!["backup", &source, &vault, "--compression", "rar"], 2, "usage.arguments"),
         (vec!["backup", &source, &vault, "--pg-bindir", "/nowhere"], 1, "postgres.tool"),

@@ -28,16 +28,16 @@ pub async fn verify(
     progress: Arc<dyn Progress>,
     jobs: usize,
 ) -> Result<Verification, Error> {
-    verify_with(vault, now, progress, jobs, None).await
+    verify_with(vault, now, progress, jobs, &[]).await
 }
 
-/// The same, and opens the sets of an engine as a restore does.
+/// The same, and opens the sets of these engines as their restores do.
 pub(crate) async fn verify_with(
     vault: &Vault,
     now: Moment,
     progress: Arc<dyn Progress>,
     jobs: usize,
-    opens: Option<&dyn Opens>,
+    opens: &[Arc<dyn Opens>],
 ) -> Result<Verification, Error> {
     let catalog = Catalog::read(vault).await?;
     let mut verification =
@@ -49,7 +49,7 @@ pub(crate) async fn verify_with(
         verification.objects += 1;
         let before = verification.findings.len();
         if let Some(reader) = verify_set(vault, manifest, Arc::clone(&progress), jobs, &mut verification).await?
-            && let Some(opens) = opens.filter(|opens| opens.engine() == manifest.engine)
+            && let Some(opens) = opens.iter().find(|opens| opens.engine() == manifest.engine)
             && verification.findings.len() == before
             && let Err(failure) = opens.open(reader).await
         {

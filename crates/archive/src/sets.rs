@@ -23,20 +23,20 @@ pub struct Sets {
     clock: Arc<dyn Clock>,
     nonce: u64,
     jobs: usize,
-    /// What the engine of the sets knows of them.
-    opens: Option<Arc<dyn Opens>>,
+    /// What engines know of their sets.
+    opens: Vec<Arc<dyn Opens>>,
 }
 
 impl Sets {
     /// The sets of `vault`, with `jobs` chunks read at once.
     pub fn new(vault: Vault, policy: Option<RetentionPolicy>, clock: Arc<dyn Clock>, nonce: u64, jobs: usize) -> Self {
-        Self { vault, policy, clock, nonce, jobs, opens: None }
+        Self { vault, policy, clock, nonce, jobs, opens: Vec::new() }
     }
 
-    /// The same, where `verify` also opens the sets of an engine as its restore does.
+    /// The same, where `verify` also opens the sets of these engines as their restores do.
     #[must_use]
-    pub fn opened_by(self, opens: Arc<dyn Opens>) -> Self {
-        Self { opens: Some(opens), ..self }
+    pub fn opened_by(self, opens: Vec<Arc<dyn Opens>>) -> Self {
+        Self { opens, ..self }
     }
 
     /// The vault of the sets.
@@ -134,8 +134,7 @@ impl History for Sets {
     }
 
     async fn verify(&self, progress: Arc<dyn Progress>) -> Result<Verification, Failure> {
-        let verified =
-            prove::verify_with(&self.vault, self.clock.now(), progress, self.jobs, self.opens.as_deref()).await?;
+        let verified = prove::verify_with(&self.vault, self.clock.now(), progress, self.jobs, &self.opens).await?;
         if verified.objects == 0 && verified.findings.is_empty() {
             Catalog::read(&self.vault).await?.check_begun().await?;
         }

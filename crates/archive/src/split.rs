@@ -27,7 +27,7 @@ pub fn split(bytes: u64, places: u64) -> Vec<Span> {
     let each = places.div_ceil(count).max(1);
     let starts = (0..places).step_by(usize::try_from(each).unwrap_or(usize::MAX));
     let last = places.saturating_sub(1) / each * each;
-    starts.map(|first| Span { first, end: (first != last).then_some(first + each) }).collect()
+    starts.map(|first| Span { first, end: (first != last).then(|| first + each) }).collect()
 }
 
 /// The places of tables in a list of their sizes in bytes, the largest table first: what comes last is small, and no connection
@@ -51,6 +51,8 @@ mod tests {
             ((1 << 30) + 1, 130_999),
             (100 << 20, 10_007),
             (u64::MAX, 5),
+            (1 << 30, u64::MAX),
+            (96 << 20, u64::MAX - 1),
         ] {
             let pieces = split(bytes, places);
             assert!(pieces.len() >= 2, "{bytes} {places}");

@@ -9,8 +9,9 @@ use seawall_config::{At, Fields, Location, Problem};
 use seawall_sqlite::Upkeep;
 use seawall_vault::{Environment, VaultUrl};
 
+use crate::backups::{self, ServerConfig};
 use crate::lmdb::{self, LmdbConfig};
-use crate::postgres::{self, PostgresConfig};
+use crate::server::ServerUrl;
 use crate::sqlite::SqliteConfig;
 
 /// One database to protect. `None` is the engine's own default.
@@ -39,8 +40,8 @@ pub enum EngineConfig {
     Sqlite(SqliteConfig),
     /// An LMDB environment.
     Lmdb(Arc<LmdbConfig>),
-    /// A database of a PostgreSQL server, or a whole one.
-    Postgres(Arc<PostgresConfig>),
+    /// A database of a server, or a whole server.
+    Server(Arc<ServerConfig>),
 }
 
 /// The name of a source. No two databases of a process have the same source.
@@ -108,7 +109,7 @@ impl DatabaseConfig {
         match &self.engine {
             EngineConfig::Sqlite(sqlite) => SourceName::Path(sqlite.path.clone()),
             EngineConfig::Lmdb(lmdb) => SourceName::Path(lmdb.path.clone()),
-            EngineConfig::Postgres(postgres) => SourceName::Url(postgres.target.to_string()),
+            EngineConfig::Server(server) => SourceName::Url(server.source.url()),
         }
     }
 
@@ -117,7 +118,7 @@ impl DatabaseConfig {
         match &self.engine {
             EngineConfig::Sqlite(sqlite) => Some(&sqlite.path),
             EngineConfig::Lmdb(lmdb) => Some(&lmdb.path),
-            EngineConfig::Postgres(_) => None,
+            EngineConfig::Server(_) => None,
         }
     }
 
@@ -126,7 +127,7 @@ impl DatabaseConfig {
         match &self.engine {
             EngineConfig::Sqlite(sqlite) => Some(sqlite.path.clone()),
             EngineConfig::Lmdb(lmdb) => Some(lmdb.data_file()),
-            EngineConfig::Postgres(_) => None,
+            EngineConfig::Server(_) => None,
         }
     }
 
@@ -138,7 +139,7 @@ impl DatabaseConfig {
     /// The connections of one backup, if the database is on a server.
     pub fn server_jobs(&self) -> Option<usize> {
         match &self.engine {
-            EngineConfig::Postgres(postgres) => Some(postgres.options.limits.jobs),
+            EngineConfig::Server(server) => Some(server.source.limits().jobs),
             EngineConfig::Sqlite(_) | EngineConfig::Lmdb(_) => None,
         }
     }
@@ -148,7 +149,7 @@ impl DatabaseConfig {
     pub fn place(&self) -> String {
         match &self.engine {
             EngineConfig::Lmdb(_) => format!("{} {}__", self.vault, self.name),
-            EngineConfig::Sqlite(_) | EngineConfig::Postgres(_) => self.vault.to_string(),
+            EngineConfig::Sqlite(_) | EngineConfig::Server(_) => self.vault.to_string(),
         }
     }
 
@@ -160,7 +161,7 @@ impl DatabaseConfig {
             EngineConfig::Lmdb(_) => Threads { own: 2, shared: 0 },
             // A backup compresses with as many threads as it has jobs. Backups of several servers share the largest
             // number.
-            EngineConfig::Postgres(postgres) => Threads { own: 0, shared: 4 * postgres.options.limits.jobs },
+            EngineConfig::Server(server) => Threads { own: 0, shared: 4 * server.source.limits().jobs },
         }
     }
 
@@ -188,7 +189,7 @@ pub enum Subject {
     /// An LMDB environment, with its section.
     Environment(PathBuf, Fields),
     /// A server.
-    Server(Box<seawall_postgres::Target>),
+    Server(ServerUrl),
 }
 
 /// What else a list item says of a database, for a kind that can't have it.
@@ -215,7 +216,7 @@ impl Subject {
         environment: &Environment,
     ) -> Result<Self, Location> {
         let url = fields.text("url")?;
-        let target = url.map(|at| postgres::target(&at, environment)).transpose()?;
+        let target = url.map(|at| backups::target(&at, environment)).transpose()?;
         match (path, target) {
             (Some(at), None) => {
                 let path = seawall_config::absolute(Path::new(&at.value), here);
@@ -224,7 +225,7 @@ impl Subject {
                     None => Self::File(path),
                 })
             }
-            (None, Some(target)) => Ok(Self::Server(Box::new(target))),
+            (None, Some(target)) => Ok(Self::Server(target)),
             (Some(at), Some(_)) => {
                 let cause = "url and path: a database is on a server or in a file".to_owned();
                 Err(Problem::Contradiction(cause).at(at.line))
@@ -245,7 +246,7 @@ impl Subject {
     /// folder of databases, or the database's name on its server.
     pub fn own_name(&self, is_folder: bool) -> Option<&str> {
         match self {
-            Self::Server(target) => Some(target.database.as_ref()).filter(|name: &&str| !name.is_empty()),
+            Self::Server(url) => Some(url.database()).filter(|name| !name.is_empty()),
             Self::File(path) | Self::Environment(path, _) if is_folder => path.file_name()?.to_str(),
             Self::File(path) | Self::Environment(path, _) => path.file_stem()?.to_str(),
         }
@@ -264,7 +265,7 @@ impl EngineConfig {
         match self {
             Self::Sqlite(_) => "sqlite",
             Self::Lmdb(_) => "lmdb",
-            Self::Postgres(_) => "postgres",
+            Self::Server(server) => server.source.name(),
         }
     }
 
@@ -296,11 +297,11 @@ impl EngineConfig {
                 lmdb::check(name, &files, common, said).map_err(|problem| problem.at(line))?;
                 Self::Lmdb(Arc::new(lmdb::read(section, path)?))
             }
-            Subject::Server(target) => {
+            Subject::Server(url) => {
                 let lmdb = fields.section("lmdb")?.is_some();
-                let config = postgres::read(fields, *target, name, here, &files.upkeep)?;
-                postgres::check(&files, common, said, lmdb).map_err(|problem| problem.at(line))?;
-                Self::Postgres(Arc::new(config))
+                let config = backups::read(fields, url, name, here, &files.upkeep)?;
+                backups::check(&files, common, said, lmdb).map_err(|problem| problem.at(line))?;
+                Self::Server(Arc::new(config))
             }
         })
     }

@@ -8,11 +8,13 @@
 //! the URL of a server belongs to. `sets` opens vaults of backup sets, which all engines of servers share. `upkeep` reads the settings of levels and retention in both formats.
 
 pub mod ask;
+mod backups;
 mod database;
 mod keep;
 pub mod lmdb;
+mod mysql;
 mod open;
-pub mod postgres;
+mod postgres;
 mod recognise;
 pub mod server;
 mod sets;
@@ -21,6 +23,7 @@ pub mod trouble;
 pub mod upkeep;
 mod when;
 
+pub use backups::{ServerConfig, ServerSource};
 pub use database::{DatabaseConfig, EngineConfig, Said, SourceName, Subject, Threads};
 pub use keep::Keep;
 pub use open::{Opener, read_state_dir, read_status};

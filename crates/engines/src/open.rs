@@ -15,7 +15,7 @@ use seawall_vault::{Environment, HttpClient, Policy, Throttle, Vault, VaultUrl};
 use crate::database::{DatabaseConfig, EngineConfig};
 use crate::keep::Keep;
 use crate::recognise::{self, Held};
-use crate::{lmdb, postgres, sets, sqlite};
+use crate::{backups, lmdb, sets, sqlite};
 
 /// Opens engines for one process.
 #[derive(Debug)]
@@ -100,7 +100,7 @@ impl Opener {
         let engine: Arc<dyn Engine> = match &database.engine {
             EngineConfig::Sqlite(config) => sqlite::open(self, vault.clone(), config.options(database, self.jobs)),
             EngineConfig::Lmdb(config) => lmdb::open(self, vault.clone(), database, config),
-            EngineConfig::Postgres(config) => Arc::new(postgres::open(self, vault.clone(), database, config)),
+            EngineConfig::Server(config) => Arc::new(backups::open(self, vault.clone(), database, config)),
         };
         Ok((vault, engine))
     }
@@ -111,8 +111,8 @@ impl Opener {
     /// When its vault can't be opened.
     pub async fn server(&self, database: &DatabaseConfig) -> Result<Option<Scheduled>, Failure> {
         Ok(match &database.engine {
-            EngineConfig::Postgres(config) => {
-                Some(postgres::open(self, self.open(&database.vault).await?, database, config))
+            EngineConfig::Server(config) => {
+                Some(backups::open(self, self.open(&database.vault).await?, database, config))
             }
             EngineConfig::Sqlite(_) | EngineConfig::Lmdb(_) => None,
         })
@@ -127,7 +127,7 @@ impl Opener {
         match &database.engine {
             EngineConfig::Sqlite(config) => read_state_dir(&config.state_dir()),
             EngineConfig::Lmdb(config) => lmdb::recorded(config),
-            EngineConfig::Postgres(_) => self.database(database).await?.status().await,
+            EngineConfig::Server(_) => self.database(database).await?.status().await,
         }
     }
 
@@ -141,7 +141,7 @@ impl Opener {
         Ok(match &database.engine {
             EngineConfig::Sqlite(config) => sqlite::of_vault(self, vault, keep.upkeep(&config.upkeep)),
             EngineConfig::Lmdb(_) => lmdb::of_vault(vault, database.name.clone()),
-            EngineConfig::Postgres(config) => sets::of_vault(self, vault, Some(keep.policy(&config.retention))),
+            EngineConfig::Server(config) => sets::of_vault(self, vault, Some(keep.policy(&config.retention))),
         })
     }
 

@@ -5,19 +5,21 @@
 use std::fmt;
 use std::sync::Arc;
 
-use seawall_archive::server::{BackUp, Limits, Prove, RestoreInto};
+use async_trait::async_trait;
+use seawall_archive::server::{BackUp, Limits, Prove, Proved, RestoreInto};
 use seawall_archive::{Catalog, Codec, Sample, World};
-use seawall_core::{Clock as _, Failure, Kind, SystemClock};
-use seawall_postgres::{Destination, Prover, Source, Target};
+use seawall_core::{Clock as _, Failure, Kind, Progress, SystemClock, When};
 use seawall_vault::{Environment, Vault};
 
-use crate::postgres;
+use crate::{mysql, postgres};
 
 /// A server, or one of its databases.
 #[derive(Debug, Clone)]
 pub enum ServerUrl {
     /// A PostgreSQL server.
-    Postgres(Box<Target>),
+    Postgres(Box<seawall_postgres::Target>),
+    /// A MySQL or MariaDB server.
+    Mysql(Box<seawall_mysql::Target>),
 }
 
 /// How a command line asks for a backup, in the words of the command line. `None` leaves a setting to the engine.
@@ -45,10 +47,14 @@ impl ServerUrl {
     /// # Errors
     /// `usage.server` for a text that is no server's URL, and the engine's own.
     pub fn parse(text: &str, environment: &Environment) -> Result<Self, Failure> {
-        if Target::is_url(text) {
-            return Ok(Self::Postgres(Box::new(Target::parse(text, environment)?)));
+        if seawall_postgres::Target::is_url(text) {
+            return Ok(Self::Postgres(Box::new(seawall_postgres::Target::parse(text, environment)?)));
         }
-        let next = "name it as postgresql://ROLE@HOST:PORT/DATABASE; files are protected by `seawall replicate`";
+        if seawall_mysql::Target::is_url(text) {
+            return Ok(Self::Mysql(Box::new(seawall_mysql::Target::parse(text, environment)?)));
+        }
+        let next = "name it as postgresql://ROLE@HOST:PORT/DATABASE or mysql://USER@HOST:PORT/DATABASE; files are protected by \
+                    `seawall replicate`";
         Err(usage("usage.server", text, "this is no database server", next))
     }
 
@@ -56,7 +62,21 @@ impl ServerUrl {
     pub fn has_password(&self) -> bool {
         match self {
             Self::Postgres(target) => target.password_in_url,
+            Self::Mysql(target) => target.password_in_url,
         }
+    }
+
+    /// The database that it names; a whole server has none.
+    pub fn database(&self) -> &str {
+        match self {
+            Self::Postgres(target) => &target.database,
+            Self::Mysql(target) => &target.database,
+        }
+    }
+
+    /// Whether it names a whole server.
+    pub fn is_whole(&self) -> bool {
+        self.database().is_empty()
     }
 
     /// The source of a backup.
@@ -67,7 +87,19 @@ impl ServerUrl {
         match self {
             Self::Postgres(target) => {
                 let options = postgres::requested(&target, request)?;
-                Ok(Arc::new(Source { target: *target, options, world: World::real(environment.clone()) }))
+                Ok(Arc::new(seawall_postgres::Source {
+                    target: *target,
+                    options,
+                    world: World::real(environment.clone()),
+                }))
+            }
+            Self::Mysql(target) => {
+                let options = mysql::requested(&target, request)?;
+                Ok(Arc::new(seawall_mysql::Source {
+                    target: *target,
+                    options,
+                    world: World::real(environment.clone()),
+                }))
             }
         }
     }
@@ -76,7 +108,10 @@ impl ServerUrl {
     pub fn destination(self, environment: &Environment) -> Arc<dyn RestoreInto> {
         match self {
             Self::Postgres(target) => {
-                Arc::new(Destination { target: *target, world: World::real(environment.clone()) })
+                Arc::new(seawall_postgres::Destination { target: *target, world: World::real(environment.clone()) })
+            }
+            Self::Mysql(target) => {
+                Arc::new(seawall_mysql::Destination { target: *target, world: World::real(environment.clone()) })
             }
         }
     }
@@ -86,15 +121,41 @@ impl fmt::Display for ServerUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Postgres(target) => target.fmt(f),
+            Self::Mysql(target) => target.fmt(f),
         }
     }
 }
 
-/// Proves backup sets, on the server `to` or on a server that is started for each proof. PostgreSQL is the only engine
-/// of servers so far, and refuses another engine's set by name.
+/// Proves backup sets, on the server `to` or on a server that is started for each proof. The set's own engine proves it.
 pub fn prover(to: Option<ServerUrl>, environment: &Environment) -> Box<dyn Prove> {
-    let to = to.map(|ServerUrl::Postgres(target)| *target);
-    Box::new(Prover { to, world: World::real(environment.clone()) })
+    Box::new(Prover { to, environment: environment.clone() })
+}
+
+/// Proofs by the engine of each set.
+struct Prover {
+    to: Option<ServerUrl>,
+    environment: Environment,
+}
+
+#[async_trait]
+impl Prove for Prover {
+    async fn prove(
+        &self,
+        vault: &Vault,
+        when: &When,
+        limits: &Limits,
+        progress: Arc<dyn Progress>,
+    ) -> Result<Proved, Failure> {
+        let engine = Catalog::read(vault).await?.find(when)?.engine.clone();
+        let world = World::real(self.environment.clone());
+        let prover: Box<dyn Prove> = match &self.to {
+            Some(ServerUrl::Postgres(to)) => Box::new(seawall_postgres::Prover { to: Some(*to.clone()), world }),
+            Some(ServerUrl::Mysql(to)) => Box::new(seawall_mysql::Prover { to: Some(*to.clone()), world }),
+            None if engine == seawall_mysql::NAMES.name => Box::new(seawall_mysql::Prover { to: None, world }),
+            None => Box::new(seawall_postgres::Prover { to: None, world }),
+        };
+        prover.prove(vault, when, limits, progress).await
+    }
 }
 
 /// Notes that the links `numbers` of a vault's chain are known to be missing.

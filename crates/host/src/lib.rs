@@ -1,14 +1,17 @@
 //! What the local machine offers to every engine.
 //!
 //! The rooms: `watch` (events of files and folders, with a sweep for lost ones), `links` (which links lead to a
-//! file), `folder` (the folder of a path), `lock` (one process for each thing), `space` (how much can be written).
+//! file), `folder` (the folder of a path), `lock` (one process for each thing), `space` (how much can be written), `apart` (a server
+//! that is started for a proof, and kept apart).
 
+mod apart;
 mod folder;
 mod links;
 mod lock;
 mod space;
 mod watch;
 
+pub use apart::{Apart, Bounds, Folder, NOT_ALONE, Took, User, machine_memory};
 pub use folder::folder_of;
 pub use links::links_on;
 pub use lock::{is_locked, lock};

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::config::{ConfigError, Surroundings};
+use seawall_engines::ServerSource;
 use seawall_engines::sqlite::{Retention, Upkeep};
 
 fn parse(text: &str) -> Result<Config, ConfigError> {
@@ -239,26 +240,20 @@ fn a_database_of_a_server() {
         (shop.name.as_str(), shop.engine.name(), shop.vault.to_string().as_str()),
         ("shop", "postgres", "s3://bucket/all/shop")
     );
-    let EngineConfig::Postgres(postgres) = &shop.engine else { panic!("{shop:?}") };
-    let source = postgres;
-    assert_eq!(
-        (source.target.to_string().as_str(), source.schedule.text()),
-        ("postgresql://app@db:5432/shop", "0 3 * * *")
-    );
-    assert_eq!(
-        (source.options.limits.jobs, source.options.limits.memory, source.options.codec.to_string().as_str()),
-        (4, 64 << 20, "lz4")
-    );
-    assert_eq!(source.options.copy, "binary".parse().expect("a format"));
+    let EngineConfig::Server(server) = &shop.engine else { panic!("{shop:?}") };
+    let ServerSource::Postgres(target, options) = &server.source else { panic!("{shop:?}") };
+    assert_eq!((target.to_string().as_str(), server.schedule.text()), ("postgresql://app@db:5432/shop", "0 3 * * *"));
+    assert_eq!((options.limits.jobs, options.limits.memory, options.codec.to_string().as_str()), (4, 64 << 20, "lz4"));
+    assert_eq!(options.copy, "binary".parse().expect("a format"));
     assert_eq!(
         config.find("postgresql://app@db:5432/shop", Path::new("/")).map(|found| found.name),
         Some("shop".into())
     );
-    let EngineConfig::Postgres(postgres) = &cluster.engine else { panic!("{cluster:?}") };
-    let source = postgres;
-    assert!(source.options.role_passwords && source.target.database.is_empty());
-    assert_eq!(source.options.excluded, ["a", "b c"]);
-    assert_eq!((postgres.retention.thinning.minimum, postgres.retention.thinning.daily), (3, 7));
+    let EngineConfig::Server(server) = &cluster.engine else { panic!("{cluster:?}") };
+    let ServerSource::Postgres(target, options) = &server.source else { panic!("{cluster:?}") };
+    assert!(options.role_passwords && target.database.is_empty());
+    assert_eq!(options.excluded, ["a", "b c"]);
+    assert_eq!((server.retention.thinning.minimum, server.retention.thinning.daily), (3, 7));
     let item = |more: &str| format!("vault: /v\ndatabases:\n  - url: postgresql://app@db/shop\n{more}");
     let daily = |more: &str| item(&format!("    schedule: 0 3 * * *\n{more}"));
     for (text, code) in [
@@ -283,7 +278,7 @@ fn a_database_of_a_server() {
             "vault: /v\ndatabases:\n  - { url: 'postgresql://app@db/', schedule: 0 3 * * * }\n".to_owned(),
             "config.value",
         ),
-        ("vault: /v\ndatabases:\n  - { url: 'mysql://app@db/x', schedule: 0 3 * * * }\n".to_owned(), "config.vault"),
+        ("vault: /v\ndatabases:\n  - { url: 'oracle://app@db/x', schedule: 0 3 * * * }\n".to_owned(), "config.vault"),
         ("vault: /v\ndatabases:\n  - { path: /a.db, schedule: 0 3 * * * }\n".to_owned(), "config.unknown-key"),
     ] {
         let error = parse(&text).expect_err(&text);

@@ -25,7 +25,7 @@ async fn a_set_that_no_restore_can_open_is_found_without_a_server() {
                 Format::Native => backup(&server, &server.url(database), &vault).await.expect("backed up"),
                 format => backup_in(format, &server, &server.url(database), &vault).await.expect("backed up"),
             };
-            let sets = Sets::new(vault.clone(), None, Arc::new(SystemClock), 0, 2).opened_by(Arc::new(Opening));
+            let sets = Sets::new(vault.clone(), None, Arc::new(SystemClock), 0, 2).opened_by(vec![Arc::new(Opening)]);
             let verified = sets.verify(Arc::new(NoProgress)).await.expect("verified");
             assert_eq!((verified.findings, verified.newest.is_some()), (vec![], true), "{format:?} {database}");
             let mut catalog = Catalog::read(&vault).await.expect("read");

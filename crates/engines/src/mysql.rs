@@ -1,0 +1,63 @@
+//! MySQL and MariaDB: what only their backups can be asked for, in a `seawall.yml` and on a command line.
+
+use std::path::Path;
+
+use seawall_core::Failure;
+use seawall_mysql::{DumpOptions, Target};
+
+use crate::backups::Common;
+use crate::server::{self, BackupRequest, usage};
+
+use seawall_config::absolute;
+use seawall_config::error::{Location, Problem};
+use seawall_config::fields::{At, Fields};
+
+/// Reads the keys of a `backup` section that only MySQL has; files are relative to `here`. Returns the target with its password
+/// file, and all options.
+pub(crate) fn read(
+    backup: Option<&mut Fields>,
+    target: Target,
+    common: Common,
+    here: &Path,
+) -> Result<(Target, DumpOptions), Location> {
+    let Common { limits, codec, excluded } = common;
+    let mut options = DumpOptions { limits, codec, excluded, ..DumpOptions::default() };
+    let mut target = target;
+    let Some(backup) = backup else { return Ok((target, options)) };
+    if let Some(at) = backup.duration("lock-wait")? {
+        options.lock_wait = at.value;
+    }
+    if let Some(At { line, value }) = backup.text("password-file")? {
+        if target.has_password() {
+            let cause = "password-file: the password is known from url, an option file or MYSQL_PWD already".to_owned();
+            return Err(Problem::Contradiction(cause).at(line));
+        }
+        target = target.with_password_file(absolute(Path::new(&value), here));
+    }
+    Ok((target, options))
+}
+
+/// How a command line asks for a backup of `target`.
+///
+/// # Errors
+/// Settings that MySQL doesn't have, that can't be read, or that contradict each other.
+pub(crate) fn requested(target: &Target, request: BackupRequest) -> Result<DumpOptions, Failure> {
+    let BackupRequest { limits, format, sample, copy, compression, excluded, role_passwords } = request;
+    let others = [
+        ("--format", format.is_some_and(|format| format != "native")),
+        ("--sample", sample.is_some()),
+        ("--copy", copy.is_some()),
+        ("--role-passwords", role_passwords),
+    ];
+    if let Some((option, _)) = others.iter().find(|(_, is_set)| *is_set) {
+        let cause = format!("{option} is for PostgreSQL, and this is a server of MySQL or MariaDB");
+        return Err(usage("usage.arguments", &target.to_string(), &cause, "leave it out"));
+    }
+    if !target.database.is_empty() && !excluded.is_empty() {
+        let cause = "--exclude-database is of a whole server's backup, and a database is named";
+        let next = "end the URL behind the slash, or leave it out";
+        return Err(usage("usage.arguments", &target.to_string(), cause, next));
+    }
+    let codec = compression.as_deref().map(server::codec).transpose()?.unwrap_or_default();
+    Ok(DumpOptions { limits, codec, excluded, ..DumpOptions::default() })
+}

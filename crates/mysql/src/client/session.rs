@@ -1,0 +1,110 @@
+//! The first statements of every session. They make sure that no setting of the server, the account or `init_connect` changes
+//! what our statements mean, what they return, or how long they may take.
+
+use super::Purpose;
+
+/// The largest number, for limits.
+const NO_LIMIT: &str = "18446744073709551615";
+
+/// The first statements: `init_connect` may have left a transaction open, whose end would end the session too where
+/// `completion_type` says so, and a limit would cut the answer to [`question`].
+pub(super) fn first() -> [String; 2] {
+    ["ROLLBACK AND NO CHAIN NO RELEASE".to_owned(), format!("SET SESSION sql_select_limit = {NO_LIMIT}")]
+}
+
+/// The variables that tell which server this is.
+const FACTS: [&str; 4] = ["version", "version_comment", "aurora_version", "max_allowed_packet"];
+
+/// The longest time limit that MySQL and MariaDB take, in seconds: a year. A store that is slow ends no backup; a machine that is
+/// gone is noticed by the system's keepalives.
+const LONG: &str = "31536000";
+
+/// Variables of a session, with the values that we need, as SQL. Each exists in some versions only. None needs a right.
+const SETTINGS: [(&str, &str); 33] = [
+    ("autocommit", "1"),
+    ("completion_type", "'NO_CHAIN'"),
+    // Backslashes escape, double quotes are for text, and a zero in a column that counts up stays one.
+    ("sql_mode", "'NO_AUTO_VALUE_ON_ZERO'"),
+    ("old_mode", "''"),
+    ("time_zone", "'+00:00'"),
+    ("sql_auto_is_null", "0"),
+    // How objects are told.
+    ("sql_quote_show_create", "1"),
+    ("show_create_table_verbosity", "0"),
+    ("show_create_table_skip_secondary_engine", "0"),
+    ("show_gipk_in_create_table_and_information_schema", "1"),
+    ("print_identified_with_as_hex", "1"),
+    ("information_schema_stats_expiry", "0"),
+    ("character_set_collations", "''"),
+    // Which rows are seen: all, as of now.
+    ("sql_select_limit", NO_LIMIT),
+    ("max_join_size", NO_LIMIT),
+    ("sql_big_selects", "1"),
+    ("sql_safe_updates", "0"),
+    ("system_versioning_asof", "DEFAULT"),
+    ("system_versioning_alter_history", "'ERROR'"),
+    ("sql_buffer_result", "0"),
+    ("group_concat_max_len", "16777216"),
+    ("sql_notes", "1"),
+    // Limits are for the sessions of applications.
+    ("max_statement_time", "0"),
+    ("max_execution_time", "0"),
+    ("lock_wait_timeout", "60"),
+    ("innodb_lock_wait_timeout", "60"),
+    ("net_read_timeout", LONG),
+    ("net_write_timeout", LONG),
+    ("wait_timeout", LONG),
+    ("idle_transaction_timeout", "0"),
+    ("idle_readonly_transaction_timeout", "0"),
+    ("idle_readwrite_transaction_timeout", "0"),
+    ("idle_write_transaction_timeout", "0"),
+];
+
+/// Asks for the variables that the server has, with their values.
+pub(super) fn question() -> String {
+    let names = FACTS.into_iter().chain(SETTINGS.iter().map(|(name, _)| *name));
+    let names: Vec<String> = names.map(|name| format!("'{name}'")).collect();
+    format!("SHOW SESSION VARIABLES WHERE Variable_name IN ({})", names.join(", "))
+}
+
+/// The statements that set up a session for `purpose`, on a server that has those variables.
+pub(super) fn statements<'a>(present: impl Fn(&str) -> bool + 'a, purpose: Purpose) -> Vec<String> {
+    let settings = SETTINGS.iter().filter(|(name, _)| present(name));
+    let settings: Vec<String> = settings.map(|(name, value)| format!("SESSION {name} = {value}")).collect();
+    let mut statements = vec!["SET NAMES utf8mb4".to_owned()];
+    // A proxy may have no variables.
+    if !settings.is_empty() {
+        statements.push(format!("SET {}", settings.join(", ")));
+    }
+    statements.push("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ WRITE".to_owned());
+    if purpose == Purpose::Rows {
+        // Values come as they are stored, in their column's character set.
+        statements.push("SET SESSION character_set_results = NULL".to_owned());
+    }
+    statements
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_the_server_has_is_set() {
+        let has = |name: &str| matches!(name, "autocommit" | "lock_wait_timeout");
+        assert_eq!(
+            statements(has, Purpose::Rows),
+            [
+                "SET NAMES utf8mb4",
+                "SET SESSION autocommit = 1, SESSION lock_wait_timeout = 60",
+                "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ WRITE",
+                "SET SESSION character_set_results = NULL",
+            ]
+        );
+        assert_eq!(statements(|_| false, Purpose::Statements).len(), 2);
+        let question = question();
+        assert!(
+            question.contains("'version'") && question.ends_with("'idle_write_transaction_timeout')"),
+            "{question}"
+        );
+    }
+}

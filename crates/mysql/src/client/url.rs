@@ -1,0 +1,104 @@
+//! Reads the text of a URL, before option files and the environment fill the missing parts. Pure.
+
+use percent_encoding::percent_decode_str;
+
+use crate::Error;
+
+/// The parts that it names.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(super) struct Parts {
+    pub(super) host: Option<String>,
+    pub(super) port: Option<String>,
+    pub(super) socket: Option<String>,
+    pub(super) user: Option<String>,
+    pub(super) password: Option<String>,
+    pub(super) database: Option<String>,
+    pub(super) ssl_mode: Option<String>,
+    pub(super) ssl_ca: Option<String>,
+    pub(super) ssl_cert: Option<String>,
+    pub(super) ssl_key: Option<String>,
+    pub(super) server_public_key_path: Option<String>,
+    pub(super) get_server_public_key: Option<String>,
+    pub(super) defaults_file: Option<String>,
+}
+
+impl Parts {
+    /// The place of a setting that URLs and option files share.
+    pub(super) fn setting(&mut self, name: &str) -> Option<&mut Option<String>> {
+        Some(match name {
+            "host" => &mut self.host,
+            "port" => &mut self.port,
+            "socket" => &mut self.socket,
+            "user" => &mut self.user,
+            "password" => &mut self.password,
+            "database" => &mut self.database,
+            "ssl-mode" => &mut self.ssl_mode,
+            "ssl-ca" => &mut self.ssl_ca,
+            "ssl-cert" => &mut self.ssl_cert,
+            "ssl-key" => &mut self.ssl_key,
+            "server-public-key-path" => &mut self.server_public_key_path,
+            "get-server-public-key" => &mut self.get_server_public_key,
+            _ => return None,
+        })
+    }
+}
+
+/// The error for a wrong part.
+pub(super) fn wrong(object: &str, cause: &str, next: &str) -> Error {
+    Error::Url { object: object.to_owned(), cause: cause.to_owned(), next: next.to_owned() }
+}
+
+fn decode(text: &str) -> Result<String, Error> {
+    let decoded = percent_decode_str(text).decode_utf8();
+    decoded
+        .map(std::borrow::Cow::into_owned)
+        .map_err(|_| wrong("URL", "it holds bytes that are not text", "check the characters after each `%`"))
+}
+
+/// Whether `text` names a server of this kind.
+pub(super) fn is_url(text: &str) -> bool {
+    text.starts_with("mysql://") || text.starts_with("mariadb://")
+}
+
+/// Takes a URL apart. An unknown setting is refused, because the user may rely on it.
+pub(super) fn parts(text: &str) -> Result<Parts, Error> {
+    let next = "write mysql://USER@HOST:PORT/DATABASE";
+    let rest = text.strip_prefix("mysql://").or_else(|| text.strip_prefix("mariadb://"));
+    let rest = rest.ok_or_else(|| wrong("URL", "it names no MySQL or MariaDB server", next))?;
+    let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let (authority, database) = rest.split_once('/').unwrap_or((rest, ""));
+    let (user, place) = authority.rsplit_once('@').map_or((None, authority), |(user, place)| (Some(user), place));
+    let (host, port) = match place.strip_prefix('[') {
+        Some(v6) => {
+            let (host, rest) = v6.split_once(']').ok_or_else(|| wrong("host", "a bracket isn't closed", next))?;
+            (host, rest.strip_prefix(':').unwrap_or(""))
+        }
+        None => place.split_once(':').unwrap_or((place, "")),
+    };
+    let given = |text: String| Some(text).filter(|text| !text.is_empty());
+    let mut parts = Parts {
+        host: given(decode(host)?),
+        port: given(port.to_owned()),
+        database: given(decode(database)?),
+        ..Parts::default()
+    };
+    if let Some(user) = user {
+        let (user, password) = user.split_once(':').map_or((user, None), |(user, password)| (user, Some(password)));
+        parts.user = given(decode(user)?);
+        parts.password = password.map(decode).transpose()?;
+    }
+    for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+        let setting = name.replace('_', "-");
+        let place = match &*setting {
+            "defaults-file" => Some(&mut parts.defaults_file),
+            setting => parts.setting(setting),
+        };
+        let Some(place) = place else {
+            let known = "known are host, port, socket, user, password, database, ssl-mode, ssl-ca, ssl-cert, ssl-key, \
+                         server-public-key-path, get-server-public-key and defaults-file";
+            return Err(wrong(&name.escape_debug().to_string(), "there is no such setting", known));
+        };
+        *place = Some(value.into_owned());
+    }
+    Ok(parts)
+}

@@ -1,0 +1,37 @@
+//! Entry points for the fuzz target: all code in this crate that reads bytes of other programs.
+
+use crate::detail::ColumnDetail;
+use crate::load::statement::Into;
+use crate::restore::program::{Definer, Status, program};
+use crate::restore::table::Table;
+use crate::restore::words::words;
+use crate::schema::StoredKind;
+
+/// Reads `bytes` as packets of a server, as a row, as a URL, as an option file, and as what a set holds. Nothing may panic.
+pub fn parse(bytes: &[u8]) {
+    crate::client::fuzzing::parse(bytes);
+    statements(bytes);
+}
+
+/// Reads statements of a set, and lines of a table.
+fn statements(bytes: &[u8]) {
+    let _ = words(bytes);
+    for kind in [StoredKind::View, StoredKind::Trigger, StoredKind::Event, StoredKind::PackageBody] {
+        let stripped = program(bytes, kind, Definer::Stripped, Status::Disabled);
+        let kept = program(bytes, kind, Definer::Kept, Status::AsItWas);
+        // What is made ready once needs no more.
+        if let Some(kept) = kept {
+            let again = program(&kept.sql, kind, Definer::Kept, Status::AsItWas);
+            assert!(again.is_none_or(|again| again.sql.len() <= kept.sql.len()));
+        }
+        drop(stripped);
+    }
+    if let Some(table) = std::str::from_utf8(bytes).ok().and_then(Table::parse) {
+        let made = table.create("d", true);
+        let _ = (table.keys(), table.foreign_keys(), table.with_sequences_of("a", "b"), made);
+    }
+    let column = ColumnDetail { name: "c".to_owned(), r#type: "json".to_owned(), charset: None };
+    let columns = [column.clone(), column];
+    let into = Into { database: "d", table: "t", columns: &columns, mariadb: false };
+    let _ = into.values(bytes, &mut Vec::new());
+}
