@@ -53,13 +53,16 @@ pub(crate) struct ReplicateArguments {
 #[command(after_help = "Examples:\n  \
     seawall backup postgresql://app@db/shop s3://bucket/shop\n  \
     seawall backup postgresql://app@db/ s3://bucket/cluster\n  \
+    seawall backup mysql://backup@db/shop s3://bucket/shop\n  \
     seawall backup postgresql://app@db/shop ./vault --memory 64MB --jobs 2\n  \
     seawall backup postgresql://app@db/shop ./vault --format custom\n  \
     seawall backup postgresql://app@db/shop ./sample --sample 1%\n  \
     seawall backup --config seawall.yml shop\n\n\
-    The password comes from PGPASSWORD or ~/.pgpass. The role needs pg_read_all_data.")]
+    PostgreSQL: the password comes from PGPASSWORD or ~/.pgpass, and the role needs pg_read_all_data.\n\
+    MySQL and MariaDB: it comes from MYSQL_PWD or ~/.my.cnf; a backup names the rights that the user lacks.")]
 pub(crate) struct BackupArguments {
-    /// The database: postgresql://ROLE@HOST:PORT/DATABASE; without DATABASE all databases of the server, with its roles.
+    /// The database: postgresql://ROLE@HOST:PORT/DATABASE or mysql://USER@HOST:PORT/DATABASE; without DATABASE all databases
+    /// of the server, with its roles or users.
     /// Or the name of a server's database in the configuration, with the settings there
     #[arg(value_name = "SOURCE|NAME")]
     pub(crate) source: String,
@@ -69,15 +72,15 @@ pub(crate) struct BackupArguments {
     /// How to compress: zstd, zstd:1 to zstd:19, gzip, gzip:1 to gzip:12, lz4 or none [default: zstd]
     #[arg(long, value_name = "CODEC")]
     pub(crate) compression: Option<String>,
-    /// The form of the backup: native, or one of pg_dump's own: custom, directory (first written to TMPDIR) or plain
+    /// PostgreSQL: the form of the backup: native, or one of pg_dump's own: custom, directory (first written to TMPDIR) or plain
     /// [default: native]
     #[arg(long, value_name = "FORMAT")]
     pub(crate) format: Option<String>,
-    /// Make a sample instead of a backup, for development and tests: this share of each table's rows, such as 1%, and
+    /// PostgreSQL: make a sample instead of a backup, for development and tests: this share of each table's rows, such as 1%, and
     /// every row that they refer to by foreign keys. It needs a vault of its own
     #[arg(long, value_name = "PERCENT")]
     pub(crate) sample: Option<String>,
-    /// The form in which the server writes rows: text, or binary for types that mean the same in every server
+    /// PostgreSQL: the form in which the server writes rows: text, or binary for types that mean the same in every server
     /// [default: text]
     #[arg(long, value_name = "FORMAT")]
     pub(crate) copy: Option<String>,
@@ -87,7 +90,7 @@ pub(crate) struct BackupArguments {
     /// With a whole server: leave this database out; may be given more than once
     #[arg(long, value_name = "DATABASE")]
     pub(crate) exclude_database: Vec<String>,
-    /// With a whole server: include the passwords of roles, as the server keeps them
+    /// With a whole PostgreSQL server: include the passwords of roles, as the server keeps them
     #[arg(long)]
     pub(crate) role_passwords: bool,
     #[command(flatten)]

@@ -31,8 +31,9 @@ pub(crate) struct RestoreArguments {
     /// backup made with --format: the file or directory that pg_dump wrote
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// The database to make on a server: postgresql://ROLE@HOST:PORT/DATABASE. An existing database must be empty.
-    /// Without DATABASE, every database of a server's backup, with its roles
+    /// The database to make on a server: postgresql://ROLE@HOST:PORT/DATABASE or mysql://USER@HOST:PORT/DATABASE. An
+    /// existing database must be empty.
+    /// Without DATABASE, every database of a server's backup, with its roles or users
     #[arg(long, value_name = "URL", conflicts_with_all = ["all", "follow", "output", "force", "if_missing", "integrity"])]
     pub(crate) to: Option<String>,
     /// With --to: the database of a whole server's backup to restore [default: the name of the new database]
