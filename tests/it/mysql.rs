@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use seawall_tests::{Output, Process, Stand};
+use seawall_tests::{Output, Process, Stand, wait};
 use serde_json::Value;
 
 #[path = "../../crates/mysql/tests/it/server.rs"]
@@ -107,11 +107,15 @@ fn mysql_goes_on_after_a_kill_by_the_command_line() {
     stand.seawall(&[&["backup", &source, &vault][..], &SLOWLY].concat()).ok();
     let mut process =
         Process::spawn("seawall", stand.command().args(["restore", &vault, "--to", &target]).args(SLOWLY));
-    // The journal is in the unfinished database, beside the tables.
-    server.wait(
-        "SELECT count(*) > 0 FROM information_schema.tables WHERE table_schema LIKE 'seawall-%' AND table_name = 'big'",
-        "1",
-    );
+    // The journal is in the unfinished database, beside the tables. Its first note is the restore itself.
+    let journal = "SELECT concat('`', table_schema, '`.`', table_name, '`') FROM information_schema.columns \
+                   WHERE table_schema LIKE 'seawall-%' AND column_name = 'step'";
+    wait::until("a step in the journal", wait::SOON, || {
+        let journal = server.sql(journal);
+        let notes =
+            if journal.is_empty() { "0".to_owned() } else { server.sql(&format!("SELECT count(*) FROM {journal}")) };
+        notes.parse::<u32>().is_ok_and(|notes| notes > 1).then_some(())
+    });
     process.kill_9();
     drop(process);
     assert_eq!(server.sql("SELECT count(*) FROM information_schema.schemata WHERE schema_name = 'copy'"), "0");
