@@ -11,7 +11,7 @@ mod lock;
 mod space;
 mod watch;
 
-pub use apart::{Apart, Bounds, Folder, NOT_ALONE, Took, User, machine_memory};
+pub use apart::{Apart, Bounds, Folder, NOT_ALONE, Took, User, machine_memory, memory_of, size_of};
 pub use folder::folder_of;
 pub use links::links_on;
 pub use lock::{is_locked, lock};

@@ -21,7 +21,7 @@ use tempfile::TempDir;
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::time::Instant;
 
-pub use bounds::{Bounds, Took, machine as machine_memory};
+pub use bounds::{Bounds, Took, machine as machine_memory, memory_of, size_of};
 
 use crate::free_space;
 

@@ -5,9 +5,8 @@
 //! and the properties of the database are compared as they are. Whatever can't be compared is a failure (I12).
 //!
 //! The room: `compare` and `rows` (is it the same?), `prove_artefact` (for `pg_dump`'s own formats), `throwaway` (a server for
-//! one proof) with `bounds` (how much may it take?), `remains` (what it leaves).
+//! one proof), `remains` (what it leaves).
 
-pub(crate) mod bounds;
 pub(crate) mod compare;
 pub(crate) mod prove_artefact;
 pub(crate) mod remains;

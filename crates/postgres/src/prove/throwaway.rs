@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use seawall_archive::preflight::no_room;
+use seawall_host::{Bounds, Took, machine_memory, memory_of, size_of};
 use seawall_vault::{Environment, Secret};
 use tempfile::TempDir;
 use tokio::process::{Child, ChildStdin, Command};
@@ -24,7 +25,6 @@ use tokio::time::Instant;
 use crate::artefact::aside;
 use crate::client::{Connection, Login, Target};
 use crate::preflight::space;
-use crate::prove::bounds::{self, Bounds, Took};
 use crate::quote::{ident, literal};
 use crate::{Error, Limits, tools};
 
@@ -196,7 +196,7 @@ impl Throwaway {
         let mut child = start.stderr(complaints).spawn().map_err(|error| io("postgres", &error))?;
         let pipe = Arc::new(Mutex::new(child.stdin.take()));
         let time = limits.proof;
-        let machine = bounds::machine();
+        let machine = machine_memory();
         let taken = Taken { bounds: Bounds::of(0, time, machine), since: Instant::now(), exceeded: None };
         let taken = Arc::new(Mutex::new(taken));
         let first = child.id().unwrap_or(u32::MAX);
@@ -247,7 +247,7 @@ impl Throwaway {
     pub(crate) fn admit(&self, size: u64) -> Result<(), Error> {
         let Some(cause) = space::free(self.folder.path()).and_then(|free| no_room(free, size)) else {
             let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-            (taken.bounds, taken.since) = (Bounds::of(size, self.time, bounds::machine()), Instant::now());
+            (taken.bounds, taken.since) = (Bounds::of(size, self.time, machine_memory()), Instant::now());
             return Ok(());
         };
         let next = "set TMPDIR to a folder on a larger disk, or name a server with --to".to_owned();
@@ -293,7 +293,7 @@ impl Throwaway {
     pub(crate) fn explain(&self, error: Error) -> Error {
         let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         match &taken.exceeded {
-            Some(cause) => bounds::exceeded(cause),
+            Some(cause) => exceeded(cause),
             None => error.denied_with(
                 "nothing of a set has the rights of a superuser on a server that is started for a proof: where the set needs                  them, prove it with --to on a server of your own",
             ),
@@ -334,8 +334,8 @@ async fn watch(first: u32, folder: PathBuf, taken: Arc<Mutex<Taken>>, pipe: Arc<
         let (began, place) = (Instant::now(), folder.clone());
         let is_due = began >= due;
         let look = move || {
-            let on_disk = is_due.then(|| (bounds::size_of(&place).unwrap_or_default(), space::free(&place)));
-            (bounds::memory_of(first), on_disk)
+            let on_disk = is_due.then(|| (size_of(&place).unwrap_or_default(), space::free(&place)));
+            (memory_of(first), on_disk)
         };
         let Ok((memory, on_disk)) = tokio::task::spawn_blocking(look).await else { return };
         if is_due {
@@ -429,6 +429,18 @@ fn command(program: &Path, folder: &Path, user: Option<User>, environment: &Envi
     command
 }
 
+/// The failure of a proof whose server took more than it may.
+fn exceeded(cause: &str) -> Error {
+    Error::Refused {
+        code: "postgres.proof-limit",
+        object: "the server of the proof".to_owned(),
+        cause: format!("{cause}; the proof was ended, and proves nothing"),
+        next: "look for a function of a check, an index or a generated column that doesn't end or writes; where all is well, give \
+               it longer with --proof-timeout, a larger disk with TMPDIR, or a server with --to"
+            .to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -496,7 +508,7 @@ mod tests {
                 processes += 1;
             }
         }
-        let taken = bounds::memory_of(server.child.id().expect("it runs"));
+        let taken = memory_of(server.child.id().expect("it runs"));
         assert!(processes > 3 && taken > 1 << 20, "{processes} {taken}");
         server.taken.lock().expect("no panic").bounds.memory = taken / 2;
         tokio::time::timeout(FAREWELL, server.child.wait()).await.expect("it is ended").expect("a child");
