@@ -1,19 +1,21 @@
 //! What the local machine offers to every engine.
 //!
 //! The rooms: `watch` (events of files and folders, with a sweep for lost ones), `links` (which links lead to a
-//! file), `folder` (the folder of a path), `lock` (one process for each thing), `space` (how much can be written), `apart` (a server
-//! that is started for a proof, and kept apart).
+//! file), `folder` (the folder of a path), `lock` (one process for each thing), `space` (how much can be written),
+//! `private` (a folder for one process and its work), `apart` (a server that is started for a proof, and kept apart).
 
 mod apart;
 mod folder;
 mod links;
 mod lock;
+mod private;
 mod space;
 mod watch;
 
-pub use apart::{Apart, Bounds, Folder, NOT_ALONE, Took, User, machine_memory, memory_of, size_of};
+pub use apart::{Apart, Bounds, Folder, Took, User, machine_memory};
 pub use folder::folder_of;
 pub use links::links_on;
 pub use lock::{is_locked, lock};
+pub use private::PrivateFolder;
 pub use space::free_space;
 pub use watch::{FolderSubscription, Glance, Heard, Subscription, Watcher, tells_of_changes};

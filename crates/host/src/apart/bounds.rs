@@ -88,7 +88,7 @@ pub fn machine() -> Option<u64> {
 }
 
 /// Bytes of memory of a process and of all that come of it, but for what they share with others. 0 where the system doesn't tell.
-pub fn memory_of(process: u32) -> u64 {
+pub(super) fn memory_of(process: u32) -> u64 {
     let (mut processes, mut bytes) = (vec![process], 0_u64);
     while let Some(process) = processes.pop() {
         let read = |file: String| std::fs::read_to_string(format!("/proc/{process}/{file}")).unwrap_or_default();
@@ -106,7 +106,7 @@ fn kibibytes(text: &str, name: &str) -> Option<u64> {
 }
 
 /// Bytes that a folder takes on its disk. What goes away meanwhile is no error.
-pub fn size_of(folder: &Path) -> io::Result<u64> {
+pub(super) fn size_of(folder: &Path) -> io::Result<u64> {
     let (mut folders, mut bytes) = (vec![folder.to_owned()], 0_u64);
     while let Some(folder) = folders.pop() {
         let found = match std::fs::read_dir(&folder) {

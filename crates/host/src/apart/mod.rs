@@ -8,22 +8,21 @@
 
 mod bounds;
 
-use std::fs::{File, OpenOptions, Permissions};
-use std::io;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rustix::fs::{FlockOperation, OFlags, flock};
-use tempfile::TempDir;
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::time::Instant;
 
-pub use bounds::{Bounds, Took, machine as machine_memory, memory_of, size_of};
+pub use bounds::{Bounds, Took, machine as machine_memory};
 
 use crate::free_space;
+use crate::private::PrivateFolder;
 
 /// How a program is started so that it has no network, sees no other process, leaves no shared memory, and takes no more than
 /// 16 GiB of addresses in each of its own: programs of util-linux, which need no right.
@@ -43,7 +42,7 @@ const ALONE: [&str; 12] = [
 ];
 
 /// What it means where that fails.
-pub const NOT_ALONE: &str = "`unshare` or `prlimit` fails here, so that what is restored could reach the network, see other \
+const NOT_ALONE: &str = "`unshare` or `prlimit` fails here, so that what is restored could reach the network, see other \
                              processes and take any memory";
 
 /// Runs a server until the pipe is closed from which this reads: then the process that started it has let it go, or was killed. A
@@ -76,16 +75,11 @@ const LOOK_AT_FOLDER: Duration = Duration::from_millis(500);
 /// How long it may take until all of its processes have ended.
 const FAREWELL: Duration = Duration::from_secs(20);
 
-/// The flags of a folder that is opened itself, and not what a link leads to.
-const NO_LINK: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW);
-
 /// A private folder for one server, which goes when this is dropped.
 #[derive(Debug)]
 pub struct Folder {
-    folder: TempDir,
+    folder: PrivateFolder,
     user: Option<User>,
-    /// Closed, and with that unlocked, when the folder is gone.
-    _lock: File,
 }
 
 impl Folder {
@@ -96,17 +90,8 @@ impl Folder {
     /// The folder can't be made.
     pub fn new(prefix: &str) -> io::Result<Self> {
         let user = User::for_server();
-        let owner = user.map_or_else(|| rustix::process::geteuid().as_raw(), |user| user.uid);
-        remove_left(&std::env::temp_dir(), prefix, owner);
-        let mut builder = tempfile::Builder::new();
-        builder.prefix(prefix).permissions(Permissions::from_mode(0o700));
-        let folder = builder.tempdir()?;
-        let lock = File::open(folder.path())?;
-        flock(&lock, FlockOperation::LockExclusive)?;
-        if let Some(User { uid, gid }) = user {
-            std::os::unix::fs::chown(folder.path(), Some(uid), Some(gid))?;
-        }
-        Ok(Self { folder, user, _lock: lock })
+        let folder = PrivateFolder::new(&std::env::temp_dir(), prefix, "proof", user)?;
+        Ok(Self { folder, user })
     }
 
     /// Where it is.
@@ -121,10 +106,25 @@ impl Folder {
     pub fn make(&self, name: &str) -> io::Result<PathBuf> {
         let folder = self.folder.path().join(name);
         std::fs::create_dir(&folder)?;
-        if let Some(User { uid, gid }) = self.user {
-            std::os::unix::fs::chown(&folder, Some(uid), Some(gid))?;
-        }
+        self.own(&folder)?;
         Ok(folder)
+    }
+
+    /// Writes a file in it that only the user of the server can read.
+    ///
+    /// # Errors
+    /// The file exists, or can't be written.
+    pub fn write(&self, name: &str, contents: &str) -> io::Result<PathBuf> {
+        let path = self.folder.path().join(name);
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+        file.write_all(contents.as_bytes())?;
+        self.own(&path)?;
+        Ok(path)
+    }
+
+    /// Gives a file or folder to the user of the server.
+    fn own(&self, path: &Path) -> io::Result<()> {
+        self.user.map_or(Ok(()), |user| user.own(path))
     }
 
     /// A program with an environment of its own: ours may hold credentials, and a server's functions can read the server's.
@@ -216,10 +216,20 @@ impl Apart {
         self.child.try_wait().ok().flatten()
     }
 
+    /// Bytes of memory that its processes take, but for what they share with others.
+    pub fn memory(&self) -> u64 {
+        self.child.id().map_or(0, bounds::memory_of)
+    }
+
     /// Lets it take what a database of `size` bytes needs, from now on.
     pub fn admit(&self, size: u64) {
+        self.bound(Bounds::of(size, self.time, machine_memory()));
+    }
+
+    /// Bounds what it may take, from now on.
+    pub fn bound(&self, bounds: Bounds) {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        (taken.bounds, taken.since) = (Bounds::of(size, self.time, machine_memory()), Instant::now());
+        (taken.bounds, taken.since) = (bounds, Instant::now());
     }
 
     /// Why it was ended, if it took too much.
@@ -308,6 +318,14 @@ impl User {
         let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
         Some(find(&users, "nobody").unwrap_or(Self { uid: 65534, gid: 65534 }))
     }
+
+    /// Gives a file or folder to this user.
+    ///
+    /// # Errors
+    /// We aren't the superuser, or it isn't there.
+    pub(crate) fn own(self, path: &Path) -> io::Result<()> {
+        std::os::unix::fs::chown(path, Some(self.uid), Some(self.gid))
+    }
 }
 
 /// A user of `/etc/passwd`.
@@ -319,32 +337,6 @@ fn find(users: &str, name: &str) -> Option<User> {
     })
 }
 
-/// Removes the folders that killed processes left in a place: those of a `user` whose names begin with `prefix`. Each folder that
-/// can't be removed is named.
-fn remove_left(place: &Path, prefix: &str, user: u32) {
-    let Ok(found) = std::fs::read_dir(place) else { return };
-    for folder in found.flatten().filter(|folder| folder.file_name().to_string_lossy().starts_with(prefix)) {
-        let path = folder.path();
-        let ours =
-            folder.metadata().is_ok_and(|facts| facts.is_dir() && facts.uid() == user && facts.mode() & 0o077 == 0);
-        if !ours || !was_left(&path) {
-            continue;
-        }
-        match std::fs::remove_dir_all(&path) {
-            Ok(()) => tracing::warn!(folder = %path.display(), "removed what a killed proof left"),
-            Err(error) => tracing::warn!(folder = %path.display(), "a killed proof left it; remove it: {error}"),
-        }
-    }
-}
-
-/// Whether no process holds a folder in which something is.
-fn was_left(path: &Path) -> bool {
-    let Ok(flags) = i32::try_from(NO_LINK.bits()) else { return false };
-    let Ok(opened) = OpenOptions::new().read(true).custom_flags(flags).open(path) else { return false };
-    flock(&opened, FlockOperation::NonBlockingLockExclusive).is_ok()
-        && std::fs::read_dir(path).is_ok_and(|mut found| found.next().is_some())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -352,6 +344,23 @@ mod tests {
     /// The process that had it started may have been killed: nothing is left but that the pipe closes.
     #[tokio::test]
     async fn a_server_whose_pipe_closes_ends_and_its_folder_goes() {
+        let alone: Vec<&str> = ["KILL"].into_iter().chain(ALONE).collect();
+        for kind in [&["TERM", "env"][..], &alone[..]] {
+            let folder = Folder::new("seawall-test-apart-").expect("a folder");
+            let path = folder.path().to_owned();
+            let mut start = folder.command(Path::new("sh"), None);
+            start.args(["-c", WATCH, "sh"]).arg(&path).args(kind).args(["sleep", "1000"]).stdin(Stdio::piped());
+            let mut child = start.spawn().expect("a shell");
+            let pipe = child.stdin.take();
+            assert_eq!(child.try_wait().expect("a child"), None);
+            drop(pipe);
+            let ended = tokio::time::timeout(FAREWELL, child.wait()).await.expect("it ends").expect("a child");
+            assert!(!ended.success() && !path.exists(), "{kind:?} {ended}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_server_that_is_stopped_leaves_nothing() {
         let folder = Folder::new("seawall-test-apart-").expect("a folder");
         let path = folder.path().to_owned();
         let arguments = ["1000".to_owned()];

@@ -64,8 +64,18 @@ async fn in_another_process() {
                 from.split_once('>').expect("told").0.to_owned()
             };
             let environment = part("environment");
-            assert!(environment.contains("PATH=/usr/bin:/bin"), "{environment}");
-            for ours in [CANARY, "CANARY", TASK, "CARGO", "HOME="] {
+            // `encode` shows a zero byte as `\000`.
+            let variables = environment.split("\\000").filter_map(|pair| pair.split_once('='));
+            for (name, value) in variables {
+                match name {
+                    "PATH" => assert_eq!(value, "/usr/sbin:/usr/bin:/sbin:/bin"),
+                    "LC_ALL" => assert_eq!(value, "C"),
+                    "HOME" | "TMPDIR" | "PWD" => assert!(value.contains("/seawall-proof-"), "{environment}"),
+                    // PostgreSQL sets some for itself.
+                    name => assert!(name.starts_with("PG") || name.starts_with("LC_"), "{environment}"),
+                }
+            }
+            for ours in [CANARY, "CANARY", TASK, "CARGO"] {
                 assert!(!environment.contains(ours), "{ours}: {environment}");
             }
             assert!(part("command").contains("postgres"), "the first process is its own: {failure:?}");
