@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use socket2::{SockRef, TcpKeepalive};
+use seawall_net::notice_silence;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 
@@ -24,15 +24,6 @@ use crate::Error;
 
 /// How long a server may take until it is ready for the first statement.
 const PATIENCE: Duration = Duration::from_secs(30);
-
-/// How long a connection is silent before the system asks whether the server's machine is there.
-const SILENCE: Duration = Duration::from_secs(60);
-
-/// How long it has for an answer.
-const BETWEEN: Duration = Duration::from_secs(10);
-
-/// How often it asks.
-const QUESTIONS: u32 = 6;
 
 /// The largest file with a public key, in bytes.
 const LARGEST_KEY: u64 = 64 << 10;
@@ -271,13 +262,4 @@ async fn wire(target: &Target, server: &str) -> Result<Box<dyn Wire>, Error> {
             Ok(Box::new(stream))
         }
     }
-}
-
-/// Lets the system check that the other side is still there. A statement may take any time, and a broken network sends
-/// no error.
-fn notice_silence(stream: &TcpStream) -> std::io::Result<()> {
-    let socket = SockRef::from(stream);
-    let questions = TcpKeepalive::new().with_time(SILENCE).with_interval(BETWEEN).with_retries(QUESTIONS);
-    socket.set_tcp_keepalive(&questions)?;
-    socket.set_tcp_user_timeout(Some(SILENCE + BETWEEN * QUESTIONS))
 }

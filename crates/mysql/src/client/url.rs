@@ -1,6 +1,6 @@
 //! Reads the text of a URL, before option files and the environment fill the missing parts. Pure.
 
-use percent_encoding::percent_decode_str;
+use seawall_net::Url;
 
 use crate::Error;
 
@@ -48,13 +48,6 @@ pub(super) fn wrong(object: &str, cause: &str, next: &str) -> Error {
     Error::Url { object: object.to_owned(), cause: cause.to_owned(), next: next.to_owned() }
 }
 
-fn decode(text: &str) -> Result<String, Error> {
-    let decoded = percent_decode_str(text).decode_utf8();
-    decoded
-        .map(std::borrow::Cow::into_owned)
-        .map_err(|_| wrong("URL", "it holds bytes that are not text", "check the characters after each `%`"))
-}
-
 /// Whether `text` names a server of this kind.
 pub(super) fn is_url(text: &str) -> bool {
     text.starts_with("mysql://") || text.starts_with("mariadb://")
@@ -65,29 +58,20 @@ pub(super) fn parts(text: &str) -> Result<Parts, Error> {
     let next = "write mysql://USER@HOST:PORT/DATABASE";
     let rest = text.strip_prefix("mysql://").or_else(|| text.strip_prefix("mariadb://"));
     let rest = rest.ok_or_else(|| wrong("URL", "it names no MySQL or MariaDB server", next))?;
-    let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
-    let (authority, database) = rest.split_once('/').unwrap_or((rest, ""));
-    let (user, place) = authority.rsplit_once('@').map_or((None, authority), |(user, place)| (Some(user), place));
-    let (host, port) = match place.strip_prefix('[') {
-        Some(v6) => {
-            let (host, rest) = v6.split_once(']').ok_or_else(|| wrong("host", "a bracket isn't closed", next))?;
-            (host, rest.strip_prefix(':').unwrap_or(""))
-        }
-        None => place.split_once(':').unwrap_or((place, "")),
-    };
+    let url = Url::parse(rest).map_err(|unreadable| {
+        let (object, cause, next) = unreadable.words();
+        wrong(object, cause, next)
+    })?;
     let given = |text: String| Some(text).filter(|text| !text.is_empty());
     let mut parts = Parts {
-        host: given(decode(host)?),
-        port: given(port.to_owned()),
-        database: given(decode(database)?),
+        host: given(url.host),
+        port: given(url.port),
+        user: url.user.and_then(given),
+        password: url.password,
+        database: given(url.database),
         ..Parts::default()
     };
-    if let Some(user) = user {
-        let (user, password) = user.split_once(':').map_or((user, None), |(user, password)| (user, Some(password)));
-        parts.user = given(decode(user)?);
-        parts.password = password.map(decode).transpose()?;
-    }
-    for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+    for (name, value) in url.settings {
         let setting = name.replace('_', "-");
         let place = match &*setting {
             "defaults-file" => Some(&mut parts.defaults_file),
@@ -98,7 +82,7 @@ pub(super) fn parts(text: &str) -> Result<Parts, Error> {
                          server-public-key-path, get-server-public-key and defaults-file";
             return Err(wrong(&name.escape_debug().to_string(), "there is no such setting", known));
         };
-        *place = Some(value.into_owned());
+        *place = Some(value);
     }
     Ok(parts)
 }

@@ -8,7 +8,7 @@ use postgres_protocol::authentication::md5_hash;
 use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, ScramSha256};
 use postgres_protocol::message::backend::{AuthenticationSaslBody, Message};
 use postgres_protocol::message::frontend;
-use socket2::{SockRef, TcpKeepalive};
+use seawall_net::{BETWEEN, QUESTIONS, SILENCE, notice_silence};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
@@ -23,15 +23,6 @@ use crate::Error;
 
 /// How long a server may take until it is ready for the first statement.
 const PATIENCE: Duration = Duration::from_secs(30);
-
-/// How long a connection is silent before the system asks whether the server's machine is there.
-const SILENCE: Duration = Duration::from_secs(60);
-
-/// How long it has for an answer.
-const BETWEEN: Duration = Duration::from_secs(10);
-
-/// How often it asks.
-const QUESTIONS: u32 = 6;
 
 /// The same as a setting for PostgreSQL's programs. Their other settings are in their environment.
 pub(crate) fn keepalives() -> String {
@@ -202,15 +193,6 @@ async fn wire(way: Way, target: &Target, server: &str) -> Result<Box<dyn Wire>, 
     })
 }
 
-/// Lets the system check that the other side is still there. A statement may take any time, and a broken network sends
-/// no error.
-fn notice_silence(stream: &TcpStream) -> std::io::Result<()> {
-    let socket = SockRef::from(stream);
-    let questions = TcpKeepalive::new().with_time(SILENCE).with_interval(BETWEEN).with_retries(QUESTIONS);
-    socket.set_tcp_keepalive(&questions)?;
-    socket.set_tcp_user_timeout(Some(SILENCE + BETWEEN * QUESTIONS))
-}
-
 /// The password, when the server asks for one.
 fn password(target: &Target) -> Result<String, Error> {
     target.find_password().map_err(|why| Error::Password {
@@ -223,15 +205,8 @@ fn password(target: &Target) -> Result<String, Error> {
 mod tests {
     use super::*;
 
-    #[tokio::test]
-    async fn a_network_that_is_gone_is_noticed() {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("bound");
-        let stream = TcpStream::connect(listener.local_addr().expect("bound")).await.expect("connected");
-        notice_silence(&stream).expect("set");
-        let socket = SockRef::from(&stream);
-        assert!(socket.keepalive().expect("known"));
-        assert_eq!(socket.tcp_keepalive_time().expect("known"), Duration::from_secs(60));
-        assert_eq!(socket.tcp_user_timeout().expect("known"), Some(Duration::from_secs(120)));
+    #[test]
+    fn programs_of_postgresql_notice_that_a_network_is_gone() {
         assert_eq!(
             keepalives(),
             "--dbname=keepalives_idle=60 keepalives_interval=10 keepalives_count=6 tcp_user_timeout=120000"

@@ -3,33 +3,25 @@
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::{WebPkiServerVerifier, verify_server_name};
-use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
-use rustls::server::ParsedCertificate;
-use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
-use rustls_pki_types::pem::PemObject as _;
-use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+use seawall_net::tls::{self, Demands, Failure, Fault, Settings, Unusable};
 use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use super::encryption::{self, TlsMode, Trust};
 use super::target::Target;
+use super::url::wrong;
 use crate::Error;
 
 /// Encrypts a connection to the server of a name.
 pub(super) async fn begin(target: &Target, name: &str, stream: TcpStream) -> Result<TlsStream<TcpStream>, Error> {
     let roots = roots(target)?;
-    let connector = TlsConnector::from(Arc::new(config(target.tls, roots.as_deref())?));
-    let name = ServerName::try_from(name.to_owned()).map_err(|_| Error::Url {
-        object: "host".to_owned(),
-        cause: "this is no name that a certificate can have".to_owned(),
-        next: "name the server as its certificate does".to_owned(),
-    })?;
-    connector.connect(name, stream).await.map_err(|error| failed(target, roots.as_deref(), &error))
+    let checks_name = target.tls == TlsMode::VerifyFull;
+    let demands = Demands { roots: roots.as_deref(), checks_name, identity: None };
+    demands.encrypt(name, stream).await.map_err(|failure| match failure {
+        Failure::Unusable(unusable) => refused(unusable),
+        Failure::Handshake(error) => failed(target, roots.as_deref(), &error),
+    })
 }
 
 /// The file of the certificates that may sign the server's, if any is asked for.
@@ -41,212 +33,39 @@ pub(super) fn roots(target: &Target) -> Result<Option<PathBuf>, Error> {
         Trust::Anyone => Ok(None),
         Trust::File(file) => Ok(Some(file)),
         Trust::System => {
-            let file = target.system_certificates.clone().or_else(|| openssl_probe::probe().cert_file);
-            file.map(Some).ok_or_else(|| Error::Url {
-                object: "sslrootcert".to_owned(),
-                cause: "the system's certificates are in no file that is known".to_owned(),
-                next: "name the file of the certificates that sign the server's in sslrootcert".to_owned(),
+            target.system_certificates.clone().or_else(tls::system_certificates).map(Some).ok_or_else(|| {
+                let next = "name the file of the certificates that sign the server's in sslrootcert";
+                wrong("sslrootcert", "the system's certificates are in no file that is known", next)
             })
         }
+    }
+}
+
+/// The error for a setting that TLS can't use.
+fn refused(unusable: Unusable) -> Error {
+    match unusable {
+        Unusable::Roots(cause) => {
+            wrong("sslrootcert", &cause, "name a file with the certificates that sign the server's, in PEM")
+        }
+        Unusable::Name => {
+            wrong("host", "this is no name that a certificate can have", "name the server as its certificate does")
+        }
+        Unusable::Certificate(cause) | Unusable::Key(cause) | Unusable::Internal(cause) => Error::Internal(cause),
     }
 }
 
 /// Why TLS failed: a fault of the certificate, or another error.
 fn failed(target: &Target, roots: Option<&Path>, error: &std::io::Error) -> Error {
     let server = target.to_string();
-    let Some(tls) = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) else {
-        return Error::connection(server, error);
+    let Some((fault, cause)) = tls::fault(error) else { return Error::connection(server, error) };
+    let asked = format!("sslmode={}", target.tls.name());
+    let settings = Settings { roots: "sslrootcert", without_name: "sslmode=verify-ca with sslrootcert", asked: &asked };
+    let (code, next) = match fault {
+        Fault::Certificate(wrong) => ("postgres.certificate", tls::advice(&wrong, settings, roots)),
+        Fault::NoCertificate => ("postgres.certificate", "give the server a certificate".to_owned()),
+        Fault::Other => {
+            ("postgres.tls", "see what TLS the server has (ssl_min_protocol_version, ssl_ciphers)".to_owned())
+        }
     };
-    let (code, next) = match tls {
-        rustls::Error::InvalidCertificate(wrong) => ("postgres.certificate", advice(wrong, target.tls, roots)),
-        rustls::Error::NoCertificatesPresented => ("postgres.certificate", "give the server a certificate".to_owned()),
-        _ => ("postgres.tls", "see what TLS the server has (ssl_min_protocol_version, ssl_ciphers)".to_owned()),
-    };
-    Error::Tls { code, server, cause: tls.to_string(), next }
-}
-
-/// Advice for a wrong certificate.
-fn advice(wrong: &CertificateError, mode: TlsMode, roots: Option<&Path>) -> String {
-    let asked = roots.map_or(String::new(), |file| format!(" (asked was {})", file.display()));
-    match wrong {
-        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-            "connect by a name that the certificate has, or give sslmode=verify-ca with sslrootcert, which doesn't look at the name"
-                .to_owned()
-        }
-        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
-            "renew the server's certificate, or set this machine's clock".to_owned()
-        }
-        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
-            "set this machine's clock, or wait until the certificate is valid".to_owned()
-        }
-        _ => format!(
-            "name the certificate of the authority that signed the server's in sslrootcert{asked}; sslmode={} asks for it",
-            mode.name()
-        ),
-    }
-}
-
-/// The TLS configuration of a mode.
-fn config(mode: TlsMode, roots: Option<&Path>) -> Result<ClientConfig, Error> {
-    let provider = Arc::new(ring::default_provider());
-    let chain = roots.map(|file| from_file(file, &provider)).transpose()?;
-    let verifier = Checked { chain, name: mode == TlsMode::VerifyFull, provider: Arc::clone(&provider) };
-    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-    let builder = builder.map_err(|error| Error::Internal(format!("TLS: {error}")))?;
-    Ok(builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier)).with_no_client_auth())
-}
-
-fn from_file(file: &Path, provider: &Arc<CryptoProvider>) -> Result<Chain, Error> {
-    let unusable = |cause: String| Error::Url {
-        object: "sslrootcert".to_owned(),
-        cause: format!("{}: {cause}", file.display()),
-        next: "name a file with the certificates that sign the server's, in PEM".to_owned(),
-    };
-    let pem = std::fs::read(file).map_err(|error| unusable(error.to_string()))?;
-    let certificates: Vec<_> = CertificateDer::pem_slice_iter(&pem).flatten().collect();
-    let mut roots = RootCertStore::empty();
-    // A certificate that can't be parsed is skipped.
-    roots.add_parsable_certificates(certificates.iter().cloned());
-    if roots.is_empty() {
-        return Err(unusable("it holds no certificate".to_owned()));
-    }
-    let builder = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider));
-    let verifier = builder.build().map_err(|error| unusable(error.to_string()))?;
-    Ok(Chain { certificates, verifier })
-}
-
-/// Who may sign.
-#[derive(Debug)]
-struct Chain {
-    certificates: Vec<CertificateDer<'static>>,
-    verifier: Arc<WebPkiServerVerifier>,
-}
-
-impl Chain {
-    /// Checks signatures and dates, and then the name.
-    fn verify(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        server_name: &ServerName<'_>,
-        ocsp_response: &[u8],
-        now: UnixTime,
-    ) -> Result<(), rustls::Error> {
-        let verified =
-            self.verifier.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now).map(drop);
-        match &verified {
-            // A self-signed certificate that is in the file itself, as in PostgreSQL's manual. This error comes after
-            // the check of its dates.
-            Err(rustls::Error::InvalidCertificate(CertificateError::Other(other)))
-                if other.0.downcast_ref() == Some(&webpki::Error::CaUsedAsEndEntity)
-                    && self.certificates.iter().any(|own| own == end_entity) =>
-            {
-                verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)
-            }
-            _ => verified,
-        }
-    }
-}
-
-/// Checks as much of the certificate as the mode asks for.
-#[derive(Debug)]
-struct Checked {
-    /// Without a chain, any certificate is accepted.
-    chain: Option<Chain>,
-    name: bool,
-    provider: Arc<CryptoProvider>,
-}
-
-impl ServerCertVerifier for Checked {
-    fn verify_server_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        server_name: &ServerName<'_>,
-        ocsp_response: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        let Some(chain) = &self.chain else { return Ok(ServerCertVerified::assertion()) };
-        match chain.verify(end_entity, intermediates, server_name, ocsp_response, now) {
-            // The chain was checked before the name.
-            Err(rustls::Error::InvalidCertificate(
-                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
-            )) if !self.name => {}
-            verified => verified?,
-        }
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        if self.chain.is_none() {
-            // Without a chain the signature proves nothing, because an attacker with a made-up certificate can sign
-            // too. Certificates of X.509's first version can't be checked.
-            return Ok(HandshakeSignatureValid::assertion());
-        }
-        verify_tls12_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        if self.chain.is_none() {
-            // Without a chain the signature proves nothing, because an attacker with a made-up certificate can sign
-            // too. Certificates of X.509's first version can't be checked.
-            return Ok(HandshakeSignatureValid::assertion());
-        }
-        verify_tls13_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair, date_time_ymd};
-
-    use super::*;
-
-    /// A self-signed certificate for a name that is marked as an authority's, as `openssl req -x509` makes one.
-    fn own(name: &str, last_year: i32) -> rcgen::Certificate {
-        let mut parameters = CertificateParams::new([name.to_owned()]).expect("a name");
-        parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        parameters.not_before = date_time_ymd(2020, 1, 1);
-        parameters.not_after = date_time_ymd(last_year, 1, 1);
-        parameters.self_signed(&KeyPair::generate().expect("a key")).expect("signed")
-    }
-
-    #[test]
-    fn a_certificate_that_signed_itself_is_believed_where_it_is_named_itself() {
-        let (right, other, expired) = (own("db", 2090), own("db", 2090), own("db", 2021));
-        let now = UnixTime::since_unix_epoch(Duration::from_secs(1_800_000_000));
-        for (certificate, named, name, mode, believed) in [
-            (&right, &right, "db", TlsMode::VerifyFull, true),
-            (&right, &right, "other", TlsMode::VerifyFull, false),
-            (&right, &right, "other", TlsMode::VerifyCa, true),
-            (&right, &other, "db", TlsMode::VerifyFull, false),
-            (&right, &other, "db", TlsMode::VerifyCa, false),
-            (&expired, &expired, "db", TlsMode::VerifyCa, false),
-        ] {
-            let file = tempfile::NamedTempFile::new().expect("a file");
-            std::fs::write(file.path(), named.pem()).expect("written");
-            let provider = Arc::new(ring::default_provider());
-            let chain = Some(from_file(file.path(), &provider).expect("a chain"));
-            let checked = Checked { chain, name: mode == TlsMode::VerifyFull, provider };
-            let server = ServerName::try_from(name).expect("a name");
-            let verified = checked.verify_server_cert(certificate.der(), &[], &server, &[], now);
-            assert_eq!(verified.is_ok(), believed, "{name} {mode:?}: {verified:?}");
-        }
-    }
+    Error::Tls { code, server, cause, next }
 }

@@ -1,6 +1,6 @@
 //! Reads the text of a URL, before the environment fills the missing parts.
 
-use percent_encoding::percent_decode_str;
+use seawall_net::Url;
 
 use crate::Error;
 
@@ -22,40 +22,24 @@ pub(super) fn wrong(object: &str, cause: &str, next: &str) -> Error {
     Error::Url { object: object.to_owned(), cause: cause.to_owned(), next: next.to_owned() }
 }
 
-fn decode(text: &str) -> Result<String, Error> {
-    let decoded = percent_decode_str(text).decode_utf8();
-    decoded
-        .map(std::borrow::Cow::into_owned)
-        .map_err(|_| wrong("URL", "it holds bytes that are not text", "check the characters after each `%`"))
-}
-
 /// Takes a URL apart. An unknown setting is refused, because the user may rely on it.
 pub(super) fn parts(text: &str) -> Result<Parts, Error> {
     let next = "write postgresql://ROLE@HOST:PORT/DATABASE";
     let rest = text.strip_prefix("postgresql://").or_else(|| text.strip_prefix("postgres://"));
     let rest = rest.ok_or_else(|| wrong("URL", "it names no PostgreSQL server", next))?;
-    let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
-    let (authority, database) = rest.split_once('/').unwrap_or((rest, ""));
-    let (user, place) = authority.rsplit_once('@').map_or((None, authority), |(user, place)| (Some(user), place));
-    let (host, port) = match place.strip_prefix('[') {
-        Some(v6) => {
-            let (host, rest) = v6.split_once(']').ok_or_else(|| wrong("host", "a bracket isn't closed", next))?;
-            (host, rest.strip_prefix(':').unwrap_or(""))
-        }
-        None => place.split_once(':').unwrap_or((place, "")),
-    };
+    let url = Url::parse(rest).map_err(|unreadable| {
+        let (object, cause, next) = unreadable.words();
+        wrong(object, cause, next)
+    })?;
     let mut parts = Parts {
-        host: Some(decode(host)?),
-        port: Some(port.to_owned()),
-        database: Some(decode(database)?),
+        host: Some(url.host),
+        port: Some(url.port),
+        user: url.user,
+        password: url.password,
+        database: Some(url.database),
         ..Parts::default()
     };
-    if let Some(user) = user {
-        let (user, password) = user.split_once(':').map_or((user, None), |(user, password)| (user, Some(password)));
-        parts.user = Some(decode(user)?);
-        parts.password = password.map(decode).transpose()?;
-    }
-    for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+    for (name, value) in url.settings {
         let place = match &*name {
             "host" => &mut parts.host,
             "port" => &mut parts.port,
@@ -70,7 +54,7 @@ pub(super) fn parts(text: &str) -> Result<Parts, Error> {
                 return Err(wrong(&name.escape_debug().to_string(), "there is no such setting", known));
             }
         };
-        *place = Some(value.into_owned());
+        *place = Some(value);
     }
     Ok(parts)
 }
