@@ -249,7 +249,7 @@ pub(crate) mod tests {
         }
         let missing = acknowledge(&links, 7, &[2, 4, 5]).expect("they are missing");
         let digests: Vec<Option<Digest>> = missing.iter().map(|one| one.blake3).collect();
-        assert_eq!(digests, [Some(digest(2)), None, Some(digest(5))], "of 4 nobody is there to say its digest");
+        assert_eq!(digests, [Some(digest(2)), None, Some(digest(5))], "no backup after 4 is left that says its digest");
         let known = |missing| Record::Acknowledgement(Acknowledgement { at: Moment::default(), nonce: 1, missing });
         links.push(found(8, known(missing)));
         assert_eq!(codes(&links, 8), Vec::<String>::new());

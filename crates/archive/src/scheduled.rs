@@ -215,7 +215,7 @@ impl Scheduled {
 
     fn status_from(&self, state: &State) -> Status {
         let now = self.clock.now();
-        // Nobody knows what has changed since the last backup; what is late is one that should have been made.
+        // What changed since the last backup is unknown; late is a backup that should have been made.
         let missed = state.newest.as_ref().and_then(|newest| self.schedule.after(newest.moment));
         let late = missed.map_or(Duration::ZERO, |missed| now.since(missed));
         Status {
@@ -242,7 +242,7 @@ impl Scheduled {
             Kind::Refused,
             self.source.engine().not_running,
             &self.name,
-            "nobody backs it up by its schedule now",
+            "no running process backs it up by its schedule",
             next,
         )
     }

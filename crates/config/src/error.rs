@@ -80,7 +80,7 @@ pub enum Problem {
     /// The settings contradict each other.
     #[error("{0}")]
     Contradiction(String),
-    /// The setting would let anybody in.
+    /// The setting would let every client in.
     #[error("{cause}")]
     Unsafe {
         /// What would be.

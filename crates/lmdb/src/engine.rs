@@ -283,7 +283,7 @@ impl Lmdb {
 
     fn not_running(&self) -> Failure {
         let next = "start it with `seawall replicate`, or `seawall start`";
-        Failure::new(Kind::Refused, "lmdb.not-running", self.name.clone(), "nobody keeps it in step now", next)
+        Failure::new(Kind::Refused, "lmdb.not-running", self.name.clone(), "no running process keeps it in step", next)
     }
 }
 

@@ -48,7 +48,7 @@ pub struct Merge {
 /// ```
 /// use seawall_ltx::{Header, Merge, PageNo, PageSize, Source, Txid};
 ///
-/// // The database shrank to 1 page and grew to 3 again: page 2 of the first file was cut off, and nobody wrote it since.
+/// // The database shrank to 1 page and grew to 3 again: page 2 of the first file was cut off and not written since.
 /// let sizes = [(2, 2), (3, 1), (4, 3)];
 /// let inputs = sizes.map(|(txid, pages)| Header::new(PageSize::new(512).unwrap(), pages, Txid(txid), Txid(txid)));
 /// let mut merge = Merge::new(&inputs)?;

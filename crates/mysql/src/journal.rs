@@ -63,7 +63,7 @@ impl Journal {
         }
         journal.read(connection).await?;
         if !journal.notes.is_of(title) {
-            // Begun by a run that was interrupted at once, or by nobody: the first note is the title.
+            // A run that was interrupted at once began it, or none did: the first note is the title.
             connection.execute(&journal.insert(title)).await?;
             journal.read(connection).await?;
         }

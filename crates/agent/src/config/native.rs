@@ -137,7 +137,7 @@ fn read_lease(fields: &mut Fields, common: Option<Duration>) -> Result<Option<Du
 /// A folder of databases from what an item says of all of them.
 fn folder_of(keys: FolderKeys, template: DatabaseConfig, here: &Path) -> Result<DirectoryConfig, Location> {
     if template.restore_if_missing {
-        let cause = "restore-if-missing needs a path: nobody knows what is missing in a folder".to_owned();
+        let cause = "restore-if-missing needs a path: what is missing in a folder can't be known".to_owned();
         return Err(Problem::Contradiction(cause).at(template.line));
     }
     let state = template.sqlite().and_then(|files| files.state_dir.clone());

@@ -16,7 +16,7 @@ const ANSWER_BYTES: usize = 64 << 20;
 /// Why there is no answer.
 #[derive(Debug)]
 pub(crate) enum Unanswered {
-    /// Nobody listens: there is no running process, or not there.
+    /// No process listens there.
     Nobody(std::io::Error),
     /// What came is no answer.
     Broken(String),

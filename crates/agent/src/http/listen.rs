@@ -109,8 +109,8 @@ fn cannot_listen(object: &str, cause: &str) -> Failure {
         Kind::Unavailable,
         "agent.listen",
         object,
-        format!("nobody can be served here: {cause}"),
-        "stop whoever has the address, or configure another one; protection goes on without it",
+        format!("it can't listen here: {cause}"),
+        "stop the process that has the address, or configure another address; protection goes on without it",
     )
 }
 
@@ -128,7 +128,7 @@ mod tests {
         assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1);
         let second = Listener::unix(&path, 0o600).await.map(drop).expect_err("it is taken");
         assert!(second.code == "agent.listen" && second.cause.contains("another process"), "{second}");
-        // As a crash leaves it: nobody listens any more.
+        // As a crash leaves it: no process listens any more.
         drop(listener);
         std::mem::forget(unlink);
         let (_listener, unlink) = Listener::unix(&path, 0o660).await.expect("the left one is replaced");

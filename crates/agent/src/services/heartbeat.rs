@@ -93,7 +93,7 @@ mod tests {
             assert!(!sent.is_err_and(|problem| problem.contains("hush")));
         }
         drop(listener);
-        let problem = send(&client, &url).await.expect_err("nobody listens");
+        let problem = send(&client, &url).await.expect_err("no server listens");
         assert!(!problem.contains("hush") && !problem.is_empty(), "{problem}");
     }
 

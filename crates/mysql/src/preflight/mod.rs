@@ -271,7 +271,7 @@ fn missing_rights(
     }
     let distrusted =
         has_kind(&[StoredKind::Function, StoredKind::Trigger]) && server.distrusts_functions && !is_superuser;
-    // MariaDB asks this of nobody who may make functions, but for functions that aren't declared as safe.
+    // MariaDB doesn't ask this of a user who may make functions, but for functions that aren't declared as safe.
     if distrusted {
         lacks.push(Lack::new(
             "the server writes a binary log, and lets only superusers make functions and triggers",

@@ -32,7 +32,7 @@ pub(crate) struct Snapshot {
     pub(crate) tables: Vec<Table>,
 }
 
-/// A state of a database, for whoever looks at it by another connection.
+/// A state of a database, for other connections that look at it.
 #[derive(Clone, Copy)]
 pub(crate) struct Seen<'a> {
     pub(crate) target: &'a Target,

@@ -63,7 +63,7 @@ impl Roots {
     }
 }
 
-/// The requested mode. The system's authorities sign certificates for anybody, so with them the name must be checked.
+/// The requested mode. The system's authorities sign certificates for every applicant, so with them the name must be checked.
 pub(crate) fn mode(name: Option<&str>, roots: &Roots) -> Result<TlsMode, Error> {
     let modes = "give disable, allow, prefer, require, verify-ca or verify-full";
     let mode = match name {
@@ -75,7 +75,8 @@ pub(crate) fn mode(name: Option<&str>, roots: &Roots) -> Result<TlsMode, Error> 
         }
     };
     if *roots == Roots::System && mode != TlsMode::VerifyFull {
-        let cause = format!("{} is too weak for sslrootcert=system, whose authorities sign for anybody", mode.name());
+        let cause =
+            format!("{} is too weak for sslrootcert=system, whose authorities sign for every applicant", mode.name());
         return Err(wrong("sslmode", &cause, "give sslmode=verify-full, or name a file in sslrootcert"));
     }
     Ok(mode)

@@ -8,7 +8,7 @@ use crate::catalog::rights::shown;
 use crate::client::Connection;
 use crate::quote::{literal, qualified};
 
-/// Locks tables in the transaction at hand, against whoever would put something else in their places.
+/// Locks tables in the transaction at hand, against sessions that would put something else in their places.
 ///
 /// # Errors
 /// When one of them isn't there, or is no table.

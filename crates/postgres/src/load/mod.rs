@@ -41,7 +41,7 @@ pub(crate) struct Load<'a> {
     pub(crate) items: &'a [ItemDetail],
     /// Whether the rows of each are loaded.
     pub(crate) wanted: Vec<bool>,
-    /// Whether each is a table that this restore has made, and nobody else has written to.
+    /// Whether each is a table that this restore has made, and no other session has written to.
     pub(crate) fresh: Vec<bool>,
     /// The table that takes the rows of each, if it is one.
     pub(crate) into: Vec<Option<Named>>,

@@ -269,7 +269,7 @@ mod tests {
             (since(&["r a s"]), all(&[]), 15, "GRANT r TO a;", format!("membership of a in r: the set has no INHERIT, {cannot}")),
             (since(&["r plain s"]), all(&[]), 15, "GRANT r TO plain;", String::new()),
             (since(&["r a i"]), all(&["r a"]), 15, "", format!("membership of a in r: the set has no SET, {cannot}")),
-            // Version 15 to version 18: whoever granted it.
+            // Version 15 to version 18: any grantor.
             (all(&["r a", "r plain a"]), since(&["r a is b", "r plain as"]), 18, "", String::new()),
             (all(&["r a"]), since(&["r a s b"]), 18, "", "membership of a in r, granted by b: the set has INHERIT".into()),
             (all(&["r a a"]), since(&[]), 18, "GRANT r TO a WITH ADMIN TRUE;", String::new()),

@@ -101,7 +101,7 @@ pub(crate) async fn look(connection: &mut Connection, deeds: &Deeds<'_>) -> Resu
             denied.schema = first(among(connection, sql, &schemas.collect()).await?);
         }
     }
-    // Predefined roles own nothing but what belongs to whoever owns the database.
+    // Predefined roles own only what belongs to the database's owner.
     let owners: BTreeSet<&str> = deeds.owners.iter().copied().filter(|owner| !owner.starts_with("pg_")).collect();
     let become_it = if connection.version < 160_000 { "MEMBER" } else { "SET" };
     let sql = format!(
@@ -128,7 +128,7 @@ pub(crate) async fn look(connection: &mut Connection, deeds: &Deeds<'_>) -> Resu
     let sql = "SELECT spcname FROM pg_catalog.pg_tablespace \
                WHERE NOT pg_catalog.has_tablespace_privilege(oid, 'CREATE') AND spcname";
     denied.tablespaces = first(among(connection, sql, &deeds.tablespaces).await?);
-    // Before version 16 whoever makes roles may change them all.
+    // Before version 16 a role that makes roles may change them all.
     let (makes_roles, all) = (who.flag(3), connection.version < 160_000);
     let sql = format!(
         "SELECT rolname FROM pg_catalog.pg_roles WHERE rolname <> current_user AND NOT ({makes_roles} AND \
@@ -194,7 +194,7 @@ async fn inside(connection: &mut Connection, deeds: &Deeds<'_>, role: &str) -> R
     };
     let rows: Vec<String> = pairs.iter().map(row).collect();
     let there = deeds.into == Destination::Existing;
-    // In a new database everybody may make something in its only schema before version 15, and nobody since.
+    // In a new database every role may make something in its only schema before version 15, and no plain role since.
     let anybody = connection.version < 150_000;
     let sql = format!(
         "SELECT w.owner || ' in schema ' || w.schema FROM (VALUES {}) w(owner, schema, its) \

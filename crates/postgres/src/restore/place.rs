@@ -111,7 +111,7 @@ pub(crate) async fn look_here(connection: &mut Connection, target: &Target) -> R
 }
 
 async fn look_for(connection: &mut Connection, target: &Target, names: &str) -> Result<Vec<There>, Error> {
-    // On a server of a proof's own the databases are the plain role's, and nobody else is there.
+    // On a server of a proof's own the databases are the plain role's, and no other role is there.
     let loader = target.keeper().map_or("NULL".to_owned(), |_| literal(&target.user));
     let sql = format!(
         "SELECT d.datname, r.rolname, r.rolsuper OR r.rolname = current_user OR r.rolname IS NOT DISTINCT FROM {loader}, \

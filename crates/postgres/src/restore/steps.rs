@@ -36,7 +36,7 @@ use crate::schema::toc::{self, Entry, Section};
 use crate::schema::{AS_BEFORE, diagnose, for_the_server};
 use crate::{Error, World};
 
-/// The note that tables of extensions are loaded in the order of their keys: a resume does the same, whoever it is done by.
+/// The note that tables of extensions are loaded in the order of their keys: a resume does the same, by any role.
 const IN_ORDER: &str = "in order";
 
 /// Sequences that are set with one statement.

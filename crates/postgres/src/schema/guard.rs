@@ -53,7 +53,7 @@ pub(crate) async fn let_set(connection: &mut Connection, parameter: &str) -> Res
     }
 }
 
-/// Runs a statement as whoever it is for; what asks for rows gets them in the connection.
+/// Runs a statement as the role that it is for; a statement that asks for rows gets them in the connection.
 pub(crate) async fn run<'a>(connection: &'a mut Connection, statement: &[u8]) -> Result<Option<CopyIn<'a>>, Error> {
     let Some(mut guard) = connection.guard.take() else { return connection.run(statement).await };
     let done = guard.run(connection, statement).await;

@@ -1,4 +1,4 @@
-//! Whose is what nobody was given, on a server that was started for a proof? Pure.
+//! Who owns what was given to no role, on a server that was started for a proof? Pure.
 //!
 //! Nothing in a set says who owns what an extension or the server itself makes: there it is whoever the superuser was, and
 //! here a role of the proof's own. So such an object counts as that of its owner in the set.

@@ -2,7 +2,7 @@
 //!
 //! The rule: whatever evaluates anything that users wrote is run by a plain role, and that is every statement but for those
 //! that are named here. A superuser runs what changes catalogs alone: owners, grants, comments, and the objects that
-//! PostgreSQL lets nobody else make. To read a constant is to evaluate: its type may be an array of a domain, whose checks are
+//! PostgreSQL lets no other role make. To read a constant is to evaluate: its type may be an array of a domain, whose checks are
 //! functions. So no statement of a superuser's has a default, a condition or a body of statements (see `routine`).
 
 use crate::schema::bare::bare;
@@ -130,7 +130,7 @@ pub(crate) fn session_role(statement: &[u8]) -> Option<bool> {
     }
 }
 
-/// The statement of a foreign data wrapper in two: a validator is a function that may be anybody's, and is called with the
+/// The statement of a foreign data wrapper in two: a validator is a function that may belong to any role, and is called with the
 /// rights of who makes the wrapper. Set behind it, it isn't called.
 pub(crate) fn without_validator(statement: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     let bare = bare(statement);

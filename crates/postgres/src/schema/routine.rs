@@ -1,7 +1,7 @@
 //! How is a function of a set made without a superuser's rights? Pure: from the statement of `pg_dump` to statements of less.
 //!
 //! PostgreSQL reads the defaults of arguments, and a body that is statements, while it makes a function. A constant there is
-//! read by its type, and a type may have checks, which are functions of users. So whoever reads them is the plain role.
+//! read by its type, and a type may have checks, which are functions of users. So the plain role reads them.
 //! A superuser only says what superusers alone may say, of a function that is there; or makes one in a language that is a
 //! superuser's, without its defaults, which are then copied from a function that the plain role has made.
 

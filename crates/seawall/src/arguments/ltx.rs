@@ -44,7 +44,7 @@ pub(crate) struct WorkArguments {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  seawall ltx apply -db app.db 0000000000000001-0000000000000009.ltx\n  \
     seawall ltx apply --db app.db s3://bucket/app/0000/0000000000000002-0000000000000002.ltx\n\n\
-    Nobody else may have the database open. After an error it is as it was before.")]
+    No other program may have the database open. After an error it is as it was before.")]
 pub(crate) struct ApplyArguments {
     /// The database; if it doesn't exist and the files hold all of it, it is made
     #[arg(long, value_name = "PATH")]

@@ -281,7 +281,7 @@ mod tests {
         let mut bounds = Bounds::default();
         let dear = price(true, 2, bounds);
         assert!(dear.wait > BARRIER_LIMIT);
-        assert!(!bounds.after_timeout(dear), "nobody waits for that twice in a row");
+        assert!(!bounds.after_timeout(dear), "no copy waits for that twice in a row");
         assert_eq!(price(true, 2, bounds).left, 32 * MIB);
         assert_eq!(price(false, 2, bounds).left, 64 * MIB);
     }

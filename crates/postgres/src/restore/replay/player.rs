@@ -81,7 +81,7 @@ pub(crate) struct Player<'a, S> {
     pub(crate) account: &'a mut Option<Account>,
     /// What the server refused without harm to anything else.
     pub(crate) refused: &'a mut Vec<Refused>,
-    /// Whether its role may grant as anybody.
+    /// Whether its role may grant as any role.
     pub(crate) superuser: bool,
     /// Statements for the end: event triggers see all that is done once they are there.
     pub(crate) last: Vec<Vec<u8>>,

@@ -83,7 +83,7 @@ impl Stage {
 
     /// Empties the WAL, as a seal does.
     fn seal(&mut self) {
-        let barrier = self.source.barrier().expect("asked").expect("nobody writes");
+        let barrier = self.source.barrier().expect("asked").expect("no program writes");
         let copied = self.source.advance().expect("advanced").copy().expect("copied");
         assert_eq!(copied, crate::checkpoint::Copied::All);
         self.source.release(&barrier).expect("released");

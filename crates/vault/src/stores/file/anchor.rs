@@ -332,7 +332,7 @@ mod tests {
         let make = || std::fs::create_dir(&root).expect("made");
         for attended in [false, true] {
             let anchor = Anchor::default();
-            anchor.check(&root).expect("nobody wrote");
+            anchor.check(&root).expect("no other process wrote");
             if attended {
                 anchor.enter(&root).expect("entered");
             }
