@@ -8,7 +8,7 @@
 //! `stages` (where the time went), `manifest` (what a set is), `chain` (is anything missing?), `catalog` (which sets
 //! exist, and the next link), `layout` (names), `sample` (which share of the rows?), `timeline`, `reader`, `tuples`
 //! (where does a row end?), `export` (a vendor's own files back), `prove`, `retention` (what may go?) with `maintain`
-//! and `pins`, `schedule` (when is the next backup due?), `sets` (a vault alone as an engine), `server` (what engines of
+//! and `pins`, `schedule` (when is the next backup due?), `sets` (a vault alone as an engine), `engine` and `server` (what engines of
 //! servers do), `scheduled` (a source with its schedule as an engine), `split` (in which pieces is a table read?), `load`
 //! (rows back into tables, resumably), `compare` (is what was restored what the set says?), `preflight` (what does a
 //! target lack?), `names` (of databases that restores and proofs make), `world` (time, randomness and environment).
@@ -28,6 +28,7 @@ mod chain;
 mod codec;
 pub mod compare;
 mod digest;
+mod engine;
 mod error;
 mod export;
 mod find;
@@ -60,6 +61,7 @@ pub use catalog::Catalog;
 pub use chain::{Acknowledgement, Found, Link, Missing, Record, Retired, Retirement, judge};
 pub use codec::Codec;
 pub use digest::Digest;
+pub use engine::{Destination, ProveOptions, Prover, ServerEngine, Source};
 pub use error::Error;
 pub use layout::{SetId, is_of_sets};
 pub use maintain::{MaintenancePass, maintain};

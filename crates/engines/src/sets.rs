@@ -28,7 +28,7 @@ pub(crate) fn of_vault(opener: &Opener, vault: Vault, policy: Option<RetentionPo
 /// The backup sets of a vault.
 pub(crate) fn sets(opener: &Opener, vault: Vault, policy: Option<RetentionPolicy>, nonce: u32) -> Sets {
     let sets = Sets::new(vault, policy, Arc::new(SystemClock), u64::from(nonce), opener.jobs);
-    sets.opened_by(vec![Arc::new(seawall_postgres::Opening), Arc::new(seawall_mysql::Opening)])
+    sets.opened_by(vec![Arc::new(seawall_postgres::Postgres), Arc::new(seawall_mysql::Mysql)])
 }
 
 /// Whether an object of this name belongs to a set or to the chain.

@@ -14,7 +14,7 @@
 //! - `load`: rows back into tables.
 //! - `prove`: restores a set into a throw-away database, and compares it with the set.
 //!
-//! Beside the rooms: `source` (the traits of engines of servers), `journal` (the finished steps of a restore), `names`, `detail`
+//! Beside the rooms: `engine` (the traits of engines of servers), `journal` (the finished steps of a restore), `names`, `detail`
 //! (the MySQL part of a manifest), `options` and `error`.
 
 #[doc(hidden)]
@@ -26,6 +26,7 @@ mod catalog;
 mod client;
 mod detail;
 mod dump;
+mod engine;
 mod error;
 mod journal;
 mod load;
@@ -35,7 +36,6 @@ mod preflight;
 mod prove;
 mod restore;
 mod schema;
-mod source;
 
 pub use catalog::users::{AccountStatements, Globals, LibraryFunction};
 pub use client::{Flavour, Host, Target, TlsMode};
@@ -44,12 +44,12 @@ pub use detail::{
     SourcePosition, Sql, TableName, Taken,
 };
 pub use dump::base::dump;
+pub use engine::{Destination, Mysql, Prover, Source};
 pub use error::{Error, ServerError, Side};
 pub use names::NAMES;
-pub use options::DumpOptions;
-pub use prove::{ProveOptions, prove};
+pub use options::{DumpOptions, ProveOptions};
+pub use prove::prove;
 pub use restore::restore;
 pub use schema::{Schema, SequenceStatement, StoredKind, StoredObject, TableStatement};
 pub use seawall_archive::World;
 pub use seawall_archive::server::{Dumped, Limits, Proved, RestoreOptions, Restored};
-pub use source::{Destination, Opening, Prover, Source};

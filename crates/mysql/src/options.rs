@@ -5,6 +5,8 @@ use std::time::Duration;
 use seawall_archive::Codec;
 use seawall_archive::server::Limits;
 
+use crate::client::Target;
+
 /// How to make a set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DumpOptions {
@@ -28,3 +30,6 @@ impl Default for DumpOptions {
         }
     }
 }
+
+/// How to prove a set.
+pub type ProveOptions = seawall_archive::ProveOptions<Target>;

@@ -17,7 +17,7 @@
 //! - `build`: the steps after the rows: indexes, constraints, materialized views, statistics.
 //! - `prove`: restores a set into a throw-away database, and compares it with the set.
 //!
-//! Beside the rooms: `source` (the traits of engines of servers), `journal` (the finished steps of a restore), `names`,
+//! Beside the rooms: `engine` (the traits of engines of servers), `journal` (the finished steps of a restore), `names`,
 //! `detail` (the PostgreSQL part of a manifest), `items` (what every backup writes), `tools` (PostgreSQL's own programs),
 //! `quote` (names and values in SQL), `options` and `error`.
 
@@ -30,6 +30,7 @@ mod catalog;
 mod client;
 mod detail;
 mod dump;
+mod engine;
 mod error;
 mod items;
 mod journal;
@@ -42,7 +43,6 @@ mod quote;
 mod restore;
 mod sample;
 mod schema;
-mod source;
 mod tools;
 
 pub use catalog::globals::{Attribute, Globals, Membership, Role, Tablespace};
@@ -52,11 +52,11 @@ pub use catalog::records::{After, LargeObject, Locale, Name, Needs, Sequence};
 pub use client::{Host, Target, TlsMode};
 pub use detail::{ItemDetail, ServerDetail, SetDetail};
 pub use dump::base::dump;
+pub use engine::{Destination, Postgres, Prover, Source};
 pub use error::{Error, ServerError, Side};
 pub use names::NAMES;
-pub use options::{CopyFormat, DumpOptions, Format};
-pub use prove::{ProveOptions, prove};
+pub use options::{CopyFormat, DumpOptions, Format, ProveOptions};
+pub use prove::prove;
 pub use restore::restore;
 pub use seawall_archive::World;
 pub use seawall_archive::server::{AsText, Dumped, Limits, Proved, RestoreOptions, Restored};
-pub use source::{Destination, Opening, Prover, Source};

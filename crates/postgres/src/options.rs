@@ -5,6 +5,8 @@ use std::str::FromStr;
 use seawall_archive::server::Limits;
 use seawall_archive::{Codec, Sample};
 
+use crate::client::Target;
+
 /// In which form a set keeps a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Format {
@@ -89,6 +91,9 @@ pub struct DumpOptions {
     /// Of a whole server: whether the passwords of roles come along, as the server keeps them.
     pub role_passwords: bool,
 }
+
+/// How to prove a set.
+pub type ProveOptions = seawall_archive::ProveOptions<Target>;
 
 #[cfg(test)]
 mod tests {

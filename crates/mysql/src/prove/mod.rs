@@ -16,7 +16,7 @@ use futures::future::try_join_all;
 use seawall_archive::Catalog;
 use seawall_archive::compare::{self as sets, Difference, Lines, Name, Sum};
 use seawall_archive::names::ProofName;
-use seawall_core::{Progress, When};
+use seawall_core::Progress;
 use seawall_vault::Vault;
 use tokio::time::Instant;
 
@@ -32,21 +32,10 @@ use crate::prove::throwaway::Throwaway;
 use crate::restore::objects::definers;
 use crate::restore::set::{self, Set};
 use crate::schema::read;
-use crate::{Error, Limits, Proved, RestoreOptions, World, restore};
+use crate::{Error, ProveOptions, Proved, RestoreOptions, World, restore};
 
 /// How much of a table is read at once.
 const BUFFER: usize = 1 << 20;
-
-/// How to prove.
-#[derive(Debug, Clone)]
-pub struct ProveOptions {
-    /// Which set.
-    pub when: When,
-    /// The server on which the database is made; without, one is started here for it.
-    pub to: Option<Target>,
-    /// How much of the machine.
-    pub limits: Limits,
-}
 
 /// Restores a set, compares, and removes what was restored.
 ///

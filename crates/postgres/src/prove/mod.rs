@@ -21,7 +21,7 @@ use futures::future::try_join_all;
 use seawall_archive::compare::{self as sets, Name, Sum, Summing as _, shown};
 use seawall_archive::names::ProofName;
 use seawall_archive::{Catalog, Digest};
-use seawall_core::{Finding, Progress, When, blocking};
+use seawall_core::{Finding, Progress, blocking};
 use seawall_vault::Vault;
 use serde::Deserialize as _;
 use tokio::time::Instant;
@@ -50,21 +50,10 @@ use crate::schema::for_the_server;
 use crate::schema::guard;
 use crate::schema::owned::Owned;
 use crate::schema::toc::{self, Entry};
-use crate::{CopyFormat, Error, Limits, Proved, RestoreOptions, World, dump, preflight, restore, tools};
+use crate::{CopyFormat, Error, ProveOptions, Proved, RestoreOptions, World, dump, preflight, restore, tools};
 
 /// How much of a table is read at once.
 const BUFFER: usize = 1 << 20;
-
-/// How to prove.
-#[derive(Debug, Clone)]
-pub struct ProveOptions {
-    /// Which set.
-    pub when: When,
-    /// The server on which the database is made; without, one is started here for it.
-    pub to: Option<Target>,
-    /// How much of the machine.
-    pub limits: Limits,
-}
 
 /// Restores a set, compares, and removes what was restored.
 pub async fn prove(

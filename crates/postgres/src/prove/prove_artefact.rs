@@ -30,7 +30,7 @@ use crate::prove::compare::{
 };
 use crate::prove::remains;
 use crate::prove::throwaway::Throwaway;
-use crate::prove::{self, ProveOptions, large_objects};
+use crate::prove::{self, large_objects};
 use crate::quote::literal;
 use crate::restore::naming;
 use crate::restore::replay::artefact::Artefact;
@@ -41,7 +41,7 @@ use crate::schema::owned::Owned;
 use crate::schema::powers;
 use crate::schema::script::Scanner;
 use crate::schema::toc::Entry;
-use crate::{Error, RestoreOptions, World, dump, preflight, restore, tools};
+use crate::{Error, ProveOptions, RestoreOptions, World, dump, preflight, restore, tools};
 
 /// How much of a schema is read at once.
 const BUFFER: usize = 1 << 20;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use seawall_archive::{Catalog, Record, Sets};
 use seawall_core::abilities::*;
 use seawall_core::{NoProgress, SystemClock, When};
-use seawall_postgres::{Format, Opening};
+use seawall_postgres::{Format, Postgres};
 use seawall_vault::memory::MemoryStore;
 
 use crate::server::Server;
@@ -25,7 +25,7 @@ async fn a_set_that_no_restore_can_open_is_found_without_a_server() {
                 Format::Native => backup(&server, &server.url(database), &vault).await.expect("backed up"),
                 format => backup_in(format, &server, &server.url(database), &vault).await.expect("backed up"),
             };
-            let sets = Sets::new(vault.clone(), None, Arc::new(SystemClock), 0, 2).opened_by(vec![Arc::new(Opening)]);
+            let sets = Sets::new(vault.clone(), None, Arc::new(SystemClock), 0, 2).opened_by(vec![Arc::new(Postgres)]);
             let verified = sets.verify(Arc::new(NoProgress)).await.expect("verified");
             assert_eq!((verified.findings, verified.newest.is_some()), (vec![], true), "{format:?} {database}");
             let mut catalog = Catalog::read(&vault).await.expect("read");
