@@ -64,6 +64,8 @@ pub use retry::Policy;
 pub use scheme::Scheme;
 pub use secret::Secret;
 pub use store::{Abilities, Body, Condition, Entry, Meta, Multipart, Page, PutOptions, Store, Tag};
+pub use stores::abs::AbsStore;
+pub use stores::abs::settings::AbsSettings;
 pub use stores::file::FileStore;
 pub use stores::s3::S3Store;
 pub use stores::s3::settings::S3Settings;

@@ -28,16 +28,19 @@ macro_rules! schemes {
 schemes! {
     /// A folder of this machine.
     File = "file",
+    /// A container of Azure Blob Storage.
+    Abs = "abs",
     /// A bucket of S3, or of a server that speaks its protocol.
     S3 = "s3",
 }
 
 /// Schemes that users of Litestream and Lightning Stream have, and that are not built yet.
-const LATER: &[&str] = &["gs", "abs", "az", "sftp", "webdav", "webdavs", "nats", "oss"];
+const LATER: &[&str] = &["gs", "sftp", "webdav", "webdavs", "nats", "oss"];
 
 impl Scheme {
     /// The kind with that scheme, in lower case.
     pub(crate) fn named(name: &str) -> Option<Self> {
+        let name = if name == "az" { "abs" } else { name };
         Self::ALL.iter().copied().find(|scheme| scheme.as_str() == name)
     }
 

@@ -180,7 +180,8 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// What is known about an object; [`Error::NotFound`] where there is none.
     async fn head(&self, key: &ObjectKey) -> Result<Meta, Error>;
 
-    /// Lists about `limit` keys below `prefix`, in all folders, that sort after `start_after`. An object that existed
+    /// Lists about `limit` keys below `prefix`, in all folders, that sort after `start_after`; many more where the service
+    /// can't begin a listing behind a name. An object that existed
     /// before the listing began and was not deleted since is in the listing. Names that are no keys are left out.
     async fn list(&self, prefix: &Prefix, start_after: Option<&ObjectKey>, limit: usize) -> Result<Page, Error>;
 

@@ -86,21 +86,86 @@ impl S3Server {
     }
 
     async fn ready(&mut self) -> bool {
-        let end = Instant::now() + Duration::from_secs(20);
-        while Instant::now() < end {
-            if !matches!(self.child.try_wait(), Ok(None)) {
-                return false;
-            }
-            if TcpStream::connect(("127.0.0.1", self.port)).await.is_ok() {
-                return true;
-            }
-            sleep(Duration::from_millis(20)).await;
-        }
-        false
+        answers(&mut self.child, self.port).await
     }
 }
 
 impl Drop for S3Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Whether a server takes connections before long.
+async fn answers(child: &mut Child, port: u16) -> bool {
+    let end = Instant::now() + Duration::from_secs(30);
+    while Instant::now() < end {
+        if !matches!(child.try_wait(), Ok(None)) {
+            return false;
+        }
+        if TcpStream::connect(("127.0.0.1", port)).await.is_ok() {
+            return true;
+        }
+        sleep(Duration::from_millis(20)).await;
+    }
+    false
+}
+
+/// An Azurite that keeps its blobs in a folder. It ends when dropped.
+#[derive(Debug)]
+pub struct AzureServer {
+    child: Child,
+    port: u16,
+}
+
+/// The account and its key that an Azurite of tests has.
+pub const ACCOUNT: (&str, &str) = ("seawalltest", "c2Vhd2FsbC10ZXN0LWtleQ==");
+
+impl AzureServer {
+    /// Starts one in `folder`, or prints that `what` is not run when there is no `azurite-blob` on the PATH.
+    ///
+    /// # Panics
+    /// As [`S3Server::start`].
+    pub async fn start(what: &str, folder: &Path) -> Option<Self> {
+        let mut attempts = 0..5;
+        loop {
+            assert!(attempts.next().is_some(), "azurite did not get ready");
+            let port = free_port();
+            let spawned = Command::new("azurite-blob")
+                .args(["--silent", "--skipApiVersionCheck", "--disableTelemetry", "--blobHost", "127.0.0.1"])
+                .args(["--blobPort", &port.to_string(), "--location"])
+                .arg(folder)
+                .env("AZURITE_ACCOUNTS", format!("{}:{}", ACCOUNT.0, ACCOUNT.1))
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn();
+            if spawned.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
+                not_run(what, "azurite-blob is not on PATH");
+                return None;
+            }
+            let mut child = spawned.expect("azurite can be started");
+            if answers(&mut child, port).await {
+                return Some(Self { child, port });
+            }
+            let _ = child.kill();
+        }
+    }
+
+    /// The URL of a prefix in a container, with the account and its key.
+    pub fn url(&self, container: &str, path: &str) -> String {
+        let key = ACCOUNT.1.replace('=', "%3D");
+        format!("abs://{}@{container}/{path}?endpoint={}&account-key={key}", ACCOUNT.0, self.endpoint())
+    }
+
+    /// Its address.
+    pub fn endpoint(&self) -> String {
+        format!("http://127.0.0.1:{}/{}", self.port, ACCOUNT.0)
+    }
+}
+
+impl Drop for AzureServer {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

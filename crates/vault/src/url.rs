@@ -8,10 +8,11 @@ use std::path::{Component, Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
+use crate::stores::abs::settings::AbsSettings;
 use crate::stores::s3::settings::S3Settings;
-use crate::stores::{file, s3};
+use crate::stores::{abs, cloud, file, s3};
 use crate::text::{unknown, wrong};
-use crate::{Environment, Error, FileStore, Policy, S3Store, Scheme, Store};
+use crate::{AbsStore, Environment, Error, FileStore, Policy, S3Store, Scheme, Store};
 
 /// A place, parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +20,8 @@ use crate::{Environment, Error, FileStore, Policy, S3Store, Scheme, Store};
 pub enum VaultUrl {
     /// A folder.
     File(PathBuf),
+    /// A prefix in a container of Azure.
+    Abs(Box<AbsSettings>),
     /// A prefix in a bucket.
     S3(Box<S3Settings>),
 }
@@ -42,6 +45,7 @@ impl VaultUrl {
         let scheme = scheme.to_ascii_lowercase();
         match Scheme::named(&scheme) {
             Some(Scheme::File) => file::url::parse(rest, &shown).map(Self::File),
+            Some(Scheme::Abs) => abs::url::parse(rest).map(|settings| Self::Abs(Box::new(settings))).map_err(located),
             Some(Scheme::S3) => s3::url::parse(rest).map(|settings| Self::S3(Box::new(settings))).map_err(located),
             None if Scheme::is_planned(&scheme) => Err(later(&scheme, &shown)),
             None => Err(located(unknown("scheme", &scheme, &Scheme::known()))),
@@ -52,6 +56,7 @@ impl VaultUrl {
     pub fn scheme(&self) -> Scheme {
         match self {
             Self::File(_) => Scheme::File,
+            Self::Abs(_) => Scheme::Abs,
             Self::S3(_) => Scheme::S3,
         }
     }
@@ -60,6 +65,7 @@ impl VaultUrl {
     pub(crate) async fn open(&self, environment: &Environment, policy: &Policy) -> Result<Arc<dyn Store>, Error> {
         Ok(match self {
             Self::File(path) => Arc::new(FileStore::new(path)),
+            Self::Abs(settings) => Arc::new(AbsStore::connect(settings, environment, policy).await?),
             Self::S3(settings) => Arc::new(S3Store::connect(settings, environment, policy).await?),
         })
     }
@@ -68,6 +74,7 @@ impl VaultUrl {
     pub fn root(&self) -> String {
         match self {
             Self::File(_) => String::new(),
+            Self::Abs(settings) => abs::url::root(settings),
             Self::S3(settings) => s3::url::root(settings),
         }
     }
@@ -80,6 +87,7 @@ impl VaultUrl {
         }
         match self {
             Self::File(path) => Ok(Self::File(path.join(below))),
+            Self::Abs(settings) => abs::url::join(settings, below).map(|settings| Self::Abs(Box::new(settings))),
             Self::S3(settings) => s3::url::join(settings, below).map(|settings| Self::S3(Box::new(settings))),
         }
     }
@@ -99,7 +107,8 @@ impl fmt::Display for VaultUrl {
         match self {
             Self::File(path) if path.is_absolute() => write!(f, "file://{}", path.display()),
             Self::File(path) => write!(f, "{}", path.display()),
-            Self::S3(settings) => f.write_str(&s3::url::shown(&settings.url(), settings.endpoint.as_deref())),
+            Self::Abs(settings) => f.write_str(&cloud::shown(&settings.url(), settings.endpoint.as_deref())),
+            Self::S3(settings) => f.write_str(&cloud::shown(&settings.url(), settings.endpoint.as_deref())),
         }
     }
 }
@@ -121,13 +130,17 @@ fn redact(text: &str) -> String {
 fn later(scheme: &str, shown: &str) -> Error {
     Error::Unsupported {
         object: shown.to_owned(),
-        cause: format!("`{scheme}` is not built yet; a folder, file:///… and s3://… are"),
+        cause: format!("`{scheme}` is not built yet; a folder, file:///…, s3://… and abs://… are"),
     }
 }
 
 fn bare(text: &str) -> Result<VaultUrl, Error> {
     if text.is_empty() {
-        return Err(wrong("vault", "there is no place", "give a folder, file:///path or s3://bucket/path"));
+        return Err(wrong(
+            "vault",
+            "there is no place",
+            "give a folder, file:///path, s3://bucket/path or abs://account@container/path",
+        ));
     }
     // A scheme without its slashes must not become a folder of that name. The rest may hold a secret.
     if let Some((scheme, _)) = text.split_once(':')

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use seawall_core::SystemClock;
 use seawall_vault::memory::MemoryStore;
 use seawall_vault::simulated::SimulatedStore;
-use seawall_vault::testing::{KEYS, S3Server};
+use seawall_vault::testing::{AzureServer, KEYS, S3Server};
 use seawall_vault::{
-    Environment, FileStore, ObjectKey, Pem, Policy, Prefix, S3Settings, S3Store, Scheme, Secret, Store, Tls, Vault,
-    VaultUrl, conformance,
+    AbsSettings, AbsStore, Environment, FileStore, ObjectKey, Pem, Policy, Prefix, S3Settings, S3Store, Scheme, Secret,
+    Store, Tls, Vault, VaultUrl, conformance,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -47,6 +47,22 @@ async fn s3() {
         async move {
             let Ok(VaultUrl::S3(settings)) = VaultUrl::parse(&url) else { panic!("{url}") };
             let store = S3Store::connect(&settings, &Environment::empty(), &Policy::default()).await.expect("connect");
+            Arc::new(store) as Arc<dyn Store>
+        }
+    };
+    conformance::run(open).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn azure() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(server) = AzureServer::start("conformance of Azure", folder.path()).await else { return };
+    let open = |name: &'static str| {
+        let url = server.url("container", &format!("some path/{name}"));
+        async move {
+            let Ok(VaultUrl::Abs(settings)) = VaultUrl::parse(&url) else { panic!("{url}") };
+            let settings = AbsSettings { create_container: true, ..*settings };
+            let store = AbsStore::connect(&settings, &Environment::empty(), &Policy::default()).await.expect("connect");
             Arc::new(store) as Arc<dyn Store>
         }
     };

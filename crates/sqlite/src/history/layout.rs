@@ -1,7 +1,7 @@
 //! Names of objects: the keys below a vault's prefix.
 //!
-//! The names are Litestream's, so that either program reads the other's replica: `ltx/<level>/<min>-<max>.ltx` on
-//! stores with folders, `<level as four hex digits>/<min>-<max>.ltx` on object stores. Objects that only Seawall has
+//! The names are Litestream's, so that either program reads the other's replica: `ltx/<level>/<min>-<max>.ltx` in
+//! folders and in Azure, `<level as four hex digits>/<min>-<max>.ltx` in S3. Objects that only Seawall has
 //! are under `seawall/`, which Litestream never lists.
 
 use seawall_ltx::{FileName, Txid};
@@ -10,9 +10,9 @@ use seawall_vault::{ObjectKey, Scheme, Vault};
 /// How Litestream names the files of a replica, which depends on the kind of store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Layout {
-    /// Like a folder: `ltx/<level>/`.
+    /// As in a folder: `ltx/<level>/`.
     Files,
-    /// Like a bucket: `<level as four hex digits>/`.
+    /// As in S3: `<level as four hex digits>/`.
     Objects,
 }
 
@@ -25,7 +25,7 @@ impl Layout {
     /// The layout in a kind of stores.
     pub(crate) fn in_stores(scheme: Scheme) -> Self {
         match scheme {
-            Scheme::File => Self::Files,
+            Scheme::File | Scheme::Abs => Self::Files,
             Scheme::S3 => Self::Objects,
         }
     }

@@ -1,7 +1,9 @@
 //! The kinds of stores, a folder for each: `mod.rs` implements [`crate::Store`], and `url.rs` reads the URL. Further
-//! files hold settings, credentials and the classification of errors. [`memory`] and [`simulated`] are for tests and
+//! files hold settings and credentials. `cloud` is what kinds of buckets have in common. [`memory`] and [`simulated`] are for tests and
 //! have no URL.
 
+pub(crate) mod abs;
+pub(crate) mod cloud;
 pub(crate) mod file;
 pub mod memory;
 pub(crate) mod s3;

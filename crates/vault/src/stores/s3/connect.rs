@@ -3,25 +3,25 @@
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
 
 use std::fmt;
-use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::Request;
-use opendal_core::layers::CapabilityOverrideLayer;
-use opendal_core::{Buffer, Capability, HttpTransporter, OperationContext, Operator};
+use opendal_core::{Buffer, HttpTransporter, Operator};
 use opendal_http_transport_reqwest::ReqwestTransport;
 use opendal_service_s3::S3;
 use tokio::sync::OnceCell;
 
 use super::S3Store;
 use super::bucket::{Bucket, region_for};
-use super::credentials::{self, Reason, Source, choose};
-use super::endpoint::host_of;
+use super::credentials::{self, Source, choose};
 use super::provider::{Provider, amazon_server, provider};
 use super::settings::S3Settings;
-use super::transport::Transport;
 use crate::connections::Trust;
+use crate::stores::cloud::endpoint::host_of;
+use crate::stores::cloud::reason::Reason;
+use crate::stores::cloud::transport::{self, Transport};
+use crate::stores::cloud::unbuffered;
 use crate::text::wrong;
 use crate::{Environment, Error, Policy};
 
@@ -61,7 +61,7 @@ fn decide(settings: &S3Settings, environment: &Environment) -> Result<Decided, E
 }
 
 /// A connection that is made at the first request, because that may have to ask for the region first.
-pub(super) struct Connection {
+pub struct Connection {
     operator: OnceCell<Operator>,
     transport: HttpTransporter,
     settings: S3Settings,
@@ -80,11 +80,21 @@ impl fmt::Debug for Connection {
 
 impl Connection {
     /// The server, for anything but AWS itself.
-    pub(super) fn endpoint(&self) -> Option<&str> {
+    pub(super) fn server(&self) -> Option<&str> {
         self.decided.endpoint.as_deref()
     }
 
-    pub(super) async fn operator(&self) -> Result<&Operator, Error> {
+    /// The size of parts that the settings or the provider want.
+    pub(super) fn part_size(&self) -> Option<usize> {
+        self.settings.part_size.or(self.decided.provider.part_size)
+    }
+
+    /// How many parts the settings or the provider want in flight.
+    pub(super) fn parts_in_flight(&self) -> Option<usize> {
+        self.settings.concurrency.or(self.decided.provider.concurrency)
+    }
+
+    pub(super) async fn client(&self) -> Result<&Operator, Error> {
         self.operator.get_or_try_init(|| self.connect()).await
     }
 
@@ -103,12 +113,7 @@ impl Connection {
         let builder = build(&self.settings, &self.environment, &self.decided, &region, self.reason.clone()).await?;
         let operator =
             Operator::new(builder).map_err(|error| wrong(&self.url, error.message(), "check the settings"))?;
-        // If OpenDAL is told the smallest part size, it collects smaller parts itself. It loses such a part when the
-        // request before it fails: closed again, the object ends without it. Our parts already have their sizes.
-        let unbuffered =
-            CapabilityOverrideLayer::new(|capability| Capability { write_multi_min_size: None, ..capability });
-        let context = OperationContext::default().with_http_transport(self.transport.clone());
-        Ok(operator.layer(unbuffered).with_context(context))
+        Ok(unbuffered(operator, &self.transport))
     }
 }
 
@@ -125,9 +130,8 @@ impl S3Store {
             attempt: policy.attempt,
             slowest: policy.slowest,
             tigris: decided.provider.tigris,
+            missing: transport::MISSING_IN_S3,
         });
-        let part_size = settings.part_size.or(decided.provider.part_size);
-        let in_flight = settings.concurrency.or(decided.provider.concurrency);
         // If the first request needs the region or makes the bucket, connecting waits for it. Otherwise mistakes in the
         // settings show now.
         let asks = decided.region.is_none() || settings.create_bucket;
@@ -141,10 +145,9 @@ impl S3Store {
             reason: Reason::default(),
         };
         if !asks {
-            connection.operator().await?;
+            connection.client().await?;
         }
-        let prefix = settings.prefix.clone().unwrap_or_default().into();
-        Ok(Self { connection: Arc::new(connection), url, prefix, part_size, in_flight, proven: Arc::default() })
+        Ok(Self::new(connection, url, settings.prefix.as_deref().unwrap_or_default()))
     }
 }
 

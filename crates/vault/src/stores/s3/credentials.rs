@@ -8,7 +8,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use reqsign_aws_v4::{
@@ -19,6 +19,7 @@ use reqsign_core::time::Timestamp;
 use reqsign_core::{Context, ProvideCredential, ProvideCredentialChain, ProvideCredentialDyn};
 
 use super::settings::S3Settings;
+use crate::stores::cloud::reason::Reason;
 use crate::{Environment, Secret};
 
 /// How long keys from files are used before the next request reads them again: 5 s, because the signer renews two minutes
@@ -123,21 +124,6 @@ impl Named {
 
     fn guessed(self) -> Self {
         Self { is_guessed: true, ..self }
-    }
-}
-
-/// Why there are no keys now, for the error of the request that needs them: reqsign only says that there are none.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Reason(Arc<Mutex<Option<String>>>);
-
-impl Reason {
-    fn set(&self, reason: Option<String>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = reason;
-    }
-
-    /// The reason, if the last request for keys failed.
-    pub(super) fn get(&self) -> Option<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 

@@ -1,111 +1,45 @@
 //! A vault that is a prefix in a bucket of S3 or a compatible server.
 //!
-//! OpenDAL makes and signs the requests; retry, deadlines and conditions are ours. A whole object is one PUT. A
-//! streamed object is a multipart upload, whose completion checks the condition. A crash may leave an unfinished
-//! upload, which is invisible; the bucket's lifecycle rule for incomplete uploads removes it.
-//!
-//! Stamps are the user metadata `litestream-timestamp`, as Litestream writes it. Metadata go before the bytes. So an
-//! object in one piece has a digest, and an object in parts has none: a writer that wants its digest kept gets it from
-//! the upload.
-//!
 //! Litestream can do three things that OpenDAL can't: sign the hash of payloads (TLS covers them; providers that demand
 //! it for plain HTTP aren't supported), use keys that begin with `/` (a vault without a path is refused), and delete a
 //! batch without an MD5.
 
 mod bucket;
-mod classify;
 mod connect;
 mod credentials;
-mod endpoint;
 mod provider;
 pub(crate) mod settings;
-mod transport;
 pub(crate) mod url;
 
-use std::collections::HashMap;
-use std::ops::Range;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use async_trait::async_trait;
-use bytes::Bytes;
-use futures::{Stream, StreamExt, TryStreamExt};
-use opendal_core::options::{ListOptions, WriteOptions};
-use opendal_core::{Buffer, Metadata, Writer};
-use seawall_core::Moment;
+use opendal_core::Operator;
 
-use self::classify::classify;
 use self::connect::Connection;
-use self::credentials::Reason;
-use crate::{
-    Abilities, Body, Condition, Digest, Entry, Error, Meta, Multipart, ObjectKey, Page, Prefix, PutOptions, Scheme,
-    Store, Tag,
-};
+use super::cloud::limits::SMALLEST_PART;
+use super::cloud::reason::Reason;
+use super::cloud::{CloudStore, Reach};
+use crate::{Abilities, Error, Scheme};
 
-/// The name of the metadata that holds an object's logical time; Litestream's.
-const STAMP: &str = "litestream-timestamp";
-
-/// The user metadata that carries the digest.
-const DIGEST: &str = "seawall-blake3";
-
-/// Objects in a bucket.
-#[derive(Debug, Clone)]
-pub struct S3Store {
-    connection: Arc<Connection>,
-    url: String,
-    /// The prefix of the place's keys, after its root.
-    prefix: Arc<str>,
-    part_size: Option<usize>,
-    in_flight: Option<usize>,
-    /// Whether a request has shown that the bucket exists and is accessible. A HEAD that is answered with 404 and no
-    /// body may also mean that the bucket doesn't exist. A missing vault must not be taken for an empty one.
-    proven: Arc<AtomicBool>,
-}
-
-impl S3Store {
-    fn name(&self, key: &ObjectKey) -> String {
-        self.named(key.as_str())
-    }
-
-    /// The name, for messages, of the objects that begin with `text`.
-    fn named(&self, text: &str) -> String {
-        let slash = if self.url.ends_with('/') || !self.prefix.is_empty() { "" } else { "/" };
-        format!("{}{slash}{text}", self.url)
-    }
-
-    /// Where the store has `text`.
-    fn at(&self, text: &str) -> String {
-        format!("{}{text}", self.prefix)
-    }
-
-    fn write_options(&self, options: &PutOptions, digest: Option<Digest>, in_flight: usize) -> WriteOptions {
-        let mut write = WriteOptions { concurrent: in_flight, ..WriteOptions::default() };
-        match &options.condition {
-            Condition::Always => {}
-            Condition::Create => write.if_not_exists = true,
-            Condition::Match(tag) => write.if_match = Some(tag.as_str().to_owned()),
-        }
-        let stamp = options.stamp.map(|stamp| (STAMP.to_owned(), stamp.to_rfc3339_nanos()));
-        let digest = digest.map(|digest| (DIGEST.to_owned(), digest.to_string()));
-        let metadata: HashMap<_, _> = stamp.into_iter().chain(digest).collect();
-        write.user_metadata = (!metadata.is_empty()).then_some(metadata);
-        write
-    }
-}
+/// Objects in a bucket of S3.
+pub type S3Store = CloudStore<Connection>;
 
 #[async_trait]
-impl Store for S3Store {
-    fn url(&self) -> String {
-        url::shown(&self.url, self.connection.endpoint())
+impl Reach for Connection {
+    const SCHEME: Scheme = Scheme::S3;
+    const STAMP: &'static str = "litestream-timestamp";
+    const DIGEST: &'static str = "seawall-blake3";
+    const LISTS_AFTER: bool = true;
+
+    async fn operator(&self) -> Result<&Operator, Error> {
+        self.client().await
     }
 
-    fn scheme(&self) -> Scheme {
-        Scheme::S3
+    fn endpoint(&self) -> Option<&str> {
+        self.server()
     }
 
-    /// AWS keeps its promises. Other servers are probed.
-    fn needs_probe(&self) -> bool {
-        self.connection.endpoint().is_some()
+    fn reason(&self) -> &Reason {
+        &self.reason
     }
 
     fn abilities(&self) -> Abilities {
@@ -114,195 +48,11 @@ impl Store for S3Store {
             update: true,
             stamps: true,
             delete_batch: 1000,
-            smallest_part: settings::SMALLEST_PART,
+            smallest_part: SMALLEST_PART,
             most_parts: 10_000,
-            part_size: self.part_size,
-            parts_in_flight: self.in_flight,
+            part_size: self.part_size(),
+            parts_in_flight: self.parts_in_flight(),
             digests_of_parts: false,
         }
     }
-
-    async fn put(&self, key: &ObjectKey, body: Bytes, options: &PutOptions) -> Result<Option<Tag>, Error> {
-        let write = self.write_options(options, Some(options.digest.unwrap_or_else(|| Digest::of(&body))), 1);
-        let result =
-            self.connection.operator().await?.write_options(&self.at(key.as_str()), Buffer::from(body), write).await;
-        match result {
-            Ok(metadata) => {
-                self.proven.store(true, Ordering::Relaxed);
-                Ok(tag(&metadata))
-            }
-            Err(error) => Err(classify(self.name(key), &error, &options.condition, &self.connection.reason)),
-        }
-    }
-
-    async fn begin(
-        &self,
-        key: &ObjectKey,
-        options: &PutOptions,
-        in_flight: usize,
-    ) -> Result<Box<dyn Multipart>, Error> {
-        let (object, condition) = (self.name(key), options.condition.clone());
-        let reason = self.connection.reason.clone();
-        let writer = self
-            .connection
-            .operator()
-            .await?
-            .writer_options(&self.at(key.as_str()), self.write_options(options, None, in_flight))
-            .await;
-        let writer = writer.map_err(|error| classify(object.clone(), &error, &condition, &reason))?;
-        Ok(Box::new(S3Upload { writer, object, condition, reason }))
-    }
-
-    async fn get(&self, key: &ObjectKey, range: Option<Range<u64>>) -> Result<Body, Error> {
-        let object = self.name(key);
-        let start = range.as_ref().map_or(0, |range| range.start);
-        let failed = {
-            let (object, reason) = (object.clone(), self.connection.reason.clone());
-            move |error: opendal_core::Error| match classify(object.clone(), &error, &Condition::Always, &reason) {
-                Error::OutOfRange { object, .. } => Error::OutOfRange { object, start },
-                error => error,
-            }
-        };
-        let reader = self.connection.operator().await?.reader(&self.at(key.as_str())).await.map_err(&failed)?;
-        let end = range.as_ref().map_or(u64::MAX, |range| range.end);
-        let stream = match range {
-            None => reader.into_stream(..).await,
-            Some(Range { start, end: u64::MAX }) => reader.into_stream(start..).await,
-            Some(range) => reader.into_stream(range).await,
-        };
-        let mut stream = stream.map_err(&failed)?;
-        // This call makes the request, so that a refusal shows here and not with the first bytes.
-        let metadata = stream.metadata().await.map_err(&failed)?;
-        let size = metadata.content_length();
-        let stream = stream.map_err(move |error| match failed(error) {
-            // The answer began well, so the rest can be asked for whatever OpenDAL thinks of how it ended.
-            Error::Unavailable { object, cause, .. } => Error::Unavailable { object, cause, retryable: true },
-            error => error,
-        });
-        let left = end.min(size).saturating_sub(start);
-        Ok(Body { size: Some(size), tag: tag(&metadata), stream: exactly(stream, left).boxed() })
-    }
-
-    async fn head(&self, key: &ObjectKey) -> Result<Meta, Error> {
-        let reason = &self.connection.reason;
-        let metadata = self.connection.operator().await?.stat(&self.at(key.as_str())).await;
-        let metadata = match metadata.map_err(|error| classify(self.name(key), &error, &Condition::Always, reason)) {
-            Ok(metadata) => metadata,
-            Err(error) => {
-                if error.is_not_found() && !self.proven.load(Ordering::Relaxed) {
-                    self.list(&Prefix::all(), None, 1).await?;
-                }
-                return Err(error);
-            }
-        };
-        let kept = |name: &str| metadata.user_metadata().and_then(|user| user.get(name));
-        Ok(Meta {
-            size: metadata.content_length(),
-            modified: modified(&metadata),
-            tag: tag(&metadata),
-            stamp: kept(STAMP).and_then(|text| text.parse().ok()),
-            digest: kept(DIGEST).and_then(|text| text.parse().ok()),
-        })
-    }
-
-    async fn list(&self, prefix: &Prefix, start_after: Option<&ObjectKey>, limit: usize) -> Result<Page, Error> {
-        let reason = &self.connection.reason;
-        let failed =
-            |error: opendal_core::Error| classify(self.named(prefix.as_str()), &error, &Condition::Always, reason);
-        let options = ListOptions {
-            limit: Some(limit),
-            start_after: start_after.map(|key| self.at(key.as_str())),
-            recursive: true,
-            ..ListOptions::default()
-        };
-        let mut lister = self
-            .connection
-            .operator()
-            .await?
-            .lister_options(&self.at(prefix.as_str()), options)
-            .await
-            .map_err(failed)?;
-        let mut page = Page::default();
-        // One page of the server, without names that are no keys. It ends with the server's page, or a little after it.
-        while page.entries.len() < limit {
-            let found = lister.try_next().await.map_err(failed)?;
-            self.proven.store(true, Ordering::Relaxed);
-            let Some(found) = found else { return Ok(page) };
-            let metadata = found.metadata();
-            let Some(Ok(key)) = found.path().strip_prefix(&*self.prefix).map(ObjectKey::new) else { continue };
-            if !metadata.is_file() || start_after.is_some_and(|after| key <= *after) {
-                continue;
-            }
-            let written = modified(metadata);
-            let size = metadata.content_length();
-            page.entries.push(Entry { key, size, modified: written, written, tag: tag(metadata) });
-        }
-        page.next = page.entries.last().map(|entry| entry.key.clone());
-        Ok(page)
-    }
-
-    async fn delete(&self, keys: &[ObjectKey]) -> Result<Vec<Result<(), Error>>, Error> {
-        let reason = &self.connection.reason;
-        let failed = |error: opendal_core::Error| classify(self.url.clone(), &error, &Condition::Always, reason);
-        let mut deleter = self.connection.operator().await?.deleter().await.map_err(failed)?;
-        for key in keys {
-            deleter.delete(self.at(key.as_str())).await.map_err(failed)?;
-        }
-        // One error counts for the whole batch: deleting a deleted object again is no error.
-        deleter.close().await.map_err(failed)?;
-        Ok(keys.iter().map(|_| Ok(())).collect())
-    }
-}
-
-struct S3Upload {
-    writer: Writer,
-    object: String,
-    condition: Condition,
-    reason: Reason,
-}
-
-#[async_trait]
-impl Multipart for S3Upload {
-    async fn write(&mut self, part: Vec<Bytes>) -> Result<(), Error> {
-        let result = self.writer.write(Buffer::from(part)).await;
-        result.map_err(|error| classify(self.object.clone(), &error, &self.condition, &self.reason))
-    }
-
-    async fn complete(&mut self) -> Result<Option<Tag>, Error> {
-        let result = self.writer.close().await;
-        result
-            .map(|metadata| tag(&metadata))
-            .map_err(|error| classify(self.object.clone(), &error, &self.condition, &self.reason))
-    }
-
-    async fn abort(&mut self) -> Result<(), Error> {
-        let result = self.writer.abort().await;
-        result.map_err(|error| classify(self.object.clone(), &error, &self.condition, &self.reason))
-    }
-}
-
-/// Ends a stream with its last byte. OpenDAL counts to the end of the range that it was asked for, and takes an object
-/// that ends before for a broken connection.
-fn exactly(
-    stream: impl Stream<Item = Result<Buffer, Error>> + Send + Unpin + 'static,
-    left: u64,
-) -> impl Stream<Item = Result<Bytes, Error>> + Send + 'static {
-    futures::stream::try_unfold((stream, left), |(mut stream, left)| async move {
-        if left == 0 {
-            return Ok(None);
-        }
-        let Some(buffer) = stream.try_next().await? else { return Ok(None) };
-        let chunk = buffer.to_bytes();
-        let left = left.saturating_sub(chunk.len() as u64);
-        Ok(Some((chunk, (stream, left))))
-    })
-}
-
-fn tag(metadata: &Metadata) -> Option<Tag> {
-    metadata.etag().map(Tag::new)
-}
-
-fn modified(metadata: &Metadata) -> Moment {
-    let millis = metadata.last_modified().map_or(0, |at| at.into_inner().as_millisecond());
-    Moment::from_millis(millis)
 }

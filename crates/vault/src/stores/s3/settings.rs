@@ -1,8 +1,9 @@
 //! The settings of an S3 place. URL queries and configuration keys both end here, so each setting has one name, one
 //! reader and one default.
 
-use super::endpoint::{endpoint, host_of, is_private};
-use crate::text::{boolean, bytes, clean_path, kebab, unknown, wrong};
+use crate::stores::cloud::endpoint::{endpoint, host_of, is_private};
+use crate::stores::cloud::limits::{concurrency, part_size};
+use crate::text::{boolean, clean_path, kebab, unknown, wrong};
 use crate::{Error, Secret, Tls};
 
 /// Where an S3 place is, its credentials, and its options. Names are Litestream's; `set` reads each of them from text.
@@ -55,12 +56,6 @@ pub struct S3Settings {
     /// Encryption with this key of AWS KMS.
     pub sse_kms_key_id: Option<String>,
 }
-
-/// The smallest part that S3 takes.
-pub(crate) const SMALLEST_PART: usize = 5 << 20;
-
-/// The largest part that makes sense; memory is this times the parts in flight.
-const LARGEST_PART: usize = 1 << 30;
 
 /// All names that [`S3Settings::set`] takes.
 pub(crate) const NAMES: &[&str] = &[
@@ -188,25 +183,10 @@ impl S3Settings {
     }
 }
 
-fn part_size(value: &str) -> Result<usize, Error> {
-    let next = "write a size from 5MiB to 1GiB, such as 16MiB";
-    let size = bytes(value).ok_or_else(|| wrong("part-size", "this is no size", next))?;
-    match usize::try_from(size) {
-        Ok(size) if (SMALLEST_PART..=LARGEST_PART).contains(&size) => Ok(size),
-        _ => Err(wrong("part-size", "S3 takes no parts of that size", next)),
-    }
-}
-
-fn concurrency(value: &str) -> Result<usize, Error> {
-    match value.parse() {
-        Ok(count @ 1..=64) => Ok(count),
-        _ => Err(wrong("concurrency", "this is no number of parts", "write a number from 1 to 64")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::text::bytes;
 
     #[test]
     fn names_in_both_spellings() {
@@ -258,9 +238,6 @@ mod tests {
         ] {
             assert_eq!(bytes(text), size, "{text}");
         }
-        assert!(part_size("1MB").is_err(), "below S3's bound");
-        assert!(part_size("2GiB").is_err());
-        assert!(concurrency("0").is_err() && concurrency("65").is_err() && concurrency("5").is_ok());
     }
 
     #[test]

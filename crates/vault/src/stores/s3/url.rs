@@ -73,8 +73,3 @@ pub(crate) fn join(settings: &S3Settings, below: &str) -> Result<S3Settings, Err
 pub(crate) fn root(settings: &S3Settings) -> String {
     if settings.path.is_empty() { String::new() } else { format!("{}/", settings.path) }
 }
-
-/// A place with its server. Two servers may have buckets of one name, so the endpoint belongs to the place.
-pub(crate) fn shown(url: &str, endpoint: Option<&str>) -> String {
-    endpoint.map_or_else(|| url.to_owned(), |endpoint| format!("{url}?endpoint={endpoint}"))
-}

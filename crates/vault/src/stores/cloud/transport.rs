@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use futures::StreamExt;
-use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http::header::CONTENT_RANGE;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use opendal_core::{Buffer, Error, ErrorKind, HttpBody, HttpTransport, Result};
 use opendal_http_transport_reqwest::ReqwestTransport;
 
@@ -16,21 +17,26 @@ const LARGEST_ANSWER: usize = 16 << 20;
 /// The most bytes of an error that is looked into.
 const LARGEST_ERROR: usize = 64 << 10;
 
-/// The codes of 404 that speak of an object, a bucket or an upload.
-const MISSING: &[&str] = &["NoSuchKey", "NoSuchBucket", "NoSuchUpload", "NoSuchVersion", "NotFound"];
+/// The codes of 404 by which S3 speaks of an object, a bucket or an upload.
+pub(crate) const MISSING_IN_S3: &[&str] = &["NoSuchKey", "NoSuchBucket", "NoSuchUpload", "NoSuchVersion", "NotFound"];
+
+/// The codes of 404 by which Azure speaks of a blob or a container.
+pub(crate) const MISSING_IN_AZURE: &[&str] = &["BlobNotFound", "ContainerNotFound", "ResourceNotFound"];
 
 /// How long to wait for the service that gives cloud machines their credentials. Elsewhere nothing answers.
 const METADATA_PATIENCE: Duration = Duration::from_secs(2);
 
 /// HTTP with deadlines.
-pub(super) struct Transport {
-    pub(super) inner: ReqwestTransport,
+pub(crate) struct Transport {
+    pub(crate) inner: ReqwestTransport,
     /// How long an answer may take to begin, beside the time for the request's bytes.
-    pub(super) attempt: Duration,
+    pub(crate) attempt: Duration,
     /// The slowest transfer waited for, in bytes per second.
-    pub(super) slowest: u64,
+    pub(crate) slowest: u64,
     /// Ask Tigris for consistent answers.
-    pub(super) tigris: bool,
+    pub(crate) tigris: bool,
+    /// The codes of 404 that speak of an object or a bucket; any other is a refusal.
+    pub(crate) missing: &'static [&'static str],
 }
 
 impl HttpTransport for Transport {
@@ -54,15 +60,26 @@ impl HttpTransport for Transport {
         match response.status() {
             StatusCode::INSUFFICIENT_STORAGE => Err(noticed(Notice::Full)),
             StatusCode::UNAUTHORIZED => Err(noticed(Notice::Unauthorized)),
-            StatusCode::NOT_FOUND if !head => missing(response).await,
+            StatusCode::NOT_FOUND if !head => missing(response, self.missing).await,
             // Not among the codes that OpenDAL repeats.
             StatusCode::REQUEST_TIMEOUT => Err(noticed(Notice::Silence).set_temporary()),
             // The whole object in the place of its end would be taken for the end.
             StatusCode::OK if ranged => Err(noticed(Notice::WrongRange)),
+            // OpenDAL knows this answer of S3's alone.
+            StatusCode::RANGE_NOT_SATISFIABLE => Err(noticed(Notice::BehindEnd)),
+            StatusCode::PARTIAL_CONTENT if is_empty_range(response.headers()) => Err(noticed(Notice::BehindEnd)),
             status if object && status.is_success() => Ok(response),
             _ => Ok(response.map(|body| bounded(body, LARGEST_ANSWER))),
         }
     }
+}
+
+/// Whether an answer has no byte: Azurite says so of a range that begins at the object's end (`bytes 5-4/5`), instead of 416.
+fn is_empty_range(headers: &HeaderMap) -> bool {
+    let range = headers.get(CONTENT_RANGE).and_then(|value| value.to_str().ok());
+    let bounds = range.and_then(|range| range.strip_prefix("bytes ")?.split_once('/')?.0.split_once('-'));
+    let number = |text: &str| text.parse::<u64>().ok();
+    bounds.and_then(|(start, end)| Some(number(end)? < number(start)?)).unwrap_or(false)
 }
 
 fn noticed(notice: Notice) -> Error {
@@ -70,11 +87,11 @@ fn noticed(notice: Notice) -> Error {
 }
 
 /// Distinguishes a missing object from other things that a server doesn't find.
-async fn missing(response: Response<HttpBody>) -> Result<Response<HttpBody>> {
+async fn missing(response: Response<HttpBody>, known: &[&str]) -> Result<Response<HttpBody>> {
     let (parts, body) = response.into_parts();
     let text = bounded(body, LARGEST_ERROR).to_buffer().await?.to_bytes();
     match code(&text) {
-        Some(code) if !MISSING.contains(&code.as_str()) => Err(noticed(Notice::Refused(code))),
+        Some(code) if !known.contains(&code.as_str()) => Err(noticed(Notice::Refused(code))),
         _ => {
             let size = text.len() as u64;
             let again = futures::stream::iter([Ok(Buffer::from(text))]);
@@ -83,7 +100,7 @@ async fn missing(response: Response<HttpBody>) -> Result<Response<HttpBody>> {
     }
 }
 
-/// The `Code` element of an S3 error.
+/// The `Code` element of an error of S3 or Azure.
 fn code(text: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(text).ok()?;
     let (_, rest) = text.split_once("<Code>")?;
@@ -123,6 +140,21 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(code(text.as_bytes()).as_deref(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn ranges_without_a_byte() {
+        for (value, expected) in [
+            ("bytes 5-4/5", true),
+            ("bytes 0-0/5", false),
+            ("bytes 0-4/5", false),
+            ("bytes */5", false),
+            ("5-4/5", false),
+            ("", false),
+        ] {
+            let headers = HeaderMap::from_iter([(CONTENT_RANGE, HeaderValue::from_static(value))]);
+            assert_eq!(is_empty_range(&headers), expected, "{value}");
         }
     }
 

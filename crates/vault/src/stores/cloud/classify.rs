@@ -2,12 +2,12 @@
 
 use opendal_core::ErrorKind;
 
-use super::credentials::Reason;
+use super::reason::Reason;
 use crate::{Condition, Error};
 
 /// A finding of the transport that OpenDAL has no kind for. It travels as the source of OpenDAL's error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Notice {
+pub(crate) enum Notice {
     /// The server has no space (507).
     #[error("the server has no space left")]
     Full,
@@ -26,19 +26,23 @@ pub(super) enum Notice {
     /// A request for a range was answered with something else.
     #[error("the server ignored the range that was asked for")]
     WrongRange,
+    /// A range begins at or behind the object's end.
+    #[error("the object ends before the range")]
+    BehindEnd,
 }
 
 /// The longest text of a server that is shown.
 const SHOWN: usize = 300;
 
 /// The decision for an error of a request under `condition`. `reason` says why there were no keys.
-pub(super) fn classify(object: String, error: &opendal_core::Error, condition: &Condition, reason: &Reason) -> Error {
+pub(crate) fn classify(object: String, error: &opendal_core::Error, condition: &Condition, reason: &Reason) -> Error {
     let cause = describe(error);
     if let Some(notice) = find::<Notice>(error) {
         return match notice {
             Notice::Full => Error::Full { object, cause: notice.to_string() },
             Notice::Unauthorized | Notice::Refused(_) => Error::Denied { object, cause: notice.to_string() },
             Notice::Silence => Error::Unavailable { object, cause: notice.to_string(), retryable: true },
+            Notice::BehindEnd => Error::OutOfRange { object, start: 0 },
             Notice::Flood | Notice::WrongRange => Error::Corrupt { object, cause: notice.to_string() },
         };
     }

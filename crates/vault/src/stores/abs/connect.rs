@@ -1,0 +1,179 @@
+//! From settings to a store.
+
+use std::fmt;
+
+use opendal_core::{HttpTransporter, Operator};
+use opendal_http_transport_reqwest::ReqwestTransport;
+use opendal_service_azblob::Azblob;
+use tokio::sync::OnceCell;
+
+use super::AbsStore;
+use super::container;
+use super::credentials::{self, Source, account, choose};
+use super::settings::AbsSettings;
+use crate::connections::Trust;
+use crate::stores::cloud::reason::Reason;
+use crate::stores::cloud::transport::{self, Transport};
+use crate::stores::cloud::unbuffered;
+use crate::text::wrong;
+use crate::{Environment, Error, Policy};
+
+/// A container of an account. Its client is made at the first request where that makes the container.
+pub struct Container {
+    operator: OnceCell<Operator>,
+    transport: HttpTransporter,
+    settings: AbsSettings,
+    account: Option<String>,
+    /// The address of the account's service.
+    address: String,
+    source: Source,
+    url: String,
+    /// Why there is no key now.
+    pub(super) reason: Reason,
+}
+
+impl fmt::Debug for Container {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Container").field(&self.url).finish()
+    }
+}
+
+/// The address of an account's service. A server of one's own has the account's name in its path.
+fn address(endpoint: Option<&str>, account: Option<&str>) -> Result<String, Error> {
+    let next = "write abs://ACCOUNT@CONTAINER/PATH, or set AZURE_STORAGE_ACCOUNT";
+    match (endpoint, account) {
+        (Some(endpoint), _) if endpoint.matches('/').count() > 2 => Ok(endpoint.to_owned()),
+        (Some(endpoint), Some(account)) if crate::stores::cloud::endpoint::is_private(host(endpoint)) => {
+            Ok(format!("{endpoint}/{account}"))
+        }
+        (Some(endpoint), _) => Ok(endpoint.to_owned()),
+        (None, Some(account)) => Ok(format!("https://{account}.blob.core.windows.net")),
+        (None, None) => Err(wrong("account-name", "there is no account", next)),
+    }
+}
+
+fn host(endpoint: &str) -> &str {
+    crate::stores::cloud::endpoint::host_of(endpoint)
+}
+
+impl Container {
+    /// The server, for anything but Azure itself.
+    pub(super) fn server(&self) -> Option<&str> {
+        self.settings.endpoint.as_deref()
+    }
+
+    /// The size of parts that the settings want.
+    pub(super) fn part_size(&self) -> Option<usize> {
+        self.settings.part_size
+    }
+
+    /// How many parts the settings want in flight.
+    pub(super) fn parts_in_flight(&self) -> Option<usize> {
+        self.settings.concurrency
+    }
+
+    pub(super) async fn client(&self) -> Result<&Operator, Error> {
+        self.operator.get_or_try_init(|| self.connect()).await
+    }
+
+    async fn connect(&self) -> Result<Operator, Error> {
+        if self.settings.create_container {
+            let credential = container::credential(&self.source, self.account.as_deref()).await?;
+            container::make(&self.transport, &self.address, &self.settings.container, &credential, &self.url).await?;
+        }
+        let builder = self.build()?;
+        let operator =
+            Operator::new(builder).map_err(|error| wrong(&self.url, error.message(), "check the settings"))?;
+        Ok(unbuffered(operator, &self.transport))
+    }
+
+    fn build(&self) -> Result<Azblob, Error> {
+        let mut builder = Azblob::default().root(&self.settings.path).container(&self.settings.container);
+        builder = builder.endpoint(&self.address);
+        if let Some(account) = &self.account {
+            builder = builder.account_name(account);
+        }
+        let unnamed = || {
+            let next = "write abs://ACCOUNT@CONTAINER/PATH, or set AZURE_STORAGE_ACCOUNT";
+            wrong("account-name", "a key is given, and no account", next)
+        };
+        Ok(match &self.source {
+            Source::Key(key) => {
+                self.account.as_ref().ok_or_else(unnamed)?;
+                builder.account_key(key.reveal())
+            }
+            Source::File(file) => {
+                let account = self.account.clone().ok_or_else(unnamed)?;
+                builder.credential_provider_chain(credentials::of_file(account, file.clone(), self.reason.clone()))
+            }
+            Source::Signature(token) => builder.sas_token(token.reveal()),
+            Source::Ambient => builder,
+        })
+    }
+}
+
+impl AbsStore {
+    /// Makes a store for the settings. Checks the settings; makes no request.
+    ///
+    /// # Errors
+    /// The settings don't name a place, or are wrong.
+    pub async fn connect(settings: &AbsSettings, environment: &Environment, policy: &Policy) -> Result<Self, Error> {
+        settings.check()?;
+        let url = settings.url();
+        let account = account(settings, environment);
+        let address = address(settings.endpoint.as_deref(), account.as_deref())?;
+        let trust = Trust { everyone: settings.skip_verify, bundle: None, tls: settings.tls.clone() };
+        let transport = HttpTransporter::new(Transport {
+            inner: ReqwestTransport::new(policy.connections.client(&trust, &url)?),
+            attempt: policy.attempt,
+            slowest: policy.slowest,
+            tigris: false,
+            missing: transport::MISSING_IN_AZURE,
+        });
+        let container = Container {
+            operator: OnceCell::new(),
+            transport,
+            settings: settings.clone(),
+            account,
+            address,
+            source: choose(settings, environment),
+            url: url.clone(),
+            reason: Reason::default(),
+        };
+        // Otherwise mistakes in the settings show now.
+        if !settings.create_container {
+            container.client().await?;
+        }
+        Ok(Self::new(container, url, settings.prefix.as_deref().unwrap_or_default()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses() {
+        for (endpoint, account, expected) in [
+            (None, Some("a"), Some("https://a.blob.core.windows.net")),
+            (None, None, None),
+            (Some("http://127.0.0.1:10000/a"), Some("a"), Some("http://127.0.0.1:10000/a")),
+            (Some("http://127.0.0.1:10000"), Some("a"), Some("http://127.0.0.1:10000/a")),
+            (Some("https://a.blob.core.usgovcloudapi.net"), Some("a"), Some("https://a.blob.core.usgovcloudapi.net")),
+            (Some("https://h"), None, Some("https://h")),
+        ] {
+            assert_eq!(address(endpoint, account).ok().as_deref(), expected, "{endpoint:?} {account:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn nothing_shows_a_secret() {
+        let Ok(crate::VaultUrl::Abs(settings)) =
+            crate::VaultUrl::parse("abs://acct@c/p?endpoint=http://localhost:9&account-key=aHVudGVyMg==")
+        else {
+            panic!("a URL")
+        };
+        let store = AbsStore::connect(&settings, &Environment::empty(), &Policy::default()).await.expect("lazily");
+        assert!(!format!("{store:?} {store:#?}").contains("aHVudGVyMg"));
+    }
+}
