@@ -47,6 +47,18 @@ install_peers() {
   done <<<"$peers"
 }
 
+# From npm: a server that speaks Azure's protocol.
+azurite_version=3.35.0
+azurite=$tools/azurite-$azurite_version
+if [[ ! -x $azurite/node_modules/.bin/azurite-blob ]] && command -v npm >/dev/null; then
+  say "installing Azurite $azurite_version"
+  rm -rf "$azurite.new" && mkdir -p "$azurite.new"
+  if npm install --prefix "$azurite.new" --silent --no-audit --no-fund "azurite@$azurite_version" >"$tools/azurite.log" 2>&1 </dev/null; then
+    mv "$azurite.new" "$azurite"
+  fi
+fi
+PATH=$azurite/node_modules/.bin:$PATH
+
 # The Go builds take as long as the Rust build, so they run beside it.
 if command -v go >/dev/null; then
   install_peers &
@@ -159,6 +171,16 @@ if [[ ! -x /usr/sbin/mariadbd && ! -x /usr/bin/mariadbd ]]; then
   fi
   reasons+=("$why")
   leave_out+=("(package(seawall-mysql)&binary(=it))|(package(seawall-tests)&test(mysql))")
+fi
+
+if [[ ! -x $azurite/node_modules/.bin/azurite-blob ]]; then
+  why="Azurite (npm's azurite, which needs Node) can't be had"
+  if [[ -n ${CI:-} ]]; then
+    say "$why" >&2
+    exit 1
+  fi
+  reasons+=("$why")
+  leave_out+=("(package(seawall-vault)&test(azure))|(package(seawall-tests)&test(azure))")
 fi
 
 filter=()

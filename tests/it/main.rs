@@ -6,6 +6,7 @@ mod agent_folders;
 mod agent_services;
 mod agent_socket;
 mod at_rest;
+mod azure;
 mod big;
 mod big_postgres;
 mod cli_demo;

@@ -4,6 +4,7 @@
 //! `error` reports the line and the cause of a mistake. `place` and `s3` read vaults. `expand` inserts environment
 //! variables. `pattern`, `size` and `names` read single values.
 
+pub mod abs;
 pub mod document;
 pub mod error;
 pub mod expand;

@@ -1,12 +1,42 @@
 //! Where a database's objects go: from the words of a configuration or a command line to a [`VaultUrl`].
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use seawall_core::Failure;
 use seawall_vault::VaultUrl;
 
 use crate::error::Problem;
-use crate::{absolute, s3};
+use crate::{abs, absolute, s3};
+
+/// Settings of a kind of stores, by name. Some are secrets, so this is never printed.
+pub type Keys = BTreeMap<&'static str, String>;
+
+/// Settings of places, for each kind of stores that has some.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// Those of containers in Azure.
+    pub abs: Keys,
+    /// Those of buckets of S3.
+    pub s3: Keys,
+}
+
+impl Settings {
+    /// Adds those of another one that this one doesn't have.
+    pub fn fill(&mut self, others: &Self) {
+        for (own, others) in [(&mut self.abs, &others.abs), (&mut self.s3, &others.s3)] {
+            for (key, value) in others {
+                own.entry(key).or_insert_with(|| value.clone());
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Settings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Settings").finish_non_exhaustive()
+    }
+}
 
 /// Reads a place: a URL, or the path of a folder relative to `directory`.
 ///
@@ -35,17 +65,34 @@ pub enum Precedence {
     Url,
 }
 
-/// Applies settings to a place of S3; to any other nothing.
-pub fn with_settings(url: VaultUrl, settings: &s3::Settings, precedence: Precedence) -> Result<VaultUrl, Failure> {
-    let VaultUrl::S3(mut s3) = url else { return Ok(url) };
-    let of_url = s3.clone();
-    for (name, value) in settings {
-        if precedence == Precedence::Setting || !s3::is_set(&of_url, name) {
-            s3.set(name, value)?;
+/// Applies settings to a place: those of its kind.
+///
+/// # Errors
+/// A value is wrong, or settings exclude each other.
+pub fn with_settings(url: VaultUrl, settings: &Settings, precedence: Precedence) -> Result<VaultUrl, Failure> {
+    match url {
+        VaultUrl::Abs(mut abs) => {
+            let of_url = abs.clone();
+            for (name, value) in &settings.abs {
+                if precedence == Precedence::Setting || !abs::is_set(&of_url, name) {
+                    abs.set(name, value)?;
+                }
+            }
+            abs.check()?;
+            Ok(VaultUrl::Abs(abs))
         }
+        VaultUrl::S3(mut s3) => {
+            let of_url = s3.clone();
+            for (name, value) in &settings.s3 {
+                if precedence == Precedence::Setting || !s3::is_set(&of_url, name) {
+                    s3.set(name, value)?;
+                }
+            }
+            s3.check()?;
+            Ok(VaultUrl::S3(s3))
+        }
+        url => Ok(url),
     }
-    s3.check()?;
-    Ok(VaultUrl::S3(s3))
 }
 
 /// An error of the vault about a place, as a problem of a configuration.
@@ -85,11 +132,28 @@ mod tests {
             (Precedence::Url, "s3://bucket/app?endpoint=https://url.example"),
         ] {
             let url = VaultUrl::parse("s3://bucket/app?endpoint=https://url.example").expect("a place");
-            let settings = s3::Settings::from([("endpoint", "setting.example".into()), ("region", "eu".into())]);
+            let s3 = Keys::from([("endpoint", "setting.example".into()), ("region", "eu".into())]);
+            let settings = Settings { s3, ..Settings::default() };
             let url = with_settings(url, &settings, precedence).expect("a place");
             assert_eq!(url.to_string(), expected);
             let VaultUrl::S3(s3) = url else { panic!("{url}") };
             assert_eq!(s3.region.as_deref(), Some("eu"));
+        }
+    }
+
+    #[test]
+    fn each_kind_takes_its_own_settings() {
+        let abs = Keys::from([("account-name", "acct".into()), ("endpoint", "https://azure.example".into())]);
+        let s3 = Keys::from([("endpoint", "https://s3.example".into())]);
+        let settings = Settings { abs, s3 };
+        for (url, expected) in [
+            ("abs://c/p", "abs://acct@c/p?endpoint=https://azure.example"),
+            ("abs://own@c/p", "abs://own@c/p?endpoint=https://azure.example"),
+            ("s3://b/p", "s3://b/p?endpoint=https://s3.example"),
+            ("file:///p", "file:///p"),
+        ] {
+            let url = VaultUrl::parse(url).expect("a place");
+            assert_eq!(with_settings(url, &settings, Precedence::Url).expect("a place").to_string(), expected);
         }
     }
 }

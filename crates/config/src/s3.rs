@@ -1,6 +1,5 @@
 //! The keys of configurations for S3 stores. The vault knows their meaning and checks their values.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use seawall_vault::S3Settings;
@@ -8,11 +7,9 @@ use seawall_vault::S3Settings;
 use crate::absolute;
 use crate::error::Location;
 use crate::fields::{At, Fields};
+use crate::place::Keys;
 
-/// Settings by name. Some are secrets, so this is never printed.
-pub type Settings = BTreeMap<&'static str, String>;
-
-/// Settings that both formats have.
+/// Keys that both formats have.
 const COMMON: [&str; 12] = [
     "access-key-id",
     "concurrency",
@@ -28,19 +25,19 @@ const COMMON: [&str; 12] = [
     "storage-class",
 ];
 
-/// Settings that name files; relative paths begin where the configuration is.
+/// Keys that name files; relative paths begin where the configuration is.
 const FILES: [&str; 3] = ["access-key-id-file", "secret-access-key-file", "sse-customer-key-path"];
 
-/// Settings that our own format has besides.
+/// Keys that our own format has besides.
 const NATIVE: [&str; 3] = ["checksums", "profile", "session-token"];
 
-/// Settings that only Litestream's format has. The vault checks them; its requests do what they ask for anyway.
+/// Keys that only Litestream's format has. The vault checks them; its requests do what they ask for anyway.
 const LITESTREAM: [&str; 5] =
     ["put-object-content-md5", "require-content-md5", "sign-accept-encoding", "sign-payload", "sse-customer-key-path"];
 
 /// Reads the `s3` section of our own format; files are relative to `here`.
-pub fn read_native(mut fields: Fields, here: &Path) -> Result<Settings, Location> {
-    let mut settings = Settings::new();
+pub fn read_native(mut fields: Fields, here: &Path) -> Result<Keys, Location> {
+    let mut settings = Keys::new();
     take(&mut fields, &COMMON, &mut settings)?;
     take(&mut fields, &NATIVE, &mut settings)?;
     for key in FILES {
@@ -53,14 +50,14 @@ pub fn read_native(mut fields: Fields, here: &Path) -> Result<Settings, Location
 }
 
 /// Takes the settings of a replica in Litestream's format.
-pub fn take_litestream(fields: &mut Fields) -> Result<Settings, Location> {
-    let mut settings = Settings::new();
+pub fn take_litestream(fields: &mut Fields) -> Result<Keys, Location> {
+    let mut settings = Keys::new();
     take(fields, &COMMON, &mut settings)?;
     take(fields, &LITESTREAM, &mut settings)?;
     Ok(settings)
 }
 
-fn take(fields: &mut Fields, keys: &[&'static str], settings: &mut Settings) -> Result<(), Location> {
+fn take(fields: &mut Fields, keys: &[&'static str], settings: &mut Keys) -> Result<(), Location> {
     for key in keys {
         if let Some(At { value, .. }) = fields.text(key)? {
             settings.insert(key, value);

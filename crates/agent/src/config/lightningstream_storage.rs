@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use seawall_lmdb::{Marker, Retention};
-use seawall_vault::{Pem, S3Settings, Secret, Tls, VaultUrl};
+use seawall_vault::{AbsSettings, Pem, S3Settings, Secret, Tls, VaultUrl};
 
 use super::error::{Location, Problem};
 use super::fields::{At, Fields};
@@ -32,6 +32,10 @@ pub(super) fn storage(mut fields: Fields, surroundings: &Surroundings<'_>) -> Re
             let missing = || Problem::Missing { key: "options", section: "storage".to_owned() }.at(line);
             s3(options.ok_or_else(missing)?, surroundings.directory)?
         }
+        "azure" => {
+            let missing = || Problem::Missing { key: "options", section: "storage".to_owned() }.at(line);
+            azure(options.ok_or_else(missing)?, surroundings.directory)?
+        }
         other => return Err(other_storage(other, kind.line)),
     };
     Ok(Storage { vault, clean, marker })
@@ -40,13 +44,10 @@ pub(super) fn storage(mut fields: Fields, surroundings: &Surroundings<'_>) -> Re
 fn other_storage(kind: &str, line: usize) -> Location {
     let (reason, next) = match kind {
         "memory" => ("it would be gone with the process", "use type: fs, with a folder"),
-        "azure" => (
-            "Azure isn't built yet",
-            "use type: s3 or fs, or stay with Lightning Stream for an environment that is in Azure",
-        ),
         _ => {
             let found = format!("\"{kind}\"");
-            return Problem::Value { key: "storage.type".into(), expected: "takes fs or s3".into(), found }.at(line);
+            return Problem::Value { key: "storage.type".into(), expected: "takes fs, s3 or azure".into(), found }
+                .at(line);
         }
     };
     not_done(format!("storage.type: {kind}"), reason, next, line)
@@ -152,6 +153,50 @@ fn s3(mut fields: Fields, directory: &Path) -> Result<(VaultUrl, Option<Marker>)
     fields.finish()?;
     settings.check().map_err(|error| place::problem(error.into()).at(line))?;
     Ok((VaultUrl::S3(Box::new(settings)), marked.then_some(Marker { prefix, force })))
+}
+
+/// Names of settings of Azure there and here.
+const AZURE: [(&str, &str); 5] = [
+    ("account_name", "account-name"),
+    ("account_key", "account-key"),
+    ("account_key_file", "account-key-file"),
+    ("endpoint_url", "endpoint"),
+    ("container", "bucket"),
+];
+
+fn azure(mut fields: Fields, directory: &Path) -> Result<(VaultUrl, Option<Marker>), Location> {
+    let line = fields.line;
+    let mut settings = AbsSettings::default();
+    let missing = fields.missing("container");
+    let prefix = fields.text("global_prefix")?.map(|at| at.value).unwrap_or_default();
+    settings.prefix = Some(prefix.clone());
+    for (theirs, ours) in AZURE {
+        let Some(At { line, value }) = fields.text(theirs)? else { continue };
+        let value = if theirs == "account_key_file" { file(&value, directory) } else { value };
+        settings.set(ours, &value).map_err(|error| place::problem(error.into()).at(line))?;
+    }
+    if settings.container.is_empty() {
+        return Err(missing);
+    }
+    // Without it the original asks the environment, and the identities of the host, whatever keys are here.
+    if !fields.flag("use_shared_key")?.is_some_and(|at| at.value) {
+        (settings.account_key, settings.account_key_file) = (None, None);
+    }
+    settings.create_container = fields.flag("create_container")?.is_some_and(|at| at.value);
+    for key in CHECKED {
+        span(&mut fields, key)?;
+    }
+    for key in ["concurrency", "max_idle_conns"] {
+        fields.parsed(key, "a whole number", |text| text.parse::<u32>().ok())?;
+    }
+    let marked = fields.flag("use_update_marker")?.is_some_and(|at| at.value);
+    let force = span(&mut fields, "update_marker_force_list_interval")?.unwrap_or(Duration::from_secs(300));
+    if let Some(section) = fields.section("tls")? {
+        (settings.tls, settings.skip_verify) = tls(section, directory)?;
+    }
+    fields.finish()?;
+    settings.check().map_err(|error| place::problem(error.into()).at(line))?;
+    Ok((VaultUrl::Abs(Box::new(settings)), marked.then_some(Marker { prefix, force })))
 }
 
 /// The region that AWS's own address names, if it is that: `s3.amazonaws.com` names none. Others of AWS's (of a private network,
@@ -269,6 +314,21 @@ mod tests {
     }
 
     #[test]
+    fn every_option_of_a_container_is_taken() {
+        let text = "  type: azure\n  options:\n    account_name: acct\n    account_key_file: key\n    use_shared_key: true\n    \
+             container: c\n    create_container: true\n    endpoint_url: http://127.0.0.1:10000/acct\n    global_prefix: x/\n    \
+             secrets_refresh_interval: 15s\n    init_timeout: 20s\n    idle_conn_timeout: 90s\n    dial_timeout: 10s\n    \
+             dial_keep_alive: 10s\n    tls_handshake_timeout: 10s\n    client_timeout: 15m\n    use_update_marker: true\n    \
+             update_marker_force_list_interval: 1m\n    concurrency: 2\n    max_idle_conns: 3\n    tls:\n      ca_file: ca.pem\n";
+        let config = parse(text).expect("a configuration");
+        assert_eq!(config.vault.to_string(), "abs://acct@c/x/?endpoint=http://127.0.0.1:10000/acct");
+        assert_eq!(config.marker.expect("a marker").prefix, "x/");
+        let VaultUrl::Abs(found) = config.vault else { panic!("no container") };
+        assert_eq!((found.account_key_file.as_deref(), found.create_container), (Some("/srv/key"), true));
+        assert_eq!(found.tls.authorities, Some(Pem::File("/srv/ca.pem".into())));
+    }
+
+    #[test]
     fn which_servers_are_amazons_own() {
         for (url, server, region, in_path) in [
             ("https://s3.amazonaws.com", None, None, None),
@@ -301,7 +361,9 @@ mod tests {
     #[test]
     fn what_is_refused_says_what_to_do() {
         for (storage, code, line, next) in [
-            ("  type: azure\n".to_owned(), "config.unsupported", 5, "stay with Lightning Stream"),
+            ("  type: azure\n".to_owned(), "config.missing-key", 5, "options"),
+            ("  type: azure\n  options:\n    account_name: a\n".to_owned(), "config.missing-key", 7, "container"),
+            ("  type: azure\n  options:\n    container: C\n".to_owned(), "config.vault", 7, "abs://"),
             ("  type: memory\n".to_owned(), "config.unsupported", 5, "type: fs"),
             ("  type: tape\n".to_owned(), "config.value", 5, "correct"),
             ("  type: fs\n".to_owned(), "config.missing-key", 5, "root_path"),

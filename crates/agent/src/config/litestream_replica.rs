@@ -10,13 +10,10 @@ use super::error::{Location, Problem};
 use super::fields::{At, Fields};
 use super::litestream::{expand_home, refuse, unsupported, warn_unknown};
 use super::place::{self, Precedence};
-use super::{Registering, Surroundings, Warning, s3};
+use super::{Registering, Surroundings, Warning, abs, s3};
 
 /// Keys that belong to kinds of stores that are not done yet, or that Litestream itself refuses.
-const OTHER_STORES: [&str; 25] = [
-    "account-name",
-    "account-key",
-    "sas-token",
+const OTHER_STORES: [&str; 22] = [
     "host",
     "user",
     "password",
@@ -76,7 +73,7 @@ struct Keys {
     url: Option<At<String>>,
     bucket: Option<At<String>>,
     sync_interval: Option<At<Duration>>,
-    settings: s3::Settings,
+    settings: place::Settings,
 }
 
 impl Keys {
@@ -88,15 +85,17 @@ impl Keys {
         fields.flag("auto-recover")?;
         refuse(fields, "age", "encryption is not done yet, and Litestream refuses it since 0.5")?;
         for key in OTHER_STORES {
-            refuse(fields, key, "only file and s3 replicas are done yet")?;
+            refuse(fields, key, "only file, s3 and abs replicas are done yet")?;
         }
+        let s3 = s3::take_litestream(fields)?;
+        let abs = abs::take_litestream(fields, &s3)?;
         Ok(Self {
             kind: fields.text("type")?,
             path: fields.text("path")?,
             url: fields.text("url")?,
             bucket: fields.text("bucket")?,
             sync_interval: fields.positive_duration("sync-interval")?,
-            settings: s3::take_litestream(fields)?,
+            settings: place::Settings { abs, s3 },
         })
     }
 }
@@ -129,10 +128,10 @@ pub(crate) fn read(
             let path = own.path.as_ref().or(defaults.path.as_ref()).map(|at| at.value.as_str());
             match kind.map_or("file", |at| at.value.as_str()) {
                 "file" => expand_home(path.ok_or(missing)?, surroundings.environment).display().to_string(),
-                "s3" => {
+                kind @ ("s3" | "abs") => {
                     let bucket = own.bucket.as_ref().or(defaults.bucket.as_ref());
                     let no_bucket = Problem::Missing { key: "bucket", section: "replica".into() }.at(line);
-                    format!("s3://{}/{}", bucket.ok_or(no_bucket)?.value, encoded(path.unwrap_or_default()))
+                    format!("{kind}://{}/{}", bucket.ok_or(no_bucket)?.value, encoded(path.unwrap_or_default()))
                 }
                 other => return Err(other_store(other).at(kind.map_or(line, |at| at.line))),
             }
@@ -149,13 +148,11 @@ pub(crate) fn read(
 /// what the URL says.
 fn open(
     text: &str,
-    mut settings: s3::Settings,
+    mut settings: place::Settings,
     defaults: &Keys,
     surroundings: &Surroundings<'_>,
 ) -> Result<VaultUrl, Failure> {
-    for (key, value) in &defaults.settings {
-        settings.entry(key).or_insert_with(|| value.clone());
-    }
+    settings.fill(&defaults.settings);
     let url = place::read_place(text, surroundings.directory)?;
     let url = place::with_settings(url, &settings, Precedence::Setting)?;
     place::with_settings(url, &of_environment(surroundings.environment), Precedence::Url)
@@ -174,7 +171,7 @@ fn check_kind(url: &At<String>, kind: Option<&At<String>>) -> Result<(), Locatio
             return Err(Problem::Value { key: "url".into(), expected: "takes a URL".into(), found }.at(url.line));
         }
     };
-    if !matches!(scheme, "file" | "s3") {
+    if !matches!(scheme, "file" | "s3" | "abs") {
         return Err(other_store(scheme).at(url.line));
     }
     match kind.filter(|kind| kind.value != scheme) {
@@ -188,25 +185,29 @@ fn check_kind(url: &At<String>, kind: Option<&At<String>>) -> Result<(), Locatio
 
 fn other_store(kind: &str) -> Problem {
     match kind {
-        "gs" | "abs" | "sftp" | "webdav" | "webdavs" | "nats" | "oss" => {
-            unsupported(&format!("type {kind}"), "only file and s3 replicas are done yet")
+        "gs" | "sftp" | "webdav" | "webdavs" | "nats" | "oss" => {
+            unsupported(&format!("type {kind}"), "only file, s3 and abs replicas are done yet")
         }
-        _ => Problem::Value { key: "type".into(), expected: "takes file or s3".into(), found: format!("\"{kind}\"") },
+        _ => Problem::Value {
+            key: "type".into(),
+            expected: "takes file, s3 or abs".into(),
+            found: format!("\"{kind}\""),
+        },
     }
 }
 
-/// What Litestream takes from variables of its own when AWS's say nothing.
-fn of_environment(environment: &Environment) -> s3::Settings {
-    let mut settings = s3::Settings::new();
+/// What Litestream takes from variables of its own when AWS's say nothing. Those for Azure the vault reads itself.
+fn of_environment(environment: &Environment) -> place::Settings {
+    let mut s3 = place::Keys::new();
     let value = |name| environment.get(name).map(str::to_owned);
     if let Some(endpoint) = value("LITESTREAM_S3_ENDPOINT") {
-        settings.insert("endpoint", endpoint);
+        s3.insert("endpoint", endpoint);
     }
     if let (None, Some(id), Some(secret)) =
         (environment.get("AWS_ACCESS_KEY_ID"), value("LITESTREAM_ACCESS_KEY_ID"), value("LITESTREAM_SECRET_ACCESS_KEY"))
     {
-        settings.insert("access-key-id", id);
-        settings.insert("secret-access-key", secret);
+        s3.insert("access-key-id", id);
+        s3.insert("secret-access-key", secret);
     }
-    settings
+    place::Settings { s3, ..place::Settings::default() }
 }

@@ -15,7 +15,7 @@ use super::fields::{At, Fields};
 use super::place::{self, Precedence};
 use super::{
     Config, DatabaseConfig, DirectoryConfig, EngineConfig, Format, Pattern, Registering, SHUTDOWN_TIMEOUT, StateRoot,
-    absolute, is_name, s3, services, upkeep,
+    abs, absolute, is_name, s3, services, upkeep,
 };
 use crate::process::child::ExecCommand;
 
@@ -24,6 +24,8 @@ pub(crate) fn read(tree: Node, file: &Path, here: &Path, environment: &Environme
     let mut top = Fields::new("the top level", tree)?;
     let vault = top.text("vault")?;
     let s3 = top.section("s3")?.map(|section| s3::read_native(section, here)).transpose()?.unwrap_or_default();
+    let abs = top.section("abs")?.map(|section| abs::read_native(section, here)).transpose()?.unwrap_or_default();
+    let settings = place::Settings { abs, s3 };
     let shutdown_timeout = top.positive_duration("shutdown-timeout")?.map_or(SHUTDOWN_TIMEOUT, |at| at.value);
     let sweep_interval = top.positive_duration("sweep-interval")?.map(|at| at.value);
     let upload_limit = top.size("upload-limit")?.map(|at| at.value);
@@ -43,7 +45,7 @@ pub(crate) fn read(tree: Node, file: &Path, here: &Path, environment: &Environme
 
     let (mut databases, mut directories) = (Vec::new(), Vec::new());
     for node in list.ok_or(missing)?.value {
-        let (folder, database) = read_database(node, here, vault.as_ref(), &s3, (&upkeep, lease), environment)?;
+        let (folder, database) = read_database(node, here, vault.as_ref(), &settings, (&upkeep, lease), environment)?;
         let database = DatabaseConfig { shutdown_timeout: Some(shutdown_timeout), ..database };
         match folder {
             None => databases.push(database),
@@ -52,7 +54,7 @@ pub(crate) fn read(tree: Node, file: &Path, here: &Path, environment: &Environme
     }
     let registering = Registering {
         vault: vault.map(|at| at.value),
-        settings: (s3, Precedence::Url),
+        settings: (settings, Precedence::Url),
         upkeep,
         lease,
         ..Registering::plain(here, shutdown_timeout)
@@ -78,7 +80,7 @@ fn read_database(
     node: Node,
     here: &Path,
     default: Option<&At<String>>,
-    s3: &s3::Settings,
+    settings: &place::Settings,
     (common, lease): (&Arc<Upkeep>, Option<Duration>),
     environment: &Environment,
 ) -> Result<(Option<FolderKeys>, DatabaseConfig), Location> {
@@ -90,7 +92,7 @@ fn read_database(
         is_name(text).then(|| text.to_owned())
     })?;
     let vault = fields.text("vault")?;
-    let own_s3 = fields.section("s3")?;
+    let own = (fields.section("abs")?, fields.section("s3")?);
     let path = path.or_else(|| folder.as_ref().map(|keys| keys.dir.clone()));
     let subject = Subject::take(&mut fields, path.as_ref(), here, environment)?;
     let name = match name {
@@ -108,7 +110,7 @@ fn read_database(
         (None, Some(At { line, value })) => At { line: *line, value: place::below(value, &name) },
         (None, None) => return Err(fields.missing("vault")),
     };
-    let vault = read_vault(&vault, own_s3, s3, here)?;
+    let vault = read_vault(&vault, own, settings, here)?;
     let restore_if_missing = fields.flag("restore-if-missing")?.is_some_and(|at| at.value);
     let lease = read_lease(&mut fields, lease.filter(|_| subject.takes_turns()))?;
     let said = Said { dir: folder.is_some(), restore_if_missing, lease: lease.is_some() };
@@ -155,24 +157,37 @@ fn folder_of(keys: FolderKeys, template: DatabaseConfig, here: &Path) -> Result<
 /// The place of one database: its own settings win over the URL's, and these over those for all.
 fn read_vault(
     At { line, value }: &At<String>,
-    own: Option<Fields>,
-    all: &s3::Settings,
+    (abs, s3): (Option<Fields>, Option<Fields>),
+    all: &place::Settings,
     here: &Path,
 ) -> Result<VaultUrl, Location> {
     let at_vault = |failure| place::problem(failure).at(*line);
     let url = place::read_place(value, here).map_err(at_vault)?;
-    let url = match own {
-        None => url,
-        Some(own) if matches!(url, VaultUrl::S3(_)) => {
-            let line = own.line;
-            let own = s3::read_native(own, here)?;
-            place::with_settings(url, &own, Precedence::Setting).map_err(|failure| place::problem(failure).at(line))?
-        }
-        Some(own) => {
-            return Err(Problem::Contradiction(format!("s3 settings for {url}, which is no s3 vault")).at(own.line));
-        }
-    };
+    let mut own = place::Settings::default();
+    let mut line_of_own = *line;
+    if let Some(section) = abs {
+        let (name, is_of_it) = ("abs", matches!(url, VaultUrl::Abs(_)));
+        line_of_own = own_line(&section, name, is_of_it, &url)?;
+        own.abs = abs::read_native(section, here)?;
+    }
+    if let Some(section) = s3 {
+        let (name, is_of_it) = ("s3", matches!(url, VaultUrl::S3(_)));
+        line_of_own = own_line(&section, name, is_of_it, &url)?;
+        own.s3 = s3::read_native(section, here)?;
+    }
+    let at_own = |failure| place::problem(failure).at(line_of_own);
+    let url = place::with_settings(url, &own, Precedence::Setting).map_err(at_own)?;
     place::with_settings(url, all, Precedence::Url).map_err(at_vault)
+}
+
+/// The line of a section with settings of a kind of stores, if the place is of this kind.
+fn own_line(section: &Fields, name: &str, is_of_it: bool, url: &VaultUrl) -> Result<usize, Location> {
+    match is_of_it {
+        true => Ok(section.line),
+        false => {
+            Err(Problem::Contradiction(format!("{name} settings for {url}, which is no {name} vault")).at(section.line))
+        }
+    }
 }
 
 /// Splits a command line, which is not shown when it is wrong: it may hold a secret (I13).

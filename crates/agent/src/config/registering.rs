@@ -11,17 +11,17 @@ use seawall_engines::sqlite::Upkeep;
 use seawall_vault::VaultUrl;
 
 use super::place::{self, Precedence};
-use super::{DatabaseConfig, EngineConfig, SqliteConfig, absolute, is_name, s3};
+use super::{DatabaseConfig, EngineConfig, SqliteConfig, absolute, is_name};
 
 /// The defaults of a configuration.
 #[derive(Clone)]
 pub struct Registering {
     /// The place of databases that name none; the name goes below it.
     pub(crate) vault: Option<String>,
-    /// Settings of S3 vaults, and who wins where a URL speaks of the same.
-    pub(crate) settings: (s3::Settings, Precedence),
+    /// Settings of vaults, and who wins where a URL speaks of the same.
+    pub(crate) settings: (place::Settings, Precedence),
     /// Settings that count where nothing else says anything.
-    pub(crate) fallback: s3::Settings,
+    pub(crate) fallback: place::Settings,
     /// Where relative folders begin.
     pub(crate) directory: PathBuf,
     pub(crate) sync_interval: Option<Duration>,
@@ -43,8 +43,8 @@ impl Registering {
     pub fn plain(directory: &Path, shutdown_timeout: Duration) -> Self {
         Self {
             vault: None,
-            settings: (s3::Settings::new(), Precedence::Url),
-            fallback: s3::Settings::new(),
+            settings: (place::Settings::default(), Precedence::Url),
+            fallback: place::Settings::default(),
             directory: directory.to_owned(),
             sync_interval: None,
             lease: None,
@@ -108,7 +108,10 @@ mod tests {
         let plain = Registering::plain(Path::new("/srv"), Duration::from_secs(9));
         let defaults = Registering {
             vault: Some("s3://bucket/all".into()),
-            settings: (s3::Settings::from([("region", "eu".to_owned())]), Precedence::Url),
+            settings: (
+                place::Settings { s3: place::Keys::from([("region", "eu".to_owned())]), ..place::Settings::default() },
+                Precedence::Url,
+            ),
             sync_interval: Some(Duration::from_secs(5)),
             ..plain.clone()
         };
