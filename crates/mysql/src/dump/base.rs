@@ -13,6 +13,8 @@ use seawall_vault::Vault;
 use serde::Serialize;
 use tokio::time::Instant;
 
+use crate::artefact::script::Source as ScriptSource;
+use crate::artefact::{self, write::Writing};
 use crate::catalog::engines::Rows;
 use crate::catalog::facts::Facts;
 use crate::catalog::inventory::{self, History, Table};
@@ -24,8 +26,8 @@ use crate::detail::{DatabaseDetail, ItemDetail, ServerDetail, SetDetail, Taken};
 use crate::dump::locks::{Held, Opening};
 use crate::dump::{Readers, keys};
 use crate::error::Side;
-use crate::schema;
-use crate::{DumpOptions, Dumped, Error, World};
+use crate::schema::{self, Schema};
+use crate::{DumpOptions, Dumped, Error, Format, Limits, World};
 
 /// The oldest servers that are known to work: MariaDB 10.3 has sequences and system versioning, MySQL 5.7 the columns of
 /// `information_schema` that are asked for.
@@ -61,6 +63,9 @@ async fn make_set(
     let budget = Budget::new(options.limits.memory, options.limits.jobs)?;
     let mut catalog = Catalog::read(vault).await?;
     let source = Source::look(target, options).await?;
+    if source.whole && options.format == Format::Plain {
+        return Err(artefact::of_a_server(target));
+    }
     catalog.check_identity(&source.identity())?;
     let id = SetId::new(world.clock.now(), world.nonce);
     let writer = SetWriter::begin(vault.clone(), id, options.codec, budget, Arc::clone(&progress));
@@ -71,7 +76,7 @@ async fn make_set(
         identity: source.identity(),
         tool: concat!("seawall ", env!("CARGO_PKG_VERSION")).to_owned(),
         point,
-        artefact: None,
+        artefact: (options.format == Format::Plain).then(|| artefact::PLAIN.to_owned()),
         sample: None,
         detail,
     };
@@ -214,17 +219,19 @@ impl Base<'_> {
         let mut scout = Connection::open(self.target).await?;
         let before = Listing::look(&mut scout, databases).await?;
         let mut tables = self.tables(&mut scout).await?;
+        // A script is one stream of bytes.
+        let one = DumpOptions { limits: Limits { jobs: 1, ..self.options.limits.clone() }, ..self.options.clone() };
         let opening = Opening {
             target: self.target,
             facts,
             account,
             databases,
             tables: &tables,
-            options: self.options,
+            options: if self.options.format == Format::Plain { &one } else { self.options },
             world: self.world,
         };
         let Held { snapshots, keeper, guard, mut taken, moment } = opening.open(&mut scout).await?;
-        let details = self.definitions(&mut scout, &tables).await?;
+        let (details, schema) = self.definitions(&mut scout, &tables).await?;
         let after = Listing::look(&mut scout, databases).await?;
         if let Some(object) = before.difference(&after) {
             return Err(Error::Refused {
@@ -239,9 +246,19 @@ impl Base<'_> {
         let total: u64 = tables.iter().map(|table| table.bytes).sum();
         let name = if *whole { "server" } else { self.target.database.as_str() };
         self.progress.begin(&format!("dump {name}"), Some(total));
-        let bounds = keys::bounds(&mut scout, &tables).await?;
-        let readers = Readers::new(&self.writer, *whole, facts, &tables, &bounds, keeper.is_some())?;
-        readers.run(snapshots, keeper).await?;
+        if self.options.format == Format::Plain {
+            let (Some(database), Some(snapshot)) = (details.first(), snapshots.into_iter().next()) else {
+                return Err(Error::Internal("a script of nothing".to_owned()));
+            };
+            let history = tables.iter().any(|table| table.history(facts.takes_history) == History::Kept);
+            let (server, moment) = (&facts.server, moment.to_string());
+            let source = ScriptSource { database, schema: &schema, server, taken: &taken, moment, history };
+            Writing { writer: &self.writer, facts, tables: &tables, source }.run(snapshot, keeper).await?;
+        } else {
+            let bounds = keys::bounds(&mut scout, &tables).await?;
+            let readers = Readers::new(&self.writer, *whole, facts, &tables, &bounds, keeper.is_some())?;
+            readers.run(snapshots, keeper).await?;
+        }
         if let Some(guard) = guard {
             guard.close().await;
         }
@@ -271,8 +288,12 @@ impl Base<'_> {
         Ok(all)
     }
 
-    /// Writes what isn't rows: schemas, databases, users.
-    async fn definitions(&self, scout: &mut Connection, tables: &[Table]) -> Result<Vec<DatabaseDetail>, Error> {
+    /// Writes what isn't rows: schemas, databases, users. Returns the databases, and the schema of the last one.
+    async fn definitions(
+        &self,
+        scout: &mut Connection,
+        tables: &[Table],
+    ) -> Result<(Vec<DatabaseDetail>, Schema), Error> {
         let Source { facts, databases, whole, .. } = self.source;
         if *whole {
             let globals = users::read(scout, facts).await?;
@@ -280,6 +301,7 @@ impl Base<'_> {
         }
         let mut raw = Connection::open_for(self.target, Purpose::Rows).await?;
         let mut details = Vec::with_capacity(databases.len());
+        let mut last = Schema::default();
         for database in databases {
             let writer = if *whole { self.writer.of(database) } else { self.writer.clone() };
             let schema = schema::read::read(&mut raw, database).await?;
@@ -289,9 +311,10 @@ impl Base<'_> {
                 self.file(&writer, "database.json", &ItemDetail::Database, &detail).await?;
             }
             details.push(detail);
+            last = schema;
         }
         raw.close().await;
-        Ok(details)
+        Ok((details, last))
     }
 
     /// A small file of our own.

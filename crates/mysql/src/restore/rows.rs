@@ -109,7 +109,10 @@ pub(crate) async fn restore(
     progress.begin("load", Some(place.set.totals(place.what).raw));
     let mut load = place.load(&journal, progress);
     load.database = &place.name;
-    load.run(connection, place.what.options.limits.jobs.max(1)).await?;
+    match &place.set.script {
+        Some(script) => load.run_script(connection, script).await?,
+        None => load.run(connection, place.what.options.limits.jobs.max(1)).await?,
+    }
     progress.finish();
     place.end(connection).await
 }

@@ -13,6 +13,7 @@ mod kills;
 mod locks;
 mod login;
 mod mysql8;
+mod plain;
 mod restore;
 mod restoring;
 mod rights;

@@ -83,12 +83,12 @@ CREATE DEFINER='owner'@'%' EVENT never ON SCHEDULE EVERY 1 HOUR DISABLE DO BEGIN
 "#;
 
 /// Insists that both databases are the same, and shows everything that isn't.
-fn is_the_same(found: &[String], expected: &[String]) {
+pub(crate) fn is_the_same(found: &[String], expected: &[String]) {
     let differing: Vec<_> = expected.iter().zip(found).filter(|(expected, found)| expected != found).collect();
     assert!(differing.is_empty() && expected.len() == found.len(), "{} {} {differing:#?}", expected.len(), found.len());
 }
 
-fn source() -> Server {
+pub(crate) fn source() -> Server {
     let server = Server::start();
     let script = server.file("script.sql");
     std::fs::write(&script, EVERYTHING).expect("written");
@@ -302,7 +302,7 @@ async fn what_an_account_lacks_is_named_before_anything_is_written() {
 }
 
 /// What only MySQL has.
-const OF_MYSQL: &str = r#"
+pub(crate) const OF_MYSQL: &str = r#"
 CREATE DATABASE shop CHARACTER SET utf8mb4; USE shop; SET SESSION sql_mode = 'ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO';
 CREATE TABLE kinds (id bigint unsigned NOT NULL AUTO_INCREMENT PRIMARY KEY, j json, b bit(9), g geometry NOT NULL SRID 4326, d date, f float,
   e enum('a','b'), v varchar(20) COLLATE utf8mb4_0900_ai_ci, n int GENERATED ALWAYS AS (LENGTH(v) + 1) STORED, x varchar(40) DEFAULT (uuid()),
