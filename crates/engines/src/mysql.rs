@@ -51,11 +51,7 @@ pub(crate) fn read(
 /// Settings that MySQL doesn't have, that can't be read, or that contradict each other.
 pub(crate) fn requested(target: &Target, request: BackupRequest) -> Result<DumpOptions, Failure> {
     let BackupRequest { limits, format, sample, copy, compression, excluded, role_passwords } = request;
-    let others = [
-        ("--sample", sample.is_some()),
-        ("--copy", copy.is_some()),
-        ("--role-passwords", role_passwords),
-    ];
+    let others = [("--sample", sample.is_some()), ("--copy", copy.is_some()), ("--role-passwords", role_passwords)];
     if let Some((option, _)) = others.iter().find(|(_, is_set)| *is_set) {
         let cause = format!("{option} is for PostgreSQL, and this is a server of MySQL or MariaDB");
         return Err(usage("usage.arguments", &target.to_string(), &cause, "leave it out"));

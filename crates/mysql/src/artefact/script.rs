@@ -88,7 +88,9 @@ impl Source<'_> {
             out.extend_from_slice(b"/*M!101100 SET SESSION system_versioning_insert_history = DEFAULT */;\n");
         }
         let back: Vec<String> = SETTINGS.iter().map(|name| format!("SESSION {name} = @seawall_{name}")).collect();
-        out.extend_from_slice(format!("SET {};\n-- This is the end: nothing is missing.\n", back.join(", ")).as_bytes());
+        out.extend_from_slice(
+            format!("SET {};\n-- This is the end: nothing is missing.\n", back.join(", ")).as_bytes(),
+        );
         Ok(out)
     }
 
@@ -125,7 +127,8 @@ impl Source<'_> {
         let definers: BTreeSet<&str> = definers(all.into_iter().flatten());
         if !definers.is_empty() {
             let definers: Vec<&str> = definers.into_iter().collect();
-            out += &comment(&format!("Accounts that must be there, because they define objects: {}", definers.join(", ")));
+            out +=
+                &comment(&format!("Accounts that must be there, because they define objects: {}", definers.join(", ")));
         }
         for note in &self.taken.notes {
             out += &comment(note);
@@ -147,7 +150,9 @@ impl Source<'_> {
         let made = program(object.statement.bytes(), object.kind, Definer::Kept, Status::AsItWas);
         let made = made.ok_or_else(wrong)?.sql;
         if let Some(cause) = &object.broken {
-            out.extend_from_slice(comment(&format!("Left out: {about}, which can't be used either: {cause}")).as_bytes());
+            out.extend_from_slice(
+                comment(&format!("Left out: {about}, which can't be used either: {cause}")).as_bytes(),
+            );
             let statement = String::from_utf8_lossy(&made);
             out.extend(statement.split(['\n', '\r']).flat_map(|line| comment(line).into_bytes()));
             return Ok(());
@@ -181,7 +186,9 @@ impl Source<'_> {
         // On a line of its own: a comment may be the statement's last words.
         out.extend_from_slice(format!("\n{end}\n").as_bytes());
         if other.is_some() {
-            out.extend_from_slice(format!("ALTER DATABASE COLLATE {} {end}\n", text(&self.database.collation)).as_bytes());
+            out.extend_from_slice(
+                format!("ALTER DATABASE COLLATE {} {end}\n", text(&self.database.collation)).as_bytes(),
+            );
         }
         out.extend_from_slice(b"DELIMITER ;\nSET NAMES utf8mb4;\n");
         out.extend_from_slice(AS_OURS.as_bytes());
@@ -239,10 +246,15 @@ mod tests {
             not_consistent: Vec::new(),
             notes: vec!["two\nlines".into()],
         };
-        let database =
-            DatabaseDetail { name: "sh`op".into(), charset: "utf8mb4".into(), collation: "utf8mb4_bin".into(), size: 0 };
+        let database = DatabaseDetail {
+            name: "sh`op".into(),
+            charset: "utf8mb4".into(),
+            collation: "utf8mb4_bin".into(),
+            size: 0,
+        };
         let server = ServerFacts { family: "mariadb".into(), version_text: "10.11".into(), ..ServerFacts::default() };
-        let source = Source { database: &database, schema, server: &server, taken: &taken, moment: "m".into(), history: true };
+        let source =
+            Source { database: &database, schema, server: &server, taken: &taken, moment: "m".into(), history: true };
         Ok(String::from_utf8([source.before()?, source.behind()?].concat()).expect("text"))
     }
 

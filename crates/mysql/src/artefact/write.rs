@@ -3,9 +3,9 @@
 use seawall_archive::{Content, Lane, SetWriter, Stage};
 use tokio::time::Instant;
 
+use super::Section;
 use super::script::Source;
 use super::values::Inserts;
-use super::Section;
 use crate::Error;
 use crate::catalog::columns::Column;
 use crate::catalog::engines::Rows;

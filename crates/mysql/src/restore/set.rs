@@ -146,7 +146,8 @@ impl Set {
         let schema = document(&reader, &items, &ItemDetail::Schema).await?;
         let schema = schema.ok_or_else(|| corrupt(&reader, "it has no schema"))?;
         let script = script(&reader, &items, &server).await?;
-        for Section { table, engine, columns, history, .. } in script.iter().flat_map(|script| script.sections.clone()) {
+        for Section { table, engine, columns, history, .. } in script.iter().flat_map(|script| script.sections.clone())
+        {
             items.push(Some(ItemDetail::Table { name: table, engine, columns, history }));
         }
         Ok(Self { database: database.map(str::to_owned), detail, server, items, script, schema, reader })
@@ -183,7 +184,8 @@ impl Set {
             self.items.iter().map(|item| item.as_ref().is_some_and(|item| is_meant(item, what))).collect();
         let is_meant = |frame: &Frame| meant.get(frame.item as usize).copied().unwrap_or(false);
         let frames = || all.iter().flat_map(|chunk| &chunk.frames).filter(|frame| is_meant(frame));
-        let sections = self.script.iter().flat_map(|script| &script.sections).filter(|section| what.has(&section.table));
+        let sections =
+            self.script.iter().flat_map(|script| &script.sections).filter(|section| what.has(&section.table));
         Totals {
             items: meant.iter().filter(|meant| **meant).count() as u64,
             rows: frames().map(|frame| frame.rows).sum::<u64>() + sections.map(|section| section.rows).sum::<u64>(),

@@ -197,7 +197,12 @@ impl Table {
     /// The statement with everything that belongs to the table, in the session's database.
     pub(crate) fn statement(&self) -> String {
         let definitions: Vec<&str> = self.definitions.iter().map(|definition| definition.text.as_str()).collect();
-        format!("CREATE TABLE {} (\n  {}\n{}", crate::client::quote::name(&self.name), definitions.join(",\n  "), self.tail)
+        format!(
+            "CREATE TABLE {} (\n  {}\n{}",
+            crate::client::quote::name(&self.name),
+            definitions.join(",\n  "),
+            self.tail
+        )
     }
 
     /// The definitions of columns whose defaults take from sequences of a database.
@@ -261,9 +266,8 @@ fn replaced(text: &str, from: &str, to: Option<&str>) -> Option<String> {
         let is_function = ["nextval", "lastval", "setval"].iter().any(|name| function.is(name));
         if is_function && open.is_sign(b'(') && dot.is_sign(b'.') && database.name().as_deref() == Some(from) {
             out.push_str(text.get(done..database.start)?);
-            match to {
-                Some(to) => out.push_str(&crate::client::quote::name(to)),
-                None => {}
+            if let Some(to) = to {
+                out.push_str(&crate::client::quote::name(to));
             }
             done = if to.is_some() { database.end() } else { sequence.start };
         }

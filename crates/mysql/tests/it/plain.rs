@@ -61,7 +61,9 @@ async fn a_script_is_restored_like_any_other_set() {
     let one = RestoreOptions { tables: vec!["kinds".to_owned()], ..options() };
     recover(&vault, &server.url("one"), &one).await.expect("a table");
     assert_eq!(server.sql("SELECT table_name FROM information_schema.tables WHERE table_schema = 'one'"), "kinds");
-    let sum = |database: &str| server.sql(&format!("CHECKSUM TABLE {database}.kinds")).split_once('\t').map(|sum| sum.1.to_owned());
+    let sum = |database: &str| {
+        server.sql(&format!("CHECKSUM TABLE {database}.kinds")).split_once('\t').map(|sum| sum.1.to_owned())
+    };
     assert_eq!(sum("one"), sum("shop"));
     server.sql("TRUNCATE TABLE one.kinds");
     let rows = RestoreOptions { data_only: true, ..one };
@@ -79,7 +81,8 @@ async fn a_script_is_proved() {
     let when = When::Position(dumped.manifest.id.to_string());
     let proved = prover.prove(&vault, &when, &limits(), Arc::new(NoProgress)).await.expect("a proof");
     assert!(proved.findings.is_empty(), "{:?}", proved.findings);
-    let rows = "SELECT SUM(n) FROM (SELECT COUNT(*) AS n FROM shop.kinds UNION ALL SELECT COUNT(*) FROM shop.parent) AS t";
+    let rows =
+        "SELECT SUM(n) FROM (SELECT COUNT(*) AS n FROM shop.kinds UNION ALL SELECT COUNT(*) FROM shop.parent) AS t";
     assert!(proved.rows >= server.sql(rows).parse().expect("a number"), "{proved:?}");
     assert_eq!(proved.not_compared, Some("the statements of the script around its rows"));
 }
