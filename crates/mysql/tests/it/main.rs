@@ -4,6 +4,7 @@
 #![allow(missing_docs, reason = "tests speak by their names")]
 #![expect(clippy::panic, reason = "these are tests")]
 
+mod by_hand;
 mod client;
 mod consistency;
 mod content;
