@@ -51,7 +51,7 @@ pub(crate) fn read(
 /// Settings that MySQL doesn't have, that can't be read, or that contradict each other.
 pub(crate) fn requested(target: &Target, request: BackupRequest) -> Result<DumpOptions, Failure> {
     let BackupRequest { limits, format, sample, copy, compression, excluded, role_passwords } = request;
-    let others = [("--sample", sample.is_some()), ("--copy", copy.is_some()), ("--role-passwords", role_passwords)];
+    let others = [("--copy", copy.is_some()), ("--role-passwords", role_passwords)];
     if let Some((option, _)) = others.iter().find(|(_, is_set)| *is_set) {
         let cause = format!("{option} is for PostgreSQL, and this is a server of MySQL or MariaDB");
         return Err(usage("usage.arguments", &target.to_string(), &cause, "leave it out"));
@@ -63,7 +63,12 @@ pub(crate) fn requested(target: &Target, request: BackupRequest) -> Result<DumpO
     }
     let codec = compression.as_deref().map(server::codec).transpose()?.unwrap_or_default();
     let format = format.as_deref().map_or(Ok(Format::default()), read_format)?;
-    Ok(DumpOptions { limits, format, codec, excluded, ..DumpOptions::default() })
+    let sample = sample.as_deref().map(server::sample).transpose()?;
+    if sample.is_some() && format != Format::Native {
+        let cause = "--sample is of the native format, and a script of SQL has every row";
+        return Err(usage("usage.arguments", &target.to_string(), cause, "leave one of them out"));
+    }
+    Ok(DumpOptions { limits, format, sample, codec, excluded, ..DumpOptions::default() })
 }
 
 fn read_format(text: &str) -> Result<Format, Failure> {

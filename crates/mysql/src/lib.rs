@@ -10,6 +10,7 @@
 //! - `schema`: the statement of each object, and the session in which it means the same.
 //! - `dump`: a set with the rows of a database, or of all databases of a server.
 //! - `artefact`: a database as one script of SQL, which the vendor's own client loads.
+//! - `sample`: which rows are in a sample.
 //! - `preflight`: what a target lacks for a set, with the statements that mend it.
 //! - `restore`: a set back into a server: its steps, and the end in which everything gets into the wanted database.
 //! - `load`: rows back into tables.
@@ -36,6 +37,7 @@ mod options;
 mod preflight;
 mod prove;
 mod restore;
+mod sample;
 mod schema;
 mod source;
 

@@ -3,8 +3,8 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use seawall_archive::Codec;
 use seawall_archive::server::Limits;
+use seawall_archive::{Codec, Sample};
 
 use crate::artefact::PLAIN;
 
@@ -37,6 +37,8 @@ pub struct DumpOptions {
     pub limits: Limits,
     /// In which form.
     pub format: Format,
+    /// For a sample instead of a backup: which part of the rows.
+    pub sample: Option<Sample>,
     /// How frames are compressed.
     pub codec: Codec,
     /// Of a whole server: databases that are left out.
@@ -50,6 +52,7 @@ impl Default for DumpOptions {
         Self {
             limits: Limits::default(),
             format: Format::default(),
+            sample: None,
             codec: Codec::default(),
             excluded: Vec::new(),
             lock_wait: Duration::from_secs(60),

@@ -80,3 +80,13 @@ pub(crate) fn of_a_server(target: &Target) -> Error {
         next: "leave --format out, or back up each database by its name into a vault of its own".to_owned(),
     }
 }
+
+/// The refusal of a sample.
+pub(crate) fn of_a_sample(target: &Target) -> Error {
+    Error::Refused {
+        code: "mysql.vendor-format",
+        object: target.to_string(),
+        cause: "a script of SQL has every row, and a sample is asked for".to_owned(),
+        next: "leave --format out, or --sample".to_owned(),
+    }
+}

@@ -28,6 +28,7 @@ use crate::client::{Connection, Filled};
 use crate::detail::ItemDetail;
 use crate::dump::base::json;
 use crate::dump::plan::Work;
+use crate::sample::Choice;
 
 /// A table's rows in the set.
 struct Item {
@@ -55,6 +56,7 @@ impl<'a> Readers<'a> {
         facts: &'a Facts,
         tables: &'a [Table],
         bounds: &[Vec<String>],
+        choices: &[Choice],
         kept: bool,
     ) -> Result<Self, Error> {
         let mut items = Vec::with_capacity(tables.len());
@@ -72,7 +74,7 @@ impl<'a> Readers<'a> {
             items.push(Item { number, history });
         }
         let is_kept = |work: &Work| kept && tables.get(work.table).is_some_and(|table| table.rows() == Rows::Current);
-        let (kept, queue): (Vec<Work>, Vec<Work>) = plan::work(tables, bounds).into_iter().partition(is_kept);
+        let (kept, queue): (Vec<Work>, Vec<Work>) = plan::work(tables, bounds, choices).into_iter().partition(is_kept);
         Ok(Self { writer, facts, tables, items, queue: Mutex::new(queue.into()), kept })
     }
 

@@ -18,6 +18,7 @@ mod plain;
 mod restore;
 mod restoring;
 mod rights;
+mod sample;
 mod server;
 mod settings;
 mod support;
