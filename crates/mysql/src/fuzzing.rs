@@ -17,11 +17,11 @@ pub fn parse(bytes: &[u8]) {
 fn statements(bytes: &[u8]) {
     let _ = words(bytes);
     for kind in [StoredKind::View, StoredKind::Trigger, StoredKind::Event, StoredKind::PackageBody] {
-        let stripped = program(bytes, kind, Definer::Stripped, Status::Disabled);
-        let kept = program(bytes, kind, Definer::Kept, Status::AsItWas);
+        let stripped = program(bytes, kind, &Definer::Stripped, Status::Disabled);
+        let kept = program(bytes, kind, &Definer::Kept, Status::AsItWas);
         // What is made ready once needs no more.
         if let Some(kept) = kept {
-            let again = program(&kept.sql, kind, Definer::Kept, Status::AsItWas);
+            let again = program(&kept.sql, kind, &Definer::Kept, Status::AsItWas);
             assert!(again.is_none_or(|again| again.sql.len() <= kept.sql.len()));
         }
         drop(stripped);

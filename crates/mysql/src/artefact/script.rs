@@ -147,7 +147,7 @@ impl Source<'_> {
     fn object(&self, object: &StoredObject, out: &mut Vec<u8>) -> Result<(), Error> {
         let about = shown(object, &self.database.name);
         let wrong = || Error::Internal(format!("the server's statement of {about} can't be read"));
-        let made = program(object.statement.bytes(), object.kind, Definer::Kept, Status::AsItWas);
+        let made = program(object.statement.bytes(), object.kind, &Definer::Kept, Status::AsItWas);
         let made = made.ok_or_else(wrong)?.sql;
         if let Some(cause) = &object.broken {
             out.extend_from_slice(

@@ -7,6 +7,9 @@ use crate::catalog::inventory::Table;
 use crate::client::{Connection, quote};
 use crate::detail::TableName;
 
+/// The columns of a foreign key: that of the referring table, and that of the other.
+type Columns = Vec<(String, String)>;
+
 /// A foreign key between two tables of a set.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Key {
@@ -14,8 +17,8 @@ pub(super) struct Key {
     pub(super) from: usize,
     /// The table that is referred to.
     pub(super) to: usize,
-    /// Its columns: that of the referring table, and that of the other.
-    pub(super) columns: Vec<(String, String)>,
+    /// Its columns.
+    pub(super) columns: Columns,
     /// An index of the other table that begins with its columns; none if none was found.
     pub(super) index: Option<String>,
 }
@@ -45,7 +48,7 @@ pub(super) async fn keys(connection: &mut Connection, tables: &[Table]) -> Resul
              ORDER BY table_name, constraint_name, ordinal_position",
             quote::text(database)
         );
-        let mut found: BTreeMap<(TableName, String), (TableName, Vec<(String, String)>)> = BTreeMap::new();
+        let mut found: BTreeMap<(TableName, String), (TableName, Columns)> = BTreeMap::new();
         for row in connection.query(&sql).await?.iter().filter(|row| row.text(0) == database) {
             let name = |at| TableName { database: row.text(at).to_owned(), name: row.text(at + 1).to_owned() };
             let (_, columns) = found.entry((name(0), row.text(2).to_owned())).or_insert_with(|| (name(4), Vec::new()));

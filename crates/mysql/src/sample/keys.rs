@@ -50,7 +50,7 @@ impl Form {
             .then(|| format!("'{value}'")),
             Self::Bytes(charset) => {
                 let charset = charset.as_deref().unwrap_or("binary");
-                let is_hex = is(u8::is_ascii_hexdigit) && value.len() % 2 == 0;
+                let is_hex = is(u8::is_ascii_hexdigit) && value.len().is_multiple_of(2);
                 let text = if value.is_empty() { "''".to_owned() } else { format!("0x{value}") };
                 is_hex.then(|| format!("_{charset} {text}"))
             }

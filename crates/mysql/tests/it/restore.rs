@@ -79,7 +79,7 @@ CREATE VIEW z AS SELECT p.id, double_it(p.id) AS twice FROM parent p;
 CREATE ALGORITHM=MERGE DEFINER='owner'@'%' SQL SECURITY INVOKER VIEW a AS SELECT * FROM z WHERE id > 0 WITH CASCADED CHECK OPTION;
 SET SESSION time_zone = '+03:00';
 CREATE EVENT sometimes ON SCHEDULE EVERY 1 DAY STARTS '2030-01-01 00:00:00' ON COMPLETION PRESERVE COMMENT 'ENABLE' DO INSERT INTO log VALUES ('event');
-CREATE DEFINER='owner'@'%' EVENT never ON SCHEDULE EVERY 1 HOUR DISABLE DO BEGIN DELETE FROM log; END;
+CREATE DEFINER='owner'@'%' EVENT never ON SCHEDULE EVERY 1 HOUR DISABLE DO DELETE FROM log;
 "#;
 
 /// Insists that both databases are the same, and shows everything that isn't.
@@ -92,7 +92,8 @@ pub(crate) fn source() -> Server {
     let server = Server::start();
     let script = server.file("script.sql");
     std::fs::write(&script, EVERYTHING).expect("written");
-    server.sql(&format!("source {script}"));
+    let loaded = server.load_file("mysql", script.as_ref(), &["--default-character-set=utf8mb4"]);
+    assert_eq!(loaded, Ok(()));
     server
 }
 

@@ -35,6 +35,7 @@ pub(crate) fn options() -> RestoreOptions {
         tables: Vec::new(),
         data_only: false,
         owners: true,
+        definers: Vec::new(),
         without_superuser: false,
         database: None,
         dry_run: false,

@@ -162,7 +162,7 @@ async fn a_sample_of_a_whole_server_follows_keys_into_other_databases() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_sample_that_needs_too_much_memory_or_is_a_script_is_refused() {
+async fn a_sample_as_a_script_is_refused() {
     let server = Server::start();
     fill(&server);
     let store = MemoryStore::default();
