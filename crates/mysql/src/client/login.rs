@@ -213,6 +213,8 @@ impl Connection {
                     Some(login.switch(&name, scramble))
                 }
                 Some((1, data)) => login.more(data).transpose(),
+                // MariaDB sends what a plugin says as it is, unless its first byte means something else.
+                Some(_) if login.plugin == Plugin::Parsec => login.more(&payload).transpose(),
                 _ => return Err(self.confused("an answer that doesn't belong to a login")),
             };
             if let Some(answer) = answer {

@@ -32,7 +32,9 @@ async fn definers_are_kept_replaced_or_stripped() {
     let both = "event owner@%,event root@localhost,routine owner@%,routine root@localhost,trigger owner@%,trigger root@localhost,\
                 view owner@%,view root@localhost";
     assert_eq!(definers(&server, "shop"), both);
-    server.sql("GRANT ALL ON *.* TO 'new one'@'10.%' IDENTIFIED BY 'x'; GRANT ALL ON *.* TO other@localhost IDENTIFIED BY 'x'");
+    server.sql(
+        "GRANT ALL ON *.* TO 'new one'@'10.%' IDENTIFIED BY 'x'; GRANT ALL ON *.* TO other@localhost IDENTIFIED BY 'x'",
+    );
     let cases = [
         (&["keep"][..], both.to_owned(), "ENABLED"),
         (
