@@ -5,8 +5,10 @@
 //!
 //! Rows go through `LOAD DATA LOCAL INFILE`. A server that doesn't allow it takes them by `INSERT`.
 //!
-//! The room: `statement` (which statement takes the rows?), `script` (rows of a script).
+//! The room: `statement` (which statement takes the rows?), `script` (rows of a script), `orphans` (which
+//! rows contradict a foreign key?).
 
+pub(crate) mod orphans;
 mod script;
 pub(crate) mod statement;
 

@@ -245,6 +245,32 @@ async fn tables_alone_and_rows_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn rows_alone_that_refer_to_none_are_told_by_their_key() {
+    let server = Server::start();
+    server.sql(
+        "CREATE DATABASE d; USE d; CREATE TABLE p (a int, b varchar(9), PRIMARY KEY (a, b)); \
+         CREATE TABLE c (id int PRIMARY KEY, a int, b varchar(9), up int, CONSTRAINT pair FOREIGN KEY (a, b) REFERENCES p (a, b), \
+         CONSTRAINT itself FOREIGN KEY (up) REFERENCES c (id)); \
+         INSERT INTO p VALUES (1, 'x'), (2, 'y'); INSERT INTO c VALUES (1, 1, 'X', 1), (2, NULL, 'q', NULL), (3, 2, 'y', 1)",
+    );
+    let vault = vault(&MemoryStore::default());
+    backup(&server.url("d"), &vault).await.expect("a backup");
+    server.sql("CREATE DATABASE new; CREATE TABLE new.p LIKE d.p; INSERT INTO new.p VALUES (1, 'x')");
+    let shown = server.sql("USE d; SHOW CREATE TABLE c");
+    server.sql(&format!("USE new; {}", shown.split_once('\t').expect("two columns").1.replace("\\n", " ")));
+    let child = RestoreOptions { tables: vec!["c".to_owned()], data_only: true, ..options() };
+    let failure = recover(&vault, &server.url("new"), &child).await.expect_err("(2, 'y') is missing");
+    assert_eq!(failure.code, "mysql.constraint", "{failure:?}");
+    assert!(failure.object.contains("foreign key pair of new.c"), "{failure:?}");
+    // The same restore goes on when the row is there.
+    server.sql("INSERT INTO new.p VALUES (2, 'y')");
+    let restored = recover(&vault, &server.url("new"), &child).await.expect("a restore");
+    assert!(restored.resumed && unfinished(&server).is_empty());
+    let rows = |database: &str| server.sql(&format!("SELECT * FROM {database}.c ORDER BY id"));
+    assert_eq!(rows("new"), rows("d"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_whole_server_comes_back_with_its_users() {
     let (server, other) = (source(), Server::start());
     server.sql(
