@@ -28,7 +28,7 @@ pub(crate) struct RestoreArguments {
     #[arg(long, conflicts_with = "follow")]
     pub(crate) all: bool,
     /// The file to make; it must not exist [default: the database's own path in the configuration]. For a server's
-    /// backup made with --format: the file or directory that pg_dump wrote
+    /// backup made with --format: the script of SQL, or the file or directory that pg_dump wrote
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// The database to make on a server: postgresql://ROLE@HOST:PORT/DATABASE or mysql://USER@HOST:PORT/DATABASE. An
