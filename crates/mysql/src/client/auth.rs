@@ -111,7 +111,9 @@ pub(super) struct Login {
     pub(super) key: ServerKey,
     pub(super) plugin: Plugin,
     pub(super) scramble: Vec<u8>,
-    /// Whether the server's key was asked for.
+    /// Random bytes of ours, for one signature.
+    pub(super) random: [u8; 32],
+    /// Whether the server's key was asked for, or a signature was given.
     pub(super) asked_for_key: bool,
 }
 
@@ -178,10 +180,8 @@ impl Login {
 
     /// The signature of `parsec`, with the salt that the server sent.
     fn signed(&self, salt: &[u8]) -> Result<Vec<u8>, Withheld> {
-        let mut ours = [0; 32];
-        getrandom::fill(&mut ours).map_err(|_| withheld("the system has no random numbers", "look at this machine"))?;
         let password = self.password.as_deref().unwrap_or_default();
-        scramble::parsec(password, &self.scramble, salt, ours)
+        scramble::parsec(password, &self.scramble, salt, self.random)
             .ok_or_else(|| withheld("its request for a signature makes no sense", "report this"))
     }
 
@@ -229,7 +229,7 @@ mod tests {
 
     fn login(plugin: Plugin, channel: Channel, key: ServerKey) -> Login {
         let password = Some("s3cret".to_owned());
-        Login { password, channel, key, plugin, scramble: vec![7; 20], asked_for_key: false }
+        Login { password, channel, key, plugin, scramble: vec![7; 20], random: [9; 32], asked_for_key: false }
     }
 
     const CHANNELS: [Channel; 4] = [Channel::Socket, Channel::Checked, Channel::Encrypted, Channel::Plain];

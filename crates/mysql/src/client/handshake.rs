@@ -242,7 +242,10 @@ mod tests {
             (&b"\xfeclient_ed25519\0abc"[..], Some(("client_ed25519", &b"abc"[..]))),
             (b"\xfemysql_native_password\0abc\0", Some(("mysql_native_password", b"abc"))),
             (b"\xfemysql_clear_password\0", Some(("mysql_clear_password", b""))),
-            (b"\xfeparsec\01234567890123456789012345678901\0", Some(("parsec", b"1234567890123456789012345678901\0"))),
+            (
+                b"\xfeparsec\x001234567890123456789012345678901\0",
+                Some(("parsec", b"1234567890123456789012345678901\0")),
+            ),
             (b"\xfe", None),
             (b"\xfeabc", None),
         ] {
