@@ -1,8 +1,8 @@
 //! Reading rows into a set, with several connections that see one state.
 //!
 //! The room: `base` (a whole set), `ladder` (by which way do snapshots show one state?), `locks` (opens them), `blocked` (who holds up
-//! a lock?), `position` (where is that in the binary log?), `plan` (in which pieces is a table read?), `keys` and `cut` (at which
-//! values is it cut?).
+//! a lock?), `position` (where is that in the binary log?), `plan` (in which pieces is a table read?), `keys`, `cut` and
+//! `scale` (at which values is it cut?).
 
 pub(crate) mod base;
 pub(crate) mod blocked;
@@ -12,6 +12,7 @@ pub(crate) mod ladder;
 pub(crate) mod locks;
 pub(crate) mod plan;
 pub(crate) mod position;
+pub(crate) mod scale;
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};

@@ -8,6 +8,7 @@ mod by_hand;
 mod client;
 mod consistency;
 mod content;
+mod cutting;
 mod definers;
 mod hostile;
 mod hostile_source;
