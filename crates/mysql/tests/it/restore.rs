@@ -6,9 +6,10 @@ use std::time::Duration;
 use seawall_archive::server::Prove as _;
 use seawall_core::{Kind, NoProgress, When};
 use seawall_mysql::{Prover, RestoreOptions, World};
+use seawall_vault::Vault;
 use seawall_vault::memory::MemoryStore;
 
-use crate::restoring::{backup, environment, everything, limits, options, recover, unfinished};
+use crate::restoring::{backup, backup_as_script, environment, everything, limits, options, recover, unfinished};
 use crate::server::{Server, target};
 use crate::support::vault;
 
@@ -165,6 +166,19 @@ async fn an_interrupted_restore_goes_on_with_other_jobs_and_what_it_replaces_sta
     let server = large();
     let vault = vault(&MemoryStore::default());
     backup(&server.url("shop"), &vault).await.expect("a backup");
+    goes_on(&server, &vault).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_interrupted_restore_of_a_script_goes_on_with_the_next_table() {
+    let server = large();
+    let vault = vault(&MemoryStore::default());
+    backup_as_script(&server.url("shop"), &vault).await.expect("a backup");
+    goes_on(&server, &vault).await;
+}
+
+/// Interrupts a restore of the set that a vault has, and repeats it.
+async fn goes_on(server: &Server, vault: &Vault) {
     server.sql("CREATE DATABASE copy; CREATE TABLE copy.precious (a int); INSERT INTO copy.precious VALUES (7)");
     let clean = |jobs| {
         let mut options = RestoreOptions { clean: true, ..options() };
@@ -191,13 +205,13 @@ async fn an_interrupted_restore_goes_on_with_other_jobs_and_what_it_replaces_sta
     // Killed sessions are gone when the server has noticed.
     server
         .wait("SELECT COUNT(*) FROM information_schema.processlist WHERE command = 'Query' AND info LIKE 'LOAD%'", "0");
-    let failure = recover(&vault, &server.url("copy"), &options()).await.expect_err("without --clean it is in the way");
+    let failure = recover(vault, &server.url("copy"), &options()).await.expect_err("without --clean it is in the way");
     assert_eq!(failure.code, "mysql.not-ready");
     assert_eq!(server.sql("SELECT a FROM copy.precious"), "7");
     let mut attempts = 0;
     let restored = loop {
         // The lock of the interrupted session may be held for another moment.
-        match recover(&vault, &server.url("copy"), &clean(1)).await {
+        match recover(vault, &server.url("copy"), &clean(1)).await {
             Ok(restored) => break restored,
             Err(failure) if failure.code == "mysql.restore-running" && attempts < 100 => attempts += 1,
             Err(failure) => panic!("{failure:?}"),
@@ -205,8 +219,8 @@ async fn an_interrupted_restore_goes_on_with_other_jobs_and_what_it_replaces_sta
         tokio::time::sleep(Duration::from_millis(100)).await;
     };
     assert!(restored.resumed && restored.refused.is_empty());
-    is_the_same(&everything(&server, "copy"), &everything(&server, "shop"));
-    assert_eq!(unfinished(&server), "");
+    is_the_same(&everything(server, "copy"), &everything(server, "shop"));
+    assert_eq!(unfinished(server), "");
 }
 
 #[tokio::test(flavor = "multi_thread")]
