@@ -126,3 +126,60 @@ fn mysql_goes_on_after_a_kill_by_the_command_line() {
     assert_eq!(content(&server, "copy"), content(&server, "shop"));
     assert_eq!(others(&server), "copy", "nothing of ours stays");
 }
+
+#[test]
+fn mysql_a_script_of_sql_by_the_command_line() {
+    let (stand, server) = (Stand::folder(4), shop(5_000));
+    let (source, vault) = (server.url("shop"), stand.place.url());
+    let made = stand.seawall(&["backup", &source, &vault, "--format", "plain"]).ok();
+    assert!(made.stdout.contains("a plain script of SQL, "), "{made}");
+    let made = stand.seawall(&["backup", &source, &vault, "--format", "plain", "--compression", "gzip", "--json"]);
+    assert_eq!(made.ok().json()["artefact"].as_str(), Some("plain"));
+    let said = stand.seawall(&["timeline", &vault]).ok();
+    assert!(said.stdout.contains("plain"), "{said}");
+    let verified = stand.seawall(&["verify", &vault, "--json"]).ok().json();
+    assert_eq!(verified["findings"], Value::Array(vec![]), "{verified}");
+    let file = stand.path("shop.sql");
+    let name = file.to_str().expect("a name");
+    stand.seawall(&["restore", &vault, "-o", name]).ok();
+    let text = std::fs::read_to_string(&file).expect("text");
+    assert!(text.ends_with("-- This is the end: nothing is missing.\n"));
+    server.sql("CREATE DATABASE loaded CHARACTER SET utf8mb4");
+    assert_eq!(server.load_file("loaded", &file, &["--default-character-set=utf8mb4"]), Ok(()));
+    assert_eq!(content(&server, "loaded"), content(&server, "shop").replace("`shop`", "`loaded`"));
+    let said = stand.seawall(&["restore", &vault, "--to", &server.url("copy"), "--definer", "root@localhost"]).ok();
+    assert!(said.stdout.contains("a plain script of SQL, "), "{said}");
+    assert_eq!(content(&server, "copy"), content(&server, "shop").replace("`shop`", "`copy`"));
+    let proved = stand.seawall(&["verify", &vault, "--restore", "--to", &server.url("")]).ok();
+    assert!(proved.stdout.contains("5100 rows of 2 tables, ") && proved.stdout.contains("not compared: "), "{proved}");
+    for (arguments, exit, code) in [
+        (&["backup", &source, &vault, "--format", "custom"][..], 2, "usage.format"),
+        (&["backup", &source, &vault, "--format", "plain", "--sample", "1%"], 2, "usage.arguments"),
+        (&["backup", &server.url(""), &vault, "--format", "plain"], 1, "mysql.vendor-format"),
+        (&["restore", &vault, "-o", name], 1, "archive.target-exists"),
+        (&["restore", &vault, "--to", &server.url("x"), "--definer", "no account"], 2, "mysql.url"),
+        (&["restore", &vault, "--to", &server.url("x"), "--definer", "nobody@nowhere"], 1, "mysql.not-ready"),
+        (&["restore", &vault, "--to", "postgresql://app@localhost/x", "--definer", "strip"], 2, "usage.arguments"),
+    ] {
+        let failed = stand.seawall(arguments).exits(exit);
+        assert!(failed.stderr.contains(&format!("error[{code}]")), "{failed}");
+    }
+}
+
+#[test]
+fn mysql_a_sample_is_told_everywhere_and_kept_apart_from_backups() {
+    let (stand, server) = (Stand::folder(5), shop(5_000));
+    let (source, vault) = (server.url("shop"), stand.place.url());
+    let made = stand.seawall(&["backup", &source, &vault, "--sample", "10.0%"]).ok();
+    assert!(made.stdout.contains("a sample of 10%: "), "{made}");
+    let said = stand.seawall(&["timeline", &vault]).ok();
+    assert!(said.stdout.contains("no backup: a sample of 10% of the rows"), "{said}");
+    let restored = stand.seawall(&["restore", &vault, "--to", &server.url("copy")]).ok();
+    assert!(restored.stdout.contains("a sample of 10%: "), "{restored}");
+    let rows: u32 = server.sql("SELECT count(*) FROM copy.big").parse().expect("a number");
+    assert!((400..800).contains(&rows), "{rows}");
+    let whole = "SELECT count(*), count(b.id) FROM copy.small s LEFT JOIN copy.big b ON b.id = s.big";
+    assert_eq!(server.sql(whole), "100\t100");
+    let failed = stand.seawall(&["backup", &source, &vault]).exits(1);
+    assert!(failed.stderr.contains("error[archive.other-database]"), "{failed}");
+}

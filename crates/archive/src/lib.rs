@@ -70,7 +70,7 @@ pub use pins::{pin, pins};
 pub use prove::{Opens, verify};
 pub use reader::SetReader;
 pub use retention::{Candidate, RetentionPolicy, removals};
-pub use sample::Sample;
+pub use sample::{Sample, referring_first};
 pub use schedule::{Schedule, retry_after};
 pub use scheduled::Scheduled;
 pub use sets::Sets;

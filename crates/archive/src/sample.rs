@@ -1,4 +1,5 @@
-//! Which share of a database's rows is in a sample? A percentage, as people write it. Pure.
+//! Which share of a database's rows is in a sample, and in which order are tables looked at? A share is a percentage, as people
+//! write it. Pure.
 
 use std::fmt;
 use std::str::FromStr;
@@ -83,6 +84,36 @@ impl From<Sample> for String {
     fn from(sample: Sample) -> Self {
         sample.to_string()
     }
+}
+
+/// The tables of a list, referring tables before those that they refer to, except in cycles: so when a table's turn comes, most of
+/// the rows that others need of it are known. `needs` are the tables that each refers to, by their places.
+pub fn referring_first(needs: &[Vec<usize>]) -> Vec<usize> {
+    let needed = |table: usize| needs[table].iter().copied().filter(move |to| *to != table);
+    let mut referring = vec![0_usize; needs.len()];
+    (0..needs.len()).flat_map(&needed).for_each(|table| referring[table] += 1);
+    let mut free: Vec<usize> = (0..needs.len()).filter(|table| referring[*table] == 0).collect();
+    let (mut order, mut done, mut first) = (Vec::with_capacity(needs.len()), vec![false; needs.len()], 0);
+    while order.len() < needs.len() {
+        let table = free.pop().unwrap_or_else(|| {
+            // The rest are cycles and the tables that they refer to: one of them must be first.
+            while done[first] {
+                first += 1;
+            }
+            first
+        });
+        if std::mem::replace(&mut done[table], true) {
+            continue;
+        }
+        order.push(table);
+        for other in needed(table) {
+            referring[other] -= 1;
+            if referring[other] == 0 {
+                free.push(other);
+            }
+        }
+    }
+    order
 }
 
 #[cfg(test)]

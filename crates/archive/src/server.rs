@@ -140,6 +140,8 @@ pub struct RestoreOptions {
     pub data_only: bool,
     /// Restore owners and grants; without, everything belongs to who restores.
     pub owners: bool,
+    /// MySQL: what becomes of definers, in the words of the command line; none keeps them.
+    pub definers: Vec<String>,
     /// Try what the server leaves to superusers, as a provider may allow it; what is refused is left out and named.
     pub without_superuser: bool,
     /// Only say what would be done.
@@ -160,6 +162,7 @@ impl RestoreOptions {
             tables: Vec::new(),
             data_only: false,
             owners: true,
+            definers: Vec::new(),
             without_superuser: false,
             dry_run: false,
             database,

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use seawall_core::Failure;
-use seawall_mysql::{DumpOptions, Target};
+use seawall_mysql::{DumpOptions, Format, Target};
 
 use crate::backups::Common;
 use crate::server::{self, BackupRequest, usage};
@@ -24,6 +24,14 @@ pub(crate) fn read(
     let mut options = DumpOptions { limits, codec, excluded, ..DumpOptions::default() };
     let mut target = target;
     let Some(backup) = backup else { return Ok((target, options)) };
+    let whole = target.database.is_empty();
+    if let Some(At { line, value }) = backup.parsed("format", "native or plain", |text| text.parse::<Format>().ok())? {
+        if value != Format::Native && whole {
+            let cause = "format: a script of SQL is of one database, and url names a whole server";
+            return Err(Problem::Contradiction(cause.to_owned()).at(line));
+        }
+        options.format = value;
+    }
     if let Some(at) = backup.duration("lock-wait")? {
         options.lock_wait = at.value;
     }
@@ -43,12 +51,7 @@ pub(crate) fn read(
 /// Settings that MySQL doesn't have, that can't be read, or that contradict each other.
 pub(crate) fn requested(target: &Target, request: BackupRequest) -> Result<DumpOptions, Failure> {
     let BackupRequest { limits, format, sample, copy, compression, excluded, role_passwords } = request;
-    let others = [
-        ("--format", format.is_some_and(|format| format != "native")),
-        ("--sample", sample.is_some()),
-        ("--copy", copy.is_some()),
-        ("--role-passwords", role_passwords),
-    ];
+    let others = [("--copy", copy.is_some()), ("--role-passwords", role_passwords)];
     if let Some((option, _)) = others.iter().find(|(_, is_set)| *is_set) {
         let cause = format!("{option} is for PostgreSQL, and this is a server of MySQL or MariaDB");
         return Err(usage("usage.arguments", &target.to_string(), &cause, "leave it out"));
@@ -59,5 +62,16 @@ pub(crate) fn requested(target: &Target, request: BackupRequest) -> Result<DumpO
         return Err(usage("usage.arguments", &target.to_string(), cause, next));
     }
     let codec = compression.as_deref().map(server::codec).transpose()?.unwrap_or_default();
-    Ok(DumpOptions { limits, codec, excluded, ..DumpOptions::default() })
+    let format = format.as_deref().map_or(Ok(Format::default()), read_format)?;
+    let sample = sample.as_deref().map(server::sample).transpose()?;
+    if sample.is_some() && format != Format::Native {
+        let cause = "--sample is of the native format, and a script of SQL has every row";
+        return Err(usage("usage.arguments", &target.to_string(), cause, "leave one of them out"));
+    }
+    Ok(DumpOptions { limits, format, sample, codec, excluded, ..DumpOptions::default() })
+}
+
+fn read_format(text: &str) -> Result<Format, Failure> {
+    let next = "give native or plain";
+    text.parse().map_err(|cause: String| usage("usage.format", "--format", &cause, next))
 }

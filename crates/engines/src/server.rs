@@ -79,6 +79,11 @@ impl ServerUrl {
         self.database().is_empty()
     }
 
+    /// Whether its objects have definers, which a restore may replace.
+    pub fn has_definers(&self) -> bool {
+        matches!(self, Self::Mysql(_))
+    }
+
     /// The source of a backup.
     ///
     /// # Errors

@@ -176,6 +176,10 @@ pub enum ItemDetail {
     Globals,
     /// [`DatabaseDetail`] of one of a server's databases, as JSON.
     Database,
+    /// The database as a script of SQL.
+    Script,
+    /// Where the rows of each table are in the script, as JSON.
+    Sections,
 }
 
 /// A column of a table's lines.

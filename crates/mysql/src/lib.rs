@@ -9,6 +9,8 @@
 //! - `catalog`: the facts of a server, the rights of our account, databases and tables, users.
 //! - `schema`: the statement of each object, and the session in which it means the same.
 //! - `dump`: a set with the rows of a database, or of all databases of a server.
+//! - `artefact`: a database as one script of SQL, which the vendor's own client loads.
+//! - `sample`: which rows are in a sample.
 //! - `preflight`: what a target lacks for a set, with the statements that mend it.
 //! - `restore`: a set back into a server: its steps, and the end in which everything gets into the wanted database.
 //! - `load`: rows back into tables.
@@ -22,6 +24,7 @@ pub mod fuzzing;
 #[doc(hidden)]
 pub mod testing;
 
+mod artefact;
 mod catalog;
 mod client;
 mod detail;
@@ -35,6 +38,7 @@ mod options;
 mod preflight;
 mod prove;
 mod restore;
+mod sample;
 mod schema;
 
 pub use catalog::users::{AccountStatements, Globals, LibraryFunction};
@@ -47,7 +51,7 @@ pub use dump::base::dump;
 pub use engine::{Destination, Mysql, Prover, Source};
 pub use error::{Error, ServerError, Side};
 pub use names::NAMES;
-pub use options::{DumpOptions, ProveOptions};
+pub use options::{DumpOptions, Format, ProveOptions};
 pub use prove::prove;
 pub use restore::restore;
 pub use schema::{Schema, SequenceStatement, StoredKind, StoredObject, TableStatement};

@@ -42,6 +42,7 @@ pub(crate) struct Column {
     /// The whole type: `varchar(20)`, `int(10) unsigned`.
     pub(crate) full_type: String,
     pub(crate) charset: Option<String>,
+    pub(crate) collation: Option<String>,
     pub(crate) generated: Generated,
 }
 

@@ -99,6 +99,7 @@ impl Table {
                 r#type: "timestamp".to_owned(),
                 full_type: "timestamp(6)".to_owned(),
                 charset: None,
+                collation: None,
                 generated,
             })
         };
@@ -171,7 +172,7 @@ pub(crate) async fn tables(connection: &mut Connection, database: &str) -> Resul
     }
     let sql = format!(
         "SELECT table_schema, table_name, column_name, data_type, column_type, character_set_name, extra, \
-         generation_expression FROM information_schema.columns WHERE table_schema = {of} ORDER BY table_name, ordinal_position"
+         generation_expression, collation_name FROM information_schema.columns WHERE table_schema = {of} ORDER BY table_name, ordinal_position"
     );
     for row in connection.query(&sql).await?.iter().filter(|row| row.text(0) == database) {
         if let Some(table) = tables.get_mut(row.text(1)) {
@@ -180,6 +181,7 @@ pub(crate) async fn tables(connection: &mut Connection, database: &str) -> Resul
                 r#type: row.text(3).to_ascii_lowercase(),
                 full_type: row.text(4).to_owned(),
                 charset: row.optional(5).map(str::to_owned),
+                collation: row.optional(8).map(str::to_owned),
                 generated: Generated::of(row.text(6), row.text(7)),
             });
         }

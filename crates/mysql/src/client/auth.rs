@@ -1,7 +1,7 @@
 //! What a server gets when it asks for a password. Pure decisions; [`super::scramble`] has the arithmetic.
 //!
 //! A password itself is sent only to a server that is known: through a socket of this machine, or within TLS whose certificate
-//! was checked. `mysql_native_password`, `client_ed25519` and the fast way of `caching_sha2_password` send a proof instead,
+//! was checked. `mysql_native_password`, `client_ed25519`, `parsec` and the fast way of `caching_sha2_password` send a proof instead,
 //! which any server may get. A server may ask for another way at any time (it "switches"), so every request is decided
 //! here, and a switch can't weaken the rule.
 //!
@@ -17,17 +17,19 @@ pub(super) enum Plugin {
     CachingSha2,
     Sha256,
     Ed25519,
+    Parsec,
     Clear,
     /// By the user of the process, which the server asks the system for.
     Socket,
 }
 
 impl Plugin {
-    const ALL: [(&'static str, Self); 7] = [
+    const ALL: [(&'static str, Self); 8] = [
         ("mysql_native_password", Self::Native),
         ("caching_sha2_password", Self::CachingSha2),
         ("sha256_password", Self::Sha256),
         ("client_ed25519", Self::Ed25519),
+        ("parsec", Self::Parsec),
         ("mysql_clear_password", Self::Clear),
         ("auth_socket", Self::Socket),
         ("unix_socket", Self::Socket),
@@ -109,14 +111,16 @@ pub(super) struct Login {
     pub(super) key: ServerKey,
     pub(super) plugin: Plugin,
     pub(super) scramble: Vec<u8>,
-    /// Whether the server's key was asked for.
+    /// Random bytes of ours, for one signature.
+    pub(super) random: [u8; 32],
+    /// Whether the server's key was asked for, or a signature was given.
     pub(super) asked_for_key: bool,
 }
 
 impl Login {
     /// Goes on by the way that the server asks for.
     pub(super) fn switch(&mut self, name: &str, scramble: Vec<u8>) -> Result<Vec<u8>, Withheld> {
-        let known = "known are caching_sha2_password, sha256_password, mysql_native_password, client_ed25519, \
+        let known = "known are caching_sha2_password, sha256_password, mysql_native_password, client_ed25519, parsec, \
                      mysql_clear_password and the sockets' own";
         self.plugin = Plugin::of(name).ok_or_else(|| {
             withheld(
@@ -136,6 +140,8 @@ impl Login {
             Plugin::CachingSha2 => Ok(scramble::caching_sha2(password, &self.scramble)),
             Plugin::Ed25519 => scramble::ed25519(password, &self.scramble)
                 .ok_or_else(|| withheld("its request for a signature makes no sense", "report this")),
+            // Nothing asks for the salt.
+            Plugin::Parsec => Ok(Vec::new()),
             Plugin::Sha256 if password.is_empty() => Ok(vec![0]),
             Plugin::Sha256 => self.whole(),
             Plugin::Clear if self.channel.is_of_a_known_server() => Ok(scramble::clear(self.needed()?)),
@@ -159,12 +165,24 @@ impl Login {
                 self.asked_for_key = false;
                 self.encrypted(&String::from_utf8_lossy(key)).map(Some)
             }
+            (Plugin::Parsec, salt) if !self.asked_for_key => {
+                // A server that asks again gets no second signature.
+                self.asked_for_key = true;
+                self.signed(salt).map(Some)
+            }
             // The server knows the password's hash.
             (Plugin::CachingSha2, [3]) => Ok(None),
             // It doesn't, since its start, and needs the password.
             (Plugin::CachingSha2, [4]) => self.whole().map(Some),
             _ => Err(withheld("it sends what doesn't belong to a login", "report this")),
         }
+    }
+
+    /// The signature of `parsec`, with the salt that the server sent.
+    fn signed(&self, salt: &[u8]) -> Result<Vec<u8>, Withheld> {
+        let password = self.password.as_deref().unwrap_or_default();
+        scramble::parsec(password, &self.scramble, salt, self.random)
+            .ok_or_else(|| withheld("its request for a signature makes no sense", "report this"))
     }
 
     /// The password itself, or a request for the key to encrypt it with.
@@ -211,7 +229,7 @@ mod tests {
 
     fn login(plugin: Plugin, channel: Channel, key: ServerKey) -> Login {
         let password = Some("s3cret".to_owned());
-        Login { password, channel, key, plugin, scramble: vec![7; 20], asked_for_key: false }
+        Login { password, channel, key, plugin, scramble: vec![7; 20], random: [9; 32], asked_for_key: false }
     }
 
     const CHANNELS: [Channel; 4] = [Channel::Socket, Channel::Checked, Channel::Encrypted, Channel::Plain];
@@ -243,6 +261,7 @@ mod tests {
         for (plugin, key, expected) in [
             (Plugin::Native, ServerKey::Unknown, [Proof, Proof, Proof, Proof]),
             (Plugin::Ed25519, ServerKey::Unknown, [Proof, Proof, Proof, Proof]),
+            (Plugin::Parsec, ServerKey::Unknown, [Proof, Proof, Proof, Proof]),
             (Plugin::CachingSha2, ServerKey::Any, [Proof, Proof, Proof, Proof]),
             (Plugin::Sha256, ServerKey::Unknown, [Password, Password, Nothing, Nothing]),
             (Plugin::Sha256, ServerKey::Any, [Password, Password, Password, RequestForKey]),
@@ -307,6 +326,7 @@ mod tests {
             ("mysql_clear_password", Plugin::Native),
             ("sha256_password", Plugin::Native),
             ("client_ed25519", Plugin::Native),
+            ("parsec", Plugin::Native),
             ("dialog", Plugin::Native),
         ] {
             assert_eq!(Plugin::to_begin_with(expected), plugin, "{expected}");

@@ -5,7 +5,7 @@ use seawall_vault::Environment;
 use super::line::{self, Line};
 use super::packet::{self, Fields};
 use super::url::Parts;
-use super::{Target, answer, facts, handshake, option_file, url};
+use super::{Target, answer, facts, handshake, login_path, option_file, url};
 
 pub(crate) fn parse(bytes: &[u8]) {
     let _ = (answer::ok(bytes), answer::end(bytes), answer::error(bytes));
@@ -14,6 +14,7 @@ pub(crate) fn parse(bytes: &[u8]) {
     for columns in [1, 3] {
         row(bytes, columns);
     }
+    let _ = login_path::reveal(bytes);
     let text = String::from_utf8_lossy(bytes);
     let _ = facts::version(&text);
     let mut files = Parts::default();

@@ -164,7 +164,8 @@ pub(super) fn switch(payload: &[u8]) -> Option<(String, Vec<u8>)> {
     fields.u8()?;
     let name = fields.until_zero()?;
     let data = fields.rest();
-    let scramble = data.strip_suffix(&[0]).unwrap_or(data);
+    // The 32 random bytes of MariaDB's signatures have no end, and the last of them may be zero.
+    let scramble = if data.len() == 32 { data } else { data.strip_suffix(&[0]).unwrap_or(data) };
     Some((String::from_utf8_lossy(name).into_owned(), scramble.to_vec()))
 }
 
@@ -241,6 +242,10 @@ mod tests {
             (&b"\xfeclient_ed25519\0abc"[..], Some(("client_ed25519", &b"abc"[..]))),
             (b"\xfemysql_native_password\0abc\0", Some(("mysql_native_password", b"abc"))),
             (b"\xfemysql_clear_password\0", Some(("mysql_clear_password", b""))),
+            (
+                b"\xfeparsec\x001234567890123456789012345678901\0",
+                Some(("parsec", b"1234567890123456789012345678901\0")),
+            ),
             (b"\xfe", None),
             (b"\xfeabc", None),
         ] {

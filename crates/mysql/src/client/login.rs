@@ -1,6 +1,6 @@
 //! From a target to a connection: socket, TLS, password, session.
 
-#![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
+#![expect(clippy::disallowed_methods, reason = "this module meets the file system and the system's random numbers")]
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -144,6 +144,8 @@ impl Connection {
             next: "give the server a certificate (ssl_cert, ssl_key), or, where the network is safe, give ssl-mode=PREFERRED"
                 .to_owned(),
         })?;
+        let mut random = [0; 32];
+        getrandom::fill(&mut random).map_err(|_| Error::Internal("the system gives no random numbers".to_owned()))?;
         let plugin = Plugin::to_begin_with(&greeting.plugin);
         let mut login = Login {
             password: target.find_password()?,
@@ -156,6 +158,7 @@ impl Connection {
             key: server_key(&target.server_key)?,
             plugin,
             scramble: greeting.scramble,
+            random,
             asked_for_key: false,
         };
         let auth = login.begin().map_err(|why| self.withheld(why))?;
@@ -204,6 +207,8 @@ impl Connection {
                     Some(login.switch(&name, scramble))
                 }
                 Some((1, data)) => login.more(data).transpose(),
+                // MariaDB sends what a plugin says as it is, unless its first byte means something else.
+                Some(_) if login.plugin == Plugin::Parsec => login.more(&payload).transpose(),
                 _ => return Err(self.confused("an answer that doesn't belong to a login")),
             };
             if let Some(answer) = answer {

@@ -21,6 +21,7 @@ mod handshake;
 mod line;
 mod load;
 mod login;
+mod login_path;
 mod option_file;
 mod packet;
 mod passfile;

@@ -1,10 +1,11 @@
 //! The arithmetic of passwords: what a server gets instead of a password. Pure but for the padding of RSA, which is random.
 //!
-//! Sources: the pages of the plugins in MySQL's internals manual, and "Authentication Plugin - ed25519" in MariaDB's
+//! Sources: the pages of the plugins in MySQL's internals manual, and "Authentication Plugin - ed25519" and "- PARSEC" in MariaDB's
 //! documentation.
 
-use ed25519_dalek::VerifyingKey;
 use ed25519_dalek::hazmat::{ExpandedSecretKey, raw_sign};
+use ed25519_dalek::{Signer as _, SigningKey, VerifyingKey};
+use hmac::{Hmac, KeyInit as _, Mac as _};
 use rsa::PublicKey;
 use rsa::pkcs8::DecodePublicKey as _;
 use sha1::Sha1;
@@ -49,6 +50,36 @@ pub(super) fn ed25519(password: &str, scramble: &[u8]) -> Option<Vec<u8>> {
     let secret = ExpandedSecretKey::from_bytes(&secret);
     let public = VerifyingKey::from(&secret);
     Some(raw_sign::<Sha512>(&secret, scramble, &public).to_bytes().to_vec())
+}
+
+/// The most iterations that a server may ask of `parsec`, as a power of two above the least.
+const MOST_DOUBLED: u8 = 3;
+
+/// The fewest iterations of `parsec`.
+const LEAST_ITERATIONS: u32 = 1024;
+
+/// `parsec`: our random bytes, and a signature of the scramble with them. The key's seed is made from the password with the salt that
+/// the server sends: `P`, how often 1024 iterations are doubled, and the salt. `None`: the server's bytes make no sense.
+pub(super) fn parsec(password: &str, scramble: &[u8], salt: &[u8], ours: [u8; 32]) -> Option<Vec<u8>> {
+    let (b'P', [doubled @ 0..=MOST_DOUBLED, salt @ ..]) = salt.split_first()? else { return None };
+    if scramble.len() != 32 || salt.is_empty() {
+        return None;
+    }
+    let key = SigningKey::from_bytes(&stretched(password.as_bytes(), salt, LEAST_ITERATIONS << doubled)?);
+    let signature = key.sign(&[scramble, &ours].concat());
+    Some([&ours[..], &signature.to_bytes()].concat())
+}
+
+/// PBKDF2 with HMAC-SHA512 (RFC 8018): the first 32 bytes.
+fn stretched(password: &[u8], salt: &[u8], iterations: u32) -> Option<[u8; 32]> {
+    let mac = Hmac::<Sha512>::new_from_slice(password).ok()?;
+    let mut last = mac.clone().chain_update(salt).chain_update(1_u32.to_be_bytes()).finalize().into_bytes();
+    let mut sum = last;
+    for _ in 1..iterations {
+        last = mac.clone().chain_update(last).finalize().into_bytes();
+        sum.iter_mut().zip(&last).for_each(|(sum, last)| *sum ^= last);
+    }
+    sum.first_chunk().copied()
 }
 
 /// A password as it is, with its end.
@@ -126,6 +157,25 @@ mod tests {
         assert_eq!(base64(public.as_bytes()), published);
         let signature = ed25519_dalek::Signature::from_slice(&signature).expect("a signature");
         public.verify_strict(&[7; 32], &signature).expect("the server finds it right");
+    }
+
+    /// The seed was made with Python's `hashlib.pbkdf2_hmac`.
+    #[test]
+    fn parsec_signs_with_the_key_whose_public_part_the_server_keeps() {
+        let salt: Vec<u8> = (0..18).collect();
+        let seed = stretched(b"s3cret", &salt, 2048).expect("a seed");
+        assert_eq!(hex(&seed), "89c54b510c5dafeeafb45f786f066ab2e655b3557e7b842120c1c8ed037fd0c0");
+        let asked = [&[b'P', 1], &salt[..]].concat();
+        let sent = parsec("s3cret", &[7; 32], &asked, [9; 32]).expect("signed");
+        assert_eq!((sent.len(), &sent[..32]), (96, &[9; 32][..]));
+        let signature = ed25519_dalek::Signature::from_slice(&sent[32..]).expect("a signature");
+        let message = [[7; 32], [9; 32]].concat();
+        SigningKey::from_bytes(&seed).verifying_key().verify_strict(&message, &signature).expect("it is right");
+        for (scramble, asked) in
+            [(32, &b""[..]), (32, b"P"), (32, b"P\x00"), (32, b"P\x04salt"), (32, b"Q\x00salt"), (20, b"P\x00salt")]
+        {
+            assert_eq!(parsec("s3cret", &vec![7; scramble], asked, [9; 32]), None, "{asked:?}");
+        }
     }
 
     fn base64(bytes: &[u8]) -> String {

@@ -11,7 +11,7 @@ use seawall_vault::{Environment, Secret};
 
 use super::encryption::{self, TlsMode};
 use super::url::{self, Parts, parts, wrong};
-use super::{option_file, passfile};
+use super::{login_path, option_file, passfile};
 use crate::Error;
 
 /// Where a server listens.
@@ -58,8 +58,6 @@ pub struct Target {
     /// Our certificate and its key.
     pub(super) identity: Option<(PathBuf, PathBuf)>,
     pub(super) server_key: KeySource,
-    /// A file with login paths is there, and isn't read.
-    has_login_paths: bool,
 }
 
 impl fmt::Debug for Target {
@@ -103,8 +101,9 @@ impl Target {
         url::is_url(text)
     }
 
-    /// Reads a URL. Parts that it leaves out come from option files (`/etc/my.cnf`, `/etc/mysql/my.cnf`, `~/.my.cnf`, or
-    /// only the one that `defaults-file` names), from `MYSQL_HOST`, `MYSQL_TCP_PORT`, `MYSQL_UNIX_PORT`, `MYSQL_PWD` and
+    /// Reads a URL. Parts that it leaves out come from login paths (`~/.mylogin.cnf`: `client`, and the one that `login-path`
+    /// names), then from option files (`/etc/my.cnf`, `/etc/mysql/my.cnf`, `~/.my.cnf`, or only the one that `defaults-file`
+    /// names), from `MYSQL_HOST`, `MYSQL_TCP_PORT`, `MYSQL_UNIX_PORT`, `MYSQL_PWD` and
     /// `USER`, then from defaults. An unknown setting is refused, because the user may rely on it.
     pub fn parse(text: &str, environment: &Environment) -> Result<Self, Error> {
         let url = parts(text)?;
@@ -113,6 +112,7 @@ impl Target {
             Some(file) => option_file::read(Path::new(file), &mut files, 0)?,
             None => option_file::read_usual(environment.get("HOME").map(Path::new), &mut files)?,
         }
+        login_path::read(login_path::file(environment).as_deref(), url.login_path.as_deref(), &mut files)?;
         Self::from_parts(url, files, environment)
     }
 
@@ -167,7 +167,6 @@ impl Target {
                 url.server_public_key_path.or(files.server_public_key_path),
                 url.get_server_public_key.or(files.get_server_public_key),
             )?,
-            has_login_paths: has_login_paths(environment),
         })
     }
 
@@ -207,12 +206,7 @@ impl Target {
 
     /// Where a password would have been found.
     pub(super) fn where_passwords_are(&self) -> &'static str {
-        match self.has_login_paths {
-            true => {
-                "set it in ~/.my.cnf ([client], mode 0600), in a password file or in MYSQL_PWD; login paths (.mylogin.cnf) aren't read"
-            }
-            false => "set it in ~/.my.cnf ([client], mode 0600), in a password file or in MYSQL_PWD",
-        }
+        "set it in ~/.my.cnf ([client], mode 0600), in a login path (mysql_config_editor), in a password file or in MYSQL_PWD"
     }
 }
 
@@ -221,14 +215,6 @@ impl Target {
 fn usual_socket(named: Option<String>) -> PathBuf {
     let there = SOCKETS.into_iter().find(|socket| std::fs::metadata(socket).is_ok());
     named.unwrap_or_else(|| there.unwrap_or(SOCKETS[0]).to_owned()).into()
-}
-
-/// Whether `mysql_config_editor` has written a file for this user.
-#[expect(clippy::disallowed_methods, reason = "this module meets the file system")]
-fn has_login_paths(environment: &Environment) -> bool {
-    let home = environment.get("HOME").map(|home| Path::new(home).join(".mylogin.cnf"));
-    let file = environment.get("MYSQL_TEST_LOGIN_FILE").map(PathBuf::from).or(home);
-    file.is_some_and(|file| std::fs::metadata(file).is_ok())
 }
 
 /// Our certificate and its key: both or none.

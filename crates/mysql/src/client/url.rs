@@ -20,6 +20,7 @@ pub(super) struct Parts {
     pub(super) server_public_key_path: Option<String>,
     pub(super) get_server_public_key: Option<String>,
     pub(super) defaults_file: Option<String>,
+    pub(super) login_path: Option<String>,
 }
 
 impl Parts {
@@ -75,11 +76,12 @@ pub(super) fn parts(text: &str) -> Result<Parts, Error> {
         let setting = name.replace('_', "-");
         let place = match &*setting {
             "defaults-file" => Some(&mut parts.defaults_file),
+            "login-path" => Some(&mut parts.login_path),
             setting => parts.setting(setting),
         };
         let Some(place) = place else {
             let known = "known are host, port, socket, user, password, database, ssl-mode, ssl-ca, ssl-cert, ssl-key, \
-                         server-public-key-path, get-server-public-key and defaults-file";
+                         server-public-key-path, get-server-public-key, defaults-file and login-path";
             return Err(wrong(&name.escape_debug().to_string(), "there is no such setting", known));
         };
         *place = Some(value);

@@ -4,15 +4,18 @@
 //! before the snapshots open and behind the reading of definitions, and a difference makes the attempt begin anew. A table whose
 //! definition changes later is refused by the server (error 1412), which makes it begin anew too.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use seawall_archive::names::{ProofName, unfinished};
-use seawall_archive::{Budget, Catalog, Facts as SetFacts, Record, SetId, SetWriter};
+use seawall_archive::{Budget, Catalog, Facts as SetFacts, Record, Sample, SetId, SetWriter};
 use seawall_core::{Moment, Progress};
 use seawall_vault::Vault;
 use serde::Serialize;
 use tokio::time::Instant;
 
+use crate::artefact::script::Source as ScriptSource;
+use crate::artefact::{self, write::Writing};
 use crate::catalog::engines::Rows;
 use crate::catalog::facts::Facts;
 use crate::catalog::inventory::{self, History, Table};
@@ -20,12 +23,14 @@ use crate::catalog::listing::Listing;
 use crate::catalog::rights::{self, Account};
 use crate::catalog::users;
 use crate::client::{Connection, Purpose, Target};
-use crate::detail::{DatabaseDetail, ItemDetail, ServerDetail, SetDetail, Taken};
+use crate::detail::{DatabaseDetail, ItemDetail, ServerDetail, SetDetail, TableName, Taken};
 use crate::dump::locks::{Held, Opening};
 use crate::dump::{Readers, keys};
 use crate::error::Side;
-use crate::schema;
-use crate::{DumpOptions, Dumped, Error, World};
+use crate::restore::{self, table::Foreign};
+use crate::sample;
+use crate::schema::{self, Schema};
+use crate::{DumpOptions, Dumped, Error, Format, Limits, World};
 
 /// The oldest servers that are known to work: MariaDB 10.3 has sequences and system versioning, MySQL 5.7 the columns of
 /// `information_schema` that are asked for.
@@ -58,21 +63,32 @@ async fn make_set(
     progress: Arc<dyn Progress>,
 ) -> Result<Dumped, Error> {
     let started = Instant::now();
-    let budget = Budget::new(options.limits.memory, options.limits.jobs)?;
+    // Which rows a sample needs has to be remembered.
+    let Limits { memory, jobs, .. } = options.limits;
+    let (budget, room) = match options.sample {
+        Some(_) => Budget::beside(memory, jobs)?,
+        None => (Budget::new(memory, jobs)?, 0),
+    };
     let mut catalog = Catalog::read(vault).await?;
     let source = Source::look(target, options).await?;
-    catalog.check_identity(&source.identity())?;
+    if options.sample.is_some() && options.format == Format::Plain {
+        return Err(artefact::of_a_sample(target));
+    }
+    if source.whole && options.format == Format::Plain {
+        return Err(artefact::of_a_server(target));
+    }
+    catalog.check_identity(&source.identity(options.sample))?;
     let id = SetId::new(world.clock.now(), world.nonce);
     let writer = SetWriter::begin(vault.clone(), id, options.codec, budget, Arc::clone(&progress));
-    let base = Base { writer, source: &source, target, options, world, progress };
+    let base = Base { writer, source: &source, target, options, room, world, progress };
     let (point, detail) = base.attempts().await?;
     let facts = SetFacts {
         engine: "mysql",
-        identity: source.identity(),
+        identity: source.identity(options.sample),
         tool: concat!("seawall ", env!("CARGO_PKG_VERSION")).to_owned(),
         point,
-        artefact: None,
-        sample: None,
+        artefact: (options.format == Format::Plain).then(|| artefact::PLAIN.to_owned()),
+        sample: options.sample,
         detail,
     };
     let manifest = base.writer.finish(facts, &*world.clock).await?;
@@ -136,9 +152,10 @@ impl Source {
     }
 
     /// Whose sets these are. No database has an empty name, so that a whole server is nothing else.
-    fn identity(&self) -> String {
+    fn identity(&self, sample: Option<Sample>) -> String {
         let database = if self.whole { "" } else { self.databases.first().map_or("", String::as_str) };
-        format!("{}/{database}", self.facts.server.identity)
+        let identity = format!("{}/{database}", self.facts.server.identity);
+        sample.map_or(identity.clone(), |sample| sample.identity(&identity))
     }
 }
 
@@ -187,6 +204,8 @@ struct Base<'a> {
     source: &'a Source,
     target: &'a Target,
     options: &'a DumpOptions,
+    /// Bytes of memory for which rows are in a sample.
+    room: u64,
     world: &'a World,
     progress: Arc<dyn Progress>,
 }
@@ -214,17 +233,19 @@ impl Base<'_> {
         let mut scout = Connection::open(self.target).await?;
         let before = Listing::look(&mut scout, databases).await?;
         let mut tables = self.tables(&mut scout).await?;
+        // A script is one stream of bytes.
+        let one = DumpOptions { limits: Limits { jobs: 1, ..self.options.limits.clone() }, ..self.options.clone() };
         let opening = Opening {
             target: self.target,
             facts,
             account,
             databases,
             tables: &tables,
-            options: self.options,
+            options: if self.options.format == Format::Plain { &one } else { self.options },
             world: self.world,
         };
-        let Held { snapshots, keeper, guard, mut taken, moment } = opening.open(&mut scout).await?;
-        let details = self.definitions(&mut scout, &tables).await?;
+        let Held { mut snapshots, keeper, guard, mut taken, moment } = opening.open(&mut scout).await?;
+        let (details, schemas) = self.definitions(&mut scout, &tables).await?;
         let after = Listing::look(&mut scout, databases).await?;
         if let Some(object) = before.difference(&after) {
             return Err(Error::Refused {
@@ -238,10 +259,29 @@ impl Base<'_> {
         tables.retain(|table| table.rows() != Rows::Elsewhere);
         let total: u64 = tables.iter().map(|table| table.bytes).sum();
         let name = if *whole { "server" } else { self.target.database.as_str() };
-        self.progress.begin(&format!("dump {name}"), Some(total));
-        let bounds = keys::bounds(&mut scout, &tables).await?;
-        let readers = Readers::new(&self.writer, *whole, facts, &tables, &bounds, keeper.is_some())?;
-        readers.run(snapshots, keeper).await?;
+        self.progress.begin(&format!("dump {name}"), self.options.sample.is_none().then_some(total));
+        if self.options.format == Format::Plain {
+            let (Some(database), Some(schema), Some(snapshot)) =
+                (details.first(), schemas.first(), snapshots.into_iter().next())
+            else {
+                return Err(Error::Internal("a script of nothing".to_owned()));
+            };
+            let history = tables.iter().any(|table| table.history(facts.takes_history) == History::Kept);
+            let (server, moment) = (&facts.server, moment.to_string());
+            let source = ScriptSource { database, schema, server, taken: &taken, moment, history };
+            Writing { writer: &self.writer, facts, tables: &tables, source }.run(snapshot, keeper).await?;
+        } else {
+            let bounds = keys::bounds(&mut scout, &tables).await?;
+            let choices = match (self.options.sample, snapshots.first_mut()) {
+                (Some(sample), Some(snapshot)) => {
+                    let expected = references(&details, &schemas, &tables);
+                    sample::choose(snapshot, &tables, &expected, sample, self.room).await?
+                }
+                _ => Vec::new(),
+            };
+            let readers = Readers::new(&self.writer, *whole, facts, &tables, &bounds, &choices, keeper.is_some())?;
+            readers.run(snapshots, keeper).await?;
+        }
         if let Some(guard) = guard {
             guard.close().await;
         }
@@ -271,8 +311,12 @@ impl Base<'_> {
         Ok(all)
     }
 
-    /// Writes what isn't rows: schemas, databases, users.
-    async fn definitions(&self, scout: &mut Connection, tables: &[Table]) -> Result<Vec<DatabaseDetail>, Error> {
+    /// Writes what isn't rows: schemas, databases, users. Returns the databases and their schemas.
+    async fn definitions(
+        &self,
+        scout: &mut Connection,
+        tables: &[Table],
+    ) -> Result<(Vec<DatabaseDetail>, Vec<Schema>), Error> {
         let Source { facts, databases, whole, .. } = self.source;
         if *whole {
             let globals = users::read(scout, facts).await?;
@@ -280,6 +324,7 @@ impl Base<'_> {
         }
         let mut raw = Connection::open_for(self.target, Purpose::Rows).await?;
         let mut details = Vec::with_capacity(databases.len());
+        let mut schemas = Vec::with_capacity(databases.len());
         for database in databases {
             let writer = if *whole { self.writer.of(database) } else { self.writer.clone() };
             let schema = schema::read::read(&mut raw, database).await?;
@@ -289,9 +334,10 @@ impl Base<'_> {
                 self.file(&writer, "database.json", &ItemDetail::Database, &detail).await?;
             }
             details.push(detail);
+            schemas.push(schema);
         }
         raw.close().await;
-        Ok(details)
+        Ok((details, schemas))
     }
 
     /// A small file of our own.
@@ -318,6 +364,24 @@ async fn database_detail(scout: &mut Connection, name: &str, tables: &[Table]) -
     };
     let size = tables.iter().filter(|table| table.name.database == name).map(|table| table.bytes).sum();
     Ok(DatabaseDetail { size, ..detail })
+}
+
+/// How many foreign keys each of some tables has to others of them, by its own statement. Pure.
+fn references(details: &[DatabaseDetail], schemas: &[Schema], tables: &[Table]) -> BTreeMap<TableName, usize> {
+    let mut references = BTreeMap::new();
+    for (detail, schema) in details.iter().zip(schemas) {
+        for table in &schema.tables {
+            let is_there = |foreign: &Foreign| {
+                let database = foreign.database.as_ref().unwrap_or(&detail.name);
+                tables.iter().any(|table| table.name.database == *database && table.name.name == foreign.table)
+            };
+            let parsed = restore::table::Table::parse(&table.statement.text());
+            let keys = parsed.map(|table| table.foreign_keys()).unwrap_or_default();
+            let name = TableName { database: detail.name.clone(), name: table.name.clone() };
+            references.insert(name, keys.iter().filter(|(foreign, _)| is_there(foreign)).count());
+        }
+    }
+    references
 }
 
 /// What isn't in the set of some tables. Pure.

@@ -1,4 +1,5 @@
-//! At which values is a table cut whose keys are whole numbers, so that its pieces have about the same number of rows? Pure.
+//! At which places is a table cut whose keys are on a line of whole numbers, so that its pieces have about the same number of rows?
+//! Pure.
 //!
 //! Keys leave gaps: one row with the largest number that there is would put all others into one piece. So a range that has too many rows
 //! is halved, by the server's estimates, the fullest range first, and ranges with few rows are joined.
@@ -61,13 +62,13 @@ impl Cut {
     }
 
     /// The bounds, in order.
-    pub(crate) fn bounds(&self) -> Vec<String> {
+    pub(crate) fn bounds(&self) -> Vec<i128> {
         let each = self.known.values().map(|(_, rows)| *rows).sum::<u64>() / self.pieces.max(1);
         let mut bounds = Vec::new();
         let mut sum = 0_u64;
         for (first, (_, rows)) in &self.known {
             if sum > 0 && sum + rows / 2 > each {
-                bounds.push(first.to_string());
+                bounds.push(*first);
                 sum = 0;
             }
             sum += rows;
@@ -90,7 +91,7 @@ mod tests {
             looks += 1;
         }
         assert!(looks <= ALWAYS + LOOKS * count, "{looks}");
-        let bounds: Vec<i128> = cut.bounds().iter().map(|bound| bound.parse().expect("a number")).collect();
+        let bounds = cut.bounds();
         assert!(bounds.windows(2).all(|pair| pair[0] < pair[1]), "{bounds:?}");
         let place = |key: &i128| bounds.iter().filter(|bound| *bound <= key).count();
         let mut rows = vec![0; bounds.len() + 1];

@@ -1,8 +1,8 @@
 //! Reading rows into a set, with several connections that see one state.
 //!
 //! The room: `base` (a whole set), `ladder` (by which way do snapshots show one state?), `locks` (opens them), `blocked` (who holds up
-//! a lock?), `position` (where is that in the binary log?), `plan` (in which pieces is a table read?), `keys` and `cut` (at which
-//! values is it cut?).
+//! a lock?), `position` (where is that in the binary log?), `plan` (in which pieces is a table read?), `keys`, `cut` and
+//! `scale` (at which values is it cut?).
 
 pub(crate) mod base;
 pub(crate) mod blocked;
@@ -12,6 +12,7 @@ pub(crate) mod ladder;
 pub(crate) mod locks;
 pub(crate) mod plan;
 pub(crate) mod position;
+pub(crate) mod scale;
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -28,6 +29,7 @@ use crate::client::{Connection, Filled};
 use crate::detail::ItemDetail;
 use crate::dump::base::json;
 use crate::dump::plan::Work;
+use crate::sample::Choice;
 
 /// A table's rows in the set.
 struct Item {
@@ -55,6 +57,7 @@ impl<'a> Readers<'a> {
         facts: &'a Facts,
         tables: &'a [Table],
         bounds: &[Vec<String>],
+        choices: &[Choice],
         kept: bool,
     ) -> Result<Self, Error> {
         let mut items = Vec::with_capacity(tables.len());
@@ -72,7 +75,7 @@ impl<'a> Readers<'a> {
             items.push(Item { number, history });
         }
         let is_kept = |work: &Work| kept && tables.get(work.table).is_some_and(|table| table.rows() == Rows::Current);
-        let (kept, queue): (Vec<Work>, Vec<Work>) = plan::work(tables, bounds).into_iter().partition(is_kept);
+        let (kept, queue): (Vec<Work>, Vec<Work>) = plan::work(tables, bounds, choices).into_iter().partition(is_kept);
         Ok(Self { writer, facts, tables, items, queue: Mutex::new(queue.into()), kept })
     }
 

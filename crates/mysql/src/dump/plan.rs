@@ -5,6 +5,7 @@ use seawall_archive::split::{largest_first, split};
 use crate::catalog::columns::Column;
 use crate::catalog::inventory::{History, Table};
 use crate::client::quote;
+use crate::sample::Choice;
 
 /// What one statement reads of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,6 +16,8 @@ pub(crate) enum Part {
     Keys(KeyRange),
     /// A partition.
     Partition(String),
+    /// The rows of a sample that fulfil a condition.
+    Chosen(String),
 }
 
 /// A range of values of the first column of a primary key, each as it stands in a statement. Without a bound it reaches to the
@@ -33,11 +36,6 @@ pub(crate) struct Work {
     pub(crate) part: Part,
     /// About how many bytes.
     pub(crate) bytes: u64,
-}
-
-/// Whether a column's values are counted in whole numbers.
-pub(crate) fn is_integer(column: &Column) -> bool {
-    matches!(column.r#type.as_str(), "tinyint" | "smallint" | "mediumint" | "int" | "integer" | "bigint")
 }
 
 /// Whether a table is so large that several connections share it.
@@ -69,11 +67,20 @@ pub(crate) fn pieces(bytes: u64) -> u64 {
 }
 
 /// All that is to be read, the largest table first: what comes last is small, and no connection is left alone with much. `bounds`
-/// are those of the tables that are cut by keys; some tables have none.
-pub(crate) fn work(tables: &[Table], bounds: &[Vec<String>]) -> Vec<Work> {
-    let sizes: Vec<u64> = tables.iter().map(|table| table.bytes).collect();
+/// are those of the tables that are cut by keys; some tables have none. Of a sample `choices` says what is read of each table;
+/// without it, all is.
+pub(crate) fn work(tables: &[Table], bounds: &[Vec<String>], choices: &[Choice]) -> Vec<Work> {
+    let size = |(place, table): (usize, &Table)| match choices.get(place) {
+        Some(Choice::Some { bytes, .. }) => *bytes,
+        _ => table.bytes,
+    };
+    let sizes: Vec<u64> = tables.iter().enumerate().map(size).collect();
     let of = |table: usize| {
         let Some(facts) = tables.get(table) else { return Vec::new() };
+        if let Some(Choice::Some { chance, needed, bytes }) = choices.get(table) {
+            let parts = std::iter::once(chance).chain(needed).cloned().map(Part::Chosen);
+            return parts.map(|part| Work { table, part, bytes: bytes / (needed.len() as u64 + 1) }).collect();
+        }
         let parts = match bounds.get(table) {
             Some(bounds) if !bounds.is_empty() => ranges(bounds),
             // A partition by system time and a question for all history exclude each other.
@@ -111,6 +118,8 @@ pub(crate) fn select(table: &Table, history: History, part: &Part, mariadb: bool
                 sql += &format!(" WHERE {}", conditions.join(" AND "));
             }
         }
+        (Part::Chosen(condition), Some(_)) => sql += &format!(" FORCE INDEX (`PRIMARY`) WHERE {condition}"),
+        (Part::Chosen(condition), None) => sql += &format!(" USE INDEX () WHERE {condition}"),
         _ => sql += " USE INDEX ()",
     }
     sql
@@ -179,12 +188,27 @@ mod tests {
         let versioned = Table { versioned: true, ..partitioned.clone() };
         let tables = [table(10), partitioned, small, versioned];
         let bounds = [Vec::new(), Vec::new(), Vec::new(), vec!["5".to_owned()]];
-        let work = work(&tables, &bounds);
+        let work = work(&tables, &bounds, &[]);
         let order: Vec<usize> = work.iter().map(|work| work.table).collect();
         assert_eq!(order, [1, 1, 3, 3, 2, 0]);
         assert!(matches!(&work[0].part, Part::Partition(name) if name == "p0"));
         assert!(matches!(work[2].part, Part::Keys(_)) && work[4].part == Part::Whole);
-        assert!(super::work(&tables[3..], &[]).iter().all(|work| work.part == Part::Whole));
-        assert!(key(&tables[0]).is_some_and(is_integer));
+        assert!(super::work(&tables[3..], &[], &[]).iter().all(|work| work.part == Part::Whole));
+        assert!(key(&tables[0]).is_some());
+    }
+
+    #[test]
+    fn of_a_sample_chosen_rows_are_read_and_whole_tables() {
+        let needed = vec!["`id` IN (1)".to_owned(), "`id` IN (2)".to_owned()];
+        let some = Choice::Some { chance: "chance".into(), needed, bytes: 30 };
+        let work = work(&[table(1 << 40), table(20)], &[vec!["5".into()], Vec::new()], &[some, Choice::Whole]);
+        let parts: Vec<(usize, &Part, u64)> = work.iter().map(|work| (work.table, &work.part, work.bytes)).collect();
+        let chosen = |condition: &str| Part::Chosen(condition.to_owned());
+        let (first, second, third) = (chosen("chance"), chosen("`id` IN (1)"), chosen("`id` IN (2)"));
+        assert_eq!(parts, [(0, &first, 10), (0, &second, 10), (0, &third, 10), (1, &Part::Whole, 20)]);
+        assert_eq!(
+            select(&table(0), History::None, &third, false),
+            "SELECT `id`, `f`*1e0 FROM `sh``op`.`t` FORCE INDEX (`PRIMARY`) WHERE `id` IN (2)"
+        );
     }
 }

@@ -5,8 +5,11 @@
 //!
 //! Rows go through `LOAD DATA LOCAL INFILE`. A server that doesn't allow it takes them by `INSERT`.
 //!
-//! The room: `statement` (which statement takes the rows?).
+//! The room: `statement` (which statement takes the rows?), `script` (rows of a script), `orphans` (which
+//! rows contradict a foreign key?).
 
+pub(crate) mod orphans;
+mod script;
 pub(crate) mod statement;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -223,12 +226,7 @@ impl Load<'_> {
         if !done.is_empty() {
             connection.execute(&journal.forget_chunks(&chunks)).await?;
         }
-        if let Err(error) = connection.execute(&format!("TRUNCATE TABLE {name}")).await {
-            if error.server().is_none() {
-                return Err(error);
-            }
-            connection.execute(&format!("DELETE FROM {name}")).await.map_err(|error| error.about(&*name))?;
-        }
+        self.empty(connection, &name).await?;
         if chunks.is_empty() {
             return Ok(());
         }
@@ -243,6 +241,16 @@ impl Load<'_> {
         Ok(())
     }
 
+    /// Empties a table.
+    async fn empty(&self, connection: &mut Connection, name: &str) -> Result<(), Error> {
+        match connection.execute(&format!("TRUNCATE TABLE {name}")).await {
+            Err(error) if error.server().is_some() => {
+                connection.execute(&format!("DELETE FROM {name}")).await.map(drop).map_err(|error| error.about(name))
+            }
+            done => done.map(drop),
+        }
+    }
+
     /// Loads frames of one item, one behind another, and returns the first that isn't one of them.
     async fn copy(
         &self,
@@ -255,17 +263,8 @@ impl Load<'_> {
         let into =
             Into { database: self.database, table: table.name, columns: table.columns, mariadb: self.session.mariadb };
         let about = format!("{}.{}", self.database, table.name);
-        let failed = |error: Error| error.about(&*about);
-        let mut feed = Feed { first: Some(first), frames, item, rows: 0 };
-        let taken = if self.session.infile && !into.needs_insert() {
-            self.by_load(connection, &into, &mut feed, &about).await.map_err(failed)?
-        } else {
-            // The texts of these statements are bytes, and those of all others are not.
-            connection.execute("SET NAMES binary").await?;
-            let taken = self.by_insert(connection, &into, &mut feed, &about).await.map_err(failed)?;
-            connection.execute("SET NAMES utf8mb4").await?;
-            taken
-        };
+        let mut feed = Feed { first: Some(first), reader: self.reader, frames, item, rows: 0 };
+        let taken = self.send(connection, &into, &mut feed, item, &about).await?;
         if taken != feed.rows {
             let cause = format!("the server took {taken} rows of a unit, and it holds {}", feed.rows);
             return Err(Error::Different { object: about, cause });
@@ -273,16 +272,36 @@ impl Load<'_> {
         Ok(feed.first)
     }
 
+    /// Sends rows into a table, and returns how many the server took.
+    async fn send(
+        &self,
+        connection: &mut Connection,
+        into: &Into<'_>,
+        lines: &mut impl Lines,
+        item: u32,
+        about: &str,
+    ) -> Result<u64, Error> {
+        let failed = |error: Error| error.about(about);
+        if self.session.infile && !into.needs_insert() {
+            return self.by_load(connection, into, lines, item, about).await.map_err(failed);
+        }
+        // The texts of these statements are bytes, and those of all others are not.
+        connection.execute("SET NAMES binary").await?;
+        let taken = self.by_insert(connection, into, lines, item, about).await.map_err(failed)?;
+        connection.execute("SET NAMES utf8mb4").await?;
+        Ok(taken)
+    }
+
     async fn by_load(
         &self,
         connection: &mut Connection,
         into: &Into<'_>,
-        feed: &mut Feed<'_, '_>,
+        lines: &mut impl Lines,
+        item: u32,
         about: &str,
     ) -> Result<u64, Error> {
         let mut loading = connection.load(&into.load()).await?;
         let (mut ready, mut spare): (Option<Vec<u8>>, Vec<Vec<u8>>) = (None, Vec::new());
-        let item = feed.item;
         loop {
             // One frame is decompressed while the one before it is sent.
             let kept = spare.pop().unwrap_or_default();
@@ -293,7 +312,7 @@ impl Load<'_> {
                 self.advance(about, item, size);
                 Ok(Some(raw))
             };
-            let (decoded, sent) = tokio::try_join!(feed.next(self.reader, kept), send)?;
+            let (decoded, sent) = tokio::try_join!(lines.next(kept), send)?;
             spare.extend(sent);
             ready = decoded;
             if ready.is_none() {
@@ -309,14 +328,15 @@ impl Load<'_> {
         &self,
         connection: &mut Connection,
         into: &Into<'_>,
-        feed: &mut Feed<'_, '_>,
+        lines: &mut impl Lines,
+        item: u32,
         about: &str,
     ) -> Result<u64, Error> {
         let begin = into.insert().into_bytes();
         let most = usize::try_from(INSERT.min(connection.max_packet / 2)).unwrap_or(usize::MAX);
         let (mut sql, mut taken) = (begin.clone(), 0);
         let (mut line, mut kept) = (Vec::new(), Vec::new());
-        while let Some(raw) = feed.next(self.reader, std::mem::take(&mut kept)).await? {
+        while let Some(raw) = lines.next(std::mem::take(&mut kept)).await? {
             for piece in raw.split_inclusive(|byte| *byte == b'\n') {
                 line.extend_from_slice(piece);
                 // A row may go on in the next frame.
@@ -334,7 +354,7 @@ impl Load<'_> {
                     sql.truncate(begin.len());
                 }
             }
-            self.advance(about, feed.item, raw.len() as u64);
+            self.advance(about, item, raw.len() as u64);
             kept = raw;
         }
         if sql.len() > begin.len() {
@@ -422,8 +442,15 @@ fn is(list: &[bool], item: u32) -> bool {
     list.get(item as usize).copied().unwrap_or(false)
 }
 
+/// Rows as lines.
+trait Lines {
+    /// The next piece, in `spare`; none behind the last one. It may begin and end within a row.
+    async fn next(&mut self, spare: Vec<u8>) -> Result<Option<Vec<u8>>, Error>;
+}
+
 /// The frames of one item, one behind another.
 struct Feed<'a, 'f> {
+    reader: &'a Arc<SetReader>,
     /// The frame that comes next, of any item.
     first: Option<Stored>,
     frames: &'a mut Frames<'f>,
@@ -432,13 +459,12 @@ struct Feed<'a, 'f> {
     rows: u64,
 }
 
-impl Feed<'_, '_> {
-    /// The next frame's rows, in `spare`; none where the next frame is of another item.
-    async fn next(&mut self, reader: &Arc<SetReader>, spare: Vec<u8>) -> Result<Option<Vec<u8>>, Error> {
+impl Lines for Feed<'_, '_> {
+    async fn next(&mut self, spare: Vec<u8>) -> Result<Option<Vec<u8>>, Error> {
         let item = self.item;
         let Some(stored) = self.first.take_if(|stored| stored.frame.item == item) else { return Ok(None) };
         self.rows += stored.frame.rows;
-        let raw = stored.decode(reader, spare).await?;
+        let raw = stored.decode(self.reader, spare).await?;
         self.first = self.frames.next().await?;
         Ok(Some(raw))
     }

@@ -17,6 +17,7 @@ use crate::client::quote::{name, text};
 use crate::client::{Connection, Host, Target};
 use crate::detail::ItemDetail;
 use crate::preflight::crossing::{Brings, Has};
+use crate::restore::definers::Definers;
 use crate::restore::objects::definers;
 use crate::restore::scope::Scope;
 use crate::restore::set::Set;
@@ -132,7 +133,11 @@ pub(crate) async fn look(connection: &mut Connection, server: &Server, request: 
     if what.is_whole() && matches!(request.target.host, Host::Socket(_)) {
         look.lacks.extend(room(connection, set.detail.size).await?);
     }
-    if !what.options.owners && !objects.is_empty() {
+    let has = |definer: &str| objects.iter().any(|object| object.definer == definer);
+    look.doubts.extend(
+        what.definers.unused(has).map(|definer| format!("nothing is defined by {definer}, which --definer names")),
+    );
+    if what.definers.are_stripped() && !objects.is_empty() {
         look.doubts.push(
             "without owners, views and routines run with the rights of their users, triggers with those of the account that \
              restores, and events are left disabled"
@@ -204,7 +209,7 @@ async fn rights(
         request.wanted,
         request.what.options.data_only,
         objects,
-        request.what.options.owners,
+        &request.what.definers,
     ))
 }
 
@@ -216,7 +221,7 @@ fn missing_rights(
     wanted: &str,
     data_only: bool,
     objects: &[&StoredObject],
-    owners: bool,
+    becomes: &Definers,
 ) -> Vec<Lack> {
     let has_kind = |kinds: &[StoredKind]| objects.iter().any(|object| kinds.contains(&object.kind));
     let mut needed = vec!["SELECT", "INSERT", "DELETE", "CREATE", "DROP", "ALTER", "INDEX", "REFERENCES"];
@@ -251,13 +256,13 @@ fn missing_rights(
         }
     }
     let is_superuser = account.rights.everywhere("SUPER");
-    let others = definers(objects.iter().copied()).iter().any(|definer| *definer != account.name);
+    let others = definers(objects.iter().copied()).iter().any(|definer| becomes.on_target(definer) != account.name);
     let may_name_others = if server.facts.mariadb {
         is_superuser || account.rights.everywhere("SET USER")
     } else {
         is_superuser || ["SET_USER_ID", "SET_ANY_DEFINER"].iter().any(|right| account.rights.everywhere(right))
     };
-    if owners && others && !may_name_others {
+    if !becomes.are_stripped() && others && !may_name_others {
         let right = match (server.facts.mariadb, server.facts.server.version) {
             (true, 100_500..) => "SET USER",
             (false, 80_200..) => "SET_ANY_DEFINER, ALLOW_NONEXISTENT_DEFINER",
@@ -292,10 +297,12 @@ async fn missing_definers(
     request: &Request<'_>,
     objects: &[&StoredObject],
 ) -> Result<Vec<Lack>, Error> {
-    if !request.what.options.owners {
+    let becomes = &request.what.definers;
+    if becomes.are_stripped() {
         return Ok(Vec::new());
     }
-    let wanted = definers(objects.iter().copied());
+    let wanted: BTreeSet<&str> =
+        definers(objects.iter().copied()).into_iter().map(|definer| becomes.on_target(definer)).collect();
     if wanted.is_empty() {
         return Ok(Vec::new());
     }
@@ -318,7 +325,8 @@ async fn missing_definers(
         } else {
             format!("CREATE USER {}@{} ACCOUNT LOCK;", name(user), name(host))
         };
-        let mend = format!("{create} (or restore without owners, with --no-owner)");
+        let mend =
+            format!("{create} (or name another account with --definer, or restore without owners, with --no-owner)");
         Lack::new(format!("the account {definer}, which defines some of the set's objects, is missing"), mend)
     };
     Ok(wanted.into_iter().filter(|definer| !is_there(definer)).map(lack).collect())
@@ -358,8 +366,9 @@ mod tests {
         let mut server = Server::default();
         server.facts.mariadb = true;
         server.facts.server.version = 101_106;
-        let mends = |account: &Account, server: &Server, objects: &[&StoredObject], owners| {
-            let lacks = missing_rights(account, server, "seawall-1", "a_b", false, objects, owners);
+        let mends = |account: &Account, server: &Server, objects: &[&StoredObject], owners: bool| {
+            let becomes = if owners { Definers::Kept } else { Definers::Stripped };
+            let lacks = missing_rights(account, server, "seawall-1", "a_b", false, objects, &becomes);
             lacks.into_iter().map(|lack| lack.mend).collect::<Vec<_>>()
         };
         let all = account(&["GRANT ALL PRIVILEGES ON *.* TO `u`@`h`"]);

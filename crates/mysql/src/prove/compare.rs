@@ -92,7 +92,7 @@ fn differs(expected: &StoredObject, found: &StoredObject, same_words: bool) -> O
         return Some(format!("its sql_mode is {:?}, and in the set {:?}", found.sql_mode, expected.sql_mode));
     }
     let as_restored = |object: &StoredObject| {
-        program(object.statement.bytes(), object.kind, Definer::Kept, Status::AsItWas).map(|program| program.sql)
+        program(object.statement.bytes(), object.kind, &Definer::Kept, Status::AsItWas).map(|program| program.sql)
     };
     (as_restored(expected) != as_restored(found)).then(|| {
         format!("its statement is {:?}, and in the set {:?}", found.statement.text(), expected.statement.text())

@@ -20,6 +20,7 @@ use seawall_core::Progress;
 use seawall_vault::Vault;
 use tokio::time::Instant;
 
+use crate::artefact;
 use crate::catalog::facts::Facts;
 use crate::catalog::inventory::{self, History, Table};
 use crate::client::quote::{name, text};
@@ -51,6 +52,9 @@ pub async fn prove(
     let manifest = Catalog::read(vault).await?.find(&options.when)?.clone();
     let reader = set::open(vault, manifest.clone()).await?;
     let mut proved = Proved::begin(manifest);
+    if proved.manifest.artefact.is_some() {
+        proved.not_compared = Some("the statements of the script around its rows");
+    }
     let proof = ProofName::new(world.nonce);
     let mut ours = None;
     let hold = match &options.to {
@@ -190,6 +194,10 @@ impl Proof<'_> {
 
     /// The tables of the set with the sums of their rows.
     async fn expected(&self) -> Result<BTreeMap<Name, Sum>, Error> {
+        if let Some(script) = &self.set.script {
+            let sums = artefact::read::sums(script, &self.set.reader).await?;
+            return Ok(sums.into_iter().map(|(name, sum)| ((String::new(), name), sum)).collect());
+        }
         let names: Vec<Option<String>> = self
             .set
             .items

@@ -14,7 +14,7 @@ use crate::client::quote::{name, qualified};
 use crate::client::tried::is_about_the_statement;
 use crate::journal::Journal;
 use crate::restore::objects::{self, Home};
-use crate::restore::program::{Definer, Status};
+use crate::restore::program::Status;
 use crate::restore::steps::{Place, tables_of};
 use crate::restore::table::{Added, add_foreign_keys};
 use crate::schema::{StoredKind, StoredObject};
@@ -28,13 +28,13 @@ const NOT_EMPTY: u16 = 1010;
 impl Place<'_> {
     /// Where objects are made.
     pub(crate) fn home<'a>(&'a self, database: &'a str) -> Home<'a> {
-        let owners = self.what.options.owners;
+        let definers = &self.what.definers;
         Home {
             database,
             collation: &self.set.detail.collation,
-            definer: if owners { Definer::Kept } else { Definer::Stripped },
+            definers,
             // An event of a stripped definer would run by itself, with the rights of the account that restores.
-            status: if owners { Status::AsItWas } else { Status::Disabled },
+            status: if definers.are_stripped() { Status::Disabled } else { Status::AsItWas },
         }
     }
 

@@ -10,9 +10,10 @@
 //!
 //! The room: `set` (what can be restored), `scope` (what of it is), `words` and `table` and `program` (statements in parts), `steps` (in
 //! which order), `objects` (routines, views, triggers, events), `finish` (into the wanted database), `rows` (rows alone),
-//! `server` (every database of a server), `accounts` (its users).
+//! `server` (every database of a server), `accounts` (its users), `definers` (what becomes of them?).
 
 pub(crate) mod accounts;
+pub(crate) mod definers;
 pub(crate) mod finish;
 pub(crate) mod objects;
 pub(crate) mod program;

@@ -6,7 +6,8 @@ use crate::Error;
 use crate::client::quote::{name, qualified, text};
 use crate::client::tried::is_about_the_statement;
 use crate::client::{Connection, Flavour};
-use crate::restore::program::{Definer, Status, program};
+use crate::restore::definers::Definers;
+use crate::restore::program::{Status, program};
 use crate::schema::{StoredKind, StoredObject};
 
 /// The mode in which our own statements are run. A table never gets another engine than its statement names.
@@ -44,7 +45,7 @@ pub(crate) struct Home<'a> {
     pub(crate) database: &'a str,
     /// The collation of the database, which it has again in the end.
     pub(crate) collation: &'a str,
-    pub(crate) definer: Definer,
+    pub(crate) definers: &'a Definers,
     pub(crate) status: Status,
 }
 
@@ -83,7 +84,7 @@ fn session(object: &StoredObject, mariadb: bool, version: u32) -> String {
 /// Makes an object.
 pub(crate) async fn make(connection: &mut Connection, home: Home<'_>, object: &StoredObject) -> Result<(), Error> {
     let about = shown(object, home.database);
-    let made = program(object.statement.bytes(), object.kind, home.definer, home.status);
+    let made = program(object.statement.bytes(), object.kind, &home.definers.of(&object.definer), home.status);
     let made = made.ok_or_else(|| Error::Different {
         object: about.clone(),
         cause: "the set has a statement for it that makes something else".to_owned(),
@@ -99,7 +100,7 @@ pub(crate) async fn make(connection: &mut Connection, home: Home<'_>, object: &S
         connection.execute(&session(object, mariadb, connection.version)).await?;
         connection.execute_bytes(&made.sql).await?;
         // A routine says nothing where it has the rights of its definer.
-        if home.definer == Definer::Stripped && matches!(object.kind, StoredKind::Function | StoredKind::Procedure) {
+        if home.definers.are_stripped() && matches!(object.kind, StoredKind::Function | StoredKind::Procedure) {
             let routine = format!("{} {}", word(object.kind), qualified(home.database, &object.name));
             connection.execute("SET NAMES utf8mb4").await?;
             connection.execute(&format!("ALTER {routine} SQL SECURITY INVOKER")).await?;

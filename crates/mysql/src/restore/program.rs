@@ -3,6 +3,8 @@
 //!
 //! Only what stands before the object's own text is looked at. The text itself stays as it is, byte for byte.
 
+use std::borrow::Cow;
+
 use super::words::{Kind, Word, first_words};
 use crate::schema::StoredKind;
 
@@ -10,13 +12,15 @@ use crate::schema::StoredKind;
 const HEAD: usize = 200;
 
 /// What becomes of an object's definer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Definer {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Definer<'a> {
     /// It stays.
     Kept,
     /// Who restores becomes the definer. Views and routines then run with the rights of their users, so that the source's
     /// owner gets no rights of the account that restores.
     Stripped,
+    /// Another account takes its place, as it stands in a statement.
+    Given(Cow<'a, str>),
 }
 
 /// Whether an event may run.
@@ -38,7 +42,7 @@ pub(crate) struct Program {
 }
 
 /// The statement of an object of that kind. `None`: it makes something else.
-pub(crate) fn program(sql: &[u8], kind: StoredKind, definer: Definer, status: Status) -> Option<Program> {
+pub(crate) fn program(sql: &[u8], kind: StoredKind, definer: &Definer<'_>, status: Status) -> Option<Program> {
     let words = first_words(sql, HEAD);
     if !words.first()?.is("CREATE") {
         return None;
@@ -52,7 +56,14 @@ pub(crate) fn program(sql: &[u8], kind: StoredKind, definer: Definer, status: St
         return None;
     }
     let mut edits: Vec<(std::ops::Range<usize>, &[u8])> = Vec::new();
-    if definer == Definer::Stripped {
+    let given = match definer {
+        Definer::Given(account) => format!("DEFINER={account}"),
+        Definer::Kept | Definer::Stripped => String::new(),
+    };
+    if !given.is_empty() {
+        edits.extend(definer_of(head).map(|range| (range, given.as_bytes())));
+    }
+    if *definer == Definer::Stripped {
         edits.extend(definer_of(head).map(|range| (range, &b""[..])));
         let is_definers = |three: &&[Word<'_>]| three[0].is("SQL") && three[1].is("SECURITY") && three[2].is("DEFINER");
         if let Some([_, _, rights]) = head.windows(3).find(is_definers) {
@@ -136,7 +147,7 @@ mod tests {
 
     use super::*;
 
-    fn shown(sql: &str, kind: StoredKind, definer: Definer, status: Status) -> Option<String> {
+    fn shown(sql: &str, kind: StoredKind, definer: &Definer<'_>, status: Status) -> Option<String> {
         program(sql.as_bytes(), kind, definer, status).map(|program| String::from_utf8_lossy(&program.sql).into_owned())
     }
 
@@ -146,7 +157,7 @@ mod tests {
 
     #[test]
     fn definers_are_stripped_with_their_rights() {
-        use Definer::{Kept, Stripped};
+        use Definer::{Given, Kept, Stripped};
         for (sql, kind, definer, expected) in [
             (VIEW, StoredKind::View, Kept, Some(VIEW)),
             (
@@ -162,6 +173,14 @@ mod tests {
                 Some("CREATE  PROCEDURE \"p\"() SELECT 'DEFINER=`x`@`y`'"),
             ),
             (
+                VIEW,
+                StoredKind::View,
+                Given("`x`@`%`".into()),
+                Some(
+                    "CREATE ALGORITHM=UNDEFINED DEFINER=`x`@`%` SQL SECURITY DEFINER VIEW `v` AS select `DEFINER`=`x`@`y`",
+                ),
+            ),
+            (
                 "CREATE DEFINER=`r` FUNCTION f() RETURNS int RETURN 1",
                 StoredKind::Function,
                 Stripped,
@@ -174,7 +193,7 @@ mod tests {
                 Some("CREATE  PACKAGE BODY `p` AS END"),
             ),
         ] {
-            assert_eq!(shown(sql, kind, definer, Status::AsItWas).as_deref(), expected, "{sql}");
+            assert_eq!(shown(sql, kind, &definer, Status::AsItWas).as_deref(), expected, "{sql}");
         }
     }
 
@@ -191,7 +210,7 @@ mod tests {
             ),
         ] {
             assert_eq!(
-                shown(sql, StoredKind::Trigger, Definer::Kept, Status::AsItWas).as_deref(),
+                shown(sql, StoredKind::Trigger, &Definer::Kept, Status::AsItWas).as_deref(),
                 Some(expected),
                 "{sql}"
             );
@@ -201,7 +220,7 @@ mod tests {
     #[test]
     fn events_are_made_without_running() {
         let of =
-            |sql: &str, status| program(sql.as_bytes(), StoredKind::Event, Definer::Kept, status).expect("an event");
+            |sql: &str, status| program(sql.as_bytes(), StoredKind::Event, &Definer::Kept, status).expect("an event");
         let disabled = of(EVENT, Status::Disabled);
         assert_eq!(disabled.sql, EVENT.replace("PRESERVE ENABLE", "PRESERVE DISABLE").into_bytes());
         assert!(disabled.is_enabled);
@@ -224,7 +243,7 @@ mod tests {
             ("CREATE EVENT e ON SCHEDULE AT 1 DO BEGIN END", StoredKind::Event),
             ("GRANT ALL ON *.* TO x", StoredKind::Procedure),
         ] {
-            assert_eq!(shown(sql, kind, Definer::Kept, Status::Disabled), None, "{sql}");
+            assert_eq!(shown(sql, kind, &Definer::Kept, Status::Disabled), None, "{sql}");
         }
     }
 
@@ -234,8 +253,8 @@ mod tests {
             if let Some(byte) = sql.get_mut(at) {
                 *byte = with;
             }
-            let _ = program(&sql, StoredKind::View, Definer::Stripped, Status::AsItWas);
-            let _ = program(&sql, StoredKind::Event, Definer::Stripped, Status::Disabled);
+            let _ = program(&sql, StoredKind::View, &Definer::Stripped, Status::AsItWas);
+            let _ = program(&sql, StoredKind::Event, &Definer::Stripped, Status::Disabled);
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::client::Connection;
 use crate::client::quote::{name, qualified, text};
 use crate::detail::ItemDetail;
 use crate::journal::Journal;
+use crate::load::orphans;
 use crate::restore::exists;
 use crate::restore::scope::Scope;
 use crate::restore::set::Set;
@@ -109,7 +110,12 @@ pub(crate) async fn restore(
     progress.begin("load", Some(place.set.totals(place.what).raw));
     let mut load = place.load(&journal, progress);
     load.database = &place.name;
-    load.run(connection, place.what.options.limits.jobs.max(1)).await?;
+    match &place.set.script {
+        Some(script) => load.run_script(connection, script).await?,
+        None => load.run(connection, place.what.options.limits.jobs.max(1)).await?,
+    }
     progress.finish();
+    let loaded: BTreeSet<&str> = tables(place.set, place.what).map(|(table, _, _)| table).collect();
+    orphans::check(connection, &place.name, &loaded).await?;
     place.end(connection).await
 }

@@ -6,6 +6,7 @@ use seawall_archive::load::Identity;
 use seawall_archive::names::{ProofName, unfinished};
 
 use crate::client::quote::name;
+use crate::restore::definers::Definers;
 use crate::restore::set::Set;
 use crate::{Error, RestoreOptions};
 
@@ -13,6 +14,8 @@ use crate::{Error, RestoreOptions};
 #[derive(Debug, Clone)]
 pub(crate) struct Scope<'a> {
     pub(crate) options: &'a RestoreOptions,
+    /// What becomes of definers.
+    pub(crate) definers: Definers,
     /// The chosen tables and sequences; without, everything.
     pub(crate) chosen: Option<BTreeSet<String>>,
 }
@@ -26,7 +29,8 @@ impl<'a> Scope<'a> {
             [] => None,
             wanted => Some(choose(wanted, &set.detail.name, &names)?),
         };
-        Ok(Self { options, chosen })
+        let definers = Definers::parse(&options.definers, options.owners)?;
+        Ok(Self { options, definers, chosen })
     }
 
     /// Whether all of the database is restored.
@@ -48,7 +52,7 @@ impl<'a> Scope<'a> {
             owners: self.options.owners,
             tables: self.chosen.as_ref().map(|chosen| chosen.iter().map(|table| name(table)).collect()),
         };
-        identity.title()
+        format!("{}{}", identity.title(), self.definers.title(self.options.owners))
     }
 
     /// What the database is called in which everything is made that gets into the database `target` in the end: the same restore

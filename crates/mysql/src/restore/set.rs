@@ -8,6 +8,7 @@ use serde::Deserialize as _;
 use serde::de::DeserializeOwned;
 
 use crate::Error;
+use crate::artefact::{PLAIN, Script, Section};
 use crate::catalog::users::Globals;
 use crate::detail::{DatabaseDetail, ItemDetail, ServerDetail, ServerFacts, SetDetail};
 use crate::names::NAMES;
@@ -28,12 +29,12 @@ pub(crate) async fn open(vault: &Vault, manifest: Manifest) -> Result<Arc<SetRea
             next: "restore it into such a server".to_owned(),
         });
     }
-    if let Some(artefact) = &manifest.artefact {
+    if let Some(artefact) = manifest.artefact.as_ref().filter(|artefact| *artefact != PLAIN) {
         return Err(Error::Refused {
             code: "mysql.artefact",
             object: format!("set {}", manifest.id),
-            cause: format!("it holds a file of the vendor's own tool, in its format {artefact}"),
-            next: "export the file, and load it with the vendor's client".to_owned(),
+            cause: format!("it holds a file in the format {artefact}, which this version doesn't know"),
+            next: "export the file, and load it with the vendor's client; or use a newer version".to_owned(),
         });
     }
     Ok(Arc::new(SetReader::open(vault.clone(), manifest).await?))
@@ -74,8 +75,10 @@ pub(crate) struct Set {
     pub(crate) database: Option<String>,
     pub(crate) detail: DatabaseDetail,
     pub(crate) server: ServerFacts,
-    /// What each item is; none for those of other databases.
+    /// What each item is; none for those of other databases. Behind them come the tables of a script, which are no items.
     pub(crate) items: Vec<Option<ItemDetail>>,
+    /// The script that its rows are in, if they are in one.
+    pub(crate) script: Option<Script>,
     pub(crate) schema: Schema,
 }
 
@@ -106,10 +109,27 @@ async fn document<T: DeserializeOwned>(
     serde_json::from_slice(&bytes).map(Some).map_err(|error| corrupt(reader, error.to_string()))
 }
 
+/// The script of a set, if it has one.
+async fn script(
+    reader: &SetReader,
+    items: &[Option<ItemDetail>],
+    server: &ServerFacts,
+) -> Result<Option<Script>, Error> {
+    let item = items.iter().position(|item| item.as_ref() == Some(&ItemDetail::Script));
+    let Some(item) = item.and_then(|place| u32::try_from(place).ok()) else { return Ok(None) };
+    let sections: Option<Vec<Section>> = document(reader, items, &ItemDetail::Sections).await?;
+    let sections = sections.ok_or_else(|| corrupt(reader, "it doesn't say where the rows of its script are"))?;
+    let script = Script { item, mariadb: server.family == "mariadb", sections };
+    if !script.is_in_order(reader.size(item)) {
+        return Err(corrupt(reader, "the rows of its script aren't where it says"));
+    }
+    Ok(Some(script))
+}
+
 impl Set {
     /// Opens a set of one database, or `database` of a whole server's.
     pub(crate) async fn open(reader: Arc<SetReader>, database: Option<&str>) -> Result<Self, Error> {
-        let items = items(&reader, database)?;
+        let mut items = items(&reader, database)?;
         let (detail, server) = match database {
             None => {
                 let detail = SetDetail::deserialize(&reader.manifest().detail);
@@ -125,7 +145,12 @@ impl Set {
         };
         let schema = document(&reader, &items, &ItemDetail::Schema).await?;
         let schema = schema.ok_or_else(|| corrupt(&reader, "it has no schema"))?;
-        Ok(Self { database: database.map(str::to_owned), detail, server, items, schema, reader })
+        let script = script(&reader, &items, &server).await?;
+        for Section { table, engine, columns, history, .. } in script.iter().flat_map(|script| script.sections.clone())
+        {
+            items.push(Some(ItemDetail::Table { name: table, engine, columns, history }));
+        }
+        Ok(Self { database: database.map(str::to_owned), detail, server, items, script, schema, reader })
     }
 
     /// The statements of its tables, in parts, each with its storage engine.
@@ -159,9 +184,11 @@ impl Set {
             self.items.iter().map(|item| item.as_ref().is_some_and(|item| is_meant(item, what))).collect();
         let is_meant = |frame: &Frame| meant.get(frame.item as usize).copied().unwrap_or(false);
         let frames = || all.iter().flat_map(|chunk| &chunk.frames).filter(|frame| is_meant(frame));
+        let sections =
+            self.script.iter().flat_map(|script| &script.sections).filter(|section| what.has(&section.table));
         Totals {
             items: meant.iter().filter(|meant| **meant).count() as u64,
-            rows: frames().map(|frame| frame.rows).sum(),
+            rows: frames().map(|frame| frame.rows).sum::<u64>() + sections.map(|section| section.rows).sum::<u64>(),
             raw: frames().map(|frame| frame.raw).sum(),
             stored: frames().map(|frame| frame.stored).sum(),
             chunks: all.iter().filter(|chunk| chunk.frames.iter().any(is_meant)).count() as u64,

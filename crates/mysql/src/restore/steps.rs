@@ -91,7 +91,10 @@ impl Place<'_> {
         }
         progress.begin("load", Some(self.set.totals(self.what).raw));
         let load = self.load(journal, progress);
-        load.run(connection, jobs).await?;
+        match &self.set.script {
+            Some(script) => load.run_script(connection, script).await?,
+            None => load.run(connection, jobs).await?,
+        }
         progress.finish();
         progress.begin("indexes", None);
         if !journal.has("keys") {

@@ -180,6 +180,31 @@ impl Table {
         table
     }
 
+    /// The same table with defaults that take from the sequences of the session's database; none if it takes from none of `from`.
+    pub(crate) fn without_database(&self, from: &str) -> Option<Self> {
+        let mut table = self.clone();
+        let mut is_moved = false;
+        for definition in &mut table.definitions {
+            if let Part::Column { .. } = definition.part
+                && let Some(text) = replaced(&definition.text, from, None)
+            {
+                (definition.text, is_moved) = (text, true);
+            }
+        }
+        is_moved.then_some(table)
+    }
+
+    /// The statement with everything that belongs to the table, in the session's database.
+    pub(crate) fn statement(&self) -> String {
+        let definitions: Vec<&str> = self.definitions.iter().map(|definition| definition.text.as_str()).collect();
+        format!(
+            "CREATE TABLE {} (\n  {}\n{}",
+            crate::client::quote::name(&self.name),
+            definitions.join(",\n  "),
+            self.tail
+        )
+    }
+
     /// The definitions of columns whose defaults take from sequences of a database.
     pub(crate) fn columns_of_sequences(&self, database: &str) -> impl Iterator<Item = &str> {
         self.columns().map(|(_, text)| text).filter(move |text| moved(text, database, database).is_some())
@@ -229,15 +254,22 @@ pub(crate) fn add_foreign_keys(database: &str, table: &str, keys: &[Added]) -> S
 
 /// A column's definition with the sequences of another database; none if it names no sequence of `from`.
 fn moved(text: &str, from: &str, to: &str) -> Option<String> {
+    replaced(text, from, Some(to))
+}
+
+/// The same, with the sequences of the session's database where no other is named.
+fn replaced(text: &str, from: &str, to: Option<&str>) -> Option<String> {
     let words = words(text.as_bytes())?;
     let (mut out, mut done) = (String::new(), 0);
     for five in words.windows(5) {
-        let [function, open, database, dot, _] = five else { continue };
+        let [function, open, database, dot, sequence] = five else { continue };
         let is_function = ["nextval", "lastval", "setval"].iter().any(|name| function.is(name));
         if is_function && open.is_sign(b'(') && dot.is_sign(b'.') && database.name().as_deref() == Some(from) {
             out.push_str(text.get(done..database.start)?);
-            out.push_str(&crate::client::quote::name(to));
-            done = database.end();
+            if let Some(to) = to {
+                out.push_str(&crate::client::quote::name(to));
+            }
+            done = if to.is_some() { database.end() } else { sequence.start };
         }
     }
     (done > 0).then(|| out + text.get(done..).unwrap_or_default())

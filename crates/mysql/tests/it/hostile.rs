@@ -187,6 +187,38 @@ async fn caching_sha2_is_fast_where_the_server_knows_the_hash() {
 }
 
 #[tokio::test]
+async fn parsec_answers_once_with_random_bytes_and_a_signature() {
+    let (port, heard) = fake(|mut server: Fake| async move {
+        server.greet("mysql_native_password").await;
+        server.hear().await.expect("an answer");
+        server.send(&[b"\xfeparsec\0", &[9; 31][..], b"\0"].concat()).await;
+        assert_eq!(server.hear().await.expect("a request for the salt"), b"");
+        server.send(&[b"P\0", &[5; 18][..]].concat()).await;
+        assert_eq!(server.hear().await.expect("an answer").len(), 96);
+        server.ok().await;
+        server.until_statement().await;
+        server.ok().await;
+    })
+    .await;
+    let mut connection = open(port, "", Purpose::Statements).await.expect("logged in");
+    connection.execute("SELECT 1").await.expect("done");
+    assert!(!contains(&heard, PASSWORD));
+    let (port, _) = fake(|mut server: Fake| async move {
+        server.greet("mysql_native_password").await;
+        server.hear().await.expect("an answer");
+        server.send(&[b"\xfeparsec\0", &[9; 32][..]].concat()).await;
+        server.hear().await.expect("a request for the salt");
+        server.send(&[b"P\0", &[5; 18][..]].concat()).await;
+        server.hear().await.expect("an answer");
+        server.send(&[b"P\0", &[6; 18][..]].concat()).await;
+        assert_eq!(server.hear().await, None, "a second signature");
+    })
+    .await;
+    let refused = open(port, "", Purpose::Statements).await.map(drop).expect_err("it asks again");
+    assert_eq!(Failure::from(refused).code, "mysql.password");
+}
+
+#[tokio::test]
 async fn a_password_is_encrypted_with_the_servers_key() {
     let key = PrivateKey::new(&mut getrandom_sys::SysRng, 2048).expect("a key");
     let pem = key.as_public_key().to_public_key_pem(LineEnding::LF).expect("PEM");

@@ -4,18 +4,23 @@
 #![allow(missing_docs, reason = "tests speak by their names")]
 #![expect(clippy::panic, reason = "these are tests")]
 
+mod by_hand;
 mod client;
 mod consistency;
 mod content;
+mod cutting;
+mod definers;
 mod hostile;
 mod hostile_source;
 mod kills;
 mod locks;
 mod login;
 mod mysql8;
+mod plain;
 mod restore;
 mod restoring;
 mod rights;
+mod sample;
 mod server;
 mod settings;
 mod support;

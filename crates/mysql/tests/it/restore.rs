@@ -6,9 +6,10 @@ use std::time::Duration;
 use seawall_archive::server::Prove as _;
 use seawall_core::{Kind, NoProgress, When};
 use seawall_mysql::{Prover, RestoreOptions, World};
+use seawall_vault::Vault;
 use seawall_vault::memory::MemoryStore;
 
-use crate::restoring::{backup, environment, everything, limits, options, recover, unfinished};
+use crate::restoring::{backup, backup_as_script, environment, everything, limits, options, recover, unfinished};
 use crate::server::{Server, target};
 use crate::support::vault;
 
@@ -79,20 +80,21 @@ CREATE VIEW z AS SELECT p.id, double_it(p.id) AS twice FROM parent p;
 CREATE ALGORITHM=MERGE DEFINER='owner'@'%' SQL SECURITY INVOKER VIEW a AS SELECT * FROM z WHERE id > 0 WITH CASCADED CHECK OPTION;
 SET SESSION time_zone = '+03:00';
 CREATE EVENT sometimes ON SCHEDULE EVERY 1 DAY STARTS '2030-01-01 00:00:00' ON COMPLETION PRESERVE COMMENT 'ENABLE' DO INSERT INTO log VALUES ('event');
-CREATE DEFINER='owner'@'%' EVENT never ON SCHEDULE EVERY 1 HOUR DISABLE DO BEGIN DELETE FROM log; END;
+CREATE DEFINER='owner'@'%' EVENT never ON SCHEDULE EVERY 1 HOUR DISABLE DO DELETE FROM log;
 "#;
 
 /// Insists that both databases are the same, and shows everything that isn't.
-fn is_the_same(found: &[String], expected: &[String]) {
+pub(crate) fn is_the_same(found: &[String], expected: &[String]) {
     let differing: Vec<_> = expected.iter().zip(found).filter(|(expected, found)| expected != found).collect();
     assert!(differing.is_empty() && expected.len() == found.len(), "{} {} {differing:#?}", expected.len(), found.len());
 }
 
-fn source() -> Server {
+pub(crate) fn source() -> Server {
     let server = Server::start();
     let script = server.file("script.sql");
     std::fs::write(&script, EVERYTHING).expect("written");
-    server.sql(&format!("source {script}"));
+    let loaded = server.load_file("mysql", script.as_ref(), &["--default-character-set=utf8mb4"]);
+    assert_eq!(loaded, Ok(()));
     server
 }
 
@@ -164,6 +166,19 @@ async fn an_interrupted_restore_goes_on_with_other_jobs_and_what_it_replaces_sta
     let server = large();
     let vault = vault(&MemoryStore::default());
     backup(&server.url("shop"), &vault).await.expect("a backup");
+    goes_on(&server, &vault).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_interrupted_restore_of_a_script_goes_on_with_the_next_table() {
+    let server = large();
+    let vault = vault(&MemoryStore::default());
+    backup_as_script(&server.url("shop"), &vault).await.expect("a backup");
+    goes_on(&server, &vault).await;
+}
+
+/// Interrupts a restore of the set that a vault has, and repeats it.
+async fn goes_on(server: &Server, vault: &Vault) {
     server.sql("CREATE DATABASE copy; CREATE TABLE copy.precious (a int); INSERT INTO copy.precious VALUES (7)");
     let clean = |jobs| {
         let mut options = RestoreOptions { clean: true, ..options() };
@@ -190,13 +205,13 @@ async fn an_interrupted_restore_goes_on_with_other_jobs_and_what_it_replaces_sta
     // Killed sessions are gone when the server has noticed.
     server
         .wait("SELECT COUNT(*) FROM information_schema.processlist WHERE command = 'Query' AND info LIKE 'LOAD%'", "0");
-    let failure = recover(&vault, &server.url("copy"), &options()).await.expect_err("without --clean it is in the way");
+    let failure = recover(vault, &server.url("copy"), &options()).await.expect_err("without --clean it is in the way");
     assert_eq!(failure.code, "mysql.not-ready");
     assert_eq!(server.sql("SELECT a FROM copy.precious"), "7");
     let mut attempts = 0;
     let restored = loop {
         // The lock of the interrupted session may be held for another moment.
-        match recover(&vault, &server.url("copy"), &clean(1)).await {
+        match recover(vault, &server.url("copy"), &clean(1)).await {
             Ok(restored) => break restored,
             Err(failure) if failure.code == "mysql.restore-running" && attempts < 100 => attempts += 1,
             Err(failure) => panic!("{failure:?}"),
@@ -204,8 +219,8 @@ async fn an_interrupted_restore_goes_on_with_other_jobs_and_what_it_replaces_sta
         tokio::time::sleep(Duration::from_millis(100)).await;
     };
     assert!(restored.resumed && restored.refused.is_empty());
-    is_the_same(&everything(&server, "copy"), &everything(&server, "shop"));
-    assert_eq!(unfinished(&server), "");
+    is_the_same(&everything(server, "copy"), &everything(server, "shop"));
+    assert_eq!(unfinished(server), "");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -241,6 +256,32 @@ async fn tables_alone_and_rows_alone() {
     let failure = recover(&vault, &server.url("rows_only"), &rows).await.expect_err("they have rows");
     assert!(failure.cause.contains("has rows already"), "{failure:?}");
     assert_eq!(unfinished(&server), "");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_alone_that_refer_to_none_are_told_by_their_key() {
+    let server = Server::start();
+    server.sql(
+        "CREATE DATABASE d; USE d; CREATE TABLE p (a int, b varchar(9), PRIMARY KEY (a, b)); \
+         CREATE TABLE c (id int PRIMARY KEY, a int, b varchar(9), up int, CONSTRAINT pair FOREIGN KEY (a, b) REFERENCES p (a, b), \
+         CONSTRAINT itself FOREIGN KEY (up) REFERENCES c (id)); \
+         INSERT INTO p VALUES (1, 'x'), (2, 'y'); INSERT INTO c VALUES (1, 1, 'X', 1), (2, NULL, 'q', NULL), (3, 2, 'y', 1)",
+    );
+    let vault = vault(&MemoryStore::default());
+    backup(&server.url("d"), &vault).await.expect("a backup");
+    server.sql("CREATE DATABASE new; CREATE TABLE new.p LIKE d.p; INSERT INTO new.p VALUES (1, 'x')");
+    let shown = server.sql("USE d; SHOW CREATE TABLE c");
+    server.sql(&format!("USE new; {}", shown.split_once('\t').expect("two columns").1.replace("\\n", " ")));
+    let child = RestoreOptions { tables: vec!["c".to_owned()], data_only: true, ..options() };
+    let failure = recover(&vault, &server.url("new"), &child).await.expect_err("(2, 'y') is missing");
+    assert_eq!(failure.code, "mysql.constraint", "{failure:?}");
+    assert!(failure.object.contains("foreign key pair of new.c"), "{failure:?}");
+    // The same restore goes on when the row is there.
+    server.sql("INSERT INTO new.p VALUES (2, 'y')");
+    let restored = recover(&vault, &server.url("new"), &child).await.expect("a restore");
+    assert!(restored.resumed && unfinished(&server).is_empty());
+    let rows = |database: &str| server.sql(&format!("SELECT * FROM {database}.c ORDER BY id"));
+    assert_eq!(rows("new"), rows("d"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -302,7 +343,7 @@ async fn what_an_account_lacks_is_named_before_anything_is_written() {
 }
 
 /// What only MySQL has.
-const OF_MYSQL: &str = r#"
+pub(crate) const OF_MYSQL: &str = r#"
 CREATE DATABASE shop CHARACTER SET utf8mb4; USE shop; SET SESSION sql_mode = 'ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO';
 CREATE TABLE kinds (id bigint unsigned NOT NULL AUTO_INCREMENT PRIMARY KEY, j json, b bit(9), g geometry NOT NULL SRID 4326, d date, f float,
   e enum('a','b'), v varchar(20) COLLATE utf8mb4_0900_ai_ci, n int GENERATED ALWAYS AS (LENGTH(v) + 1) STORED, x varchar(40) DEFAULT (uuid()),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use seawall_core::{Failure, NoProgress, When};
-use seawall_mysql::{DumpOptions, Limits, RestoreOptions, Restored, World, dump, restore};
+use seawall_mysql::{DumpOptions, Format, Limits, RestoreOptions, Restored, World, dump, restore};
 use seawall_vault::{Environment, Vault};
 
 use crate::server::{Server, target};
@@ -15,6 +15,12 @@ pub(crate) fn environment() -> Environment {
 /// Little memory, so that little content makes many frames and chunks.
 pub(crate) fn limits() -> Limits {
     Limits { jobs: 3, memory: 32 << 20, bindir: None, proof: None }
+}
+
+/// A backup as one script of SQL.
+pub(crate) async fn backup_as_script(url: &str, vault: &Vault) -> Result<seawall_mysql::Dumped, Failure> {
+    let options = DumpOptions { limits: limits(), format: Format::Plain, ..DumpOptions::default() };
+    Ok(dump(&target(url), vault, &options, &World::real(environment()), Arc::new(NoProgress)).await?)
 }
 
 pub(crate) async fn backup(url: &str, vault: &Vault) -> Result<seawall_mysql::Dumped, Failure> {
@@ -29,6 +35,7 @@ pub(crate) fn options() -> RestoreOptions {
         tables: Vec::new(),
         data_only: false,
         owners: true,
+        definers: Vec::new(),
         without_superuser: false,
         database: None,
         dry_run: false,

@@ -151,6 +151,15 @@ impl Server {
         String::from_utf8(output.stdout).expect("text").trim_end().to_owned()
     }
 
+    /// Has the vendor's client load a file into a database. Returns what the client complains about, if it fails.
+    pub(crate) fn load_file(&self, database: &str, file: &Path, options: &[&str]) -> Result<(), String> {
+        let (program, arguments) = self.client.split_first().expect("a program");
+        let mut command = Command::new(program);
+        command.args(arguments).arg(format!("--socket={}", self.file("s.sock"))).args(["--user=root"]).args(options);
+        let output = command.arg(database).stdin(std::fs::File::open(file).expect("opened")).output().expect("it runs");
+        if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) }
+    }
+
     /// Waits until a question has this answer.
     pub(crate) fn wait(&self, sql: &str, answer: &str) {
         let deadline = Instant::now() + Duration::from_secs(30);

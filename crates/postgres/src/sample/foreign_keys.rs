@@ -7,6 +7,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use seawall_archive::referring_first;
+
 use crate::quote::{ident, qualified};
 
 /// A name in a schema.
@@ -132,7 +134,9 @@ pub(crate) fn needs(tables: &[u64], foreign_keys: &[ForeignKey], heirs: &[Heir])
             keys[from].push(key);
         }
     }
-    let order = order(&keys);
+    let needed: Vec<Vec<usize>> =
+        keys.iter().map(|keys| keys.iter().flat_map(|key| key.needs.iter().copied()).collect()).collect();
+    let order = referring_first(&needed);
     Needs { keys, order }
 }
 
@@ -144,34 +148,6 @@ fn leaves(table: u64, partitions: &BTreeMap<u64, Vec<u64>>, places: &BTreeMap<u6
         open.extend(partitions.get(&table).into_iter().flatten());
     }
     found.into_iter().collect()
-}
-
-fn order(keys: &[Vec<Key>]) -> Vec<usize> {
-    let needed = |table: usize| keys[table].iter().flat_map(|key| &key.needs).copied().filter(move |to| *to != table);
-    let mut referring = vec![0_usize; keys.len()];
-    (0..keys.len()).flat_map(&needed).for_each(|table| referring[table] += 1);
-    let mut free: Vec<usize> = (0..keys.len()).filter(|table| referring[*table] == 0).collect();
-    let (mut order, mut done, mut first) = (Vec::with_capacity(keys.len()), vec![false; keys.len()], 0);
-    while order.len() < keys.len() {
-        let table = free.pop().unwrap_or_else(|| {
-            // The rest are cycles and the tables that they refer to: one of them must be first.
-            while done[first] {
-                first += 1;
-            }
-            first
-        });
-        if std::mem::replace(&mut done[table], true) {
-            continue;
-        }
-        order.push(table);
-        for other in needed(table) {
-            referring[other] -= 1;
-            if referring[other] == 0 {
-                free.push(other);
-            }
-        }
-    }
-    order
 }
 
 /// For each table, the number of its oldest ancestor: itself, if it inherits from none.

@@ -81,6 +81,7 @@ pub(crate) fn options(server: &Server) -> RestoreOptions {
         tables: Vec::new(),
         data_only: false,
         owners: true,
+        definers: Vec::new(),
         without_superuser: false,
         database: None,
         dry_run: false,

@@ -59,7 +59,7 @@ pub(crate) struct ReplicateArguments {
     seawall backup postgresql://app@db/shop ./sample --sample 1%\n  \
     seawall backup --config seawall.yml shop\n\n\
     PostgreSQL: the password comes from PGPASSWORD or ~/.pgpass, and the role needs pg_read_all_data.\n\
-    MySQL and MariaDB: it comes from MYSQL_PWD or ~/.my.cnf; a backup names the rights that the user lacks.")]
+    MySQL and MariaDB: it comes from MYSQL_PWD, ~/.my.cnf or a login path; a backup names the rights that the user lacks.")]
 pub(crate) struct BackupArguments {
     /// The database: postgresql://ROLE@HOST:PORT/DATABASE or mysql://USER@HOST:PORT/DATABASE; without DATABASE all databases
     /// of the server, with its roles or users.
@@ -72,11 +72,11 @@ pub(crate) struct BackupArguments {
     /// How to compress: zstd, zstd:1 to zstd:19, gzip, gzip:1 to gzip:12, lz4 or none [default: zstd]
     #[arg(long, value_name = "CODEC")]
     pub(crate) compression: Option<String>,
-    /// PostgreSQL: the form of the backup: native, or one of pg_dump's own: custom, directory (first written to TMPDIR) or plain
-    /// [default: native]
+    /// The form of the backup: native, or plain: a script of SQL. PostgreSQL also has pg_dump's custom and directory (first
+    /// written to TMPDIR) [default: native]
     #[arg(long, value_name = "FORMAT")]
     pub(crate) format: Option<String>,
-    /// PostgreSQL: make a sample instead of a backup, for development and tests: this share of each table's rows, such as 1%, and
+    /// Make a sample instead of a backup, for development and tests: this share of each table's rows, such as 1%, and
     /// every row that they refer to by foreign keys. It needs a vault of its own
     #[arg(long, value_name = "PERCENT")]
     pub(crate) sample: Option<String>,

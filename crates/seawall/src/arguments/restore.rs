@@ -28,7 +28,7 @@ pub(crate) struct RestoreArguments {
     #[arg(long, conflicts_with = "follow")]
     pub(crate) all: bool,
     /// The file to make; it must not exist [default: the database's own path in the configuration]. For a server's
-    /// backup made with --format: the file or directory that pg_dump wrote
+    /// backup made with --format: the script of SQL, or the file or directory that pg_dump wrote
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// The database to make on a server: postgresql://ROLE@HOST:PORT/DATABASE or mysql://USER@HOST:PORT/DATABASE. An
@@ -51,6 +51,10 @@ pub(crate) struct RestoreArguments {
     /// With --to: leave out owners and grants; all objects belong to the role that restores
     #[arg(long, requires = "to", conflicts_with = "output", help_heading = "Servers")]
     pub(crate) no_owner: bool,
+    /// With --to, MySQL: what becomes of definers: keep, strip (as --no-owner, but with accounts), USER@HOST for all, or
+    /// OLD_USER@HOST=NEW_USER@HOST; may be given more than once [default: keep]
+    #[arg(long, requires = "to", conflicts_with = "output", value_name = "WHAT", help_heading = "Servers")]
+    pub(crate) definer: Vec<String>,
     /// With --to: try objects that need a superuser, because a provider may allow them. Refused ones are left out and
     /// named
     #[arg(long, requires = "to", conflicts_with = "output", help_heading = "Servers")]

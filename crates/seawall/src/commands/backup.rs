@@ -183,6 +183,7 @@ fn kept_as_text(tables: &[AsText]) -> String {
 /// The content of a set: rows, the rows of a sample, or a file of `pg_dump`, whose rows aren't counted.
 pub(crate) fn content(manifest: &Manifest) -> String {
     match (&manifest.artefact, manifest.sample) {
+        (Some(format), _) if manifest.engine == "mysql" => format!("a {format} script of SQL"),
         (Some(format), _) => format!("pg_dump's {format}"),
         (None, Some(sample)) => format!("a sample of {sample}: {} rows", manifest.totals.rows),
         (None, None) => format!("{} rows", manifest.totals.rows),

@@ -22,7 +22,12 @@ pub(crate) fn run(
     when: When,
     json: bool,
 ) -> Result<Output, Failure> {
-    let target = server::url(to, edge)?.destination(&edge.environment);
+    let target = server::url(to, edge)?;
+    if !target.has_definers() && !arguments.definer.is_empty() {
+        let cause = "--definer is for MySQL and MariaDB, whose objects have definers, and this is another server";
+        return Err(usage("usage.arguments", to, cause, "leave it out"));
+    }
+    let target = target.destination(&edge.environment);
     let source = arguments.source.as_deref().unwrap_or_default();
     let place = match Source::find(source, &arguments.config, edge)? {
         Source::Vault(place) => place,
@@ -38,6 +43,7 @@ pub(crate) fn run(
         tables: arguments.table.clone(),
         data_only: arguments.data_only,
         owners: !arguments.no_owner,
+        definers: arguments.definer.clone(),
         without_superuser: arguments.without_superuser,
         database: arguments.database.clone(),
         dry_run: arguments.dry_run,
