@@ -10,6 +10,7 @@ use seawall_archive::compare::Difference;
 use crate::restore::objects::shown;
 use crate::restore::program::{Definer, Status, program};
 use crate::restore::table::Table;
+use crate::restore::words::readable;
 use crate::schema::{Schema, StoredObject};
 
 /// What a schema was restored into.
@@ -101,7 +102,7 @@ fn differs(expected: &StoredObject, found: &StoredObject, same_words: bool) -> O
 
 fn tables(expected: &Schema, found: &Schema, of: Restored<'_>, differences: &mut Vec<Difference>) -> u64 {
     let parse = |schema: &Schema| -> BTreeMap<String, Option<Table>> {
-        let parse = |statement: &crate::schema::TableStatement| Table::parse(&statement.statement.text());
+        let parse = |statement: &crate::schema::TableStatement| readable(statement.statement.bytes()).as_deref().and_then(Table::parse);
         schema.tables.iter().map(|table| (table.name.clone(), parse(table))).collect()
     };
     let (wanted, there) = (parse(expected), parse(found));

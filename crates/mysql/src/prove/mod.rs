@@ -29,7 +29,7 @@ use crate::dump::plan::{self, Part};
 use crate::names::NAMES;
 use crate::prove::remains::Hold;
 use crate::prove::throwaway::Throwaway;
-use crate::restore::objects::definers;
+use crate::restore::objects::{EXPIRED, definers};
 use crate::restore::set::{self, Set};
 use crate::schema::read;
 use crate::{Error, Limits, Proved, RestoreOptions, World, restore};
@@ -178,7 +178,8 @@ impl Proof<'_> {
         differences.retain(|one| {
             !restored.refused.iter().any(|(what, _)| what.replace(&database, &self.set.detail.name) == one.object)
         });
-        for (what, cause) in restored.refused {
+        // What no server takes back any more says nothing against the set.
+        for (what, cause) in restored.refused.into_iter().filter(|(_, cause)| cause != EXPIRED) {
             differences.push(Difference::new(what, format!("it was refused: {cause}")));
         }
         progress.begin("compare", Some(self.set.reader.manifest().totals.raw));

@@ -16,6 +16,10 @@ const OURS: &str = "NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION";
 pub(crate) const AS_OURS: &str =
     "SET SESSION sql_mode = 'NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION', SESSION time_zone = '+00:00'";
 
+/// Why an event isn't there although the server has taken it.
+pub(crate) const EXPIRED: &str =
+    "its last moment has passed, and a server drops such an event at once (ON COMPLETION NOT PRESERVE)";
+
 /// Modes that MySQL 8.0 doesn't know any more, and that change no object: NO_AUTO_CREATE_USER is about GRANT, and the others are
 /// about how objects are told, or names of several modes that stand beside them.
 const GONE: [&str; 11] = [
@@ -123,7 +127,12 @@ pub(crate) async fn make(connection: &mut Connection, home: Home<'_>, object: &S
 
 /// Drops an object, if it is there.
 async fn drop_it(connection: &mut Connection, database: &str, object: &StoredObject) -> Result<(), Error> {
-    let sql = format!("DROP {} IF EXISTS {}", word(object.kind), qualified(database, &object.name));
+    // Only the Oracle mode knows packages.
+    let mode = match object.kind {
+        StoredKind::Package | StoredKind::PackageBody => "SET STATEMENT sql_mode = 'ORACLE' FOR ",
+        _ => "",
+    };
+    let sql = format!("{mode}DROP {} IF EXISTS {}", word(object.kind), qualified(database, &object.name));
     connection.execute(&sql).await.map(drop).map_err(|error| error.about(shown(object, database)))
 }
 
@@ -159,6 +168,7 @@ pub(crate) async fn make_all(
     objects: &[(Home<'_>, &StoredObject)],
 ) -> Result<Vec<(String, String)>, Error> {
     let mut waiting: Vec<(Home<'_>, &StoredObject)> = objects.to_vec();
+    let mut expired = Vec::new();
     loop {
         let (mut refused, mut again) = (Vec::new(), Vec::new());
         for (home, object) in &waiting {
@@ -166,6 +176,9 @@ pub(crate) async fn make_all(
                 continue;
             }
             match make(connection, *home, object).await {
+                Ok(()) if object.kind == StoredKind::Event && !is_there(connection, home.database, object).await? => {
+                    expired.push((shown(object, home.database), EXPIRED.to_owned()));
+                }
                 Ok(()) => {}
                 Err(error) if is_about_the_statement(&error) => {
                     refused.push((shown(object, home.database), error.cause()));
@@ -175,6 +188,7 @@ pub(crate) async fn make_all(
             }
         }
         if again.is_empty() || again.len() == waiting.len() {
+            refused.append(&mut expired);
             return Ok(refused);
         }
         waiting = again;

@@ -13,6 +13,7 @@ use crate::detail::{DatabaseDetail, ItemDetail, ServerDetail, ServerFacts, SetDe
 use crate::names::NAMES;
 use crate::restore::scope::Scope;
 use crate::restore::table::Table;
+use crate::restore::words;
 use crate::schema::Schema;
 
 /// The most bytes of a schema, which is taken into memory.
@@ -131,7 +132,7 @@ impl Set {
     /// The statements of its tables, in parts, each with its storage engine.
     pub(crate) fn tables(&self) -> Result<Vec<Table>, Error> {
         let parse = |table: &crate::schema::TableStatement| {
-            let parsed = std::str::from_utf8(table.statement.bytes()).ok().and_then(Table::parse);
+            let parsed = words::readable(table.statement.bytes()).as_deref().and_then(Table::parse);
             let parsed = parsed.filter(|parsed| parsed.name == table.name);
             parsed.ok_or_else(|| corrupt(&self.reader, format!("the statement of table {} can't be read", table.name)))
         };
@@ -141,7 +142,7 @@ impl Set {
     /// The part of `SHOW CREATE DATABASE` that follows the name: character set, collation, encryption, comment.
     pub(crate) fn options(&self) -> Result<String, Error> {
         let sql = self.schema.database.text().into_owned();
-        let words = super::words::words(sql.as_bytes()).unwrap_or_default();
+        let words = words::words(sql.as_bytes()).unwrap_or_default();
         let options = match words.as_slice() {
             [create, database, name, ..] if create.is("CREATE") && database.is("DATABASE") => {
                 sql.get(name.end()..).filter(|rest| !rest.contains(';'))

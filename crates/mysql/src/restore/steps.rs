@@ -61,6 +61,12 @@ pub(crate) async fn prepare(connection: &mut Connection) -> Result<(), Error> {
     connection.execute("SET SESSION foreign_key_checks = 0").await.map(drop)
 }
 
+/// Whether a sequence gives out next what it does in the set.
+async fn is_at(connection: &mut Connection, name: &str, sequence: &SequenceStatement) -> Result<bool, Error> {
+    let row = connection.one(&format!("SELECT next_not_cached_value, cycle_count FROM {name}")).await?;
+    Ok(row.text(0) == sequence.next.to_string() && row.number(1) == sequence.round)
+}
+
 /// The tables and sequences of a database.
 pub(crate) async fn tables_of(connection: &mut Connection, database: &str) -> Result<BTreeSet<String>, Error> {
     let sql = format!(
@@ -133,8 +139,18 @@ impl Place<'_> {
                 takes_history: self.facts.takes_history,
             },
             is_found: self.what.options.data_only,
+            doubtful: self.doubtful(),
             progress,
         }
+    }
+
+    /// Columns with an enumeration that may lack a value of the source's.
+    fn doubtful(&self) -> BTreeSet<(String, String)> {
+        let tables = self.set.tables().unwrap_or_default();
+        let of = |table: &Table| -> Vec<(String, String)> {
+            table.doubtful_enumerations().map(|column| (table.name.clone(), column.to_owned())).collect()
+        };
+        tables.iter().flat_map(of).collect()
     }
 
     /// Makes sequences and tables, without secondary indexes and foreign keys. What an interrupted attempt has made goes first:
@@ -173,7 +189,17 @@ impl Place<'_> {
         let about = |error: Error| error.about(format!("sequence {}.{}", self.set.detail.name, sequence.name));
         connection.execute(&format!("CREATE SEQUENCE {name}{rest}")).await.map_err(about)?;
         let set = format!("SELECT SETVAL({name}, {}, 0, {})", sequence.next, sequence.round);
-        connection.execute(&set).await.map(drop).map_err(about)
+        connection.execute(&set).await.map_err(about)?;
+        if is_at(connection, &name, sequence).await.map_err(about)? {
+            return Ok(());
+        }
+        // SETVAL never goes back, and ALTER SEQUENCE … RESTART in the source did.
+        connection.execute(&format!("ALTER SEQUENCE {name} RESTART WITH {}", sequence.next)).await.map_err(about)?;
+        if is_at(connection, &name, sequence).await.map_err(about)? {
+            return Ok(());
+        }
+        let cause = format!("it can't be set to {}, as it is in the set", sequence.next);
+        Err(Error::Different { object: format!("sequence {}.{}", self.set.detail.name, sequence.name), cause })
     }
 
     /// Builds secondary indexes, several tables at a time.

@@ -134,7 +134,34 @@ impl Table {
             .map(|definition| definition.text.as_str())
             .collect();
         let name = crate::client::quote::qualified(database, &self.name);
-        format!("CREATE TABLE {name} (\n  {}\n{}", definitions.join(",\n  "), self.tail)
+        format!("CREATE TABLE {name} (\n  {}\n{}", definitions.join(",\n  "), self.tail_of_empty())
+    }
+
+    /// The tail of the table while it has no rows. ARCHIVE takes no row whose number is below the next one.
+    fn tail_of_empty(&self) -> String {
+        let is_archive = self.engine.as_deref().is_some_and(|engine| engine.eq_ignore_ascii_case("ARCHIVE"));
+        let words = words(self.tail.as_bytes()).unwrap_or_default();
+        let next = words.windows(3).find(|three| three[0].is("AUTO_INCREMENT") && three[1].is_sign(b'='));
+        match next.filter(|_| is_archive) {
+            Some([from, _, to]) => {
+                let (before, behind) = (self.tail.get(..from.start), self.tail.get(to.end()..));
+                format!("{}{}", before.unwrap_or_default(), behind.unwrap_or_default())
+            }
+            _ => self.tail.clone(),
+        }
+    }
+
+    /// Columns with an enumeration in which the server shows a question mark: for a character beyond the basic plane it does,
+    /// and the column that is made from that is another one.
+    pub(crate) fn doubtful_enumerations(&self) -> impl Iterator<Item = &str> {
+        let is_doubtful = |text: &str| {
+            let words = words(text.as_bytes()).unwrap_or_default();
+            let is_enum = words.get(1).is_some_and(|word| word.is("enum"));
+            let end = words.iter().position(|word| word.is_sign(b')')).unwrap_or_default();
+            let has_mark = |word: &Word<'_>| word.kind == Kind::Text && word.bytes.contains(&b'?');
+            is_enum && words.get(..end).unwrap_or_default().iter().any(has_mark)
+        };
+        self.columns().filter(move |(_, text)| is_doubtful(text)).map(|(name, _)| name)
     }
 
     /// The indexes that are built behind the rows.
@@ -368,6 +395,23 @@ mod tests {
             let keys: Vec<String> = table.keys().into_iter().map(|(key, _)| key.name).collect();
             assert_eq!(keys, waiting, "{definitions}");
         }
+    }
+
+    #[test]
+    fn an_archive_counts_from_its_rows() {
+        for (engine, has) in [("ARCHIVE", false), ("InnoDB", true)] {
+            let sql = format!("CREATE TABLE `t` (`a` int) ENGINE={engine} AUTO_INCREMENT=3 COMMENT='AUTO_INCREMENT=3'");
+            let made = Table::parse(&sql).expect("a table").create("d", false);
+            assert_eq!(made.contains(" AUTO_INCREMENT=3 "), has, "{made}");
+            assert!(made.ends_with("COMMENT='AUTO_INCREMENT=3'"), "{made}");
+        }
+    }
+
+    #[test]
+    fn enumerations_with_a_question_mark_are_doubtful() {
+        let sql = "CREATE TABLE `t` (`a` enum('x','?)') DEFAULT NULL, `b` enum('y') COMMENT '?', `c` set('?'), `?` text DEFAULT '?')";
+        let table = Table::parse(sql).expect("a table");
+        assert_eq!(table.doubtful_enumerations().collect::<Vec<_>>(), ["a"]);
     }
 
     #[test]
