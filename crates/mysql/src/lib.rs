@@ -37,7 +37,7 @@ mod restore;
 mod schema;
 mod source;
 
-pub use catalog::users::{AccountStatements, Globals, LibraryFunction};
+pub use catalog::users::{AccountStatements, Globals, LibraryFunction, Plugin, ServerStatement};
 pub use client::{Flavour, Host, Target, TlsMode};
 pub use detail::{
     BinlogPlace, ColumnDetail, DatabaseDetail, ItemDetail, Method, Position, ServerDetail, ServerFacts, SetDetail,
@@ -49,7 +49,7 @@ pub use names::NAMES;
 pub use options::DumpOptions;
 pub use prove::{ProveOptions, prove};
 pub use restore::restore;
-pub use schema::{Schema, SequenceStatement, StoredKind, StoredObject, TableStatement};
+pub use schema::{Schema, SequenceStatement, Statistics, StoredKind, StoredObject, TableStatement};
 pub use seawall_archive::World;
 pub use seawall_archive::server::{Dumped, Limits, Proved, RestoreOptions, Restored};
 pub use source::{Destination, Opening, Prover, Source};

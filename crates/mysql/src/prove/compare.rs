@@ -102,7 +102,9 @@ fn differs(expected: &StoredObject, found: &StoredObject, same_words: bool) -> O
 
 fn tables(expected: &Schema, found: &Schema, of: Restored<'_>, differences: &mut Vec<Difference>) -> u64 {
     let parse = |schema: &Schema| -> BTreeMap<String, Option<Table>> {
-        let parse = |statement: &crate::schema::TableStatement| readable(statement.statement.bytes()).as_deref().and_then(Table::parse);
+        let parse = |statement: &crate::schema::TableStatement| {
+            readable(statement.statement.bytes()).as_deref().and_then(Table::parse)
+        };
         schema.tables.iter().map(|table| (table.name.clone(), parse(table))).collect()
     };
     let (wanted, there) = (parse(expected), parse(found));
@@ -149,7 +151,7 @@ mod tests {
     use crate::schema::{StoredKind, TableStatement};
 
     fn table(sql: &str) -> TableStatement {
-        TableStatement { name: "t".into(), engine: "InnoDB".into(), statement: Sql::new(sql) }
+        TableStatement { name: "t".into(), engine: "InnoDB".into(), statement: Sql::new(sql), statistics: Vec::new() }
     }
 
     fn trigger(sql: &str, definer: &str) -> StoredObject {

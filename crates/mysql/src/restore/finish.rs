@@ -144,7 +144,8 @@ impl Place<'_> {
                 own.columns_of_sequences(&self.name).map(|column| format!("MODIFY COLUMN {column}")).collect();
             if !columns.is_empty() {
                 // The default of a column says nothing of former rows.
-                let keep = if table.is_versioned { "SET STATEMENT system_versioning_alter_history = 'KEEP' FOR " } else { "" };
+                let keep =
+                    if table.is_versioned { "SET STATEMENT system_versioning_alter_history = 'KEEP' FOR " } else { "" };
                 let sql = format!("{keep}ALTER TABLE {wanted} {}", columns.join(", "));
                 connection.execute(&sql).await.map_err(|error| error.about(format!("{}.{}", self.name, table.name)))?;
             }

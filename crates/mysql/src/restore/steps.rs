@@ -16,11 +16,13 @@ use crate::restore::objects;
 use crate::restore::scope::Scope;
 use crate::restore::set::{Set, corrupt};
 use crate::restore::table::{Added, Foreign, Table, add_foreign_keys, add_keys};
-use crate::schema::SequenceStatement;
+use crate::schema::{SequenceStatement, Statistics};
 
 /// Settings of a session that makes tables. Each exists in some servers only, and some need a right; without the right the
 /// server's own setting stays.
-const SETTINGS: [(&str, &str); 5] = [
+const SETTINGS: [(&str, &str); 6] = [
+    // `utf8` is utf8mb3 in what a server tells of its tables. Without this setting a MariaDB takes it for utf8mb4.
+    ("old_mode", "'UTF8_IS_UTF8MB3'"),
     // A format that the server doesn't know any more becomes another one, as in the source.
     ("innodb_strict_mode", "0"),
     // A timestamp has a default if its statement says so, and only then.
@@ -113,10 +115,41 @@ impl Place<'_> {
                 // The planner's numbers. A server that refuses it gathers them by itself.
                 let sql = format!("ANALYZE NO_WRITE_TO_BINLOG TABLE {}", qualified(&self.made, &table.name));
                 connection.execute(&sql).await?;
+                self.gather(connection, &table.name).await?;
             }
             journal.note(connection, "analyzed").await?;
         }
         progress.finish();
+        Ok(())
+    }
+
+    /// Has the server gather what it gathers by a statement alone. The other family has other statements, and gathers its own.
+    async fn gather(&self, connection: &mut Connection, table: &str) -> Result<(), Error> {
+        let found = self.set.schema.tables.iter().find(|found| found.name == table);
+        let of_its_kind = self.facts.server.family == self.set.server.family;
+        for one in found.filter(|_| of_its_kind).into_iter().flat_map(|found| &found.statistics) {
+            let table = qualified(&self.made, table);
+            let sql = match one {
+                Statistics::Histogram { column, buckets } => format!(
+                    "ANALYZE NO_WRITE_TO_BINLOG TABLE {table} UPDATE HISTOGRAM ON {} WITH {buckets} BUCKETS",
+                    name(column)
+                ),
+                Statistics::Persistent { size, r#type } => {
+                    let kind =
+                        if r#type.is_empty() { String::new() } else { format!(", histogram_type = {}", text(r#type)) };
+                    format!(
+                        "SET STATEMENT histogram_size = {size}{kind} FOR ANALYZE NO_WRITE_TO_BINLOG TABLE {table} PERSISTENT FOR ALL"
+                    )
+                }
+            };
+            match connection.execute(&sql).await {
+                Ok(_) => {}
+                Err(error) if error.server().is_some() => {
+                    tracing::warn!(table, "its statistics aren't gathered: {error}")
+                }
+                Err(error) => return Err(error),
+            }
+        }
         Ok(())
     }
 
