@@ -24,6 +24,8 @@ use crate::detail::{DatabaseDetail, ItemDetail, ServerDetail, SetDetail, Taken};
 use crate::dump::locks::{Held, Opening};
 use crate::dump::{Readers, keys};
 use crate::error::Side;
+use crate::restore::table::Table as Statement;
+use crate::restore::words::readable;
 use crate::schema;
 use crate::{DumpOptions, Dumped, Error, World};
 
@@ -224,7 +226,7 @@ impl Base<'_> {
             world: self.world,
         };
         let Held { snapshots, keeper, guard, mut taken, moment } = opening.open(&mut scout).await?;
-        let details = self.definitions(&mut scout, &tables).await?;
+        let (details, marks) = self.definitions(&mut scout, &tables).await?;
         let after = Listing::look(&mut scout, databases).await?;
         if let Some(object) = before.difference(&after) {
             return Err(Error::Refused {
@@ -235,6 +237,7 @@ impl Base<'_> {
             });
         }
         taken.notes.extend(notes_of(&tables, facts));
+        taken.notes.extend(marks);
         tables.retain(|table| table.rows() != Rows::Elsewhere);
         let total: u64 = tables.iter().map(|table| table.bytes).sum();
         let name = if *whole { "server" } else { self.target.database.as_str() };
@@ -271,19 +274,24 @@ impl Base<'_> {
         Ok(all)
     }
 
-    /// Writes what isn't rows: schemas, databases, users.
-    async fn definitions(&self, scout: &mut Connection, tables: &[Table]) -> Result<Vec<DatabaseDetail>, Error> {
+    /// Writes what isn't rows: schemas, databases, users. Returns the databases, and what the server may have told wrongly.
+    async fn definitions(
+        &self,
+        scout: &mut Connection,
+        tables: &[Table],
+    ) -> Result<(Vec<DatabaseDetail>, Vec<String>), Error> {
         let Source { facts, databases, whole, .. } = self.source;
         if *whole {
             let globals = users::read(scout, facts).await?;
             self.file(&self.writer, "globals.json", &ItemDetail::Globals, &globals).await?;
         }
         let mut raw = Connection::open_for(self.target, Purpose::Rows).await?;
-        let mut details = Vec::with_capacity(databases.len());
+        let (mut details, mut marks) = (Vec::with_capacity(databases.len()), Vec::new());
         for database in databases {
             let writer = if *whole { self.writer.of(database) } else { self.writer.clone() };
             let schema = schema::read::read(&mut raw, database).await?;
             self.file(&writer, "schema.json", &ItemDetail::Schema, &schema).await?;
+            marks.extend(question_marks(&schema, database, tables));
             let detail = database_detail(scout, database, tables).await?;
             if *whole {
                 self.file(&writer, "database.json", &ItemDetail::Database, &detail).await?;
@@ -291,7 +299,7 @@ impl Base<'_> {
             details.push(detail);
         }
         raw.close().await;
-        Ok(details)
+        Ok((details, marks))
     }
 
     /// A small file of our own.
@@ -318,6 +326,28 @@ async fn database_detail(scout: &mut Connection, name: &str, tables: &[Table]) -
     };
     let size = tables.iter().filter(|table| table.name.database == name).map(|table| table.bytes).sum();
     Ok(DatabaseDetail { size, ..detail })
+}
+
+/// Columns in whose definition the server shows a question mark, and which may hold characters that it doesn't show there. Pure.
+fn question_marks(schema: &schema::Schema, database: &str, tables: &[Table]) -> Vec<String> {
+    let is_wide = |table: &str, column: &str| {
+        let found = tables.iter().find(|found| found.name.database == database && found.name.name == table);
+        let column = found.and_then(|found| found.columns.iter().find(|found| found.name == column));
+        let charset = column.and_then(|column| column.charset.as_deref()).unwrap_or_default();
+        ["utf8mb4", "utf16", "utf16le", "utf32", "gb18030"].contains(&charset)
+    };
+    let mut notes = Vec::new();
+    for statement in &schema.tables {
+        let Some(table) = readable(statement.statement.bytes()).as_deref().and_then(Statement::parse) else { continue };
+        for column in table.question_marks().filter(|column| is_wide(&table.name, column)) {
+            notes.push(format!(
+                "{database}.{}: the definition of column {column} has a question mark; where the source has a character beyond U+FFFF \
+                 there, the server shows this mark instead, and the set has no other",
+                table.name
+            ));
+        }
+    }
+    notes
 }
 
 /// What isn't in the set of some tables. Pure.

@@ -128,12 +128,16 @@ pub(crate) async fn make(connection: &mut Connection, home: Home<'_>, object: &S
 /// Drops an object, if it is there.
 async fn drop_it(connection: &mut Connection, database: &str, object: &StoredObject) -> Result<(), Error> {
     // Only the Oracle mode knows packages.
-    let mode = match object.kind {
-        StoredKind::Package | StoredKind::PackageBody => "SET STATEMENT sql_mode = 'ORACLE' FOR ",
-        _ => "",
-    };
-    let sql = format!("{mode}DROP {} IF EXISTS {}", word(object.kind), qualified(database, &object.name));
-    connection.execute(&sql).await.map(drop).map_err(|error| error.about(shown(object, database)))
+    let is_package = matches!(object.kind, StoredKind::Package | StoredKind::PackageBody);
+    if is_package {
+        connection.execute("SET SESSION sql_mode = 'ORACLE'").await?;
+    }
+    let sql = format!("DROP {} IF EXISTS {}", word(object.kind), qualified(database, &object.name));
+    let dropped = connection.execute(&sql).await.map(drop).map_err(|error| error.about(shown(object, database)));
+    if is_package {
+        connection.execute(AS_OURS).await?;
+    }
+    dropped
 }
 
 /// Finds out whether the server takes routines, triggers and events, while nothing that was there is changed yet. Triggers and

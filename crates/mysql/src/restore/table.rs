@@ -151,6 +151,17 @@ impl Table {
         }
     }
 
+    /// Columns in whose values or default the server shows a question mark.
+    pub(crate) fn question_marks(&self) -> impl Iterator<Item = &str> {
+        let has_one = |text: &str| {
+            let words = words(text.as_bytes()).unwrap_or_default();
+            let end = words.iter().position(|word| word.is("COMMENT")).unwrap_or(words.len());
+            let shown = words.get(..end).unwrap_or_default();
+            shown.iter().any(|word| word.kind == Kind::Text && word.bytes.contains(&b'?'))
+        };
+        self.columns().filter(move |(_, text)| has_one(text)).map(|(name, _)| name)
+    }
+
     /// Columns with an enumeration in which the server shows a question mark: for a character beyond the basic plane it does,
     /// and the column that is made from that is another one.
     pub(crate) fn doubtful_enumerations(&self) -> impl Iterator<Item = &str> {
@@ -412,6 +423,7 @@ mod tests {
         let sql = "CREATE TABLE `t` (`a` enum('x','?)') DEFAULT NULL, `b` enum('y') COMMENT '?', `c` set('?'), `?` text DEFAULT '?')";
         let table = Table::parse(sql).expect("a table");
         assert_eq!(table.doubtful_enumerations().collect::<Vec<_>>(), ["a"]);
+        assert_eq!(table.question_marks().collect::<Vec<_>>(), ["a", "c", "?"]);
     }
 
     #[test]
