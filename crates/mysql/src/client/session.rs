@@ -12,7 +12,7 @@ const NO_LIMIT: &str = "18446744073709551615";
 /// Which server this is isn't known yet. Each family runs its own comment, and passes over the other's.
 pub(super) fn first() -> [String; 2] {
     let limits = format!(
-        "SET SESSION sql_select_limit = {NO_LIMIT} /*M!100101 , SESSION max_statement_time = 0 */ /*!50708 , SESSION max_execution_time = 0 */"
+        "SET SESSION sql_select_limit = {NO_LIMIT}, SESSION max_join_size = {NO_LIMIT}, SESSION sql_big_selects = 1 /*M!100101 , SESSION max_statement_time = 0 */ /*!50708 , SESSION max_execution_time = 0 */"
     );
     [limits, "ROLLBACK AND NO CHAIN NO RELEASE".to_owned()]
 }

@@ -7,6 +7,7 @@
 mod client;
 mod consistency;
 mod content;
+mod crossing;
 mod hostile;
 mod hostile_source;
 mod kills;
@@ -19,3 +20,4 @@ mod rights;
 mod server;
 mod settings;
 mod support;
+mod sweep;
