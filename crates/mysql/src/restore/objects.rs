@@ -12,9 +12,9 @@ use crate::schema::{StoredKind, StoredObject};
 /// The mode in which our own statements are run. A table never gets another engine than its statement names.
 const OURS: &str = "NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION";
 
-/// Puts the session back in which our own statements mean what they should.
-pub(crate) const AS_OURS: &str =
-    "SET SESSION sql_mode = 'NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION', SESSION time_zone = '+00:00'";
+/// Puts the session back in which our own statements mean what they should. A change of a table may copy its rows, and a date
+/// that can't be is copied as it is.
+pub(crate) const AS_OURS: &str = "SET SESSION sql_mode = 'NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION,ALLOW_INVALID_DATES', SESSION time_zone = '+00:00'";
 
 /// Why an event isn't there although the server has taken it.
 pub(crate) const EXPIRED: &str =
