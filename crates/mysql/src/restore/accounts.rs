@@ -6,6 +6,8 @@
 
 use std::collections::BTreeSet;
 
+use seawall_archive::preflight::Lack;
+
 use crate::Error;
 use crate::catalog::users::{AccountStatements, Globals};
 use crate::client::quote::{name, text};
@@ -66,6 +68,22 @@ pub(crate) async fn look<'a>(connection: &mut Connection, globals: &'a Globals) 
         list.push(account);
     }
     Ok(accounts)
+}
+
+/// What the target lacks for rights that are taken away again in single databases: without it, accounts would get more rights than in
+/// the source.
+pub(crate) async fn lacks(connection: &mut Connection, accounts: &Accounts<'_>) -> Result<Option<Lack>, Error> {
+    let takes_away =
+        |account: &&&AccountStatements| account.grants.iter().any(|grant| grant.bytes().starts_with(b"REVOKE "));
+    let Some(account) = accounts.missing.iter().find(takes_away) else { return Ok(None) };
+    let sql = "SHOW GLOBAL VARIABLES WHERE Variable_name = 'partial_revokes'";
+    if connection.query(sql).await?.iter().any(|row| row.flag(1)) {
+        return Ok(None);
+    }
+    let cause =
+        format!("{} has rights that are taken away in a database, and the target knows no such", shown(account));
+    let mend = "SET GLOBAL partial_revokes = ON; (MySQL 8.0.16 or later, or restore without owners, with --no-owner)";
+    Ok(Some(Lack::new(cause, mend)))
 }
 
 /// Makes accounts, and tells what the server refuses.

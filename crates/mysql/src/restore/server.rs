@@ -67,6 +67,7 @@ pub(crate) async fn restore(
         restored.doubts.extend(member.look.doubts.iter().map(|doubt| format!("in database {name}, {doubt}")));
         members.push(member);
     }
+    restored.lacks.extend(accounts::lacks(&mut connection, &accounts).await?);
     restored.doubts.extend(accounts::doubts(&mut connection, &globals).await?);
     restored.databases.clone_from(&detail.databases);
     if options.dry_run {

@@ -153,6 +153,13 @@ impl Set {
         Ok(options.ok_or_else(wrong)?.trim().to_owned())
     }
 
+    /// Whether its database takes no changes. MySQL tells that in a comment which no server runs.
+    pub(crate) fn is_read_only(&self) -> bool {
+        let sql = self.schema.database.text().into_owned();
+        let words = words::words(sql.as_bytes()).unwrap_or_default();
+        words.iter().any(|word| word.kind == words::Kind::Comment && word.bytes == b"/* READ ONLY = 1 */")
+    }
+
     /// Sums over those of its items that are meant: of a whole server's set, only of this database.
     pub(crate) fn totals(&self, what: &Scope<'_>) -> Totals {
         let all = &self.reader.index().chunks;

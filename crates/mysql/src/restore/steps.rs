@@ -20,11 +20,12 @@ use crate::schema::{SequenceStatement, Statistics};
 
 /// Settings of a session that makes tables. Each exists in some servers only, and some need a right; without the right the
 /// server's own setting stays.
-const SETTINGS: [(&str, &str); 9] = [
+const SETTINGS: [(&str, &str); 10] = [
     // Each table has the engine that its statement names, and each change is made in the way that the server takes for it.
     ("enforce_storage_engine", "NULL"),
     ("alter_algorithm", "'DEFAULT'"),
     ("old_alter_table", "0"),
+    ("innodb_compression_default", "0"),
     // `utf8` is utf8mb3 in what a server tells of its tables. Without this setting a MariaDB takes it for utf8mb4.
     ("old_mode", "'UTF8_IS_UTF8MB3'"),
     // A format that the server doesn't know any more becomes another one, as in the source.

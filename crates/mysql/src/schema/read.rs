@@ -8,6 +8,9 @@ use crate::catalog::inventory::Kind;
 use crate::client::{Connection, Flavour, Row, quote};
 use crate::detail::Sql;
 
+/// MySQL that has libraries of routines in other languages.
+const HAS_LIBRARIES: u32 = 90_200;
+
 /// The warning of SHOW CREATE VIEW for a view that selects from something that isn't there, or isn't allowed to.
 const BROKEN: &str = "1356";
 
@@ -141,6 +144,12 @@ async fn sequence(connection: &mut Connection, database: &str, name: String) -> 
 }
 
 async fn routines(connection: &mut Connection, database: &str) -> Result<Vec<StoredObject>, Error> {
+    if connection.flavour != Flavour::MariaDb && connection.version >= HAS_LIBRARIES {
+        let sql = "SELECT library_schema, library_name FROM information_schema.libraries WHERE library_schema = {}";
+        if let Some(library) = ask(connection, sql, database).await?.first() {
+            return Err(unknown(database, library.text(1), "LIBRARY"));
+        }
+    }
     let sql = "SELECT routine_schema, routine_name, routine_type, definer FROM information_schema.routines \
                WHERE routine_schema = {} ORDER BY FIELD(routine_type, 'PACKAGE', 'PACKAGE BODY', 'FUNCTION', 'PROCEDURE'), \
                routine_name";

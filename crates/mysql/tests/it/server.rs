@@ -146,13 +146,23 @@ impl Server {
     }
 
     fn print(&self, sql: &str) -> Vec<u8> {
+        let output = self.client_for(sql);
+        assert!(output.status.success(), "{sql}: {}", String::from_utf8_lossy(&output.stderr));
+        output.stdout
+    }
+
+    /// What SQL prints; nothing where the server refuses it.
+    pub(crate) fn try_sql(&self, sql: &str) -> Option<String> {
+        let output = self.client_for(sql);
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
+    }
+
+    fn client_for(&self, sql: &str) -> std::process::Output {
         let (program, arguments) = self.client.split_first().expect("a program");
         let mut command = Command::new(program);
         command.args(arguments).arg(format!("--socket={}", self.file("s.sock")));
         command.args(["--user=root", "--default-character-set=utf8mb4", "-N", "-B", "-e", sql]).stdin(Stdio::null());
-        let output = command.output().expect("the client runs");
-        assert!(output.status.success(), "{sql}: {}", String::from_utf8_lossy(&output.stderr));
-        output.stdout
+        command.output().expect("the client runs")
     }
 
     /// Runs a file of SQL by the vendor's program, and returns what it prints. Bytes that are no text are replaced.

@@ -4,6 +4,7 @@
 mod facts;
 mod mariadb;
 mod mysql;
+mod settings;
 
 use std::collections::BTreeSet;
 
