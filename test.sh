@@ -119,6 +119,35 @@ if [[ ! -x $tools/mysql-8/bin/mysqld ]] && command -v mvn >/dev/null; then
   rm -rf "$new"
 fi
 
+# Oracle's MySQL 9 is in Debian's next release. Its packages are unpacked into a tree of their own, with the libraries of that
+# release, and nothing of them is installed. Its tests say so where it can't be had.
+if [[ ! -x $tools/mysql-9/bin/mysqld ]] && command -v apt-get >/dev/null && [[ $(id -u) == 0 ]]; then
+  say "installing MySQL 9"
+  new=$tools/mysql-9.new
+  rm -rf "$new" && mkdir -p "$new/lists/partial" "$new/cache/archives/partial" "$new/tree/root" "$new/tree/bin"
+  (
+    mirror=$(apt-get indextargets --format '$(SITE)' "Created-By: Packages" | grep -v security | head -n 1)
+    echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror sid main" >"$new/sources.list"
+    : >"$new/status"
+    apt=(apt-get -qq -o Dir::Etc::sourcelist="$new/sources.list" -o Dir::Etc::sourceparts=/dev/null -o Dir::State::lists="$new/lists"
+      -o Dir::Cache="$new/cache" -o Dir::State::status="$new/status" -o APT::Install-Recommends=0 -o APT::Sandbox::User=root)
+    "${apt[@]}" update && "${apt[@]}" --download-only -y install mysql-server-core || exit 1
+    for package in "$new"/cache/archives/*.deb; do
+      dpkg-deb --fsys-tarfile "$package" | tar -x -C "$new/tree/root" --no-same-owner || exit 1
+    done
+    cat >"$new/tree/bin/mysqld" <<'PROGRAM'
+#!/bin/sh
+# Runs the server of this tree with the libraries of this tree.
+usr=$(dirname "$(readlink -f "$0")")/../root/usr
+libraries=$usr/lib/x86_64-linux-gnu
+exec "$libraries/ld-linux-x86-64.so.2" --library-path "$libraries" "$usr/sbin/mysqld" "$@" --basedir="$usr" \
+  --lc-messages-dir="$usr/share/mysql" --character-sets-dir="$usr/share/mysql/charsets" --plugin-dir="$usr/lib/mysql/plugin"
+PROGRAM
+    chmod +x "$new/tree/bin/mysqld" && "$new/tree/bin/mysqld" --no-defaults --version && mv "$new/tree" "$tools/mysql-9"
+  ) >"$tools/mysql-9.log" 2>&1 </dev/null || true
+  rm -rf "$new"
+fi
+
 say "building the release binary"
 started=$SECONDS
 cargo build --release --locked -p seawall

@@ -41,7 +41,7 @@ mod restore;
 mod sample;
 mod schema;
 
-pub use catalog::users::{AccountStatements, Globals, LibraryFunction};
+pub use catalog::users::{AccountStatements, Globals, LibraryFunction, Plugin, ServerStatement};
 pub use client::{Flavour, Host, Target, TlsMode};
 pub use detail::{
     BinlogPlace, ColumnDetail, DatabaseDetail, ItemDetail, Method, Position, ServerDetail, ServerFacts, SetDetail,
@@ -54,6 +54,6 @@ pub use names::NAMES;
 pub use options::{DumpOptions, Format, ProveOptions};
 pub use prove::prove;
 pub use restore::restore;
-pub use schema::{Schema, SequenceStatement, StoredKind, StoredObject, TableStatement};
+pub use schema::{Schema, SequenceStatement, Statistics, StoredKind, StoredObject, TableStatement};
 pub use seawall_archive::World;
 pub use seawall_archive::server::{Dumped, Limits, Proved, RestoreOptions, Restored};

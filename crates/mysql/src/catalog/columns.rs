@@ -48,16 +48,30 @@ pub(crate) struct Column {
 
 impl Column {
     /// What is selected for it. A FLOAT is told as a double, because the server rounds a FLOAT to six digits when it tells it; times one,
-    /// because plus zero would lose the sign of a zero. The types of MariaDB that have a text and bytes are told as bytes, because
+    /// because plus zero would lose the sign of a zero. The largest number of a FLOAT(9,2) is stored as a float beyond it, which the server
+    /// takes back only with a warning, so that such a value is told as that largest number. The types of MariaDB that have a text and bytes are told as bytes, because
     /// LOAD DATA takes what it reads as binary for bytes.
     pub(crate) fn expression(&self) -> String {
         let name = quote::name(&self.name);
         match self.r#type.as_str() {
-            "float" => format!("{name}*1e0"),
+            "float" => match self.digits() {
+                Some((before, behind)) => {
+                    let most = format!("(1e{before}-1e0/1e{behind})");
+                    format!("LEAST(GREATEST({name}*1e0, -{most}), {most})")
+                }
+                None => format!("{name}*1e0"),
+            },
             "uuid" | "inet6" => format!("CAST({name} AS BINARY(16))"),
             "inet4" => format!("CAST({name} AS BINARY(4))"),
             _ => name,
         }
+    }
+
+    /// How many digits its declaration allows before and behind the point: `float(9,2)` allows 7 and 2.
+    fn digits(&self) -> Option<(u32, u32)> {
+        let (all, behind) = self.full_type.strip_prefix("float(")?.split_once(')')?.0.split_once(',')?;
+        let (all, behind): (u32, u32) = (all.trim().parse().ok()?, behind.trim().parse().ok()?);
+        Some((all.checked_sub(behind)?, behind))
     }
 
     /// What the set says of it.
@@ -88,6 +102,25 @@ mod tests {
             ("", "ROW END", Generated::No),
         ] {
             assert_eq!(Generated::of(extra, expression), generated, "{extra} {expression}");
+        }
+    }
+
+    #[test]
+    fn a_float_with_digits_is_told_within_them() {
+        let of = |full: &str| {
+            let column =
+                Column { name: "f".into(), r#type: "float".into(), full_type: full.into(), ..Column::default() };
+            column.expression()
+        };
+        let bound = "LEAST(GREATEST(`f`*1e0, -(1e7-1e0/1e2)), (1e7-1e0/1e2))";
+        for (full, expected) in [
+            ("float", "`f`*1e0"),
+            ("float unsigned", "`f`*1e0"),
+            ("float(9,2)", bound),
+            ("float(9,2) unsigned", bound),
+            ("float(x", "`f`*1e0"),
+        ] {
+            assert_eq!(of(full), expected, "{full}");
         }
     }
 

@@ -21,6 +21,41 @@ pub struct Globals {
     /// Functions of shared libraries, by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub libraries: Vec<LibraryFunction>,
+    /// Servers that tables of other servers are read from, by name. Their passwords are in the statements.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub servers: Vec<ServerStatement>,
+    /// Plugins that were installed by a statement, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub plugins: Vec<Plugin>,
+    /// How many time zones the server knew by name.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub zones: u64,
+}
+
+/// For serde, which hands over a reference.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+/// A server that tables of other servers are read from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServerStatement {
+    /// Its name.
+    pub name: String,
+    /// CREATE SERVER.
+    pub create: Sql,
+}
+
+/// A plugin.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plugin {
+    /// Its name.
+    pub name: String,
+    /// The library's file.
+    pub library: String,
 }
 
 /// A user or a role.
@@ -110,7 +145,37 @@ pub(crate) async fn read(connection: &mut Connection, facts: &Facts) -> Result<G
         aggregate: row.text(3) == "1",
         returns: returns(row.number(1)).to_owned(),
     };
-    Ok(Globals { accounts, libraries: rows.iter().map(library).collect() })
+    let libraries = rows.iter().map(library).collect();
+    let sql = "SELECT server_name, wrapper, host, db, username, password, port, socket, owner FROM mysql.servers ORDER BY server_name";
+    let servers = connection.query(sql).await?.iter().map(server).collect();
+    let rows = connection.query("SELECT name, dl FROM mysql.plugin ORDER BY name").await?;
+    let plugin = |row: &Row| Plugin { name: row.text(0).to_owned(), library: row.text(1).to_owned() };
+    let plugins = rows.iter().map(plugin).collect();
+    let zones = connection.one("SELECT COUNT(*) FROM mysql.time_zone_name").await?.number(0);
+    Ok(Globals { accounts, libraries, servers, plugins, zones })
+}
+
+/// The statement that makes a server of `mysql.servers`: neither family tells it in each version.
+fn server(row: &Row) -> ServerStatement {
+    let name = row.text(0);
+    let mut options = Vec::new();
+    for (place, option) in [(2, "HOST"), (3, "DATABASE"), (4, "USER"), (5, "PASSWORD"), (7, "SOCKET"), (8, "OWNER")] {
+        if !row.text(place).is_empty() {
+            options.push(format!("{option} {}", literal(row.text(place))));
+        }
+    }
+    if row.number(6) > 0 || options.is_empty() {
+        options.push(format!("PORT {}", row.number(6)));
+    }
+    let wrapper = quote::name(row.text(1));
+    let create =
+        format!("CREATE SERVER {} FOREIGN DATA WRAPPER {wrapper} OPTIONS ({})", quote::name(name), options.join(", "));
+    ServerStatement { name: name.to_owned(), create: Sql::new(create) }
+}
+
+/// A text in quotes: this statement takes no other form.
+fn literal(value: &str) -> String {
+    format!("'{}'", value.replace('\\', "\\\\").replace('\'', "''"))
 }
 
 #[cfg(test)]

@@ -76,7 +76,14 @@ impl Connection {
     /// Makes the session independent of the settings of server, account and `init_connect`, and learns which server this is.
     async fn set_up(&mut self, purpose: Purpose) -> Result<(), Error> {
         for statement in session::first() {
-            self.execute(&statement).await?;
+            let mut attempt = 1;
+            while let Err(error) = self.execute(&statement).await {
+                // A limit of a millisecond may end even the statement that lifts it.
+                if attempt == session::ATTEMPTS || !session::is_out_of_time(error.number()) {
+                    return Err(error);
+                }
+                attempt += 1;
+            }
         }
         let rows = self.query(&session::question()).await?;
         let variables: BTreeMap<String, String> =

@@ -6,10 +6,23 @@ use super::Purpose;
 /// The largest number, for limits.
 const NO_LIMIT: &str = "18446744073709551615";
 
-/// The first statements: `init_connect` may have left a transaction open, whose end would end the session too where
-/// `completion_type` says so, and a limit would cut the answer to [`question`].
+/// The first statements: a limit would end the next statement, or cut the answer to [`question`]. And `init_connect` may have left a
+/// transaction open, whose end would end the session too where `completion_type` says so.
+///
+/// Which server this is isn't known yet. Each family runs its own comment, and passes over the other's.
 pub(super) fn first() -> [String; 2] {
-    ["ROLLBACK AND NO CHAIN NO RELEASE".to_owned(), format!("SET SESSION sql_select_limit = {NO_LIMIT}")]
+    let limits = format!(
+        "SET SESSION sql_select_limit = {NO_LIMIT}, SESSION max_join_size = {NO_LIMIT}, SESSION sql_big_selects = 1 /*M!100101 , SESSION max_statement_time = 0 */ /*!50708 , SESSION max_execution_time = 0 */"
+    );
+    [limits, "ROLLBACK AND NO CHAIN NO RELEASE".to_owned()]
+}
+
+/// How often the first statements are tried, where a limit of the server's ends them.
+pub(super) const ATTEMPTS: u32 = 20;
+
+/// Whether a limit of time has ended a statement.
+pub(super) fn is_out_of_time(number: Option<u16>) -> bool {
+    matches!(number, Some(1969 | 3024))
 }
 
 /// The variables that tell which server this is.

@@ -27,7 +27,8 @@ use crate::detail::{DatabaseDetail, ItemDetail, ServerDetail, SetDetail, TableNa
 use crate::dump::locks::{Held, Opening};
 use crate::dump::{Readers, keys};
 use crate::error::Side;
-use crate::restore::{self, table::Foreign};
+use crate::restore::table::{Foreign, Table as Statement};
+use crate::restore::words::readable;
 use crate::sample;
 use crate::schema::{self, Schema};
 use crate::{DumpOptions, Dumped, Error, Format, Limits, World};
@@ -256,6 +257,9 @@ impl Base<'_> {
             });
         }
         taken.notes.extend(notes_of(&tables, facts));
+        for (detail, schema) in details.iter().zip(&schemas) {
+            taken.notes.extend(question_marks(schema, &detail.name, &tables));
+        }
         tables.retain(|table| table.rows() != Rows::Elsewhere);
         let total: u64 = tables.iter().map(|table| table.bytes).sum();
         let name = if *whole { "server" } else { self.target.database.as_str() };
@@ -375,13 +379,35 @@ fn references(details: &[DatabaseDetail], schemas: &[Schema], tables: &[Table]) 
                 let database = foreign.database.as_ref().unwrap_or(&detail.name);
                 tables.iter().any(|table| table.name.database == *database && table.name.name == foreign.table)
             };
-            let parsed = restore::table::Table::parse(&table.statement.text());
+            let parsed = Statement::parse(&table.statement.text());
             let keys = parsed.map(|table| table.foreign_keys()).unwrap_or_default();
             let name = TableName { database: detail.name.clone(), name: table.name.clone() };
             references.insert(name, keys.iter().filter(|(foreign, _)| is_there(foreign)).count());
         }
     }
     references
+}
+
+/// Columns in whose definition the server shows a question mark, and which may hold characters that it doesn't show there. Pure.
+fn question_marks(schema: &schema::Schema, database: &str, tables: &[Table]) -> Vec<String> {
+    let is_wide = |table: &str, column: &str| {
+        let found = tables.iter().find(|found| found.name.database == database && found.name.name == table);
+        let column = found.and_then(|found| found.columns.iter().find(|found| found.name == column));
+        let charset = column.and_then(|column| column.charset.as_deref()).unwrap_or_default();
+        ["utf8mb4", "utf16", "utf16le", "utf32", "gb18030"].contains(&charset)
+    };
+    let mut notes = Vec::new();
+    for statement in &schema.tables {
+        let Some(table) = readable(statement.statement.bytes()).as_deref().and_then(Statement::parse) else { continue };
+        for column in table.question_marks().filter(|column| is_wide(&table.name, column)) {
+            notes.push(format!(
+                "{database}.{}: the definition of column {column} has a question mark; where the source has a character beyond U+FFFF \
+                 there, the server shows this mark instead, and the set has no other",
+                table.name
+            ));
+        }
+    }
+    notes
 }
 
 /// What isn't in the set of some tables. Pure.

@@ -179,6 +179,21 @@ fn collect(statement: &str, found: &mut Vec<(Option<String>, Option<String>)>) {
     }
 }
 
+/// The tablespaces that statements of tables name, without those that every server has.
+pub(crate) fn tablespaces<'a>(statements: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for statement in statements {
+        for word in words(statement.as_bytes()).unwrap_or_default().iter().filter(|word| word.kind == Kind::Comment) {
+            // What MySQL runs of a comment, without its version.
+            let inner = word.bytes.strip_prefix(b"/*!").and_then(|inner| inner.strip_suffix(b"*/")).unwrap_or_default();
+            let inner = words(inner).unwrap_or_default();
+            let named = inner.windows(2).filter(|pair| pair[0].is("TABLESPACE"));
+            found.extend(named.filter_map(|pair| pair[1].name()).filter(|name| !name.starts_with("innodb_")));
+        }
+    }
+    found
+}
+
 /// What a table has that only some servers have.
 fn features(has: &Has, crosses: bool, table: &str, statement: &str, look: &mut Look) {
     let found = words(statement.as_bytes()).unwrap_or_default();
@@ -314,6 +329,16 @@ mod tests {
 
     const MARIA: (&str, u32) = ("mariadb", 101_106);
     const MYSQL: (&str, u32) = ("mysql", 80_036);
+
+    #[test]
+    fn tablespaces_are_those_that_not_every_server_has() {
+        let statements = [
+            "CREATE TABLE `t` (`a` int COMMENT 'TABLESPACE `x`') /*!50100 TABLESPACE `ts``1` */ ENGINE=InnoDB",
+            "CREATE TABLE `t` (`a` int) /*!50100 TABLESPACE `innodb_system` */ ENGINE=InnoDB",
+            "CREATE TABLE `t` (`a` int) ENGINE=InnoDB",
+        ];
+        assert_eq!(tablespaces(statements.into_iter()), set(&["ts`1"]));
+    }
 
     #[test]
     fn what_can_not_cross_is_named() {

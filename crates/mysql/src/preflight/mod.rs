@@ -121,6 +121,10 @@ pub(crate) async fn look(connection: &mut Connection, server: &Server, request: 
     look.lacks.extend(rights(connection, server, request, &objects).await?);
     look.lacks.extend(missing_definers(connection, request, &objects).await?);
     look.lacks.extend(missing_zones(connection, &objects).await?);
+    if !what.options.data_only {
+        let statements = statements.iter().map(|(_, _, statement)| statement.as_str());
+        look.lacks.extend(missing_tablespaces(connection, crossing::tablespaces(statements)).await?);
+    }
     if server.takes_no_events && objects.iter().any(|object| object.kind == StoredKind::Event) {
         let cause = "the server runs with event_scheduler=DISABLED, and takes no events";
         look.lacks.push(Lack::new(cause, "start the server with event_scheduler=OFF (or ON)"));
@@ -330,6 +334,25 @@ async fn missing_definers(
         Lack::new(format!("the account {definer}, which defines some of the set's objects, is missing"), mend)
     };
     Ok(wanted.into_iter().filter(|definer| !is_there(definer)).map(lack).collect())
+}
+
+/// Tablespaces that the server doesn't have. An account that may not see them is told by the server.
+async fn missing_tablespaces(connection: &mut Connection, wanted: BTreeSet<String>) -> Result<Vec<Lack>, Error> {
+    if wanted.is_empty() {
+        return Ok(Vec::new());
+    }
+    let sql = "SELECT name FROM information_schema.innodb_tablespaces";
+    let rows = match connection.query(sql).await {
+        Ok(rows) => rows,
+        Err(error) if error.server().is_some() => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let there: BTreeSet<&str> = rows.iter().map(|row| row.text(0)).collect();
+    let lack = |wanted: &String| {
+        let mend = format!("CREATE TABLESPACE {} ADD DATAFILE {};", name(wanted), text(&format!("{wanted}.ibd")));
+        Lack::new(format!("the server has no tablespace {wanted}, which a table is in"), mend)
+    };
+    Ok(wanted.iter().filter(|wanted| !there.contains(wanted.as_str())).map(lack).collect())
 }
 
 /// Time zones of events that the server doesn't know.

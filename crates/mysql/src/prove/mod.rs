@@ -28,9 +28,10 @@ use crate::client::{Connection, Filled, Purpose, Target};
 use crate::detail::ItemDetail;
 use crate::dump::plan::{self, Part};
 use crate::names::NAMES;
+use crate::preflight::crossing::tablespaces;
 use crate::prove::remains::Hold;
 use crate::prove::throwaway::Throwaway;
-use crate::restore::objects::definers;
+use crate::restore::objects::{EXPIRED, definers};
 use crate::restore::set::{self, Set};
 use crate::schema::read;
 use crate::{Error, ProveOptions, Proved, RestoreOptions, World, restore};
@@ -135,8 +136,25 @@ async fn furnished(
             connection.execute(&sql).await?;
         }
     }
+    if set.server.family == "mysql" {
+        let statements: Vec<_> = schema.tables.iter().map(|table| table.statement.text()).collect();
+        let rows = connection.query("SELECT name FROM information_schema.innodb_tablespaces").await.unwrap_or_default();
+        for space in tablespaces(statements.iter().map(|statement| &**statement)) {
+            if rows.iter().any(|row| row.text(0) == space) {
+                continue;
+            }
+            // The file has a name of ours: the space's may be anything.
+            let file = format!("seawall-{}.ibd", hex(space.as_bytes()));
+            let sql = format!("CREATE TABLESPACE {} ADD DATAFILE {}", name(&space), text(&file));
+            connection.execute(&sql).await.map_err(|error| error.about(format!("tablespace {space}")))?;
+        }
+    }
     connection.close().await;
     Ok(server.target.clone())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A proof of one database under way.
@@ -171,7 +189,8 @@ impl Proof<'_> {
         differences.retain(|one| {
             !restored.refused.iter().any(|(what, _)| what.replace(&database, &self.set.detail.name) == one.object)
         });
-        for (what, cause) in restored.refused {
+        // What no server takes back any more says nothing against the set.
+        for (what, cause) in restored.refused.into_iter().filter(|(_, cause)| cause != EXPIRED) {
             differences.push(Difference::new(what, format!("it was refused: {cause}")));
         }
         progress.begin("compare", Some(self.set.reader.manifest().totals.raw));

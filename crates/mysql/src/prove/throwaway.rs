@@ -57,7 +57,7 @@ const SETTINGS: [&str; 19] = [
     "--loose-skip-slave-start",
     "--loose-feedback=OFF",
     "--loose-admin-port=0",
-    "--log-warnings=1",
+    "--loose-log-warnings=1",
 ];
 
 /// A program that is a server.

@@ -139,13 +139,20 @@ impl Place<'_> {
         for table in self.tables()? {
             let wanted = qualified(&self.name, &table.name);
             let own = table.with_sequences_of(&self.set.detail.name, &self.name);
-            for column in own.columns_of_sequences(&self.name) {
-                let sql = format!("ALTER TABLE {wanted} MODIFY COLUMN {column}");
+            // All of them at once: while one names a sequence that has moved, the table can't be read.
+            let columns: Vec<String> =
+                own.columns_of_sequences(&self.name).map(|column| format!("MODIFY COLUMN {column}")).collect();
+            if !columns.is_empty() {
+                // The default of a column says nothing of former rows.
+                let keep =
+                    if table.is_versioned { "SET STATEMENT system_versioning_alter_history = 'KEEP' FOR " } else { "" };
+                let sql = format!("{keep}ALTER TABLE {wanted} {}", columns.join(", "));
                 connection.execute(&sql).await.map_err(|error| error.about(format!("{}.{}", self.name, table.name)))?;
             }
             let outer = table.foreign_keys().into_iter().filter(|(key, _)| !self.is_inner(key));
             for (key, added) in outer {
-                if key.database.is_none() && !there.contains(&key.table) {
+                // Of chosen tables it was told before anything was written. In a whole database the source lacks the table too.
+                if !self.what.is_whole() && key.database.is_none() && !there.contains(&key.table) {
                     continue;
                 }
                 if let Some(cause) = self.add_outer(connection, &table.name, &added).await? {

@@ -35,6 +35,7 @@ use seawall_vault::Vault;
 use tokio::time::Instant;
 
 use crate::client::quote::{name, text};
+use crate::client::tried::is_about_the_statement;
 use crate::client::{Connection, Target};
 use crate::detail::ServerDetail;
 use crate::error::Side;
@@ -317,6 +318,15 @@ async fn open(connection: &mut Connection, place: &Place<'_>) -> Result<Journal,
     journal.ok_or_else(|| Error::Internal("a journal was not made".to_owned()))
 }
 
+/// Why the server refuses a statement that the rest doesn't need.
+fn refusal<T>(done: Result<T, Error>) -> Result<Option<String>, Error> {
+    match done {
+        Ok(_) => Ok(None),
+        Err(error) if is_about_the_statement(&error) => Ok(Some(error.cause())),
+        Err(error) => Err(error),
+    }
+}
+
 /// Gets what was made into the wanted databases.
 pub(crate) async fn finish(
     places: &[&Place<'_>],
@@ -333,6 +343,12 @@ pub(crate) async fn finish(
     }
     restored.refused.extend(finish::make_objects(connection, places).await?);
     for place in places {
+        if place.what.is_whole() && place.set.is_read_only() {
+            let sql = format!("ALTER DATABASE {} READ ONLY = 1", name(&place.name));
+            if let Some(cause) = refusal(connection.execute(&sql).await)? {
+                restored.refused.push((format!("database {} as read-only", place.name), cause));
+            }
+        }
         place.end(connection).await?;
     }
     Ok(())

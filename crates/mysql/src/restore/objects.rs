@@ -13,9 +13,13 @@ use crate::schema::{StoredKind, StoredObject};
 /// The mode in which our own statements are run. A table never gets another engine than its statement names.
 const OURS: &str = "NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION";
 
-/// Puts the session back in which our own statements mean what they should.
-pub(crate) const AS_OURS: &str =
-    "SET SESSION sql_mode = 'NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION', SESSION time_zone = '+00:00'";
+/// Puts the session back in which our own statements mean what they should. A change of a table may copy its rows, and a date
+/// that can't be is copied as it is.
+pub(crate) const AS_OURS: &str = "SET SESSION sql_mode = 'NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION,ALLOW_INVALID_DATES', SESSION time_zone = '+00:00'";
+
+/// Why an event isn't there although the server has taken it.
+pub(crate) const EXPIRED: &str =
+    "its last moment has passed, and a server drops such an event at once (ON COMPLETION NOT PRESERVE)";
 
 /// Modes that MySQL 8.0 doesn't know any more, and that change no object: NO_AUTO_CREATE_USER is about GRANT, and the others are
 /// about how objects are told, or names of several modes that stand beside them.
@@ -124,8 +128,17 @@ pub(crate) async fn make(connection: &mut Connection, home: Home<'_>, object: &S
 
 /// Drops an object, if it is there.
 async fn drop_it(connection: &mut Connection, database: &str, object: &StoredObject) -> Result<(), Error> {
+    // Only the Oracle mode knows packages.
+    let is_package = matches!(object.kind, StoredKind::Package | StoredKind::PackageBody);
+    if is_package {
+        connection.execute("SET SESSION sql_mode = 'ORACLE'").await?;
+    }
     let sql = format!("DROP {} IF EXISTS {}", word(object.kind), qualified(database, &object.name));
-    connection.execute(&sql).await.map(drop).map_err(|error| error.about(shown(object, database)))
+    let dropped = connection.execute(&sql).await.map(drop).map_err(|error| error.about(shown(object, database)));
+    if is_package {
+        connection.execute(AS_OURS).await?;
+    }
+    dropped
 }
 
 /// Finds out whether the server takes routines, triggers and events, while nothing that was there is changed yet. Triggers and
@@ -160,6 +173,7 @@ pub(crate) async fn make_all(
     objects: &[(Home<'_>, &StoredObject)],
 ) -> Result<Vec<(String, String)>, Error> {
     let mut waiting: Vec<(Home<'_>, &StoredObject)> = objects.to_vec();
+    let mut expired = Vec::new();
     loop {
         let (mut refused, mut again) = (Vec::new(), Vec::new());
         for (home, object) in &waiting {
@@ -167,6 +181,9 @@ pub(crate) async fn make_all(
                 continue;
             }
             match make(connection, *home, object).await {
+                Ok(()) if object.kind == StoredKind::Event && !is_there(connection, home.database, object).await? => {
+                    expired.push((shown(object, home.database), EXPIRED.to_owned()));
+                }
                 Ok(()) => {}
                 Err(error) if is_about_the_statement(&error) => {
                     refused.push((shown(object, home.database), error.cause()));
@@ -176,6 +193,7 @@ pub(crate) async fn make_all(
             }
         }
         if again.is_empty() || again.len() == waiting.len() {
+            refused.append(&mut expired);
             return Ok(refused);
         }
         waiting = again;

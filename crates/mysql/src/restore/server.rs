@@ -67,6 +67,8 @@ pub(crate) async fn restore(
         restored.doubts.extend(member.look.doubts.iter().map(|doubt| format!("in database {name}, {doubt}")));
         members.push(member);
     }
+    restored.lacks.extend(accounts::lacks(&mut connection, &accounts).await?);
+    restored.doubts.extend(accounts::doubts(&mut connection, &globals).await?);
     restored.databases.clone_from(&detail.databases);
     if options.dry_run {
         connection.close().await;
@@ -75,6 +77,9 @@ pub(crate) async fn restore(
     preflight::refuse(&restored.target, &restored.lacks)?;
     restored.refused.extend(accounts::make(&mut connection, &accounts.missing).await?);
     restored.refused.extend(accounts::libraries(&mut connection, &globals).await?);
+    let (refused, kept) = accounts::servers(&mut connection, &globals).await?;
+    restored.refused.extend(refused);
+    restored.kept.extend(kept);
     let places: Vec<_> = members
         .iter()
         .zip(&sets)

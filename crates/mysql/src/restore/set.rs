@@ -14,6 +14,7 @@ use crate::detail::{DatabaseDetail, ItemDetail, ServerDetail, ServerFacts, SetDe
 use crate::names::NAMES;
 use crate::restore::scope::Scope;
 use crate::restore::table::Table;
+use crate::restore::words;
 use crate::schema::Schema;
 
 /// The most bytes of a schema, which is taken into memory.
@@ -156,7 +157,7 @@ impl Set {
     /// The statements of its tables, in parts, each with its storage engine.
     pub(crate) fn tables(&self) -> Result<Vec<Table>, Error> {
         let parse = |table: &crate::schema::TableStatement| {
-            let parsed = std::str::from_utf8(table.statement.bytes()).ok().and_then(Table::parse);
+            let parsed = words::readable(table.statement.bytes()).as_deref().and_then(Table::parse);
             let parsed = parsed.filter(|parsed| parsed.name == table.name);
             parsed.ok_or_else(|| corrupt(&self.reader, format!("the statement of table {} can't be read", table.name)))
         };
@@ -166,7 +167,7 @@ impl Set {
     /// The part of `SHOW CREATE DATABASE` that follows the name: character set, collation, encryption, comment.
     pub(crate) fn options(&self) -> Result<String, Error> {
         let sql = self.schema.database.text().into_owned();
-        let words = super::words::words(sql.as_bytes()).unwrap_or_default();
+        let words = words::words(sql.as_bytes()).unwrap_or_default();
         let options = match words.as_slice() {
             [create, database, name, ..] if create.is("CREATE") && database.is("DATABASE") => {
                 sql.get(name.end()..).filter(|rest| !rest.contains(';'))
@@ -175,6 +176,13 @@ impl Set {
         };
         let wrong = || corrupt(&self.reader, "the statement of its database can't be read");
         Ok(options.ok_or_else(wrong)?.trim().to_owned())
+    }
+
+    /// Whether its database takes no changes. MySQL tells that in a comment which no server runs.
+    pub(crate) fn is_read_only(&self) -> bool {
+        let sql = self.schema.database.text().into_owned();
+        let words = words::words(sql.as_bytes()).unwrap_or_default();
+        words.iter().any(|word| word.kind == words::Kind::Comment && word.bytes == b"/* READ ONLY = 1 */")
     }
 
     /// Sums over those of its items that are meant: of a whole server's set, only of this database.

@@ -16,11 +16,18 @@ use crate::restore::objects;
 use crate::restore::scope::Scope;
 use crate::restore::set::{Set, corrupt};
 use crate::restore::table::{Added, Foreign, Table, add_foreign_keys, add_keys};
-use crate::schema::SequenceStatement;
+use crate::schema::{SequenceStatement, Statistics};
 
 /// Settings of a session that makes tables. Each exists in some servers only, and some need a right; without the right the
 /// server's own setting stays.
-const SETTINGS: [(&str, &str); 5] = [
+const SETTINGS: [(&str, &str); 10] = [
+    // Each table has the engine that its statement names, and each change is made in the way that the server takes for it.
+    ("enforce_storage_engine", "NULL"),
+    ("alter_algorithm", "'DEFAULT'"),
+    ("old_alter_table", "0"),
+    ("innodb_compression_default", "0"),
+    // `utf8` is utf8mb3 in what a server tells of its tables. Without this setting a MariaDB takes it for utf8mb4.
+    ("old_mode", "'UTF8_IS_UTF8MB3'"),
     // A format that the server doesn't know any more becomes another one, as in the source.
     ("innodb_strict_mode", "0"),
     // A timestamp has a default if its statement says so, and only then.
@@ -59,6 +66,12 @@ pub(crate) async fn prepare(connection: &mut Connection) -> Result<(), Error> {
     }
     connection.execute(objects::AS_OURS).await?;
     connection.execute("SET SESSION foreign_key_checks = 0").await.map(drop)
+}
+
+/// Whether a sequence gives out next what it does in the set.
+async fn is_at(connection: &mut Connection, name: &str, sequence: &SequenceStatement) -> Result<bool, Error> {
+    let row = connection.one(&format!("SELECT next_not_cached_value, cycle_count FROM {name}")).await?;
+    Ok(row.text(0) == sequence.next.to_string() && row.number(1) == sequence.round)
 }
 
 /// The tables and sequences of a database.
@@ -110,10 +123,41 @@ impl Place<'_> {
                 // The planner's numbers. A server that refuses it gathers them by itself.
                 let sql = format!("ANALYZE NO_WRITE_TO_BINLOG TABLE {}", qualified(&self.made, &table.name));
                 connection.execute(&sql).await?;
+                self.gather(connection, &table.name).await?;
             }
             journal.note(connection, "analyzed").await?;
         }
         progress.finish();
+        Ok(())
+    }
+
+    /// Has the server gather what it gathers by a statement alone. The other family has other statements, and gathers its own.
+    async fn gather(&self, connection: &mut Connection, table: &str) -> Result<(), Error> {
+        let found = self.set.schema.tables.iter().find(|found| found.name == table);
+        let of_its_kind = self.facts.server.family == self.set.server.family;
+        for one in found.filter(|_| of_its_kind).into_iter().flat_map(|found| &found.statistics) {
+            let table = qualified(&self.made, table);
+            let sql = match one {
+                Statistics::Histogram { column, buckets } => format!(
+                    "ANALYZE NO_WRITE_TO_BINLOG TABLE {table} UPDATE HISTOGRAM ON {} WITH {buckets} BUCKETS",
+                    name(column)
+                ),
+                Statistics::Persistent { size, r#type } => {
+                    let kind =
+                        if r#type.is_empty() { String::new() } else { format!(", histogram_type = {}", text(r#type)) };
+                    format!(
+                        "SET STATEMENT histogram_size = {size}{kind} FOR ANALYZE NO_WRITE_TO_BINLOG TABLE {table} PERSISTENT FOR ALL"
+                    )
+                }
+            };
+            match connection.execute(&sql).await {
+                Ok(_) => {}
+                Err(error) if error.server().is_some() => {
+                    tracing::warn!(table, "its statistics aren't gathered: {error}")
+                }
+                Err(error) => return Err(error),
+            }
+        }
         Ok(())
     }
 
@@ -136,8 +180,18 @@ impl Place<'_> {
                 takes_history: self.facts.takes_history,
             },
             is_found: self.what.options.data_only,
+            doubtful: self.doubtful(),
             progress,
         }
+    }
+
+    /// Columns with an enumeration that may lack a value of the source's.
+    fn doubtful(&self) -> BTreeSet<(String, String)> {
+        let tables = self.set.tables().unwrap_or_default();
+        let of = |table: &Table| -> Vec<(String, String)> {
+            table.doubtful_enumerations().map(|column| (table.name.clone(), column.to_owned())).collect()
+        };
+        tables.iter().flat_map(of).collect()
     }
 
     /// Makes sequences and tables, without secondary indexes and foreign keys. What an interrupted attempt has made goes first:
@@ -176,7 +230,17 @@ impl Place<'_> {
         let about = |error: Error| error.about(format!("sequence {}.{}", self.set.detail.name, sequence.name));
         connection.execute(&format!("CREATE SEQUENCE {name}{rest}")).await.map_err(about)?;
         let set = format!("SELECT SETVAL({name}, {}, 0, {})", sequence.next, sequence.round);
-        connection.execute(&set).await.map(drop).map_err(about)
+        connection.execute(&set).await.map_err(about)?;
+        if is_at(connection, &name, sequence).await.map_err(about)? {
+            return Ok(());
+        }
+        // SETVAL never goes back, and ALTER SEQUENCE … RESTART in the source did.
+        connection.execute(&format!("ALTER SEQUENCE {name} RESTART WITH {}", sequence.next)).await.map_err(about)?;
+        if is_at(connection, &name, sequence).await.map_err(about)? {
+            return Ok(());
+        }
+        let cause = format!("it can't be set to {}, as it is in the set", sequence.next);
+        Err(Error::Different { object: format!("sequence {}.{}", self.set.detail.name, sequence.name), cause })
     }
 
     /// Builds secondary indexes, several tables at a time.

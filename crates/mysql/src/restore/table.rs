@@ -134,7 +134,45 @@ impl Table {
             .map(|definition| definition.text.as_str())
             .collect();
         let name = crate::client::quote::qualified(database, &self.name);
-        format!("CREATE TABLE {name} (\n  {}\n{}", definitions.join(",\n  "), self.tail)
+        format!("CREATE TABLE {name} (\n  {}\n{}", definitions.join(",\n  "), self.tail_of_empty())
+    }
+
+    /// The tail of the table while it has no rows. ARCHIVE takes no row whose number is below the next one.
+    fn tail_of_empty(&self) -> String {
+        let is_archive = self.engine.as_deref().is_some_and(|engine| engine.eq_ignore_ascii_case("ARCHIVE"));
+        let words = words(self.tail.as_bytes()).unwrap_or_default();
+        let next = words.windows(3).find(|three| three[0].is("AUTO_INCREMENT") && three[1].is_sign(b'='));
+        match next.filter(|_| is_archive) {
+            Some([from, _, to]) => {
+                let (before, behind) = (self.tail.get(..from.start), self.tail.get(to.end()..));
+                format!("{}{}", before.unwrap_or_default(), behind.unwrap_or_default())
+            }
+            _ => self.tail.clone(),
+        }
+    }
+
+    /// Columns in whose values or default the server shows a question mark.
+    pub(crate) fn question_marks(&self) -> impl Iterator<Item = &str> {
+        let has_one = |text: &str| {
+            let words = words(text.as_bytes()).unwrap_or_default();
+            let end = words.iter().position(|word| word.is("COMMENT")).unwrap_or(words.len());
+            let shown = words.get(..end).unwrap_or_default();
+            shown.iter().any(|word| word.kind == Kind::Text && word.bytes.contains(&b'?'))
+        };
+        self.columns().filter(move |(_, text)| has_one(text)).map(|(name, _)| name)
+    }
+
+    /// Columns with an enumeration in which the server shows a question mark: for a character beyond the basic plane it does,
+    /// and the column that is made from that is another one.
+    pub(crate) fn doubtful_enumerations(&self) -> impl Iterator<Item = &str> {
+        let is_doubtful = |text: &str| {
+            let words = words(text.as_bytes()).unwrap_or_default();
+            let is_enum = words.get(1).is_some_and(|word| word.is("enum"));
+            let end = words.iter().position(|word| word.is_sign(b')')).unwrap_or_default();
+            let has_mark = |word: &Word<'_>| word.kind == Kind::Text && word.bytes.contains(&b'?');
+            is_enum && words.get(..end).unwrap_or_default().iter().any(has_mark)
+        };
+        self.columns().filter(move |(_, text)| is_doubtful(text)).map(|(name, _)| name)
     }
 
     /// The indexes that are built behind the rows.
@@ -205,6 +243,20 @@ impl Table {
         )
     }
 
+    /// The same table without character sets that a collation beside them says already. MySQL tells them only where the statement that
+    /// made the table did: a table that is made from what it tells is told in other words.
+    pub(crate) fn in_few_words(&self) -> Self {
+        let mut table = self.clone();
+        for definition in &mut table.definitions {
+            if let Part::Column { .. } = definition.part
+                && let Some(text) = without_charset(&definition.text)
+            {
+                definition.text = text;
+            }
+        }
+        table
+    }
+
     /// The definitions of columns whose defaults take from sequences of a database.
     pub(crate) fn columns_of_sequences(&self, database: &str) -> impl Iterator<Item = &str> {
         self.columns().map(|(_, text)| text).filter(move |text| moved(text, database, database).is_some())
@@ -250,6 +302,15 @@ pub(crate) fn add_keys(database: &str, table: &str, keys: &[(Key, Added)]) -> Ve
 pub(crate) fn add_foreign_keys(database: &str, table: &str, keys: &[Added]) -> String {
     let added: Vec<String> = keys.iter().map(|added| format!("ADD {}", added.text)).collect();
     format!("ALTER TABLE {} {}", crate::client::quote::qualified(database, table), added.join(", "))
+}
+
+/// A column's definition without the character set that its collation belongs to; none if it has no such.
+fn without_charset(text: &str) -> Option<String> {
+    let words = words(text.as_bytes())?;
+    let five = words.windows(5).find(|five| five[0].is("CHARACTER") && five[1].is("SET") && five[3].is("COLLATE"))?;
+    let (charset, collation) = (five[2].name()?, five[4].name()?);
+    collation.strip_prefix(&charset)?.strip_prefix('_')?;
+    Some(format!("{}{}", text.get(..five[0].start)?, text.get(five[3].start..)?))
 }
 
 /// A column's definition with the sequences of another database; none if it names no sequence of `from`.
@@ -400,6 +461,37 @@ mod tests {
             let keys: Vec<String> = table.keys().into_iter().map(|(key, _)| key.name).collect();
             assert_eq!(keys, waiting, "{definitions}");
         }
+    }
+
+    #[test]
+    fn a_collation_says_its_character_set() {
+        let told = |column: &str| {
+            let sql = format!("CREATE TABLE `t` ({column}) ENGINE=InnoDB");
+            Table::parse(&sql).expect("a table").in_few_words().create("d", true)
+        };
+        let few = told("`a` text COLLATE utf8mb4_bin DEFAULT NULL");
+        assert_eq!(told("`a` text CHARACTER SET utf8mb4 COLLATE utf8mb4_bin DEFAULT NULL"), few);
+        assert_ne!(told("`a` text CHARACTER SET utf8 COLLATE utf8mb4_bin DEFAULT NULL"), few);
+        assert_ne!(told("`a` text CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci DEFAULT NULL"), few);
+        assert_ne!(told("`a` text CHARACTER SET utf8mb4 DEFAULT NULL"), few);
+    }
+
+    #[test]
+    fn an_archive_counts_from_its_rows() {
+        for (engine, has) in [("ARCHIVE", false), ("InnoDB", true)] {
+            let sql = format!("CREATE TABLE `t` (`a` int) ENGINE={engine} AUTO_INCREMENT=3 COMMENT='AUTO_INCREMENT=3'");
+            let made = Table::parse(&sql).expect("a table").create("d", false);
+            assert_eq!(made.contains(" AUTO_INCREMENT=3 "), has, "{made}");
+            assert!(made.ends_with("COMMENT='AUTO_INCREMENT=3'"), "{made}");
+        }
+    }
+
+    #[test]
+    fn enumerations_with_a_question_mark_are_doubtful() {
+        let sql = "CREATE TABLE `t` (`a` enum('x','?)') DEFAULT NULL, `b` enum('y') COMMENT '?', `c` set('?'), `?` text DEFAULT '?')";
+        let table = Table::parse(sql).expect("a table");
+        assert_eq!(table.doubtful_enumerations().collect::<Vec<_>>(), ["a"]);
+        assert_eq!(table.question_marks().collect::<Vec<_>>(), ["a", "c", "?"]);
     }
 
     #[test]

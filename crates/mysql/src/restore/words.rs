@@ -65,6 +65,46 @@ pub(crate) fn words(sql: &[u8]) -> Option<Vec<Word<'_>>> {
     Some(words)
 }
 
+/// A statement as text. Where a text in it has bytes that are no UTF-8, as the default of a binary column, it stands in
+/// hexadecimal. `None`: it isn't text otherwise.
+pub(crate) fn readable(sql: &[u8]) -> Option<String> {
+    if let Ok(text) = std::str::from_utf8(sql) {
+        return Some(text.to_owned());
+    }
+    let (mut out, mut done) = (String::with_capacity(sql.len()), 0);
+    for word in words(sql)?.iter().filter(|word| word.kind == Kind::Text && std::str::from_utf8(word.bytes).is_err()) {
+        out.push_str(std::str::from_utf8(sql.get(done..word.start)?).ok()?);
+        let digits: String = value(word.bytes)?.iter().map(|byte| format!("{byte:02X}")).collect();
+        out.push_str(&format!("X'{digits}'"));
+        done = word.end();
+    }
+    out.push_str(std::str::from_utf8(sql.get(done..)?).ok()?);
+    Some(out)
+}
+
+/// The value of a text in quotes.
+fn value(text: &[u8]) -> Option<Vec<u8>> {
+    let (quote, rest) = text.split_first()?;
+    let inner = rest.strip_suffix(&[*quote])?;
+    let (mut out, mut bytes) = (Vec::with_capacity(inner.len()), inner.iter());
+    while let Some(byte) = bytes.next() {
+        out.push(match byte {
+            b'\\' => match bytes.next()? {
+                b'0' => 0,
+                b'n' => b'\n',
+                b'r' => b'\r',
+                b't' => b'\t',
+                b'b' => 8,
+                b'Z' => 26,
+                other => *other,
+            },
+            byte if byte == quote => *bytes.next()?,
+            byte => *byte,
+        });
+    }
+    Some(out)
+}
+
 /// The first words of a statement, at most `most`: what stands behind them may follow other rules.
 pub(crate) fn first_words(sql: &[u8], most: usize) -> Vec<Word<'_>> {
     let mut words = Vec::new();
@@ -185,6 +225,18 @@ mod tests {
                 expected.map(|words| words.iter().map(|word| (*word).to_owned()).collect()),
                 "{sql}"
             );
+        }
+    }
+
+    #[test]
+    fn texts_that_are_no_utf_8_are_told_in_hexadecimal() {
+        for (sql, expected) in [
+            (&b"DEFAULT 'a' COMMENT 'x\xC3\xA4'"[..], Some("DEFAULT 'a' COMMENT 'x\u{e4}'")),
+            (b"DEFAULT '\\0\xff''\\\\\\n' COMMENT 'it''s'", Some("DEFAULT X'00FF275C0A' COMMENT 'it''s'")),
+            (b"`a\xff` 'x'", None),
+            (b"'\xff", None),
+        ] {
+            assert_eq!(readable(sql).as_deref(), expected);
         }
     }
 

@@ -63,6 +63,29 @@ pub struct TableStatement {
     pub engine: String,
     /// SHOW CREATE TABLE, with the next value of AUTO_INCREMENT.
     pub statement: Sql,
+    /// What the planner was told to gather of it: gathered anew behind a restore.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub statistics: Vec<Statistics>,
+}
+
+/// Numbers for the planner that a server gathers by a statement alone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Statistics {
+    /// MySQL's histogram of a column.
+    Histogram {
+        /// The column.
+        column: String,
+        /// With so many buckets.
+        buckets: u32,
+    },
+    /// MariaDB's tables of statistics.
+    Persistent {
+        /// The size of its histograms, in bytes; 0 for none.
+        size: u32,
+        /// Their type; empty for none.
+        r#type: String,
+    },
 }
 
 /// Which kind of object is stored as a statement.

@@ -2,11 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Schema, SequenceStatement, StoredKind, StoredObject, TableStatement, order};
+use super::{Schema, SequenceStatement, Statistics, StoredKind, StoredObject, TableStatement, order};
 use crate::Error;
 use crate::catalog::inventory::Kind;
-use crate::client::{Connection, Row, quote};
+use crate::client::{Connection, Flavour, Row, quote};
 use crate::detail::Sql;
+
+/// MySQL that has libraries of routines in other languages.
+const HAS_LIBRARIES: u32 = 90_200;
 
 /// The warning of SHOW CREATE VIEW for a view that selects from something that isn't there, or isn't allowed to.
 const BROKEN: &str = "1356";
@@ -52,6 +55,7 @@ async fn relations(
     let sql = "SELECT table_schema, table_name, table_type, engine FROM information_schema.tables \
                WHERE table_schema = {} ORDER BY table_name";
     let mut names = BTreeSet::new();
+    let mut statistics = statistics(connection, database).await?;
     for row in ask(connection, sql, database).await? {
         let name = row.text(1).to_owned();
         match Kind::of(row.text(2)) {
@@ -59,7 +63,8 @@ async fn relations(
             Kind::View => drop(names.insert(name)),
             Kind::Base | Kind::Versioned | Kind::Unknown => {
                 let statement = sql_of(&show(connection, "TABLE", database, &name).await?, 1);
-                schema.tables.push(TableStatement { name, engine: row.text(3).to_owned(), statement });
+                let statistics = statistics.remove(&name).unwrap_or_default();
+                schema.tables.push(TableStatement { name, engine: row.text(3).to_owned(), statement, statistics });
             }
         }
     }
@@ -92,6 +97,37 @@ async fn relations(
     Ok(views)
 }
 
+/// What the planner was told to gather of each table. An account that may not see it backs up all the same: a server gathers it anew.
+async fn statistics(connection: &mut Connection, database: &str) -> Result<BTreeMap<String, Vec<Statistics>>, Error> {
+    let sql = match (connection.flavour, connection.version) {
+        (Flavour::MariaDb, _) => {
+            "SELECT t.db_name, t.table_name, '', COALESCE(MAX(c.hist_size), 0), COALESCE(MAX(c.hist_type), '') FROM mysql.table_stats t \
+             LEFT JOIN mysql.column_stats c ON c.db_name = t.db_name AND c.table_name = t.table_name WHERE t.db_name = {} \
+             GROUP BY t.db_name, t.table_name"
+        }
+        (_, 80_000..) => {
+            "SELECT schema_name, table_name, column_name, JSON_EXTRACT(histogram, '$.\"number-of-buckets-specified\"'), '' \
+             FROM information_schema.column_statistics WHERE schema_name = {}"
+        }
+        _ => return Ok(BTreeMap::new()),
+    };
+    let rows = match ask(connection, sql, database).await {
+        Ok(rows) => rows,
+        Err(error) if error.server().is_some() => return Ok(BTreeMap::new()),
+        Err(error) => return Err(error),
+    };
+    let mut all: BTreeMap<String, Vec<Statistics>> = BTreeMap::new();
+    for row in rows {
+        let number = u32::try_from(row.number(3)).unwrap_or_default();
+        let one = match connection.flavour {
+            Flavour::MariaDb => Statistics::Persistent { size: number, r#type: row.text(4).to_owned() },
+            _ => Statistics::Histogram { column: row.text(2).to_owned(), buckets: number },
+        };
+        all.entry(row.text(1).to_owned()).or_default().push(one);
+    }
+    Ok(all)
+}
+
 /// Views, each behind those that it needs.
 fn in_order(views: Vec<StoredObject>) -> Vec<StoredObject> {
     let needs = views.iter().map(|view| (view.name.clone(), view.needs.clone())).collect();
@@ -108,6 +144,12 @@ async fn sequence(connection: &mut Connection, database: &str, name: String) -> 
 }
 
 async fn routines(connection: &mut Connection, database: &str) -> Result<Vec<StoredObject>, Error> {
+    if connection.flavour != Flavour::MariaDb && connection.version >= HAS_LIBRARIES {
+        let sql = "SELECT library_schema, library_name FROM information_schema.libraries WHERE library_schema = {}";
+        if let Some(library) = ask(connection, sql, database).await?.first() {
+            return Err(unknown(database, library.text(1), "LIBRARY"));
+        }
+    }
     let sql = "SELECT routine_schema, routine_name, routine_type, definer FROM information_schema.routines \
                WHERE routine_schema = {} ORDER BY FIELD(routine_type, 'PACKAGE', 'PACKAGE BODY', 'FUNCTION', 'PROCEDURE'), \
                routine_name";

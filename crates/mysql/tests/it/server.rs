@@ -142,13 +142,54 @@ impl Server {
 
     /// Runs SQL by the vendor's program, and returns what it prints.
     pub(crate) fn sql(&self, sql: &str) -> String {
+        String::from_utf8(self.print(sql)).expect("text").trim_end().to_owned()
+    }
+
+    fn print(&self, sql: &str) -> Vec<u8> {
+        let output = self.client_for(sql);
+        assert!(output.status.success(), "{sql}: {}", String::from_utf8_lossy(&output.stderr));
+        output.stdout
+    }
+
+    /// What SQL prints; nothing where the server refuses it.
+    pub(crate) fn try_sql(&self, sql: &str) -> Option<String> {
+        let output = self.client_for(sql);
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
+    }
+
+    fn client_for(&self, sql: &str) -> std::process::Output {
         let (program, arguments) = self.client.split_first().expect("a program");
         let mut command = Command::new(program);
         command.args(arguments).arg(format!("--socket={}", self.file("s.sock")));
         command.args(["--user=root", "--default-character-set=utf8mb4", "-N", "-B", "-e", sql]).stdin(Stdio::null());
-        let output = command.output().expect("the client runs");
-        assert!(output.status.success(), "{sql}: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).expect("text").trim_end().to_owned()
+        command.output().expect("the client runs")
+    }
+
+    /// Runs a file of SQL by the vendor's program, and returns what it prints. Bytes that are no text are replaced.
+    pub(crate) fn script(&self, sql: &str) -> String {
+        let file = self.file("script.sql");
+        std::fs::write(&file, sql).expect("written");
+        String::from_utf8_lossy(&self.print(&format!("source {file}"))).trim_end().to_owned()
+    }
+
+    /// The vendor's own dump of databases.
+    pub(crate) fn dump_by_vendor(&self, databases: &[&str]) -> Vec<u8> {
+        let mut command = Command::new(program("mariadb-dump"));
+        command.arg("--no-defaults").arg(format!("--socket={}", self.file("s.sock"))).arg("--user=root");
+        command.args(["--routines", "--events", "--triggers", "--databases"]).args(databases);
+        let output = command.output().expect("it runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        output.stdout
+    }
+
+    /// Loads a dump by the vendor's program, past what the server refuses.
+    pub(crate) fn load_by_vendor(&self, dump: &[u8]) {
+        let file = self.file("dump.sql");
+        std::fs::write(&file, dump).expect("written");
+        let mut command = Command::new(program("mariadb"));
+        command.arg("--no-defaults").arg(format!("--socket={}", self.file("s.sock"))).args(["--user=root", "--force"]);
+        command.stdin(std::fs::File::open(&file).expect("opened"));
+        let _ = command.output().expect("the client runs");
     }
 
     /// Has the vendor's client load a file into a database. Returns what the client complains about, if it fails.
