@@ -1,8 +1,8 @@
 //! Making a set: of one database, or of every database of a server with what belongs to all of them.
 //!
 //! A snapshot shows all databases of a server, so a set of a server is one state. Definitions aren't in snapshots: they are listed
-//! before the snapshots open and behind the reading of definitions, and a difference makes the attempt begin anew. A table whose
-//! definition changes later is refused by the server (error 1412), which makes it begin anew too.
+//! before the snapshots open and behind the reading of definitions, and a difference makes the attempt begin anew. If a table
+//! changes later, the server refuses it (error 1412) or a comparison behind its rows finds it (`same`): that begins anew too.
 
 use std::sync::Arc;
 
@@ -20,9 +20,11 @@ use crate::catalog::listing::Listing;
 use crate::catalog::rights::{self, Account};
 use crate::catalog::users;
 use crate::client::{Connection, Purpose, Target};
-use crate::detail::{DatabaseDetail, ItemDetail, ServerDetail, SetDetail, Taken};
+use crate::detail::{DatabaseDetail, ItemDetail, ServerDetail, SetDetail, TableName, Taken};
+use crate::dump::exchanged::{Places, Verdict};
 use crate::dump::locks::{Held, Opening};
-use crate::dump::{Readers, keys};
+use crate::dump::same::{Same, Statements};
+use crate::dump::{Readers, keys, locks};
 use crate::error::Side;
 use crate::schema;
 use crate::{DumpOptions, Dumped, Error, World};
@@ -214,6 +216,10 @@ impl Base<'_> {
         let mut scout = Connection::open(self.target).await?;
         let before = Listing::look(&mut scout, databases).await?;
         let mut tables = self.tables(&mut scout).await?;
+        let places = match tables.iter().any(|table| !table.partitions.is_empty()) {
+            true => Some(Places::look(&mut scout, facts).await?),
+            false => None,
+        };
         let opening = Opening {
             target: self.target,
             facts,
@@ -223,8 +229,8 @@ impl Base<'_> {
             options: self.options,
             world: self.world,
         };
-        let Held { snapshots, keeper, guard, mut taken, moment } = opening.open(&mut scout).await?;
-        let details = self.definitions(&mut scout, &tables).await?;
+        let Held { snapshots, keeper, mut guard, mut taken, moment } = opening.open(&mut scout).await?;
+        let Definitions { details, statements, session } = self.definitions(&mut scout, &tables).await?;
         let after = Listing::look(&mut scout, databases).await?;
         if let Some(object) = before.difference(&after) {
             return Err(Error::Refused {
@@ -240,10 +246,26 @@ impl Base<'_> {
         let name = if *whole { "server" } else { self.target.database.as_str() };
         self.progress.begin(&format!("dump {name}"), Some(total));
         let bounds = keys::bounds(&mut scout, &tables).await?;
-        let readers = Readers::new(&self.writer, *whole, facts, &tables, &bounds, keeper.is_some())?;
-        readers.run(snapshots, keeper).await?;
+        let same = Same::new(statements, &before, session);
+        let readers = Readers::new(&self.writer, *whole, facts, &tables, &same, &bounds, keeper.is_some())?;
+        // A guard that the server has ended is no failure: it keeps changes of definitions from ending an attempt, and no more.
+        let staying = async {
+            if let Some(guard) = &mut guard {
+                locks::stay(guard).await;
+            }
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            done = readers.run(snapshots, keeper) => done?,
+            () = staying => {}
+        }
         if let Some(guard) = guard {
             guard.close().await;
+        }
+        same.close().await;
+        if let Some(places) = places {
+            let verdict = places.compare(&Places::look(&mut scout, facts).await?);
+            taken.notes.extend(noted(verdict)?);
         }
         scout.close().await;
         self.progress.finish();
@@ -272,26 +294,29 @@ impl Base<'_> {
     }
 
     /// Writes what isn't rows: schemas, databases, users.
-    async fn definitions(&self, scout: &mut Connection, tables: &[Table]) -> Result<Vec<DatabaseDetail>, Error> {
+    async fn definitions(&self, scout: &mut Connection, tables: &[Table]) -> Result<Definitions, Error> {
         let Source { facts, databases, whole, .. } = self.source;
         if *whole {
             let globals = users::read(scout, facts).await?;
             self.file(&self.writer, "globals.json", &ItemDetail::Globals, &globals).await?;
         }
-        let mut raw = Connection::open_for(self.target, Purpose::Rows).await?;
-        let mut details = Vec::with_capacity(databases.len());
+        let mut session = Connection::open_for(self.target, Purpose::Rows).await?;
+        let (mut details, mut statements) = (Vec::with_capacity(databases.len()), Statements::new());
         for database in databases {
             let writer = if *whole { self.writer.of(database) } else { self.writer.clone() };
-            let schema = schema::read::read(&mut raw, database).await?;
+            let schema = schema::read::read(&mut session, database).await?;
             self.file(&writer, "schema.json", &ItemDetail::Schema, &schema).await?;
             let detail = database_detail(scout, database, tables).await?;
             if *whole {
                 self.file(&writer, "database.json", &ItemDetail::Database, &detail).await?;
             }
             details.push(detail);
+            for table in schema.tables {
+                let name = TableName { database: database.clone(), name: table.name };
+                statements.insert(name, table.statement.bytes().to_vec());
+            }
         }
-        raw.close().await;
-        Ok(details)
+        Ok(Definitions { details, statements, session })
     }
 
     /// A small file of our own.
@@ -304,6 +329,32 @@ impl Base<'_> {
     ) -> Result<(), Error> {
         Ok(writer.document(name, json(detail)?, content).await?)
     }
+}
+
+/// What a set says of partitions that may have been exchanged. An exchange that is seen ends the attempt. Pure.
+fn noted(verdict: Verdict) -> Result<Option<String>, Error> {
+    match verdict {
+        Verdict::Same => Ok(None),
+        Verdict::Exchanged(place) => Err(Error::Refused {
+            code: "mysql.changing",
+            object: place,
+            cause: "a partition was exchanged with a table while the backup was made".to_owned(),
+            next: "start again when no definition is being changed".to_owned(),
+        }),
+        Verdict::Unknown => Ok(Some(
+            "tables were altered while the set was made, and without PROCESS it can't be seen whether one of them was exchanged with \
+             a partition"
+                .to_owned(),
+        )),
+    }
+}
+
+/// The definitions that are in the set.
+struct Definitions {
+    details: Vec<DatabaseDetail>,
+    statements: Statements,
+    /// The session that has read them.
+    session: Connection,
 }
 
 /// A database that is there.
