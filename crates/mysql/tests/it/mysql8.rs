@@ -26,6 +26,11 @@ fn basedir() -> Option<PathBuf> {
 }
 
 pub(crate) fn start() -> Option<Server> {
+    start_with(&[])
+}
+
+/// Starts it with more options.
+pub(crate) fn start_with(more: &[&str]) -> Option<Server> {
     let base = basedir()?;
     let folder = tempfile::Builder::new().prefix("my").tempdir_in("/tmp").expect("a folder");
     let messages = format!("--lc-messages-dir={}", base.join("share").display());
@@ -35,7 +40,7 @@ pub(crate) fn start() -> Option<Server> {
     install.arg(format!("--datadir={}", folder.path().join("data").display()));
     assert!(install.stdout(Stdio::null()).stderr(Stdio::null()).status().expect("mysqld runs").success());
     let options = [&base_option, &messages, "--mysqlx=OFF", "--bind-address=127.0.0.1", "--local-infile=1"];
-    let options: Vec<String> = options.into_iter().map(str::to_owned).collect();
+    let options: Vec<String> = options.iter().chain(more).map(|option| (*option).to_owned()).collect();
     // MariaDB's client speaks to it, because its own isn't in the archive.
     let client = vec!["mariadb".to_owned(), "--no-defaults".to_owned()];
     Some(Server::run(folder, &base.join("bin/mysqld"), &options, client))

@@ -8,7 +8,7 @@ use seawall_core::{Kind, NoProgress, When};
 use seawall_mysql::{Prover, RestoreOptions, World};
 use seawall_vault::memory::MemoryStore;
 
-use crate::restoring::{backup, environment, everything, limits, options, recover, unfinished};
+use crate::restoring::{backup, environment, everything, is_the_same, limits, options, recover, unfinished};
 use crate::server::{Server, target};
 use crate::support::vault;
 
@@ -81,12 +81,6 @@ SET SESSION time_zone = '+03:00';
 CREATE EVENT sometimes ON SCHEDULE EVERY 1 DAY STARTS '2030-01-01 00:00:00' ON COMPLETION PRESERVE COMMENT 'ENABLE' DO INSERT INTO log VALUES ('event');
 CREATE DEFINER='owner'@'%' EVENT never ON SCHEDULE EVERY 1 HOUR DISABLE DO BEGIN DELETE FROM log; END;
 "#;
-
-/// Insists that both databases are the same, and shows everything that isn't.
-fn is_the_same(found: &[String], expected: &[String]) {
-    let differing: Vec<_> = expected.iter().zip(found).filter(|(expected, found)| expected != found).collect();
-    assert!(differing.is_empty() && expected.len() == found.len(), "{} {} {differing:#?}", expected.len(), found.len());
-}
 
 fn source() -> Server {
     let server = Server::start();
