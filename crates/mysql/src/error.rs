@@ -262,7 +262,8 @@ fn of_answer(error: &ServerError, side: Option<Side>) -> (Kind, &'static str, &'
             "mysql.locked",
             "another session holds or waits for a lock on it: let that end, then start again",
         ),
-        1213 | 1412 | 1020 => (Kind::Unavailable, "mysql.conflict", "start the same again"),
+        1213 | 1020 => (Kind::Unavailable, "mysql.conflict", "start the same again"),
+        1412 => (Kind::Unavailable, "mysql.conflict", "start the same again when no definition is being changed"),
         1153 | 1301 => (
             Kind::Refused,
             "mysql.packet",
@@ -295,6 +296,13 @@ fn of_answer(error: &ServerError, side: Option<Side>) -> (Kind, &'static str, &'
         ),
         1235 => (Kind::Refused, "mysql.unsupported", "the server can't do this: see what it says"),
         3819 | 4025 => CONSTRAINT,
+        // MySQL makes no text of a value of JSON that is larger than its limit.
+        3140 if side == Some(Side::Restore) => (
+            Kind::Refused,
+            "mysql.constraint",
+            "if the column has values that are larger than max_allowed_packet of the server, raise that, then start the same again; \
+             else a row has no valid JSON in the source: mend it there and back up again, or restore the other tables with --table",
+        ),
         _ => match error.state.get(..2) {
             Some("08") => (Kind::Unavailable, "mysql.away", "check that the server is up, then start again"),
             Some("22" | "23") => CONSTRAINT,

@@ -76,11 +76,14 @@ impl Journal {
         if connection.one(&lock).await?.number(0) == 1 {
             return Ok(());
         }
+        let by = connection.one(&format!("SELECT IS_USED_LOCK({})", text(database))).await?.number(0);
         Err(Error::Refused {
             code: "mysql.restore-running",
             object: format!("database {database}"),
-            cause: "another session restores the same set into the same database".to_owned(),
-            next: "wait until it ends; where it was killed, its session ends within minutes".to_owned(),
+            cause: format!("session {by} of the server restores the same set into the same database"),
+            next: format!(
+                "wait until it ends; if its machine was lost, the server may not have noticed: then KILL {by} on the server"
+            ),
         })
     }
 

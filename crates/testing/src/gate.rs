@@ -16,14 +16,26 @@ pub type Gate = Forwarding<Doors>;
 #[derive(Debug, Clone)]
 pub struct Doors {
     open: watch::Sender<bool>,
-    /// Chunks that may still be read, and how many readers wait because none may.
-    chunks: watch::Sender<(usize, usize)>,
+    chunks: watch::Sender<Chunks>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Chunks {
+    /// How many may still be read.
+    left: usize,
+    /// How many readers wait because none may.
+    waiting: usize,
+    /// Whether readers that wait go on.
+    free: bool,
 }
 
 impl Gate {
     /// Before a store, and open.
     pub fn before(inner: &MemoryStore) -> Self {
-        let hooks = Doors { open: watch::Sender::new(true), chunks: watch::Sender::new((usize::MAX, 0)) };
+        let hooks = Doors {
+            open: watch::Sender::new(true),
+            chunks: watch::Sender::new(Chunks { left: usize::MAX, waiting: 0, free: true }),
+        };
         Self { inner: inner.clone(), hooks }
     }
 
@@ -32,9 +44,14 @@ impl Gate {
         self.hooks.open.send_replace(open);
     }
 
-    /// Lets so many chunks be read from now on.
+    /// Lets so many chunks be read from now on. Readers that wait already, wait on.
     pub fn allow(&self, chunks: usize) {
-        self.hooks.chunks.send_replace((chunks, 0));
+        self.hooks.chunks.send_replace(Chunks { left: chunks, waiting: 0, free: false });
+    }
+
+    /// Lets every chunk be read, also by readers that wait.
+    pub fn free(&self) {
+        self.hooks.chunks.send_replace(Chunks { left: usize::MAX, waiting: 0, free: true });
     }
 
     /// Returns when a reader waits for a chunk that may not be read.
@@ -42,7 +59,7 @@ impl Gate {
     /// # Panics
     /// Never: the gate outlives its readers.
     pub async fn stopped(&self) {
-        self.hooks.chunks.subscribe().wait_for(|(_, waiting)| *waiting > 0).await.expect("the gate outlives who waits");
+        self.hooks.chunks.subscribe().wait_for(|chunks| chunks.waiting > 0).await.expect("the gate outlives who waits");
     }
 }
 
@@ -69,15 +86,15 @@ impl Hooks for Doors {
             return;
         }
         let mut passed = false;
-        self.chunks.send_modify(|(left, waiting)| {
-            passed = *left > 0;
-            match *left {
-                0 => *waiting += 1,
-                _ => *left -= 1,
+        self.chunks.send_modify(|chunks| {
+            passed = chunks.left > 0;
+            match chunks.left {
+                0 => chunks.waiting += 1,
+                _ => chunks.left -= 1,
             }
         });
         if !passed {
-            std::future::pending::<()>().await;
+            self.chunks.subscribe().wait_for(|chunks| chunks.free).await.expect("the gate outlives who waits");
         }
     }
 }

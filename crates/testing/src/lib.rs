@@ -1,11 +1,12 @@
 //! Shared by the tests of several crates. Only tests depend on this crate.
 //!
-//! The rooms: `counting` (an allocator that counts), `invariants` (which ones does a vault violate?), `seeds` (random
+//! The rooms: `cable` (connections that a test cuts or stalls), `counting` (an allocator that counts), `invariants` (which ones does a vault violate?), `seeds` (random
 //! numbers that can be repeated). Behind the feature `stores`: `forwarding` (forwards every call to another store, with
 //! hooks for a test) and `gate` (stops on request).
 
 #![allow(clippy::disallowed_methods, reason = "tests are an edge")]
 
+mod cable;
 pub mod counting;
 #[cfg(feature = "stores")]
 mod forwarding;
@@ -14,6 +15,7 @@ mod gate;
 pub mod invariants;
 mod seeds;
 
+pub use cable::{Cable, IsRequest};
 #[cfg(feature = "stores")]
 pub use forwarding::{Forwarding, Hooks};
 #[cfg(feature = "stores")]

@@ -79,6 +79,11 @@ impl Source<'_> {
     /// Everything behind the rows: routines, views, triggers, events, and the session as it was.
     pub(crate) fn behind(&self) -> Result<Vec<u8>, Error> {
         let mut out = b"SET NAMES utf8mb4;\n".to_vec();
+        for table in &self.schema.tables {
+            for one in &table.statistics {
+                out.extend_from_slice(format!("{};\n", one.gathered(&name(&table.name))).as_bytes());
+            }
+        }
         let Schema { routines, views, triggers, events, .. } = self.schema;
         for object in [routines, views, triggers, events].into_iter().flatten() {
             self.object(object, &mut out)?;
@@ -217,7 +222,7 @@ fn delimiter(statement: &[u8]) -> Cow<'static, str> {
 mod tests {
     use super::*;
     use crate::detail::{BinlogPlace, Method, Position, Sql};
-    use crate::schema::{StoredKind, TableStatement};
+    use crate::schema::{Statistics, StoredKind, TableStatement};
 
     fn object(sql: &str) -> StoredObject {
         StoredObject {
@@ -264,6 +269,7 @@ mod tests {
             name: "t".into(),
             engine: "InnoDB".into(),
             statement: Sql::new("CREATE TABLE `t` (\n  `a` int DEFAULT nextval(`sh``op`.`s`)\n) ENGINE=InnoDB"),
+            statistics: vec![Statistics::Persistent { size: 254, r#type: String::new() }],
         };
         let broken = StoredObject { broken: Some("no\ntable".into()), ..object("CREATE PROCEDURE `q`()\nSELECT 1") };
         let routines = vec![object("CREATE PROCEDURE `p`()\nBEGIN SELECT 1;; END -- x"), broken];
@@ -275,6 +281,7 @@ mod tests {
             "system_versioning_insert_history = 1",
             "nextval(`s`)\n) ENGINE=InnoDB;\n",
             "SET NAMES binary;\n",
+            "SET STATEMENT histogram_size = 254 FOR ANALYZE NO_WRITE_TO_BINLOG TABLE `t` PERSISTENT FOR ALL;\n",
             "DELIMITER $seawall0$\nALTER DATABASE COLLATE 'latin1_bin' $seawall0$\nSET SESSION sql_mode = ''",
             "BEGIN SELECT 1;; END -- x\n$seawall0$\nALTER DATABASE COLLATE 'utf8mb4_bin' $seawall0$\nDELIMITER ;\n",
             "-- CREATE PROCEDURE `q`()\n-- SELECT 1\n",

@@ -16,6 +16,7 @@ use crate::detail::ItemDetail;
 use crate::dump::base::json;
 use crate::dump::locks::BEHIND;
 use crate::dump::plan::{self, Part};
+use crate::dump::same::Same;
 
 /// How much is taken from the server at once.
 const PIECE: usize = 256 << 10;
@@ -25,6 +26,7 @@ pub(crate) struct Writing<'a> {
     pub(crate) writer: &'a SetWriter,
     pub(crate) facts: &'a Facts,
     pub(crate) tables: &'a [Table],
+    pub(crate) same: &'a Same,
     pub(crate) source: Source<'a>,
 }
 
@@ -121,6 +123,8 @@ impl Writing<'_> {
                 break;
             }
         }
+        drop(rows);
+        self.same.check(&table.name).await?;
         Ok(Section {
             table: table.name.name.clone(),
             engine: table.engine.clone(),

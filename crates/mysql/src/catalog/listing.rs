@@ -39,6 +39,14 @@ impl Listing {
         Ok(Self(all))
     }
 
+    /// When a table was created, as the server tells.
+    pub(crate) fn created(&self, database: &str, table: &str) -> Option<&[u8]> {
+        let names = [database, "table", table];
+        let mut behind = self.0.range(names.map(|name| name.as_bytes().to_vec()).to_vec()..);
+        let row = behind.next().filter(|row| row.iter().zip(names).all(|(found, name)| found == name.as_bytes()))?;
+        row.get(5).map(Vec::as_slice)
+    }
+
     /// The first object that is in another state there, for people.
     pub(crate) fn difference(&self, other: &Self) -> Option<String> {
         let first = self.0.symmetric_difference(&other.0).next()?;
@@ -56,6 +64,14 @@ mod tests {
     fn listing(rows: &[&[&str]]) -> Listing {
         let row = |row: &&[&str]| row.iter().map(|word| word.as_bytes().to_vec()).collect();
         Listing(rows.iter().map(row).collect())
+    }
+
+    #[test]
+    fn tables_have_the_moment_of_their_creation() {
+        let row = |name: &'static str, created: &'static str| ["shop", "table", name, "BASE TABLE", "InnoDB", created];
+        let all = listing(&[&row("a", "1"), &row("ab", "2"), &["shop", "view", "a", "x", "y", "z"]]);
+        assert_eq!((all.created("shop", "a"), all.created("shop", "ab")), (Some(&b"1"[..]), Some(&b"2"[..])));
+        assert_eq!((all.created("shop", "aa"), all.created("sho", "a"), all.created("shop", "b")), (None, None, None));
     }
 
     #[test]

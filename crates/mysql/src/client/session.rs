@@ -28,9 +28,12 @@ pub(super) fn is_out_of_time(number: Option<u16>) -> bool {
 /// The variables that tell which server this is.
 const FACTS: [&str; 4] = ["version", "version_comment", "aurora_version", "max_allowed_packet"];
 
-/// The longest time limit that MySQL and MariaDB take, in seconds: a year. A store that is slow ends no backup; a machine that is
-/// gone is noticed by the system's keepalives.
+/// The longest time limit that MySQL and MariaDB take, in seconds: a year. A session may be silent while others work.
 const LONG: &str = "31536000";
+
+/// How long the server waits for bytes of ours in the middle of a statement, in seconds: longer than a store may take for a chunk.
+/// Behind that our machine is gone, and with it the transaction and its locks.
+const GONE: &str = "3600";
 
 /// Variables of a session, with the values that we need, as SQL. Each exists in some versions only. None needs a right.
 const SETTINGS: [(&str, &str); 33] = [
@@ -64,8 +67,8 @@ const SETTINGS: [(&str, &str); 33] = [
     ("max_execution_time", "0"),
     ("lock_wait_timeout", "60"),
     ("innodb_lock_wait_timeout", "60"),
-    ("net_read_timeout", LONG),
-    ("net_write_timeout", LONG),
+    ("net_read_timeout", GONE),
+    ("net_write_timeout", GONE),
     ("wait_timeout", LONG),
     ("idle_transaction_timeout", "0"),
     ("idle_readonly_transaction_timeout", "0"),

@@ -1,8 +1,8 @@
 //! Making a set: of one database, or of every database of a server with what belongs to all of them.
 //!
 //! A snapshot shows all databases of a server, so a set of a server is one state. Definitions aren't in snapshots: they are listed
-//! before the snapshots open and behind the reading of definitions, and a difference makes the attempt begin anew. A table whose
-//! definition changes later is refused by the server (error 1412), which makes it begin anew too.
+//! before the snapshots open and behind the reading of definitions, and a difference makes the attempt begin anew. If a table
+//! changes later, the server refuses it (error 1412) or a comparison behind its rows finds it (`same`): that begins anew too.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,13 +24,15 @@ use crate::catalog::rights::{self, Account};
 use crate::catalog::users;
 use crate::client::{Connection, Purpose, Target};
 use crate::detail::{DatabaseDetail, ItemDetail, ServerDetail, SetDetail, TableName, Taken};
+use crate::dump::exchanged::{Places, Verdict};
 use crate::dump::locks::{Held, Opening};
-use crate::dump::{Readers, keys};
+use crate::dump::same::{Same, Statements};
+use crate::dump::{Readers, keys, locks, plan};
 use crate::error::Side;
 use crate::restore::table::{Foreign, Table as Statement};
 use crate::restore::words::readable;
 use crate::sample;
-use crate::schema::{self, Schema};
+use crate::schema::{self, Schema, TableStatement};
 use crate::{DumpOptions, Dumped, Error, Format, Limits, World};
 
 /// The oldest servers that are known to work: MariaDB 10.3 has sequences and system versioning, MySQL 5.7 the columns of
@@ -236,6 +238,10 @@ impl Base<'_> {
         let mut tables = self.tables(&mut scout).await?;
         // A script is one stream of bytes.
         let one = DumpOptions { limits: Limits { jobs: 1, ..self.options.limits.clone() }, ..self.options.clone() };
+        let places = match tables.iter().any(|table| !table.partitions.is_empty()) {
+            true => Some(Places::look(&mut scout, facts).await?),
+            false => None,
+        };
         let opening = Opening {
             target: self.target,
             facts,
@@ -245,8 +251,8 @@ impl Base<'_> {
             options: if self.options.format == Format::Plain { &one } else { self.options },
             world: self.world,
         };
-        let Held { mut snapshots, keeper, guard, mut taken, moment } = opening.open(&mut scout).await?;
-        let (details, schemas) = self.definitions(&mut scout, &tables).await?;
+        let Held { mut snapshots, keeper, mut guard, mut taken, moment } = opening.open(&mut scout).await?;
+        let Definitions { details, schemas, session } = self.definitions(&mut scout, &tables).await?;
         let after = Listing::look(&mut scout, databases).await?;
         if let Some(object) = before.difference(&after) {
             return Err(Error::Refused {
@@ -264,17 +270,20 @@ impl Base<'_> {
         let total: u64 = tables.iter().map(|table| table.bytes).sum();
         let name = if *whole { "server" } else { self.target.database.as_str() };
         self.progress.begin(&format!("dump {name}"), self.options.sample.is_none().then_some(total));
-        if self.options.format == Format::Plain {
-            let (Some(database), Some(schema), Some(snapshot)) =
-                (details.first(), schemas.first(), snapshots.into_iter().next())
-            else {
-                return Err(Error::Internal("a script of nothing".to_owned()));
-            };
-            let history = tables.iter().any(|table| table.history(facts.takes_history) == History::Kept);
-            let (server, moment) = (&facts.server, moment.to_string());
-            let source = ScriptSource { database, schema, server, taken: &taken, moment, history };
-            Writing { writer: &self.writer, facts, tables: &tables, source }.run(snapshot, keeper).await?;
-        } else {
+        let same = Same::new(statements(&details, &schemas), &before, session);
+        let reading = async {
+            if self.options.format == Format::Plain {
+                let (Some(database), Some(schema), Some(snapshot)) =
+                    (details.first(), schemas.first(), snapshots.into_iter().next())
+                else {
+                    return Err(Error::Internal("a script of nothing".to_owned()));
+                };
+                let history = tables.iter().any(|table| table.history(facts.takes_history) == History::Kept);
+                let (server, moment) = (&facts.server, moment.to_string());
+                let source = ScriptSource { database, schema, server, taken: &taken, moment, history };
+                let writing = Writing { writer: &self.writer, facts, tables: &tables, same: &same, source };
+                return writing.run(snapshot, keeper).await;
+            }
             let bounds = keys::bounds(&mut scout, &tables).await?;
             let choices = match (self.options.sample, snapshots.first_mut()) {
                 (Some(sample), Some(snapshot)) => {
@@ -283,11 +292,28 @@ impl Base<'_> {
                 }
                 _ => Vec::new(),
             };
-            let readers = Readers::new(&self.writer, *whole, facts, &tables, &bounds, &choices, keeper.is_some())?;
-            readers.run(snapshots, keeper).await?;
+            let work = plan::work(&tables, &bounds, &choices);
+            let readers = Readers::new(&self.writer, *whole, facts, &tables, &same, work, keeper.is_some())?;
+            readers.run(snapshots, keeper).await
+        };
+        // A guard that the server has ended is no failure: it keeps changes of definitions from ending an attempt, and no more.
+        let staying = async {
+            if let Some(guard) = &mut guard {
+                locks::stay(guard).await;
+            }
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            done = reading => done?,
+            () = staying => {}
         }
         if let Some(guard) = guard {
             guard.close().await;
+        }
+        same.close().await;
+        if let Some(places) = places {
+            let verdict = places.compare(&Places::look(&mut scout, facts).await?);
+            taken.notes.extend(noted(verdict)?);
         }
         scout.close().await;
         self.progress.finish();
@@ -315,23 +341,18 @@ impl Base<'_> {
         Ok(all)
     }
 
-    /// Writes what isn't rows: schemas, databases, users. Returns the databases and their schemas.
-    async fn definitions(
-        &self,
-        scout: &mut Connection,
-        tables: &[Table],
-    ) -> Result<(Vec<DatabaseDetail>, Vec<Schema>), Error> {
+    /// Writes what isn't rows: schemas, databases, users.
+    async fn definitions(&self, scout: &mut Connection, tables: &[Table]) -> Result<Definitions, Error> {
         let Source { facts, databases, whole, .. } = self.source;
         if *whole {
             let globals = users::read(scout, facts).await?;
             self.file(&self.writer, "globals.json", &ItemDetail::Globals, &globals).await?;
         }
-        let mut raw = Connection::open_for(self.target, Purpose::Rows).await?;
-        let mut details = Vec::with_capacity(databases.len());
-        let mut schemas = Vec::with_capacity(databases.len());
+        let mut session = Connection::open_for(self.target, Purpose::Rows).await?;
+        let (mut details, mut schemas) = (Vec::with_capacity(databases.len()), Vec::with_capacity(databases.len()));
         for database in databases {
             let writer = if *whole { self.writer.of(database) } else { self.writer.clone() };
-            let schema = schema::read::read(&mut raw, database).await?;
+            let schema = schema::read::read(&mut session, database).await?;
             self.file(&writer, "schema.json", &ItemDetail::Schema, &schema).await?;
             let detail = database_detail(scout, database, tables).await?;
             if *whole {
@@ -340,8 +361,7 @@ impl Base<'_> {
             details.push(detail);
             schemas.push(schema);
         }
-        raw.close().await;
-        Ok((details, schemas))
+        Ok(Definitions { details, schemas, session })
     }
 
     /// A small file of our own.
@@ -356,6 +376,32 @@ impl Base<'_> {
     }
 }
 
+/// What a set says of partitions that may have been exchanged. An exchange that is seen ends the attempt. Pure.
+fn noted(verdict: Verdict) -> Result<Option<String>, Error> {
+    match verdict {
+        Verdict::Same => Ok(None),
+        Verdict::Exchanged(place) => Err(Error::Refused {
+            code: "mysql.changing",
+            object: place,
+            cause: "a partition was exchanged with a table while the backup was made".to_owned(),
+            next: "start again when no definition is being changed".to_owned(),
+        }),
+        Verdict::Unknown => Ok(Some(
+            "tables were altered while the set was made, and without PROCESS it can't be seen whether one of them was exchanged with \
+             a partition"
+                .to_owned(),
+        )),
+    }
+}
+
+/// The definitions that are in the set.
+struct Definitions {
+    details: Vec<DatabaseDetail>,
+    schemas: Vec<Schema>,
+    /// The session that has read them.
+    session: Connection,
+}
+
 /// A database that is there.
 async fn database_detail(scout: &mut Connection, name: &str, tables: &[Table]) -> Result<DatabaseDetail, Error> {
     let Some(detail) = inventory::database(scout, name).await? else {
@@ -368,6 +414,19 @@ async fn database_detail(scout: &mut Connection, name: &str, tables: &[Table]) -
     };
     let size = tables.iter().filter(|table| table.name.database == name).map(|table| table.bytes).sum();
     Ok(DatabaseDetail { size, ..detail })
+}
+
+/// The statements of all tables. Pure.
+fn statements(details: &[DatabaseDetail], schemas: &[Schema]) -> Statements {
+    let of = |(detail, schema): (&DatabaseDetail, &Schema)| {
+        let database = detail.name.clone();
+        let one = move |table: &TableStatement| {
+            let name = TableName { database: database.clone(), name: table.name.clone() };
+            (name, table.statement.bytes().to_vec())
+        };
+        schema.tables.iter().map(one).collect::<Vec<_>>()
+    };
+    details.iter().zip(schemas).flat_map(of).collect()
 }
 
 /// How many foreign keys each of some tables has to others of them, by its own statement. Pure.

@@ -1,7 +1,8 @@
 //! Opens snapshots that show one state, by the best way that server and rights allow.
 //!
 //! A global lock is held only while the snapshots open. Nothing that it holds outlives this process: locks end with their
-//! connection. Each wait has an end, because everybody else queues behind a lock that is waited for.
+//! connection. If this machine vanishes, the server isn't told; so a session that holds a lock has a time limit of the server's. Each
+//! wait has an end, because everybody else queues behind a lock that is waited for; and a pause as long follows it.
 
 use std::time::Duration;
 
@@ -27,10 +28,20 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// How long a lock is held at most.
 const HELD: Duration = Duration::from_secs(30);
 
+/// When the server ends a silent session with a global lock by itself: behind our own limit.
+const SILENT: Duration = Duration::from_secs(35);
+
+/// The same for a session that keeps writers of tables without snapshots out, or changes of definitions: reading the definitions
+/// of a large server takes minutes.
+const SILENT_KEEPER: Duration = Duration::from_secs(3600);
+
+/// How often a session that is only there for its lock says that it is there.
+const SIGN: Duration = Duration::from_secs(600);
+
 /// How often snapshots are opened anew, where no lock keeps transactions out between them.
 const TRIES: u32 = 20;
 
-/// After this time a transaction that MySQL has committed is in its set of GTIDs.
+/// After this time a transaction that MySQL has committed is in its set of GTIDs, and one that a replica has committed in its status.
 const SETTLES: Duration = Duration::from_millis(100);
 
 const SNAPSHOT: &str = "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY";
@@ -77,6 +88,8 @@ struct Lock {
     release: &'static str,
     /// Whether every statement that runs holds it up.
     waits_for_statements: bool,
+    /// When the server ends its session, if that is silent.
+    silent: Duration,
 }
 
 impl Opening<'_> {
@@ -110,6 +123,7 @@ impl Opening<'_> {
             take: vec!["LOCK INSTANCE FOR BACKUP".to_owned()],
             release: "UNLOCK INSTANCE",
             waits_for_statements: false,
+            silent: SILENT_KEEPER,
         };
         match self.take(scout, &lock, &[]).await {
             Ok(guard) => Ok(Some(guard)),
@@ -130,12 +144,14 @@ impl Opening<'_> {
                 take: take(&["BACKUP STAGE START", "BACKUP STAGE BLOCK_DDL", "BACKUP STAGE BLOCK_COMMIT"]),
                 release: "BACKUP STAGE END",
                 waits_for_statements: false,
+                silent: SILENT,
             }),
             Method::GlobalLock => Some(Lock {
                 name: "the global read lock",
                 take: take(&["FLUSH TABLES WITH READ LOCK"]),
                 release: "UNLOCK TABLES",
                 waits_for_statements: true,
+                silent: SILENT,
             }),
             Method::TableLocks => Some(Lock {
                 name: "the read lock of all tables",
@@ -144,6 +160,7 @@ impl Opening<'_> {
                     .collect(),
                 release: "UNLOCK TABLES",
                 waits_for_statements: false,
+                silent: SILENT,
             }),
             Method::SamePosition | Method::OneSnapshot => None,
         }
@@ -180,12 +197,14 @@ impl Opening<'_> {
                 true => None,
                 false => known(position::now(scout, self.facts).await?),
             };
-            taken.sources = position::sources(scout, self.facts).await?;
+            self.follow(scout, &mut taken, true).await?;
             Ok::<_, Error>((moment, taken))
         };
         let opened = timeout(HELD, opening).await;
         let (moment, mut taken) = opened.map_err(|_| self.too_slow(&lock))??;
-        holder.execute(lock.release).await?;
+        // If the server has ended the session, transactions may have come between the snapshots: then this fails.
+        let released = timeout(HELD, holder.execute(lock.release)).await;
+        released.map_err(|_| self.too_slow(&lock))??;
         holder.close().await;
         if self.facts.mariadb {
             taken.position = self.of_snapshots(scout, &mut snapshots).await?;
@@ -194,6 +213,27 @@ impl Opening<'_> {
             keeper = None;
         }
         Ok(Tried::Held(Box::new(Held { snapshots, keeper, guard: None, taken, moment })))
+    }
+
+    /// Records how far a replica has followed. While a lock keeps it from going on, it tells a transaction shortly behind its commit.
+    async fn follow(&self, scout: &mut Connection, taken: &mut Taken, is_locked: bool) -> Result<(), Error> {
+        let Some(mut sources) = position::sources(scout, self.facts).await? else {
+            taken.notes.extend(position::hidden(scout, self.facts).await?);
+            return Ok(());
+        };
+        while is_locked && !sources.is_empty() {
+            sleep(SETTLES).await;
+            let now = position::sources(scout, self.facts).await?.unwrap_or_default();
+            if now == sources {
+                break;
+            }
+            sources = now;
+        }
+        if !is_locked && !sources.is_empty() {
+            taken.notes.push("the primary's position is about that of the snapshots".to_owned());
+        }
+        taken.sources = sources;
+        Ok(())
     }
 
     /// Tables without snapshots.
@@ -209,7 +249,7 @@ impl Opening<'_> {
     /// Holds writers of tables without snapshots out, or names these tables.
     async fn keep(&self, keeper: &mut Connection, taken: &mut Taken) -> Result<(), Error> {
         let Some(sql) = read_locks(self.current()) else { return Ok(()) };
-        wait_at_most(keeper, ONE_WAIT).await?;
+        wait_at_most(keeper, ONE_WAIT, SILENT_KEEPER).await?;
         let why = match keeper.execute(&sql).await {
             Ok(_) => return Ok(()),
             Err(error) if position::is_refusal(&error) || error.number() == Some(1205) => error.cause(),
@@ -236,7 +276,7 @@ impl Opening<'_> {
                 }
             }
             let mut holder = Connection::open(self.target).await?;
-            wait_at_most(&mut holder, ONE_WAIT.min(left)).await?;
+            wait_at_most(&mut holder, ONE_WAIT.min(left), lock.silent).await?;
             match run(&mut holder, &lock.take).await {
                 Ok(()) => return Ok(holder),
                 Err(error) if error.number() == Some(1205) => {
@@ -249,7 +289,8 @@ impl Opening<'_> {
                         let by = blocked::holder(scout, &with_it).await;
                         return Err(blocked::failure(&self.target.to_string(), lock.name, by.as_ref()));
                     }
-                    sleep(PAUSE).await;
+                    // What queued behind our request goes on meanwhile.
+                    sleep(ONE_WAIT.min(self.options.lock_wait.saturating_sub(began.elapsed())).max(PAUSE)).await;
                 }
                 Err(error) => return Err(error.about(lock.name)),
             }
@@ -280,10 +321,7 @@ impl Opening<'_> {
                 let mut taken = self.taken(way, snapshots.len());
                 taken.not_consistent = self.current().map(|table| table.name.clone()).collect();
                 taken.position = position;
-                taken.sources = position::sources(scout, self.facts).await?;
-                if !taken.sources.is_empty() {
-                    taken.notes.push("the primary's position is about that of the snapshots".to_owned());
-                }
+                self.follow(scout, &mut taken, false).await?;
                 return Ok(Tried::Held(Box::new(Held { snapshots, keeper: None, guard: None, taken, moment })));
             }
             for snapshot in &mut snapshots {
@@ -349,10 +387,19 @@ async fn run(connection: &mut Connection, statements: &[String]) -> Result<(), E
     Ok(())
 }
 
-/// Sets how long a connection waits for locks: whole seconds, at least one.
-async fn wait_at_most(connection: &mut Connection, time: Duration) -> Result<(), Error> {
-    connection.execute(&format!("SET SESSION lock_wait_timeout = {}", time.as_secs().max(1))).await?;
+/// Sets how long a connection waits for locks, and when the server ends it if it is silent: whole seconds, at least one.
+async fn wait_at_most(connection: &mut Connection, time: Duration, silent: Duration) -> Result<(), Error> {
+    let (time, silent) = (time.as_secs().max(1), silent.as_secs().max(1));
+    let sql = format!("SET SESSION lock_wait_timeout = {time}, SESSION wait_timeout = {silent}");
+    connection.execute(&sql).await?;
     Ok(())
+}
+
+/// Keeps a session that is only there for its lock from being silent. Returns when the session has ended.
+pub(crate) async fn stay(session: &mut Connection) {
+    while session.execute("DO 0").await.is_ok() {
+        sleep(SIGN).await;
+    }
 }
 
 #[cfg(test)]

@@ -2,16 +2,18 @@
 //!
 //! The room: `base` (a whole set), `ladder` (by which way do snapshots show one state?), `locks` (opens them), `blocked` (who holds up
 //! a lock?), `position` (where is that in the binary log?), `plan` (in which pieces is a table read?), `keys`, `cut` and
-//! `scale` (at which values is it cut?).
+//! `scale` (at which values is it cut?), `same` (was that the table of the definition?), `exchanged` (was a partition exchanged?).
 
 pub(crate) mod base;
 pub(crate) mod blocked;
 pub(crate) mod cut;
+pub(crate) mod exchanged;
 pub(crate) mod keys;
 pub(crate) mod ladder;
 pub(crate) mod locks;
 pub(crate) mod plan;
 pub(crate) mod position;
+pub(crate) mod same;
 pub(crate) mod scale;
 
 use std::collections::VecDeque;
@@ -26,10 +28,10 @@ use crate::catalog::engines::Rows;
 use crate::catalog::facts::Facts;
 use crate::catalog::inventory::{History, Table};
 use crate::client::{Connection, Filled};
-use crate::detail::ItemDetail;
+use crate::detail::{ItemDetail, TableName};
 use crate::dump::base::json;
 use crate::dump::plan::Work;
-use crate::sample::Choice;
+use crate::dump::same::Same;
 
 /// A table's rows in the set.
 struct Item {
@@ -42,6 +44,7 @@ pub(crate) struct Readers<'a> {
     writer: &'a SetWriter,
     facts: &'a Facts,
     tables: &'a [Table],
+    same: &'a Same,
     items: Vec<Item>,
     /// What snapshots show.
     queue: Mutex<VecDeque<Work>>,
@@ -50,14 +53,14 @@ pub(crate) struct Readers<'a> {
 }
 
 impl<'a> Readers<'a> {
-    /// Readers of tables with rows of their own. `kept` says whether the tables without snapshots are locked.
+    /// Readers of tables with rows of their own, in the pieces of `work`. `kept` says whether the tables without snapshots are locked.
     pub(crate) fn new(
         writer: &'a SetWriter,
         whole: bool,
         facts: &'a Facts,
         tables: &'a [Table],
-        bounds: &[Vec<String>],
-        choices: &[Choice],
+        same: &'a Same,
+        work: Vec<Work>,
         kept: bool,
     ) -> Result<Self, Error> {
         let mut items = Vec::with_capacity(tables.len());
@@ -75,8 +78,8 @@ impl<'a> Readers<'a> {
             items.push(Item { number, history });
         }
         let is_kept = |work: &Work| kept && tables.get(work.table).is_some_and(|table| table.rows() == Rows::Current);
-        let (kept, queue): (Vec<Work>, Vec<Work>) = plan::work(tables, bounds, choices).into_iter().partition(is_kept);
-        Ok(Self { writer, facts, tables, items, queue: Mutex::new(queue.into()), kept })
+        let (kept, queue): (Vec<Work>, Vec<Work>) = work.into_iter().partition(is_kept);
+        Ok(Self { writer, facts, tables, same, items, queue: Mutex::new(queue.into()), kept })
     }
 
     /// Reads everything. The first connection begins with the tables that `keeper` holds, so that their writers can go on.
@@ -99,6 +102,9 @@ impl<'a> Readers<'a> {
             let next = self.queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
             let Some(work) = next else { break };
             self.read(&mut snapshot, &mut lane, &work).await?;
+            if let Some(table) = self.tables.get(work.table) {
+                self.same.check(&table.name).await?;
+            }
             snapshot.execute(locks::BEHIND).await?;
         }
         snapshot.close().await;
@@ -127,8 +133,59 @@ impl<'a> Readers<'a> {
                 lane.push(item.number, count, buffer).await?;
             }
             if filled == Filled::Done {
-                return Ok(());
+                break;
             }
+        }
+        let warnings = rows.done().map_or(0, |done| done.warnings);
+        if warnings == 0 {
+            return Ok(());
+        }
+        let warnings = connection.warnings().await?;
+        warnings
+            .iter()
+            .find_map(|row| refused(&table.name, row.text(0), row.number(1), &row.lossy(2)))
+            .map_or(Ok(()), Err)
+    }
+}
+
+/// What is wrong with rows for which the server gave a warning: it has changed a value. MySQL tells a value of JSON that is larger than
+/// its limit as an empty text. Pure.
+fn refused(table: &TableName, level: &str, number: u64, message: &str) -> Option<Error> {
+    if level == "Note" {
+        return None;
+    }
+    let (code, next) = match number {
+        1301 => {
+            ("mysql.packet", "raise max_allowed_packet on the server above twice the largest value, then start again")
+        }
+        _ => ("mysql.refused", "see what the server says of these rows"),
+    };
+    Some(Error::Refused {
+        code,
+        object: table.to_string(),
+        cause: format!("the server doesn't tell a value as it is: {message} [warning {number}]"),
+        next: next.to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_that_the_server_changes_ends_the_backup() {
+        let table = TableName { database: "shop".into(), name: "t".into() };
+        let code = |level, number| match refused(&table, level, number, "larger than") {
+            Some(Error::Refused { code, object, .. }) if object == "shop.t" => Some(code),
+            _ => None,
+        };
+        for (level, number, expected) in [
+            ("Note", 1051, None),
+            ("Warning", 1301, Some("mysql.packet")),
+            ("Warning", 1292, Some("mysql.refused")),
+            ("Error", 1301, Some("mysql.packet")),
+        ] {
+            assert_eq!(code(level, number), expected, "{level} {number}");
         }
     }
 }

@@ -62,12 +62,12 @@ fn gtid_set(text: &str) -> Option<String> {
     (!set.is_empty()).then_some(set)
 }
 
-/// How far a replica has followed its primaries; none of a server that isn't one, or where the account may not see it.
-pub(crate) async fn sources(connection: &mut Connection, facts: &Facts) -> Result<Vec<SourcePosition>, Error> {
+/// How far a replica has followed its primaries; none of a server that isn't one. `None`: the account may not see it.
+pub(crate) async fn sources(connection: &mut Connection, facts: &Facts) -> Result<Option<Vec<SourcePosition>>, Error> {
     let (sql, behind) = facts.replica_status();
     let rows = match connection.query(sql).await {
         Ok(rows) => rows,
-        Err(error) if is_refusal(&error) => return Ok(Vec::new()),
+        Err(error) if is_refusal(&error) => return Ok(None),
         Err(error) => return Err(error),
     };
     // The order of columns hasn't changed since 5.1; newer ones come behind.
@@ -77,7 +77,22 @@ pub(crate) async fn sources(connection: &mut Connection, facts: &Facts) -> Resul
         port: row.text(behind + 3).parse().unwrap_or_default(),
         binlog: BinlogPlace { file: row.text(behind + 9).to_owned(), offset: row.number(behind + 21) },
     };
-    Ok(rows.iter().map(source).collect())
+    Ok(Some(rows.iter().map(source).collect()))
+}
+
+/// What a set of a replica says if the account may not see how far the replica has followed. Only MariaDB tells every account that it
+/// is a replica.
+pub(crate) async fn hidden(connection: &mut Connection, facts: &Facts) -> Result<Option<String>, Error> {
+    if !facts.mariadb {
+        return Ok(None);
+    }
+    let row = connection.one("SELECT @@GLOBAL.gtid_slave_pos").await?;
+    let running = connection.query("SHOW GLOBAL STATUS LIKE 'Slaves\\_running'").await?;
+    let is_replica = !row.text(0).is_empty() || running.iter().any(|row| row.number(1) > 0);
+    Ok(is_replica.then(|| {
+        "the server follows a primary, and the account may not see up to which place: GRANT REPLICA MONITOR ON *.* to have it in the set"
+            .to_owned()
+    }))
 }
 
 #[cfg(test)]

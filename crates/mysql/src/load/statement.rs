@@ -45,6 +45,11 @@ impl Into<'_> {
         !self.mariadb && self.columns.iter().any(|column| SPATIAL.contains(&column.r#type.as_str()))
     }
 
+    /// Whether a value goes through a function, whose result is no larger than the server's `max_allowed_packet`.
+    pub(crate) fn converts(&self) -> bool {
+        self.columns.iter().any(|column| through(column, self.mariadb, "").is_some())
+    }
+
     /// `LOAD DATA` of lines.
     pub(crate) fn load(&self) -> String {
         let (mut columns, mut sets) = (Vec::new(), Vec::new());
@@ -147,7 +152,10 @@ mod tests {
         let columns = [column("a", "int"), column("g", "point")];
         let into = Into { database: "d", table: "t", columns: &columns, mariadb: false };
         assert!(into.needs_insert() && !Into { mariadb: true, ..into.clone() }.needs_insert());
-        assert!(!Into { columns: &columns[..1], ..into }.needs_insert());
+        assert!(!Into { columns: &columns[..1], ..into.clone() }.needs_insert());
+        let json = [column("j", "json")];
+        assert!(!into.converts() && Into { columns: &json, ..into.clone() }.converts());
+        assert!(!Into { columns: &json, mariadb: true, ..into }.converts());
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! What does a target lack for a set? Looked at before anything is written, and told all together, with what mends it.
 //!
-//! The room: `crossing` (what the target's server doesn't know).
+//! The room: `crossing` (what the target's server doesn't know), `packets` (which rows are too large for a statement?).
 
 pub(crate) mod crossing;
+pub(crate) mod packets;
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -134,6 +135,7 @@ pub(crate) async fn look(connection: &mut Connection, server: &Server, request: 
         let cause = format!("a statement has {largest} bytes, and the server takes {}", connection.max_packet);
         look.lacks.push(Lack::new(cause, format!("SET GLOBAL max_allowed_packet = {};", largest.saturating_mul(2))));
     }
+    packets::look(set, what, server, connection.max_packet, &mut look);
     if what.is_whole() && matches!(request.target.host, Host::Socket(_)) {
         look.lacks.extend(room(connection, set.detail.size).await?);
     }

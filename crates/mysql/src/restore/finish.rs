@@ -83,12 +83,12 @@ impl Place<'_> {
         if journal.has("moved") {
             return Ok(());
         }
+        // Something may have come into the database since the restore began, or since it was interrupted here with `--clean`.
+        if !journal.has("replaced") && !replaces {
+            let way = super::in_the_way(connection, self.set, self.what, &self.name).await?;
+            crate::preflight::refuse(&format!("database {}", self.name), &way)?;
+        }
         if !journal.has(FINISHING) {
-            // Something may have come into the database since the restore began.
-            if !replaces {
-                let way = super::in_the_way(connection, self.set, self.what, &self.name).await?;
-                crate::preflight::refuse(&format!("database {}", self.name), &way)?;
-            }
             journal.note(connection, FINISHING).await?;
         }
         // Noted in any case: a resume with `--clean` drops nothing that this restore has moved.

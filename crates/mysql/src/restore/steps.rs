@@ -16,7 +16,7 @@ use crate::restore::objects;
 use crate::restore::scope::Scope;
 use crate::restore::set::{Set, corrupt};
 use crate::restore::table::{Added, Foreign, Table, add_foreign_keys, add_keys};
-use crate::schema::{SequenceStatement, Statistics};
+use crate::schema::SequenceStatement;
 
 /// Settings of a session that makes tables. Each exists in some servers only, and some need a right; without the right the
 /// server's own setting stays.
@@ -137,19 +137,7 @@ impl Place<'_> {
         let of_its_kind = self.facts.server.family == self.set.server.family;
         for one in found.filter(|_| of_its_kind).into_iter().flat_map(|found| &found.statistics) {
             let table = qualified(&self.made, table);
-            let sql = match one {
-                Statistics::Histogram { column, buckets } => format!(
-                    "ANALYZE NO_WRITE_TO_BINLOG TABLE {table} UPDATE HISTOGRAM ON {} WITH {buckets} BUCKETS",
-                    name(column)
-                ),
-                Statistics::Persistent { size, r#type } => {
-                    let kind =
-                        if r#type.is_empty() { String::new() } else { format!(", histogram_type = {}", text(r#type)) };
-                    format!(
-                        "SET STATEMENT histogram_size = {size}{kind} FOR ANALYZE NO_WRITE_TO_BINLOG TABLE {table} PERSISTENT FOR ALL"
-                    )
-                }
-            };
+            let sql = one.gathered(&table);
             match connection.execute(&sql).await {
                 Ok(_) => {}
                 Err(error) if error.server().is_some() => {

@@ -11,6 +11,7 @@ pub(crate) mod read;
 
 use serde::{Deserialize, Serialize};
 
+use crate::client::quote;
 use crate::detail::Sql;
 
 /// The objects of a database, in an order in which they can be made: sequences and tables, routines, views, triggers, events. Tables
@@ -86,6 +87,27 @@ pub enum Statistics {
         /// Their type; empty for none.
         r#type: String,
     },
+}
+
+impl Statistics {
+    /// The statement by which a server of the same family gathers them. `table` is a quoted name.
+    pub(crate) fn gathered(&self, table: &str) -> String {
+        match self {
+            Self::Histogram { column, buckets } => format!(
+                "ANALYZE NO_WRITE_TO_BINLOG TABLE {table} UPDATE HISTOGRAM ON {} WITH {buckets} BUCKETS",
+                quote::name(column)
+            ),
+            Self::Persistent { size, r#type } => {
+                let kind = match r#type.is_empty() {
+                    true => String::new(),
+                    false => format!(", histogram_type = {}", quote::text(r#type)),
+                };
+                format!(
+                    "SET STATEMENT histogram_size = {size}{kind} FOR ANALYZE NO_WRITE_TO_BINLOG TABLE {table} PERSISTENT FOR ALL"
+                )
+            }
+        }
+    }
 }
 
 /// Which kind of object is stored as a statement.

@@ -6,8 +6,8 @@ use std::process::Command;
 
 use seawall_vault::{Environment, Policy, Vault, VaultUrl};
 
-use crate::restore::{is_the_same, source};
-use crate::restoring::{backup, backup_as_script, everything};
+use crate::restore::source;
+use crate::restoring::{backup, backup_as_script, everything, is_the_same};
 use crate::server::Server;
 
 /// The blocks of commands in the section "By hand".

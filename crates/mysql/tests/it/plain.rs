@@ -10,8 +10,10 @@ use seawall_mysql::{Prover, RestoreOptions, World};
 use seawall_vault::Vault;
 use seawall_vault::memory::MemoryStore;
 
-use crate::restore::{OF_MYSQL, is_the_same, source};
-use crate::restoring::{backup, backup_as_script, environment, everything, limits, options, recover, unfinished};
+use crate::restore::{OF_MYSQL, source};
+use crate::restoring::{
+    backup, backup_as_script, environment, everything, is_the_same, limits, options, recover, unfinished,
+};
 use crate::server::{Server, target};
 use crate::support::vault;
 

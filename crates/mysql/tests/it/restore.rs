@@ -9,7 +9,9 @@ use seawall_mysql::{Prover, RestoreOptions, World};
 use seawall_vault::Vault;
 use seawall_vault::memory::MemoryStore;
 
-use crate::restoring::{backup, backup_as_script, environment, everything, limits, options, recover, unfinished};
+use crate::restoring::{
+    backup, backup_as_script, environment, everything, is_the_same, limits, options, recover, unfinished,
+};
 use crate::server::{Server, target};
 use crate::support::vault;
 
@@ -82,12 +84,6 @@ SET SESSION time_zone = '+03:00';
 CREATE EVENT sometimes ON SCHEDULE EVERY 1 DAY STARTS '2030-01-01 00:00:00' ON COMPLETION PRESERVE COMMENT 'ENABLE' DO INSERT INTO log VALUES ('event');
 CREATE DEFINER='owner'@'%' EVENT never ON SCHEDULE EVERY 1 HOUR DISABLE DO DELETE FROM log;
 "#;
-
-/// Insists that both databases are the same, and shows everything that isn't.
-pub(crate) fn is_the_same(found: &[String], expected: &[String]) {
-    let differing: Vec<_> = expected.iter().zip(found).filter(|(expected, found)| expected != found).collect();
-    assert!(differing.is_empty() && expected.len() == found.len(), "{} {} {differing:#?}", expected.len(), found.len());
-}
 
 pub(crate) fn source() -> Server {
     let server = Server::start();

@@ -126,3 +126,9 @@ pub(crate) fn everything(server: &Server, database: &str) -> Vec<String> {
     }
     all
 }
+
+/// Insists that both databases are the same, and shows everything that isn't.
+pub(crate) fn is_the_same(found: &[String], expected: &[String]) {
+    let differing: Vec<_> = expected.iter().zip(found).filter(|(expected, found)| expected != found).collect();
+    assert!(differing.is_empty() && expected.len() == found.len(), "{} {} {differing:#?}", expected.len(), found.len());
+}

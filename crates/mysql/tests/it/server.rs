@@ -15,6 +15,9 @@ pub(crate) struct Server {
     folder: tempfile::TempDir,
     child: Child,
     pub(crate) port: u16,
+    /// The server's program and its options, but for the port.
+    program: PathBuf,
+    options: Vec<String>,
     /// The program that speaks to it for the test.
     client: Vec<String>,
 }
@@ -96,25 +99,14 @@ impl Server {
     }
 
     /// Runs the server of a folder, at a port that is free.
-    pub(crate) fn run(folder: tempfile::TempDir, server: &Path, options: &[String], client: Vec<String>) -> Self {
-        // Between the question for a free port and the start somebody else may take it.
-        for _ in 0..10 {
-            let port = free_port();
-            let log = std::fs::File::create(folder.path().join("log")).expect("a log");
-            let mut command = Command::new(server);
-            command.arg("--no-defaults").args(is_root().then_some("--user=root")).args(options);
-            for (name, file) in [("datadir", "data"), ("socket", "s.sock"), ("pid-file", "pid")] {
-                command.arg(format!("--{name}={}", folder.path().join(file).display()));
-            }
-            command.arg(format!("--tmpdir={}", folder.path().display()));
-            command.arg(format!("--port={port}")).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-            let mut child = command.spawn().expect("the server runs");
-            if until_ready(&mut child, &folder.path().join("s.sock")) {
-                return Self { folder, child, port, client };
-            }
-        }
-        let log = std::fs::read_to_string(folder.path().join("log")).unwrap_or_default();
-        panic!("the server doesn't start: {log}");
+    pub(crate) fn run(folder: tempfile::TempDir, program: &Path, options: &[String], client: Vec<String>) -> Self {
+        let (port, child) = run_in(folder.path(), program, options);
+        Self { folder, child, port, program: program.to_owned(), options: options.to_vec(), client }
+    }
+
+    /// Starts it again in its folder, behind [`Server::kill_9`].
+    pub(crate) fn start_again(&mut self) {
+        (self.port, self.child) = run_in(self.folder.path(), &self.program, &self.options);
     }
 
     pub(crate) fn file(&self, name: &str) -> String {
@@ -222,6 +214,28 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Runs a server, and waits until it takes connections.
+fn run_in(folder: &Path, program: &Path, options: &[String]) -> (u16, Child) {
+    // Between the question for a free port and the start somebody else may take it.
+    for _ in 0..10 {
+        let port = free_port();
+        let log = std::fs::File::create(folder.join("log")).expect("a log");
+        let mut command = Command::new(program);
+        command.arg("--no-defaults").args(is_root().then_some("--user=root")).args(options);
+        for (name, file) in [("datadir", "data"), ("socket", "s.sock"), ("pid-file", "pid")] {
+            command.arg(format!("--{name}={}", folder.join(file).display()));
+        }
+        command.arg(format!("--tmpdir={}", folder.display()));
+        command.arg(format!("--port={port}")).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        let mut child = command.spawn().expect("the server runs");
+        if until_ready(&mut child, &folder.join("s.sock")) {
+            return (port, child);
+        }
+    }
+    let log = std::fs::read_to_string(folder.join("log")).unwrap_or_default();
+    panic!("the server doesn't start: {log}");
 }
 
 /// Waits until the socket takes connections; false if the server ended.

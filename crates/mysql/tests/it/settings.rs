@@ -42,7 +42,7 @@ async fn a_session_has_our_settings_whatever_the_server_has() {
             "+00:00",
             "0.000000",
             "60",
-            year,
+            "3600",
             year,
             "",
             "REPEATABLE-READ",
