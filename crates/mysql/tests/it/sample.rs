@@ -172,3 +172,19 @@ async fn a_sample_as_a_script_is_refused() {
     let failed = dump(&target(&server.url("shop")), &vault(&store), &both, &world, Arc::new(NoProgress)).await;
     assert_eq!(Failure::from(failed.expect_err("a script has every row")).code, "mysql.vendor-format");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sample_whose_keys_need_too_much_memory_is_refused() {
+    let server = Server::start();
+    server.sql(
+        "CREATE DATABASE d; USE d; CREATE TABLE parent (k char(250) CHARACTER SET ascii PRIMARY KEY); \
+         INSERT INTO parent SELECT RPAD(seq, 250, 'x') FROM seq_1_to_6000; \
+         CREATE TABLE child (k char(250) CHARACTER SET ascii, FOREIGN KEY (k) REFERENCES parent (k)); \
+         INSERT INTO child SELECT k FROM parent",
+    );
+    let store = MemoryStore::default();
+    let small = Limits { jobs: 1, memory: 24 << 20, ..limits() };
+    let failure = sample(&server.url("d"), &vault(&store), "0.1%", small.clone()).await.expect_err("too many keys");
+    assert_eq!((failure.code, failure.object.as_str()), ("mysql.sample-too-large", "d.parent"));
+    sample(&server.url("d"), &vault(&store), "0.1%", Limits { memory: 128 << 20, ..small }).await.expect("enough");
+}
