@@ -97,7 +97,8 @@ fn azure_there_and_back_and_litestream_reads_it() {
 
     // Litestream takes the server only from a configuration.
     let (config, file) = (azure.litestream_yml(&stand, "ours"), stand.new_file());
-    let args = ["restore", "-config", text(&config), "-o", text(&file), text(&stand.db())];
+    let db = stand.db();
+    let args = ["restore", "-config", text(&config), "-o", text(&file), text(&db)];
     run("litestream", stand.litestream_command().args(args)).ok();
     assert_eq!(model::check(&file, stand.seed), 42);
     assert_eq!(digest::of(&file), digest::of(&stand.db()));
