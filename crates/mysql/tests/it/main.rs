@@ -14,6 +14,8 @@ mod kills;
 mod locks;
 mod login;
 mod mysql8;
+mod mysql9;
+mod planted;
 mod restore;
 mod restoring;
 mod rights;

@@ -11,11 +11,15 @@ use seawall_mysql::testing::{Connection, Purpose, quote};
 use crate::client::{FORMAT, LOAD, lines, load_by};
 use crate::server::{Server, target};
 
+/// The folder into which `test.sh` fetches what tests need.
+pub(crate) fn tools() -> PathBuf {
+    let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools");
+    std::env::var_os("CARGO_TARGET_DIR").map_or(tools, |target| PathBuf::from(target).join("tools"))
+}
+
 /// The folder of MySQL 8 that `test.sh` may have fetched.
 fn basedir() -> Option<PathBuf> {
-    let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools");
-    let tools = std::env::var_os("CARGO_TARGET_DIR").map_or(tools, |target| PathBuf::from(target).join("tools"));
-    let folder = tools.join("mysql-8");
+    let folder = tools().join("mysql-8");
     // It needs two libraries of the system.
     let runs = Command::new(folder.join("bin/mysqld")).args(["--no-defaults", "--version"]).output();
     if runs.is_ok_and(|output| output.status.success()) {

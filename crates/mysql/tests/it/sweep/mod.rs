@@ -14,17 +14,18 @@ use crate::restoring::{backup, options, recover, unfinished};
 use crate::server::Server;
 use crate::support::vault;
 
-use facts::{Catalog, globals};
+use facts::Catalog;
+pub(crate) use facts::globals;
 
 /// Fills a server.
-fn fill(server: &Server, databases: &[(&str, &str)]) {
+pub(crate) fn fill(server: &Server, databases: &[(&str, &str)]) {
     for (database, statements) in databases {
         server.script(&format!("CREATE DATABASE `{database}`; USE `{database}`;\n{statements}\n"));
     }
 }
 
 /// The lines of each database that the source has, and another server hasn't.
-fn lost(source: &Server, other: &Server, databases: &[(&str, &str)]) -> Vec<(String, String)> {
+pub(crate) fn lost(source: &Server, other: &Server, databases: &[(&str, &str)]) -> Vec<(String, String)> {
     let (source, other) = (Catalog::of(source), Catalog::of(other));
     let of = |database: &str| {
         let (expected, found) = (source.facts(database), other.facts(database));

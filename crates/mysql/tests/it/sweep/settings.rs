@@ -1,11 +1,16 @@
 //! Settings of a server, swept: under each of them a set is made and a set is restored, and both are what they are without it.
 
+use std::collections::BTreeSet;
+
 use seawall_vault::memory::MemoryStore;
 
 use super::facts::Catalog;
 use crate::restoring::{backup, options, recover};
 use crate::server::Server;
 use crate::support::vault;
+
+/// A variable of a server, and a value as a statement takes it.
+type Setting = (&'static str, &'static str);
 
 /// A database whose texts, dates and statements some settings would change.
 const SOURCE: &str = r#"CREATE DATABASE d CHARACTER SET utf8mb4; USE d;
@@ -26,7 +31,7 @@ CREATE EVENT ev ON SCHEDULE EVERY 1 DAY STARTS '2031-01-01 00:00:00' DISABLE DO 
 "#;
 
 /// Settings that both families have, each with a value that may change what is read or written.
-const OF_BOTH: &[(&str, &str)] = &[
+const OF_BOTH: &[Setting] = &[
     ("sql_mode", "'ANSI_QUOTES'"),
     ("sql_mode", "'NO_BACKSLASH_ESCAPES'"),
     ("sql_mode", "'PIPES_AS_CONCAT,IGNORE_SPACE,HIGH_NOT_PRECEDENCE'"),
@@ -65,7 +70,7 @@ const OF_BOTH: &[(&str, &str)] = &[
 ];
 
 /// MariaDB's own.
-const OF_MARIADB: &[(&str, &str)] = &[
+const OF_MARIADB: &[Setting] = &[
     ("sql_mode", "'ORACLE'"),
     ("sql_mode", "'EMPTY_STRING_IS_NULL,SIMULTANEOUS_ASSIGNMENT,TIME_ROUND_FRACTIONAL'"),
     ("sql_mode", "'MSSQL'"),
@@ -83,7 +88,7 @@ const OF_MARIADB: &[(&str, &str)] = &[
 ];
 
 /// MySQL's own.
-const OF_MYSQL: &[(&str, &str)] = &[
+const OF_MYSQL: &[Setting] = &[
     ("sql_mode", "'TIME_TRUNCATE_FRACTIONAL'"),
     ("max_execution_time", "1"),
     ("transaction_read_only", "1"),
@@ -100,35 +105,52 @@ fn set(server: &Server, name: &str, value: &str) -> bool {
     (0..100).any(|_| server.try_sql(&format!("SET GLOBAL {name} = {value}")).is_some())
 }
 
-async fn sweep(server: &Server, settings: &[&[(&str, &str)]]) {
+/// In how many rounds settings are swept.
+const ROUNDS: usize = 9;
+
+/// The settings of each round: none twice in one.
+fn rounds(settings: &[&[Setting]]) -> Vec<Vec<Setting>> {
+    let mut rounds: Vec<Vec<Setting>> = vec![Vec::new(); ROUNDS];
+    for (place, setting) in settings.iter().copied().flatten().enumerate() {
+        let mut places = (0..ROUNDS).map(|more| (place + more) % ROUNDS);
+        let round = places.find(|round| rounds[*round].iter().all(|(name, _)| *name != setting.0));
+        rounds[round.expect("a round without it")].push(*setting);
+    }
+    rounds
+}
+
+async fn sweep(server: &Server, settings: &[&[Setting]]) {
     server.script(SOURCE);
-    let expected = Catalog::of(server).facts("d");
+    let catalog = Catalog::of(server);
+    let expected = catalog.facts("d");
     let clean = vault(&MemoryStore::default());
     backup(&server.url("d"), &clean).await.expect("a backup");
     let mut swept = 0;
-    for (name, value) in settings.iter().copied().flatten() {
-        let Some(before) = server.try_sql(&format!("SELECT @@GLOBAL.{name}")) else { continue };
-        if !set(server, name, value) {
-            continue;
+    for round in rounds(settings) {
+        let mut before = Vec::new();
+        for (name, value) in &round {
+            let Some(was) = server.try_sql(&format!("SELECT @@GLOBAL.{name}")) else { continue };
+            if set(server, name, value) {
+                let is_word = matches!(&*was, "NULL" | "DEFAULT") || was.parse::<f64>().is_ok();
+                before.push((name, if is_word { was } else { format!("'{was}'") }));
+            }
         }
         let under = vault(&MemoryStore::default());
         let made = backup(&server.url("d"), &under).await;
         let restored = recover(&clean, &server.url("copy"), &options()).await;
-        let is_word = matches!(&*before, "NULL" | "DEFAULT") || before.parse::<f64>().is_ok();
-        let before = if is_word { before } else { format!("'{before}'") };
-        assert!(set(server, name, &before), "{name} is {before} again");
-        made.unwrap_or_else(|failure| panic!("a backup under {name}={value}: {failure:?}"));
-        restored.unwrap_or_else(|failure| panic!("a restore under {name}={value}: {failure:?}"));
+        for (name, was) in before.iter().rev() {
+            assert!(set(server, name, was), "{name} is {was} again");
+        }
+        made.unwrap_or_else(|failure| panic!("a backup under {round:?}: {failure:?}"));
+        restored.unwrap_or_else(|failure| panic!("a restore under {round:?}: {failure:?}"));
         recover(&under, &server.url("again"), &options()).await.expect("a restore");
-        let catalog = Catalog::of(server);
         for copy in ["copy", "again"] {
-            let found: std::collections::BTreeSet<String> =
-                catalog.facts(copy).iter().map(|line| line.replace(copy, "d")).collect();
+            let found: BTreeSet<String> = catalog.facts(copy).iter().map(|line| line.replace(copy, "d")).collect();
             let lost: Vec<_> = expected.difference(&found).collect();
-            assert!(lost.is_empty() && expected.len() == found.len(), "{copy} under {name}={value}: {lost:#?}");
+            assert!(lost.is_empty() && expected.len() == found.len(), "{copy} under {round:?}: {lost:#?}");
             server.sql(&format!("DROP DATABASE {copy}"));
         }
-        swept += 1;
+        swept += before.len();
     }
     assert!(swept > 35, "{swept} settings were swept");
 }
