@@ -53,6 +53,9 @@ const TYPES_OF_MARIADB: [(&str, u32); 4] =
 /// The first version of MySQL with the type of vectors.
 const VECTOR_OF_MYSQL: u32 = 90_000;
 
+/// The first version of MySQL that has checks.
+const CHECKS_OF_MYSQL: u32 = 80_016;
+
 /// What the target lacks for it.
 pub(crate) fn look(brings: &Brings<'_>, has: &Has) -> Look {
     let mut look = Look::default();
@@ -248,6 +251,10 @@ fn features(has: &Has, crosses: bool, table: &str, statement: &str, look: &mut L
                 .push(format!("the JSON columns of table {table} become LONGTEXT with a check, as MariaDB has them"));
         }
         return;
+    }
+    if has.server.version < CHECKS_OF_MYSQL && found.iter().any(|word| word.is("CHECK")) {
+        let doubt = format!("table {table} loses its checks: MySQL before 8.0.16 passes over them");
+        look.doubts.push(doubt);
     }
     if has_words(&["SYSTEM", "VERSIONING"]) || has_words(&["PERIOD", "FOR"]) {
         lack(

@@ -304,7 +304,7 @@ pub(crate) async fn make(
     connection.execute(&create).await.map_err(|error| error.about(format!("database {}", place.made)))?;
     let mut journal = open(connection, place).await?;
     restored.resumed |= journal.is_resumed();
-    steps::prepare(connection).await?;
+    steps::prepare(connection, &place.set.server).await?;
     if !journal.has(FINISHING) {
         place.fill(connection, &mut journal, progress).await?;
         place.rehearse(connection, &mut journal).await?;

@@ -10,6 +10,7 @@ use crate::Error;
 use crate::catalog::facts::Facts;
 use crate::client::quote::{name, qualified, text};
 use crate::client::{Connection, Target};
+use crate::detail::ServerFacts;
 use crate::journal::Journal;
 use crate::load::{Load, Session};
 use crate::restore::objects;
@@ -52,12 +53,20 @@ pub(crate) struct Place<'a> {
     pub(crate) infile: bool,
 }
 
-/// Prepares a session that makes tables and changes them.
-pub(crate) async fn prepare(connection: &mut Connection) -> Result<(), Error> {
-    let names: Vec<String> = SETTINGS.iter().map(|(name, _)| format!("'{name}'")).collect();
+/// The collation of utf8mb4 that a server doesn't name beside it, because it is its default. MySQL 8 has another one than all before it
+/// and than MariaDB, and takes either. Pure.
+fn collation_of(from: &ServerFacts) -> &'static str {
+    if from.family == "mysql" && from.version >= 80_000 { "'utf8mb4_0900_ai_ci'" } else { "'utf8mb4_general_ci'" }
+}
+
+/// Prepares a session that makes tables of a source and changes them.
+pub(crate) async fn prepare(connection: &mut Connection, from: &ServerFacts) -> Result<(), Error> {
+    let settings: Vec<(&str, &str)> =
+        SETTINGS.into_iter().chain([("default_collation_for_utf8mb4", collation_of(from))]).collect();
+    let names: Vec<String> = settings.iter().map(|(name, _)| format!("'{name}'")).collect();
     let sql = format!("SHOW SESSION VARIABLES WHERE Variable_name IN ({})", names.join(", "));
     let there: BTreeSet<String> = connection.query(&sql).await?.iter().map(|row| row.text(0).to_owned()).collect();
-    for (name, value) in SETTINGS.iter().filter(|(name, _)| there.contains(*name)) {
+    for (name, value) in settings.into_iter().filter(|(name, _)| there.contains(*name)) {
         match connection.execute(&format!("SET SESSION {name} = {value}")).await {
             Ok(_) => {}
             Err(error) if error.server().is_some() => tracing::debug!(name, "the server keeps its own: {error}"),
@@ -256,7 +265,7 @@ impl Place<'_> {
         let left = Mutex::new(left);
         let work = async || {
             let mut connection = Connection::open(self.target).await?;
-            prepare(&mut connection).await?;
+            prepare(&mut connection, &self.set.server).await?;
             connection.execute(&format!("USE {}", name(&self.made))).await?;
             loop {
                 let next = left.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
@@ -312,5 +321,23 @@ impl Place<'_> {
         );
         let rows = connection.query(&sql).await?;
         Ok(rows.iter().map(|row| (row.text(0).to_owned(), row.text(1).to_owned())).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_collation_is_the_sources() {
+        for (family, version, expected) in [
+            ("mysql", 80_036, "'utf8mb4_0900_ai_ci'"),
+            ("mysql", 90_700, "'utf8mb4_0900_ai_ci'"),
+            ("mysql", 50_744, "'utf8mb4_general_ci'"),
+            ("mariadb", 100_500, "'utf8mb4_general_ci'"),
+        ] {
+            let from = ServerFacts { family: family.into(), version, ..ServerFacts::default() };
+            assert_eq!(collation_of(&from), expected, "{family} {version}");
+        }
     }
 }

@@ -69,7 +69,7 @@ fn portable(server: &Server, database: &str) -> BTreeSet<String> {
     }
     sql += &format!(
         "SELECT 'column', table_name, column_name, \
-         IF(data_type LIKE '%int' OR data_type = 'year', CONCAT(data_type, SUBSTRING(column_type, LOCATE(')', CONCAT(column_type, ')')) + 1)), column_type), \
+         IF(data_type LIKE '%int' OR data_type = 'year', CONCAT(data_type, column_type LIKE '%unsigned%', column_type LIKE '%zerofill'), column_type), \
          REPLACE(character_set_name, 'utf8mb3', 'utf8'), \
          REPLACE(collation_name, 'utf8mb3', 'utf8'), is_nullable FROM information_schema.columns WHERE table_schema = '{database}' \
          AND data_type NOT IN ('json', 'longtext') AND table_name <> 'joined';\n\

@@ -82,7 +82,7 @@ pub(crate) const NEWER: &[(&str, &str)] = &[
 async fn everything_of_mysql_9s_catalog_comes_back_and_is_proved() {
     let gtid =
         ["--gtid-mode=ON", "--enforce-gtid-consistency=ON", "--log-bin", "--server-id=3", "--event-scheduler=OFF"];
-    let (Some(source), Some(target)) = (start_with(&gtid), start()) else { return };
+    let (Some(source), Some(target)) = (start_with(&gtid), start_with(&gtid)) else { return };
     crate::sweep::fill(&source, NEWER);
     let vault = vault(&MemoryStore::default());
     backup(&source.url(""), &vault).await.expect("a backup");
