@@ -10,6 +10,9 @@ use crate::Error;
 use crate::client::quote::{name, text};
 use crate::client::{Connection, Target};
 
+/// The server's number for a database that takes no changes.
+const READ_ONLY: u16 = 3989;
+
 /// The claim of a proof at work to its databases; it ends when this is dropped.
 pub(crate) struct Hold {
     _connection: Connection,
@@ -30,6 +33,18 @@ async fn lock(connection: &mut Connection, proof: ProofName) -> Result<bool, Err
     Ok(connection.one(&sql).await?.number(0) == 1)
 }
 
+/// Drops a database of a proof. One that was restored as read-only takes no changes, not even its end.
+async fn drop_it(connection: &mut Connection, database: &str) -> Result<(), Error> {
+    let drops = format!("DROP DATABASE IF EXISTS {}", name(database));
+    match connection.execute(&drops).await {
+        Err(error) if error.number() == Some(READ_ONLY) => {
+            connection.execute(&format!("ALTER DATABASE {} READ ONLY = 0", name(database))).await?;
+            connection.execute(&drops).await.map(drop)
+        }
+        done => done.map(drop),
+    }
+}
+
 /// Removes databases that killed proofs have left on a server. What can't be removed is named.
 pub(crate) async fn remove_left(server: &Target) -> Result<(), Error> {
     let mut connection = Connection::open(server).await?;
@@ -39,8 +54,8 @@ pub(crate) async fn remove_left(server: &Target) -> Result<(), Error> {
         if !lock(&mut connection, proof).await? {
             continue;
         }
-        match connection.execute(&format!("DROP DATABASE IF EXISTS {}", name(database))).await {
-            Ok(_) => tracing::warn!(database, "removed what a killed proof left"),
+        match drop_it(&mut connection, database).await {
+            Ok(()) => tracing::warn!(database, "removed what a killed proof left"),
             Err(error) => tracing::warn!(database, "a killed proof left it; drop it: {error}"),
         }
         connection.execute(&format!("DO RELEASE_LOCK({})", text(&format!("{} at work", proof.whole())))).await?;
@@ -55,7 +70,7 @@ pub(crate) async fn removed(server: &Target, proof: ProofName, done: Result<(), 
     let removing = async {
         let mut connection = Connection::open(server).await?;
         for database in proof.all() {
-            connection.execute(&format!("DROP DATABASE IF EXISTS {}", name(&database))).await?;
+            drop_it(&mut connection, &database).await?;
         }
         connection.close().await;
         Ok::<_, Error>(())

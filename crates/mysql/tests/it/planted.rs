@@ -71,9 +71,9 @@ async fn a_proof_finds_what_no_server_keeps_as_the_set_has_it() {
     let cases: [(&str, &str, &str, &[&str]); 5] = [
         ("nothing", "", "", &[]),
         // The nearest number of this type is another one.
-        ("d.numbers", "1\t0.5\t", "1\t0.3\t", &["table d.numbers"]),
+        ("d.numbers", "1\t0.5\t", "1\t0.3\t", &["numbers"]),
         ("schema.json", "DEFAULT 5", "DEFAULT '5'", &["table numbers"]),
-        ("schema.json", "select `d`.`numbers`", "SELECT `d`.`numbers`", &["view d.v"]),
+        ("schema.json", "select `numbers`", "SELECT `numbers`", &["view d.v"]),
         ("schema.json", "`id` int(11) NOT NULL", "`id` int(11) NOT NULL DEFAULT 05", &["table numbers"]),
     ];
     for (item, from, with, expected) in cases {
