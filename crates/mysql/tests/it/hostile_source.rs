@@ -102,3 +102,32 @@ async fn a_table_that_has_become_a_view_runs_nothing() {
     back_up(&server.url("shop"), &store).await.expect("backed up");
     assert_eq!(server.sql("SELECT COUNT(*) FROM shop.trap"), "0");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_of_the_owners_runs_in_a_backup_a_restore_or_a_proof() {
+    let server = Server::start();
+    // What a session would do as the account that backs up or restores, if it ran any of it.
+    let trap = "BEGIN INSERT INTO shop.trap VALUES (CURRENT_USER()); RETURN 1; END";
+    let mut script = "CREATE DATABASE shop; CREATE TABLE shop.trap (who text);\nDELIMITER //\n".to_owned();
+    for name in ["f", "version", "database", "get_lock", "count", "convert_tz", "setval", "json_valid", "concat"] {
+        script +=
+            &format!("CREATE FUNCTION shop.`{name}` () RETURNS int MODIFIES SQL DATA SQL SECURITY INVOKER {trap}//\n");
+    }
+    script += "DELIMITER ;\nUSE shop; CREATE SQL SECURITY INVOKER VIEW a AS SELECT shop.f() AS x, shop.`count`() AS y; \
+               CREATE VIEW endless AS SELECT SLEEP(100000) AS x FROM trap; CREATE VIEW held AS SELECT GET_LOCK('x', 100000) AS x, BENCHMARK(1000000000000, 1) AS y; \
+               CREATE TABLE `information_schema` (a int); CREATE TABLE `mysql.user` (a int DEFAULT (1 + 1), `@seawall_0` int, `*/ DROP` int CHECK (`*/ DROP` > 0)) \
+               COMMENT='*/ /*M! DROP TABLE trap */; -- '; INSERT INTO `mysql.user` VALUES (1, 2, 3); \
+               CREATE TABLE t (a int, KEY (a)); INSERT INTO t VALUES (1); CREATE TRIGGER tr BEFORE INSERT ON t FOR EACH ROW SET NEW.a = shop.f(); \
+               CREATE TRIGGER td AFTER DELETE ON t FOR EACH ROW SET @x = shop.f(); DELETE FROM trap;";
+    server.script(&script);
+    let vault = crate::support::vault(&MemoryStore::default());
+    crate::restoring::backup(&server.url("shop"), &vault).await.expect("a backup");
+    crate::restoring::recover(&vault, &server.url("copy"), &crate::restoring::options()).await.expect("a restore");
+    for database in ["shop", "copy"] {
+        assert_eq!(server.sql(&format!("SELECT COUNT(*) FROM {database}.trap")), "0", "{database}");
+        assert_eq!(server.sql(&format!("SELECT * FROM {database}.`mysql.user`")), "1\t2\t3");
+        assert_eq!(server.sql(&format!("SELECT a FROM {database}.t")), "1");
+    }
+    let shown = |database: &str| server.sql(&format!("USE {database}; SHOW CREATE TABLE `mysql.user`"));
+    assert_eq!(shown("copy"), shown("shop"));
+}
