@@ -11,6 +11,7 @@ mod consistency;
 mod content;
 mod crashes;
 mod definitions;
+mod fuzzed;
 mod galera;
 mod hostile;
 mod hostile_source;
