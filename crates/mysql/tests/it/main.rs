@@ -15,6 +15,7 @@ mod crossing;
 mod cutting;
 mod definers;
 mod definitions;
+mod fuzzed;
 mod galera;
 mod hostile;
 mod hostile_source;
