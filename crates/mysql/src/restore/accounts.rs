@@ -13,6 +13,7 @@ use crate::catalog::users::{AccountStatements, Globals};
 use crate::client::quote::{name, text};
 use crate::client::tried::is_about_the_statement;
 use crate::client::{Connection, Flavour};
+use crate::journal::Journal;
 use crate::restore::words::words;
 
 /// The mode in which MariaDB makes no account out of a grant.
@@ -32,6 +33,21 @@ pub(crate) struct Accounts<'a> {
     pub(crate) missing: Vec<&'a AccountStatements>,
     /// Those that are there.
     pub(crate) there: Vec<&'a AccountStatements>,
+}
+
+/// The note that an account is this restore's.
+fn note(account: &AccountStatements) -> String {
+    format!("account {}", shown(account))
+}
+
+impl Accounts<'_> {
+    /// Counts accounts that an earlier run of this restore has made as missing: they have no rights yet.
+    pub(crate) fn are_of(&mut self, journal: &Journal) {
+        let (ours, there): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.there).into_iter().partition(|account| journal.has(&note(account)));
+        self.missing.extend(ours);
+        self.there = there;
+    }
 }
 
 /// The accounts that a server has, by name and host.
@@ -86,14 +102,19 @@ pub(crate) async fn lacks(connection: &mut Connection, accounts: &Accounts<'_>) 
     Ok(Some(Lack::new(cause, mend)))
 }
 
-/// Makes accounts, and tells what the server refuses.
+/// Makes accounts that aren't there, and tells what the server refuses. Before an account is made, the journal says so.
 pub(crate) async fn make(
     connection: &mut Connection,
+    mut journal: Option<&mut Journal>,
     accounts: &[&AccountStatements],
 ) -> Result<Vec<(String, String)>, Error> {
     let mut refused = Vec::new();
-    for account in accounts {
+    let present = present(connection).await?;
+    for account in accounts.iter().filter(|account| !is_among(account, &present)) {
         let Some(create) = &account.create else { continue };
+        if let Some(journal) = journal.as_deref_mut().filter(|journal| !journal.has(&note(account))) {
+            journal.note(connection, &note(account)).await?;
+        }
         let create = apart(create.bytes()).0;
         match connection.execute_bytes(&create).await {
             Ok(_) => {}

@@ -151,7 +151,9 @@ async fn restore_one(
             return rows::restore(&place, &mut connection, progress, restored).await;
         }
         let mut journal = make(&place, &mut connection, progress, restored).await?;
-        finish(&[&place], &mut [&mut journal], &[member.replaces], &mut connection, restored).await
+        place.take_name(&mut connection, &mut journal, member.replaces).await?;
+        settle(&[&place], &mut connection, restored).await?;
+        place.end(&mut connection).await
     };
     done.await.map_err(|error| error.leaves(&made))?;
     connection.close().await;
@@ -293,6 +295,23 @@ async fn in_the_way(
     Ok(found.first().map(way).into_iter().collect())
 }
 
+/// Begins a restore, or finds what an earlier run began: the unfinished database with its journal.
+pub(crate) async fn begin(place: &Place<'_>, connection: &mut Connection) -> Result<Journal, Error> {
+    let options = place.set.options()?;
+    let create = format!("CREATE DATABASE IF NOT EXISTS {} {options}", name(&place.made));
+    connection.execute(&create).await.map_err(|error| error.about(format!("database {}", place.made)))?;
+    let journal = Journal::open(connection, &place.made, &place.what.title(place.set), true).await?;
+    journal.ok_or_else(|| Error::Internal("a journal was not made".to_owned()))
+}
+
+/// The journal of an earlier run, if there was one.
+pub(crate) async fn begun(place: &Place<'_>, connection: &mut Connection) -> Result<Option<Journal>, Error> {
+    if !exists(connection, &place.made).await? {
+        return Ok(None);
+    }
+    Journal::open(connection, &place.made, &place.what.title(place.set), false).await
+}
+
 /// Makes everything in the unfinished database.
 pub(crate) async fn make(
     place: &Place<'_>,
@@ -300,10 +319,7 @@ pub(crate) async fn make(
     progress: &dyn Progress,
     restored: &mut Restored,
 ) -> Result<Journal, Error> {
-    let options = place.set.options()?;
-    let create = format!("CREATE DATABASE IF NOT EXISTS {} {options}", name(&place.made));
-    connection.execute(&create).await.map_err(|error| error.about(format!("database {}", place.made)))?;
-    let mut journal = open(connection, place).await?;
+    let mut journal = begin(place, connection).await?;
     restored.resumed |= journal.is_resumed();
     steps::prepare(connection, &place.set.server).await?;
     if !journal.has(FINISHING) {
@@ -311,11 +327,6 @@ pub(crate) async fn make(
         place.rehearse(connection, &mut journal).await?;
     }
     Ok(journal)
-}
-
-async fn open(connection: &mut Connection, place: &Place<'_>) -> Result<Journal, Error> {
-    let journal = Journal::open(connection, &place.made, &place.what.title(place.set), true).await?;
-    journal.ok_or_else(|| Error::Internal("a journal was not made".to_owned()))
 }
 
 /// Why the server refuses a statement that the rest doesn't need.
@@ -327,29 +338,27 @@ fn refusal<T>(done: Result<T, Error>) -> Result<Option<String>, Error> {
     }
 }
 
-/// Gets what was made into the wanted databases.
-pub(crate) async fn finish(
+/// Completes databases that have their tables under their names: what refers to other tables, and what isn't tables. All of it can
+/// be done again.
+pub(crate) async fn settle(
     places: &[&Place<'_>],
-    journals: &mut [&mut Journal],
-    replaces: &[bool],
     connection: &mut Connection,
     restored: &mut Restored,
 ) -> Result<(), Error> {
-    for ((place, journal), replaces) in places.iter().zip(journals).zip(replaces) {
-        place.take_name(connection, journal, *replaces).await?;
-    }
+    let is_read_only = |place: &Place<'_>| place.what.is_whole() && place.set.is_read_only();
     for place in places {
+        if is_read_only(place) {
+            // An earlier run may have ended behind the last step.
+            refusal(connection.execute(&format!("ALTER DATABASE {} READ ONLY = 0", name(&place.name))).await)?;
+        }
         restored.refused.extend(place.refer(connection).await?);
     }
     restored.refused.extend(finish::make_objects(connection, places).await?);
-    for place in places {
-        if place.what.is_whole() && place.set.is_read_only() {
-            let sql = format!("ALTER DATABASE {} READ ONLY = 1", name(&place.name));
-            if let Some(cause) = refusal(connection.execute(&sql).await)? {
-                restored.refused.push((format!("database {} as read-only", place.name), cause));
-            }
+    for place in places.iter().filter(|place| is_read_only(place)) {
+        let sql = format!("ALTER DATABASE {} READ ONLY = 1", name(&place.name));
+        if let Some(cause) = refusal(connection.execute(&sql).await)? {
+            restored.refused.push((format!("database {} as read-only", place.name), cause));
         }
-        place.end(connection).await?;
     }
     Ok(())
 }

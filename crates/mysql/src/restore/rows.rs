@@ -7,7 +7,7 @@ use seawall_core::Progress;
 
 use crate::catalog::engines::{Rows, rows_of};
 use crate::client::Connection;
-use crate::client::quote::{name, qualified, text};
+use crate::client::quote::{qualified, text};
 use crate::detail::ItemDetail;
 use crate::journal::Journal;
 use crate::load::orphans;
@@ -104,8 +104,7 @@ pub(crate) async fn restore(
     progress: &dyn Progress,
     restored: &mut Restored,
 ) -> Result<(), Error> {
-    connection.execute(&format!("CREATE DATABASE IF NOT EXISTS {}", name(&place.made))).await?;
-    let journal = super::open(connection, place).await?;
+    let journal = super::begin(place, connection).await?;
     restored.resumed |= journal.is_resumed();
     progress.begin("load", Some(place.set.totals(place.what).raw));
     let mut load = place.load(&journal, progress);
