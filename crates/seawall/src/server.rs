@@ -12,9 +12,13 @@ use crate::output::complain;
 pub(crate) fn url(text: &str, edge: &Edge) -> Result<ServerUrl, Failure> {
     let url = ServerUrl::parse(text, &edge.environment)?;
     if url.has_password() {
-        complain(
-            "warning: the URL holds a password, which process lists and shell histories show; use PGPASSWORD or ~/.pgpass\n",
-        );
+        let instead = match url {
+            ServerUrl::Postgres(_) => "PGPASSWORD or ~/.pgpass",
+            ServerUrl::Mysql(_) => "MYSQL_PWD or ~/.my.cnf",
+        };
+        complain(&format!(
+            "warning: the URL holds a password, which process lists and shell histories show; use {instead}\n"
+        ));
     }
     Ok(url)
 }
