@@ -10,7 +10,7 @@ use seawall_vault::Vault;
 
 use crate::client::Target;
 use crate::names::NAMES;
-use crate::restore::set;
+use crate::set;
 use crate::{DumpOptions, ProveOptions, World, dump, prove, restore};
 
 /// MySQL and MariaDB, as an engine.

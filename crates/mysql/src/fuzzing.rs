@@ -4,10 +4,10 @@ use crate::artefact::client_reads::is_read_alike;
 use crate::artefact::values::{Inserts, Lines};
 use crate::detail::ColumnDetail;
 use crate::load::statement::Into;
-use crate::restore::program::{Definer, Status, program};
-use crate::restore::table::Table;
-use crate::restore::words::words;
 use crate::schema::StoredKind;
+use crate::schema::program::{Definer, Status, program};
+use crate::schema::table::Table;
+use crate::schema::words::words;
 
 /// Reads `bytes` as packets of a server, as a row, as a URL, as an option file, and as what a set holds. Nothing may panic.
 pub fn parse(bytes: &[u8]) {

@@ -11,6 +11,7 @@
 //! - `dump`: a set with the rows of a database, or of all databases of a server.
 //! - `artefact`: a database as one script of SQL, which the vendor's own client loads.
 //! - `sample`: which rows are in a sample.
+//! - `set`: a set that can be restored, and what of it is wanted.
 //! - `preflight`: what a target lacks for a set, with the statements that mend it.
 //! - `restore`: a set back into a server: its steps, and the end in which everything gets into the wanted database.
 //! - `load`: rows back into tables.
@@ -40,6 +41,7 @@ mod prove;
 mod restore;
 mod sample;
 mod schema;
+mod set;
 
 pub use catalog::users::{AccountStatements, Globals, LibraryFunction, Plugin, ServerStatement};
 pub use client::{Flavour, Host, Target, TlsMode};

@@ -9,14 +9,13 @@
 //! restore of ours makes everything from the schema, and takes only rows from the script, by a strict reader: it runs no SQL of
 //! the script.
 //!
-//! The room: `write` (makes the script), `script` (the SQL around the rows), `values` (lines as rows of INSERT, and back),
+//! The room: `script` (the SQL around the rows), `values` (lines as rows of INSERT, and back),
 //! `client_reads` (does the client read a text as the server does?), `read` (rows out of a script).
 
 pub(crate) mod client_reads;
 pub(crate) mod read;
 pub(crate) mod script;
 pub(crate) mod values;
-pub(crate) mod write;
 
 use serde::{Deserialize, Serialize};
 

@@ -9,9 +9,9 @@ use super::client_reads::is_read_alike;
 use crate::Error;
 use crate::client::quote::{name, text};
 use crate::detail::{DatabaseDetail, ServerFacts, Taken};
-use crate::restore::objects::{definers, shown};
-use crate::restore::program::{Definer, Status, program};
-use crate::restore::table::Table;
+use crate::schema::objects::{definers, shown};
+use crate::schema::program::{Definer, Status, program};
+use crate::schema::table::Table;
 use crate::schema::{Schema, StoredObject};
 
 /// Settings of the session that are put back in the end.

@@ -41,4 +41,5 @@ pub use facts::Flavour;
 pub use load::{LOCAL_FILE, LoadIn};
 pub use login::Purpose;
 pub use rows::{Filled, Rows};
+pub(crate) use session::BEHIND;
 pub use target::{Host, Target};

@@ -25,6 +25,10 @@ pub(super) fn is_out_of_time(number: Option<u16>) -> bool {
     matches!(number, Some(1969 | 3024))
 }
 
+/// The point to which a transaction returns behind each table: that releases the table's definition, so that its owner can change
+/// it.
+pub(crate) const BEHIND: &str = "ROLLBACK TO SAVEPOINT seawall";
+
 /// The variables that tell which server this is.
 const FACTS: [&str; 4] = ["version", "version_comment", "aurora_version", "max_allowed_packet"];
 

@@ -14,8 +14,8 @@ use seawall_vault::Vault;
 use serde::Serialize;
 use tokio::time::Instant;
 
+use crate::artefact;
 use crate::artefact::script::Source as ScriptSource;
-use crate::artefact::{self, write::Writing};
 use crate::catalog::engines::Rows;
 use crate::catalog::facts::Facts;
 use crate::catalog::inventory::{self, History, Table};
@@ -27,11 +27,12 @@ use crate::detail::{DatabaseDetail, ItemDetail, ServerDetail, SetDetail, TableNa
 use crate::dump::exchanged::{Places, Verdict};
 use crate::dump::locks::{Held, Opening};
 use crate::dump::same::{Same, Statements};
+use crate::dump::script::Writing;
 use crate::dump::{Readers, keys, locks, plan};
 use crate::error::Side;
-use crate::restore::table::{Foreign, Table as Statement};
-use crate::restore::words::readable;
 use crate::sample;
+use crate::schema::table::{Foreign, Table as Statement};
+use crate::schema::words::readable;
 use crate::schema::{self, Schema, TableStatement};
 use crate::{DumpOptions, Dumped, Error, Format, Limits, World};
 

@@ -46,9 +46,6 @@ const SETTLES: Duration = Duration::from_millis(100);
 
 const SNAPSHOT: &str = "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY";
 
-/// The point to which a transaction returns behind each table: that releases the table's definition, so that its owner can change
-/// it.
-pub(crate) const BEHIND: &str = "ROLLBACK TO SAVEPOINT seawall";
 const SAVEPOINT: &str = "SAVEPOINT seawall";
 
 /// A state that is held, by its connections.

@@ -2,7 +2,8 @@
 //!
 //! The room: `base` (a whole set), `ladder` (by which way do snapshots show one state?), `locks` (opens them), `blocked` (who holds up
 //! a lock?), `position` (where is that in the binary log?), `plan` (in which pieces is a table read?), `keys`, `cut` and
-//! `scale` (at which values is it cut?), `same` (was that the table of the definition?), `exchanged` (was a partition exchanged?).
+//! `scale` (at which values is it cut?), `same` (was that the table of the definition?), `exchanged` (was a partition exchanged?),
+//! `script` (rows into an artefact).
 
 pub(crate) mod base;
 pub(crate) mod blocked;
@@ -15,6 +16,7 @@ pub(crate) mod plan;
 pub(crate) mod position;
 pub(crate) mod same;
 pub(crate) mod scale;
+pub(crate) mod script;
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -27,7 +29,7 @@ use crate::Error;
 use crate::catalog::engines::Rows;
 use crate::catalog::facts::Facts;
 use crate::catalog::inventory::{History, Table};
-use crate::client::{Connection, Filled};
+use crate::client::{BEHIND, Connection, Filled};
 use crate::detail::{ItemDetail, TableName};
 use crate::dump::base::json;
 use crate::dump::plan::Work;
@@ -105,7 +107,7 @@ impl<'a> Readers<'a> {
             if let Some(table) = self.tables.get(work.table) {
                 self.same.check(&table.name).await?;
             }
-            snapshot.execute(locks::BEHIND).await?;
+            snapshot.execute(BEHIND).await?;
         }
         snapshot.close().await;
         Ok(lane.finish().await?)

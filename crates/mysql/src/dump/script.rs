@@ -3,18 +3,18 @@
 use seawall_archive::{Content, Lane, SetWriter, Stage};
 use tokio::time::Instant;
 
-use super::Section;
-use super::script::Source;
-use super::values::Inserts;
 use crate::Error;
+use crate::artefact::Section;
+use crate::artefact::script::Source;
+use crate::artefact::values::Inserts;
 use crate::catalog::columns::Column;
 use crate::catalog::engines::Rows;
 use crate::catalog::facts::Facts;
 use crate::catalog::inventory::{History, Table};
+use crate::client::BEHIND;
 use crate::client::{Connection, Filled};
 use crate::detail::ItemDetail;
 use crate::dump::base::json;
-use crate::dump::locks::BEHIND;
 use crate::dump::plan::{self, Part};
 use crate::dump::same::Same;
 

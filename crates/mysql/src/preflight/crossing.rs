@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use seawall_archive::preflight::{Lack, Look};
 
 use crate::detail::ServerFacts;
-use crate::restore::words::{Kind, Word, words};
+use crate::schema::words::{Kind, Word, words};
 
 /// What a target has.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

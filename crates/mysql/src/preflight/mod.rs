@@ -18,11 +18,11 @@ use crate::client::quote::{name, text};
 use crate::client::{Connection, Host, Target};
 use crate::detail::ItemDetail;
 use crate::preflight::crossing::{Brings, Has};
-use crate::restore::definers::Definers;
-use crate::restore::objects::definers;
-use crate::restore::scope::Scope;
-use crate::restore::set::Set;
+use crate::schema::objects::definers;
 use crate::schema::{StoredKind, StoredObject};
+use crate::set::Set;
+use crate::set::definers::Definers;
+use crate::set::scope::Scope;
 
 /// What is restored, and where it goes.
 pub(crate) struct Request<'a> {

@@ -10,8 +10,8 @@ use seawall_archive::preflight::{Lack, Look};
 use crate::detail::ItemDetail;
 use crate::load::statement::Into;
 use crate::preflight::Server;
-use crate::restore::scope::Scope;
-use crate::restore::set::Set;
+use crate::set::Set;
+use crate::set::scope::Scope;
 
 /// Tells rows that are too large for a statement, and rows of which a value may be.
 pub(super) fn look(set: &Set, what: &Scope<'_>, server: &Server, max_packet: u64, look: &mut Look) {

@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use seawall_archive::compare::Difference;
 
-use crate::restore::objects::shown;
-use crate::restore::program::{Definer, Status, program};
-use crate::restore::table::Table;
-use crate::restore::words::readable;
+use crate::schema::objects::shown;
+use crate::schema::program::{Definer, Status, program};
+use crate::schema::table::Table;
+use crate::schema::words::readable;
 use crate::schema::{Schema, StoredObject};
 
 /// What a schema was restored into.

@@ -31,9 +31,10 @@ use crate::names::NAMES;
 use crate::preflight::crossing::tablespaces;
 use crate::prove::remains::Hold;
 use crate::prove::throwaway::Throwaway;
-use crate::restore::objects::{EXPIRED, definers};
-use crate::restore::set::{self, Set};
+use crate::restore::objects::EXPIRED;
+use crate::schema::objects::definers;
 use crate::schema::read;
+use crate::set::{self, Set};
 use crate::{Error, ProveOptions, Proved, RestoreOptions, World, restore};
 
 /// How much of a table is read at once.

@@ -14,7 +14,7 @@ use crate::client::quote::{name, text};
 use crate::client::tried::is_about_the_statement;
 use crate::client::{Connection, Flavour};
 use crate::journal::Journal;
-use crate::restore::words::words;
+use crate::schema::words::words;
 
 /// The mode in which MariaDB makes no account out of a grant.
 const GRANTING: &str = "SET SESSION sql_mode = 'NO_AUTO_VALUE_ON_ZERO,NO_AUTO_CREATE_USER'";

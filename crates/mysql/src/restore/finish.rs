@@ -14,9 +14,9 @@ use crate::client::quote::{name, qualified};
 use crate::client::tried::is_about_the_statement;
 use crate::journal::Journal;
 use crate::restore::objects::{self, Home};
-use crate::restore::program::Status;
 use crate::restore::steps::{Place, tables_of};
-use crate::restore::table::{Added, add_foreign_keys};
+use crate::schema::program::Status;
+use crate::schema::table::{Added, add_foreign_keys};
 use crate::schema::{StoredKind, StoredObject};
 
 /// The note that the wanted database is being made: from here on there is no way back.

@@ -8,22 +8,15 @@
 //! No statement of the set is evaluated with the rights of the account that restores: triggers come behind the rows, events behind
 //! everything, and views aren't read.
 //!
-//! The room: `set` (what can be restored), `scope` (what of it is), `words` and `table` and `program` (statements in parts), `steps` (in
-//! which order), `objects` (routines, views, triggers, events), `finish` (into the wanted database), `rows` (rows alone),
-//! `server` (every database of a server), `accounts` (its users), `definers` (what becomes of them?).
+//! The room: `steps` (in which order), `objects` (routines, views, triggers, events), `finish` (into the wanted database), `rows` (rows
+//! alone), `server` (every database of a server), `accounts` (its users).
 
 pub(crate) mod accounts;
-pub(crate) mod definers;
 pub(crate) mod finish;
 pub(crate) mod objects;
-pub(crate) mod program;
 pub(crate) mod rows;
-pub(crate) mod scope;
 pub(crate) mod server;
-pub(crate) mod set;
 pub(crate) mod steps;
-pub(crate) mod table;
-pub(crate) mod words;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -42,9 +35,9 @@ use crate::error::Side;
 use crate::journal::Journal;
 use crate::preflight::{Request, Server};
 use crate::restore::finish::FINISHING;
-use crate::restore::scope::Scope;
-use crate::restore::set::Set;
 use crate::restore::steps::Place;
+use crate::set::scope::Scope;
+use crate::set::{self, Set};
 use crate::{Error, RestoreOptions, Restored, World, preflight};
 
 /// Restores a set into the database that `target` names.

@@ -1,14 +1,13 @@
 //! Views, routines, triggers and events: each is made in the session in which it means the same as in the source.
 
-use std::collections::BTreeSet;
-
 use crate::Error;
 use crate::client::quote::{name, qualified, text};
 use crate::client::tried::is_about_the_statement;
 use crate::client::{Connection, Flavour};
-use crate::restore::definers::Definers;
-use crate::restore::program::{Status, program};
+use crate::schema::objects::{shown, word};
+use crate::schema::program::{Status, program};
 use crate::schema::{StoredKind, StoredObject};
+use crate::set::definers::Definers;
 
 /// The mode in which our own statements are run. A table never gets another engine than its statement names.
 const OURS: &str = "NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION";
@@ -51,24 +50,6 @@ pub(crate) struct Home<'a> {
     pub(crate) collation: &'a str,
     pub(crate) definers: &'a Definers,
     pub(crate) status: Status,
-}
-
-/// The word of the language for a kind.
-pub(crate) fn word(kind: StoredKind) -> &'static str {
-    match kind {
-        StoredKind::Package => "PACKAGE",
-        StoredKind::PackageBody => "PACKAGE BODY",
-        StoredKind::Function => "FUNCTION",
-        StoredKind::Procedure => "PROCEDURE",
-        StoredKind::View => "VIEW",
-        StoredKind::Trigger => "TRIGGER",
-        StoredKind::Event => "EVENT",
-    }
-}
-
-/// An object for people.
-pub(crate) fn shown(object: &StoredObject, database: &str) -> String {
-    format!("{} {database}.{}", word(object.kind).to_lowercase(), object.name)
 }
 
 /// The statement that sets up the session of an object.
@@ -214,11 +195,6 @@ async fn is_there(connection: &mut Connection, database: &str, object: &StoredOb
         text(&object.name)
     );
     Ok(!connection.query(&sql).await?.is_empty())
-}
-
-/// The accounts that objects name as their definers.
-pub(crate) fn definers<'a>(objects: impl Iterator<Item = &'a StoredObject>) -> BTreeSet<&'a str> {
-    objects.map(|object| object.definer.as_str()).filter(|definer| !definer.is_empty()).collect()
 }
 
 #[cfg(test)]

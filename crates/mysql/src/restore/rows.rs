@@ -12,9 +12,9 @@ use crate::detail::ItemDetail;
 use crate::journal::Journal;
 use crate::load::orphans;
 use crate::restore::exists;
-use crate::restore::scope::Scope;
-use crate::restore::set::Set;
 use crate::restore::steps::Place;
+use crate::set::Set;
+use crate::set::scope::Scope;
 use crate::{Error, Restored};
 
 /// The tables whose rows are restored, with their columns.

@@ -16,9 +16,9 @@ use crate::detail::ServerDetail;
 use crate::journal::Journal;
 use crate::preflight::{self, Server};
 use crate::restore::accounts;
-use crate::restore::scope::Scope;
-use crate::restore::set::{self, Set};
 use crate::restore::{Member, begin, begun, make, settle};
+use crate::set::scope::Scope;
+use crate::set::{self, Set};
 use crate::{Error, RestoreOptions, Restored};
 
 /// The note that all databases have their names and their objects, and all accounts their rights.

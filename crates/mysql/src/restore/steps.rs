@@ -14,10 +14,10 @@ use crate::detail::ServerFacts;
 use crate::journal::Journal;
 use crate::load::{Load, Session};
 use crate::restore::objects;
-use crate::restore::scope::Scope;
-use crate::restore::set::{Set, corrupt};
-use crate::restore::table::{Added, Foreign, Table, add_foreign_keys, add_keys};
 use crate::schema::SequenceStatement;
+use crate::schema::table::{Added, Foreign, Table, add_foreign_keys, add_keys};
+use crate::set::scope::Scope;
+use crate::set::{Set, corrupt};
 
 /// Settings of a session that makes tables. Each exists in some servers only, and some need a right; without the right the
 /// server's own setting stays.
@@ -216,7 +216,7 @@ impl Place<'_> {
 
     async fn make_sequence(&self, connection: &mut Connection, sequence: &SequenceStatement) -> Result<(), Error> {
         let statement = sequence.statement.text();
-        let words = super::words::words(statement.as_bytes()).unwrap_or_default();
+        let words = crate::schema::words::words(statement.as_bytes()).unwrap_or_default();
         let rest = match words.as_slice() {
             [create, word, name, ..] if create.is("CREATE") && word.is("SEQUENCE") => statement.get(name.end()..),
             _ => None,

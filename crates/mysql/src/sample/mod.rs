@@ -17,9 +17,9 @@ use seawall_archive::{Sample, referring_first};
 use crate::Error;
 use crate::catalog::engines::Rows;
 use crate::catalog::inventory::Table;
+use crate::client::BEHIND;
 use crate::client::{Connection, Filled, quote};
 use crate::detail::TableName;
-use crate::dump::locks::BEHIND;
 use crate::sample::foreign_keys::Key;
 use crate::sample::keys::Primary;
 

@@ -4,10 +4,15 @@
 //! character set of the session that made it, and a conversion would change its literals. Statements name objects of their own
 //! database without it, so that the schema can be restored into a database of another name.
 //!
-//! The room: `read` (asks the server), `order` (which view needs which?).
+//! The room: `read` (asks the server), `order` (which view needs which?), `objects` (what is told of them), `words`, `table` and
+//! `program` (statements in parts).
 
+pub(crate) mod objects;
 pub(crate) mod order;
+pub(crate) mod program;
 pub(crate) mod read;
+pub(crate) mod table;
+pub(crate) mod words;
 
 use serde::{Deserialize, Serialize};
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::Error;
 use crate::client::quote::name;
-use crate::restore::program::Definer;
+use crate::schema::program::Definer;
 
 /// What becomes of the definers of a set.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

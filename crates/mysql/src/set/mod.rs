@@ -1,4 +1,9 @@
 //! A set that can be restored: what is in it.
+//!
+//! The room: `scope` (what of it is wanted?), `definers` (what becomes of definers?).
+
+pub(crate) mod definers;
+pub(crate) mod scope;
 
 use std::sync::Arc;
 
@@ -12,10 +17,10 @@ use crate::artefact::{PLAIN, Script, Section};
 use crate::catalog::users::Globals;
 use crate::detail::{DatabaseDetail, ItemDetail, ServerDetail, ServerFacts, SetDetail};
 use crate::names::NAMES;
-use crate::restore::scope::Scope;
-use crate::restore::table::Table;
-use crate::restore::words;
 use crate::schema::Schema;
+use crate::schema::table::Table;
+use crate::schema::words;
+use crate::set::scope::Scope;
 
 /// The most bytes of a schema, which is taken into memory.
 const LARGEST_SCHEMA: u64 = 1 << 30;

@@ -6,8 +6,8 @@ use seawall_archive::load::Identity;
 use seawall_archive::names::{ProofName, unfinished};
 
 use crate::client::quote::name;
-use crate::restore::definers::Definers;
-use crate::restore::set::Set;
+use crate::set::Set;
+use crate::set::definers::Definers;
 use crate::{Error, RestoreOptions};
 
 /// How to restore, and what of the set.
