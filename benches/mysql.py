@@ -2,8 +2,8 @@
 """Backup and restore of one MariaDB or MySQL database: any tools, side by side, one at a time.
 
     mysql.py --rows 300000 \
-        --dump    'mariadb-dump, zstd=mariadb-dump --single-transaction {db} | zstd -1 -T2 -o {out}' \
-        --restore 'mariadb-dump, zstd=zstd -dc {out} | mariadb {target}' \
+        --dump    'mariadb-dump, zstd=mariadb-dump --socket=$MYSQL_UNIX_PORT --single-transaction {db} | zstd -1 -T2 -o {out}' \
+        --restore 'mariadb-dump, zstd=zstd -dc {out} | mariadb --socket=$MYSQL_UNIX_PORT {target}' \
         --dump    'seawall=seawall backup {url} file://{out}' \
         --restore 'seawall=seawall restore file://{out} --to {target_url}'
 
