@@ -74,8 +74,8 @@ impl VaultUrl {
     pub fn root(&self) -> String {
         match self {
             Self::File(_) => String::new(),
-            Self::Abs(settings) => abs::url::root(settings),
-            Self::S3(settings) => s3::url::root(settings),
+            Self::Abs(settings) => cloud::root(&settings.path),
+            Self::S3(settings) => cloud::root(&settings.path),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use async_trait::async_trait;
 use opendal_core::{HttpTransporter, Operator};
 use opendal_http_transport_reqwest::ReqwestTransport;
 use opendal_service_azblob::Azblob;
@@ -12,11 +13,18 @@ use super::container;
 use super::credentials::{self, Source, account, choose};
 use super::settings::AbsSettings;
 use crate::connections::Trust;
+use crate::stores::cloud::endpoint::{host_of, is_private};
 use crate::stores::cloud::reason::Reason;
 use crate::stores::cloud::transport::{self, Transport};
-use crate::stores::cloud::unbuffered;
+use crate::stores::cloud::{Reach, unbuffered};
 use crate::text::wrong;
-use crate::{Environment, Error, Policy};
+use crate::{Abilities, Environment, Error, Policy, Scheme};
+
+/// The most blobs of one batch.
+const BATCH: usize = 256;
+
+/// The smallest part that is worth a request; Azure itself takes any.
+const SMALLEST_PART: usize = 1 << 20;
 
 /// A container of an account. Its client is made at the first request where that makes the container.
 pub struct Container {
@@ -29,7 +37,7 @@ pub struct Container {
     source: Source,
     url: String,
     /// Why there is no key now.
-    pub(super) reason: Reason,
+    reason: Reason,
 }
 
 impl fmt::Debug for Container {
@@ -43,39 +51,49 @@ fn address(endpoint: Option<&str>, account: Option<&str>) -> Result<String, Erro
     let next = "write abs://ACCOUNT@CONTAINER/PATH, or set AZURE_STORAGE_ACCOUNT";
     match (endpoint, account) {
         (Some(endpoint), _) if endpoint.matches('/').count() > 2 => Ok(endpoint.to_owned()),
-        (Some(endpoint), Some(account)) if crate::stores::cloud::endpoint::is_private(host(endpoint)) => {
-            Ok(format!("{endpoint}/{account}"))
-        }
+        (Some(endpoint), Some(account)) if is_private(host_of(endpoint)) => Ok(format!("{endpoint}/{account}")),
         (Some(endpoint), _) => Ok(endpoint.to_owned()),
         (None, Some(account)) => Ok(format!("https://{account}.blob.core.windows.net")),
         (None, None) => Err(wrong("account-name", "there is no account", next)),
     }
 }
 
-fn host(endpoint: &str) -> &str {
-    crate::stores::cloud::endpoint::host_of(endpoint)
-}
+#[async_trait]
+impl Reach for Container {
+    const SCHEME: Scheme = Scheme::Abs;
+    // Names of metadata are identifiers here.
+    const STAMP: &'static str = "litestreamtimestamp";
+    const DIGEST: &'static str = "seawallblake3";
+    const LISTS_AFTER: bool = false;
 
-impl Container {
-    /// The server, for anything but Azure itself.
-    pub(super) fn server(&self) -> Option<&str> {
-        self.settings.endpoint.as_deref()
-    }
-
-    /// The size of parts that the settings want.
-    pub(super) fn part_size(&self) -> Option<usize> {
-        self.settings.part_size
-    }
-
-    /// How many parts the settings want in flight.
-    pub(super) fn parts_in_flight(&self) -> Option<usize> {
-        self.settings.concurrency
-    }
-
-    pub(super) async fn client(&self) -> Result<&Operator, Error> {
+    async fn operator(&self) -> Result<&Operator, Error> {
         self.operator.get_or_try_init(|| self.connect()).await
     }
 
+    fn endpoint(&self) -> Option<&str> {
+        self.settings.endpoint.as_deref()
+    }
+
+    fn reason(&self) -> &Reason {
+        &self.reason
+    }
+
+    fn abilities(&self) -> Abilities {
+        Abilities {
+            create: true,
+            update: true,
+            stamps: true,
+            delete_batch: BATCH,
+            smallest_part: SMALLEST_PART,
+            most_parts: 50_000,
+            part_size: self.settings.part_size,
+            parts_in_flight: self.settings.concurrency,
+            digests_of_parts: false,
+        }
+    }
+}
+
+impl Container {
     async fn connect(&self) -> Result<Operator, Error> {
         if self.settings.create_container {
             let credential = container::credential(&self.source, self.account.as_deref()).await?;
@@ -142,7 +160,7 @@ impl AbsStore {
         };
         // Otherwise mistakes in the settings show now.
         if !settings.create_container {
-            container.client().await?;
+            container.operator().await?;
         }
         Ok(Self::new(container, url, settings.prefix.as_deref().unwrap_or_default()))
     }

@@ -44,11 +44,6 @@ pub(crate) fn join(settings: &AbsSettings, below: &str) -> Result<AbsSettings, E
     Ok(settings)
 }
 
-/// The prefix of a place's keys.
-pub(crate) fn root(settings: &AbsSettings) -> String {
-    if settings.path.is_empty() { String::new() } else { format!("{}/", settings.path) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -340,3 +340,8 @@ fn modified(metadata: &Metadata) -> Moment {
 pub(crate) fn shown(url: &str, endpoint: Option<&str>) -> String {
     endpoint.map_or_else(|| url.to_owned(), |endpoint| format!("{url}?endpoint={endpoint}"))
 }
+
+/// The prefix of the keys of a place with this path.
+pub(crate) fn root(path: &str) -> String {
+    if path.is_empty() { String::new() } else { format!("{path}/") }
+}

@@ -4,6 +4,7 @@
 
 use std::fmt;
 
+use async_trait::async_trait;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::Request;
@@ -19,11 +20,12 @@ use super::provider::{Provider, amazon_server, provider};
 use super::settings::S3Settings;
 use crate::connections::Trust;
 use crate::stores::cloud::endpoint::host_of;
+use crate::stores::cloud::limits::SMALLEST_PART;
 use crate::stores::cloud::reason::Reason;
 use crate::stores::cloud::transport::{self, Transport};
-use crate::stores::cloud::unbuffered;
+use crate::stores::cloud::{Reach, unbuffered};
 use crate::text::wrong;
-use crate::{Environment, Error, Policy};
+use crate::{Abilities, Environment, Error, Policy, Scheme};
 
 /// The variable that names a file of further authorities.
 const BUNDLE: &str = "AWS_CA_BUNDLE";
@@ -69,7 +71,7 @@ pub struct Connection {
     decided: Decided,
     url: String,
     /// Why there are no keys now.
-    pub(super) reason: Reason,
+    reason: Reason,
 }
 
 impl fmt::Debug for Connection {
@@ -78,26 +80,41 @@ impl fmt::Debug for Connection {
     }
 }
 
-impl Connection {
-    /// The server, for anything but AWS itself.
-    pub(super) fn server(&self) -> Option<&str> {
-        self.decided.endpoint.as_deref()
-    }
+#[async_trait]
+impl Reach for Connection {
+    const SCHEME: Scheme = Scheme::S3;
+    const STAMP: &'static str = "litestream-timestamp";
+    const DIGEST: &'static str = "seawall-blake3";
+    const LISTS_AFTER: bool = true;
 
-    /// The size of parts that the settings or the provider want.
-    pub(super) fn part_size(&self) -> Option<usize> {
-        self.settings.part_size.or(self.decided.provider.part_size)
-    }
-
-    /// How many parts the settings or the provider want in flight.
-    pub(super) fn parts_in_flight(&self) -> Option<usize> {
-        self.settings.concurrency.or(self.decided.provider.concurrency)
-    }
-
-    pub(super) async fn client(&self) -> Result<&Operator, Error> {
+    async fn operator(&self) -> Result<&Operator, Error> {
         self.operator.get_or_try_init(|| self.connect()).await
     }
 
+    fn endpoint(&self) -> Option<&str> {
+        self.decided.endpoint.as_deref()
+    }
+
+    fn reason(&self) -> &Reason {
+        &self.reason
+    }
+
+    fn abilities(&self) -> Abilities {
+        Abilities {
+            create: true,
+            update: true,
+            stamps: true,
+            delete_batch: 1000,
+            smallest_part: SMALLEST_PART,
+            most_parts: 10_000,
+            part_size: self.settings.part_size.or(self.decided.provider.part_size),
+            parts_in_flight: self.settings.concurrency.or(self.decided.provider.concurrency),
+            digests_of_parts: false,
+        }
+    }
+}
+
+impl Connection {
     async fn connect(&self) -> Result<Operator, Error> {
         let region = match &self.decided.region {
             Some(region) => region.clone(),
@@ -145,7 +162,7 @@ impl S3Store {
             reason: Reason::default(),
         };
         if !asks {
-            connection.client().await?;
+            connection.operator().await?;
         }
         Ok(Self::new(connection, url, settings.prefix.as_deref().unwrap_or_default()))
     }

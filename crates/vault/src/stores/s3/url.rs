@@ -68,8 +68,3 @@ pub(crate) fn join(settings: &S3Settings, below: &str) -> Result<S3Settings, Err
     settings.check()?;
     Ok(settings)
 }
-
-/// The prefix of a place's keys.
-pub(crate) fn root(settings: &S3Settings) -> String {
-    if settings.path.is_empty() { String::new() } else { format!("{}/", settings.path) }
-}
