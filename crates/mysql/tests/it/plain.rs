@@ -10,7 +10,7 @@ use seawall_mysql::{Prover, RestoreOptions, World};
 use seawall_vault::Vault;
 use seawall_vault::memory::MemoryStore;
 
-use crate::restore::{OF_MYSQL, source};
+use crate::restore::{OF_MYSQL, is_as_shop, source};
 use crate::restoring::{
     backup, backup_as_script, environment, everything, is_the_same, limits, options, recover, unfinished,
 };
@@ -124,18 +124,6 @@ async fn a_script_of_mysql_8_is_loaded_by_a_client() {
     let restored = recover(&vault, &server.url("copy"), &options()).await.expect("a restore");
     assert!(restored.refused.is_empty(), "{:?}", restored.refused);
     for name in ["loaded", "copy"] {
-        for table in ["kinds", "tablé", "parent", "child"] {
-            let sum = |database: &str| {
-                server.sql(&format!("CHECKSUM TABLE {database}.{table}")).split_once('\t').map(|sum| sum.1.to_owned())
-            };
-            assert_eq!(sum(name), sum("shop"), "{table}");
-        }
-        for kind in ["TABLE kinds", "TABLE child", "VIEW v", "FUNCTION f", "TRIGGER t", "EVENT e"] {
-            let shown = |database: &str| {
-                let shown = server.sql(&format!("USE {database}; SHOW CREATE {kind}"));
-                shown.split('\t').take(4).collect::<Vec<_>>().join(" ")
-            };
-            assert_eq!(shown(name), shown("shop"), "{kind}");
-        }
+        is_as_shop(&server, name);
     }
 }

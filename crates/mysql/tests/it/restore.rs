@@ -354,6 +354,24 @@ CREATE FUNCTION f() RETURNS int DETERMINISTIC RETURN 1; CREATE VIEW v AS SELECT 
 CREATE EVENT e ON SCHEDULE EVERY 1 DAY STARTS '2030-01-01 00:00:00' DO DO 1
 "#;
 
+/// Insists that a database has the rows and the objects of `shop` in [`OF_MYSQL`].
+pub(crate) fn is_as_shop(server: &Server, name: &str) {
+    for table in ["kinds", "tablé", "parent", "child"] {
+        let sum = |database: &str| {
+            server.sql(&format!("CHECKSUM TABLE {database}.{table}")).split_once('\t').map(|sum| sum.1.to_owned())
+        };
+        assert_eq!(sum(name), sum("shop"), "{table}");
+    }
+    for kind in ["TABLE kinds", "TABLE child", "VIEW v", "FUNCTION f", "TRIGGER t", "EVENT e"] {
+        let shown = |database: &str| {
+            let shown = server.sql(&format!("USE {database}; SHOW CREATE {kind}"));
+            // The moment at which a trigger was made is told as well.
+            shown.split('\t').take(4).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(shown(name), shown("shop"), "{kind}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_of_mysql_8_comes_back_as_it_was() {
     let Some(server) = crate::mysql8::start() else { return };
@@ -365,20 +383,7 @@ async fn a_database_of_mysql_8_comes_back_as_it_was() {
         server.sql(&format!("SET GLOBAL local_infile = {infile}"));
         let restored = recover(&vault, &server.url(name), &options()).await.expect("a restore");
         assert!(restored.refused.is_empty(), "{:?}", restored.refused);
-        for table in ["kinds", "tablé", "parent", "child"] {
-            let sum = |database: &str| {
-                server.sql(&format!("CHECKSUM TABLE {database}.{table}")).split_once('\t').map(|sum| sum.1.to_owned())
-            };
-            assert_eq!(sum(name), sum("shop"), "{table}");
-        }
-        for kind in ["TABLE kinds", "TABLE child", "VIEW v", "FUNCTION f", "TRIGGER t", "EVENT e"] {
-            let shown = |database: &str| {
-                let shown = server.sql(&format!("USE {database}; SHOW CREATE {kind}"));
-                // The moment at which a trigger was made is told as well.
-                shown.split('\t').take(4).collect::<Vec<_>>().join(" ")
-            };
-            assert_eq!(shown(name), shown("shop"), "{kind}");
-        }
+        is_as_shop(&server, name);
     }
     // What MariaDB has nothing for is named before anything is written.
     let other = Server::start();
