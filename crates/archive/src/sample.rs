@@ -86,8 +86,8 @@ impl From<Sample> for String {
     }
 }
 
-/// The tables of a list, referring tables before those that they refer to, except in cycles: so when a table's turn comes, most of
-/// the rows that others need of it are known. `needs` are the tables that each refers to, by their places.
+/// The tables of a list, referring tables before referenced ones, except in cycles. So when a table's turn comes, most of the rows
+/// that others need of it are known. `needs` are the tables that each refers to, by their places.
 pub fn referring_first(needs: &[Vec<usize>]) -> Vec<usize> {
     let needed = |table: usize| needs[table].iter().copied().filter(move |to| *to != table);
     let mut referring = vec![0_usize; needs.len()];

@@ -31,7 +31,7 @@ pub(crate) async fn all(connection: &mut Connection) -> Result<Vec<String>, Erro
     Ok(connection.query(&ours).await?.iter().map(|row| row.text(0).to_owned()).collect())
 }
 
-/// Those that the role itself or a superuser has made: no other role can have written into them, or hung anything on them.
+/// Journals that the role itself or a superuser has made: no other role can have written into them, or hung anything on them.
 pub(crate) async fn trusted(connection: &mut Connection) -> Result<Vec<String>, Error> {
     let ours = format!(
         "SELECT n.nspname FROM pg_catalog.pg_namespace n WHERE {IS_OURS} AND NOT EXISTS (SELECT FROM pg_catalog.pg_roles r \

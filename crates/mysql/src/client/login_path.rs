@@ -101,7 +101,7 @@ pub(super) fn reveal(bytes: &[u8]) -> Option<Vec<String>> {
 /// Takes settings over; false if the wanted login path isn't there.
 fn apply(lines: &[String], wanted: Option<&str>, parts: &mut Parts) -> Result<bool, Error> {
     let mut found = wanted.is_none();
-    // A named login path counts before the one that every program reads.
+    // A named login path counts before `client`, which every program reads.
     for path in std::iter::once(CLIENT).chain(wanted) {
         let mut is_it = false;
         for text in lines {

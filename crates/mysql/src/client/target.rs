@@ -101,9 +101,9 @@ impl Target {
         url::is_url(text)
     }
 
-    /// Reads a URL. Parts that it leaves out come from login paths (`~/.mylogin.cnf`: `client`, and the one that `login-path`
-    /// names), then from option files (`/etc/my.cnf`, `/etc/mysql/my.cnf`, `~/.my.cnf`, or only the one that `defaults-file`
-    /// names), from `MYSQL_HOST`, `MYSQL_TCP_PORT`, `MYSQL_UNIX_PORT`, `MYSQL_PWD` and
+    /// Reads a URL. Parts that it leaves out come from login paths (`~/.mylogin.cnf`: `client`, and the path of
+    /// `login-path`), then from option files (`/etc/my.cnf`, `/etc/mysql/my.cnf`, `~/.my.cnf`, or only the file of
+    /// `defaults-file`), from `MYSQL_HOST`, `MYSQL_TCP_PORT`, `MYSQL_UNIX_PORT`, `MYSQL_PWD` and
     /// `USER`, then from defaults. An unknown setting is refused, because the user may rely on it.
     pub fn parse(text: &str, environment: &Environment) -> Result<Self, Error> {
         let url = parts(text)?;

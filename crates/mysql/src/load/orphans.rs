@@ -19,7 +19,7 @@ struct Key {
     table: String,
     /// The database and the table that it refers to.
     to: (String, String),
-    /// Its columns, and those that they refer to.
+    /// Its columns, each with the column that it refers to.
     columns: Vec<(String, String)>,
 }
 

@@ -182,7 +182,7 @@ fn collect(statement: &str, found: &mut Vec<(Option<String>, Option<String>)>) {
     }
 }
 
-/// The tablespaces that statements of tables name, without those that every server has.
+/// The tablespaces that statements of tables name. The tablespaces that every server has are left out.
 pub(crate) fn tablespaces<'a>(statements: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for statement in statements {

@@ -24,7 +24,7 @@ pub(super) struct Key {
 }
 
 impl Key {
-    /// The condition that row `needed` is the one that row `given` refers to. The server compares the columns of a foreign key by
+    /// The condition that row `given` refers to row `needed`. The server compares the columns of a foreign key by
     /// their own types and collations, which are the same on both sides. A NULL refers to nothing.
     pub(super) fn condition(&self) -> String {
         let equal = |(from, to): &(String, String)| format!("needed.{} = given.{}", quote::name(to), quote::name(from));

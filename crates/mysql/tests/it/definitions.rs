@@ -57,7 +57,7 @@ fn changing(server: &Arc<Server>, times: u32, sql: Change) -> (Arc<Changes>, Vau
 }
 
 async fn back_up(server: &Server, user: &str, vault: &Vault) -> Result<(), seawall_core::Failure> {
-    // One connection: it reads the large table first, and the one that changes behind it.
+    // One connection: it reads the large table first, and the changing table behind it.
     let options =
         DumpOptions { limits: Limits { jobs: 1, memory: 24 << 20, ..Limits::default() }, ..DumpOptions::default() };
     let world = World::real(environment());
