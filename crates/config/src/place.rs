@@ -1,34 +1,131 @@
 //! Where a database's objects go: from the words of a configuration or a command line to a [`VaultUrl`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use seawall_core::Failure;
-use seawall_vault::VaultUrl;
+use seawall_vault::{Scheme, VaultUrl};
 
-use crate::error::Problem;
-use crate::{abs, absolute, s3};
+use crate::absolute;
+use crate::error::{Location, Problem};
+use crate::fields::{At, Fields};
+use crate::kinds::{self, Kind};
 
 /// Settings of a kind of stores, by name. Some are secrets, so this is never printed.
 pub type Keys = BTreeMap<&'static str, String>;
 
 /// Settings of places, for each kind of stores that has some.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Settings {
-    /// Those of containers in Azure.
-    pub abs: Keys,
-    /// Those of buckets of S3.
-    pub s3: Keys,
-}
+pub struct Settings(BTreeMap<Scheme, Keys>);
 
 impl Settings {
+    /// Those of one kind.
+    pub fn of(scheme: Scheme, keys: Keys) -> Self {
+        Self(BTreeMap::from([(scheme, keys)]))
+    }
+
+    /// The settings of a kind.
+    pub fn get(&self, scheme: Scheme) -> Option<&Keys> {
+        self.0.get(&scheme)
+    }
+
     /// Adds those of another one that this one doesn't have.
     pub fn fill(&mut self, others: &Self) {
-        for (own, others) in [(&mut self.abs, &others.abs), (&mut self.s3, &others.s3)] {
+        for (scheme, others) in &others.0 {
+            let own = self.0.entry(*scheme).or_default();
             for (key, value) in others {
                 own.entry(key).or_insert_with(|| value.clone());
             }
         }
+    }
+
+    /// Takes the sections of our own format, one for each kind of stores; files are relative to `here`.
+    ///
+    /// # Errors
+    /// A key is unknown, or a value is no text.
+    pub fn take_native(fields: &mut Fields, here: &Path) -> Result<Self, Location> {
+        let mut settings = Self::default();
+        for section in sections(fields)? {
+            settings.0.insert(section.kind.scheme, section.read(here)?);
+        }
+        Ok(settings)
+    }
+
+    /// Takes the keys of a replica in Litestream's format. A key that several kinds have counts for each of them.
+    ///
+    /// # Errors
+    /// A value is no text.
+    pub fn take_litestream(fields: &mut Fields) -> Result<Self, Location> {
+        let mut settings = Self::default();
+        let mut taken = Keys::new();
+        let mut looked = BTreeSet::new();
+        for kind in kinds::ALL {
+            let Some(litestream) = &kind.litestream else { continue };
+            let common = kind.common.iter().map(|name| (*name, *name));
+            for (key, name) in common.chain(litestream.keys.iter().copied()) {
+                if looked.insert(key)
+                    && let Some(At { value, .. }) = fields.text(key)?
+                {
+                    taken.insert(key, value);
+                }
+                if let Some(value) = taken.get(key) {
+                    settings.0.entry(kind.scheme).or_default().insert(name, value.clone());
+                }
+            }
+        }
+        Ok(settings)
+    }
+}
+
+/// A section of our own format with the settings of one kind of stores.
+#[derive(Debug)]
+pub struct Section {
+    kind: &'static Kind,
+    fields: Fields,
+}
+
+/// Takes all such sections that a mapping has.
+///
+/// # Errors
+/// One is no mapping.
+pub fn sections(fields: &mut Fields) -> Result<Vec<Section>, Location> {
+    let mut found = Vec::new();
+    for kind in kinds::ALL {
+        if let Some(section) = fields.section(kind.scheme.as_str())? {
+            found.push(Section { kind, fields: section });
+        }
+    }
+    Ok(found)
+}
+
+impl Section {
+    /// The settings as those of `url`, with the line where they stand.
+    ///
+    /// # Errors
+    /// The place is of another kind, a key is unknown, or a value is no text.
+    pub fn for_place(self, url: &VaultUrl, here: &Path) -> Result<(usize, Settings), Location> {
+        let (line, scheme) = (self.fields.line, self.kind.scheme);
+        if url.scheme() != scheme {
+            let cause = format!("{scheme} settings for {url}, which is no {scheme} vault");
+            return Err(Problem::Contradiction(cause).at(line));
+        }
+        Ok((line, Settings::of(scheme, self.read(here)?)))
+    }
+
+    fn read(mut self, here: &Path) -> Result<Keys, Location> {
+        let mut settings = Keys::new();
+        for key in self.kind.common.iter().chain(self.kind.native) {
+            if let Some(At { value, .. }) = self.fields.text(key)? {
+                settings.insert(key, value);
+            }
+        }
+        for key in self.kind.files {
+            if let Some(At { value, .. }) = self.fields.text(key)? {
+                settings.insert(key, absolute(Path::new(&value), here).display().to_string());
+            }
+        }
+        self.fields.finish()?;
+        Ok(settings)
     }
 }
 
@@ -69,30 +166,18 @@ pub enum Precedence {
 ///
 /// # Errors
 /// A value is wrong, or settings exclude each other.
-pub fn with_settings(url: VaultUrl, settings: &Settings, precedence: Precedence) -> Result<VaultUrl, Failure> {
-    match url {
-        VaultUrl::Abs(mut abs) => {
-            let of_url = abs.clone();
-            for (name, value) in &settings.abs {
-                if precedence == Precedence::Setting || !abs::is_set(&of_url, name) {
-                    abs.set(name, value)?;
-                }
+pub fn with_settings(mut url: VaultUrl, settings: &Settings, precedence: Precedence) -> Result<VaultUrl, Failure> {
+    let of_url = url.clone();
+    if let (Some(keys), Some(before), Some(place)) = (settings.get(url.scheme()), of_url.settings(), url.settings_mut())
+    {
+        for (name, value) in keys {
+            if precedence == Precedence::Setting || !before.is_set(name) {
+                place.set(name, value)?;
             }
-            abs.check()?;
-            Ok(VaultUrl::Abs(abs))
         }
-        VaultUrl::S3(mut s3) => {
-            let of_url = s3.clone();
-            for (name, value) in &settings.s3 {
-                if precedence == Precedence::Setting || !s3::is_set(&of_url, name) {
-                    s3.set(name, value)?;
-                }
-            }
-            s3.check()?;
-            Ok(VaultUrl::S3(s3))
-        }
-        url => Ok(url),
+        place.check()?;
     }
+    Ok(url)
 }
 
 /// An error of the vault about a place, as a problem of a configuration.
@@ -133,7 +218,7 @@ mod tests {
         ] {
             let url = VaultUrl::parse("s3://bucket/app?endpoint=https://url.example").expect("a place");
             let s3 = Keys::from([("endpoint", "setting.example".into()), ("region", "eu".into())]);
-            let settings = Settings { s3, ..Settings::default() };
+            let settings = Settings::of(Scheme::S3, s3);
             let url = with_settings(url, &settings, precedence).expect("a place");
             assert_eq!(url.to_string(), expected);
             let VaultUrl::S3(s3) = url else { panic!("{url}") };
@@ -145,7 +230,8 @@ mod tests {
     fn each_kind_takes_its_own_settings() {
         let abs = Keys::from([("account-name", "acct".into()), ("endpoint", "https://azure.example".into())]);
         let s3 = Keys::from([("endpoint", "https://s3.example".into())]);
-        let settings = Settings { abs, s3 };
+        let mut settings = Settings::of(Scheme::Abs, abs);
+        settings.fill(&Settings::of(Scheme::S3, s3));
         for (url, expected) in [
             ("abs://c/p", "abs://acct@c/p?endpoint=https://azure.example"),
             ("abs://own@c/p", "abs://own@c/p?endpoint=https://azure.example"),

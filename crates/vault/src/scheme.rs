@@ -46,12 +46,16 @@ impl Scheme {
 
     /// Whether a scheme is known and not built yet.
     pub(crate) fn is_planned(name: &str) -> bool {
-        LATER.contains(&name)
+        LATER.contains(&name) && Self::named(name).is_none()
     }
 
     /// All schemes that are built or planned.
     pub(crate) fn known() -> Vec<&'static str> {
-        Self::ALL.iter().map(|scheme| scheme.as_str()).chain(LATER.iter().copied()).collect()
+        Self::ALL
+            .iter()
+            .map(|scheme| scheme.as_str())
+            .chain(LATER.iter().copied().filter(|name| Self::is_planned(name)))
+            .collect()
     }
 }
 

@@ -8,22 +8,74 @@ use std::path::{Component, Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
+use crate::place::{PlaceSettings, shown};
 use crate::stores::abs::settings::AbsSettings;
 use crate::stores::s3::settings::S3Settings;
-use crate::stores::{abs, cloud, file, s3};
+use crate::stores::{abs, file, s3};
 use crate::text::{unknown, wrong};
 use crate::{AbsStore, Environment, Error, FileStore, Policy, S3Store, Scheme, Store};
 
-/// A place, parsed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum VaultUrl {
-    /// A folder.
-    File(PathBuf),
+macro_rules! places {
+    ($($(#[$doc:meta])* $kind:ident: $settings:ty, read by $module:ident::url, opened as $store:ty;)*) => {
+        /// A place, parsed.
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub enum VaultUrl {
+            /// A folder.
+            File(PathBuf),
+            $($(#[$doc])* $kind(Box<$settings>),)*
+        }
+
+        impl VaultUrl {
+            /// Reads the `rest` after the scheme. `typed` is the scheme in lower case, `text` the whole for messages.
+            fn read(scheme: Scheme, typed: &str, rest: &str, text: &str) -> Result<Self, Error> {
+                match scheme {
+                    Scheme::File => file::url::parse(rest, text).map(Self::File),
+                    $(Scheme::$kind => $module::url::parse(typed, rest).map(|settings| Self::$kind(Box::new(settings))),)*
+                }
+            }
+
+            /// The kind of store that it names.
+            pub fn scheme(&self) -> Scheme {
+                match self {
+                    Self::File(_) => Scheme::File,
+                    $(Self::$kind(_) => Scheme::$kind,)*
+                }
+            }
+
+            /// What is said about a place in a store with a server; a folder has no settings.
+            pub fn settings(&self) -> Option<&dyn PlaceSettings> {
+                match self {
+                    Self::File(_) => None,
+                    $(Self::$kind(settings) => Some(&**settings),)*
+                }
+            }
+
+            /// The same, to change it.
+            pub fn settings_mut(&mut self) -> Option<&mut dyn PlaceSettings> {
+                match self {
+                    Self::File(_) => None,
+                    $(Self::$kind(settings) => Some(&mut **settings),)*
+                }
+            }
+
+            /// The store. Checks what can be checked without a request.
+            pub(crate) async fn open(&self, environment: &Environment, policy: &Policy) -> Result<Arc<dyn Store>, Error> {
+                Ok(match self {
+                    Self::File(path) => Arc::new(FileStore::new(path)),
+                    $(Self::$kind(settings) => Arc::new(<$store>::connect(settings, environment, policy).await?),)*
+                })
+            }
+        }
+    };
+}
+
+// To add a kind, add a line here.
+places! {
     /// A prefix in a container of Azure.
-    Abs(Box<AbsSettings>),
-    /// A prefix in a bucket.
-    S3(Box<S3Settings>),
+    Abs: AbsSettings, read by abs::url, opened as AbsStore;
+    /// A prefix in a bucket of S3, or of a server that speaks its protocol.
+    S3: S3Settings, read by s3::url, opened as S3Store;
 }
 
 impl VaultUrl {
@@ -44,39 +96,15 @@ impl VaultUrl {
         };
         let scheme = scheme.to_ascii_lowercase();
         match Scheme::named(&scheme) {
-            Some(Scheme::File) => file::url::parse(rest, &shown).map(Self::File),
-            Some(Scheme::Abs) => abs::url::parse(rest).map(|settings| Self::Abs(Box::new(settings))).map_err(located),
-            Some(Scheme::S3) => s3::url::parse(rest).map(|settings| Self::S3(Box::new(settings))).map_err(located),
+            Some(kind) => Self::read(kind, &scheme, rest, &shown).map_err(located),
             None if Scheme::is_planned(&scheme) => Err(later(&scheme, &shown)),
             None => Err(located(unknown("scheme", &scheme, &Scheme::known()))),
         }
     }
 
-    /// The kind of store that it names.
-    pub fn scheme(&self) -> Scheme {
-        match self {
-            Self::File(_) => Scheme::File,
-            Self::Abs(_) => Scheme::Abs,
-            Self::S3(_) => Scheme::S3,
-        }
-    }
-
-    /// The store. Checks what can be checked without a request.
-    pub(crate) async fn open(&self, environment: &Environment, policy: &Policy) -> Result<Arc<dyn Store>, Error> {
-        Ok(match self {
-            Self::File(path) => Arc::new(FileStore::new(path)),
-            Self::Abs(settings) => Arc::new(AbsStore::connect(settings, environment, policy).await?),
-            Self::S3(settings) => Arc::new(S3Store::connect(settings, environment, policy).await?),
-        })
-    }
-
     /// The prefix of all objects' names in the store itself: empty, or with a `/` at the end.
     pub fn root(&self) -> String {
-        match self {
-            Self::File(_) => String::new(),
-            Self::Abs(settings) => cloud::root(&settings.path),
-            Self::S3(settings) => cloud::root(&settings.path),
-        }
+        self.settings().map(PlaceSettings::root).unwrap_or_default()
     }
 
     /// The place `below` this one, for a database of a folder of databases.
@@ -85,11 +113,18 @@ impl VaultUrl {
         if below.is_empty() || !relative || below.chars().any(char::is_control) {
             return Err(wrong(&below.escape_debug().to_string(), "this leads elsewhere", "use a plain relative path"));
         }
-        match self {
-            Self::File(path) => Ok(Self::File(path.join(below))),
-            Self::Abs(settings) => abs::url::join(settings, below).map(|settings| Self::Abs(Box::new(settings))),
-            Self::S3(settings) => s3::url::join(settings, below).map(|settings| Self::S3(Box::new(settings))),
+        let mut joined = self.clone();
+        match &mut joined {
+            Self::File(path) => path.push(below),
+            place => {
+                if let Some(settings) = place.settings_mut() {
+                    let path = format!("{}/{below}", settings.path());
+                    settings.set("path", &path)?;
+                    settings.check()?;
+                }
+            }
         }
+        Ok(joined)
     }
 }
 
@@ -107,8 +142,10 @@ impl fmt::Display for VaultUrl {
         match self {
             Self::File(path) if path.is_absolute() => write!(f, "file://{}", path.display()),
             Self::File(path) => write!(f, "{}", path.display()),
-            Self::Abs(settings) => f.write_str(&cloud::shown(&settings.url(), settings.endpoint.as_deref())),
-            Self::S3(settings) => f.write_str(&cloud::shown(&settings.url(), settings.endpoint.as_deref())),
+            place => match place.settings() {
+                Some(settings) => f.write_str(&shown(&settings.url(), settings.endpoint())),
+                None => Ok(()),
+            },
         }
     }
 }
@@ -128,9 +165,10 @@ fn redact(text: &str) -> String {
 }
 
 fn later(scheme: &str, shown: &str) -> Error {
+    let built: Vec<String> = Scheme::ALL.iter().map(|scheme| format!("{scheme}://…")).collect();
     Error::Unsupported {
         object: shown.to_owned(),
-        cause: format!("`{scheme}` is not built yet; a folder, file:///…, s3://… and abs://… are"),
+        cause: format!("`{scheme}` is not built yet; a folder, {} are", built.join(", ")),
     }
 }
 

@@ -10,8 +10,8 @@ use seawall_vault::memory::MemoryStore;
 use seawall_vault::simulated::SimulatedStore;
 use seawall_vault::testing::{AzureServer, KEYS, S3Server};
 use seawall_vault::{
-    AbsSettings, AbsStore, Environment, FileStore, ObjectKey, Pem, Policy, Prefix, S3Settings, S3Store, Scheme, Secret,
-    Store, Tls, Vault, VaultUrl, conformance,
+    AbsSettings, AbsStore, Environment, FileStore, ObjectKey, Pem, PlaceSettings as _, Policy, Prefix, S3Settings,
+    S3Store, Scheme, Secret, Store, Tls, Vault, VaultUrl, conformance,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

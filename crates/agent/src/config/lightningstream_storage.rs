@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use seawall_lmdb::{Marker, Retention};
-use seawall_vault::{AbsSettings, Pem, S3Settings, Secret, Tls, VaultUrl};
+use seawall_vault::{AbsSettings, Pem, PlaceSettings as _, S3Settings, Secret, Tls, VaultUrl};
 
 use super::error::{Location, Problem};
 use super::fields::{At, Fields};

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use seawall_core::Failure;
-use seawall_vault::{Environment, VaultUrl};
+use seawall_vault::{Environment, Scheme, VaultUrl};
 
 use super::document::Node;
 use super::error::{Location, Problem};
 use super::fields::{At, Fields};
 use super::litestream::{expand_home, refuse, unsupported, warn_unknown};
 use super::place::{self, Precedence};
-use super::{Registering, Surroundings, Warning, abs, s3};
+use super::{Registering, Surroundings, Warning, kinds};
 
 /// Keys that belong to kinds of stores that are not done yet, or that Litestream itself refuses.
 const OTHER_STORES: [&str; 22] = [
@@ -84,18 +84,20 @@ impl Keys {
         // Lost local state is always made again from the vault and the WAL.
         fields.flag("auto-recover")?;
         refuse(fields, "age", "encryption is not done yet, and Litestream refuses it since 0.5")?;
+        let settings = place::Settings::take_litestream(fields)?;
+        let reason = format!("only {} replicas are done yet", kinds::litestream_types("and"));
         for key in OTHER_STORES {
-            refuse(fields, key, "only file, s3 and abs replicas are done yet")?;
+            if !kinds::has_litestream_key(key) {
+                refuse(fields, key, &reason)?;
+            }
         }
-        let s3 = s3::take_litestream(fields)?;
-        let abs = abs::take_litestream(fields, &s3)?;
         Ok(Self {
             kind: fields.text("type")?,
             path: fields.text("path")?,
             url: fields.text("url")?,
             bucket: fields.text("bucket")?,
             sync_interval: fields.positive_duration("sync-interval")?,
-            settings: place::Settings { abs, s3 },
+            settings,
         })
     }
 }
@@ -128,12 +130,21 @@ pub(crate) fn read(
             let path = own.path.as_ref().or(defaults.path.as_ref()).map(|at| at.value.as_str());
             match kind.map_or("file", |at| at.value.as_str()) {
                 "file" => expand_home(path.ok_or(missing)?, surroundings.environment).display().to_string(),
-                kind @ ("s3" | "abs") => {
-                    let bucket = own.bucket.as_ref().or(defaults.bucket.as_ref());
-                    let no_bucket = Problem::Missing { key: "bucket", section: "replica".into() }.at(line);
-                    format!("{kind}://{}/{}", bucket.ok_or(no_bucket)?.value, encoded(path.unwrap_or_default()))
-                }
-                other => return Err(other_store(other).at(kind.map_or(line, |at| at.line))),
+                name => match kinds::of_litestream(name) {
+                    Some((store, litestream)) if litestream.schemes.first() == Some(&name) => {
+                        let mut settings = own.settings.clone();
+                        settings.fill(&defaults.settings);
+                        let none = place::Keys::new();
+                        let separate = kinds::Separate {
+                            bucket: own.bucket.as_ref().or(defaults.bucket.as_ref()).map(|at| at.value.as_str()),
+                            path,
+                            settings: settings.get(store.scheme).unwrap_or(&none),
+                        };
+                        let missing = |key| Problem::Missing { key, section: "replica".into() }.at(line);
+                        (litestream.url)(&separate).map_err(missing)?
+                    }
+                    _ => return Err(other_store(name).at(kind.map_or(line, |at| at.line))),
+                },
             }
         }
     };
@@ -158,11 +169,6 @@ fn open(
     place::with_settings(url, &of_environment(surroundings.environment), Precedence::Url)
 }
 
-/// A path as it stands in a URL, where `?`, `#` and `%` mean something.
-fn encoded(path: &str) -> String {
-    path.trim_start_matches('/').replace('%', "%25").replace('?', "%3F").replace('#', "%23")
-}
-
 fn check_kind(url: &At<String>, kind: Option<&At<String>>) -> Result<(), Location> {
     let scheme = match url.value.split_once("://") {
         Some((scheme, _)) => scheme,
@@ -171,10 +177,12 @@ fn check_kind(url: &At<String>, kind: Option<&At<String>>) -> Result<(), Locatio
             return Err(Problem::Value { key: "url".into(), expected: "takes a URL".into(), found }.at(url.line));
         }
     };
-    if !matches!(scheme, "file" | "s3" | "abs") {
+    let of_url = kinds::of_litestream(scheme).map(|(store, _)| store.scheme);
+    if scheme != "file" && of_url.is_none() {
         return Err(other_store(scheme).at(url.line));
     }
-    match kind.filter(|kind| kind.value != scheme) {
+    let same = |name: &str| name == scheme || kinds::of_litestream(name).is_some_and(|(k, _)| Some(k.scheme) == of_url);
+    match kind.filter(|kind| !same(&kind.value)) {
         Some(kind) => {
             let cause = format!("type {} with a URL of type {scheme}", kind.value);
             Err(Problem::Contradiction(cause).at(kind.line))
@@ -186,11 +194,12 @@ fn check_kind(url: &At<String>, kind: Option<&At<String>>) -> Result<(), Locatio
 fn other_store(kind: &str) -> Problem {
     match kind {
         "gs" | "sftp" | "webdav" | "webdavs" | "nats" | "oss" => {
-            unsupported(&format!("type {kind}"), "only file, s3 and abs replicas are done yet")
+            let reason = format!("only {} replicas are done yet", kinds::litestream_types("and"));
+            unsupported(&format!("type {kind}"), &reason)
         }
         _ => Problem::Value {
             key: "type".into(),
-            expected: "takes file, s3 or abs".into(),
+            expected: format!("takes {}", kinds::litestream_types("or")),
             found: format!("\"{kind}\""),
         },
     }
@@ -209,5 +218,5 @@ fn of_environment(environment: &Environment) -> place::Settings {
         s3.insert("access-key-id", id);
         s3.insert("secret-access-key", secret);
     }
-    place::Settings { s3, ..place::Settings::default() }
+    place::Settings::of(Scheme::S3, s3)
 }

@@ -35,7 +35,7 @@ pub use seawall_config::error::{ConfigError, Problem};
 pub use seawall_config::pattern::Pattern;
 pub use seawall_config::place::read_place;
 pub use seawall_config::size::parse_size;
-use seawall_config::{abs, document, error, expand, fields, is_name, pattern, place, s3};
+use seawall_config::{document, error, expand, fields, is_name, kinds, pattern, place};
 use seawall_engines::upkeep;
 pub use seawall_engines::{DatabaseConfig, EngineConfig, SourceName, sqlite::SqliteConfig};
 

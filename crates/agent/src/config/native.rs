@@ -15,7 +15,7 @@ use super::fields::{At, Fields};
 use super::place::{self, Precedence};
 use super::{
     Config, DatabaseConfig, DirectoryConfig, EngineConfig, Format, Pattern, Registering, SHUTDOWN_TIMEOUT, StateRoot,
-    abs, absolute, is_name, s3, services, upkeep,
+    absolute, is_name, services, upkeep,
 };
 use crate::process::child::ExecCommand;
 
@@ -23,9 +23,7 @@ use crate::process::child::ExecCommand;
 pub(crate) fn read(tree: Node, file: &Path, here: &Path, environment: &Environment) -> Result<Config, Location> {
     let mut top = Fields::new("the top level", tree)?;
     let vault = top.text("vault")?;
-    let s3 = top.section("s3")?.map(|section| s3::read_native(section, here)).transpose()?.unwrap_or_default();
-    let abs = top.section("abs")?.map(|section| abs::read_native(section, here)).transpose()?.unwrap_or_default();
-    let settings = place::Settings { abs, s3 };
+    let settings = place::Settings::take_native(&mut top, here)?;
     let shutdown_timeout = top.positive_duration("shutdown-timeout")?.map_or(SHUTDOWN_TIMEOUT, |at| at.value);
     let sweep_interval = top.positive_duration("sweep-interval")?.map(|at| at.value);
     let upload_limit = top.size("upload-limit")?.map(|at| at.value);
@@ -92,7 +90,7 @@ fn read_database(
         is_name(text).then(|| text.to_owned())
     })?;
     let vault = fields.text("vault")?;
-    let own = (fields.section("abs")?, fields.section("s3")?);
+    let own = place::sections(&mut fields)?;
     let path = path.or_else(|| folder.as_ref().map(|keys| keys.dir.clone()));
     let subject = Subject::take(&mut fields, path.as_ref(), here, environment)?;
     let name = match name {
@@ -157,37 +155,18 @@ fn folder_of(keys: FolderKeys, template: DatabaseConfig, here: &Path) -> Result<
 /// The place of one database: its own settings win over the URL's, and these over those for all.
 fn read_vault(
     At { line, value }: &At<String>,
-    (abs, s3): (Option<Fields>, Option<Fields>),
+    sections: Vec<place::Section>,
     all: &place::Settings,
     here: &Path,
 ) -> Result<VaultUrl, Location> {
     let at_vault = |failure| place::problem(failure).at(*line);
-    let url = place::read_place(value, here).map_err(at_vault)?;
-    let mut own = place::Settings::default();
-    let mut line_of_own = *line;
-    if let Some(section) = abs {
-        let (name, is_of_it) = ("abs", matches!(url, VaultUrl::Abs(_)));
-        line_of_own = own_line(&section, name, is_of_it, &url)?;
-        own.abs = abs::read_native(section, here)?;
+    let mut url = place::read_place(value, here).map_err(at_vault)?;
+    for section in sections {
+        let (line, own) = section.for_place(&url, here)?;
+        url =
+            place::with_settings(url, &own, Precedence::Setting).map_err(|failure| place::problem(failure).at(line))?;
     }
-    if let Some(section) = s3 {
-        let (name, is_of_it) = ("s3", matches!(url, VaultUrl::S3(_)));
-        line_of_own = own_line(&section, name, is_of_it, &url)?;
-        own.s3 = s3::read_native(section, here)?;
-    }
-    let at_own = |failure| place::problem(failure).at(line_of_own);
-    let url = place::with_settings(url, &own, Precedence::Setting).map_err(at_own)?;
     place::with_settings(url, all, Precedence::Url).map_err(at_vault)
-}
-
-/// The line of a section with settings of a kind of stores, if the place is of this kind.
-fn own_line(section: &Fields, name: &str, is_of_it: bool, url: &VaultUrl) -> Result<usize, Location> {
-    match is_of_it {
-        true => Ok(section.line),
-        false => {
-            Err(Problem::Contradiction(format!("{name} settings for {url}, which is no {name} vault")).at(section.line))
-        }
-    }
 }
 
 /// Splits a command line, which is not shown when it is wrong: it may hold a secret (I13).

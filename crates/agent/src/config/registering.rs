@@ -101,6 +101,8 @@ impl Registering {
 
 #[cfg(test)]
 mod tests {
+    use seawall_vault::Scheme;
+
     use super::*;
 
     #[test]
@@ -109,7 +111,7 @@ mod tests {
         let defaults = Registering {
             vault: Some("s3://bucket/all".into()),
             settings: (
-                place::Settings { s3: place::Keys::from([("region", "eu".to_owned())]), ..place::Settings::default() },
+                place::Settings::of(Scheme::S3, place::Keys::from([("region", "eu".to_owned())])),
                 Precedence::Url,
             ),
             sync_interval: Some(Duration::from_secs(5)),

@@ -18,7 +18,7 @@ use crate::stores::cloud::reason::Reason;
 use crate::stores::cloud::transport::{self, Transport};
 use crate::stores::cloud::{Reach, unbuffered};
 use crate::text::wrong;
-use crate::{Abilities, Environment, Error, Policy, Scheme};
+use crate::{Abilities, Environment, Error, PlaceSettings, Policy, Scheme};
 
 /// The most blobs of one batch.
 const BATCH: usize = 256;

@@ -92,6 +92,7 @@ pub(super) fn line(path: &str) -> std::io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::PlaceSettings as _;
 
     #[test]
     fn settings_come_before_the_environment() {

@@ -3,7 +3,7 @@
 
 use crate::stores::cloud::limits::{concurrency, part_size};
 use crate::text::{boolean, clean_path, kebab, unknown, wrong};
-use crate::{Error, Secret, Tls};
+use crate::{Error, PlaceSettings, Secret, Tls};
 
 /// Where a place in Azure is, its credentials, and its options. Names are Litestream's; `set` reads each of them from text.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -36,7 +36,7 @@ pub struct AbsSettings {
     pub concurrency: Option<usize>,
 }
 
-/// All names that [`AbsSettings::set`] takes.
+/// All names that `set` takes.
 pub(crate) const NAMES: &[&str] = &[
     "account-key",
     "account-key-file",
@@ -50,12 +50,8 @@ pub(crate) const NAMES: &[&str] = &[
     "skip-verify",
 ];
 
-impl AbsSettings {
-    /// Sets one setting from text. The name may be in kebab case or camel case.
-    ///
-    /// # Errors
-    /// The name is unknown, or the value isn't one of it.
-    pub fn set(&mut self, name: &str, value: &str) -> Result<(), Error> {
+impl PlaceSettings for AbsSettings {
+    fn set(&mut self, name: &str, value: &str) -> Result<(), Error> {
         let name = kebab(name);
         if value.chars().any(char::is_control) {
             return Err(wrong(&name, "it holds a control character", "remove it"));
@@ -79,18 +75,34 @@ impl AbsSettings {
         Ok(())
     }
 
-    /// The place for people: no secret, and no server.
-    pub fn url(&self) -> String {
+    fn is_set(&self, name: &str) -> bool {
+        match name {
+            "account-name" => self.account.is_some(),
+            "account-key" | "account-key-file" | "sas-token" => {
+                self.account_key.is_some() || self.account_key_file.is_some() || self.sas_token.is_some()
+            }
+            "concurrency" => self.concurrency.is_some(),
+            "endpoint" => self.endpoint.is_some(),
+            "part-size" => self.part_size.is_some(),
+            _ => false,
+        }
+    }
+
+    fn path(&self) -> &str {
+        &self.path
+    }
+
+    fn endpoint(&self) -> Option<&str> {
+        self.endpoint.as_deref()
+    }
+
+    fn url(&self) -> String {
         let account = self.account.as_ref().map(|account| format!("{account}@")).unwrap_or_default();
         format!("abs://{account}{}/{}", self.container, self.prefix.as_ref().unwrap_or(&self.path))
     }
 
-    /// Checks what no single setting shows. Names as the manual has them ("Naming and referencing containers, blobs, and
-    /// metadata").
-    ///
-    /// # Errors
-    /// A name is none of Azure's, or settings exclude each other.
-    pub fn check(&self) -> Result<(), Error> {
+    /// Names are checked as the manual has them ("Naming and referencing containers, blobs, and metadata").
+    fn check(&self) -> Result<(), Error> {
         let container = &self.container;
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         let sound = container.chars().all(plain) && container.len() <= 63 && !container.contains("--");

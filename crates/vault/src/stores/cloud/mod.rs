@@ -28,6 +28,7 @@ use seawall_core::Moment;
 
 use self::classify::classify;
 use self::reason::Reason;
+use crate::place::shown;
 use crate::{
     Abilities, Body, Condition, Digest, Entry, Error, Meta, Multipart, ObjectKey, Page, Prefix, PutOptions, Scheme,
     Store, Tag,
@@ -334,14 +335,4 @@ fn tag(metadata: &Metadata) -> Option<Tag> {
 fn modified(metadata: &Metadata) -> Moment {
     let millis = metadata.last_modified().map_or(0, |at| at.into_inner().as_millisecond());
     Moment::from_millis(millis)
-}
-
-/// A place with its server. Two servers may have buckets of one name, so the endpoint belongs to the place.
-pub(crate) fn shown(url: &str, endpoint: Option<&str>) -> String {
-    endpoint.map_or_else(|| url.to_owned(), |endpoint| format!("{url}?endpoint={endpoint}"))
-}
-
-/// The prefix of the keys of a place with this path.
-pub(crate) fn root(path: &str) -> String {
-    if path.is_empty() { String::new() } else { format!("{path}/") }
 }

@@ -25,7 +25,7 @@ use crate::stores::cloud::reason::Reason;
 use crate::stores::cloud::transport::{self, Transport};
 use crate::stores::cloud::{Reach, unbuffered};
 use crate::text::wrong;
-use crate::{Abilities, Environment, Error, Policy, Scheme};
+use crate::{Abilities, Environment, Error, PlaceSettings, Policy, Scheme};
 
 /// The variable that names a file of further authorities.
 const BUNDLE: &str = "AWS_CA_BUNDLE";

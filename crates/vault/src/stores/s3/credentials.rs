@@ -238,6 +238,7 @@ fn line(path: &str) -> std::io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::PlaceSettings as _;
 
     fn environment(pairs: &[(&str, &str)]) -> Environment {
         pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()

@@ -4,7 +4,7 @@
 use crate::stores::cloud::endpoint::{endpoint, host_of, is_private};
 use crate::stores::cloud::limits::{concurrency, part_size};
 use crate::text::{boolean, clean_path, kebab, unknown, wrong};
-use crate::{Error, Secret, Tls};
+use crate::{Error, PlaceSettings, Secret, Tls};
 
 /// Where an S3 place is, its credentials, and its options. Names are Litestream's; `set` reads each of them from text.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -57,7 +57,7 @@ pub struct S3Settings {
     pub sse_kms_key_id: Option<String>,
 }
 
-/// All names that [`S3Settings::set`] takes.
+/// All names that `set` takes.
 pub(crate) const NAMES: &[&str] = &[
     "access-key-id",
     "access-key-id-file",
@@ -86,13 +86,11 @@ pub(crate) const NAMES: &[&str] = &[
     "storage-class",
 ];
 
-impl S3Settings {
-    /// Sets one setting from text. The name may be in kebab case or camel case.
-    ///
+impl PlaceSettings for S3Settings {
     /// `sign-payload`, `sign-accept-encoding`, `require-content-md5` and `sse-customer-key-md5` are checked and change
     /// nothing: payloads are covered by TLS instead of the signature, `Accept-Encoding` is not sent, batch deletes
     /// always carry an MD5, and the key's MD5 is computed.
-    pub fn set(&mut self, name: &str, value: &str) -> Result<(), Error> {
+    fn set(&mut self, name: &str, value: &str) -> Result<(), Error> {
         let name = kebab(name);
         if value.chars().any(char::is_control) {
             return Err(wrong(&name, "it holds a control character", "remove it"));
@@ -129,13 +127,42 @@ impl S3Settings {
         Ok(())
     }
 
-    /// The place for people: no secret, and no server.
-    pub fn url(&self) -> String {
+    fn is_set(&self, name: &str) -> bool {
+        match name {
+            "access-key-id"
+            | "access-key-id-file"
+            | "secret-access-key"
+            | "secret-access-key-file"
+            | "session-token"
+            | "profile" => self.access_key_id.is_some() || self.access_key_id_file.is_some() || self.profile.is_some(),
+            "concurrency" => self.concurrency.is_some(),
+            "endpoint" => self.endpoint.is_some(),
+            "force-path-style" => self.force_path_style.is_some(),
+            "part-size" => self.part_size.is_some(),
+            "region" => self.region.is_some(),
+            "sse-customer-algorithm" => self.sse_customer_algorithm.is_some(),
+            "sse-customer-key" | "sse-customer-key-path" => {
+                self.sse_customer_key.is_some() || self.sse_customer_key_path.is_some()
+            }
+            "sse-kms-key-id" => self.sse_kms_key_id.is_some(),
+            "storage-class" => self.storage_class.is_some(),
+            _ => false,
+        }
+    }
+
+    fn path(&self) -> &str {
+        &self.path
+    }
+
+    fn endpoint(&self) -> Option<&str> {
+        self.endpoint.as_deref()
+    }
+
+    fn url(&self) -> String {
         format!("s3://{}/{}", self.bucket, self.prefix.as_ref().unwrap_or(&self.path))
     }
 
-    /// Checks what no single setting shows.
-    pub fn check(&self) -> Result<(), Error> {
+    fn check(&self) -> Result<(), Error> {
         let bucket = &self.bucket;
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
         if bucket.is_empty() {

@@ -2,11 +2,12 @@
 
 use super::provider::{self, BucketAddress};
 use super::settings::S3Settings;
-use crate::Error;
-use crate::text::{clean_path, decode, kebab, wrong};
+use crate::place::apply_query;
+use crate::text::{clean_path, decode, wrong};
+use crate::{Error, PlaceSettings};
 
 /// Reads the text after `s3://`.
-pub(crate) fn parse(rest: &str) -> Result<S3Settings, Error> {
+pub(crate) fn parse(_scheme: &str, rest: &str) -> Result<S3Settings, Error> {
     let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
     let (user, authority) =
@@ -31,22 +32,7 @@ pub(crate) fn parse(rest: &str) -> Result<S3Settings, Error> {
         settings.set("access-key-id", &decode(id, "user")?)?;
         settings.set("secret-access-key", &decode(secret, "user")?)?;
     }
-    let pairs: Vec<_> = form_urlencoded::parse(query.as_bytes()).collect();
-    for (name, _) in &pairs {
-        let name = kebab(name);
-        if name == "bucket" || name == "path" {
-            return Err(wrong(&name, "the URL says that already", "leave it away"));
-        }
-    }
-    let mut seen = Vec::new();
-    for (name, value) in &pairs {
-        let name = kebab(name);
-        settings.set(&name, value)?;
-        if seen.contains(&name) {
-            return Err(wrong(&name, "it is given twice", "give it once"));
-        }
-        seen.push(name);
-    }
+    apply_query(&mut settings, query, &["bucket", "path"])?;
     settings.check()?;
     Ok(settings)
 }
@@ -59,12 +45,4 @@ fn apply(settings: &mut S3Settings, place: BucketAddress) -> Result<(), Error> {
         settings.set("endpoint", &endpoint)?;
     }
     Ok(())
-}
-
-/// The place `below` another one.
-pub(crate) fn join(settings: &S3Settings, below: &str) -> Result<S3Settings, Error> {
-    let path = clean_path(&format!("{}/{below}", settings.path));
-    let settings = S3Settings { path, ..settings.clone() };
-    settings.check()?;
-    Ok(settings)
 }
