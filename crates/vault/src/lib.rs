@@ -69,6 +69,8 @@ pub use store::{Abilities, Body, Condition, Entry, Meta, Multipart, Page, PutOpt
 pub use stores::abs::AbsStore;
 pub use stores::abs::settings::AbsSettings;
 pub use stores::file::FileStore;
+pub use stores::gs::GsStore;
+pub use stores::gs::settings::GsSettings;
 pub use stores::s3::S3Store;
 pub use stores::s3::settings::S3Settings;
 pub use stores::{memory, simulated};

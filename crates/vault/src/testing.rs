@@ -1,5 +1,8 @@
 //! Real servers for the tests of this crate and of `tests/`: starts them, waits until they answer, and ends them.
 
+mod gcs;
+pub mod http;
+
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -7,6 +10,8 @@ use std::time::Duration;
 
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep};
+
+pub use self::gcs::GcsServer;
 
 /// A versitygw that serves a folder of its own, with the bucket `bucket`. It ends when dropped.
 #[derive(Debug)]

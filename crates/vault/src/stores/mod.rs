@@ -5,6 +5,7 @@
 pub(crate) mod abs;
 pub(crate) mod cloud;
 pub(crate) mod file;
+pub(crate) mod gs;
 pub mod memory;
 pub(crate) mod s3;
 pub mod simulated;

@@ -37,6 +37,20 @@ use crate::{
 /// The names of a page of a service whose listings can't begin behind a name: there, each page reads all names before it.
 const LARGE_PAGE: usize = 50_000;
 
+/// Deletions in flight, where each is a request.
+const DELETIONS: usize = 8;
+
+/// What names the version of an object, so that a write can be bound to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Versions {
+    /// Its ETag.
+    Etags,
+    /// Its ETag, which binds no write: the service has no such condition.
+    Told,
+    /// A number that the service gives out for each write.
+    Generations,
+}
+
 /// How a kind of bucket is reached, and what it keeps.
 #[async_trait]
 pub trait Reach: fmt::Debug + Send + Sync + 'static {
@@ -51,6 +65,12 @@ pub trait Reach: fmt::Debug + Send + Sync + 'static {
 
     /// Whether a listing can begin behind a name.
     const LISTS_AFTER: bool;
+
+    /// Whether a request can delete many objects.
+    const DELETES_MANY: bool = true;
+
+    /// What names a version.
+    const VERSIONS: Versions = Versions::Etags;
 
     /// The client; it may ask the service something at its first use.
     async fn operator(&self) -> Result<&Operator, Error>;
@@ -122,18 +142,35 @@ impl<Kind: Reach> CloudStore<Kind> {
         format!("{}{text}", self.prefix)
     }
 
-    fn write_options(&self, options: &PutOptions, digest: Option<Digest>, in_flight: usize) -> WriteOptions {
+    fn write_options(
+        &self,
+        object: &str,
+        options: &PutOptions,
+        digest: Option<Digest>,
+        in_flight: usize,
+    ) -> Result<WriteOptions, Error> {
         let mut write = WriteOptions { concurrent: in_flight, ..WriteOptions::default() };
         match &options.condition {
             Condition::Always => {}
             Condition::Create => write.if_not_exists = true,
-            Condition::Match(tag) => write.if_match = Some(tag.as_str().to_owned()),
+            Condition::Match(tag) => match Kind::VERSIONS {
+                Versions::Etags => write.if_match = Some(tag.as_str().to_owned()),
+                Versions::Told => {
+                    let cause = "the service replaces no object on the condition of its version".to_owned();
+                    return Err(Error::Unsupported { object: object.to_owned(), cause });
+                }
+                // No object has a version that is no number, nor the number by which the service means "no object".
+                Versions::Generations => match tag.as_str().parse::<u64>() {
+                    Ok(number) if number > 0 => write.if_version_match = Some(number.to_string()),
+                    _ => return Err(Error::Precondition { object: object.to_owned() }),
+                },
+            },
         }
         let stamp = options.stamp.map(|stamp| (Kind::STAMP.to_owned(), stamp.to_rfc3339_nanos()));
         let digest = digest.map(|digest| (Kind::DIGEST.to_owned(), digest.to_string()));
         let metadata: HashMap<_, _> = stamp.into_iter().chain(digest).collect();
         write.user_metadata = (!metadata.is_empty()).then_some(metadata);
-        write
+        Ok(write)
     }
 }
 
@@ -157,15 +194,16 @@ impl<Kind: Reach> Store for CloudStore<Kind> {
     }
 
     async fn put(&self, key: &ObjectKey, body: Bytes, options: &PutOptions) -> Result<Option<Tag>, Error> {
-        let write = self.write_options(options, Some(options.digest.unwrap_or_else(|| Digest::of(&body))), 1);
+        let digest = options.digest.unwrap_or_else(|| Digest::of(&body));
+        let write = self.write_options(&self.name(key), options, Some(digest), 1)?;
         let result =
             self.reach.operator().await?.write_options(&self.at(key.as_str()), Buffer::from(body), write).await;
         match result {
             Ok(metadata) => {
                 self.proven.store(true, Ordering::Relaxed);
-                Ok(tag(&metadata))
+                Ok(tag::<Kind>(&metadata))
             }
-            Err(error) => Err(classify(self.name(key), &error, &options.condition, self.reach.reason())),
+            Err(error) => Err(of_bucket(classify(self.name(key), &error, &options.condition, self.reach.reason()))),
         }
     }
 
@@ -181,10 +219,10 @@ impl<Kind: Reach> Store for CloudStore<Kind> {
             .reach
             .operator()
             .await?
-            .writer_options(&self.at(key.as_str()), self.write_options(options, None, in_flight))
+            .writer_options(&self.at(key.as_str()), self.write_options(&object, options, None, in_flight)?)
             .await;
         let writer = writer.map_err(|error| classify(object.clone(), &error, &condition, &reason))?;
-        Ok(Box::new(Upload { writer, object, condition, reason }))
+        Ok(Box::new(Upload { writer, object, condition, reason, tag: tag::<Kind> }))
     }
 
     async fn get(&self, key: &ObjectKey, range: Option<Range<u64>>) -> Result<Body, Error> {
@@ -214,7 +252,7 @@ impl<Kind: Reach> Store for CloudStore<Kind> {
             error => error,
         });
         let left = end.min(size).saturating_sub(start);
-        Ok(Body { size: Some(size), tag: tag(&metadata), stream: exactly(stream, left).boxed() })
+        Ok(Body { size: Some(size), tag: tag::<Kind>(&metadata), stream: exactly(stream, left).boxed() })
     }
 
     async fn head(&self, key: &ObjectKey) -> Result<Meta, Error> {
@@ -233,7 +271,7 @@ impl<Kind: Reach> Store for CloudStore<Kind> {
         Ok(Meta {
             size: metadata.content_length(),
             modified: modified(&metadata),
-            tag: tag(&metadata),
+            tag: tag::<Kind>(&metadata),
             stamp: kept(Kind::STAMP).and_then(|text| text.parse().ok()),
             digest: kept(Kind::DIGEST).and_then(|text| text.parse().ok()),
         })
@@ -241,8 +279,9 @@ impl<Kind: Reach> Store for CloudStore<Kind> {
 
     async fn list(&self, prefix: &Prefix, start_after: Option<&ObjectKey>, limit: usize) -> Result<Page, Error> {
         let reason = self.reach.reason();
-        let failed =
-            |error: opendal_core::Error| classify(self.named(prefix.as_str()), &error, &Condition::Always, reason);
+        let failed = |error: opendal_core::Error| {
+            of_bucket(classify(self.named(prefix.as_str()), &error, &Condition::Always, reason))
+        };
         let limit = if Kind::LISTS_AFTER { limit } else { limit.max(LARGE_PAGE) };
         let options = ListOptions {
             limit: Kind::LISTS_AFTER.then_some(limit),
@@ -265,7 +304,7 @@ impl<Kind: Reach> Store for CloudStore<Kind> {
             }
             let written = modified(metadata);
             let size = metadata.content_length();
-            page.entries.push(Entry { key, size, modified: written, written, tag: tag(metadata) });
+            page.entries.push(Entry { key, size, modified: written, written, tag: tag::<Kind>(metadata) });
         }
         page.next = page.entries.last().map(|entry| entry.key.clone());
         Ok(page)
@@ -274,6 +313,14 @@ impl<Kind: Reach> Store for CloudStore<Kind> {
     async fn delete(&self, keys: &[ObjectKey]) -> Result<Vec<Result<(), Error>>, Error> {
         let reason = self.reach.reason();
         let failed = |error: opendal_core::Error| classify(self.url.clone(), &error, &Condition::Always, reason);
+        if !Kind::DELETES_MANY {
+            let operator = self.reach.operator().await?;
+            let deletions = keys.to_vec().into_iter().map(|key| async move {
+                let deleted = operator.delete(&self.at(key.as_str())).await;
+                deleted.map_err(|error| classify(self.name(&key), &error, &Condition::Always, reason))
+            });
+            return Ok(futures::stream::iter(deletions).buffered(DELETIONS).collect().await);
+        }
         let mut deleter = self.reach.operator().await?.deleter().await.map_err(failed)?;
         for key in keys {
             deleter.delete(self.at(key.as_str())).await.map_err(failed)?;
@@ -289,6 +336,7 @@ struct Upload {
     object: String,
     condition: Condition,
     reason: Reason,
+    tag: fn(&Metadata) -> Option<Tag>,
 }
 
 #[async_trait]
@@ -301,7 +349,7 @@ impl Multipart for Upload {
     async fn complete(&mut self) -> Result<Option<Tag>, Error> {
         let result = self.writer.close().await;
         result
-            .map(|metadata| tag(&metadata))
+            .map(|metadata| (self.tag)(&metadata))
             .map_err(|error| classify(self.object.clone(), &error, &self.condition, &self.reason))
     }
 
@@ -328,8 +376,19 @@ fn exactly(
     })
 }
 
-fn tag(metadata: &Metadata) -> Option<Tag> {
-    metadata.etag().map(Tag::new)
+fn tag<Kind: Reach>(metadata: &Metadata) -> Option<Tag> {
+    match Kind::VERSIONS {
+        Versions::Etags | Versions::Told => metadata.etag().map(Tag::new),
+        Versions::Generations => metadata.version().map(Tag::new),
+    }
+}
+
+/// What isn't found by a listing or a write is the bucket.
+fn of_bucket(error: Error) -> Error {
+    match error {
+        Error::NotFound { object } => Error::Missing { object, cause: "the bucket does not exist".to_owned() },
+        error => error,
+    }
 }
 
 fn modified(metadata: &Metadata) -> Moment {

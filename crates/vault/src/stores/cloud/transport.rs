@@ -20,8 +20,15 @@ const LARGEST_ERROR: usize = 64 << 10;
 /// The codes of 404 by which S3 speaks of an object, a bucket or an upload.
 pub(crate) const MISSING_IN_S3: &[&str] = &["NoSuchKey", "NoSuchBucket", "NoSuchUpload", "NoSuchVersion", "NotFound"];
 
+/// Google speaks of objects and buckets without such a code.
+pub(crate) const MISSING_IN_GOOGLE: &[&str] = &[];
+
 /// The codes of 404 by which Azure speaks of a blob or a container.
 pub(crate) const MISSING_IN_AZURE: &[&str] = &["BlobNotFound", "ContainerNotFound", "ResourceNotFound"];
+
+/// Where machines and containers of clouds get their credentials: AWS, Google, Alibaba.
+const METADATA_HOSTS: [&str; 5] =
+    ["169.254.169.254", "169.254.170.2", "[fd00:ec2::254]", "metadata.google.internal", "100.100.100.200"];
 
 /// How long to wait for the service that gives cloud machines their credentials. Elsewhere nothing answers.
 const METADATA_PATIENCE: Duration = Duration::from_secs(2);
@@ -45,12 +52,12 @@ impl HttpTransport for Transport {
             request.headers_mut().insert("x-tigris-consistent", HeaderValue::from_static("true"));
         }
         let deadline = match request.uri().host() {
-            Some("169.254.169.254" | "169.254.170.2" | "[fd00:ec2::254]") => METADATA_PATIENCE,
+            Some(host) if METADATA_HOSTS.contains(&host) => METADATA_PATIENCE,
             // Completing an upload, a server may join its parts before it answers.
             _ if request.method() == Method::POST => 3 * self.attempt,
             _ => self.attempt + Duration::from_secs(request.body().len() as u64 / self.slowest.max(1)),
         };
-        let object = request.method() == Method::GET && request.uri().query().is_none();
+        let object = request.method() == Method::GET && is_of_object(request.uri().query());
         let head = request.method() == Method::HEAD;
         let ranged = request.headers().contains_key(http::header::RANGE);
         let response = match tokio::time::timeout(deadline, self.inner.fetch(request)).await {
@@ -80,6 +87,11 @@ fn is_empty_range(headers: &HeaderMap) -> bool {
     let bounds = range.and_then(|range| range.strip_prefix("bytes ")?.split_once('/')?.0.split_once('-'));
     let number = |text: &str| text.parse::<u64>().ok();
     bounds.and_then(|(start, end)| Some(number(end)? < number(start)?)).unwrap_or(false)
+}
+
+/// Whether a GET with this query asks for the bytes of an object.
+fn is_of_object(query: Option<&str>) -> bool {
+    query.is_none_or(|query| query == "alt=media")
 }
 
 fn noticed(notice: Notice) -> Error {
@@ -140,6 +152,15 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(code(text.as_bytes()).as_deref(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn objects_are_of_any_size() {
+        for (query, expected) in
+            [(None, true), (Some("alt=media"), true), (Some("list-type=2"), false), (Some("prefix=alt=media"), false)]
+        {
+            assert_eq!(is_of_object(query), expected, "{query:?}");
         }
     }
 
