@@ -30,14 +30,18 @@ schemes! {
     File = "file",
     /// A container of Azure Blob Storage.
     Abs = "abs",
+    /// A bucket of Backblaze B2.
+    B2 = "b2",
     /// A bucket of Google Cloud Storage.
     Gs = "gs",
+    /// A bucket of Alibaba Cloud.
+    Oss = "oss",
     /// A bucket of S3, or of a server that speaks its protocol.
     S3 = "s3",
 }
 
 /// Schemes that users of Litestream and Lightning Stream have, and that are not built yet.
-const LATER: &[&str] = &["sftp", "webdav", "webdavs", "nats", "oss"];
+const LATER: &[&str] = &["sftp", "webdav", "webdavs", "nats"];
 
 impl Scheme {
     /// The kind with that scheme, in lower case.

@@ -2,6 +2,7 @@
 
 mod gcs;
 pub mod http;
+mod oss;
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -12,6 +13,7 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep};
 
 pub use self::gcs::GcsServer;
+pub use self::oss::OssServer;
 
 /// A versitygw that serves a folder of its own, with the bucket `bucket`. It ends when dropped.
 #[derive(Debug)]

@@ -10,11 +10,13 @@ use std::sync::Arc;
 
 use crate::place::{PlaceSettings, shown};
 use crate::stores::abs::settings::AbsSettings;
+use crate::stores::b2::settings::B2Settings;
 use crate::stores::gs::settings::GsSettings;
+use crate::stores::oss::settings::OssSettings;
 use crate::stores::s3::settings::S3Settings;
-use crate::stores::{abs, file, gs, s3};
+use crate::stores::{abs, b2, file, gs, oss, s3};
 use crate::text::{unknown, wrong};
-use crate::{AbsStore, Environment, Error, FileStore, GsStore, Policy, S3Store, Scheme, Store};
+use crate::{AbsStore, B2Store, Environment, Error, FileStore, GsStore, OssStore, Policy, S3Store, Scheme, Store};
 
 macro_rules! places {
     ($($(#[$doc:meta])* $kind:ident: $settings:ty, read by $module:ident::url, opened as $store:ty;)*) => {
@@ -75,8 +77,12 @@ macro_rules! places {
 places! {
     /// A prefix in a container of Azure.
     Abs: AbsSettings, read by abs::url, opened as AbsStore;
+    /// A prefix in a bucket of Backblaze B2.
+    B2: B2Settings, read by b2::url, opened as B2Store;
     /// A prefix in a bucket of Google Cloud Storage.
     Gs: GsSettings, read by gs::url, opened as GsStore;
+    /// A prefix in a bucket of Alibaba Cloud.
+    Oss: OssSettings, read by oss::url, opened as OssStore;
     /// A prefix in a bucket of S3, or of a server that speaks its protocol.
     S3: S3Settings, read by s3::url, opened as S3Store;
 }

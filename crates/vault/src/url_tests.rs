@@ -34,6 +34,8 @@ fn buckets() {
     // (URL, bucket, path, endpoint, region, path style)
     let table = [
         ("s3://b/p", "b", "p", None, None, None),
+        ("s3://b", "b", "", None, None, None),
+        ("s3://b/..", "b", "", None, None, None),
         ("S3://b/p/q/", "b", "p/q", None, None, None),
         ("s3://b//p/./x/../q", "b", "p/q", None, None, None),
         ("s3://b/a%20b", "b", "a b", None, None, None),
@@ -73,7 +75,7 @@ fn every_setting_from_a_query() {
     let found = s3("s3://b/p?skipVerify=true&concurrency=3&partSize=16MiB&storageClass=STANDARD_IA&sseKmsKeyId=k\
          &putObjectContentMD5=true&checksums=false&signPayload=false&signAcceptEncoding=true&requireContentMD5=false\
          &sseCustomerAlgorithm=AES256&sseCustomerKey=QQ%3D%3D&sseCustomerKeyMD5=x&profile=backup");
-    assert!(found.skip_verify && found.without_checksums);
+    assert!(found.skip_verify && found.checksums == Some(false));
     assert_eq!((found.concurrency, found.part_size), (Some(3), Some(16 << 20)));
     assert_eq!(found.sse_customer_key, Some(Secret::new("QQ==")));
     assert_eq!(found.profile.as_deref(), Some("backup"));
@@ -96,9 +98,6 @@ fn what_is_refused_and_what_it_says() {
         }
     }
     for text in [
-        "s3://b",
-        "s3://b/",
-        "s3://b/..",
         "s3://b c/p",
         "s3://b/p\n",
         "s3://b/%00",
@@ -124,7 +123,7 @@ fn what_is_refused_and_what_it_says() {
 
 #[test]
 fn what_is_not_built_yet_says_so() {
-    for text in ["sftp://u:pw@h/p", "webdav://h", "webdavs://h", "nats://h/b", "oss://b"] {
+    for text in ["sftp://u:pw@h/p", "webdav://h", "webdavs://h", "nats://h/b"] {
         let error = VaultUrl::parse(text).expect_err(text);
         assert!(matches!(error, Error::Unsupported { .. }), "{error:?}");
         assert!(!error.to_string().contains("pw"), "{error}");
@@ -144,7 +143,6 @@ fn secrets_are_taken_and_never_shown() {
         assert!(!format!("{url} {url:?} {url:#?}").contains("hunter2"), "{url:?}");
     }
     for text in [
-        "s3://AKID:hunter2@b",
         "s3://AKID:hunter2@b/p?x=y",
         "s3://b/p?secretAccessKey=hunter2",
         "s3:AKID:hunter2@b/p",

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use seawall_core::SystemClock;
 use seawall_vault::memory::MemoryStore;
 use seawall_vault::simulated::SimulatedStore;
-use seawall_vault::testing::{AzureServer, GcsServer, KEYS, S3Server};
+use seawall_vault::testing::{AzureServer, GcsServer, KEYS, OssServer, S3Server};
 use seawall_vault::{
-    AbsSettings, AbsStore, Environment, FileStore, GsStore, ObjectKey, Pem, PlaceSettings as _, Policy, Prefix,
-    S3Settings, S3Store, Scheme, Secret, Store, Tls, Vault, VaultUrl, conformance,
+    AbsSettings, AbsStore, B2Store, Environment, FileStore, GsStore, ObjectKey, OssStore, Pem, PlaceSettings as _,
+    Policy, Prefix, S3Settings, S3Store, Scheme, Secret, Store, Tls, Vault, VaultUrl, conformance,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -81,6 +81,62 @@ async fn google() {
         }
     };
     conformance::run(open).await;
+}
+
+/// Against a server of our own, which speaks the service's protocol: no other imitates it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn alibaba() {
+    let server = OssServer::start().await;
+    let open = |name: &'static str| {
+        let url = server.url(&format!("some path/{name}"));
+        async move {
+            let Ok(VaultUrl::Oss(settings)) = VaultUrl::parse(&url) else { panic!("{url}") };
+            let store = OssStore::connect(&settings, &Environment::empty(), &Policy::default()).await.expect("connect");
+            Arc::new(store) as Arc<dyn Store>
+        }
+    };
+    conformance::run(open).await;
+}
+
+/// By the protocol that B2 speaks; the service itself can't be had for tests.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn backblaze() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(server) = S3Server::start("conformance of b2", folder.path()).await else { return };
+    let environment: Environment = [("B2_APPLICATION_KEY_ID", KEYS.0), ("B2_APPLICATION_KEY", KEYS.1)]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into_iter()
+        .collect();
+    let open = |name: &'static str| {
+        let url = format!("b2://bucket/some path/{name}?region=us-east-1&endpoint={}", server.endpoint());
+        let environment = environment.clone();
+        async move {
+            let Ok(VaultUrl::B2(settings)) = VaultUrl::parse(&url) else { panic!("{url}") };
+            let store = B2Store::connect(&settings, &environment, &Policy::default()).await.expect("connect");
+            Arc::new(store) as Arc<dyn Store>
+        }
+    };
+    conformance::run(open).await;
+}
+
+/// A bucket without a path.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn objects_at_the_top_of_a_bucket() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(server) = S3Server::start("objects at the top of a bucket", folder.path()).await else { return };
+    let google = GcsServer::start("objects at the top of a bucket").await;
+    let alibaba = OssServer::start().await;
+    for url in [Some(server.url("")), google.as_ref().map(|server| server.url("")), Some(alibaba.url(""))] {
+        let Some(url) = url else { continue };
+        let place = VaultUrl::parse(&url).expect("a place");
+        let vault = Vault::open(&place, &Environment::empty(), Policy::default()).await.expect("a vault");
+        let key = ObjectKey::new("0000/name").expect("a key");
+        vault.create(&key, "text".into(), None).await.expect("made");
+        let found = vault.list(&Prefix::new("0000").expect("a prefix"), None).await.expect("listed");
+        assert_eq!(found.iter().map(|entry| entry.key.clone()).collect::<Vec<_>>(), [key.clone()], "{place}");
+        assert_eq!(vault.read(&key, None, 100).await.expect("read"), "text");
+    }
+    assert_eq!(std::fs::read_to_string(folder.path().join("bucket/0000/name")).expect("at the top"), "text");
 }
 
 /// As Lightning Stream has its objects: at the top of a bucket, behind any text.

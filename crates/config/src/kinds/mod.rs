@@ -4,7 +4,9 @@
 //! To add a kind: a file here with its `KIND`, and a line in [`ALL`].
 
 mod abs;
+mod b2;
 mod gs;
+mod oss;
 mod s3;
 
 use seawall_vault::Scheme;
@@ -12,7 +14,7 @@ use seawall_vault::Scheme;
 use crate::place::Keys;
 
 /// All kinds, in the order in which messages list them.
-pub const ALL: &[&Kind] = &[&s3::KIND, &abs::KIND, &gs::KIND];
+pub const ALL: &[&Kind] = &[&s3::KIND, &abs::KIND, &gs::KIND, &oss::KIND, &b2::KIND];
 
 /// The settings of one kind of store, by their names.
 #[derive(Debug)]

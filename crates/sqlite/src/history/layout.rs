@@ -1,7 +1,8 @@
 //! Names of objects: the keys below a vault's prefix.
 //!
 //! The names are Litestream's, so that either program reads the other's replica: `ltx/<level>/<min>-<max>.ltx` in
-//! folders, in Azure and in Google's buckets, `<level as four hex digits>/<min>-<max>.ltx` in S3. Objects that only Seawall has
+//! folders, in Azure and in Google's buckets, `<level as four hex digits>/<min>-<max>.ltx` in S3 and
+//! in Alibaba Cloud. Objects that only Seawall has
 //! are under `seawall/`, which Litestream never lists.
 
 use seawall_ltx::{FileName, Txid};
@@ -26,7 +27,7 @@ impl Layout {
     pub(crate) fn in_stores(scheme: Scheme) -> Self {
         match scheme {
             Scheme::File | Scheme::Abs | Scheme::Gs => Self::Files,
-            Scheme::S3 => Self::Objects,
+            Scheme::S3 | Scheme::B2 | Scheme::Oss => Self::Objects,
         }
     }
 }

@@ -3,9 +3,11 @@
 //! have no URL.
 
 pub(crate) mod abs;
+pub(crate) mod b2;
 pub(crate) mod cloud;
 pub(crate) mod file;
 pub(crate) mod gs;
 pub mod memory;
+pub(crate) mod oss;
 pub(crate) mod s3;
 pub mod simulated;

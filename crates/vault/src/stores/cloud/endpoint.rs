@@ -29,9 +29,10 @@ fn port_is_sound(authority: &str) -> bool {
     tail.split_once(':').is_none_or(|(_, port)| port.parse::<u16>().is_ok_and(|port| port > 0))
 }
 
-/// The host of `scheme://host:port` or `host:port`, without brackets.
+/// The host of `scheme://host:port/path` or `host:port`, without brackets.
 pub(crate) fn host_of(endpoint: &str) -> &str {
-    let authority = endpoint.split_once("://").map_or(endpoint, |(_, rest)| rest);
+    let rest = endpoint.split_once("://").map_or(endpoint, |(_, rest)| rest);
+    let authority = rest.split_once('/').map_or(rest, |(authority, _)| authority);
     if let Some(rest) = authority.strip_prefix('[') {
         return rest.split_once(']').map_or("", |(host, _)| host);
     }

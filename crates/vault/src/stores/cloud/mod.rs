@@ -66,9 +66,6 @@ pub trait Reach: fmt::Debug + Send + Sync + 'static {
     /// Whether a listing can begin behind a name.
     const LISTS_AFTER: bool;
 
-    /// Whether a request can delete many objects.
-    const DELETES_MANY: bool = true;
-
     /// What names a version.
     const VERSIONS: Versions = Versions::Etags;
 
@@ -78,8 +75,18 @@ pub trait Reach: fmt::Debug + Send + Sync + 'static {
     /// The server, for anything but the service itself.
     fn endpoint(&self) -> Option<&str>;
 
+    /// Whether a probe must find out how conditions are handled. The services themselves keep their promises.
+    fn needs_probe(&self) -> bool {
+        self.endpoint().is_some()
+    }
+
     /// Why there are no credentials now.
     fn reason(&self) -> &Reason;
+
+    /// Whether a request can delete many objects.
+    fn deletes_many(&self) -> bool {
+        true
+    }
 
     /// What the kind promises.
     fn abilities(&self) -> Abilities;
@@ -184,9 +191,8 @@ impl<Kind: Reach> Store for CloudStore<Kind> {
         Kind::SCHEME
     }
 
-    /// The services themselves keep their promises. Other servers are probed.
     fn needs_probe(&self) -> bool {
-        self.reach.endpoint().is_some()
+        self.reach.needs_probe()
     }
 
     fn abilities(&self) -> Abilities {
@@ -313,7 +319,7 @@ impl<Kind: Reach> Store for CloudStore<Kind> {
     async fn delete(&self, keys: &[ObjectKey]) -> Result<Vec<Result<(), Error>>, Error> {
         let reason = self.reach.reason();
         let failed = |error: opendal_core::Error| classify(self.url.clone(), &error, &Condition::Always, reason);
-        if !Kind::DELETES_MANY {
+        if !self.reach.deletes_many() {
             let operator = self.reach.operator().await?;
             let deletions = keys.to_vec().into_iter().map(|key| async move {
                 let deleted = operator.delete(&self.at(key.as_str())).await;

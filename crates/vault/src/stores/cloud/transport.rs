@@ -20,6 +20,9 @@ const LARGEST_ERROR: usize = 64 << 10;
 /// The codes of 404 by which S3 speaks of an object, a bucket or an upload.
 pub(crate) const MISSING_IN_S3: &[&str] = &["NoSuchKey", "NoSuchBucket", "NoSuchUpload", "NoSuchVersion", "NotFound"];
 
+/// The codes of 404 by which Alibaba Cloud speaks of an object, a bucket or an upload.
+pub(crate) const MISSING_IN_OSS: &[&str] = &["NoSuchKey", "NoSuchBucket", "NoSuchUpload"];
+
 /// Google speaks of objects and buckets without such a code.
 pub(crate) const MISSING_IN_GOOGLE: &[&str] = &[];
 

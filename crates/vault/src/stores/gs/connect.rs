@@ -48,8 +48,6 @@ impl Reach for Bucket {
     const STAMP: &'static str = "litestream-timestamp";
     const DIGEST: &'static str = "seawall-blake3";
     const LISTS_AFTER: bool = true;
-    // A batch is a document of many requests, and none of the emulators reads OpenDAL's.
-    const DELETES_MANY: bool = false;
     const VERSIONS: Versions = Versions::Generations;
 
     async fn operator(&self) -> Result<&Operator, Error> {
@@ -62,6 +60,11 @@ impl Reach for Bucket {
 
     fn reason(&self) -> &Reason {
         &self.reason
+    }
+
+    /// A batch is a document of many requests, and emulators don't read OpenDAL's.
+    fn deletes_many(&self) -> bool {
+        false
     }
 
     fn abilities(&self) -> Abilities {

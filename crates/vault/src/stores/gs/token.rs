@@ -56,8 +56,7 @@ fn text<'a>(document: &'a Document, name: &str) -> Result<&'a str, String> {
 /// The server that exchanges. A secret goes there, so it must be one that is reached by TLS, or near.
 fn server(document: &Document) -> Result<String, String> {
     let server = document.get("token_uri").and_then(Value::as_str).unwrap_or(SERVER);
-    let near =
-        server.starts_with("http://") && is_private(host_of(server.split(['/', '?']).nth(2).unwrap_or_default()));
+    let near = server.starts_with("http://") && is_private(host_of(server));
     if server.starts_with("https://") || near {
         Ok(server.to_owned())
     } else {

@@ -52,7 +52,7 @@ fn decide(settings: &S3Settings, environment: &Environment) -> Result<Decided, E
     };
     let provider = endpoint.as_deref().map(|endpoint| provider(host_of(endpoint))).unwrap_or_default();
     let named = || environment.get("AWS_REGION").or_else(|| environment.get("AWS_DEFAULT_REGION")).map(str::to_owned);
-    let region = settings.region.clone().or_else(named).or_else(|| provider.region.map(str::to_owned));
+    let region = settings.region.clone().or_else(named).or_else(|| provider.region.clone());
     // A bucket with dots has no certificate for its host name; a server of one's own seldom has one host per bucket.
     let in_path = settings.force_path_style.unwrap_or(endpoint.is_some() || settings.bucket.contains('.'));
     if !in_path && settings.bucket.contains('.') {
@@ -99,6 +99,10 @@ impl Reach for Connection {
         &self.reason
     }
 
+    fn deletes_many(&self) -> bool {
+        !self.decided.provider.tigris
+    }
+
     fn abilities(&self) -> Abilities {
         Abilities {
             create: true,
@@ -134,16 +138,19 @@ impl Connection {
     }
 }
 
-impl S3Store {
-    /// Makes a store for the settings. Checks the settings; makes no request.
-    pub async fn connect(settings: &S3Settings, environment: &Environment, policy: &Policy) -> Result<Self, Error> {
-        settings.check()?;
-        let url = settings.url();
+impl Connection {
+    /// A connection for the settings. Checks the settings; makes no request.
+    pub(crate) async fn new(
+        settings: &S3Settings,
+        environment: &Environment,
+        policy: &Policy,
+        url: &str,
+    ) -> Result<Self, Error> {
         let decided = decide(settings, environment)?;
         let bundle = environment.get(BUNDLE).map(|path| (BUNDLE, path.to_owned()));
         let trust = Trust { everyone: settings.skip_verify, bundle, tls: settings.tls.clone() };
         let transport = HttpTransporter::new(Transport {
-            inner: ReqwestTransport::new(policy.connections.client(&trust, &url)?),
+            inner: ReqwestTransport::new(policy.connections.client(&trust, url)?),
             attempt: policy.attempt,
             slowest: policy.slowest,
             tigris: decided.provider.tigris,
@@ -152,18 +159,28 @@ impl S3Store {
         // If the first request needs the region or makes the bucket, connecting waits for it. Otherwise mistakes in the
         // settings show now.
         let asks = decided.region.is_none() || settings.create_bucket;
-        let connection = Connection {
+        let connection = Self {
             operator: OnceCell::new(),
             transport,
             settings: settings.clone(),
             environment: environment.clone(),
             decided,
-            url: url.clone(),
+            url: url.to_owned(),
             reason: Reason::default(),
         };
         if !asks {
             connection.operator().await?;
         }
+        Ok(connection)
+    }
+}
+
+impl S3Store {
+    /// Makes a store for the settings. Checks the settings; makes no request.
+    pub async fn connect(settings: &S3Settings, environment: &Environment, policy: &Policy) -> Result<Self, Error> {
+        settings.check()?;
+        let url = settings.url();
+        let connection = Connection::new(settings, environment, policy, &url).await?;
         Ok(Self::new(connection, url, settings.prefix.as_deref().unwrap_or_default()))
     }
 }
@@ -193,7 +210,7 @@ async fn build(
         builder = builder.default_storage_class(class);
     }
     // Without checksums, a server may keep the bytes that came before a connection broke as the whole object.
-    if !settings.without_checksums {
+    if settings.checksums.unwrap_or(!decided.provider.without_checksums) {
         builder = builder.checksum_algorithm("crc32c");
     }
     if let Some(key) = &settings.sse_kms_key_id {
@@ -269,6 +286,24 @@ mod tests {
             ("s3://b/p?endpoint=h&forcePathStyle=false", Some("https://h"), Some("us-east-1"), true),
             ("s3://b.localhost:9000/p", Some("http://localhost:9000"), Some("us-east-1"), false),
             ("s3://b/p?endpoint=t3.storage.dev", Some("https://t3.storage.dev"), Some("auto"), false),
+            (
+                "s3://b?endpoint=acc.r2.cloudflarestorage.com",
+                Some("https://acc.r2.cloudflarestorage.com"),
+                Some("auto"),
+                false,
+            ),
+            (
+                "s3://b/p?endpoint=s3.us-west-004.backblazeb2.com",
+                Some("https://s3.us-west-004.backblazeb2.com"),
+                Some("us-west-004"),
+                false,
+            ),
+            (
+                "s3://b/p?endpoint=https://ref.supabase.co/storage/v1/s3&region=eu-west-1",
+                Some("https://ref.supabase.co/storage/v1/s3"),
+                Some("eu-west-1"),
+                false,
+            ),
             (
                 "s3://arn:aws:s3:eu-west-1:1:accesspoint/ap/p",
                 Some("https://s3-accesspoint.eu-west-1.amazonaws.com"),

@@ -5,7 +5,7 @@
 //! batch without an MD5.
 
 mod bucket;
-mod connect;
+pub(crate) mod connect;
 mod credentials;
 mod provider;
 pub(crate) mod settings;

@@ -1,30 +1,76 @@
 //! Facts about S3 providers, found by host name: pure tables, in one place.
 
 /// How a provider differs from AWS.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Provider {
-    /// Objects must be asked for consistently, by a header of its own.
+    /// Tigris: objects must be asked for consistently, by a header of its own, and are deleted one by one, because a
+    /// batch has an MD5.
     pub(crate) tigris: bool,
+    /// It refuses checksums of objects and parts, or is known to have refused them.
+    pub(crate) without_checksums: bool,
     /// The size of parts that it copes with best.
     pub(crate) part_size: Option<usize>,
     /// The parts in flight that it copes with best.
     pub(crate) concurrency: Option<usize>,
     /// The region to sign for where none is given.
-    pub(crate) region: Option<&'static str>,
+    pub(crate) region: Option<String>,
+}
+
+/// Providers by the ends of their hosts, with where the region is in them.
+const PROVIDERS: [(&str, Region); 14] = [
+    ("r2.cloudflarestorage.com", Region::Fixed("auto")),
+    ("storage.googleapis.com", Region::Fixed("auto")),
+    ("filebase.com", Region::Fixed("us-east-1")),
+    ("supabase.co", Region::Fixed("us-east-1")),
+    ("neon.tech", Region::Label(1)),
+    ("backblazeb2.com", Region::Label(0)),
+    ("scw.cloud", Region::Label(0)),
+    ("digitaloceanspaces.com", Region::Label(0)),
+    ("your-objectstorage.com", Region::Label(0)),
+    ("wasabisys.com", Region::Label(0)),
+    ("io.cloud.ovh.net", Region::Label(0)),
+    ("perf.cloud.ovh.net", Region::Label(0)),
+    ("linodeobjects.com", Region::Label(0)),
+    ("vultrobjects.com", Region::Label(0)),
+];
+
+/// Where a provider's region stands.
+#[derive(Debug, Clone, Copy)]
+enum Region {
+    /// It has only this one.
+    Fixed(&'static str),
+    /// In the host's name: in the label with this number, counted from the end of the part before the provider's domain.
+    Label(usize),
 }
 
 /// Looks a custom endpoint's host up.
 pub(crate) fn provider(host: &str) -> Provider {
     let host = host.to_ascii_lowercase();
-    let below = |domain: &str| host == domain || host.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.'));
-    let plain = Provider { region: Some("us-east-1"), ..Provider::default() };
     if host == "fly.storage.tigris.dev" || host == "t3.storage.dev" {
-        return Provider { tigris: true, part_size: Some(16 << 20), concurrency: Some(2), region: Some("auto") };
+        let region = Some("auto".to_owned());
+        let (part_size, concurrency) = (Some(16 << 20), Some(2));
+        return Provider { tigris: true, without_checksums: true, part_size, concurrency, region };
     }
-    if below("r2.cloudflarestorage.com") {
-        return Provider { concurrency: Some(2), region: Some("auto"), ..plain };
+    for (domain, region) in PROVIDERS {
+        let Some(labels) = host.strip_suffix(domain) else { continue };
+        if !labels.is_empty() && !labels.ends_with('.') {
+            continue;
+        }
+        let region = match region {
+            Region::Fixed(region) => Some(region),
+            // Wasabi's first region has a host without one.
+            Region::Label(at) => {
+                labels.trim_end_matches('.').rsplit('.').nth(at).filter(|label| !label.is_empty() && *label != "s3")
+            }
+        };
+        return Provider {
+            without_checksums: true,
+            concurrency: (domain == "r2.cloudflarestorage.com").then_some(2),
+            region: Some(region.unwrap_or("us-east-1").to_owned()),
+            ..Provider::default()
+        };
     }
-    plain
+    Provider { region: Some("us-east-1".to_owned()), ..Provider::default() }
 }
 
 /// AWS's server of a region.
@@ -65,7 +111,9 @@ pub(crate) fn place(authority: &str) -> Option<BucketAddress> {
         .or_else(|| hosted(authority, "backblazeb2.com", "s3", 1, true))
         .or_else(|| hosted(authority, "scw.cloud", "s3", 1, false))
         .or_else(|| hosted(authority, "filebase.com", "s3", 0, true))
-        .or_else(|| digitalocean(authority))
+        .or_else(|| labelled(authority, "digitaloceanspaces.com"))
+        .or_else(|| labelled(authority, "your-objectstorage.com"))
+        .or_else(|| hosted(authority, "wasabisys.com", "s3", 1, false))
         .or_else(|| neon(authority));
     Some(known.unwrap_or_else(|| BucketAddress::bucket(authority)))
 }
@@ -106,13 +154,13 @@ fn hosted(authority: &str, domain: &str, label: &str, regions: usize, path_style
     })
 }
 
-/// `bucket.region.digitaloceanspaces.com`.
-fn digitalocean(authority: &str) -> Option<BucketAddress> {
-    let rest = authority.strip_suffix(".digitaloceanspaces.com")?;
+/// `bucket.region.<domain>`, such as `bucket.nyc3.digitaloceanspaces.com`.
+fn labelled(authority: &str, domain: &str) -> Option<BucketAddress> {
+    let rest = authority.strip_suffix(domain)?.strip_suffix('.')?;
     let (bucket, region) = rest.rsplit_once('.')?;
     (!bucket.is_empty() && !region.is_empty()).then(|| BucketAddress {
         bucket: bucket.to_owned(),
-        endpoint: Some(format!("https://{region}.digitaloceanspaces.com")),
+        endpoint: Some(format!("https://{region}.{domain}")),
         region: Some(region.to_owned()),
         path_style: None,
     })
@@ -178,6 +226,14 @@ mod tests {
                 Some("us-west-004"),
                 Some(true),
             ),
+            ("b.fsn1.your-objectstorage.com", "b", Some("https://fsn1.your-objectstorage.com"), Some("fsn1"), None),
+            (
+                "b.s3.eu-central-1.wasabisys.com",
+                "b",
+                Some("https://s3.eu-central-1.wasabisys.com"),
+                Some("eu-central-1"),
+                None,
+            ),
             ("b.s3.filebase.com", "b", Some("https://s3.filebase.com"), None, Some(true)),
             ("b.s3.fr-par.scw.cloud", "b", Some("https://s3.fr-par.scw.cloud"), Some("fr-par"), None),
             (
@@ -220,8 +276,35 @@ mod tests {
         assert!(tigris.tigris && provider("t3.storage.dev").tigris);
         assert_eq!((tigris.part_size, tigris.concurrency), (Some(16 << 20), Some(2)));
         assert!(!provider("x.fly.storage.tigris.dev").tigris, "exactly these hosts");
-        assert_eq!(provider("acc.r2.cloudflarestorage.com").concurrency, Some(2));
         assert_eq!(provider("evilr2.cloudflarestorage.com"), provider("minio.example.com"), "a whole label");
-        assert_eq!(provider("minio.example.com").region, Some("us-east-1"));
+    }
+
+    #[test]
+    fn providers() {
+        for (host, region, concurrency, without_checksums) in [
+            ("t3.storage.dev", "auto", Some(2), true),
+            ("acc.r2.cloudflarestorage.com", "auto", Some(2), true),
+            ("acc.eu.r2.cloudflarestorage.com", "auto", Some(2), true),
+            ("s3.us-west-004.backblazeb2.com", "us-west-004", None, true),
+            ("s3.fr-par.scw.cloud", "fr-par", None, true),
+            ("s3.filebase.com", "us-east-1", None, true),
+            ("nyc3.digitaloceanspaces.com", "nyc3", None, true),
+            ("fsn1.your-objectstorage.com", "fsn1", None, true),
+            ("ref.supabase.co", "us-east-1", None, true),
+            ("ref.storage.supabase.co", "us-east-1", None, true),
+            ("br-quiet-1.storage.c-2.us-east-2.aws.neon.tech", "us-east-2", None, true),
+            ("s3.wasabisys.com", "us-east-1", None, true),
+            ("s3.eu-central-1.wasabisys.com", "eu-central-1", None, true),
+            ("s3.gra.io.cloud.ovh.net", "gra", None, true),
+            ("storage.googleapis.com", "auto", None, true),
+            ("us-east-1.linodeobjects.com", "us-east-1", None, true),
+            ("ewr1.vultrobjects.com", "ewr1", None, true),
+            ("minio.example.com", "us-east-1", None, false),
+            ("127.0.0.1", "us-east-1", None, false),
+        ] {
+            let found = provider(host);
+            assert_eq!(found.region.as_deref(), Some(region), "{host}");
+            assert_eq!((found.concurrency, found.without_checksums), (concurrency, without_checksums), "{host}");
+        }
     }
 }

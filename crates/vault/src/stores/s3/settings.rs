@@ -39,8 +39,8 @@ pub struct S3Settings {
     pub tls: Tls,
     /// Make the bucket if it isn't there.
     pub create_bucket: bool,
-    /// Send no checksums of objects and parts, for servers that refuse them.
-    pub without_checksums: bool,
+    /// Send checksums of objects and parts, or none, whatever the provider is known to take.
+    pub checksums: Option<bool>,
     /// The storage class of new objects.
     pub storage_class: Option<String>,
     /// Size of the parts of streamed uploads.
@@ -101,7 +101,7 @@ impl PlaceSettings for S3Settings {
             "bucket" => value.clone_into(&mut self.bucket),
             "path" => self.path = clean_path(value),
             "region" => self.region = text(),
-            "endpoint" => self.endpoint = if value.is_empty() { None } else { Some(endpoint(value)?) },
+            "endpoint" => self.endpoint = if value.is_empty() { None } else { Some(server(value)?) },
             "access-key-id" => self.access_key_id = secret(),
             "secret-access-key" => self.secret_access_key = secret(),
             "session-token" => self.session_token = secret(),
@@ -110,7 +110,7 @@ impl PlaceSettings for S3Settings {
             "profile" => self.profile = text(),
             "force-path-style" => self.force_path_style = Some(boolean(&name, value)?),
             "skip-verify" => self.skip_verify = boolean(&name, value)?,
-            "checksums" => self.without_checksums = !boolean(&name, value)?,
+            "checksums" => self.checksums = Some(boolean(&name, value)?),
             // Our checksums do what these settings ask for.
             "put-object-content-md5" | "require-content-md5" => drop(boolean(&name, value)?),
             "sign-payload" | "sign-accept-encoding" => drop(boolean(&name, value)?),
@@ -135,6 +135,7 @@ impl PlaceSettings for S3Settings {
             | "secret-access-key-file"
             | "session-token"
             | "profile" => self.access_key_id.is_some() || self.access_key_id_file.is_some() || self.profile.is_some(),
+            "checksums" => self.checksums.is_some(),
             "concurrency" => self.concurrency.is_some(),
             "endpoint" => self.endpoint.is_some(),
             "force-path-style" => self.force_path_style.is_some(),
@@ -177,12 +178,6 @@ impl PlaceSettings for S3Settings {
                 let cause = "it begins with a slash or a space, or has two slashes in a row";
                 return Err(wrong("prefix", cause, "use a prefix without; objects there must be copied"));
             }
-        } else if self.path.is_empty() {
-            return Err(wrong(
-                "path",
-                "there is no path: at the top of a bucket Litestream's keys begin with `/`, which can't be written",
-                "give a path: s3://BUCKET/PATH",
-            ));
         }
         if self.path.len() > 500 || self.prefix.as_ref().is_some_and(|prefix| prefix.len() > 500) {
             return Err(wrong("path", "it is longer than 500 bytes", "use a shorter one"));
@@ -208,6 +203,24 @@ impl PlaceSettings for S3Settings {
         }
         Ok(())
     }
+}
+
+/// Completes an endpoint. Behind the server may stand a path, as Supabase has it.
+fn server(value: &str) -> Result<String, Error> {
+    let (scheme, rest) = value.split_once("://").map_or(("", value), |(scheme, rest)| (scheme, rest));
+    let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let host = if scheme.is_empty() { host.to_owned() } else { format!("{scheme}://{host}") };
+    let server = endpoint(&host)?;
+    let path = path.trim_end_matches('/');
+    if path.is_empty() {
+        return Ok(server);
+    }
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '~');
+    let sound = |segment: &str| !segment.is_empty() && segment.chars().all(plain) && segment != "." && segment != "..";
+    if !path.split('/').all(sound) {
+        return Err(wrong("endpoint", "its path can't be one of a server", "write https://HOST or https://HOST/PATH"));
+    }
+    Ok(format!("{server}/{path}"))
 }
 
 #[cfg(test)]
@@ -245,6 +258,22 @@ mod tests {
         let error = S3Settings::default().set("forcePathStile", "true").expect_err("unknown");
         let Error::InvalidUrl { next, .. } = &error else { panic!("{error:?}") };
         assert_eq!(next, "did you mean `force-path-style`?");
+    }
+
+    #[test]
+    fn endpoints_may_have_a_path() {
+        for (given, expected) in [
+            ("https://ref.supabase.co/storage/v1/s3", Some("https://ref.supabase.co/storage/v1/s3")),
+            ("ref.supabase.co/storage/v1/s3/", Some("https://ref.supabase.co/storage/v1/s3")),
+            ("https://h/", Some("https://h")),
+            ("https://h//", Some("https://h")),
+            ("https://h/a b", None),
+            ("https://h/../x", None),
+            ("https://h/a?b", None),
+            ("https://h/a//b", None),
+        ] {
+            assert_eq!(server(given).ok().as_deref(), expected, "{given}");
+        }
     }
 
     #[test]
