@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use seawall_core::Failure;
+use seawall_core::{Failure, Kind};
 use seawall_vault::{Scheme, VaultUrl};
 
 use crate::absolute;
 use crate::error::{Location, Problem};
 use crate::fields::{At, Fields};
-use crate::kinds::{self, Kind};
+use crate::kinds;
 
 /// Settings of a kind of stores, by name. Some are secrets, so this is never printed.
 pub type Keys = BTreeMap<&'static str, String>;
@@ -80,7 +80,7 @@ impl Settings {
 /// A section of our own format with the settings of one kind of stores.
 #[derive(Debug)]
 pub struct Section {
-    kind: &'static Kind,
+    kind: &'static kinds::Kind,
     fields: Fields,
 }
 
@@ -180,6 +180,23 @@ pub fn with_settings(mut url: VaultUrl, settings: &Settings, precedence: Precede
     Ok(url)
 }
 
+/// Refuses a place whose objects Litestream would name otherwise than Seawall does: at the top of a bucket of S3 its names
+/// begin with `/`.
+///
+/// # Errors
+/// It is such a place.
+pub fn as_litestream(url: VaultUrl) -> Result<VaultUrl, Failure> {
+    let bare =
+        matches!(url.scheme(), Scheme::S3 | Scheme::Oss) && url.settings().is_some_and(|at| at.path().is_empty());
+    if !bare {
+        return Ok(url);
+    }
+    let cause =
+        "there is no path: at the top of a bucket Litestream's names begin with `/`, and Seawall writes none that do";
+    let next = format!("give a path: {}://BUCKET/PATH", url.scheme());
+    Err(Failure::new(Kind::Usage, "vault.url", url.to_string(), cause, next))
+}
+
 /// An error of the vault about a place, as a problem of a configuration.
 pub fn problem(failure: Failure) -> Problem {
     Problem::Vault { cause: format!("{}: {}", failure.object, failure.cause), next: failure.next }
@@ -199,6 +216,21 @@ mod tests {
             ("s3://bucket/a/?endpoint=http://h/x", "s3://bucket/a/app?endpoint=http://h/x"),
         ] {
             assert_eq!(below(text, "app"), expected);
+        }
+    }
+
+    #[test]
+    fn names_at_the_top_of_a_bucket_are_not_litestreams() {
+        for (text, refused) in [
+            ("s3://b", true),
+            ("oss://bkt", true),
+            ("s3://b/p", false),
+            ("gs://b", false),
+            ("b2://b", false),
+            ("/v", false),
+        ] {
+            let url = VaultUrl::parse(text).expect("a place");
+            assert_eq!(as_litestream(url).is_err(), refused, "{text}");
         }
     }
 

@@ -4,15 +4,17 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use seawall_core::SystemClock;
 use seawall_vault::memory::MemoryStore;
 use seawall_vault::simulated::SimulatedStore;
-use seawall_vault::testing::{AzureServer, GcsServer, KEYS, OssServer, S3Server};
+use seawall_vault::testing::{ACCOUNT, AzureServer, GcsServer, KEYS, OssServer, S3Server};
 use seawall_vault::{
     AbsSettings, AbsStore, B2Store, Environment, FileStore, GsStore, ObjectKey, OssStore, Pem, PlaceSettings as _,
     Policy, Prefix, S3Settings, S3Store, Scheme, Secret, Store, Tls, Vault, VaultUrl, conformance,
 };
+use tokio::time::Instant;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn memory() {
@@ -83,6 +85,34 @@ async fn google() {
     conformance::run(open).await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn azure_with_a_key_file_that_is_renewed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(server) = AzureServer::start("a key file of Azure", folder.path()).await else { return };
+    let file = folder.path().join("key");
+    let mut settings = AbsSettings { create_container: true, ..AbsSettings::default() };
+    for (name, value) in [
+        ("account-name", ACCOUNT.0),
+        ("account-key-file", &file.display().to_string()),
+        ("endpoint", &server.endpoint()),
+        ("bucket", "container"),
+        ("path", "renewed"),
+    ] {
+        settings.set(name, value).expect("a setting");
+    }
+    std::fs::write(&file, ACCOUNT.1).expect("written");
+    let store = AbsStore::connect(&settings, &Environment::empty(), &Policy::default()).await.expect("connect");
+    store.list(&Prefix::all(), None, 10).await.expect("the right key");
+    for (key, works) in [("d3Jvbmc=", false), (ACCOUNT.1, true)] {
+        std::fs::write(&file, key).expect("written");
+        let end = Instant::now() + Duration::from_secs(30);
+        while store.list(&Prefix::all(), None, 10).await.is_ok() != works {
+            assert!(Instant::now() < end, "the key in the file counts before long");
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    }
+}
+
 /// Against a server of our own, which speaks the service's protocol: no other imitates it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn alibaba() {
@@ -133,7 +163,7 @@ async fn objects_at_the_top_of_a_bucket() {
         let key = ObjectKey::new("0000/name").expect("a key");
         vault.create(&key, "text".into(), None).await.expect("made");
         let found = vault.list(&Prefix::new("0000").expect("a prefix"), None).await.expect("listed");
-        assert_eq!(found.iter().map(|entry| entry.key.clone()).collect::<Vec<_>>(), [key.clone()], "{place}");
+        assert_eq!(found.iter().map(|entry| entry.key.as_str()).collect::<Vec<_>>(), [key.as_str()], "{place}");
         assert_eq!(vault.read(&key, None, 100).await.expect("read"), "text");
     }
     assert_eq!(std::fs::read_to_string(folder.path().join("bucket/0000/name")).expect("at the top"), "text");

@@ -166,7 +166,8 @@ fn open(
     settings.fill(&defaults.settings);
     let url = place::read_place(text, surroundings.directory)?;
     let url = place::with_settings(url, &settings, Precedence::Setting)?;
-    place::with_settings(url, &of_environment(surroundings.environment), Precedence::Url)
+    let url = place::with_settings(url, &of_environment(surroundings.environment), Precedence::Url)?;
+    place::as_litestream(url)
 }
 
 fn check_kind(url: &At<String>, kind: Option<&At<String>>) -> Result<(), Location> {

@@ -33,7 +33,7 @@ pub use services::{HeartbeatConfig, Hidden, McpConfig, SOCKET, Services, SocketC
 pub use seawall_config::absolute;
 pub use seawall_config::error::{ConfigError, Problem};
 pub use seawall_config::pattern::Pattern;
-pub use seawall_config::place::read_place;
+pub use seawall_config::place::{as_litestream, read_place};
 pub use seawall_config::size::parse_size;
 use seawall_config::{document, error, expand, fields, is_name, kinds, pattern, place};
 use seawall_engines::upkeep;

@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use seawall_agent::VaultUrl;
-use seawall_agent::config::{Config, ConfigError, DatabaseConfig, read_place};
+use seawall_agent::config::{Config, ConfigError, DatabaseConfig, as_litestream, read_place};
 use seawall_core::Failure;
 
 use super::Stop;
@@ -58,7 +58,7 @@ impl Named {
             if flags.get("config").is_some() {
                 return Err(Stop::error("cannot specify a replica URL and the -config flag"));
             }
-            return Ok(Self::Replica(read_place(text, &edge.directory)?));
+            return Ok(Self::Replica(as_litestream(read_place(text, &edge.directory)?)?));
         }
         let path = path(text, edge);
         let config = load(flags, edge)?;

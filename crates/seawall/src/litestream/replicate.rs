@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use seawall_agent::Also;
+use seawall_agent::config::{as_litestream, read_place};
 
 use super::flags::{self, Flag, Flags};
 use super::{Answer, Stop, config};
@@ -50,7 +51,10 @@ fn read(flags: Flags, edge: &Edge) -> Result<(ReplicateArguments, Common), Stop>
     let (source, vault) = match flags.arguments.as_slice() {
         [] => (None, None),
         [source] => return Err(Stop::error(format!("must specify at least one replica URL for {source}"))),
-        [source, vault] => (Some(config::path(source, edge)), Some(vault.clone())),
+        [source, vault] => {
+            as_litestream(read_place(vault, &edge.directory)?)?;
+            (Some(config::path(source, edge)), Some(vault.clone()))
+        }
         _ => return Err(Stop::error("multiple replicas on a single database are no longer supported")),
     };
     let file: Option<PathBuf> = source.is_none().then(|| config::file(&flags, edge));

@@ -1,12 +1,14 @@
 //! From settings to a store.
 
 use std::fmt;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use opendal_core::{HttpTransporter, Operator};
 use opendal_http_transport_reqwest::ReqwestTransport;
 use opendal_service_azblob::Azblob;
-use tokio::sync::OnceCell;
+use tokio::sync::{Mutex, OnceCell};
+use tokio::time::Instant;
 
 use super::AbsStore;
 use super::container;
@@ -18,7 +20,7 @@ use crate::stores::cloud::reason::Reason;
 use crate::stores::cloud::transport::{self, Transport};
 use crate::stores::cloud::{Reach, unbuffered};
 use crate::text::wrong;
-use crate::{Abilities, Environment, Error, PlaceSettings, Policy, Scheme};
+use crate::{Abilities, Environment, Error, PlaceSettings, Policy, Scheme, Secret};
 
 /// The most blobs of one batch.
 const BATCH: usize = 256;
@@ -29,6 +31,8 @@ const SMALLEST_PART: usize = 1 << 20;
 /// A container of an account. Its client is made at the first request where that makes the container.
 pub struct Container {
     operator: OnceCell<Operator>,
+    /// The client for the key that was in the file last, if the key is in a file.
+    of_file: Mutex<Option<OfFile>>,
     transport: HttpTransporter,
     settings: AbsSettings,
     account: Option<String>,
@@ -39,6 +43,16 @@ pub struct Container {
     /// Why there is no key now.
     reason: Reason,
 }
+
+/// A client for a key, and when the file was read.
+struct OfFile {
+    key: Secret,
+    read: Instant,
+    operator: Operator,
+}
+
+/// How long a key from a file is used before the next request reads the file again.
+const FRESH: Duration = Duration::from_secs(5);
 
 impl fmt::Debug for Container {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -66,8 +80,12 @@ impl Reach for Container {
     const DIGEST: &'static str = "seawallblake3";
     const LISTS_AFTER: bool = false;
 
-    async fn operator(&self) -> Result<&Operator, Error> {
-        self.operator.get_or_try_init(|| self.connect()).await
+    async fn operator(&self) -> Result<Operator, Error> {
+        let operator = self.operator.get_or_try_init(|| self.connect()).await?;
+        match &self.source {
+            Source::File(file) => self.of_file(file).await,
+            _ => Ok(operator.clone()),
+        }
     }
 
     fn endpoint(&self) -> Option<&str> {
@@ -99,13 +117,33 @@ impl Container {
             let credential = container::credential(&self.source, self.account.as_deref()).await?;
             container::make(&self.transport, &self.address, &self.settings.container, &credential, &self.url).await?;
         }
-        let builder = self.build()?;
+        self.client(&self.source)
+    }
+
+    /// The client for the key that is in the file now. The signer itself keeps a key for ever.
+    async fn of_file(&self, file: &str) -> Result<Operator, Error> {
+        let mut kept = self.of_file.lock().await;
+        if let Some(kept) = kept.as_ref().filter(|kept| kept.read.elapsed() < FRESH) {
+            return Ok(kept.operator.clone());
+        }
+        let denied = |cause: String| Error::Denied { object: self.url.clone(), cause };
+        let key = credentials::key_of(file).await.map_err(denied)?;
+        let operator = match kept.as_ref().filter(|kept| kept.key == key) {
+            Some(kept) => kept.operator.clone(),
+            None => self.client(&Source::Key(key.clone()))?,
+        };
+        *kept = Some(OfFile { key, read: Instant::now(), operator: operator.clone() });
+        Ok(operator)
+    }
+
+    fn client(&self, source: &Source) -> Result<Operator, Error> {
+        let builder = self.build(source)?;
         let operator =
             Operator::new(builder).map_err(|error| wrong(&self.url, error.message(), "check the settings"))?;
         Ok(unbuffered(operator, &self.transport))
     }
 
-    fn build(&self) -> Result<Azblob, Error> {
+    fn build(&self, source: &Source) -> Result<Azblob, Error> {
         let mut builder = Azblob::default().root(&self.settings.path).container(&self.settings.container);
         builder = builder.endpoint(&self.address);
         if let Some(account) = &self.account {
@@ -115,14 +153,14 @@ impl Container {
             let next = "write abs://ACCOUNT@CONTAINER/PATH, or set AZURE_STORAGE_ACCOUNT";
             wrong("account-name", "a key is given, and no account", next)
         };
-        Ok(match &self.source {
+        Ok(match source {
             Source::Key(key) => {
                 self.account.as_ref().ok_or_else(unnamed)?;
                 builder.account_key(key.reveal())
             }
-            Source::File(file) => {
-                let account = self.account.clone().ok_or_else(unnamed)?;
-                builder.credential_provider_chain(credentials::of_file(account, file.clone(), self.reason.clone()))
+            Source::File(_) => {
+                self.account.as_ref().ok_or_else(unnamed)?;
+                builder
             }
             Source::Signature(token) => builder.sas_token(token.reveal()),
             Source::Ambient => builder,
@@ -150,6 +188,7 @@ impl AbsStore {
         });
         let container = Container {
             operator: OnceCell::new(),
+            of_file: Mutex::new(None),
             transport,
             settings: settings.clone(),
             account,
@@ -160,7 +199,7 @@ impl AbsStore {
         };
         // Otherwise mistakes in the settings show now.
         if !settings.create_container {
-            container.operator().await?;
+            container.operator.get_or_try_init(|| container.connect()).await?;
         }
         Ok(Self::new(container, url, settings.prefix.as_deref().unwrap_or_default()))
     }

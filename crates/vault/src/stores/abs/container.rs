@@ -19,12 +19,9 @@ pub(super) async fn credential(source: &Source, account: Option<&str>) -> Result
         Source::Key(key) => Ok(Credential::with_shared_key(account, key.reveal())),
         Source::Signature(token) => Ok(Credential::with_sas_token(token.reveal())),
         Source::File(file) => {
-            let from = file.clone();
-            let read = tokio::task::spawn_blocking(move || credentials::line(&from)).await;
-            let unreadable = |cause: String| wrong("account-key-file", &cause, "check the file");
-            let read = read.map_err(|error| unreadable(error.to_string()))?;
-            let key = read.map_err(|error| unreadable(format!("{file}: {error}")))?;
-            Ok(Credential::with_shared_key(account, &key))
+            let key = credentials::key_of(file).await;
+            let key = key.map_err(|cause| wrong("account-key-file", &cause, "check the file"))?;
+            Ok(Credential::with_shared_key(account, key.reveal()))
         }
         Source::Ambient => {
             let cause = "a container is only made with a key that is given";

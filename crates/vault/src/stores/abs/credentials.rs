@@ -4,11 +4,7 @@
 
 use std::io::Read as _;
 
-use reqsign_azure_storage::Credential;
-use reqsign_core::{Context, ProvideCredential, ProvideCredentialChain};
-
 use super::settings::AbsSettings;
-use crate::stores::cloud::reason::Reason;
 use crate::{Environment, Secret};
 
 /// The most bytes of a file with a key.
@@ -52,34 +48,18 @@ pub(super) fn account(settings: &AbsSettings, environment: &Environment) -> Opti
     settings.account.clone().or_else(|| environment.get("AZURE_STORAGE_ACCOUNT").map(str::to_owned))
 }
 
-/// A key in a file that another program renews.
-#[derive(Debug)]
-struct KeyFile {
-    account: String,
-    file: String,
-    reason: Reason,
-}
-
-impl ProvideCredential for KeyFile {
-    type Credential = Credential;
-
-    async fn provide_credential(&self, _context: &Context) -> reqsign_core::Result<Option<Credential>> {
-        let file = self.file.clone();
-        let read = tokio::task::spawn_blocking(move || line(&file)).await;
-        let (key, reason) = match read {
-            Ok(Ok(key)) if key.is_empty() => (None, Some(format!("there is no key in {}", self.file))),
-            Ok(Ok(key)) => (Some(key), None),
-            Ok(Err(error)) => (None, Some(format!("{}: {error}", self.file))),
-            Err(error) => (None, Some(error.to_string())),
-        };
-        self.reason.set(reason);
-        Ok(key.map(|key| Credential::with_shared_key(&self.account, &key)))
+/// The key that is in a file now, which another program may renew.
+///
+/// # Errors
+/// Why there is none.
+pub(super) async fn key_of(file: &str) -> Result<Secret, String> {
+    let named = file.to_owned();
+    match tokio::task::spawn_blocking(move || line(&named)).await {
+        Ok(Ok(key)) if key.is_empty() => Err(format!("there is no key in {file}")),
+        Ok(Ok(key)) => Ok(Secret::new(key)),
+        Ok(Err(error)) => Err(format!("{file}: {error}")),
+        Err(error) => Err(error.to_string()),
     }
-}
-
-/// A chain that reads the key from a file whenever a request needs it.
-pub(super) fn of_file(account: String, file: String, reason: Reason) -> ProvideCredentialChain<Credential> {
-    ProvideCredentialChain::new().push(KeyFile { account, file, reason })
 }
 
 /// The text of a small file without the line end.

@@ -29,7 +29,7 @@ impl Reach for Backblaze {
     const DIGEST: &'static str = Connection::DIGEST;
     const LISTS_AFTER: bool = Connection::LISTS_AFTER;
 
-    async fn operator(&self) -> Result<&Operator, Error> {
+    async fn operator(&self) -> Result<Operator, Error> {
         self.0.operator().await
     }
 

@@ -66,11 +66,14 @@ pub trait Reach: fmt::Debug + Send + Sync + 'static {
     /// Whether a listing can begin behind a name.
     const LISTS_AFTER: bool;
 
+    /// Whether OpenDAL sends metadata with an upload in parts. If it doesn't, the transport gets them in another header.
+    const METADATA_OF_PARTS: bool = true;
+
     /// What names a version.
     const VERSIONS: Versions = Versions::Etags;
 
     /// The client; it may ask the service something at its first use.
-    async fn operator(&self) -> Result<&Operator, Error>;
+    async fn operator(&self) -> Result<Operator, Error>;
 
     /// The server, for anything but the service itself.
     fn endpoint(&self) -> Option<&str>;
@@ -175,6 +178,9 @@ impl<Kind: Reach> CloudStore<Kind> {
         }
         let stamp = options.stamp.map(|stamp| (Kind::STAMP.to_owned(), stamp.to_rfc3339_nanos()));
         let digest = digest.map(|digest| (Kind::DIGEST.to_owned(), digest.to_string()));
+        if !Kind::METADATA_OF_PARTS {
+            write.content_disposition = stamp.as_ref().map(|(name, value)| format!("{name}={value}"));
+        }
         let metadata: HashMap<_, _> = stamp.into_iter().chain(digest).collect();
         write.user_metadata = (!metadata.is_empty()).then_some(metadata);
         Ok(write)
@@ -320,8 +326,8 @@ impl<Kind: Reach> Store for CloudStore<Kind> {
         let reason = self.reach.reason();
         let failed = |error: opendal_core::Error| classify(self.url.clone(), &error, &Condition::Always, reason);
         if !self.reach.deletes_many() {
-            let operator = self.reach.operator().await?;
-            let deletions = keys.to_vec().into_iter().map(|key| async move {
+            let operator = &self.reach.operator().await?;
+            let deletions = keys.iter().cloned().map(|key| async move {
                 let deleted = operator.delete(&self.at(key.as_str())).await;
                 deleted.map_err(|error| classify(self.name(&key), &error, &Condition::Always, reason))
             });

@@ -50,8 +50,8 @@ impl Reach for Bucket {
     const LISTS_AFTER: bool = true;
     const VERSIONS: Versions = Versions::Generations;
 
-    async fn operator(&self) -> Result<&Operator, Error> {
-        Ok(&self.operator)
+    async fn operator(&self) -> Result<Operator, Error> {
+        Ok(self.operator.clone())
     }
 
     fn endpoint(&self) -> Option<&str> {

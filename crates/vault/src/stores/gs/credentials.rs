@@ -146,6 +146,10 @@ async fn read(file: String) -> Result<Secret, String> {
 }
 
 #[cfg(test)]
+#[path = "credentials_tests.rs"]
+mod of_servers;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::PlaceSettings as _;

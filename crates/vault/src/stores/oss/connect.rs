@@ -12,7 +12,7 @@ use reqsign_core::{Context, Signer};
 use super::OssStore;
 use super::credentials::{Files, Keys, choose, variables};
 use super::settings::OssSettings;
-use super::sign::Signing;
+use super::sign::{STAMP, Signing};
 use crate::connections::Trust;
 use crate::stores::cloud::endpoint::{host_of, is_private};
 use crate::stores::cloud::reason::Reason;
@@ -44,13 +44,14 @@ impl fmt::Debug for Bucket {
 #[async_trait]
 impl Reach for Bucket {
     const SCHEME: Scheme = Scheme::Oss;
-    const STAMP: &'static str = "litestream-timestamp";
+    const STAMP: &'static str = STAMP;
     const DIGEST: &'static str = "seawall-blake3";
     const LISTS_AFTER: bool = true;
+    const METADATA_OF_PARTS: bool = false;
     const VERSIONS: Versions = Versions::Told;
 
-    async fn operator(&self) -> Result<&Operator, Error> {
-        Ok(&self.operator)
+    async fn operator(&self) -> Result<Operator, Error> {
+        Ok(self.operator.clone())
     }
 
     fn endpoint(&self) -> Option<&str> {

@@ -87,8 +87,8 @@ impl Reach for Connection {
     const DIGEST: &'static str = "seawall-blake3";
     const LISTS_AFTER: bool = true;
 
-    async fn operator(&self) -> Result<&Operator, Error> {
-        self.operator.get_or_try_init(|| self.connect()).await
+    async fn operator(&self) -> Result<Operator, Error> {
+        self.operator.get_or_try_init(|| self.connect()).await.cloned()
     }
 
     fn endpoint(&self) -> Option<&str> {

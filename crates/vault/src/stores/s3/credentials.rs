@@ -12,13 +12,14 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use reqsign_aws_v4::{
-    AssumeRoleWithWebIdentityCredentialProvider, Credential, ECSCredentialProvider, EnvCredentialProvider,
-    IMDSv2CredentialProvider, ProfileCredentialProvider, SSOCredentialProvider,
+    Credential, ECSCredentialProvider, EnvCredentialProvider, IMDSv2CredentialProvider, ProfileCredentialProvider,
+    SSOCredentialProvider,
 };
 use reqsign_core::time::Timestamp;
 use reqsign_core::{Context, ProvideCredential, ProvideCredentialChain, ProvideCredentialDyn};
 
 use super::settings::S3Settings;
+use super::web_identity::WebIdentity;
 use crate::stores::cloud::reason::Reason;
 use crate::{Environment, Secret};
 
@@ -220,7 +221,7 @@ fn usual() -> (Vec<Named>, String) {
         Named::new("the default profile", Profile(ProfileCredentialProvider::new())),
         Named::new("the environment", EnvCredentialProvider::new()),
         Named::new("the default profile", SSOCredentialProvider::new()),
-        Named::new("the web identity", AssumeRoleWithWebIdentityCredentialProvider::new()),
+        Named::new("the web identity", WebIdentity),
         Named::new("the container's role", ECSCredentialProvider::new()),
         Named::new("the instance's role", IMDSv2CredentialProvider::new()).guessed(),
     ];
@@ -234,6 +235,10 @@ fn line(path: &str) -> std::io::Result<String> {
     std::fs::File::open(path)?.take(64 << 10).read_to_string(&mut text)?;
     Ok(text.trim().to_owned())
 }
+
+#[cfg(test)]
+#[path = "roles_tests.rs"]
+mod roles_tests;
 
 #[cfg(test)]
 mod tests {

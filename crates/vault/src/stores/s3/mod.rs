@@ -10,6 +10,7 @@ mod credentials;
 mod provider;
 pub(crate) mod settings;
 pub(crate) mod url;
+mod web_identity;
 
 use self::connect::Connection;
 use super::cloud::CloudStore;
