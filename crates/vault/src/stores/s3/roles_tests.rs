@@ -93,7 +93,7 @@ async fn roles_of_instances_containers_and_web_identities() {
         ("AWS_ROLE_ARN", "arn:aws:iam::1:role/backup".to_owned()),
         ("AWS_ENDPOINT_URL_STS", server.endpoint()),
     ];
-    let with = |more: &[(&'static str, String)]| [&[metadata.clone()], more].concat();
+    let with = |more: &[(&'static str, String)]| [std::slice::from_ref(&metadata), more].concat();
     for (variables, expected, requests) in [
         (with(&[]), "of-instance", 3),
         (with(&container), "of-container", 1),
