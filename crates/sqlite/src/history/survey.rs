@@ -8,13 +8,18 @@ use seawall_vault::{Entry, ObjectKey, Prefix, Vault};
 use crate::catalog::Dated;
 use crate::error::Error;
 use crate::headers::{check_end, read_header, read_whole_header, tells_nothing};
+use crate::heads::Heads;
 use crate::identity::{Stamp, Tag, WalPosition};
-use crate::layout::{Layout, Level, Stored, file_key, level_prefix, parse_key};
+use crate::layout::{Layout, Level, Stored, all_levels, file_key, level_prefix, levels_left, parse_key};
 use crate::plan::{latest, stretches};
 use crate::resume::{Break, Remote};
 use crate::together;
 
-/// All LTX files of a vault, level by level, each in the order of its names. The levels are listed at once.
+/// Objects of all levels that are listed one page after the other. What is left then is listed level by level, all at once: few
+/// requests for most vaults, and few in a row for large ones.
+const TOGETHER: usize = 4000;
+
+/// All LTX files of a vault, level by level, each in the order of its names.
 ///
 /// Memory: 32 bytes a file.
 pub(crate) async fn list(vault: &Vault) -> Result<Vec<Stored>, Error> {
@@ -23,9 +28,23 @@ pub(crate) async fn list(vault: &Vault) -> Result<Vec<Stored>, Error> {
 
 /// Like [`list`], with the times in the listing.
 pub(crate) async fn list_dated(vault: &Vault) -> Result<Vec<Dated>, Error> {
-    let levels: Vec<Vec<Dated>> =
-        stream::iter(Level::all().map(|level| list_level(vault, level, None))).buffered(10).try_collect().await?;
-    Ok(levels.concat())
+    let layout = Layout::of(vault);
+    let (folder, before) = all_levels(layout);
+    let mut entries = vault.entries(&Prefix::new(folder)?, before.as_ref()).take(TOGETHER);
+    let (mut files, mut listed, mut last) = (Vec::new(), 0, None);
+    let end = level_prefix(layout, Level::BASE);
+    while let Some(entry) = entries.try_next().await? {
+        if *entry.key.as_str() > *end && !entry.key.as_str().starts_with(&end) {
+            break;
+        }
+        files.extend(dated(layout, &entry));
+        (listed, last) = (listed + 1, Some(entry.key));
+    }
+    let left = last.filter(|_| listed == TOGETHER).map(|last| levels_left(layout, &last)).unwrap_or_default();
+    let rest: Vec<_> = left.iter().map(|(level, after)| list_level(vault, *level, after.as_ref())).collect();
+    let rest: Vec<Vec<Dated>> = stream::iter(rest).buffered(10).try_collect().await?;
+    files.extend(rest.into_iter().flatten());
+    Ok(files)
 }
 
 /// The newest capture from `txid` on, with one listing.
@@ -37,14 +56,16 @@ pub(crate) async fn newest_from(vault: &Vault, txid: Txid) -> Result<Option<Txid
 
 /// The files of one level: all, or those after a key.
 pub(crate) async fn list_level(vault: &Vault, level: Level, after: Option<&ObjectKey>) -> Result<Vec<Dated>, Error> {
-    let prefix = Prefix::new(level_prefix(Layout::of(vault), level))?;
-    let dated = |entry: Entry| {
-        let file = parse_key(Layout::of(vault), entry.key.as_str(), entry.size)?;
-        // No object is older than its content, whatever the store's clock says.
-        Some(Dated { file, moment: entry.modified, written: entry.written.max(entry.modified) })
-    };
-    let files = vault.entries(&prefix, after).try_filter_map(|entry| std::future::ready(Ok(dated(entry))));
+    let layout = Layout::of(vault);
+    let prefix = Prefix::new(level_prefix(layout, level))?;
+    let files = vault.entries(&prefix, after).try_filter_map(|entry| std::future::ready(Ok(dated(layout, &entry))));
     Ok(files.try_collect().await?)
+}
+
+fn dated(layout: Layout, entry: &Entry) -> Option<Dated> {
+    let file = parse_key(layout, entry.key.as_str(), entry.size)?;
+    // No object is older than its content, whatever the store's clock says.
+    Some(Dated { file, moment: entry.modified, written: entry.written.max(entry.modified) })
 }
 
 /// The vault's side of the question where the history ends.
@@ -125,7 +146,7 @@ async fn spoilt(vault: &Vault, files: &[Stored]) -> Result<Option<Error>, Error>
             check_end(vault, base).await?;
         }
         // Older objects were proved when they were merged, and each restore proves them again.
-        together::prove(vault, files, &chain[chain.len().saturating_sub(PROVED)..]).await
+        together::prove(&Heads::of(vault), files, &chain[chain.len().saturating_sub(PROVED)..]).await
     };
     match proved.await {
         Ok(_) => Ok(None),
