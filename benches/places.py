@@ -303,7 +303,7 @@ def restore(tool, root, part, proxy, db, moment, log):
     if process.returncode:
         sys.exit(f"{tool.name} did not restore; see the log:\n" + open(log.name).read()[-2000:])
     counts = proxy.take()
-    return {"wall_s": round(wall, 2), "cpu_s": round(usage.ru_utime + usage.ru_stime, 2), "peak_mb": usage.ru_maxrss >> 10,
+    return {"wall_s": round(wall, 2), "cpu_s": round(usage.ru_utime + usage.ru_stime, 2),
             "requests": counts}, page_numbers_aside(out)
 
 

@@ -182,3 +182,47 @@ pub(crate) fn next_txid(txid: Option<Txid>) -> Result<Txid, Error> {
         Some(txid) => txid.next().ok_or(Error::OutOfTxids(txid)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use seawall_vault::Policy;
+    use seawall_vault::memory::MemoryStore;
+
+    use super::*;
+
+    /// As many objects of level 0 and beside it as given, and one in each of the levels 3 and 9.
+    async fn vault(captures: u64) -> Vault {
+        let vault = Vault::new(Arc::new(MemoryStore::new()), Policy::default());
+        let put = async |key: ObjectKey| vault.put(&key, bytes::Bytes::from_static(b"x"), None).await.expect("written");
+        let layout = Layout::of(&vault);
+        for txid in 1..=captures {
+            put(file_key(layout, Level::LOG, Txid(txid), Txid(txid))).await;
+        }
+        for level in [3, 9].into_iter().filter_map(Level::new) {
+            put(file_key(layout, level, Txid(1), Txid(9))).await;
+        }
+        for other in ["generations/x", "seawall/holes/x.json", "a", "ltx/0/x"] {
+            put(ObjectKey::new(other).expect("a key")).await;
+        }
+        vault
+    }
+
+    #[tokio::test]
+    async fn one_listing_of_all_levels_finds_what_a_listing_of_each_finds() {
+        for (captures, most) in [(0, 1), (10, 1), (1500, 2), (TOGETHER as u64 + 1200, 4 + 10 + 1)] {
+            let vault = vault(captures).await;
+            let before = vault.counts().list;
+            let found = list(&vault).await.expect("listed");
+            let requests = vault.counts().list - before;
+            let mut expected = Vec::new();
+            for level in Level::all() {
+                expected
+                    .extend(list_level(&vault, level, None).await.expect("listed").into_iter().map(|dated| dated.file));
+            }
+            assert_eq!(found, expected, "{captures}");
+            assert!(requests <= most, "{requests} listings for {captures}");
+        }
+    }
+}

@@ -1,7 +1,7 @@
 //! Proves that the objects of a plan belong together: gathers the facts for `belonging`.
 //!
-//! It reads 100 bytes of each object, and 16 more of files with database checksums (Litestream writes none). It reads a
-//! hole record only where a lineage begins.
+//! It reads 100 bytes of each object, or all of a small one that a restore needs anyway (`heads`), and 16 more of files with
+//! database checksums (Litestream writes none). It reads a hole record only where a lineage begins.
 
 use std::collections::BTreeMap;
 
