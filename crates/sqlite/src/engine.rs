@@ -15,6 +15,7 @@ use tokio::time::Instant;
 
 use crate::database::Database;
 use crate::error::Error;
+use crate::heads::Heads;
 use crate::jobs::blocking;
 use crate::prove::{self, Strength};
 use crate::run::unless_aborted;
@@ -165,7 +166,7 @@ impl Pins for Sqlite {
         let database = &self.database;
         let point = match when {
             When::Position(text) if !pinned => text.parse().ok(),
-            _ => target::find(database.vault(), when, database.now()).await?.last().map(|file| file.max),
+            _ => target::find(&Heads::of(database.vault()), when, database.now()).await?.last().map(|file| file.max),
         };
         let point = point.ok_or_else(|| Error::NothingThere { vault: database.vault().url().to_owned() })?;
         match pinned {

@@ -47,7 +47,7 @@ mod upkeep;
 use before05::{generations, legacy};
 use follow::{bridge, mark, standby};
 use history::{
-    belonging, catalog, digests, doubts, headers, holes, identity, layout, listing, marks, plan, resume, survey,
+    belonging, catalog, digests, doubts, headers, heads, holes, identity, layout, listing, marks, plan, resume, survey,
     together, upload,
 };
 use live::{

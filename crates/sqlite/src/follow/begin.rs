@@ -11,7 +11,7 @@ use super::Setting;
 use crate::belonging::Facts;
 use crate::error::Error;
 use crate::files::sidecar;
-use crate::headers::read_header;
+use crate::heads::Heads;
 use crate::jobs::blocking;
 use crate::mark::{FollowRecord, Mark, replace};
 use crate::partial::check_target;
@@ -66,15 +66,16 @@ pub(super) async fn make(
 /// Puts the newest state together, under a temporary name.
 async fn build(setting: &Setting<'_>, output: &Path) -> Result<(Build, Header, Facts), Error> {
     let vault = setting.vault;
-    let chain = target::find(vault, &When::Latest, Moment::default()).await?;
+    let heads = Heads::keeping(vault);
+    let chain = target::find(&heads, &When::Latest, Moment::default()).await?;
     let newest = chain.last().ok_or_else(|| Error::NothingThere { vault: vault.url().to_owned() })?;
-    let header = read_header(vault, newest).await?;
+    let header = heads.header(newest).await?;
     refuse_deleted(vault, &header)?;
     let facts = Facts::of(newest, &header);
     let path = output.to_owned();
     let mut build = blocking(move || Build::create(&path, &header)).await?;
     setting.progress.begin("restore", Some(chain.iter().map(|file| file.size).sum()));
-    build.fill(vault, chain, &setting.progress, setting.jobs).await?;
+    build.fill(&heads, chain, &setting.progress, setting.jobs).await?;
     setting.progress.finish();
     Ok((build, header, facts))
 }

@@ -16,7 +16,7 @@ use crate::belonging::{Bond, Facts, Mixed};
 use crate::bridge::{Bridge, bridge};
 use crate::error::Error;
 use crate::fetch::{self, Fetched};
-use crate::headers::read_header;
+use crate::heads::Heads;
 use crate::jobs::blocking;
 use crate::layout::Level;
 use crate::mark::{FollowRecord, Mark};
@@ -82,15 +82,16 @@ impl Follower<'_> {
             Bridge::Level => {}
             Bridge::Objects(chain) => {
                 let newest = chain.last().ok_or_else(|| Error::Internal("a way on has no end".to_owned()))?;
-                let header = read_header(vault, newest).await?;
-                let facts = together::gather(vault, &chain).await?;
+                let heads = Heads::keeping(vault);
+                let header = heads.header(newest).await?;
+                let facts = together::gather(&heads, &chain).await?;
                 if chain.first().is_some_and(|first| first.min.0 == 1) {
-                    together::prove(vault, &files, &chain).await?;
+                    together::prove(&heads, &files, &chain).await?;
                 }
                 belong(self.setting.vault, self.here(&facts), &facts).await?;
                 let newest = facts.last().copied().unwrap_or_else(|| Facts::of(newest, &header));
                 let newest_first = chain.into_iter().rev().collect();
-                self.take(&header, &newest, fetch::ahead(vault, newest_first)).await?;
+                self.take(&header, &newest, fetch::ahead(&heads, newest_first)).await?;
             }
             Bridge::Broken(newest) => {
                 return Err(Error::Unreachable {

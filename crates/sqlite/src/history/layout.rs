@@ -59,7 +59,7 @@ impl Level {
 }
 
 /// An LTX file in a vault, from its listing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Stored {
     pub(crate) level: Level,
     pub(crate) min: Txid,
@@ -99,6 +99,28 @@ pub(crate) fn level_prefix(layout: Layout, level: Level) -> String {
         Layout::Files => format!("ltx/{}/", level.number()),
         Layout::Objects => format!("{:04x}/", level.number()),
     }
+}
+
+/// The folder that holds all levels, and a key in it that sorts before theirs.
+pub(crate) fn all_levels(layout: Layout) -> (&'static str, Option<ObjectKey>) {
+    match layout {
+        Layout::Files => ("ltx/", None),
+        Layout::Objects => ("", Some(key("0000".to_owned()))),
+    }
+}
+
+/// The levels that a listing in the order of keys, which came to `last`, hasn't seen to their ends, each with the key after
+/// which it goes on.
+pub(crate) fn levels_left(layout: Layout, last: &ObjectKey) -> Vec<(Level, Option<ObjectKey>)> {
+    let left = |level: Level| {
+        let prefix = level_prefix(layout, level);
+        match last.as_str() {
+            last_key if last_key.starts_with(&prefix) => Some((level, Some(last.clone()))),
+            last_key if *last_key < *prefix => Some((level, None)),
+            _ => None,
+        }
+    };
+    Level::all().filter_map(left).collect()
 }
 
 /// The file under `key`, if the key names an LTX file of ours or of Litestream's. Other keys are ignored (I11).
@@ -172,6 +194,32 @@ mod tests {
             assert!(text.starts_with(&level_prefix(layout, level)));
             assert_eq!(parse_key(layout, text, 7), Some(Stored { level, min: txid(3), max: txid(255), size: 7 }));
         }
+    }
+
+    #[test]
+    fn what_a_listing_has_left() {
+        let left = |layout, last: &str| -> Vec<(u8, bool)> {
+            let left = levels_left(layout, &key(last.to_owned()));
+            left.into_iter().map(|(level, after)| (level.number(), after.is_some())).collect()
+        };
+        let from = |first: u8, goes_on: bool| (first..=9).map(|n| (n, goes_on && n == first)).collect::<Vec<_>>();
+        for (layout, last, expected) in [
+            (Layout::Objects, "0000/0000000000000003-00000000000000ff.ltx", from(0, true)),
+            (Layout::Objects, "0007/x", from(7, true)),
+            (Layout::Objects, "0007-x/y", from(7, false)),
+            (Layout::Objects, "00070", from(8, false)),
+            (Layout::Objects, "0009/x", from(9, true)),
+            (Layout::Objects, "000a/x", Vec::new()),
+            (Layout::Objects, "seawall/holes/x.json", Vec::new()),
+            (Layout::Files, "ltx/3/x", from(3, true)),
+            (Layout::Files, "ltx/9/x", from(9, true)),
+            (Layout::Files, "ltx/other", Vec::new()),
+        ] {
+            assert_eq!(left(layout, last), expected, "{last}");
+        }
+        let (folder, before) = all_levels(Layout::Objects);
+        assert_eq!(left(Layout::Objects, before.expect("a key").as_str()), from(0, false));
+        assert_eq!(folder, "");
     }
 
     #[test]

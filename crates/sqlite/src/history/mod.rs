@@ -5,6 +5,7 @@ pub(crate) mod catalog;
 pub(crate) mod digests;
 pub(crate) mod doubts;
 pub(crate) mod headers;
+pub(crate) mod heads;
 pub(crate) mod holes;
 pub(crate) mod identity;
 pub(crate) mod layout;

@@ -8,13 +8,18 @@ use seawall_vault::{Entry, ObjectKey, Prefix, Vault};
 use crate::catalog::Dated;
 use crate::error::Error;
 use crate::headers::{check_end, read_header, read_whole_header, tells_nothing};
+use crate::heads::Heads;
 use crate::identity::{Stamp, Tag, WalPosition};
-use crate::layout::{Layout, Level, Stored, file_key, level_prefix, parse_key};
+use crate::layout::{Layout, Level, Stored, all_levels, file_key, level_prefix, levels_left, parse_key};
 use crate::plan::{latest, stretches};
 use crate::resume::{Break, Remote};
 use crate::together;
 
-/// All LTX files of a vault, level by level, each in the order of its names. The levels are listed at once.
+/// Objects of all levels that are listed one page after the other. What is left then is listed level by level, all at once: few
+/// requests for most vaults, and few in a row for large ones.
+const TOGETHER: usize = 4000;
+
+/// All LTX files of a vault, level by level, each in the order of its names.
 ///
 /// Memory: 32 bytes a file.
 pub(crate) async fn list(vault: &Vault) -> Result<Vec<Stored>, Error> {
@@ -23,9 +28,23 @@ pub(crate) async fn list(vault: &Vault) -> Result<Vec<Stored>, Error> {
 
 /// Like [`list`], with the times in the listing.
 pub(crate) async fn list_dated(vault: &Vault) -> Result<Vec<Dated>, Error> {
-    let levels: Vec<Vec<Dated>> =
-        stream::iter(Level::all().map(|level| list_level(vault, level, None))).buffered(10).try_collect().await?;
-    Ok(levels.concat())
+    let layout = Layout::of(vault);
+    let (folder, before) = all_levels(layout);
+    let mut entries = vault.entries(&Prefix::new(folder)?, before.as_ref()).take(TOGETHER);
+    let (mut files, mut listed, mut last) = (Vec::new(), 0, None);
+    let end = level_prefix(layout, Level::BASE);
+    while let Some(entry) = entries.try_next().await? {
+        if *entry.key.as_str() > *end && !entry.key.as_str().starts_with(&end) {
+            break;
+        }
+        files.extend(dated(layout, &entry));
+        (listed, last) = (listed + 1, Some(entry.key));
+    }
+    let left = last.filter(|_| listed == TOGETHER).map(|last| levels_left(layout, &last)).unwrap_or_default();
+    let rest: Vec<_> = left.iter().map(|(level, after)| list_level(vault, *level, after.as_ref())).collect();
+    let rest: Vec<Vec<Dated>> = stream::iter(rest).buffered(10).try_collect().await?;
+    files.extend(rest.into_iter().flatten());
+    Ok(files)
 }
 
 /// The newest capture from `txid` on, with one listing.
@@ -37,14 +56,16 @@ pub(crate) async fn newest_from(vault: &Vault, txid: Txid) -> Result<Option<Txid
 
 /// The files of one level: all, or those after a key.
 pub(crate) async fn list_level(vault: &Vault, level: Level, after: Option<&ObjectKey>) -> Result<Vec<Dated>, Error> {
-    let prefix = Prefix::new(level_prefix(Layout::of(vault), level))?;
-    let dated = |entry: Entry| {
-        let file = parse_key(Layout::of(vault), entry.key.as_str(), entry.size)?;
-        // No object is older than its content, whatever the store's clock says.
-        Some(Dated { file, moment: entry.modified, written: entry.written.max(entry.modified) })
-    };
-    let files = vault.entries(&prefix, after).try_filter_map(|entry| std::future::ready(Ok(dated(entry))));
+    let layout = Layout::of(vault);
+    let prefix = Prefix::new(level_prefix(layout, level))?;
+    let files = vault.entries(&prefix, after).try_filter_map(|entry| std::future::ready(Ok(dated(layout, &entry))));
     Ok(files.try_collect().await?)
+}
+
+fn dated(layout: Layout, entry: &Entry) -> Option<Dated> {
+    let file = parse_key(layout, entry.key.as_str(), entry.size)?;
+    // No object is older than its content, whatever the store's clock says.
+    Some(Dated { file, moment: entry.modified, written: entry.written.max(entry.modified) })
 }
 
 /// The vault's side of the question where the history ends.
@@ -125,7 +146,7 @@ async fn spoilt(vault: &Vault, files: &[Stored]) -> Result<Option<Error>, Error>
             check_end(vault, base).await?;
         }
         // Older objects were proved when they were merged, and each restore proves them again.
-        together::prove(vault, files, &chain[chain.len().saturating_sub(PROVED)..]).await
+        together::prove(&Heads::of(vault), files, &chain[chain.len().saturating_sub(PROVED)..]).await
     };
     match proved.await {
         Ok(_) => Ok(None),
@@ -159,5 +180,49 @@ pub(crate) fn next_txid(txid: Option<Txid>) -> Result<Txid, Error> {
     match txid {
         None => Ok(Txid(1)),
         Some(txid) => txid.next().ok_or(Error::OutOfTxids(txid)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use seawall_vault::Policy;
+    use seawall_vault::memory::MemoryStore;
+
+    use super::*;
+
+    /// As many objects of level 0 and beside it as given, and one in each of the levels 3 and 9.
+    async fn vault(captures: u64) -> Vault {
+        let vault = Vault::new(Arc::new(MemoryStore::new()), Policy::default());
+        let put = async |key: ObjectKey| vault.put(&key, bytes::Bytes::from_static(b"x"), None).await.expect("written");
+        let layout = Layout::of(&vault);
+        for txid in 1..=captures {
+            put(file_key(layout, Level::LOG, Txid(txid), Txid(txid))).await;
+        }
+        for level in [3, 9].into_iter().filter_map(Level::new) {
+            put(file_key(layout, level, Txid(1), Txid(9))).await;
+        }
+        for other in ["generations/x", "seawall/holes/x.json", "a", "ltx/0/x"] {
+            put(ObjectKey::new(other).expect("a key")).await;
+        }
+        vault
+    }
+
+    #[tokio::test]
+    async fn one_listing_of_all_levels_finds_what_a_listing_of_each_finds() {
+        for (captures, most) in [(0, 1), (10, 1), (1500, 2), (TOGETHER as u64 + 1200, 4 + 10 + 1)] {
+            let vault = vault(captures).await;
+            let before = vault.counts().list;
+            let found = list(&vault).await.expect("listed");
+            let requests = vault.counts().list - before;
+            let mut expected = Vec::new();
+            for level in Level::all() {
+                expected
+                    .extend(list_level(&vault, level, None).await.expect("listed").into_iter().map(|dated| dated.file));
+            }
+            assert_eq!(found, expected, "{captures}");
+            assert!(requests <= most, "{requests} listings for {captures}");
+        }
     }
 }

@@ -1,24 +1,22 @@
 //! Proves that the objects of a plan belong together: gathers the facts for `belonging`.
 //!
-//! It reads 100 bytes of each object, and 16 more of files with database checksums (Litestream writes none). It reads a
-//! hole record only where a lineage begins.
+//! It reads 100 bytes of each object, or all of a small one that a restore needs anyway (`heads`), and 16 more of files with
+//! database checksums (Litestream writes none). It reads a hole record only where a lineage begins.
 
 use std::collections::BTreeMap;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
-use seawall_ltx::{TRAILER_SIZE, Trailer, Txid};
+use seawall_ltx::Txid;
 use seawall_vault::Vault;
 
 use crate::belonging::{self, Bond, Doubt, Facts, Mixed, Why};
 use crate::error::Error;
-use crate::headers::{read_header, tells_nothing};
+use crate::headers::tells_nothing;
+use crate::heads::Heads;
 use crate::holes::{self, HoleRecord};
 use crate::identity::Lineage;
 use crate::layout::{Layout, Stored};
 use crate::plan::latest;
-
-/// Headers that are read at a time.
-const READING: usize = 16;
 
 /// How many objects before a complete copy are compared with it.
 const ELDERS: usize = 8;
@@ -28,30 +26,31 @@ const ELDERS: usize = 8;
 ///
 /// # Errors
 /// [`Error::Mixed`], with advice.
-pub(crate) async fn prove(vault: &Vault, files: &[Stored], chain: &[Stored]) -> Result<Vec<(Stored, Doubt)>, Error> {
-    let facts = gather(vault, chain).await?;
-    match judge(vault, files, &facts).await? {
+pub(crate) async fn prove(heads: &Heads, files: &[Stored], chain: &[Stored]) -> Result<Vec<(Stored, Doubt)>, Error> {
+    let facts = gather(heads, chain).await?;
+    match judge(heads, files, &facts).await? {
         Ok(doubts) => Ok(doubts),
-        Err(mixed) => Err(refusal(vault, files, chain, &mixed).await),
+        Err(mixed) => Err(refusal(heads, files, chain, &mixed).await),
     }
 }
 
 /// As [`prove`], without an error for objects that don't belong together.
-pub(crate) async fn check(vault: &Vault, files: &[Stored], chain: &[Stored]) -> Result<Judged, Error> {
-    judge(vault, files, &gather(vault, chain).await?).await
+pub(crate) async fn check(heads: &Heads, files: &[Stored], chain: &[Stored]) -> Result<Judged, Error> {
+    judge(heads, files, &gather(heads, chain).await?).await
 }
 
 /// The error that names both objects and the next step.
-async fn refusal(vault: &Vault, files: &[Stored], chain: &[Stored], mixed: &Mixed) -> Error {
+async fn refusal(heads: &Heads, files: &[Stored], chain: &[Stored], mixed: &Mixed) -> Error {
+    let vault = heads.vault();
     let stranger = vault.object(&mixed.stranger.key(Layout::of(vault)));
     let rest: Vec<Stored> = files.iter().filter(|file| **file != mixed.stranger).copied().collect();
     let first = chain.iter().position(|file| *file == mixed.stranger || *file == mixed.other);
     let before = first.and_then(|at| if chain[at] == mixed.stranger { at.checked_sub(1) } else { Some(at) });
     let before = match before {
-        Some(at) if is_proved(vault, files, &chain[..=at]).await => Some(chain[at].max),
+        Some(at) if is_proved(heads, files, &chain[..=at]).await => Some(chain[at].max),
         _ => None,
     };
-    let next = if is_whole_without(vault, &rest).await {
+    let next = if is_whole_without(heads, &rest).await {
         "find out how it came there, and delete it: without it the newest state can be restored".to_owned()
     } else if let Some(before) = before {
         format!("find out how it came there; `--at {before}` restores the last point before it")
@@ -78,37 +77,35 @@ pub(crate) fn strangers(vault: &Vault, mixed: &Mixed) -> Error {
 }
 
 /// Whether a proved chain leads to the newest state of these files.
-async fn is_whole_without(vault: &Vault, files: &[Stored]) -> bool {
+async fn is_whole_without(heads: &Heads, files: &[Stored]) -> bool {
     let Ok(Some(chain)) = latest(files) else { return false };
-    is_proved(vault, files, &chain).await
+    is_proved(heads, files, &chain).await
 }
 
-async fn is_proved(vault: &Vault, files: &[Stored], chain: &[Stored]) -> bool {
-    matches!(check(vault, files, chain).await, Ok(Ok(_)))
+async fn is_proved(heads: &Heads, files: &[Stored], chain: &[Stored]) -> bool {
+    matches!(check(heads, files, chain).await, Ok(Ok(_)))
 }
 
 /// The facts of objects, in their order.
-pub(crate) async fn gather(vault: &Vault, files: &[Stored]) -> Result<Vec<Facts>, Error> {
-    let reading: Vec<_> = files.iter().map(|file| facts_of(vault, file)).collect();
-    stream::iter(reading).buffered(READING).try_collect().await
+pub(crate) async fn gather(heads: &Heads, files: &[Stored]) -> Result<Vec<Facts>, Error> {
+    let reading: Vec<_> = files.iter().map(|file| facts_of(heads, file)).collect();
+    stream::iter(reading).buffered(heads.at_once()).try_collect().await
 }
 
 /// The facts of one object.
-pub(crate) async fn facts_of(vault: &Vault, file: &Stored) -> Result<Facts, Error> {
-    let header = read_header(vault, file).await?;
+pub(crate) async fn facts_of(heads: &Heads, file: &Stored) -> Result<Facts, Error> {
+    let header = heads.header(file).await?;
     let facts = Facts::of(file, &header);
     if header.no_checksum {
         return Ok(facts);
     }
-    let size = TRAILER_SIZE as u64;
-    let bytes = vault.read(&file.key(Layout::of(vault)), Some(file.size.saturating_sub(size)..file.size), size).await?;
-    let trailer = bytes.first_chunk::<TRAILER_SIZE>().map(Trailer::parse);
+    let trailer = heads.trailer(file).await?;
     Ok(trailer.map_or(facts, |trailer| facts.with_end(trailer.post_apply)))
 }
 
 /// The facts of an object that isn't needed but helps to decide; `None` if it is damaged or gone.
-pub(crate) async fn helper(vault: &Vault, file: &Stored) -> Result<Option<Facts>, Error> {
-    match facts_of(vault, file).await {
+pub(crate) async fn helper(heads: &Heads, file: &Stored) -> Result<Option<Facts>, Error> {
+    match facts_of(heads, file).await {
         Ok(facts) => Ok(Some(facts)),
         Err(error) if tells_nothing(&error) => Ok(None),
         Err(error) => Err(error),
@@ -119,7 +116,8 @@ pub(crate) type Judged = Result<Vec<(Stored, Doubt)>, Mixed>;
 
 /// Whether a chain belongs together, and to its vault: to other objects that end where it begins and ends, to the
 /// objects before its complete copy, and to the objects that continue from its end.
-async fn judge(vault: &Vault, files: &[Stored], chain: &[Facts]) -> Result<Judged, Error> {
+async fn judge(heads: &Heads, files: &[Stored], chain: &[Facts]) -> Result<Judged, Error> {
+    let vault = heads.vault();
     let (Some(first), Some(last)) = (chain.first(), chain.last()) else { return Ok(Ok(Vec::new())) };
     let mut holes = BTreeMap::new();
     for (before, next) in chain.iter().zip(chain.iter().skip(1)) {
@@ -128,10 +126,10 @@ async fn judge(vault: &Vault, files: &[Stored], chain: &[Facts]) -> Result<Judge
     let is_twin = |file: &&Stored| file.max == first.file.max || file.max == last.file.max;
     let mut context = Vec::new();
     for file in files.iter().filter(is_twin).filter(|file| chain.iter().all(|facts| facts.file != **file)) {
-        context.extend(helper(vault, file).await?);
+        context.extend(helper(heads, file).await?);
     }
     let mut elders: Vec<Facts> = Vec::new();
-    let root = is_rooted(vault, files, first, &mut elders, &mut holes).await?;
+    let root = is_rooted(heads, files, first, &mut elders, &mut holes).await?;
     context.extend(elders);
     let doubts = match belonging::chain(chain, &context, &holes) {
         Ok(doubts) => doubts,
@@ -148,7 +146,7 @@ async fn judge(vault: &Vault, files: &[Stored], chain: &[Facts]) -> Result<Judge
     if let Some((elder, why)) = root {
         return Ok(Err(Mixed::new(&elder, first, why, all())));
     }
-    let heirs = heirs(vault, files, last, &mut holes).await?;
+    let heirs = heirs(heads, files, last, &mut holes).await?;
     let mixed = heirs.first().map(|(heir, why)| {
         let heirs = heirs.iter().map(|(heir, _)| heir);
         Mixed::new(heir, last, *why, all().chain(heirs))
@@ -162,15 +160,15 @@ async fn judge(vault: &Vault, files: &[Stored], chain: &[Facts]) -> Result<Judge
 
 /// The objects that begin right after `last`, if none of them continues it.
 async fn heirs(
-    vault: &Vault,
+    heads: &Heads,
     files: &[Stored],
     last: &Facts,
     holes: &mut BTreeMap<Txid, Lineage>,
 ) -> Result<Vec<(Facts, Why)>, Error> {
     let mut strangers = Vec::new();
     for file in files.iter().filter(|file| last.file.max.next() == Some(file.min)) {
-        let Some(heir) = helper(vault, file).await? else { continue };
-        note_hole(vault, holes, last, &heir).await?;
+        let Some(heir) = helper(heads, file).await? else { continue };
+        note_hole(heads.vault(), holes, last, &heir).await?;
         match belonging::goes_on(last, &heir, holes.get(&heir.beginning()).copied()) {
             Bond::Stranger(why) => strangers.push((heir, why)),
             Bond::Proved | Bond::Unknown(_) => return Ok(Vec::new()),
@@ -207,7 +205,7 @@ pub(crate) async fn note_hole(
 /// Compares a complete copy with the objects before it, newest first, until one of them surely belongs to it. Returns
 /// the newest of them if none belongs, and some surely don't.
 async fn is_rooted(
-    vault: &Vault,
+    heads: &Heads,
     files: &[Stored],
     copy: &Facts,
     elders: &mut Vec<Facts>,
@@ -221,9 +219,9 @@ async fn is_rooted(
     older.dedup_by_key(|file| file.max);
     let mut stranger = None;
     for file in older.into_iter().take(ELDERS) {
-        let Some(elder) = helper(vault, file).await? else { continue };
+        let Some(elder) = helper(heads, file).await? else { continue };
         elders.push(elder);
-        note_hole(vault, holes, &elder, copy).await?;
+        note_hole(heads.vault(), holes, &elder, copy).await?;
         match belonging::begins(&elder, copy, holes.get(&copy.beginning()).copied()) {
             Bond::Stranger(why) => stranger = stranger.or(Some((elder, why))),
             Bond::Proved | Bond::Unknown(_) => return Ok(None),

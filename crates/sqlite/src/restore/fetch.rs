@@ -3,42 +3,54 @@
 use std::collections::VecDeque;
 
 use bytes::{Buf, Bytes};
-use futures::stream::{self, BoxStream, StreamExt};
+use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use seawall_core::Panicked;
-use seawall_ltx::{CheckedBatch, DecodedBatch, Header, RawBatch, Splitter, Summary, Txid};
-use seawall_vault::{Digest, Digester, Vault};
+use seawall_ltx::{CheckedBatch, DecodedBatch, HEADER_SIZE, Header, RawBatch, Splitter, Summary, Txid};
+use seawall_vault::{Digest, Digester, ObjectKey, Vault};
 use tokio::task::JoinHandle;
 
 use crate::error::Error;
 use crate::headers::{check_names, read_header};
+use crate::heads::{Heads, SMALL, is_whole};
 use crate::layout::{Layout, Level, Stored, file_key};
 
-/// Objects of at most this size are fetched ahead, whole.
-const SMALL: u64 = 256 << 10;
+/// Over a network a large object is read in ranges of this size, because one connection seldom fills the line.
+const RANGE: u64 = 8 << 20;
 
-/// How many objects are fetched ahead.
-const AHEAD: usize = 16;
+/// Ranges of one object that are in memory or on their way.
+const RANGES: usize = 3;
 
 /// An object's bytes: here, or to come.
 pub(crate) struct Fetched {
     pub(crate) file: Stored,
-    content: Option<Bytes>,
+    content: Content,
+}
+
+/// The part of an object that is in memory.
+enum Content {
+    Whole(Bytes),
+    /// Its first bytes. The others are read as they come.
+    Begun(Bytes),
 }
 
 impl Fetched {
     /// An object whose bytes are already in memory, if they are.
     pub(crate) fn at_hand(file: Stored, content: Option<Bytes>) -> Self {
-        Self { file, content }
+        Self { file, content: content.map_or_else(|| Content::Begun(Bytes::new()), Content::Whole) }
     }
 
     /// An object that is read as it comes.
     pub(crate) fn streamed(file: Stored) -> Self {
-        Self { file, content: None }
+        Self::at_hand(file, None)
     }
 
     /// Its header.
     pub(crate) async fn header(&self, vault: &Vault) -> Result<Header, Error> {
-        let Some(bytes) = &self.content else { return read_header(vault, &self.file).await };
+        let bytes = match &self.content {
+            Content::Whole(bytes) => bytes,
+            Content::Begun(bytes) if bytes.len() >= HEADER_SIZE => bytes,
+            Content::Begun(_) => return read_header(vault, &self.file).await,
+        };
         let object = vault.object(&self.file.key(Layout::of(vault)));
         let header = Header::parse(bytes).map_err(Error::ltx(&object))?;
         check_names(&self.file, &header, object)?;
@@ -51,27 +63,31 @@ pub(crate) async fn capture(vault: Vault, txid: Txid) -> Result<Option<Fetched>,
     let file = |size| Stored { level: Level::LOG, min: txid, max: txid, size };
     let key = file_key(Layout::of(&vault), Level::LOG, txid, txid);
     match vault.read(&key, None, SMALL).await {
-        Ok(bytes) => Ok(Some(Fetched { file: file(bytes.len() as u64), content: Some(bytes) })),
+        Ok(bytes) => Ok(Some(Fetched { file: file(bytes.len() as u64), content: Content::Whole(bytes) })),
         Err(seawall_vault::Error::TooLarge { size, .. }) => Ok(Some(Fetched::streamed(file(size)))),
         Err(seawall_vault::Error::NotFound { .. }) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Fetches objects in order, with small ones prefetched.
-pub(crate) fn ahead(vault: &Vault, files: Vec<Stored>) -> BoxStream<'static, Result<Fetched, (Stored, Error)>> {
-    let vault = vault.clone();
+/// Fetches objects in order, with small ones prefetched. What `heads` kept isn't asked for again.
+pub(crate) fn ahead(heads: &Heads, files: Vec<Stored>) -> BoxStream<'static, Result<Fetched, (Stored, Error)>> {
+    let (heads, at_once) = (heads.clone(), heads.at_once());
     let fetch = move |file: Stored| {
-        let vault = vault.clone();
+        let heads = heads.clone();
         async move {
-            if file.size > SMALL {
-                return Ok(Fetched { file, content: None });
+            let begun = heads.take(&file);
+            if let Some(whole) = begun.clone().filter(|bytes| is_whole(&file, bytes)) {
+                return Ok(Fetched { file, content: Content::Whole(whole) });
             }
-            let read = vault.read(&file.key(Layout::of(&vault)), None, SMALL).await;
-            read.map(|bytes| Fetched { file, content: Some(bytes) }).map_err(|e| (file, e.into()))
+            if file.size > SMALL {
+                return Ok(Fetched { file, content: Content::Begun(begun.unwrap_or_default()) });
+            }
+            let read = heads.vault().read(&file.key(Layout::of(heads.vault())), None, SMALL).await;
+            read.map(|bytes| Fetched { file, content: Content::Whole(bytes) }).map_err(|e| (file, e.into()))
         }
     };
-    stream::iter(files).map(fetch).buffered(AHEAD).boxed()
+    stream::iter(files).map(fetch).buffered(at_once).boxed()
 }
 
 /// An object being read from its first byte to its last.
@@ -81,7 +97,7 @@ pub(crate) struct Reading<B = DecodedBatch> {
     file: Stored,
     object: String,
     jobs: usize,
-    pieces: BoxStream<'static, Result<Bytes, seawall_vault::Error>>,
+    pieces: Pieces,
     piece: Bytes,
     ended: bool,
     named: bool,
@@ -89,6 +105,34 @@ pub(crate) struct Reading<B = DecodedBatch> {
     /// Hashes the bytes if the caller asks for the digest.
     digester: Option<Digester>,
     working: VecDeque<JoinHandle<seawall_ltx::Result<B>>>,
+}
+
+type Pieces = BoxStream<'static, Result<Bytes, seawall_vault::Error>>;
+
+/// How the bytes of an object from an offset on are read; the last number is the object's size.
+type Rest = fn(&Vault, &ObjectKey, u64, u64) -> Pieces;
+
+/// One request. Many objects can be read side by side like this.
+fn one_stream(vault: &Vault, key: &ObjectKey, start: u64, _size: u64) -> Pieces {
+    vault.stream(key, (start > 0).then_some(start..u64::MAX)).boxed()
+}
+
+/// Ranges over a network, some of them ahead. The checksum of the file notices if the object was exchanged in between.
+fn ranges(vault: &Vault, key: &ObjectKey, start: u64, size: u64) -> Pieces {
+    if vault.folder().is_some() || size.saturating_sub(start) <= 2 * RANGE {
+        return one_stream(vault, key, start, size);
+    }
+    let (vault, key) = (vault.clone(), key.clone());
+    let starts =
+        (0..).map(move |n: u64| start.saturating_add(n.saturating_mul(RANGE))).take_while(move |at| *at < size);
+    let range = move |from: u64| {
+        let end = from.saturating_add(RANGE);
+        // One byte more than the listing names shows an object that is longer.
+        let end = if end >= size { size.saturating_add(1) } else { end };
+        vault.stream(&key, Some(from..end)).boxed().try_collect::<Vec<Bytes>>()
+    };
+    let read = stream::iter(starts).map(range).buffered(RANGES);
+    read.map_ok(|chunks| stream::iter(chunks.into_iter().map(Ok))).try_flatten().boxed()
 }
 
 /// How batches are processed as they are read.
@@ -125,7 +169,7 @@ impl Read for CheckedBatch {
 impl Reading {
     /// Begins to read; `jobs` batches are decompressed at a time.
     pub(crate) fn new(vault: &Vault, fetched: Fetched, jobs: usize) -> Self {
-        Self::with_splitter(vault, fetched, jobs, Splitter::new())
+        Self::with_splitter(vault, fetched, jobs, Splitter::new(), ranges)
     }
 
     /// Has the digest of the bytes computed too.
@@ -142,14 +186,18 @@ impl Reading {
 impl<B: Read> Reading<B> {
     /// Begins to read batches of `bytes` bytes of pages: for many objects that are read side by side.
     pub(crate) fn in_pieces(vault: &Vault, fetched: Fetched, jobs: usize, bytes: usize) -> Self {
-        Self::with_splitter(vault, fetched, jobs, Splitter::with_batch_size(bytes))
+        Self::with_splitter(vault, fetched, jobs, Splitter::with_batch_size(bytes), one_stream)
     }
 
-    fn with_splitter(vault: &Vault, fetched: Fetched, jobs: usize, splitter: Splitter) -> Self {
+    fn with_splitter(vault: &Vault, fetched: Fetched, jobs: usize, splitter: Splitter, rest: Rest) -> Self {
         let key = fetched.file.key(Layout::of(vault));
         let pieces = match fetched.content {
-            Some(bytes) => stream::iter([Ok(bytes)]).boxed(),
-            None => vault.stream(&key, None).boxed(),
+            Content::Whole(bytes) => stream::iter([Ok(bytes)]).boxed(),
+            Content::Begun(bytes) => {
+                let start = bytes.len() as u64;
+                let begun = stream::iter(Some(bytes).filter(|bytes| !bytes.is_empty()).map(Ok));
+                begun.chain(rest(vault, &key, start, fetched.file.size)).boxed()
+            }
         };
         Self {
             file: fetched.file,

@@ -22,7 +22,7 @@ use crate::assemble::Assembly;
 use crate::error::Error;
 use crate::files::resolved;
 use crate::grip::is_open_elsewhere;
-use crate::headers::read_header;
+use crate::heads::Heads;
 use crate::jobs::blocking;
 use crate::layout::{Layout, Stored};
 use crate::lock::is_held;
@@ -68,7 +68,9 @@ async fn restore_as_planned(
         let (output, force) = (output.clone(), request.force);
         blocking(move || check_target(&output, force).and_then(|()| check_unused(&output))).await?;
     }
-    let (found, old) = tokio::join!(newest_of(vault, &request.when, now), legacy::list(vault));
+    // A dry run reads no object.
+    let heads = if request.dry_run { Heads::of(vault) } else { Heads::keeping(vault) };
+    let (found, old) = tokio::join!(newest_of(&heads, &request.when, now), legacy::list(vault));
     let old = old?;
     if let Some(chain) = legacy::instead(vault, &old, &request.when, found.as_ref().map(|(_, header, _)| header))? {
         return legacy::restore(vault, &chain, request, &output, &progress).await;
@@ -94,7 +96,7 @@ async fn restore_as_planned(
     let target = restored.output.clone();
     let mut build = blocking(move || Build::create(&target, &header)).await?;
     progress.begin("restore", Some(chain.iter().map(|file| file.size).sum()));
-    build.fill(vault, chain, &progress, jobs).await?;
+    build.fill(&heads, chain, &progress, jobs).await?;
     progress.finish();
     let (force, integrity) = (request.force, request.integrity);
     let target = restored.output.clone();
@@ -103,10 +105,10 @@ async fn restore_as_planned(
 }
 
 /// The LTX files for the request, the header of the newest of them, and the doubts about them.
-async fn newest_of(vault: &Vault, when: &When, now: Moment) -> Result<(Vec<Stored>, Header, Vec<String>), Error> {
-    let (chain, doubts) = target::find_with_doubts(vault, when, now).await?;
-    let newest = chain.last().ok_or_else(|| Error::NothingThere { vault: vault.url().to_owned() })?;
-    let header = read_header(vault, newest).await?;
+async fn newest_of(heads: &Heads, when: &When, now: Moment) -> Result<(Vec<Stored>, Header, Vec<String>), Error> {
+    let (chain, doubts) = target::find_with_doubts(heads, when, now).await?;
+    let newest = chain.last().ok_or_else(|| Error::NothingThere { vault: heads.vault().url().to_owned() })?;
+    let header = heads.header(newest).await?;
     Ok((chain, header, doubts))
 }
 
@@ -141,13 +143,13 @@ impl Build {
     /// Reads a chain of objects, oldest first.
     pub(crate) async fn fill(
         &mut self,
-        vault: &Vault,
+        heads: &Heads,
         chain: Vec<Stored>,
         progress: &Arc<dyn Progress>,
         jobs: usize,
     ) -> Result<(), Error> {
         let newest_first: Vec<Stored> = chain.into_iter().rev().collect();
-        self.assembly.fill(vault, fetch::ahead(vault, newest_first), progress, jobs).await
+        self.assembly.fill(heads.vault(), fetch::ahead(heads, newest_first), progress, jobs).await
     }
 
     /// The file in its present state.

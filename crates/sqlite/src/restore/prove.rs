@@ -11,6 +11,7 @@ use seawall_vault::{Digest, Vault};
 use crate::belonging::{Bond, Doubt, Facts, Mixed, same_end};
 use crate::error::Error;
 use crate::fetch::{self, Fetched, Reading};
+use crate::heads::Heads;
 use crate::layout::{Layout, Stored, digest_key};
 use crate::plan::{plan, stretches};
 use crate::survey::list;
@@ -45,7 +46,7 @@ pub(crate) async fn verify(
     let mut findings = Vec::new();
     let mut damaged: BTreeSet<String> = BTreeSet::new();
     let (mut compared, mut without_digest, mut facts) = (0, Vec::new(), Vec::new());
-    let mut objects = fetch::ahead(vault, files.clone());
+    let mut objects = fetch::ahead(&Heads::of(vault), files.clone());
     while let Some(fetched) = objects.next().await {
         let (file, seen) = match fetched {
             Ok(fetched) => (fetched.file, examine(vault, fetched, jobs, strength).await),
@@ -209,10 +210,10 @@ async fn newest_proved(vault: &Vault, files: &[Stored], damaged: &BTreeSet<Strin
         files.iter().filter(|file| !damaged.contains(file.key(Layout::of(vault)).as_str())).copied().collect();
     let Some(newest) = stretches(&sound).concat().last().copied() else { return Ok(None) };
     let Ok(chain) = plan(&sound, newest) else { return Ok(None) };
-    match together::prove(vault, &sound, &chain).await {
+    match together::prove(&Heads::of(vault), &sound, &chain).await {
         Ok(_) => {}
         Err(Error::Mixed { .. }) => return Ok(None),
         Err(error) => return Err(error),
     }
-    Ok(Some(Point { position: newest.to_string(), moment: moment_of(vault, &sound, newest).await? }))
+    Ok(Some(Point { position: newest.to_string(), moment: moment_of(&Heads::of(vault), &sound, newest).await? }))
 }

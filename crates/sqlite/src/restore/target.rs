@@ -10,7 +10,7 @@ use crate::belonging::Doubt;
 use crate::doubts;
 use crate::doubts::Doubtful;
 use crate::error::Error;
-use crate::headers::read_header;
+use crate::heads::Heads;
 use crate::holes::{self, HoleRecord};
 use crate::layout::{Layout, Stored};
 use crate::moments::in_the_future;
@@ -23,19 +23,20 @@ const NAMED: usize = 3;
 
 /// The objects for the requested point, oldest first. They belong together (I14). `now` is the present by this
 /// machine's clock.
-pub(crate) async fn find(vault: &Vault, when: &When, now: Moment) -> Result<Vec<Stored>, Error> {
-    Ok(find_with_doubts(vault, when, now).await?.0)
+pub(crate) async fn find(heads: &Heads, when: &When, now: Moment) -> Result<Vec<Stored>, Error> {
+    Ok(find_with_doubts(heads, when, now).await?.0)
 }
 
 /// Like [`find`], with the doubts about these objects: sentences without a full stop.
 pub(crate) async fn find_with_doubts(
-    vault: &Vault,
+    heads: &Heads,
     when: &When,
     now: Moment,
 ) -> Result<(Vec<Stored>, Vec<String>), Error> {
+    let vault = heads.vault();
     let files = list(vault).await?;
-    let chain = find_among(vault, &files, when, now).await?;
-    let doubts = together::prove(vault, &files, &chain).await?;
+    let chain = find_among(heads, &files, when, now).await?;
+    let doubts = together::prove(heads, &files, &chain).await?;
     let told = |(doubt, count)| {
         let told = sentence(vault, doubt, count, &doubts);
         // A doubt that applies to every vault of another program or of an older Seawall isn't logged.
@@ -71,7 +72,8 @@ pub(crate) fn objects(count: usize) -> String {
 }
 
 /// The objects for the requested point, chosen by their names.
-async fn find_among(vault: &Vault, files: &[Stored], when: &When, now: Moment) -> Result<Vec<Stored>, Error> {
+async fn find_among(heads: &Heads, files: &[Stored], when: &When, now: Moment) -> Result<Vec<Stored>, Error> {
+    let vault = heads.vault();
     let chain = match when {
         When::Latest => latest(files).map_err(|why| unreachable(vault, "the newest state", why))?,
         When::Position(text) => {
@@ -87,13 +89,14 @@ async fn find_among(vault: &Vault, files: &[Stored], when: &When, now: Moment) -
                 None => None,
             }
         }
-        When::Moment(moment) => at_moment(vault, files, *moment, now).await?,
+        When::Moment(moment) => at_moment(heads, files, *moment, now).await?,
     };
     chain.ok_or_else(|| Error::NothingThere { vault: vault.url().to_owned() })
 }
 
 /// The last point at or before a moment, if it is not in a hole.
-async fn at_moment(vault: &Vault, files: &[Stored], moment: Moment, now: Moment) -> Result<Option<Vec<Stored>>, Error> {
+async fn at_moment(heads: &Heads, files: &[Stored], moment: Moment, now: Moment) -> Result<Option<Vec<Stored>>, Error> {
+    let vault = heads.vault();
     if files.is_empty() {
         return Ok(None);
     }
@@ -104,7 +107,7 @@ async fn at_moment(vault: &Vault, files: &[Stored], moment: Moment, now: Moment)
     let mut exact = None;
     while low < high {
         let middle = low + (high - low) / 2;
-        let found = moment_of(vault, files, points[middle]).await?;
+        let found = moment_of(heads, files, points[middle]).await?;
         if found <= moment {
             low = middle + 1;
             exact = (found == moment).then_some(points[middle]);
@@ -115,7 +118,7 @@ async fn at_moment(vault: &Vault, files: &[Stored], moment: Moment, now: Moment)
     let text = moment.to_string();
     let Some(point) = low.checked_sub(1).map(|at| points[at]) else {
         let why = match points.first() {
-            Some(first) => format!("the oldest point is of {}", moment_of(vault, files, *first).await?),
+            Some(first) => format!("the oldest point is of {}", moment_of(heads, files, *first).await?),
             None => "there is no complete copy".to_owned(),
         };
         return Err(refuse(vault, &text, why, "see `seawall timeline` for what can be restored"));
@@ -123,16 +126,16 @@ async fn at_moment(vault: &Vault, files: &[Stored], moment: Moment, now: Moment)
     if exact == Some(point) {
         // A point's own moment names it, unless another point has the same moment.
         if let Some(before) = low.checked_sub(2).map(|at| points[at])
-            && moment_of(vault, files, before).await? == moment
+            && moment_of(heads, files, before).await? == moment
         {
             check_shared(vault, &text, (moment, now), [before, point], &doubts::list(vault).await?)?;
         }
     } else {
-        let was = (point, moment_of(vault, files, point).await?);
+        let was = (point, moment_of(heads, files, point).await?);
         let mut says = None;
         if let Some(next) = points.get(low) {
             check_hole(vault, &holes::list(vault).await?, &text, point, *next)?;
-            let next = (*next, moment_of(vault, files, *next).await?);
+            let next = (*next, moment_of(heads, files, *next).await?);
             check_future(vault, &text, [was, next], now)?;
             says = Some(next);
         }
@@ -224,10 +227,10 @@ fn check_hole(vault: &Vault, holes: &[HoleRecord], moment: &str, before: Txid, a
 }
 
 /// When the newest change of a point was captured, by the header of an object that ends there.
-pub(crate) async fn moment_of(vault: &Vault, files: &[Stored], point: Txid) -> Result<Moment, Error> {
+pub(crate) async fn moment_of(heads: &Heads, files: &[Stored], point: Txid) -> Result<Moment, Error> {
     let file = files.iter().filter(|file| file.max == point).min_by_key(|file| (file.level, file.size));
     let file = file.ok_or_else(|| Error::Internal(format!("no object ends at {point}")))?;
-    Ok(Moment::from_millis(read_header(vault, file).await?.timestamp_ms))
+    Ok(Moment::from_millis(heads.header(file).await?.timestamp_ms))
 }
 
 fn refuse(vault: &Vault, target: &str, why: String, next: impl Into<String>) -> Error {

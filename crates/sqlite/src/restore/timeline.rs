@@ -9,6 +9,7 @@ use seawall_vault::Vault;
 use crate::doubts;
 use crate::error::Error;
 use crate::headers::tells_nothing;
+use crate::heads::Heads;
 use crate::holes::{self, HoleRecord};
 use crate::layout::Stored;
 use crate::marks;
@@ -90,7 +91,7 @@ async fn believed(
     let mut left_out = None;
     while let Some(last) = points.last().copied() {
         let Ok(chain) = plan(files, last) else { break };
-        let mixed = match together::check(vault, files, &chain).await {
+        let mixed = match together::check(&Heads::of(vault), files, &chain).await {
             Ok(Ok(_)) => break,
             Ok(Err(mixed)) => mixed,
             // A damaged object is reported by the commands that read it.
@@ -111,7 +112,7 @@ async fn believed(
 }
 
 async fn point(vault: &Vault, files: &[Stored], txid: Txid) -> Result<Point, Error> {
-    Ok(Point { position: txid.to_string(), moment: moment_of(vault, files, txid).await? })
+    Ok(Point { position: txid.to_string(), moment: moment_of(&Heads::of(vault), files, txid).await? })
 }
 
 /// The holes between the stretches: recorded holes, history that retention thinned out up to `floor`, and gaps without

@@ -11,6 +11,7 @@ use crate::catalog::Dated;
 use crate::compaction::{self, Job};
 use crate::error::Error;
 use crate::fetch::Fetched;
+use crate::heads::Heads;
 use crate::jobs::blocking;
 use crate::known::Maintenance;
 use crate::layout::{Layout, Level, Stored};
@@ -86,7 +87,7 @@ impl Maintenance {
         match (known, before) {
             (Some(known), _) => Ok(Some(known)),
             // A damaged or missing object proves nothing. A restore that needs it fails.
-            (None, Some(before)) => together::helper(&self.vault, &before).await,
+            (None, Some(before)) => together::helper(&Heads::of(&self.vault), &before).await,
             (None, None) => Ok(None),
         }
     }

@@ -23,6 +23,7 @@ use crate::catalog::{Catalog, Dated};
 use crate::error::Error;
 use crate::fetch::{Fetched, Reading};
 use crate::headers::tells_nothing;
+use crate::heads::Heads;
 use crate::identity::{Lineage, Stamp};
 use crate::known::{AHEAD, Depth, Maintenance, Sighted};
 use crate::layout::{Layout, Level, Stored, file_key, level_prefix};
@@ -224,7 +225,7 @@ impl Maintenance {
     async fn belongs_together(&self, listed: &[Dated]) -> Result<(), Error> {
         let files: Vec<Stored> = listed.iter().map(|dated| dated.file).collect();
         match plan::latest(&files) {
-            Ok(Some(chain)) => together::prove(&self.vault, &files, &chain).await.map(drop),
+            Ok(Some(chain)) => together::prove(&Heads::of(&self.vault), &files, &chain).await.map(drop),
             // A stray object makes a gap, and is reported as such.
             Ok(None) | Err(_) => Ok(()),
         }

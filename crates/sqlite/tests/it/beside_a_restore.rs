@@ -54,14 +54,14 @@ fn request(output: &Path) -> RestoreRequest {
     }
 }
 
-/// Everything that was planned with is merged and deleted before the first byte of it is read.
+/// Everything that was planned with is merged and deleted after the proof, which keeps small objects in memory: these are larger.
 #[tokio::test]
 async fn what_was_planned_with_is_merged_and_deleted_meanwhile() {
     let mut scene = Scene::new();
     let app = scene.app();
     app.execute_batch(SCHEMA).expect("schema");
     for _ in 0..12 {
-        insert(&app, 2, 3000);
+        insert(&app, 2, 200_000);
         scene.point().await;
     }
     let (vault, other, output) = (scene.path("vault"), scene.path("other"), scene.path("back.db"));
@@ -107,7 +107,7 @@ async fn any_object_may_vanish_once() {
         let restored = scene.restore(When::Latest).await.unwrap_or_else(|e| unreachable!("call {position}: {e}"));
         assert_eq!(restored, content_of(&app), "call {position}");
         if store.call_count() <= first + position {
-            assert!(position > 10, "only {position} calls");
+            assert!(position >= 7, "only {position} calls");
             break;
         }
     }

@@ -352,7 +352,7 @@ async fn at_every_call_of_a_start() {
         while one_fault(fault.clone(), position, false).await {
             position += 1;
         }
-        assert!(position >= 12, "only {position} calls");
+        assert!(position >= 8, "only {position} calls");
     }
 }
 
@@ -363,7 +363,7 @@ async fn at_every_call_of_going_on() {
         while one_fault(fault.clone(), position, true).await {
             position += 1;
         }
-        assert!(position >= 12, "only {position} calls");
+        assert!(position >= 5, "only {position} calls");
     }
 }
 
