@@ -32,10 +32,12 @@ schemes! {
     Abs = "abs",
     /// A bucket of S3, or of a server that speaks its protocol.
     S3 = "s3",
+    /// A folder on an SFTP server.
+    Sftp = "sftp",
 }
 
 /// Schemes that users of Litestream and Lightning Stream have, and that are not built yet.
-const LATER: &[&str] = &["gs", "sftp", "webdav", "webdavs", "nats", "oss"];
+const LATER: &[&str] = &["gs", "webdav", "webdavs", "nats", "oss"];
 
 impl Scheme {
     /// The kind with that scheme, in lower case.

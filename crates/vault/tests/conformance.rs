@@ -8,10 +8,10 @@ use std::sync::Arc;
 use seawall_core::SystemClock;
 use seawall_vault::memory::MemoryStore;
 use seawall_vault::simulated::SimulatedStore;
-use seawall_vault::testing::{AzureServer, KEYS, S3Server};
+use seawall_vault::testing::{AzureServer, KEYS, S3Server, SshServer};
 use seawall_vault::{
     AbsSettings, AbsStore, Environment, FileStore, ObjectKey, Pem, PlaceSettings as _, Policy, Prefix, S3Settings,
-    S3Store, Scheme, Secret, Store, Tls, Vault, VaultUrl, conformance,
+    S3Store, Scheme, Secret, SftpStore, Store, Tls, Vault, VaultUrl, conformance,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -63,6 +63,23 @@ async fn azure() {
             let Ok(VaultUrl::Abs(settings)) = VaultUrl::parse(&url) else { panic!("{url}") };
             let settings = AbsSettings { create_container: true, ..*settings };
             let store = AbsStore::connect(&settings, &Environment::empty(), &Policy::default()).await.expect("connect");
+            Arc::new(store) as Arc<dyn Store>
+        }
+    };
+    conformance::run(open).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn sftp() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(server) = SshServer::start("conformance of SFTP", &folder.path().join("server"), "").await else { return };
+    let policy = Policy::default();
+    let open = |name: &'static str| {
+        let url = server.url(&folder.path().join("some path").join(name));
+        let policy = policy.clone();
+        async move {
+            let Ok(VaultUrl::Sftp(settings)) = VaultUrl::parse(&url) else { panic!("{url}") };
+            let store = SftpStore::connect(&settings, &Environment::empty(), &policy).await.expect("connect");
             Arc::new(store) as Arc<dyn Store>
         }
     };

@@ -25,7 +25,7 @@ impl Layout {
     /// The layout in a kind of stores.
     pub(crate) fn in_stores(scheme: Scheme) -> Self {
         match scheme {
-            Scheme::File | Scheme::Abs => Self::Files,
+            Scheme::File | Scheme::Abs | Scheme::Sftp => Self::Files,
             Scheme::S3 => Self::Objects,
         }
     }

@@ -7,4 +7,5 @@ pub(crate) mod cloud;
 pub(crate) mod file;
 pub mod memory;
 pub(crate) mod s3;
+pub(crate) mod sftp;
 pub mod simulated;
