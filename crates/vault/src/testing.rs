@@ -208,7 +208,7 @@ impl SshServer {
             server.port = free_port();
             let settings = format!(
                 "Port {}\nListenAddress 127.0.0.1\nHostKey {folder}/host_key\nAuthorizedKeysFile {folder}/authorized_keys\n\
-                 PidFile none\nUsePAM no\nStrictModes no\nPasswordAuthentication no\nPermitRootLogin yes\n\
+                 PidFile none\nUsePAM no\nStrictModes no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\nPermitRootLogin yes\n\
                  MaxStartups 100\nSubsystem sftp internal-sftp {sftp}\n",
                 server.port,
                 folder = folder.display(),

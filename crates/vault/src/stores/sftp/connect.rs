@@ -4,7 +4,7 @@ use std::net::Shutdown;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use russh::client::{self, Config, Handle};
+use russh::client::{self, Config, DisconnectReason, Handle};
 use russh::keys::{PublicKey, PublicKeyOrCertificate};
 use russh::{ChannelMsg, Preferred};
 use tokio::net::TcpStream;
@@ -103,14 +103,14 @@ impl Server {
         let (stream, plug) = plug(stream).map_err(|error| self.away(error, true))?;
         let preferred = Preferred { key: recorded.kinds().into(), ..Preferred::default() };
         let config = Config { preferred, window_size: WINDOW, nodelay: true, ..Config::default() };
-        let shown = Arc::default();
-        let checking = Client { recorded, shown: Arc::clone(&shown) };
+        let (shown, farewell) = (Arc::default(), Arc::default());
+        let checking = Client { recorded, shown: Arc::clone(&shown), farewell: Arc::clone(&farewell) };
         let ssh = client::connect_stream(Arc::new(config), stream, checking).await;
         let mut ssh = match ssh {
             Ok(ssh) => ssh,
             Err(error) => return Err(self.no_connection(&error, &shown)),
         };
-        credentials::log_in(&mut ssh, &self.settings, &self.ways, &self.url()).await?;
+        credentials::log_in(&mut ssh, &self.settings, &self.ways, &self.url(), &farewell).await?;
         let connection = Connection { ssh, plug };
         Ok(connection)
     }
@@ -225,7 +225,11 @@ pub(super) struct Client {
     recorded: Recorded,
     /// A key that was refused.
     shown: Arc<Mutex<Option<(PublicKey, Verdict)>>>,
+    farewell: Arc<Farewell>,
 }
+
+/// What the server said when it ended the connection; nothing if the connection broke.
+pub(super) type Farewell = Mutex<Option<String>>;
 
 impl client::Handler for Client {
     type Error = russh::Error;
@@ -239,5 +243,16 @@ impl client::Handler for Client {
             *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = Some((key.clone(), verdict));
         }
         Ok(same)
+    }
+
+    async fn disconnected(&mut self, reason: DisconnectReason<Self::Error>) -> Result<(), Self::Error> {
+        match reason {
+            DisconnectReason::ReceivedDisconnect(told) => {
+                let words: String = told.message.chars().take(200).collect();
+                *self.farewell.lock().unwrap_or_else(PoisonError::into_inner) = Some(words.escape_debug().to_string());
+                Ok(())
+            }
+            DisconnectReason::Error(error) => Err(error),
+        }
     }
 }

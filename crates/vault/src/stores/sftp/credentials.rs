@@ -5,14 +5,14 @@
 use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use russh::client::{AuthResult, Handle, KeyboardInteractiveAuthResponse};
 use russh::keys::agent::client::AgentClient;
 use russh::keys::{HashAlg, PrivateKey, PrivateKeyWithHashAlg, decode_secret_key};
 use russh::{MethodKind, MethodSet};
 
-use super::connect::Client;
+use super::connect::{Client, Farewell};
 use super::rsa::RsaSigner;
 use super::settings::SftpSettings;
 use crate::text::wrong;
@@ -91,9 +91,10 @@ pub(super) async fn log_in(
     settings: &SftpSettings,
     ways: &[Way],
     url: &str,
+    farewell: &Farewell,
 ) -> Result<(), Error> {
-    let mut login =
-        Login { ssh, user: settings.user.clone().unwrap_or_default(), url, takes: None, told: BTreeMap::new() };
+    let user = settings.user.clone().unwrap_or_default();
+    let mut login = Login { ssh, user, url, takes: None, told: BTreeMap::new(), farewell };
     for (number, way) in ways.iter().enumerate() {
         let (name, result) = match way {
             Way::Key(path) => {
@@ -164,6 +165,7 @@ struct Login<'a> {
     takes: Option<MethodSet>,
     /// Why each way failed.
     told: BTreeMap<usize, String>,
+    farewell: &'a Farewell,
 }
 
 impl Login<'_> {
@@ -178,15 +180,23 @@ impl Login<'_> {
     }
 
     /// `None` if the login succeeded, otherwise why it didn't.
-    fn outcome(&mut self, result: AuthResult) -> Option<String> {
-        let AuthResult::Failure { remaining_methods, partial_success } = result else { return None };
+    ///
+    /// # Errors
+    /// The connection broke, which the library reports as a refusal.
+    fn outcome(&mut self, result: AuthResult) -> Result<Option<String>, Error> {
+        let AuthResult::Failure { remaining_methods, partial_success } = result else { return Ok(None) };
+        if self.ssh.is_closed() {
+            let told = self.farewell.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let told = told.ok_or_else(|| self.broken(&"the connection broke"))?;
+            self.takes = Some(MethodSet::empty());
+            return Ok(Some(format!("refused, and the server ended the login: {told}")));
+        }
         let list = remaining_methods.iter().map(<&str>::from).collect::<Vec<_>>().join(", ");
         self.takes = Some(remaining_methods);
-        Some(match (partial_success, list.is_empty()) {
-            (true, _) => format!("taken, and it asks for {list} as well"),
-            (false, true) => "refused, and it ended the login".to_owned(),
-            (false, false) => format!("refused; it takes {list}"),
-        })
+        Ok(Some(match partial_success {
+            true => format!("taken, and the server asks for {list} as well"),
+            false => format!("refused; the server takes {list}"),
+        }))
     }
 
     async fn with_key(&mut self, key: PrivateKey) -> Result<Option<String>, Error> {
@@ -206,7 +216,7 @@ impl Login<'_> {
             let key = PrivateKeyWithHashAlg::new(Arc::new(key), None);
             self.ssh.authenticate_publickey(user, key).await.map_err(|error| self.broken(&error))?
         };
-        Ok(self.outcome(result))
+        self.outcome(result)
     }
 
     /// The hash of signatures by RSA keys; never SHA-1.
@@ -233,7 +243,7 @@ impl Login<'_> {
             let hash = if public.algorithm().is_rsa() { Some(self.hash().await?) } else { None };
             let user = self.user.clone();
             match self.ssh.authenticate_publickey_with(user, public, hash, &mut agent).await {
-                Ok(result) => match self.outcome(result) {
+                Ok(result) => match self.outcome(result)? {
                     None => return Ok(None),
                     Some(why) => told = format!("{} of its keys: {why}", keys.len().min(AGENT_KEYS)),
                 },
@@ -249,7 +259,7 @@ impl Login<'_> {
         if self.is_taken(MethodKind::Password) {
             let tried = self.ssh.authenticate_password(self.user.clone(), password.reveal()).await;
             let tried = tried.map_err(|error| self.broken(&error))?;
-            match self.outcome(tried) {
+            match self.outcome(tried)? {
                 None => return Ok(None),
                 Some(why) => told = why,
             }

@@ -348,3 +348,7 @@ async fn write(mut to: impl AsyncWrite + Unpin, shared: Arc<Shared>, mut queue: 
         }
     }
 }
+
+#[cfg(test)]
+#[path = "session_tests.rs"]
+mod tests;
