@@ -47,13 +47,14 @@ impl Sftp {
 
     /// A configuration in Litestream's format.
     fn litestream_yml(&self, stand: &Stand, path: &str) -> PathBuf {
+        let (key, objects) = (self.server.key(), self.objects(path));
         let keys = [
             ("type", "sftp"),
             ("host", &*format!("127.0.0.1:{}", self.server.port())),
             ("user", self.server.user()),
-            ("key-path", self.server.key().to_str().unwrap()),
+            ("key-path", text(&key)),
             ("host-key", &self.server.host_key()),
-            ("path", self.objects(path).to_str().unwrap()),
+            ("path", text(&objects)),
         ];
         let replica: String = keys.iter().map(|(key, value)| format!("      {key}: {value}\n")).collect();
         let config = stand.path("sftp.yml");
@@ -118,8 +119,8 @@ fn sftp_from_a_litestream_yml_that_litestream_used() {
     assert_eq!(model::check(&file, stand.seed), 30);
     app.commit(5);
     seawall(&stand, &["replicate", "--once", "--config", text(&config)]);
-    let file = stand.new_file();
-    let args = ["restore", "-config", text(&config), "-o", text(&file), text(&stand.db())];
+    let (file, db) = (stand.new_file(), stand.db());
+    let args = ["restore", "-config", text(&config), "-o", text(&file), text(&db)];
     run("litestream", stand.litestream_command().args(args)).ok();
     assert_eq!(model::check(&file, stand.seed), 35);
 }

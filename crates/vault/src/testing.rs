@@ -1,5 +1,7 @@
 //! Real servers for the tests of this crate and of `tests/`: starts them, waits until they answer, and ends them.
 
+#![expect(clippy::disallowed_methods, reason = "tests are an edge")]
+
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -309,7 +311,6 @@ fn free_port() -> u16 {
 /// # Panics
 /// In CI.
 pub fn not_run(what: &str, because: &str) {
-    #[expect(clippy::disallowed_methods, reason = "tests are told by the environment that they run in CI")]
     let ci = std::env::var("CI").is_ok_and(|value| value == "true");
     assert!(!ci, "{what} not run, because {because}");
     println!("{what} not run, because {because}");

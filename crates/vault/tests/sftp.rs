@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests are an edge")]
 
 mod cutting;
+mod words;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -118,7 +119,7 @@ async fn only_the_known_server_is_spoken_to() {
         (vec![], vec![("HOME", "/nowhere")], "is not known: ssh-ed25519 SHA256:"),
         (vec![], vec![], "is not known: ssh-ed25519 SHA256:"),
     ] {
-        let error = error(&settings, &variables).await.expect_err_or("refused");
+        let error = error(&settings, &variables).await.expect("it was refused");
         assert!(matches!(error, Error::HostKey { .. }) && !error.is_retryable(), "{settings:?}: {error:?}");
         let failure = Failure::from(error);
         assert_eq!((failure.kind, failure.code), (Kind::Denied, "vault.host-key"));
@@ -129,17 +130,6 @@ async fn only_the_known_server_is_spoken_to() {
     }
     let missing = error(&[("known-hosts", "/nowhere/known_hosts")], &[]).await;
     assert!(matches!(missing, Some(Error::InvalidUrl { .. })), "{missing:?}");
-}
-
-/// Unwraps an error that must be there.
-trait Refused {
-    fn expect_err_or(self, what: &str) -> Error;
-}
-
-impl Refused for Option<Error> {
-    fn expect_err_or(self, what: &str) -> Error {
-        self.unwrap_or_else(|| panic!("it was not {what}"))
-    }
 }
 
 #[tokio::test]
@@ -179,7 +169,7 @@ async fn logins_by_keys_of_all_kinds() {
         (vec![("password", "sesame")], "the server takes publickey"),
         (vec![("agent", "false")], "there is no key, no agent and no password"),
     ] {
-        let error = error(&settings, &[]).await.expect_err_or("refused");
+        let error = error(&settings, &[]).await.expect("it was refused");
         assert!(matches!(&error, Error::Denied { cause, .. } if cause.contains(said)), "{settings:?}: {error:?}");
     }
     for (settings, said) in [
@@ -188,7 +178,7 @@ async fn logins_by_keys_of_all_kinds() {
         (vec![("key-path", &nonsense)], "no private key"),
         (vec![("key-path", "/nowhere/key")], "/nowhere/key"),
     ] {
-        let error = error(&settings, &[]).await.expect_err_or("refused");
+        let error = error(&settings, &[]).await.expect("it was refused");
         assert!(matches!(&error, Error::InvalidUrl { cause, .. } if cause.contains(said)), "{settings:?}: {error:?}");
         assert!(!format!("{error:?}").contains("hunter2"));
     }
@@ -212,8 +202,41 @@ async fn logins_by_keys_of_all_kinds() {
     agent.kill().expect("the agent ends");
     let _ = agent.wait();
     assert_eq!(found, None);
-    let gone = error(&[], &[("SSH_AUTH_SOCK", &socket)]).await.expect_err_or("refused");
+    let gone = error(&[], &[("SSH_AUTH_SOCK", &socket)]).await.expect("it was refused");
     assert!(gone.to_string().contains("no agent answers"), "{gone}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn logins_by_a_word() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let word_file = folder.path().join("word");
+    std::fs::write(&word_file, "open sesame\n").expect("a file");
+    for asks in [words::Asks::Password, words::Asks::Question] {
+        let Some((port, host_key)) = words::start("passwords of SFTP", asks, "open sesame").await else { return };
+        let objects = folder.path().join(format!("{asks:?}"));
+        for (number, (name, value, is_right)) in [
+            ("password", "open sesame", true),
+            ("password-file", &*word_file.display().to_string(), true),
+            ("password", "hunter2", false),
+            ("password-file", "/nowhere/word", false),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let plain = format!("sftp://me@127.0.0.1:{port}{}", objects.display());
+            let vault = open(&with(&plain, &[("host-key", &host_key), (name, value)]), &[], quick()).await;
+            let name = key(&format!("{number}"));
+            let created = vault.create(&name, pattern(500_000), None).await;
+            assert_eq!(created.is_ok(), is_right, "{asks:?} {name}: {created:?}");
+            match created {
+                Ok(_) => assert!(vault.read(&name, None, 1 << 21).await.expect("read") == pattern(500_000)),
+                Err(error) => {
+                    assert!(matches!(error, Error::Denied { .. } | Error::InvalidUrl { .. }), "{error:?}");
+                    assert!(!format!("{error:?} {vault:?}").contains("hunter2"));
+                }
+            }
+        }
+    }
 }
 
 #[tokio::test]
@@ -434,6 +457,26 @@ async fn a_full_disk_and_folders_that_can_not_be_made() {
     }
     assert_eq!(fits, Ok(Created::Fresh), "nothing is left of what didn't fit");
     assert_eq!(listed.expect("list").len(), 1);
+}
+
+#[tokio::test]
+async fn what_is_made_is_as_private_as_its_root() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let Some(site) = Site::start("modes of SFTP").await else { return };
+    for (root, file, folder) in [(None, 0o600, 0o700), (Some(0o750), 0o640, 0o750)] {
+        let objects = site.folder.path().join(format!("{root:?}"));
+        if let Some(mode) = root {
+            std::fs::create_dir(&objects).expect("a folder");
+            std::fs::set_permissions(&objects, std::fs::Permissions::from_mode(mode)).expect("a mode");
+        }
+        let vault = open(&site.server.url(&objects), &[], quick()).await;
+        vault.create(&key("folder/a"), Bytes::from_static(b"n"), None).await.expect("create");
+        let mode = |path: PathBuf| std::fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
+        assert_eq!(
+            (mode(objects.join("folder/a")), mode(objects.join("folder")), mode(objects)),
+            (file, folder, folder)
+        );
+    }
 }
 
 #[tokio::test]

@@ -42,6 +42,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream::{self, StreamExt};
+use tokio::sync::OnceCell;
 
 pub(crate) use self::connect::Server;
 use self::leftovers::Leftovers;
@@ -60,6 +61,9 @@ pub use self::path::Root;
 /// A number for each file that this process writes.
 static SERIAL: AtomicU64 = AtomicU64::new(0);
 
+/// The smallest part that is worth being made durable by itself; SFTP takes any.
+const SMALLEST_PART: usize = 1 << 20;
+
 /// The most keys of one deletion.
 const BATCH: usize = 500;
 
@@ -77,6 +81,22 @@ struct Place {
     seed: u64,
     one_by_one: bool,
     leftovers: Leftovers,
+    modes: OnceCell<Modes>,
+}
+
+/// The modes of new files and folders.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Modes {
+    file: u32,
+    folder: u32,
+}
+
+impl Modes {
+    /// As private as the root is, and a root that isn't there yet is for its owner alone.
+    fn below(root: Option<u32>) -> Self {
+        let folder = root.map_or(0o700, |root| root | 0o700);
+        Self { file: folder & 0o666, folder }
+    }
 }
 
 impl Place {
@@ -95,6 +115,18 @@ impl Place {
     fn temporary(&self, folder: &str) -> String {
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
         format!("{folder}/{:016x}-{serial:x}{}", self.seed, leftovers::SUFFIX)
+    }
+
+    /// The modes of new files and folders, found out once.
+    async fn modes(&self, lease: &link::Lease) -> Result<Modes, Error> {
+        let modes = self.modes.get_or_try_init(|| async {
+            match lease.lstat(&self.root).await {
+                Ok(root) => Ok(Modes::below(root.rights())),
+                Err(failed) if failed.is_missing() => Ok(Modes::below(None)),
+                Err(failed) => Err(failed.about(&self.object(&self.root))),
+            }
+        });
+        modes.await.copied()
     }
 
     async fn sweep(&self, lease: &link::Lease, fresh: &str) {
@@ -131,6 +163,7 @@ impl SftpStore {
             seed: policy.seed,
             one_by_one: settings.concurrent_writes == Some(false),
             leftovers: Leftovers::default(),
+            modes: OnceCell::new(),
         };
         Ok(Self { place: Arc::new(place), url })
     }
@@ -160,7 +193,7 @@ impl Store for SftpStore {
             update: false,
             stamps: false,
             delete_batch: BATCH,
-            smallest_part: 1,
+            smallest_part: SMALLEST_PART,
             most_parts: usize::MAX,
             part_size: None,
             parts_in_flight: None,
@@ -220,5 +253,22 @@ impl Store for SftpStore {
         // Collected first: the borrow of a key can't go into the futures.
         let deletions: Vec<_> = keys.iter().map(delete).collect();
         Ok(stream::iter(deletions).buffered(DELETIONS).collect().await)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn new_files_are_as_private_as_the_root() {
+        for (root, file, folder) in [
+            (None, 0o600, 0o700),
+            (Some(0o700), 0o600, 0o700),
+            (Some(0o750), 0o640, 0o750),
+            (Some(0o055), 0o644, 0o755),
+        ] {
+            assert_eq!(Modes::below(root), Modes { file, folder }, "{root:?}");
+        }
     }
 }

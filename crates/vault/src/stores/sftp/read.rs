@@ -20,7 +20,7 @@ pub(super) async fn get(place: &Place, path: &str, range: Option<Range<u64>>) ->
     let object = place.object(path);
     let lease = place.link.lease().await?;
     let beside = lease.again();
-    let (opened, there) = join(Opened::file(lease, path, open::READ), beside.lstat(path)).await;
+    let (opened, there) = join(Opened::file(lease, path, open::READ, None), beside.lstat(path)).await;
     let there = there.map_err(|failed| failed.about(&object))?;
     if there.is_file() == Some(false) {
         return Err(Error::NotFound { object });

@@ -111,8 +111,9 @@ impl Session {
     }
 
     /// Makes a folder.
-    pub(super) async fn mkdir(&self, path: &str) -> Result<(), Failed> {
-        let packet = |id| Request::new(Kind::Mkdir, id, path.len()).bytes(path.as_bytes()).no_attributes().done();
+    pub(super) async fn mkdir(&self, path: &str, mode: u32) -> Result<(), Failed> {
+        let packet =
+            |id| Request::new(Kind::Mkdir, id, path.len()).bytes(path.as_bytes()).attributes(Some(mode)).done();
         confirmed(self.ask(0, packet).await?)
     }
 
@@ -181,14 +182,14 @@ impl Opened {
         }
     }
 
-    /// Opens a file.
+    /// Opens a file; a new one gets `mode`.
     ///
     /// # Errors
     /// The lease comes back with the refusal.
-    pub(super) async fn file(lease: Lease, path: &str, how: u32) -> Result<Self, (Lease, Failed)> {
+    pub(super) async fn file(lease: Lease, path: &str, how: u32, mode: Option<u32>) -> Result<Self, (Lease, Failed)> {
         let name = path.as_bytes();
-        Self::new(lease, |id| Request::new(Kind::Open, id, name.len()).bytes(name).number(how).no_attributes().done())
-            .await
+        let packet = |id| Request::new(Kind::Open, id, name.len()).bytes(name).number(how).attributes(mode).done();
+        Self::new(lease, packet).await
     }
 
     /// Opens a folder, to read its names.
@@ -252,7 +253,7 @@ pub(super) async fn open_to_sync(lease: Lease, folder: &str) -> Result<Option<Op
     if !lease.features().sync {
         return Ok(None);
     }
-    match Opened::file(lease, folder, open::READ).await {
+    match Opened::file(lease, folder, open::READ, None).await {
         Ok(opened) => Ok(Some(opened)),
         Err((_, failed @ Failed::Gone(_))) => Err(failed),
         Err(_) => Ok(None),

@@ -44,7 +44,7 @@ async fn begun() -> (Session, Server) {
 }
 
 fn open(id: u32) -> Bytes {
-    Request::new(Kind::Open, id, 0).bytes(b"x").number(1).no_attributes().done()
+    Request::new(Kind::Open, id, 0).bytes(b"x").number(1).attributes(None).done()
 }
 
 #[tokio::test]

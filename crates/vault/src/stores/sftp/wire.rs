@@ -94,9 +94,12 @@ impl Request {
         self
     }
 
-    /// No attributes: those of new files and folders are the server's choice.
-    pub(super) fn no_attributes(self) -> Self {
-        self.number(0)
+    /// The attributes of a new file or folder: its mode, or none.
+    pub(super) fn attributes(self, mode: Option<u32>) -> Self {
+        match mode {
+            Some(mode) => self.number(4).number(mode),
+            None => self.number(0),
+        }
     }
 
     /// The packet with its length.
@@ -129,6 +132,11 @@ impl Attributes {
 
     fn is(&self, kind: u32) -> Option<bool> {
         self.mode.map(|mode| mode & Self::KIND).filter(|found| *found != 0).map(|found| found == kind)
+    }
+
+    /// Who may do what with it, if the server said so.
+    pub(super) fn rights(&self) -> Option<u32> {
+        self.mode.map(|mode| mode & 0o777)
     }
 
     /// Whether it is a regular file; `None` if the server didn't say.

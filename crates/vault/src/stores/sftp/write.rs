@@ -60,14 +60,15 @@ impl Draft {
         let object = place.object(target);
         let folder = parent(target);
         let mut lease = place.link.lease().await?;
+        let modes = place.modes(&lease).await?;
         let mut has_made = false;
         let mut tried = 0;
         loop {
             let path = place.temporary(folder);
-            match Opened::file(lease, &path, open::WRITE | open::CREATE | open::NEW).await {
+            match Opened::file(lease, &path, open::WRITE | open::CREATE | open::NEW, Some(modes.file)).await {
                 Ok(opened) => return Ok(Self { place: Arc::clone(place), opened, path, is_left: false }),
                 Err((back, failed)) if failed.is_missing() && !has_made => {
-                    make(&back, folder, &place.object(folder)).await?;
+                    make(&back, folder, modes.folder, &place.object(folder)).await?;
                     (lease, has_made) = (back, true);
                 }
                 Err((_, failed)) if failed.is_missing() => {
@@ -89,7 +90,7 @@ impl Draft {
     /// Opens the file again after its connection broke.
     async fn again(place: &Arc<Place>, path: &str) -> Result<Self, Failed> {
         let lease = place.link.lease().await.map_err(Failed::Away)?;
-        let opened = Opened::file(lease, path, open::WRITE).await.map_err(|(_, failed)| failed)?;
+        let opened = Opened::file(lease, path, open::WRITE, None).await.map_err(|(_, failed)| failed)?;
         Ok(Self { place: Arc::clone(place), opened, path: path.to_owned(), is_left: false })
     }
 
@@ -195,9 +196,9 @@ impl Draft {
 }
 
 /// Makes a folder and those that lead there, each durable in the one above.
-async fn make(lease: &Lease, folder: &str, object: &str) -> Result<(), Error> {
+async fn make(lease: &Lease, folder: &str, mode: u32, object: &str) -> Result<(), Error> {
     for folder in folders(folder) {
-        match lease.mkdir(folder).await {
+        match lease.mkdir(folder, mode).await {
             Ok(()) => {
                 let above = open_to_sync(lease.again(), parent(folder)).await;
                 let above = above.map_err(|failed| failed.about(object))?;
