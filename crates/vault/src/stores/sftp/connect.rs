@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use russh::client::{self, Config, DisconnectReason, Handle};
 use russh::keys::{PublicKey, PublicKeyOrCertificate};
-use russh::{ChannelMsg, Preferred};
+use russh::{ChannelMsg, Preferred, cipher};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -26,6 +26,10 @@ const ALL: Duration = Duration::from_secs(25);
 
 /// The bytes that a session may receive before they are confirmed.
 const WINDOW: u32 = 4 << 20;
+
+/// The ciphers that are offered: first what processors compute by themselves.
+const CIPHERS: [cipher::Name; 5] =
+    [cipher::AES_256_GCM, cipher::CHACHA20_POLY1305, cipher::AES_256_CTR, cipher::AES_192_CTR, cipher::AES_128_CTR];
 
 /// How a server is reached, from settings and environment. Two places with equal servers share a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,7 +105,7 @@ impl Server {
             Err(_) => return Err(Error::Timeout { object: self.url(), after: reach }),
         };
         let (stream, plug) = plug(stream).map_err(|error| self.away(error, true))?;
-        let preferred = Preferred { key: recorded.kinds().into(), ..Preferred::default() };
+        let preferred = Preferred { key: recorded.kinds().into(), cipher: (&CIPHERS).into(), ..Preferred::default() };
         let config = Config { preferred, window_size: WINDOW, nodelay: true, ..Config::default() };
         let (shown, farewell) = (Arc::default(), Arc::default());
         let checking = Client { recorded, shown: Arc::clone(&shown), farewell: Arc::clone(&farewell) };
