@@ -358,7 +358,7 @@ async fn at_rest_no_byte_passes_and_the_connection_is_closed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_place_at_home_and_many_at_once_share_one_connection() {
+async fn many_at_once_share_one_connection() {
     let Some(site) = Site::start("shared connections of SFTP").await else { return };
     let proxy = Proxy::start(site.server.port()).await;
     let policy = quick();
@@ -382,7 +382,27 @@ async fn a_place_at_home_and_many_at_once_share_one_connection() {
     for stream in streams {
         stream.try_collect::<Vec<_>>().await.expect("the rest");
     }
+    // More writers than there are handles, each with its file and the file's folder.
+    let one = |number: usize| {
+        let vault = vaults[number % 20].clone();
+        async move { vault.create(&ObjectKey::new(format!("at once/{number}")).expect("a name"), pattern(1), None).await }
+    };
+    let created = futures::future::join_all((0..400).map(one)).await;
+    assert!(created.iter().all(|created| *created == Ok(Created::Fresh)), "{created:?}");
     assert_eq!(proxy.opened(), 1, "one connection for all");
+}
+
+#[tokio::test]
+async fn a_path_may_begin_where_a_login_begins() {
+    let home = tempfile::tempdir().expect("a folder");
+    let Some(site) = Site::start_with("homes of SFTP", &format!("-d {}", home.path().display())).await else { return };
+    let url = site.server.url(Path::new("/~/some where"));
+    let vault = open(&url, &[], quick()).await;
+    assert_eq!(vault.create(&key("folder/a"), Bytes::from_static(b"n"), None).await, Ok(Created::Fresh));
+    assert!(home.path().join("some where/folder/a").is_file());
+    assert_eq!(vault.list(&Prefix::all(), None).await.expect("list").len(), 1);
+    assert!(vault.url().ends_with("/~/some where"), "{}", vault.url());
+    assert_eq!(vault.read(&key("folder/a"), None, 10).await, Ok(Bytes::from_static(b"n")));
 }
 
 #[tokio::test]

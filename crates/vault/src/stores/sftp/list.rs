@@ -21,8 +21,8 @@ const DEEPEST: usize = 64;
 /// The names of a page.
 const LARGE_PAGE: usize = 50_000;
 
-/// How many requests for the names of one folder are under way.
-const AHEAD: usize = 4;
+/// How many requests for the names of one folder are under way, at first and at most. An answer of OpenSSH has a hundred.
+const AHEAD: (usize, usize) = (2, 16);
 
 /// A name in a folder: a key, or a folder of keys, which ends in `/`. Ordered by the name.
 #[derive(Debug, Clone)]
@@ -137,9 +137,11 @@ impl Listing<'_> {
             Err((lease, failed)) => return self.no_folder(&lease, &path, failed).await,
         };
         let mut heap = BinaryHeap::new();
+        let (mut ahead, most) = AHEAD;
         loop {
-            // Some requests at once: each answer has about a hundred names. Those behind the end are answered with it.
-            let answers = futures::future::join_all((0..AHEAD).map(|_| opened.names())).await;
+            // Requests behind the end are answered with it.
+            let answers = futures::future::join_all((0..ahead).map(|_| opened.names())).await;
+            ahead = (ahead * 2).min(most);
             let mut ends = false;
             for names in answers {
                 let names = names.map_err(|failed| failed.about(&object))?;

@@ -156,7 +156,7 @@ pub(super) struct Opened {
     pub(super) lease: Lease,
     handle: Bytes,
     is_closed: bool,
-    _place: OwnedSemaphorePermit,
+    _place: Option<OwnedSemaphorePermit>,
 }
 
 impl Drop for Opened {
@@ -168,9 +168,9 @@ impl Drop for Opened {
 }
 
 impl Opened {
-    async fn new(lease: Lease, packet: impl FnOnce(u32) -> Bytes) -> Result<Self, (Lease, Failed)> {
+    async fn new(lease: Lease, is_counted: bool, packet: impl FnOnce(u32) -> Bytes) -> Result<Self, (Lease, Failed)> {
         let asked = async {
-            let place = lease.place().await?;
+            let place = if is_counted { Some(lease.place().await?) } else { None };
             match lease.ask(0, packet).await? {
                 Answer::Handle(handle) => Ok((handle, place)),
                 answer => refused(answer),
@@ -189,12 +189,12 @@ impl Opened {
     pub(super) async fn file(lease: Lease, path: &str, how: u32, mode: Option<u32>) -> Result<Self, (Lease, Failed)> {
         let name = path.as_bytes();
         let packet = |id| Request::new(Kind::Open, id, name.len()).bytes(name).number(how).attributes(mode).done();
-        Self::new(lease, packet).await
+        Self::new(lease, true, packet).await
     }
 
     /// Opens a folder, to read its names.
     pub(super) async fn folder(lease: Lease, path: &str) -> Result<Self, (Lease, Failed)> {
-        Self::new(lease, |id| Request::new(Kind::Opendir, id, path.len()).bytes(path.as_bytes()).done()).await
+        Self::new(lease, true, |id| Request::new(Kind::Opendir, id, path.len()).bytes(path.as_bytes()).done()).await
     }
 
     /// Closes it, and says whether that went well.
@@ -253,7 +253,10 @@ pub(super) async fn open_to_sync(lease: Lease, folder: &str) -> Result<Option<Op
     if !lease.features().sync {
         return Ok(None);
     }
-    match Opened::file(lease, folder, open::READ, None).await {
+    let name = folder.as_bytes();
+    let packet = |id| Request::new(Kind::Open, id, name.len()).bytes(name).number(open::READ).attributes(None).done();
+    // It stands beside a file that is counted. Counted itself, it could wait for files that wait for their folders.
+    match Opened::new(lease, false, packet).await {
         Ok(opened) => Ok(Some(opened)),
         Err((_, failed @ Failed::Gone(_))) => Err(failed),
         Err(_) => Ok(None),
