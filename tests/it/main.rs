@@ -43,6 +43,7 @@ mod postgres_chain;
 mod replicas_before_0_5;
 mod restore_all;
 mod scenarios;
+mod sftp;
 mod shapes;
 mod shortage;
 mod soak;

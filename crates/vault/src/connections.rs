@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use reqwest::{Certificate, ClientBuilder, Identity};
 
+use crate::stores::sftp::{Link, Server};
 use crate::text::wrong;
 use crate::{Error, Pem, Tls};
 
@@ -22,6 +23,8 @@ const IDLE: Duration = Duration::from_secs(90);
 #[derive(Clone, Default)]
 pub struct Connections {
     clients: Arc<Mutex<BTreeMap<Trust, reqwest::Client>>>,
+    /// Those of SSH.
+    links: Arc<Mutex<Vec<Arc<Link>>>>,
 }
 
 impl fmt::Debug for Connections {
@@ -48,6 +51,17 @@ impl Connections {
     /// When TLS can't be set up.
     pub fn plain(&self) -> Result<reqwest::Client, Error> {
         self.client(&Trust { everyone: false, bundle: None, tls: Tls::default() }, "HTTP")
+    }
+
+    /// The way to a server of SSH, which opens no connection by itself.
+    pub(crate) fn link(&self, server: Server) -> Arc<Link> {
+        let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(link) = links.iter().find(|link| *link.server() == server) {
+            return Arc::clone(link);
+        }
+        let link = Arc::new(Link::new(server));
+        links.push(Arc::clone(&link));
+        link
     }
 
     /// The client for a trust, made on first use.

@@ -70,6 +70,16 @@ pub enum Error {
         /// The store's message.
         cause: String,
     },
+    /// The server's own key is not known, or not the known one. Nothing was sent to it.
+    #[error("{object}: {cause}")]
+    HostKey {
+        /// The server.
+        object: String,
+        /// What it showed.
+        cause: String,
+        /// What to do.
+        next: String,
+    },
     /// The store is away, overloaded or gave an unusable answer.
     #[error("{object}: the store is not available: {cause}")]
     Unavailable {
@@ -201,6 +211,7 @@ impl Error {
             | Self::AlreadyExists { object }
             | Self::Precondition { object }
             | Self::Denied { object, .. }
+            | Self::HostKey { object, .. }
             | Self::Unavailable { object, .. }
             | Self::Timeout { object, .. }
             | Self::Full { object, .. }
@@ -267,6 +278,7 @@ impl From<Error> for Failure {
                 format!("access was denied: {cause}"),
                 "check the credentials and what they allow (read, write, list, delete)".to_owned(),
             ),
+            Error::HostKey { cause, next, .. } => (Kind::Denied, "vault.host-key", cause, next),
             Error::Unavailable { cause, .. } => (
                 Kind::Unavailable,
                 "vault.unavailable",

@@ -77,6 +77,8 @@ pub use stores::oss::OssStore;
 pub use stores::oss::settings::OssSettings;
 pub use stores::s3::S3Store;
 pub use stores::s3::settings::S3Settings;
+pub use stores::sftp::settings::SftpSettings;
+pub use stores::sftp::{Root, SftpStore};
 pub use stores::{memory, simulated};
 pub use throttle::Throttle;
 pub use tls::{Pem, Tls};

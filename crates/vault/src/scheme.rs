@@ -38,10 +38,12 @@ schemes! {
     Oss = "oss",
     /// A bucket of S3, or of a server that speaks its protocol.
     S3 = "s3",
+    /// A folder on an SFTP server.
+    Sftp = "sftp",
 }
 
 /// Schemes that users of Litestream and Lightning Stream have, and that are not built yet.
-const LATER: &[&str] = &["sftp", "webdav", "webdavs", "nats"];
+const LATER: &[&str] = &["webdav", "webdavs", "nats"];
 
 impl Scheme {
     /// The kind with that scheme, in lower case.

@@ -1,5 +1,7 @@
 //! Real servers for the tests of this crate and of `tests/`: starts them, waits until they answer, and ends them.
 
+#![expect(clippy::disallowed_methods, reason = "tests are an edge")]
+
 mod gcs;
 pub mod http;
 mod oss;
@@ -179,6 +181,132 @@ impl Drop for AzureServer {
     }
 }
 
+/// An OpenSSH server with a host key of its own. It ends when dropped.
+#[derive(Debug)]
+pub struct SshServer {
+    child: Option<Child>,
+    port: u16,
+    folder: PathBuf,
+    user: String,
+}
+
+impl SshServer {
+    /// Starts one whose files are in `folder`, or prints that `what` is not run when there is no `sshd`. The user that
+    /// runs the test may log in with [`SshServer::key`]. `sftp` are arguments of its SFTP.
+    ///
+    /// # Panics
+    /// As [`S3Server::start`].
+    pub async fn start(what: &str, folder: &Path, sftp: &str) -> Option<Self> {
+        let sshd = ["/usr/sbin/sshd", "/usr/local/sbin/sshd"].into_iter().find(|path| Path::new(path).is_file());
+        if sshd.is_none() {
+            not_run(what, "there is no sshd");
+            return None;
+        }
+        std::fs::create_dir_all(folder).expect("a folder for the server");
+        // What the service makes when it starts; another user than root needs none.
+        let _ = std::fs::create_dir_all("/run/sshd");
+        let user = Command::new("id").arg("-un").output().expect("id can be run").stdout;
+        let user = String::from_utf8(user).expect("a name").trim().to_owned();
+        let mut server = Self { child: None, port: 0, folder: folder.to_path_buf(), user };
+        server.make_key("host_key", &["-t", "ed25519", "-N", ""]);
+        let key = server.make_key("user_key", &["-t", "ed25519", "-N", ""]);
+        std::fs::copy(key.with_extension("pub"), folder.join("authorized_keys")).expect("keys that may log in");
+        let mut attempts = 0..5;
+        loop {
+            assert!(attempts.next().is_some(), "sshd did not get ready");
+            server.port = free_port();
+            let settings = format!(
+                "Port {}\nListenAddress 127.0.0.1\nHostKey {folder}/host_key\nAuthorizedKeysFile {folder}/authorized_keys\n\
+                 PidFile none\nUsePAM no\nStrictModes no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\nPermitRootLogin yes\n\
+                 MaxStartups 100\nSubsystem sftp internal-sftp {sftp}\n",
+                server.port,
+                folder = folder.display(),
+            );
+            std::fs::write(folder.join("sshd_config"), settings).expect("its settings");
+            if server.run().await {
+                return Some(server);
+            }
+        }
+    }
+
+    /// Makes a key by these arguments of `ssh-keygen`; its public half is beside it.
+    ///
+    /// # Panics
+    /// When it can't be made.
+    pub fn make_key(&self, name: &str, arguments: &[&str]) -> PathBuf {
+        let path = self.folder.join(name);
+        let made = Command::new("ssh-keygen").args(["-q", "-C", "test"]).args(arguments).arg("-f").arg(&path).status();
+        assert!(made.expect("ssh-keygen can be run").success(), "a key is made");
+        path
+    }
+
+    /// Starts it again on its port, after [`SshServer::stop`].
+    pub async fn run(&mut self) -> bool {
+        let spawned = Command::new("/usr/sbin/sshd")
+            .args(["-D", "-e", "-f"])
+            .arg(self.folder.join("sshd_config"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(std::fs::File::create(self.folder.join("log")).expect("its log"))
+            .spawn();
+        let child = self.child.insert(spawned.expect("sshd can be started"));
+        answers(child, self.port).await
+    }
+
+    /// Takes no new connections from now on.
+    pub fn stop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    /// Its port on this machine.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The user that may log in.
+    pub fn user(&self) -> &str {
+        &self.user
+    }
+
+    /// The private key that may log in.
+    pub fn key(&self) -> PathBuf {
+        self.folder.join("user_key")
+    }
+
+    /// Its own public key.
+    ///
+    /// # Panics
+    /// When it can't be read.
+    pub fn host_key(&self) -> String {
+        let text = std::fs::read_to_string(self.folder.join("host_key.pub")).expect("a host key");
+        text.split(' ').take(2).collect::<Vec<_>>().join(" ")
+    }
+
+    /// The URL of a folder on this machine, at a port that leads to the server, with what a login needs.
+    pub fn url_at(&self, port: u16, folder: &Path) -> String {
+        let query = form_urlencoded::Serializer::new(String::new())
+            .append_pair("key-path", &self.key().display().to_string())
+            .append_pair("host-key", &self.host_key())
+            .finish();
+        let folder = folder.display().to_string().replace('%', "%25");
+        format!("sftp://{}@127.0.0.1:{port}{folder}?{query}", self.user)
+    }
+
+    /// The same, at its own port.
+    pub fn url(&self, folder: &Path) -> String {
+        self.url_at(self.port, folder)
+    }
+}
+
+impl Drop for SshServer {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
 /// A port that was free just now.
 fn free_port() -> u16 {
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port can be bound");
@@ -190,7 +318,6 @@ fn free_port() -> u16 {
 /// # Panics
 /// In CI.
 pub fn not_run(what: &str, because: &str) {
-    #[expect(clippy::disallowed_methods, reason = "tests are told by the environment that they run in CI")]
     let ci = std::env::var("CI").is_ok_and(|value| value == "true");
     assert!(!ci, "{what} not run, because {because}");
     println!("{what} not run, because {because}");

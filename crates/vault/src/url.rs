@@ -14,9 +14,12 @@ use crate::stores::b2::settings::B2Settings;
 use crate::stores::gs::settings::GsSettings;
 use crate::stores::oss::settings::OssSettings;
 use crate::stores::s3::settings::S3Settings;
-use crate::stores::{abs, b2, file, gs, oss, s3};
+use crate::stores::sftp::settings::SftpSettings;
+use crate::stores::{abs, b2, file, gs, oss, s3, sftp};
 use crate::text::{unknown, wrong};
-use crate::{AbsStore, B2Store, Environment, Error, FileStore, GsStore, OssStore, Policy, S3Store, Scheme, Store};
+use crate::{
+    AbsStore, B2Store, Environment, Error, FileStore, GsStore, OssStore, Policy, S3Store, Scheme, SftpStore, Store,
+};
 
 macro_rules! places {
     ($($(#[$doc:meta])* $kind:ident: $settings:ty, read by $module:ident::url, opened as $store:ty;)*) => {
@@ -85,6 +88,8 @@ places! {
     Oss: OssSettings, read by oss::url, opened as OssStore;
     /// A prefix in a bucket of S3, or of a server that speaks its protocol.
     S3: S3Settings, read by s3::url, opened as S3Store;
+    /// A folder on an SFTP server.
+    Sftp: SftpSettings, read by sftp::url, opened as SftpStore;
 }
 
 impl VaultUrl {

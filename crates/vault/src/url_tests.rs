@@ -123,7 +123,7 @@ fn what_is_refused_and_what_it_says() {
 
 #[test]
 fn what_is_not_built_yet_says_so() {
-    for text in ["sftp://u:pw@h/p", "webdav://h", "webdavs://h", "nats://h/b"] {
+    for text in ["webdav://u:pw@h", "webdavs://h", "nats://h/b"] {
         let error = VaultUrl::parse(text).expect_err(text);
         assert!(matches!(error, Error::Unsupported { .. }), "{error:?}");
         assert!(!error.to_string().contains("pw"), "{error}");
@@ -148,13 +148,31 @@ fn secrets_are_taken_and_never_shown() {
         "s3:AKID:hunter2@b/p",
         "s5://AKID:hunter2@b/p",
         "s3://AKID:hunter2@b/p\u{7}",
-        "sftp://me:hunter2@h/p",
+        "sftp://me:hunter2@h",
+        "sftp://me:hunter2@h/p?pasword=hunter2",
+        "sftp:me:hunter2@h/p",
+        "webdav://me:hunter2@h/p",
         "s3://b/p?secretAccessKey=hunter2&secretAccessKey=hunter2",
         "s3://b/p?partSize=hunter2",
     ] {
         let error = VaultUrl::parse(text).expect_err(text);
         let failure = seawall_core::Failure::from(error.clone());
         assert!(!format!("{error} {error:?} {failure} {failure:?}").contains("hunter2"), "{error:?}");
+    }
+}
+
+#[test]
+fn folders_on_servers_of_sftp() {
+    for (text, shown, path, below) in [
+        ("sftp://me:hunter2@h/srv/db", "sftp://me@h/srv/db", "/srv/db", "sftp://me@h/srv/db/x/y.db"),
+        ("SFTP://me@h:2222/~/db/?agent=false", "sftp://me@h:2222/~/db", "db", "sftp://me@h:2222/~/db/x/y.db"),
+    ] {
+        let url = VaultUrl::parse(text).expect(text);
+        let VaultUrl::Sftp(settings) = &url else { panic!("{url:?}") };
+        assert_eq!((url.to_string().as_str(), settings.path()), (shown, path), "{text}");
+        assert_eq!(url.root(), "", "objects are files below the path");
+        assert_eq!(url.join("x/y.db").expect("below").to_string(), below);
+        assert!(!format!("{url} {url:?} {url:#?}").contains("hunter2"), "{url:?}");
     }
 }
 

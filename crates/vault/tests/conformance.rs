@@ -9,10 +9,10 @@ use std::time::Duration;
 use seawall_core::SystemClock;
 use seawall_vault::memory::MemoryStore;
 use seawall_vault::simulated::SimulatedStore;
-use seawall_vault::testing::{ACCOUNT, AzureServer, GcsServer, KEYS, OssServer, S3Server};
+use seawall_vault::testing::{ACCOUNT, AzureServer, GcsServer, KEYS, OssServer, S3Server, SshServer};
 use seawall_vault::{
     AbsSettings, AbsStore, B2Store, Environment, FileStore, GsStore, ObjectKey, OssStore, Pem, PlaceSettings as _,
-    Policy, Prefix, S3Settings, S3Store, Scheme, Secret, Store, Tls, Vault, VaultUrl, conformance,
+    Policy, Prefix, S3Settings, S3Store, Scheme, Secret, SftpStore, Store, Tls, Vault, VaultUrl, conformance,
 };
 use tokio::time::Instant;
 
@@ -79,6 +79,23 @@ async fn google() {
         async move {
             let Ok(VaultUrl::Gs(settings)) = VaultUrl::parse(&url) else { panic!("{url}") };
             let store = GsStore::connect(&settings, &Environment::empty(), &Policy::default()).await.expect("connect");
+            Arc::new(store) as Arc<dyn Store>
+        }
+    };
+    conformance::run(open).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn sftp() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(server) = SshServer::start("conformance of SFTP", &folder.path().join("server"), "").await else { return };
+    let policy = Policy::default();
+    let open = |name: &'static str| {
+        let url = server.url(&folder.path().join("some path").join(name));
+        let policy = policy.clone();
+        async move {
+            let Ok(VaultUrl::Sftp(settings)) = VaultUrl::parse(&url) else { panic!("{url}") };
+            let store = SftpStore::connect(&settings, &Environment::empty(), &policy).await.expect("connect");
             Arc::new(store) as Arc<dyn Store>
         }
     };

@@ -13,13 +13,8 @@ use super::place::{self, Precedence};
 use super::{Registering, Surroundings, Warning, kinds};
 
 /// Keys that belong to kinds of stores that are not done yet, or that Litestream itself refuses.
-const OTHER_STORES: [&str; 22] = [
-    "host",
-    "user",
+const OTHER_STORES: [&str; 17] = [
     "password",
-    "key-path",
-    "concurrent-writes",
-    "host-key",
     "webdav-url",
     "webdav-username",
     "webdav-password",
@@ -123,6 +118,9 @@ pub(crate) fn read(
             if let Some(At { line, .. }) = own.path.as_ref().or(own.bucket.as_ref()) {
                 return Err(Problem::Contradiction("url stands beside path or bucket".into()).at(*line));
             }
+            if own.settings.get(Scheme::Sftp).is_some_and(|keys| keys.contains_key("host")) {
+                return Err(Problem::Contradiction("url stands beside host".into()).at(url.line));
+            }
             check_kind(url, kind)?;
             url.value.clone()
         }
@@ -194,7 +192,7 @@ fn check_kind(url: &At<String>, kind: Option<&At<String>>) -> Result<(), Locatio
 
 fn other_store(kind: &str) -> Problem {
     match kind {
-        "gs" | "sftp" | "webdav" | "webdavs" | "nats" | "oss" => {
+        "gs" | "webdav" | "webdavs" | "nats" | "oss" => {
             let reason = format!("only {} replicas are done yet", kinds::litestream_types("and"));
             unsupported(&format!("type {kind}"), &reason)
         }

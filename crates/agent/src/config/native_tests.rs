@@ -122,6 +122,8 @@ fn what_is_wrong_has_a_code_and_a_line() {
         ("databases:\n  - path: /a.db\n    vault: gopher://x\n", "config.vault", 3),
         ("databases:\n  - path: /a.db\n    vault: s3://b/a\n    s3: { region: x, part-size: 1B }\n", "config.vault", 4),
         ("databases:\n  - path: /a.db\n    vault: /v\n    s3: { region: x }\n", "config.contradiction", 4),
+        ("databases:\n  - path: /a.db\n    vault: /v\n    sftp: { user: x }\n", "config.contradiction", 4),
+        ("databases:\n  - path: /a.db\n    vault: sftp://h/v\n    sftp: { usr: x }\n", "config.unknown-key", 4),
         ("databases:\n  - path: /a.db\n    vault: s3://b/a\n    s3: { regoin: x }\n", "config.unknown-key", 4),
         ("vault: /v\ndatabases: []\nexec: \"open 'quote\"\n", "config.value", 3),
     ] {

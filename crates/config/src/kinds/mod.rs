@@ -8,13 +8,14 @@ mod b2;
 mod gs;
 mod oss;
 mod s3;
+mod sftp;
 
 use seawall_vault::Scheme;
 
 use crate::place::Keys;
 
 /// All kinds, in the order in which messages list them.
-pub const ALL: &[&Kind] = &[&s3::KIND, &abs::KIND, &gs::KIND, &oss::KIND, &b2::KIND];
+pub const ALL: &[&Kind] = &[&s3::KIND, &abs::KIND, &gs::KIND, &oss::KIND, &b2::KIND, &sftp::KIND];
 
 /// The settings of one kind of store, by their names.
 #[derive(Debug)]

@@ -26,7 +26,7 @@ impl Layout {
     /// The layout in a kind of stores.
     pub(crate) fn in_stores(scheme: Scheme) -> Self {
         match scheme {
-            Scheme::File | Scheme::Abs | Scheme::Gs => Self::Files,
+            Scheme::File | Scheme::Abs | Scheme::Gs | Scheme::Sftp => Self::Files,
             Scheme::S3 | Scheme::B2 | Scheme::Oss => Self::Objects,
         }
     }

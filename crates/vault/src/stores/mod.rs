@@ -10,4 +10,5 @@ pub(crate) mod gs;
 pub mod memory;
 pub(crate) mod oss;
 pub(crate) mod s3;
+pub(crate) mod sftp;
 pub mod simulated;
