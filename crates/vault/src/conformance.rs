@@ -101,7 +101,8 @@ async fn whole_objects(store: Arc<dyn Store>) {
         }
         let body = store.get(&key, None).await.expect("get");
         assert!(body.size.is_none_or(|s| s == size as u64), "get tells the size");
-        assert!(body.tag.is_none() || body.tag == meta.tag, "get and head name the same version");
+        let both = body.tag.zip(meta.tag);
+        assert!(both.is_none_or(|(got, told)| got == told), "get and head name the same version");
     }
     let key = key("whole/1");
     store.put(&key, Bytes::from_static(b"other"), &PutOptions::default()).await.expect("put over");
@@ -193,12 +194,21 @@ async fn conditions(store: Arc<dyn Store>) {
         let (store, key) = (store.clone(), key.clone());
         async move { store.put(&key, Bytes::from_static(body), &options(condition)).await }
     };
+    let swaps = store.abilities().update;
     let nothing = put(b"nonce 0", Condition::Match(Tag::new("\"0123456789abcdef0123456789abcdef\""))).await;
-    assert!(matches!(nothing, Err(Error::Precondition { .. })), "swap of nothing: {nothing:?}");
+    match nothing {
+        Err(Error::Precondition { .. }) if swaps => {}
+        Err(Error::Unsupported { .. }) if !swaps => println!("conformance: nothing is swapped here"),
+        other => panic!("swap of nothing: {other:?}"),
+    }
     put(b"nonce 1", Condition::Create).await.expect("create");
     for body in [&b"nonce 1"[..], b"nonce 2"] {
         let second = put(body, Condition::Create).await;
         assert!(matches!(second, Err(Error::AlreadyExists { .. })), "create over: {second:?}");
+    }
+    assert_eq!(&content(&*store, &key).await[..], b"nonce 1", "refused writes change nothing");
+    if !swaps {
+        return;
     }
     let first = meta(&*store, &key).await.tag.expect("a version");
     put(b"nonce 3", Condition::Match(first.clone())).await.expect("swap");
@@ -338,6 +348,9 @@ async fn streamed_conditions(store: Arc<dyn Store>) {
     assert!(matches!(longer, Err(Error::AlreadyExists { .. })), "{longer:?}");
     assert_eq!(content(&*store, &key("conditions/streamed")).await, ours);
 
+    if !store.abilities().update {
+        return;
+    }
     // A swap at completion.
     let swap = async |tag: Tag, body: &Bytes| {
         let key = key("conditions/streamed");
@@ -406,6 +419,10 @@ async fn bounded_memory(store: Arc<dyn Store>) {
 }
 
 async fn racing_creators(store: Arc<dyn Store>) {
+    if !store.abilities().create {
+        println!("conformance: creators that meet are not told apart here");
+        return;
+    }
     for round in 0..6 {
         let key = key(&format!("race/create-{round}"));
         let racers = join_all((0..16).map(|racer| {
@@ -426,6 +443,9 @@ async fn racing_creators(store: Arc<dyn Store>) {
 }
 
 async fn racing_swaps(store: Arc<dyn Store>) {
+    if !store.abilities().update {
+        return;
+    }
     let key = key("race/swap");
     store.put(&key, Bytes::from_static(b"nonce start"), &options(Condition::Create)).await.expect("create");
     for round in 0..6 {
@@ -447,6 +467,9 @@ async fn racing_swaps(store: Arc<dyn Store>) {
 }
 
 async fn racing_uploads(store: Arc<dyn Store>) {
+    if !store.abilities().create {
+        return;
+    }
     for round in 0..2 {
         let key = key(&format!("race/upload-{round}"));
         let racers = join_all((0..4_u8).map(|racer| {
@@ -467,7 +490,8 @@ async fn racing_uploads(store: Arc<dyn Store>) {
 }
 
 async fn hostile_names(store: Arc<dyn Store>) {
-    // A name that can't be a key is refused before it reaches a store. A name that is only unusual must work.
+    // A name that can't be a key is refused before it reaches a store. A name that is only unusual works, or the store refuses
+    // it.
     for name in ["..", "../escape", "a/../../escape", "/etc/passwd", "a//b", "a/", "", "a\0", "a\n", "x.tmp"] {
         assert!(ObjectKey::new(name).is_err(), "{name:?}");
     }
@@ -485,13 +509,19 @@ async fn hostile_names(store: Arc<dyn Store>) {
         "q'uote",
         &long,
     ];
+    let mut expected = Vec::new();
     for name in odd {
         let key = key(&format!("odd/{name}"));
-        store.put(&key, Bytes::from(name.to_owned()), &options(Condition::Create)).await.expect(name);
-        assert_eq!(content(&*store, &key).await, name);
+        match store.put(&key, Bytes::from(name.to_owned()), &options(Condition::Create)).await {
+            Err(Error::InvalidKey { cause, .. }) => println!("conformance: no name {name}: {cause}"),
+            put => {
+                put.expect(name);
+                assert_eq!(content(&*store, &key).await, name);
+                expected.push(format!("odd/{name}"));
+            }
+        }
     }
     let page = store.list(&Prefix::new("odd").expect("a prefix"), None, 100).await.expect("list");
-    let mut expected: Vec<String> = odd.iter().map(|name| format!("odd/{name}")).collect();
     expected.sort();
     assert_eq!(page.entries.iter().map(|entry| entry.key.as_str()).collect::<Vec<_>>(), expected);
 }

@@ -71,6 +71,8 @@ pub use stores::abs::settings::AbsSettings;
 pub use stores::file::FileStore;
 pub use stores::s3::S3Store;
 pub use stores::s3::settings::S3Settings;
+pub use stores::webdav::WebdavStore;
+pub use stores::webdav::settings::WebdavSettings;
 pub use stores::{memory, simulated};
 pub use throttle::Throttle;
 pub use tls::{Pem, Tls};

@@ -32,15 +32,21 @@ schemes! {
     Abs = "abs",
     /// A bucket of S3, or of a server that speaks its protocol.
     S3 = "s3",
+    /// A folder on a WebDAV server.
+    Webdav = "webdav",
 }
 
 /// Schemes that users of Litestream and Lightning Stream have, and that are not built yet.
-const LATER: &[&str] = &["gs", "sftp", "webdav", "webdavs", "nats", "oss"];
+const LATER: &[&str] = &["gs", "sftp", "nats", "oss"];
 
 impl Scheme {
     /// The kind with that scheme, in lower case.
     pub(crate) fn named(name: &str) -> Option<Self> {
-        let name = if name == "az" { "abs" } else { name };
+        let name = match name {
+            "az" => "abs",
+            "webdavs" => "webdav",
+            name => name,
+        };
         Self::ALL.iter().copied().find(|scheme| scheme.as_str() == name)
     }
 

@@ -1,5 +1,7 @@
 //! Real servers for the tests of this crate and of `tests/`: starts them, waits until they answer, and ends them.
 
+mod webdav;
+
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -7,6 +9,8 @@ use std::time::Duration;
 
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep};
+
+pub use self::webdav::{WEBDAV_USER, WebdavServer};
 
 /// A versitygw that serves a folder of its own, with the bucket `bucket`. It ends when dropped.
 #[derive(Debug)]

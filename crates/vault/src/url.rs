@@ -11,9 +11,10 @@ use std::sync::Arc;
 use crate::place::{PlaceSettings, shown};
 use crate::stores::abs::settings::AbsSettings;
 use crate::stores::s3::settings::S3Settings;
-use crate::stores::{abs, file, s3};
+use crate::stores::webdav::settings::WebdavSettings;
+use crate::stores::{abs, file, s3, webdav};
 use crate::text::{unknown, wrong};
-use crate::{AbsStore, Environment, Error, FileStore, Policy, S3Store, Scheme, Store};
+use crate::{AbsStore, Environment, Error, FileStore, Policy, S3Store, Scheme, Store, WebdavStore};
 
 macro_rules! places {
     ($($(#[$doc:meta])* $kind:ident: $settings:ty, read by $module:ident::url, opened as $store:ty;)*) => {
@@ -76,6 +77,8 @@ places! {
     Abs: AbsSettings, read by abs::url, opened as AbsStore;
     /// A prefix in a bucket of S3, or of a server that speaks its protocol.
     S3: S3Settings, read by s3::url, opened as S3Store;
+    /// A folder on a WebDAV server.
+    Webdav: WebdavSettings, read by webdav::url, opened as WebdavStore;
 }
 
 impl VaultUrl {

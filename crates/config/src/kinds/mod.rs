@@ -5,13 +5,14 @@
 
 mod abs;
 mod s3;
+mod webdav;
 
 use seawall_vault::Scheme;
 
 use crate::place::Keys;
 
 /// All kinds, in the order in which messages list them.
-pub const ALL: &[&Kind] = &[&s3::KIND, &abs::KIND];
+pub const ALL: &[&Kind] = &[&s3::KIND, &abs::KIND, &webdav::KIND];
 
 /// The settings of one kind of store, by their names.
 #[derive(Debug)]

@@ -8,3 +8,4 @@ pub(crate) mod file;
 pub mod memory;
 pub(crate) mod s3;
 pub mod simulated;
+pub(crate) mod webdav;
