@@ -4,11 +4,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use reqwest::{Certificate, ClientBuilder, Identity};
 
+use crate::stores::nats::Link;
 use crate::text::wrong;
 use crate::{Error, Pem, Tls};
 
@@ -22,6 +23,7 @@ const IDLE: Duration = Duration::from_secs(90);
 #[derive(Clone, Default)]
 pub struct Connections {
     clients: Arc<Mutex<BTreeMap<Trust, reqwest::Client>>>,
+    links: Arc<Mutex<Vec<Weak<Link>>>>,
 }
 
 impl fmt::Debug for Connections {
@@ -48,6 +50,18 @@ impl Connections {
     /// When TLS can't be set up.
     pub fn plain(&self) -> Result<reqwest::Client, Error> {
         self.client(&Trust { everyone: false, bundle: None, tls: Tls::default() }, "HTTP")
+    }
+
+    /// The connection to NATS that `fits`, or one that is made.
+    pub(crate) fn nats(&self, fits: impl Fn(&Link) -> bool, make: impl FnOnce() -> Link) -> Arc<Link> {
+        let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
+        links.retain(|link| link.strong_count() > 0);
+        if let Some(link) = links.iter().filter_map(Weak::upgrade).find(|link| fits(link)) {
+            return link;
+        }
+        let link = Arc::new(make());
+        links.push(Arc::downgrade(&link));
+        link
     }
 
     /// The client for a trust, made on first use.

@@ -69,6 +69,8 @@ pub use store::{Abilities, Body, Condition, Entry, Meta, Multipart, Page, PutOpt
 pub use stores::abs::AbsStore;
 pub use stores::abs::settings::AbsSettings;
 pub use stores::file::FileStore;
+pub use stores::nats::NatsStore;
+pub use stores::nats::settings::NatsSettings;
 pub use stores::s3::S3Store;
 pub use stores::s3::settings::S3Settings;
 pub use stores::webdav::WebdavStore;

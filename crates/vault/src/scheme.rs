@@ -30,6 +30,8 @@ schemes! {
     File = "file",
     /// A container of Azure Blob Storage.
     Abs = "abs",
+    /// A bucket of the object store of NATS JetStream.
+    Nats = "nats",
     /// A bucket of S3, or of a server that speaks its protocol.
     S3 = "s3",
     /// A folder on a WebDAV server.
@@ -37,7 +39,7 @@ schemes! {
 }
 
 /// Schemes that users of Litestream and Lightning Stream have, and that are not built yet.
-const LATER: &[&str] = &["gs", "sftp", "nats", "oss"];
+const LATER: &[&str] = &["gs", "sftp", "oss"];
 
 impl Scheme {
     /// The kind with that scheme, in lower case.

@@ -1,5 +1,6 @@
 //! Real servers for the tests of this crate and of `tests/`: starts them, waits until they answer, and ends them.
 
+mod nats;
 mod webdav;
 
 use std::net::TcpListener;
@@ -10,6 +11,7 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep};
 
+pub use self::nats::{NATS_USER, NatsServer};
 pub use self::webdav::{WEBDAV_USER, WebdavServer};
 
 /// A versitygw that serves a folder of its own, with the bucket `bucket`. It ends when dropped.

@@ -10,11 +10,12 @@ use std::sync::Arc;
 
 use crate::place::{PlaceSettings, shown};
 use crate::stores::abs::settings::AbsSettings;
+use crate::stores::nats::settings::NatsSettings;
 use crate::stores::s3::settings::S3Settings;
 use crate::stores::webdav::settings::WebdavSettings;
-use crate::stores::{abs, file, s3, webdav};
+use crate::stores::{abs, file, nats, s3, webdav};
 use crate::text::{unknown, wrong};
-use crate::{AbsStore, Environment, Error, FileStore, Policy, S3Store, Scheme, Store, WebdavStore};
+use crate::{AbsStore, Environment, Error, FileStore, NatsStore, Policy, S3Store, Scheme, Store, WebdavStore};
 
 macro_rules! places {
     ($($(#[$doc:meta])* $kind:ident: $settings:ty, read by $module:ident::url, opened as $store:ty;)*) => {
@@ -75,6 +76,8 @@ macro_rules! places {
 places! {
     /// A prefix in a container of Azure.
     Abs: AbsSettings, read by abs::url, opened as AbsStore;
+    /// A part of a bucket of the object store of NATS JetStream.
+    Nats: NatsSettings, read by nats::url, opened as NatsStore;
     /// A prefix in a bucket of S3, or of a server that speaks its protocol.
     S3: S3Settings, read by s3::url, opened as S3Store;
     /// A folder on a WebDAV server.

@@ -124,7 +124,7 @@ fn what_is_refused_and_what_it_says() {
 
 #[test]
 fn what_is_not_built_yet_says_so() {
-    for text in ["gs://b/p", "sftp://u:pw@h/p", "nats://h/b", "oss://b"] {
+    for text in ["gs://b/p", "sftp://u:pw@h/p", "oss://b"] {
         let error = VaultUrl::parse(text).expect_err(text);
         assert!(matches!(error, Error::Unsupported { .. }), "{error:?}");
         assert!(!error.to_string().contains("pw"), "{error}");

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use seawall_core::SystemClock;
 use seawall_vault::memory::MemoryStore;
 use seawall_vault::simulated::SimulatedStore;
-use seawall_vault::testing::{AzureServer, KEYS, S3Server, WebdavServer};
+use seawall_vault::testing::{AzureServer, KEYS, NatsServer, S3Server, WebdavServer};
 use seawall_vault::{
-    AbsSettings, AbsStore, Environment, FileStore, ObjectKey, Pem, PlaceSettings as _, Policy, Prefix, S3Settings,
-    S3Store, Scheme, Secret, Store, Tls, Vault, VaultUrl, WebdavStore, conformance,
+    AbsSettings, AbsStore, Environment, FileStore, NatsStore, ObjectKey, Pem, PlaceSettings as _, Policy, Prefix,
+    S3Settings, S3Store, Scheme, Secret, Store, Tls, Vault, VaultUrl, WebdavStore, conformance,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -93,6 +93,22 @@ async fn webdav_of_nginx() {
     let folder = tempfile::tempdir().expect("a folder");
     let Some(server) = WebdavServer::nginx("conformance of nginx", folder.path()).await else { return };
     on_webdav(server).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn nats() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(server) = NatsServer::start("conformance of NATS", folder.path()).await else { return };
+    server.make_bucket("bucket").await;
+    let open = |name: &'static str| {
+        let url = server.url("bucket", &format!("some path/{name}"));
+        async move {
+            let Ok(VaultUrl::Nats(settings)) = VaultUrl::parse(&url) else { panic!("{url}") };
+            let store = NatsStore::connect(&settings, &Environment::empty(), &Policy::default()).await;
+            Arc::new(store.expect("connect")) as Arc<dyn Store>
+        }
+    };
+    conformance::run(open).await;
 }
 
 /// As Lightning Stream has its objects: at the top of a bucket, behind any text.

@@ -4,6 +4,7 @@
 //! To add a kind: a file here with its `KIND`, and a line in [`ALL`].
 
 mod abs;
+mod nats;
 mod s3;
 mod webdav;
 
@@ -12,7 +13,7 @@ use seawall_vault::Scheme;
 use crate::place::Keys;
 
 /// All kinds, in the order in which messages list them.
-pub const ALL: &[&Kind] = &[&s3::KIND, &abs::KIND, &webdav::KIND];
+pub const ALL: &[&Kind] = &[&s3::KIND, &abs::KIND, &webdav::KIND, &nats::KIND];
 
 /// The settings of one kind of store, by their names.
 #[derive(Debug)]

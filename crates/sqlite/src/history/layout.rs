@@ -1,7 +1,7 @@
 //! Names of objects: the keys below a vault's prefix.
 //!
 //! The names are Litestream's, so that either program reads the other's replica: `ltx/<level>/<min>-<max>.ltx` in
-//! folders (also on WebDAV servers) and in Azure, `<level as four hex digits>/<min>-<max>.ltx` in S3. Objects that only Seawall has
+//! folders (also on WebDAV servers), in Azure and in NATS, `<level as four hex digits>/<min>-<max>.ltx` in S3. Objects that only Seawall has
 //! are under `seawall/`, which Litestream never lists.
 
 use seawall_ltx::{FileName, Txid};
@@ -25,7 +25,7 @@ impl Layout {
     /// The layout in a kind of stores.
     pub(crate) fn in_stores(scheme: Scheme) -> Self {
         match scheme {
-            Scheme::File | Scheme::Abs | Scheme::Webdav => Self::Files,
+            Scheme::File | Scheme::Abs | Scheme::Nats | Scheme::Webdav => Self::Files,
             Scheme::S3 => Self::Objects,
         }
     }

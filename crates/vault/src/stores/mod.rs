@@ -6,6 +6,7 @@ pub(crate) mod abs;
 pub(crate) mod cloud;
 pub(crate) mod file;
 pub mod memory;
+pub(crate) mod nats;
 pub(crate) mod s3;
 pub mod simulated;
 pub(crate) mod webdav;

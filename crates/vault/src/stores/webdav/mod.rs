@@ -31,8 +31,8 @@ use self::settings::WebdavSettings;
 use self::upload::WebdavUpload;
 use crate::connections::Trust;
 use crate::{
-    Abilities, Body, Condition, Environment, Error, Meta, Multipart, ObjectKey, Page, PlaceSettings as _, Policy, Prefix, PutOptions,
-    Scheme, Secret, Store, Tag, Tls,
+    Abilities, Body, Condition, Environment, Error, Meta, Multipart, ObjectKey, Page, PlaceSettings as _, Policy,
+    Prefix, PutOptions, Scheme, Secret, Store, Tag, Tls,
 };
 
 /// The folder of files that are being written.

@@ -94,7 +94,6 @@ impl PlaceSettings for WebdavSettings {
         }
         Ok(())
     }
-
 }
 
 impl WebdavSettings {
