@@ -120,11 +120,13 @@ pub(crate) fn read(
     let url = own.url.as_ref().or(defaults.url.as_ref());
     let text = match url {
         Some(url) => {
-            if let Some(At { line, .. }) = own.path.as_ref().or(own.bucket.as_ref()) {
+            let completed = own.bucket.as_ref().and_then(|bucket| kinds::with_bucket(&url.value, &bucket.value));
+            let beside = own.path.as_ref().or(own.bucket.as_ref().filter(|_| completed.is_none()));
+            if let Some(At { line, .. }) = beside {
                 return Err(Problem::Contradiction("url stands beside path or bucket".into()).at(*line));
             }
             check_kind(url, kind)?;
-            url.value.clone()
+            completed.unwrap_or_else(|| url.value.clone())
         }
         None => {
             let path = own.path.as_ref().or(defaults.path.as_ref()).map(|at| at.value.as_str());

@@ -74,6 +74,11 @@ pub fn of_litestream(scheme: &str) -> Option<(&'static Kind, &'static Litestream
     known.find(|(_, litestream)| litestream.schemes.contains(&scheme))
 }
 
+/// The URL of a replica whose bucket stands beside a URL that has none, which Litestream takes for NATS.
+pub fn with_bucket(url: &str, bucket: &str) -> Option<String> {
+    nats::with_bucket(url, bucket)
+}
+
 /// Whether a kind takes a key of a replica of Litestream.
 pub fn has_litestream_key(key: &str) -> bool {
     let mut known = ALL.iter().filter_map(|kind| Some((*kind, kind.litestream.as_ref()?)));

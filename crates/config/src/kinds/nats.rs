@@ -2,7 +2,7 @@
 
 use seawall_vault::Scheme;
 
-use super::{Kind, Litestream};
+use super::{Kind, Litestream, Separate};
 
 pub(super) const KIND: Kind = Kind {
     scheme: Scheme::Nats,
@@ -20,7 +20,35 @@ pub(super) const KIND: Kind = Kind {
             ("reconnect-wait", "reconnect-wait"),
             ("root-cas", "root-cas"),
         ],
-        // Litestream takes the server from the URL alone, and without one its client asks this machine.
-        url: |separate| separate.in_bucket("nats://127.0.0.1:4222").map(|url| url.replacen("4222://", "4222/", 1)),
+        url: on_this_machine,
     }),
 };
+
+/// Litestream takes the server from a URL alone, and without one its client asks this machine. It uses no path.
+fn on_this_machine(separate: &Separate<'_>) -> Result<String, &'static str> {
+    Ok(format!("nats://127.0.0.1:4222/{}", separate.bucket.ok_or("bucket")?))
+}
+
+/// A URL of a server alone with a bucket.
+pub(super) fn with_bucket(url: &str, bucket: &str) -> Option<String> {
+    let server = url.strip_prefix("nats://")?.trim_end_matches('/');
+    (!server.contains(['/', '?'])).then(|| format!("nats://{server}/{bucket}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bucket_beside_a_server() {
+        for (url, expected) in [
+            ("nats://h:4222", Some("nats://h:4222/b")),
+            ("nats://h/", Some("nats://h/b")),
+            ("nats://h/a", None),
+            ("nats://h?x", None),
+            ("s3://h", None),
+        ] {
+            assert_eq!(with_bucket(url, "b").as_deref(), expected, "{url}");
+        }
+    }
+}
