@@ -58,7 +58,7 @@ fn nats_there_and_back_and_litestream_reads_it() {
     run("seawall", stand.command().args(once)).ok();
     app.commit(2);
     let output = run("seawall", stand.command().args(once)).ok();
-    assert!(!format!("{output:?}").contains(NATS_USER.1), "{output:?}");
+    assert!(!format!("{}{}", output.stdout, output.stderr).contains(NATS_USER.1), "{output:?}");
     let file = stand.new_file();
     run("seawall", stand.command().args(["restore", &url, "-o", text(&file)])).ok();
     assert_eq!(model::check(&file, stand.seed), 42);

@@ -1,9 +1,9 @@
-//! A vault on a WebDAV server (WsgiDAV): Litestream reads what we write there, and we read what Litestream writes.
+//! A vault on a WebDAV server (nginx; with WsgiDAV, Litestream's own requests fail where a level has no folder): Litestream reads what we write there, and we read what Litestream writes.
 
 use std::path::{Path, PathBuf};
 
 use seawall_tests::{Random, Stand, digest, model, run};
-use seawall_vault::testing::{WEBDAV_USER, WebdavServer};
+use seawall_vault::testing::WebdavServer;
 
 struct Place {
     server: WebdavServer,
@@ -14,8 +14,8 @@ impl Place {
     fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let server = runtime.block_on(WebdavServer::wsgidav("WebDAV by the command line", folder.path()));
-        Self { server: server.expect("wsgidav on PATH"), folder }
+        let server = runtime.block_on(WebdavServer::nginx("WebDAV by the command line", folder.path()));
+        Self { server: server.expect("nginx with WebDAV"), folder }
     }
 
     fn url(&self, path: &str) -> String {
@@ -32,11 +32,9 @@ impl Place {
 
     /// A configuration in Litestream's format.
     fn litestream_yml(&self, stand: &Stand, path: &str) -> PathBuf {
-        let (name, password) = WEBDAV_USER;
         let config = stand.path("webdav.yml");
         let text = format!(
-            "dbs:\n  - path: {}\n    replica:\n      type: webdav\n      webdav-url: http://127.0.0.1:{}/\n      \
-             webdav-username: {name}\n      webdav-password: {password}\n      path: {path}\n",
+            "dbs:\n  - path: {}\n    replica:\n      type: webdav\n      webdav-url: http://127.0.0.1:{}/\n      path: {path}\n",
             stand.db().display(),
             self.server.port()
         );
@@ -60,8 +58,7 @@ fn webdav_there_and_back_and_litestream_reads_it() {
     let once = ["replicate", "--once", text(&db), &url];
     run("seawall", stand.command().args(once)).ok();
     app.commit(2);
-    let output = run("seawall", stand.command().args(once)).ok();
-    assert!(!format!("{output:?}").contains(WEBDAV_USER.1), "{output:?}");
+    run("seawall", stand.command().args(once)).ok();
     assert!(!place.level("harbour/ours", 0).is_empty());
     let file = stand.new_file();
     run("seawall", stand.command().args(["restore", &url, "-o", text(&file)])).ok();

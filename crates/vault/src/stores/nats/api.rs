@@ -99,11 +99,7 @@ impl Api {
             () = line.lost() => return Err(away(object, "the connection broke".to_owned())),
         };
         answer.map_err(|error| match error.kind() {
-            RequestErrorKind::NoResponders => {
-                let cause =
-                    format!("nothing answers for the bucket {}: there is none, or JetStream is off", self.bucket);
-                Error::Missing { object: self.url.clone(), cause }
-            }
+            RequestErrorKind::NoResponders => self.no_bucket(),
             // A server that forbids a request says so beside it, and doesn't answer.
             RequestErrorKind::TimedOut => match line.complaint() {
                 Some(text) => away(object, format!("no answer; the server said: {text}")),
@@ -141,6 +137,21 @@ impl Api {
         let request = Request::new().headers(headers).payload(payload);
         let answer = self.ask(object, subject, request).await?;
         told::<Published>(object, &self.url, &answer.payload, condition).map(|published| published.seq)
+    }
+
+    /// Opens a way for messages that are confirmed later than they are sent.
+    pub(super) async fn pipeline(&self, object: &str) -> Result<Pipeline, Error> {
+        let line = self.link.line(object).await?;
+        let inbox = line.client.new_inbox();
+        let subscriber = line.client.subscribe(format!("{inbox}.*")).await;
+        let subscriber = subscriber.map_err(|_| away(object, "the connection broke".to_owned()))?;
+        Ok(Pipeline { api: self.clone(), line, inbox, subscriber, object: object.to_owned() })
+    }
+
+    /// The error for a request that nothing takes.
+    fn no_bucket(&self) -> Error {
+        let cause = format!("nothing answers for the bucket {}: there is none, or JetStream is off", self.bucket);
+        Error::Missing { object: self.url.clone(), cause }
     }
 
     /// The newest message with a subject, as the leader of the stream has it.
@@ -214,6 +225,55 @@ impl Api {
             asked: 0,
             taken: 0,
         })
+    }
+}
+
+/// Messages on their way into the stream, on one connection and so in their order.
+pub(super) struct Pipeline {
+    api: Api,
+    line: Line,
+    inbox: String,
+    subscriber: Subscriber,
+    object: String,
+}
+
+impl Pipeline {
+    /// Sends a message. Returns when it is on its way.
+    pub(super) async fn send(
+        &mut self,
+        number: u64,
+        subject: String,
+        headers: HeaderMap,
+        payload: Bytes,
+    ) -> Result<(), Error> {
+        let reply = format!("{}.{number}", self.inbox);
+        let sending = self.line.client.publish_with_reply_and_headers(subject, reply, headers, payload);
+        tokio::select! {
+            sent = sending => sent.map_err(|_| away(&self.object, "the connection broke".to_owned())),
+            () = self.line.lost() => Err(away(&self.object, "the connection broke".to_owned())),
+        }
+    }
+
+    /// The number of a message that is stored, and its place in the stream.
+    pub(super) async fn confirmed(&mut self) -> Result<(u64, u64), Error> {
+        use futures::StreamExt as _;
+        let broke = || away(&self.object, "the connection broke".to_owned());
+        let answer = tokio::select! {
+            answer = tokio::time::timeout(self.api.attempt, self.subscriber.next()) => answer,
+            () = self.line.lost() => return Err(broke()),
+        };
+        let answer = match answer {
+            Ok(answer) => answer.ok_or_else(broke)?,
+            Err(_) => return Err(Error::Timeout { object: self.object.clone(), after: self.api.attempt }),
+        };
+        if answer.status == Some(StatusCode::NO_RESPONDERS) {
+            return Err(self.api.no_bucket());
+        }
+        let published: Published = told(&self.object, &self.api.url, &answer.payload, &Condition::Always)?;
+        let number = answer.subject.rsplit('.').next().and_then(|number| number.parse().ok());
+        let cause = "the answer belongs to no message".to_owned();
+        let number = number.ok_or_else(|| Error::Corrupt { object: self.object.clone(), cause })?;
+        Ok((number, published.seq))
     }
 }
 

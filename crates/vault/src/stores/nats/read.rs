@@ -94,7 +94,7 @@ impl Chunks {
             && number > 0
         {
             let mut reader = api.read(&object, &subject, Some(place)).await?;
-            let first = reader.next(WINDOW).await?;
+            let first = reader.next(window(&info, &wanted)).await?;
             let told = first.as_ref().and_then(number_of).filter(|told| *told <= number);
             if let (Some(first), Some(told)) = (first, told) {
                 let at = told.saturating_mul(size);
@@ -112,7 +112,7 @@ impl Chunks {
         while self.at < self.wanted.end {
             let chunk = match self.first.take() {
                 Some(chunk) => chunk,
-                None => match self.reader.next(WINDOW).await? {
+                None => match self.reader.next(window(&self.info, &(self.at..self.wanted.end))).await? {
                     Some(message) => {
                         if let (Some(expected), told) = (self.number, number_of(&message))
                             && told != Some(expected)
@@ -171,6 +171,12 @@ impl Chunks {
     fn corrupt(&self, cause: &str) -> Error {
         Error::Corrupt { object: self.object.clone(), cause: cause.to_owned() }
     }
+}
+
+/// How many chunks are asked for at once: no more than hold the bytes that are wanted.
+fn window(info: &ObjectInfo, wanted: &Range<u64>) -> u64 {
+    let bytes = wanted.end.saturating_sub(wanted.start);
+    info.chunk_size().map_or(WINDOW, |size| (bytes / size + 1).min(WINDOW))
 }
 
 /// The number that a chunk of ours tells.

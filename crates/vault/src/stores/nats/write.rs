@@ -4,15 +4,14 @@
 //! replacement are exact. Chunks are on their way a few at a time, in order. A chunk that fails ends the object: sent again, it
 //! would come behind its successors. A killed writer leaves chunks that nothing names.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use async_nats::HeaderMap;
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use seawall_core::Moment;
-use tokio::task::JoinHandle;
 
-use super::api::{Api, Latest};
+use super::api::{Api, Latest, Pipeline};
 use super::info::{self, DIGEST, FIRST, ObjectInfo, Options, STAMP};
 use crate::{Condition, Digest, Digester, Error, Multipart, ObjectKey, PutOptions, Tag};
 
@@ -29,7 +28,7 @@ const SMALLEST: usize = 1 << 10;
 const HEADERS: usize = 512;
 
 /// Chunks on their way.
-const WINDOW: usize = 16;
+const WINDOW: u64 = 16;
 
 /// An object that is being written.
 pub(super) struct Writer {
@@ -44,7 +43,11 @@ pub(super) struct Writer {
     size: u64,
     sha256: ring::digest::Context,
     blake3: Option<Digester>,
-    on_the_way: VecDeque<JoinHandle<Result<u64, Error>>>,
+    pipeline: Option<Pipeline>,
+    /// Chunks that are stored, in their order.
+    stored: u64,
+    /// The places of chunks that are stored before their predecessors were confirmed.
+    confirmed: BTreeMap<u64, u64>,
     /// The places of the first chunk and of the last one that was confirmed.
     places: Option<(u64, u64)>,
     /// Why the object can't be finished any more.
@@ -72,7 +75,9 @@ impl Writer {
             size: 0,
             sha256: ring::digest::Context::new(&ring::digest::SHA256),
             blake3,
-            on_the_way: VecDeque::new(),
+            pipeline: None,
+            stored: 0,
+            confirmed: BTreeMap::new(),
             places: None,
             failed: None,
             done: false,
@@ -110,50 +115,55 @@ impl Writer {
         if let Some(error) = &self.failed {
             return Err(error.clone());
         }
-        while self.on_the_way.len() >= WINDOW {
-            self.confirm().await?;
-        }
-        let (api, object) = (self.api.clone(), self.object());
-        let subject = info::chunks(&api.bucket, &self.nuid);
-        let mut headers = HeaderMap::new();
-        headers.insert(NUMBER, self.chunks.to_string());
-        self.chunks += 1;
-        // The first chunk goes alone: it tells whether there is a bucket, and makes the connection.
-        let alone = self.chunks == 1;
-        let mut sending =
-            Box::pin(async move { api.publish(&object, subject, headers, chunk, &Condition::Always).await });
-        // Polled once here, so that chunks reach the connection in their order.
-        let first = futures::poll!(sending.as_mut());
-        let handle = match first {
-            std::task::Poll::Ready(outcome) => tokio::spawn(async move { outcome }),
-            std::task::Poll::Pending => tokio::spawn(sending),
-        };
-        self.on_the_way.push_back(handle);
-        if alone { self.confirm().await } else { Ok(()) }
+        let outcome = self.try_to_send(chunk).await;
+        self.note(outcome)
     }
 
-    /// Waits until the oldest chunk on its way is stored.
-    async fn confirm(&mut self) -> Result<(), Error> {
-        let Some(oldest) = self.on_the_way.pop_front() else { return Ok(()) };
-        let outcome = match oldest.await {
-            Ok(Ok(place)) => match self.places {
-                None => {
-                    self.places = Some((place, place));
-                    Ok(())
-                }
-                Some((first, last)) if last < place => {
-                    self.places = Some((first, place));
-                    Ok(())
-                }
-                Some(_) => Err(self.ended("the server stored its chunks in another order")),
-            },
-            Ok(Err(Error::Unavailable { cause, .. })) => Err(self.ended(&cause)),
-            Ok(Err(error)) => Err(error),
-            Err(_) => Err(self.ended("the process is shutting down")),
-        };
-        if let Err(error) = &outcome {
-            self.failed = Some(error.clone());
+    async fn try_to_send(&mut self, chunk: Bytes) -> Result<(), Error> {
+        while self.chunks - self.stored >= WINDOW {
+            self.confirm().await?;
         }
+        let object = self.object();
+        if self.pipeline.is_none() {
+            self.pipeline = Some(self.api.pipeline(&object).await?);
+        }
+        let mut headers = HeaderMap::new();
+        headers.insert(NUMBER, self.chunks.to_string());
+        let (number, subject) = (self.chunks, info::chunks(&self.api.bucket, &self.nuid));
+        if let Some(pipeline) = &mut self.pipeline {
+            self.chunks += 1;
+            pipeline.send(number, subject, headers, chunk).await?;
+        }
+        // The first chunk goes alone: it tells whether there is a bucket.
+        if number == 0 { self.confirm().await } else { Ok(()) }
+    }
+
+    /// Waits until one more chunk is stored.
+    async fn confirm(&mut self) -> Result<(), Error> {
+        let Some(pipeline) = &mut self.pipeline else { return Ok(()) };
+        let (number, place) = pipeline.confirmed().await?;
+        self.confirmed.insert(number, place);
+        while let Some(place) = self.confirmed.remove(&self.stored) {
+            self.stored += 1;
+            self.places = match self.places {
+                None => Some((place, place)),
+                Some((first, last)) if last < place => Some((first, place)),
+                Some(_) => return Err(self.ended("the server stored its chunks in another order")),
+            };
+        }
+        if self.confirmed.len() as u64 > WINDOW {
+            return Err(self.ended("the server confirms other chunks than were sent"));
+        }
+        Ok(())
+    }
+
+    /// Remembers an error: sent again, a chunk would come behind its successors.
+    fn note(&mut self, outcome: Result<(), Error>) -> Result<(), Error> {
+        let outcome = outcome.map_err(|error| match error {
+            Error::Unavailable { cause, .. } => self.ended(&cause),
+            error => error,
+        });
+        self.failed = outcome.clone().err();
         outcome
     }
 
@@ -167,8 +177,9 @@ impl Writer {
             let chunk = self.buffer.split().freeze();
             self.send(chunk).await?;
         }
-        while !self.on_the_way.is_empty() {
-            self.confirm().await?;
+        while self.stored < self.chunks && self.failed.is_none() {
+            let outcome = self.confirm().await;
+            self.note(outcome)?;
         }
         if let Some(error) = &self.failed {
             return Err(error.clone());
@@ -278,10 +289,7 @@ impl Writer {
         if self.done || self.chunks == 0 {
             return Ok(());
         }
-        // Chunks on their way must not come behind the purge.
-        while let Some(sending) = self.on_the_way.pop_front() {
-            let _ = sending.await;
-        }
+        // Chunks on their way come before the purge: they have the same connection, if it stands.
         self.failed = Some(self.ended("the upload was given up"));
         self.api.purge(&self.object(), &info::chunks(&self.api.bucket, &self.nuid), None).await
     }

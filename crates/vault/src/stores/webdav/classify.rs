@@ -11,6 +11,8 @@ pub(super) fn classify(object: &str, method: &str, status: StatusCode) -> Error 
     let away = |text: &str, retryable| Error::Unavailable { object: object.clone(), cause: cause(text), retryable };
     match status.as_u16() {
         300..=399 => away("the server sends requests to another address; give that address", false),
+        // Some servers take the unread rest of a refused request for a request. The next connection begins anew.
+        400 => away("the server did not understand the request", true),
         401 => Error::Denied { object, cause: cause("the server does not accept these credentials") },
         403 => Error::Denied { object, cause: cause("the server does not allow it") },
         404 | 410 => Error::NotFound { object },
@@ -54,7 +56,7 @@ mod tests {
     fn decisions() {
         for (status, code, retryable) in [
             (301, "vault.unavailable", false),
-            (400, "vault.unavailable", false),
+            (400, "vault.unavailable", true),
             (401, "vault.denied", false),
             (403, "vault.denied", false),
             (404, "vault.not-found", false),

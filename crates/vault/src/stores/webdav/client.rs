@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, DATE, ETAG, LOCATION, RANGE};
+use http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_RANGE, DATE, ETAG, LOCATION, RANGE};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::{Body, RequestBuilder, Response};
@@ -17,10 +17,6 @@ use crate::Error;
 
 /// The characters of a path that are written as they are; `/` joins the segments.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
-
-/// The properties that are asked for.
-const PROPERTIES: &str = "<?xml version=\"1.0\" encoding=\"utf-8\"?><propfind xmlns=\"DAV:\"><prop><resourcetype/>\
-                          <getcontentlength/><getlastmodified/><getetag/></prop></propfind>";
 
 /// The most bytes of one listing of a folder: some two million names.
 const LARGEST_LISTING: u64 = 1 << 30;
@@ -280,11 +276,9 @@ impl Client {
         depth: &str,
         mut found: impl FnMut(Found) + Send,
     ) -> Result<Option<Moment>, Error> {
-        let request = self
-            .request("PROPFIND", address)
-            .header("Depth", depth)
-            .header(CONTENT_TYPE, "application/xml; charset=utf-8")
-            .body(PROPERTIES);
+        // Without a body, which asks for all properties: servers (WsgiDAV) leave a body unread when they refuse, and take it for
+        // the next request on the connection.
+        let request = self.request("PROPFIND", address).header("Depth", depth);
         let mut response = self.send(object, request, 0).await?;
         match response.status() {
             StatusCode::MULTI_STATUS => {}
