@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The one test command: installs what the tests need, builds the release binary, runs every test once.
 #
-# Everything goes to target/tools; only PostgreSQL 15, MariaDB and OpenSSH become packages of the system, without a running service. What is
+# Everything goes to target/tools; only PostgreSQL 15, MariaDB, OpenSSH, nginx and NATS become packages of the system, without a running service. What is
 # there already is not fetched again.
 # Where a tool can't be had, CI fails; elsewhere the tests that need it are left out, and the end says how many and why.
 # Arguments are parts of the names of the tests to run: ./test.sh faults
@@ -59,6 +59,27 @@ if [[ ! -x $azurite/node_modules/.bin/azurite-blob ]] && command -v npm >/dev/nu
   fi
 fi
 PATH=$azurite/node_modules/.bin:$PATH
+
+# From PyPI: a WebDAV server.
+wsgidav_version=4.4.0
+wsgidav=$tools/wsgidav-$wsgidav_version
+if [[ ! -x $wsgidav/bin/wsgidav ]]; then
+  say "installing WsgiDAV $wsgidav_version"
+  rm -rf "$wsgidav.new"
+  if python3 -m pip install --quiet --disable-pip-version-check --no-input --target "$wsgidav.new" "wsgidav==$wsgidav_version" cheroot \
+    >"$tools/wsgidav.log" 2>&1 </dev/null; then
+    rm -rf "$wsgidav" && mv "$wsgidav.new" "$wsgidav"
+  fi
+fi
+PATH=$wsgidav/bin:$PATH
+
+# The distribution's servers for WebDAV and NATS. Tests start their own and stop them; the packages must not start services.
+dav_module=/usr/lib/nginx/modules/ngx_http_dav_ext_module.so
+if [[ ! -e $dav_module || ! -x /usr/sbin/nats-server ]] && command -v apt-get >/dev/null && [[ $(id -u) == 0 ]]; then
+  say "installing nginx and nats-server"
+  install_quietly nginx-light libnginx-mod-http-dav-ext nats-server >"$tools/apt-servers.log" 2>&1 || true
+fi
+PATH=$PATH:/usr/sbin
 
 # The Go builds take as long as the Rust build, so they run beside it.
 if command -v go >/dev/null; then
@@ -234,6 +255,26 @@ if [[ ! -x /usr/sbin/sshd ]]; then
   fi
   reasons+=("$why")
   leave_out+=("(package(seawall-vault)&(binary(=sftp)|test(=sftp)))|(package(seawall-tests)&test(sftp))")
+fi
+
+if [[ ! -x $wsgidav/bin/wsgidav || ! -e $dav_module ]]; then
+  why="WsgiDAV (PyPI's wsgidav) or nginx with WebDAV (Debian's nginx-light and libnginx-mod-http-dav-ext) can't be had"
+  if [[ -n ${CI:-} ]]; then
+    say "$why" >&2
+    exit 1
+  fi
+  reasons+=("$why")
+  leave_out+=("(package(seawall-vault)&(binary(=conformance)|binary(=servers))&test(webdav))|(package(seawall-tests)&test(webdav))")
+fi
+
+if ! command -v nats-server >/dev/null; then
+  why="NATS (Debian's nats-server) can't be had"
+  if [[ -n ${CI:-} ]]; then
+    say "$why" >&2
+    exit 1
+  fi
+  reasons+=("$why")
+  leave_out+=("(package(seawall-vault)&(binary(=conformance)|binary(=servers))&test(nats))|(package(seawall-tests)&test(nats))")
 fi
 
 filter=()

@@ -66,6 +66,27 @@ impl Fields {
         }
     }
 
+    /// A single value as text, or a list of such values, joined by commas.
+    pub fn joined(&mut self, key: &'static str) -> Result<Option<At<String>>, Location> {
+        let Some(Node { line, value }) = self.take(key) else { return Ok(None) };
+        let wrong = |found: &Value| {
+            let expected = "a single value, or a list of them".to_owned();
+            Problem::Value { key: key.into(), expected, found: found.shape().into() }.at(line)
+        };
+        match value {
+            Value::Text(value) => Ok(Some(At { line, value })),
+            Value::List(nodes) => {
+                let texts = nodes.into_iter().map(|node| match node.value {
+                    Value::Text(text) => Ok(text),
+                    other => Err(wrong(&other)),
+                });
+                let value = texts.collect::<Result<Vec<_>, _>>()?.join(",");
+                Ok(Some(At { line, value }))
+            }
+            other => Err(wrong(&other)),
+        }
+    }
+
     /// A single value that `parse` understands; `expected` describes the valid values.
     pub fn parsed<T>(
         &mut self,

@@ -14,6 +14,9 @@ use crate::kinds;
 /// Settings of a kind of stores, by name. Some are secrets, so this is never printed.
 pub type Keys = BTreeMap<&'static str, String>;
 
+/// Keys of Litestream's format whose value is a list.
+const LISTS: [&str; 1] = ["root-cas"];
+
 /// Settings of places, for each kind of stores that has some.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Settings(BTreeMap<Scheme, Keys>);
@@ -64,7 +67,8 @@ impl Settings {
             let common = kind.common.iter().map(|name| (*name, *name));
             for (key, name) in common.chain(litestream.keys.iter().copied()) {
                 if looked.insert(key)
-                    && let Some(At { value, .. }) = fields.text(key)?
+                    && let Some(At { value, .. }) =
+                        if LISTS.contains(&key) { fields.joined(key)? } else { fields.text(key)? }
                 {
                     taken.insert(key, value);
                 }

@@ -13,6 +13,7 @@ mod forwarding;
 #[cfg(feature = "stores")]
 mod gate;
 pub mod invariants;
+mod relay;
 mod seeds;
 
 pub use cable::{Cable, IsRequest};
@@ -20,4 +21,5 @@ pub use cable::{Cable, IsRequest};
 pub use forwarding::{Forwarding, Hooks};
 #[cfg(feature = "stores")]
 pub use gate::Gate;
+pub use relay::Relay;
 pub use seeds::{fresh_seed, seed};

@@ -4,12 +4,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use reqwest::{Certificate, ClientBuilder, Identity};
 
-use crate::stores::sftp::{Link, Server};
+use crate::stores::{nats, sftp};
 use crate::text::wrong;
 use crate::{Error, Pem, Tls};
 
@@ -24,7 +24,9 @@ const IDLE: Duration = Duration::from_secs(90);
 pub struct Connections {
     clients: Arc<Mutex<BTreeMap<Trust, reqwest::Client>>>,
     /// Those of SSH.
-    links: Arc<Mutex<Vec<Arc<Link>>>>,
+    ssh: Arc<Mutex<Vec<Arc<sftp::Link>>>>,
+    /// Those of NATS.
+    nats: Arc<Mutex<Vec<Weak<nats::Link>>>>,
 }
 
 impl fmt::Debug for Connections {
@@ -54,13 +56,29 @@ impl Connections {
     }
 
     /// The way to a server of SSH, which opens no connection by itself.
-    pub(crate) fn link(&self, server: Server) -> Arc<Link> {
-        let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn ssh(&self, server: sftp::Server) -> Arc<sftp::Link> {
+        let mut links = self.ssh.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(link) = links.iter().find(|link| *link.server() == server) {
             return Arc::clone(link);
         }
-        let link = Arc::new(Link::new(server));
+        let link = Arc::new(sftp::Link::new(server));
         links.push(Arc::clone(&link));
+        link
+    }
+
+    /// The connection to NATS that `fits`, or one that is made.
+    pub(crate) fn nats(
+        &self,
+        fits: impl Fn(&nats::Link) -> bool,
+        make: impl FnOnce() -> nats::Link,
+    ) -> Arc<nats::Link> {
+        let mut links = self.nats.lock().unwrap_or_else(PoisonError::into_inner);
+        links.retain(|link| link.strong_count() > 0);
+        if let Some(link) = links.iter().filter_map(Weak::upgrade).find(|link| fits(link)) {
+            return link;
+        }
+        let link = Arc::new(make());
+        links.push(Arc::downgrade(&link));
         link
     }
 

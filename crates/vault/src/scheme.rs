@@ -34,36 +34,32 @@ schemes! {
     B2 = "b2",
     /// A bucket of Google Cloud Storage.
     Gs = "gs",
+    /// A bucket of the object store of NATS JetStream.
+    Nats = "nats",
     /// A bucket of Alibaba Cloud.
     Oss = "oss",
     /// A bucket of S3, or of a server that speaks its protocol.
     S3 = "s3",
     /// A folder on an SFTP server.
     Sftp = "sftp",
+    /// A folder on a WebDAV server.
+    Webdav = "webdav",
 }
-
-/// Schemes that users of Litestream and Lightning Stream have, and that are not built yet.
-const LATER: &[&str] = &["webdav", "webdavs", "nats"];
 
 impl Scheme {
     /// The kind with that scheme, in lower case.
     pub(crate) fn named(name: &str) -> Option<Self> {
-        let name = if name == "az" { "abs" } else { name };
+        let name = match name {
+            "az" => "abs",
+            "webdavs" => "webdav",
+            name => name,
+        };
         Self::ALL.iter().copied().find(|scheme| scheme.as_str() == name)
     }
 
-    /// Whether a scheme is known and not built yet.
-    pub(crate) fn is_planned(name: &str) -> bool {
-        LATER.contains(&name) && Self::named(name).is_none()
-    }
-
-    /// All schemes that are built or planned.
+    /// All schemes.
     pub(crate) fn known() -> Vec<&'static str> {
-        Self::ALL
-            .iter()
-            .map(|scheme| scheme.as_str())
-            .chain(LATER.iter().copied().filter(|name| Self::is_planned(name)))
-            .collect()
+        Self::ALL.iter().map(|scheme| scheme.as_str()).collect()
     }
 }
 

@@ -4,7 +4,9 @@
 
 mod gcs;
 pub mod http;
+mod nats;
 mod oss;
+mod webdav;
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -15,7 +17,9 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep};
 
 pub use self::gcs::GcsServer;
+pub use self::nats::{NATS_USER, NatsServer};
 pub use self::oss::OssServer;
+pub use self::webdav::{WEBDAV_USER, WebdavServer};
 
 /// A versitygw that serves a folder of its own, with the bucket `bucket`. It ends when dropped.
 #[derive(Debug)]

@@ -12,13 +12,16 @@ use crate::place::{PlaceSettings, shown};
 use crate::stores::abs::settings::AbsSettings;
 use crate::stores::b2::settings::B2Settings;
 use crate::stores::gs::settings::GsSettings;
+use crate::stores::nats::settings::NatsSettings;
 use crate::stores::oss::settings::OssSettings;
 use crate::stores::s3::settings::S3Settings;
 use crate::stores::sftp::settings::SftpSettings;
-use crate::stores::{abs, b2, file, gs, oss, s3, sftp};
+use crate::stores::webdav::settings::WebdavSettings;
+use crate::stores::{abs, b2, file, gs, nats, oss, s3, sftp, webdav};
 use crate::text::{unknown, wrong};
 use crate::{
-    AbsStore, B2Store, Environment, Error, FileStore, GsStore, OssStore, Policy, S3Store, Scheme, SftpStore, Store,
+    AbsStore, B2Store, Environment, Error, FileStore, GsStore, NatsStore, OssStore, Policy, S3Store, Scheme, SftpStore,
+    Store, WebdavStore,
 };
 
 macro_rules! places {
@@ -84,12 +87,16 @@ places! {
     B2: B2Settings, read by b2::url, opened as B2Store;
     /// A prefix in a bucket of Google Cloud Storage.
     Gs: GsSettings, read by gs::url, opened as GsStore;
+    /// A part of a bucket of the object store of NATS JetStream.
+    Nats: NatsSettings, read by nats::url, opened as NatsStore;
     /// A prefix in a bucket of Alibaba Cloud.
     Oss: OssSettings, read by oss::url, opened as OssStore;
     /// A prefix in a bucket of S3, or of a server that speaks its protocol.
     S3: S3Settings, read by s3::url, opened as S3Store;
     /// A folder on an SFTP server.
     Sftp: SftpSettings, read by sftp::url, opened as SftpStore;
+    /// A folder on a WebDAV server.
+    Webdav: WebdavSettings, read by webdav::url, opened as WebdavStore;
 }
 
 impl VaultUrl {
@@ -111,7 +118,6 @@ impl VaultUrl {
         let scheme = scheme.to_ascii_lowercase();
         match Scheme::named(&scheme) {
             Some(kind) => Self::read(kind, &scheme, rest, &shown).map_err(located),
-            None if Scheme::is_planned(&scheme) => Err(later(&scheme, &shown)),
             None => Err(located(unknown("scheme", &scheme, &Scheme::known()))),
         }
     }
@@ -178,14 +184,6 @@ fn redact(text: &str) -> String {
     format!("{}{query}", shown.escape_debug())
 }
 
-fn later(scheme: &str, shown: &str) -> Error {
-    let built: Vec<String> = Scheme::ALL.iter().map(|scheme| format!("{scheme}://…")).collect();
-    Error::Unsupported {
-        object: shown.to_owned(),
-        cause: format!("`{scheme}` is not built yet; a folder, {} are", built.join(", ")),
-    }
-}
-
 fn bare(text: &str) -> Result<VaultUrl, Error> {
     if text.is_empty() {
         return Err(wrong(
@@ -196,7 +194,7 @@ fn bare(text: &str) -> Result<VaultUrl, Error> {
     }
     // A scheme without its slashes must not become a folder of that name. The rest may hold a secret.
     if let Some((scheme, _)) = text.split_once(':')
-        && (Scheme::named(scheme).is_some() || Scheme::is_planned(scheme))
+        && Scheme::named(scheme).is_some()
     {
         let next = format!("write {scheme}://…, or ./{scheme}:… for a folder");
         return Err(wrong(&format!("{scheme}:…"), "the slashes behind the scheme are missing", &next));

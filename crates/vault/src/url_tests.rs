@@ -122,15 +122,6 @@ fn what_is_refused_and_what_it_says() {
 }
 
 #[test]
-fn what_is_not_built_yet_says_so() {
-    for text in ["webdav://u:pw@h", "webdavs://h", "nats://h/b"] {
-        let error = VaultUrl::parse(text).expect_err(text);
-        assert!(matches!(error, Error::Unsupported { .. }), "{error:?}");
-        assert!(!error.to_string().contains("pw"), "{error}");
-    }
-}
-
-#[test]
 fn secrets_are_taken_and_never_shown() {
     for text in [
         "s3://AKID:hunter2@b/p",

@@ -39,11 +39,11 @@ pub enum Created {
 pub struct Capabilities {
     /// A create-only write of a new object is taken.
     pub create: bool,
-    /// A create-only write over an object is refused.
+    /// A create-only write over an object is refused, also if two writers meet.
     pub rejects_create: bool,
     /// A compare-and-swap with the present version is taken.
     pub update: bool,
-    /// A compare-and-swap with an old version is refused.
+    /// A compare-and-swap with an old version is refused, also if two writers meet.
     pub rejects_stale_update: bool,
 }
 
@@ -89,7 +89,8 @@ impl Vault {
 
     /// A vault over a store.
     pub fn new(store: Arc<dyn Store>, policy: Policy) -> Self {
-        let (url, degraded) = (store.url(), !store.abilities().create);
+        // Where a probe is needed, the probe tells.
+        let (url, degraded) = (store.url(), !store.abilities().create && !store.needs_probe());
         Self {
             inner: Arc::new(Inner {
                 store,
@@ -339,13 +340,18 @@ impl Vault {
         let key = ObjectKey::new(format!("seawall/probe-{nonce:016x}"))?;
         let outcome = self.try_conditions(&key, nonce).await;
         let cleaned = self.delete(std::slice::from_ref(&key)).await;
-        let capabilities = outcome?;
+        let mut capabilities = outcome?;
+        let refuses_what_it_sees = capabilities.exclusive_create();
+        // One writer alone can't see whether a condition also holds for two in the same moment.
+        let Abilities { create, update, .. } = self.abilities();
+        capabilities.rejects_create &= create;
+        capabilities.rejects_stale_update &= update;
         // Credentials without the right to delete are allowed. Then a few bytes remain.
         if let Err(error) = cleaned {
             tracing::debug!(%error, "the probe's object is left behind");
         }
         self.inner.probed.store(true, std::sync::atomic::Ordering::Relaxed);
-        self.inner.degraded.store(!capabilities.exclusive_create(), std::sync::atomic::Ordering::Relaxed);
+        self.inner.degraded.store(!refuses_what_it_sees, std::sync::atomic::Ordering::Relaxed);
         Ok(capabilities)
     }
 

@@ -9,10 +9,13 @@ use std::time::Duration;
 use seawall_core::SystemClock;
 use seawall_vault::memory::MemoryStore;
 use seawall_vault::simulated::SimulatedStore;
-use seawall_vault::testing::{ACCOUNT, AzureServer, GcsServer, KEYS, OssServer, S3Server, SshServer};
+use seawall_vault::testing::{
+    ACCOUNT, AzureServer, GcsServer, KEYS, NatsServer, OssServer, S3Server, SshServer, WebdavServer,
+};
 use seawall_vault::{
-    AbsSettings, AbsStore, B2Store, Environment, FileStore, GsStore, ObjectKey, OssStore, Pem, PlaceSettings as _,
-    Policy, Prefix, S3Settings, S3Store, Scheme, Secret, SftpStore, Store, Tls, Vault, VaultUrl, conformance,
+    AbsSettings, AbsStore, B2Store, Environment, FileStore, GsStore, NatsStore, ObjectKey, OssStore, Pem,
+    PlaceSettings as _, Policy, Prefix, S3Settings, S3Store, Scheme, Secret, SftpStore, Store, Tls, Vault, VaultUrl,
+    WebdavStore, conformance,
 };
 use tokio::time::Instant;
 
@@ -85,6 +88,18 @@ async fn google() {
     conformance::run(open).await;
 }
 
+async fn on_webdav(server: WebdavServer) {
+    let open = |name: &'static str| {
+        let url = server.url(&format!("some path/{name}"));
+        async move {
+            let Ok(VaultUrl::Webdav(settings)) = VaultUrl::parse(&url) else { panic!("{url}") };
+            let store = WebdavStore::connect(&settings, &Environment::empty(), &Policy::default()).await;
+            Arc::new(store.expect("connect")) as Arc<dyn Store>
+        }
+    };
+    conformance::run(open).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn sftp() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -97,6 +112,36 @@ async fn sftp() {
             let Ok(VaultUrl::Sftp(settings)) = VaultUrl::parse(&url) else { panic!("{url}") };
             let store = SftpStore::connect(&settings, &Environment::empty(), &policy).await.expect("connect");
             Arc::new(store) as Arc<dyn Store>
+        }
+    };
+    conformance::run(open).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn webdav_of_wsgidav() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(server) = WebdavServer::wsgidav("conformance of WsgiDAV", folder.path()).await else { return };
+    on_webdav(server).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn webdav_of_nginx() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(server) = WebdavServer::nginx("conformance of nginx", folder.path()).await else { return };
+    on_webdav(server).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn nats() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(server) = NatsServer::start("conformance of NATS", folder.path()).await else { return };
+    server.make_bucket("bucket").await;
+    let open = |name: &'static str| {
+        let url = server.url("bucket", &format!("some path/{name}"));
+        async move {
+            let Ok(VaultUrl::Nats(settings)) = VaultUrl::parse(&url) else { panic!("{url}") };
+            let store = NatsStore::connect(&settings, &Environment::empty(), &Policy::default()).await;
+            Arc::new(store.expect("connect")) as Arc<dyn Store>
         }
     };
     conformance::run(open).await;

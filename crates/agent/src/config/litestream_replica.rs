@@ -8,30 +8,9 @@ use seawall_vault::{Environment, Scheme, VaultUrl};
 use super::document::Node;
 use super::error::{Location, Problem};
 use super::fields::{At, Fields};
-use super::litestream::{expand_home, refuse, unsupported, warn_unknown};
+use super::litestream::{expand_home, refuse, warn_unknown};
 use super::place::{self, Precedence};
 use super::{Registering, Surroundings, Warning, kinds};
-
-/// Keys that belong to kinds of stores that are not done yet, or that Litestream itself refuses.
-const OTHER_STORES: [&str; 17] = [
-    "password",
-    "webdav-url",
-    "webdav-username",
-    "webdav-password",
-    "jwt",
-    "seed",
-    "creds",
-    "nkey",
-    "username",
-    "token",
-    "tls",
-    "root-cas",
-    "client-cert",
-    "client-key",
-    "max-reconnects",
-    "reconnect-wait",
-    "timeout",
-];
 
 /// The replica of one database, understood.
 #[derive(Debug)]
@@ -80,12 +59,6 @@ impl Keys {
         fields.flag("auto-recover")?;
         refuse(fields, "age", "encryption is not done yet, and Litestream refuses it since 0.5")?;
         let settings = place::Settings::take_litestream(fields)?;
-        let reason = format!("only {} replicas are done yet", kinds::litestream_types("and"));
-        for key in OTHER_STORES {
-            if !kinds::has_litestream_key(key) {
-                refuse(fields, key, &reason)?;
-            }
-        }
         Ok(Self {
             kind: fields.text("type")?,
             path: fields.text("path")?,
@@ -115,14 +88,16 @@ pub(crate) fn read(
     let url = own.url.as_ref().or(defaults.url.as_ref());
     let text = match url {
         Some(url) => {
-            if let Some(At { line, .. }) = own.path.as_ref().or(own.bucket.as_ref()) {
+            let completed = own.bucket.as_ref().and_then(|bucket| kinds::with_bucket(&url.value, &bucket.value));
+            let beside = own.path.as_ref().or(own.bucket.as_ref().filter(|_| completed.is_none()));
+            if let Some(At { line, .. }) = beside {
                 return Err(Problem::Contradiction("url stands beside path or bucket".into()).at(*line));
             }
             if own.settings.get(Scheme::Sftp).is_some_and(|keys| keys.contains_key("host")) {
                 return Err(Problem::Contradiction("url stands beside host".into()).at(url.line));
             }
             check_kind(url, kind)?;
-            url.value.clone()
+            completed.unwrap_or_else(|| url.value.clone())
         }
         None => {
             let path = own.path.as_ref().or(defaults.path.as_ref()).map(|at| at.value.as_str());
@@ -191,16 +166,10 @@ fn check_kind(url: &At<String>, kind: Option<&At<String>>) -> Result<(), Locatio
 }
 
 fn other_store(kind: &str) -> Problem {
-    match kind {
-        "gs" | "webdav" | "webdavs" | "nats" | "oss" => {
-            let reason = format!("only {} replicas are done yet", kinds::litestream_types("and"));
-            unsupported(&format!("type {kind}"), &reason)
-        }
-        _ => Problem::Value {
-            key: "type".into(),
-            expected: format!("takes {}", kinds::litestream_types("or")),
-            found: format!("\"{kind}\""),
-        },
+    Problem::Value {
+        key: "type".into(),
+        expected: format!("takes {}", kinds::litestream_types("or")),
+        found: format!("\"{kind}\""),
     }
 }
 

@@ -6,16 +6,19 @@
 mod abs;
 mod b2;
 mod gs;
+mod nats;
 mod oss;
 mod s3;
 mod sftp;
+mod webdav;
 
 use seawall_vault::Scheme;
 
 use crate::place::Keys;
 
 /// All kinds, in the order in which messages list them.
-pub const ALL: &[&Kind] = &[&s3::KIND, &abs::KIND, &gs::KIND, &oss::KIND, &b2::KIND, &sftp::KIND];
+pub const ALL: &[&Kind] =
+    &[&s3::KIND, &abs::KIND, &gs::KIND, &oss::KIND, &b2::KIND, &sftp::KIND, &webdav::KIND, &nats::KIND];
 
 /// The settings of one kind of store, by their names.
 #[derive(Debug)]
@@ -76,10 +79,9 @@ pub fn of_litestream(scheme: &str) -> Option<(&'static Kind, &'static Litestream
     known.find(|(_, litestream)| litestream.schemes.contains(&scheme))
 }
 
-/// Whether a kind takes a key of a replica of Litestream.
-pub fn has_litestream_key(key: &str) -> bool {
-    let mut known = ALL.iter().filter_map(|kind| Some((*kind, kind.litestream.as_ref()?)));
-    known.any(|(kind, litestream)| kind.common.contains(&key) || litestream.keys.iter().any(|(name, _)| *name == key))
+/// The URL of a replica whose bucket stands beside a URL that has none, which Litestream takes for NATS.
+pub fn with_bucket(url: &str, bucket: &str) -> Option<String> {
+    nats::with_bucket(url, bucket)
 }
 
 /// The types of replicas that are taken, as a list for people that ends with `last` before the last one.

@@ -1,8 +1,8 @@
 //! Names of objects: the keys below a vault's prefix.
 //!
 //! The names are Litestream's, so that either program reads the other's replica: `ltx/<level>/<min>-<max>.ltx` in
-//! folders, in Azure and in Google's buckets, `<level as four hex digits>/<min>-<max>.ltx` in S3 and
-//! in Alibaba Cloud. Objects that only Seawall has
+//! folders (also on SFTP and WebDAV servers), in Azure, in Google's buckets and in NATS,
+//! `<level as four hex digits>/<min>-<max>.ltx` in S3 and in Alibaba Cloud. Objects that only Seawall has
 //! are under `seawall/`, which Litestream never lists.
 
 use seawall_ltx::{FileName, Txid};
@@ -26,7 +26,7 @@ impl Layout {
     /// The layout in a kind of stores.
     pub(crate) fn in_stores(scheme: Scheme) -> Self {
         match scheme {
-            Scheme::File | Scheme::Abs | Scheme::Gs | Scheme::Sftp => Self::Files,
+            Scheme::File | Scheme::Abs | Scheme::Gs | Scheme::Nats | Scheme::Sftp | Scheme::Webdav => Self::Files,
             Scheme::S3 | Scheme::B2 | Scheme::Oss => Self::Objects,
         }
     }

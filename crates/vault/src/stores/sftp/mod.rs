@@ -155,7 +155,7 @@ impl SftpStore {
         let url = settings.url();
         // Shorter than an attempt: then the attempt ends with the connection's own error, and the next one connects anew.
         let patience = Patience { silence: policy.attempt / 2, slowest: policy.slowest };
-        let link = policy.connections.link(Server::new(settings, environment, patience));
+        let link = policy.connections.ssh(Server::new(settings, environment, patience));
         let place = Place {
             link,
             root: settings.root.path().to_owned(),
