@@ -27,7 +27,7 @@ fn policy() -> Policy {
 }
 
 fn settings(record: Option<PathBuf>) -> Settings {
-    Settings { record, clock: Arc::new(SystemClock) }
+    Settings { record, notes: true, clock: Arc::new(SystemClock) }
 }
 
 fn places(stores: &[SimulatedStore]) -> Vec<Place> {

@@ -2,7 +2,7 @@
 //! misses.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -10,6 +10,7 @@ use seawall_core::{Clock, Moment};
 use tokio::sync::{OnceCell, RwLock};
 use tokio::task::AbortHandle;
 
+use super::Settings;
 use super::record::{self, Noted, Record};
 use crate::{Digest, Error, ObjectKey, Scheme, Store, Throttle, Vault};
 
@@ -37,6 +38,8 @@ pub(crate) struct Shared {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) throttle: Option<Throttle>,
     record: Option<PathBuf>,
+    /// Whether the record is written, and not only read.
+    notes: bool,
     state: Mutex<State>,
     /// Writers share it; a vault that comes back in step has it alone.
     pub(crate) gate: RwLock<()>,
@@ -142,8 +145,7 @@ pub struct MemberState {
 impl Shared {
     pub(crate) fn new(
         members: Vec<Member>,
-        record: Option<PathBuf>,
-        clock: Arc<dyn Clock>,
+        Settings { record, notes, clock }: Settings,
         throttle: Option<Throttle>,
     ) -> Self {
         let scheme = members.first().map_or(Scheme::File, |member| member.vault.scheme());
@@ -155,6 +157,7 @@ impl Shared {
             clock,
             throttle,
             record,
+            notes,
             state: Mutex::new(state),
             gate: RwLock::default(),
             overwriting: tokio::sync::Mutex::default(),
@@ -291,7 +294,7 @@ impl Shared {
 
     /// Keeps the record, if there is a place for it. A record that can't be kept costs a comparison, and nothing else.
     pub(crate) async fn save(&self) {
-        let Some(path) = self.record.clone() else { return };
+        let Some(path) = self.record.clone().filter(|_| self.notes) else { return };
         let _one = self.saving.lock().await;
         let record = self.record();
         let shown = path.clone();
@@ -360,4 +363,22 @@ impl Shared {
         };
         members.map(one).collect()
     }
+}
+
+/// The state of each vault as the record at `path` has it; nothing where there is none. Blocks.
+pub fn recorded(path: &Path) -> Vec<MemberState> {
+    let Some(record) = record::load(path) else { return Vec::new() };
+    let leads = record.vaults.iter().position(|noted| noted.behind_since_ms.is_none());
+    let one = |(i, noted): (usize, &Noted)| MemberState {
+        url: noted.url.clone(),
+        in_step: noted.behind_since_ms.is_none(),
+        leads: leads == Some(i),
+        behind_since: noted.behind_since_ms.map(Moment::from_millis),
+        error: None,
+        last: None,
+        objects_left: None,
+        bytes_left: None,
+        requests: seawall_core::Requests::default(),
+    };
+    record.vaults.iter().enumerate().map(one).collect()
 }

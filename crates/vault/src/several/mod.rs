@@ -40,8 +40,8 @@ use tokio::sync::OnceCell;
 use self::decide::{grace, is_trouble, representative};
 use self::fan::{Failed, fan_out};
 pub use self::late::LateStore;
-pub use self::members::MemberState;
 use self::members::{Member, Shared, Work};
+pub use self::members::{MemberState, recorded};
 use crate::counts::Operation;
 use crate::{
     Abilities, Body, Condition, Digest, Error, Meta, Multipart, ObjectKey, Page, Policy, Prefix, PutOptions, Scheme,
@@ -77,6 +77,8 @@ impl From<Arc<dyn Store>> for Place {
 pub struct Settings {
     /// Where it is kept which vaults are behind, beyond the end of the process.
     pub record: Option<PathBuf>,
+    /// Whether the record is kept by this process, and not only read.
+    pub notes: bool,
     /// The time of day.
     pub clock: Arc<dyn Clock>,
 }
@@ -90,7 +92,7 @@ impl SeveralStore {
             probed: OnceCell::new(),
         };
         let members = places.into_iter().enumerate().map(one).collect();
-        Self { shared: Arc::new(Shared::new(members, settings.record, settings.clock, policy.upload.clone())) }
+        Self { shared: Arc::new(Shared::new(members, settings, policy.upload.clone())) }
     }
 
     /// One vault over these.
