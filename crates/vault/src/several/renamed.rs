@@ -262,7 +262,7 @@ mod tests {
         ];
         let truth = Vault::new(Arc::new(inner.clone()), Policy::default());
         truth.put(&key("0003/foreign"), "x".into(), None).await.expect("put");
-        let renamed = RenamedStore::over(Arc::new(inner), renames(), Scheme::S3);
+        let renamed = RenamedStore::over(Arc::new(inner), renames(), Scheme::File);
         let vault = Vault::new(renamed.clone(), Policy::default());
         for name in &outside {
             vault.put(&key(name), name.to_string().into(), None).await.expect("put");
