@@ -223,6 +223,7 @@ impl Scheduled {
             engine: self.source.engine().name.to_owned(),
             source: self.source.url(),
             vault: self.sets.vault().url().to_owned(),
+            vaults: Vec::new(),
             phase: state.phase.unwrap_or(Phase::Stopped),
             protected: state.newest.clone(),
             lag_bytes: 0,

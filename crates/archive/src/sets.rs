@@ -99,6 +99,7 @@ impl Engine for Sets {
             engine: newest.as_ref().map_or_else(|| "sets".to_owned(), |(engine, _)| engine.clone()),
             source: String::new(),
             vault: self.vault.url().to_owned(),
+            vaults: Vec::new(),
             phase: Phase::Stopped,
             protected: newest.map(|(_, point)| point),
             lag_bytes: 0,

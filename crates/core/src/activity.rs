@@ -134,6 +134,25 @@ pub struct Requests {
     pub bytes_down: u64,
 }
 
+impl Requests {
+    /// Both together.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            put: self.put + other.put,
+            upload: self.upload + other.upload,
+            get: self.get + other.get,
+            head: self.head + other.head,
+            list: self.list + other.list,
+            delete: self.delete + other.delete,
+            retries: self.retries + other.retries,
+            failures: self.failures + other.failures,
+            bytes_up: self.bytes_up + other.bytes_up,
+            bytes_down: self.bytes_down + other.bytes_down,
+        }
+    }
+}
+
 /// What an engine did, as plain numbers; see [`Activity`] for what each means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Figures {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Description, Failure, Moment, Point, Underway};
+use crate::{Description, Failure, Moment, Point, Requests, Underway};
 
 /// What a database's protection is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,6 +74,39 @@ impl LastError {
     }
 }
 
+/// One vault of a database that has several.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VaultStatus {
+    /// Its URL, without secrets.
+    pub url: String,
+    /// Whether it holds everything that the database's protection reports as protected.
+    pub in_step: bool,
+    /// Whether it is the one that is read, and that decides about two writers.
+    pub leads: bool,
+    /// Since when it is behind: everything up to then is in it.
+    pub behind_since: Option<Moment>,
+    /// For how long it has been behind, in milliseconds; 0 while it is in step.
+    pub lag_ms: u64,
+    /// The last object that was written to it by this process.
+    #[serde(default)]
+    pub last_object: Option<String>,
+    /// When that was.
+    #[serde(default)]
+    pub last_written: Option<Moment>,
+    /// How many objects it lacks; `None` while that isn't known.
+    #[serde(default)]
+    pub objects_left: Option<u64>,
+    /// Bytes of these objects.
+    #[serde(default)]
+    pub bytes_left: Option<u64>,
+    /// What keeps it behind.
+    #[serde(default)]
+    pub error: Option<LastError>,
+    /// Requests to it since the process began.
+    #[serde(default)]
+    pub requests: Requests,
+}
+
 /// The state of one database's protection.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {
@@ -85,6 +118,9 @@ pub struct Status {
     pub source: String,
     /// The URL of its vault, without secrets.
     pub vault: String,
+    /// Each vault, if it has several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub vaults: Vec<VaultStatus>,
     /// What the protection is doing.
     pub phase: Phase,
     /// Everything up to this point is durable in the vault (I1). `None` before the first base.
@@ -122,6 +158,7 @@ impl Status {
             engine: database.engine.to_owned(),
             source: database.source.unwrap_or_default(),
             vault: database.vault,
+            vaults: Vec::new(),
             phase,
             protected: None,
             lag_bytes: 0,

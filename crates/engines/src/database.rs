@@ -12,6 +12,7 @@ use seawall_vault::{Environment, VaultUrl};
 use crate::backups::{self, ServerConfig};
 use crate::lmdb::{self, LmdbConfig};
 use crate::server::ServerUrl;
+use crate::several::BesideConfig;
 use crate::sqlite::SqliteConfig;
 
 /// One database to protect. `None` is the engine's own default.
@@ -19,8 +20,10 @@ use crate::sqlite::SqliteConfig;
 pub struct DatabaseConfig {
     /// Its name.
     pub name: String,
-    /// The place of its objects.
+    /// The place of its objects; of several the first.
     pub vault: VaultUrl,
+    /// The other places that hold the same.
+    pub beside: Vec<BesideConfig>,
     /// How long shipping at a graceful stop may take for this database.
     pub shutdown_timeout: Option<Duration>,
     /// Restore it when its file is missing.
@@ -90,18 +93,34 @@ impl DatabaseConfig {
 
     /// A database of any kind, of which nothing else is said.
     pub fn of(name: String, vault: VaultUrl, engine: EngineConfig) -> Self {
-        Self { name, vault, shutdown_timeout: None, restore_if_missing: false, lease: None, engine, line: 0 }
+        Self {
+            name,
+            vault,
+            beside: Vec::new(),
+            shutdown_timeout: None,
+            restore_if_missing: false,
+            lease: None,
+            engine,
+            line: 0,
+        }
     }
 
     /// Whether both have the same settings; their lines in the file may differ.
     pub fn is_like(&self, other: &Self) -> bool {
-        let Self { name, vault, shutdown_timeout, restore_if_missing, lease, engine, line: _ } = self;
+        let Self { name, vault, beside, shutdown_timeout, restore_if_missing, lease, engine, line: _ } = self;
         *name == other.name
             && *vault == other.vault
+            && *beside == other.beside
             && *shutdown_timeout == other.shutdown_timeout
             && *restore_if_missing == other.restore_if_missing
             && *lease == other.lease
             && *engine == other.engine
+    }
+
+    /// The database with each of its vaults alone.
+    pub fn each(&self) -> Vec<Self> {
+        let urls = std::iter::once(&self.vault).chain(self.beside.iter().map(|beside| &beside.url));
+        urls.map(|url| Self { vault: url.clone(), beside: Vec::new(), ..self.clone() }).collect()
     }
 
     /// The source.

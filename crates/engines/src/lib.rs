@@ -5,7 +5,7 @@
 //! `database` is a database of a configuration with the settings of its one kind. `open` opens databases and vaults.
 //! `ask` refuses an ability that an engine doesn't have. `trouble` tells the meaning of an error in a status. `recognise`
 //! finds out what a vault holds. `when` reads `--at`. `keep` is retention on a command line. `server` finds the engine that
-//! the URL of a server belongs to. `sets` opens vaults of backup sets, which all engines of servers share. `upkeep` reads the settings of levels and retention in both formats.
+//! the URL of a server belongs to. `several` opens the vaults of a database that has more than one. `sets` opens vaults of backup sets, which all engines of servers share. `upkeep` reads the settings of levels and retention in both formats.
 
 pub mod ask;
 mod backups;
@@ -18,6 +18,7 @@ mod postgres;
 mod recognise;
 pub mod server;
 mod sets;
+mod several;
 pub mod sqlite;
 pub mod trouble;
 pub mod upkeep;
@@ -27,4 +28,5 @@ pub use backups::{ServerConfig, ServerSource};
 pub use database::{DatabaseConfig, EngineConfig, Said, SourceName, Subject, Threads};
 pub use keep::Keep;
 pub use open::{Opener, read_state_dir, read_status};
+pub use several::{BesideConfig, Choice};
 pub use when::read_when;

@@ -1,6 +1,6 @@
 //! Opens databases and vaults from a configuration. No other code opens them.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -15,6 +15,7 @@ use seawall_vault::{Environment, HttpClient, Policy, Throttle, Vault, VaultUrl};
 use crate::database::{DatabaseConfig, EngineConfig};
 use crate::keep::Keep;
 use crate::recognise::{self, Held};
+use crate::several::{self, SeveralEngine};
 use crate::{backups, lmdb, sets, sqlite};
 
 /// Opens engines for one process.
@@ -36,6 +37,10 @@ pub struct Opener {
     pub(crate) jobs: usize,
     /// The host's name.
     pub(crate) hostname: String,
+    /// Where records are that belong to no file.
+    pub(crate) state: Option<PathBuf>,
+    /// Whether this process is the one that protects, and so notes which of several vaults are behind.
+    protects: bool,
 }
 
 impl Opener {
@@ -52,6 +57,8 @@ impl Opener {
             owner: format!("pid:{}", std::process::id()),
             jobs,
             hostname: String::new(),
+            state: None,
+            protects: false,
         }
     }
 
@@ -62,6 +69,16 @@ impl Opener {
         if !hostname.is_empty() {
             self.owner = format!("{hostname}:{}", std::process::id());
         }
+    }
+
+    /// Sets where records of databases are that are no files.
+    pub fn find_state_in(&mut self, folder: Option<PathBuf>) {
+        self.state = folder;
+    }
+
+    /// Notes from now on which vaults of a database are behind. Only the process that protects it does.
+    pub fn note_vaults(&mut self) {
+        self.protects = true;
     }
 
     /// Watches for changes with events from now on, and looks at every database each `sweep` as well. Must be called
@@ -96,11 +113,18 @@ impl Opener {
 
     /// The same, with the vault itself.
     pub async fn database_and_vault(&self, database: &DatabaseConfig) -> Result<(Vault, Arc<dyn Engine>), Failure> {
-        let vault = self.open(&database.vault).await?;
+        let vault = self.open_all(database).await?;
         let engine: Arc<dyn Engine> = match &database.engine {
             EngineConfig::Sqlite(config) => sqlite::open(self, vault.clone(), config.options(database, self.jobs)),
             EngineConfig::Lmdb(config) => lmdb::open(self, vault.clone(), database, config),
             EngineConfig::Server(config) => Arc::new(backups::open(self, vault.clone(), database, config)),
+        };
+        let engine: Arc<dyn Engine> = match database.beside.is_empty() {
+            true => engine,
+            false => {
+                let around = SeveralEngine::around(self, database, vault.clone(), engine, &self.policy).await;
+                Arc::new(around)
+            }
         };
         Ok((vault, engine))
     }
@@ -111,9 +135,7 @@ impl Opener {
     /// When its vault can't be opened.
     pub async fn server(&self, database: &DatabaseConfig) -> Result<Option<Scheduled>, Failure> {
         Ok(match &database.engine {
-            EngineConfig::Server(config) => {
-                Some(backups::open(self, self.open(&database.vault).await?, database, config))
-            }
+            EngineConfig::Server(config) => Some(backups::open(self, self.open_all(database).await?, database, config)),
             EngineConfig::Sqlite(_) | EngineConfig::Lmdb(_) => None,
         })
     }
@@ -124,11 +146,13 @@ impl Opener {
     /// # Errors
     /// When nothing was recorded, or the record or the vault can't be read.
     pub async fn recorded(&self, database: &DatabaseConfig) -> Result<Status, Failure> {
-        match &database.engine {
+        let status = match &database.engine {
             EngineConfig::Sqlite(config) => read_state_dir(&config.state_dir()),
             EngineConfig::Lmdb(config) => lmdb::recorded(config),
             EngineConfig::Server(_) => self.database(database).await?.status().await,
-        }
+        }?;
+        let vaults = if status.vaults.is_empty() { several::recorded(self, database) } else { status.vaults };
+        Ok(Status { vaults, ..status })
     }
 
     /// The vault of a database alone, to merge and delete in by the database's settings, but for what `keep` says.
@@ -137,7 +161,7 @@ impl Opener {
         database: &DatabaseConfig,
         keep: &Keep,
     ) -> Result<Arc<dyn Engine>, Failure> {
-        let vault = self.open(&database.vault).await?;
+        let vault = self.open_all(database).await?;
         Ok(match &database.engine {
             EngineConfig::Sqlite(config) => sqlite::of_vault(self, vault, keep.upkeep(&config.upkeep)),
             EngineConfig::Lmdb(_) => lmdb::of_vault(vault, database.name.clone()),
@@ -206,10 +230,22 @@ impl Opener {
     }
 
     async fn open(&self, url: &VaultUrl) -> Result<Vault, Failure> {
-        // Retries of many vaults must not come in step.
+        Ok(Vault::open(url, &self.environment, self.next_policy()).await?)
+    }
+
+    /// The vaults of a database as one.
+    async fn open_all(&self, database: &DatabaseConfig) -> Result<Vault, Failure> {
+        match database.beside.is_empty() {
+            true => self.open(&database.vault).await,
+            false => Ok(several::open(self, database, self.next_policy(), self.protects).await),
+        }
+    }
+
+    /// Retries of many vaults must not come in step.
+    fn next_policy(&self) -> Policy {
         let nth = self.opened.fetch_add(1, Ordering::Relaxed);
         let seed = self.policy.seed.wrapping_add(nth.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        Ok(Vault::open(url, &self.environment, Policy { seed, ..self.policy.clone() }).await?)
+        Policy { seed, ..self.policy.clone() }
     }
 }
 

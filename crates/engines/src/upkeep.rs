@@ -45,6 +45,16 @@ pub fn read_native(fields: &mut Fields, upkeep: &Upkeep) -> Result<Upkeep, Locat
     Ok(upkeep)
 }
 
+/// Reads the `retention` of one of several vaults; whatever isn't said is as in `upkeep`. `None` where there is none.
+pub fn read_own_retention(fields: &mut Fields, upkeep: &Upkeep) -> Result<Option<Upkeep>, Location> {
+    let line = fields.line;
+    let Some(retention) = fields.section("retention")? else { return Ok(None) };
+    let mut upkeep = upkeep.clone();
+    read_retention(retention, &mut upkeep)?;
+    check(&upkeep).map_err(|problem| problem.at(line))?;
+    Ok(Some(upkeep))
+}
+
 fn read_retention(mut fields: Fields, upkeep: &mut Upkeep) -> Result<(), Location> {
     let retention = &mut upkeep.retention;
     let number = |fields: &mut Fields, key, target: &mut u32| -> Result<(), Location> {

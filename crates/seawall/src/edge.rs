@@ -39,6 +39,16 @@ impl Edge {
         Surroundings { environment: &self.environment, directory: &self.directory, pid: std::process::id() }
     }
 
+    /// The folder for records that belong to no database file: of the service, or of the user. `None` if there is neither.
+    pub(crate) fn state_folder(&self) -> Option<PathBuf> {
+        let variable = |name| self.environment.get(name).filter(|text| text.starts_with('/')).map(PathBuf::from);
+        // systemd gives a service with several state folders a list of them.
+        let service = self.environment.get("STATE_DIRECTORY").and_then(|text| text.split(':').next());
+        let state = service.filter(|text| text.starts_with('/')).map(PathBuf::from);
+        let state = state.or_else(|| variable("XDG_STATE_HOME").map(|home| home.join("seawall")));
+        state.or_else(|| variable("HOME").map(|home| home.join(".local/state/seawall")))
+    }
+
     /// `path` from the root.
     pub(crate) fn absolute(&self, path: &Path) -> PathBuf {
         absolute(path, &self.directory)

@@ -49,6 +49,39 @@ impl Source {
         }
     }
 
+    /// The vault to restore from: of several the one whose newest point that `when` allows is the newest. Says which one, and
+    /// which could not be looked at.
+    pub(crate) async fn newest(self, opener: &Opener, when: &When) -> Result<(Self, String), Failure> {
+        let Self::Database(database) = self else { return Ok((self, String::new())) };
+        if database.beside.is_empty() {
+            return Ok((Self::Database(database), String::new()));
+        }
+        let choice = opener.newest(&database, when).await?;
+        let mut told: String = choice
+            .away
+            .iter()
+            .map(|failure| format!("{}: not looked at: {}\n", failure.object, failure.cause))
+            .collect();
+        told += &format!("from {}\n", choice.database.vault);
+        Ok((Self::Database(Box::new(choice.database)), told))
+    }
+
+    /// Opens the vault to restore from, as [`Source::newest`] finds it.
+    pub(crate) async fn open_newest(&self, opener: &Opener, when: &When) -> Result<Arc<dyn Engine>, Failure> {
+        match self {
+            Self::Database(database) => opener.database(&opener.newest(database, when).await?.database).await,
+            Self::Vault(_) => self.open(opener).await,
+        }
+    }
+
+    /// It with each of its vaults alone.
+    pub(crate) fn each(&self) -> Vec<Self> {
+        match self {
+            Self::Vault(vault) => vec![Self::Vault(vault.clone())],
+            Self::Database(database) => database.each().into_iter().map(|one| Self::Database(Box::new(one))).collect(),
+        }
+    }
+
     /// Opens it.
     pub(crate) async fn open(&self, opener: &Opener) -> Result<Arc<dyn Engine>, Failure> {
         match self {

@@ -40,6 +40,7 @@ mod retry;
 mod scheme;
 mod secret;
 mod settle;
+pub mod several;
 mod store;
 mod stores;
 #[cfg(feature = "testing")]

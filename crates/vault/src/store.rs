@@ -12,8 +12,9 @@ use std::path::PathBuf;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream::BoxStream;
-use seawall_core::Moment;
+use seawall_core::{Moment, Requests};
 
+use crate::several::MemberState;
 use crate::{Digest, Error, ObjectKey, Prefix, Scheme};
 
 /// A version of an object, opaque. Equal versions have equal tags. If a tag is a hash of the content, equal content has
@@ -141,6 +142,48 @@ pub struct Abilities {
     pub digests_of_parts: bool,
 }
 
+impl Abilities {
+    /// What every backend can do.
+    pub const LEAST: Self = Self {
+        create: false,
+        update: false,
+        stamps: false,
+        delete_batch: 1,
+        smallest_part: 5 << 20,
+        most_parts: 10_000,
+        part_size: None,
+        parts_in_flight: None,
+        digests_of_parts: false,
+    };
+
+    /// What two backends can do that hold the same objects.
+    #[must_use]
+    pub fn both(self, other: Self) -> Self {
+        let Self {
+            create,
+            update,
+            stamps,
+            delete_batch,
+            smallest_part,
+            most_parts,
+            part_size,
+            parts_in_flight,
+            digests_of_parts,
+        } = self;
+        Self {
+            create: create && other.create,
+            update: update && other.update,
+            stamps: stamps && other.stamps,
+            delete_batch: delete_batch.min(other.delete_batch),
+            smallest_part: smallest_part.max(other.smallest_part),
+            most_parts: most_parts.min(other.most_parts),
+            part_size: part_size.max(other.part_size),
+            parts_in_flight: [parts_in_flight, other.parts_in_flight].into_iter().flatten().min(),
+            digests_of_parts: digests_of_parts && other.digests_of_parts,
+        }
+    }
+}
+
 /// A backend: one kind of place.
 #[async_trait]
 pub trait Store: Send + Sync + fmt::Debug {
@@ -160,6 +203,16 @@ pub trait Store: Send + Sync + fmt::Debug {
 
     /// The folder whose files are the objects, if the place is a folder. Its events announce new objects.
     fn folder(&self) -> Option<PathBuf> {
+        None
+    }
+
+    /// The places that it consists of, if there are several.
+    fn members(&self) -> Vec<MemberState> {
+        Vec::new()
+    }
+
+    /// The requests that it counts itself, because one call makes several.
+    fn requests(&self) -> Option<Requests> {
         None
     }
 

@@ -16,6 +16,7 @@ use crate::counts::Operation;
 use crate::reading;
 use crate::retry::Retrier;
 use crate::settle::{self, Owner, Settled};
+use crate::several::MemberState;
 use crate::trouble::Trouble;
 use crate::{
     Abilities, Condition, Digest, Entry, Environment, Error, Meta, ObjectKey, Page, Policy, Prefix, PutOptions, Scheme,
@@ -139,7 +140,12 @@ impl Vault {
 
     /// Requests and bytes so far, of this vault and its clones.
     pub fn counts(&self) -> seawall_core::Requests {
-        self.inner.retrier.counters.snapshot()
+        self.inner.store.requests().unwrap_or_else(|| self.inner.retrier.counters.snapshot())
+    }
+
+    /// The places that it consists of, if there are several.
+    pub fn members(&self) -> Vec<MemberState> {
+        self.inner.store.members()
     }
 
     /// The folder whose files are the objects, if the place is a folder.
@@ -180,7 +186,7 @@ impl Vault {
         self.create_as(key, bytes, None, Some(digest)).await
     }
 
-    async fn create_as(
+    pub(crate) async fn create_as(
         &self,
         key: &ObjectKey,
         bytes: Bytes,
@@ -381,7 +387,12 @@ impl Vault {
         self.inner.degraded.load(std::sync::atomic::Ordering::Relaxed)
     }
 
-    async fn write(&self, key: &ObjectKey, bytes: &Bytes, options: PutOptions) -> Result<Option<Tag>, Error> {
+    pub(crate) async fn write(
+        &self,
+        key: &ObjectKey,
+        bytes: &Bytes,
+        options: PutOptions,
+    ) -> Result<Option<Tag>, Error> {
         let Inner { store, retrier, .. } = &*self.inner;
         let size = bytes.len() as u64;
         if let Some(throttle) = &retrier.policy.upload {

@@ -7,7 +7,7 @@ use seawall_core::{Failure, Kind};
 use super::error::{Location, Problem};
 use super::fields::{At, Fields};
 use super::pattern::Pattern;
-use super::{DatabaseConfig, EngineConfig, SqliteConfig, absolute};
+use super::{BesideConfig, DatabaseConfig, EngineConfig, SqliteConfig, absolute};
 
 /// Ends of the names of files that belong to a database and are none.
 const SIDE_FILES: [&str; 3] = ["-wal", "-shm", "-journal"];
@@ -120,9 +120,16 @@ impl DirectoryConfig {
                 None => path.display().to_string(),
             },
             vault: self.template.vault.join(text)?,
+            beside: self.beside(text)?,
             engine: EngineConfig::Sqlite(files),
             ..self.template.clone()
         })
+    }
+
+    /// The other vaults of the database at `text` in the folder.
+    fn beside(&self, text: &str) -> Result<Vec<BesideConfig>, Failure> {
+        let below = |beside: &BesideConfig| Ok(BesideConfig { url: beside.url.join(text)?, ..beside.clone() });
+        self.template.beside.iter().map(below).collect()
     }
 
     /// The database of the folder that `text` names, whether its file exists or not: by its name, else by its path,

@@ -17,8 +17,8 @@ use super::fields::{At, Fields, parse_bool};
 use super::litestream_replica as replica;
 use super::native::exec_command;
 use super::{
-    Config, DatabaseConfig, DirectoryConfig, EngineConfig, Format, Registering, SHUTDOWN_TIMEOUT, SqliteConfig,
-    StateRoot, Surroundings, Warning, absolute, services, upkeep,
+    BesideConfig, Config, DatabaseConfig, DirectoryConfig, EngineConfig, Format, Registering, SHUTDOWN_TIMEOUT,
+    SqliteConfig, StateRoot, Surroundings, Warning, absolute, services, upkeep,
 };
 
 /// Reads the tree of a `litestream.yml`.
@@ -122,9 +122,14 @@ fn read_item(node: Node, context: &Context<'_>, warnings: &mut Vec<Warning>) -> 
     }
     fields.parsed("max-sync-wal-bytes", "a whole number", |text| text.parse::<u64>().ok())?;
     let restore_if_missing = fields.flag("restore-if-db-not-exists")?.is_some_and(|at| at.value);
-    let replica = the_replica(&mut fields)?;
+    let missing = fields.missing("replica");
+    let mut replicas = replicas(&mut fields)?.into_iter();
     warn_unknown(fields, warnings);
-    let replica = replica::read(replica, context.defaults, &context.surroundings, warnings)?;
+    let mut read = |node| replica::read(node, context.defaults, &context.surroundings, warnings);
+    let first = replicas.next().ok_or(missing)?;
+    let replica = read(first)?;
+    let beside = replicas.map(|node| Ok(BesideConfig { url: read(node)?.vault, retention: None }));
+    let beside = beside.collect::<Result<_, _>>()?;
     let files = SqliteConfig {
         state_dir,
         sync_interval: replica.sync_interval,
@@ -134,6 +139,7 @@ fn read_item(node: Node, context: &Context<'_>, warnings: &mut Vec<Warning>) -> 
         ..SqliteConfig::new(absolute(&path, context.surroundings.directory))
     };
     let database = DatabaseConfig {
+        beside,
         restore_if_missing,
         line,
         ..DatabaseConfig::of(path.display().to_string(), replica.vault, EngineConfig::Sqlite(files))
@@ -167,25 +173,18 @@ fn folder_of(
     })
 }
 
-/// The one replica: under `replica`, or as the only item of the older `replicas`.
-fn the_replica(fields: &mut Fields) -> Result<Node, Location> {
+/// The replicas: one under `replica`, or one or several in `replicas`. Litestream itself takes one.
+fn replicas(fields: &mut Fields) -> Result<Vec<Node>, Location> {
     let missing = fields.missing("replica");
     let one = fields.take("replica");
     let several = fields.list("replicas")?;
     match (one, several) {
-        (Some(node), None) => Ok(node),
+        (Some(node), None) => Ok(vec![node]),
         (Some(_), Some(At { line, .. })) => {
             Err(Problem::Contradiction("replica and replicas are both given".into()).at(line))
         }
-        (None, Some(At { line, mut value })) => match (value.pop(), value.is_empty()) {
-            (Some(node), true) => Ok(node),
-            (Some(_), false) => {
-                let cause = "a database has exactly one replica, in Litestream as here".to_owned();
-                Err(Problem::Contradiction(cause).at(line))
-            }
-            (None, _) => Err(missing),
-        },
-        (None, None) => Err(missing),
+        (None, Some(At { value, .. })) if !value.is_empty() => Ok(value),
+        (None, _) => Err(missing),
     }
 }
 

@@ -254,7 +254,7 @@ fn one_replica_each() {
     judge("dbs:\n  - path: /a.db\n", Refused("config.missing-key"));
     judge("dbs:\n  - path: /a.db\n    replicas: []\n", Refused("config.missing-key"));
     judge("dbs:\n  - path: /a.db\n    replicas: [{ path: /r }]\n", Taken);
-    judge("dbs:\n  - path: /a.db\n    replicas: [{ path: /r }, { path: /s }]\n", Refused("config.contradiction"));
+    judge("dbs:\n  - path: /a.db\n    replicas: [{ path: /r }, { path: /s }]\n", Taken);
     judge("dbs:\n  - replica: { path: /r }\n", Refused("config.missing-key"));
     let two = |other: &str| format!("dbs:\n  - {{path: /a.db, replica: {{path: /r}}}}\n  - {{{other}}}\n");
     judge(&two("path: /./a.db, replica: {path: /s}"), Refused("config.duplicate"));

@@ -14,6 +14,7 @@ mod native;
 mod registering;
 mod report;
 mod services;
+mod vaults;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -37,7 +38,7 @@ pub use seawall_config::place::{as_litestream, read_place};
 pub use seawall_config::size::parse_size;
 use seawall_config::{document, error, expand, fields, is_name, kinds, pattern, place};
 use seawall_engines::upkeep;
-pub use seawall_engines::{DatabaseConfig, EngineConfig, SourceName, sqlite::SqliteConfig};
+pub use seawall_engines::{BesideConfig, DatabaseConfig, EngineConfig, SourceName, sqlite::SqliteConfig};
 
 use self::document::{Node, Value};
 use self::error::Location;
@@ -172,7 +173,8 @@ fn check_distinct(databases: &[DatabaseConfig], directories: &[DirectoryConfig])
                 .and_then(|files| files.state_dir.as_ref())
                 .map(|dir| format!("the state folder {}", dir.display())),
         ];
-        for what in claims.into_iter().flatten() {
+        let beside = database.beside.iter().map(|beside| format!("the place {}", beside.url));
+        for what in claims.into_iter().flatten().chain(beside) {
             if let Some(first) = seen.insert(what.clone(), database.line) {
                 return Err(Problem::Duplicate { what, first }.at(database.line));
             }

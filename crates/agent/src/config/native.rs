@@ -13,6 +13,7 @@ use super::document::Node;
 use super::error::{Location, Problem};
 use super::fields::{At, Fields};
 use super::place::{self, Precedence};
+use super::vaults::{self, Listed};
 use super::{
     Config, DatabaseConfig, DirectoryConfig, EngineConfig, Format, Pattern, Registering, SHUTDOWN_TIMEOUT, StateRoot,
     absolute, is_name, services, upkeep,
@@ -37,13 +38,18 @@ pub(crate) fn read(tree: Node, file: &Path, here: &Path, environment: &Environme
     }
     let lease = read_lease(&mut top, None)?;
     let upkeep = Arc::new(upkeep::read_native(&mut top, &Upkeep::default())?);
+    let vaults = vaults::take(&mut top, here, &upkeep)?;
+    if let (Some(At { line, .. }), Some(_)) = (&vault, &vaults) {
+        return Err(Problem::Contradiction("vault and vaults are both given".to_owned()).at(*line));
+    }
     let list = top.list("databases")?;
     let missing = top.missing("databases");
     top.finish()?;
 
     let (mut databases, mut directories) = (Vec::new(), Vec::new());
     for node in list.ok_or(missing)?.value {
-        let (folder, database) = read_database(node, here, vault.as_ref(), &settings, (&upkeep, lease), environment)?;
+        let (folder, database) =
+            read_database(node, here, (vault.as_ref(), vaults.as_deref()), &settings, (&upkeep, lease), environment)?;
         let database = DatabaseConfig { shutdown_timeout: Some(shutdown_timeout), ..database };
         match folder {
             None => databases.push(database),
@@ -52,6 +58,7 @@ pub(crate) fn read(tree: Node, file: &Path, here: &Path, environment: &Environme
     }
     let registering = Registering {
         vault: vault.map(|at| at.value),
+        vaults: vaults.unwrap_or_default(),
         settings: (settings, Precedence::Url),
         upkeep,
         lease,
@@ -77,7 +84,7 @@ pub(crate) fn read(tree: Node, file: &Path, here: &Path, environment: &Environme
 fn read_database(
     node: Node,
     here: &Path,
-    default: Option<&At<String>>,
+    (default, defaults): (Option<&At<String>>, Option<&[Listed]>),
     settings: &place::Settings,
     (common, lease): (&Arc<Upkeep>, Option<Duration>),
     environment: &Environment,
@@ -90,6 +97,7 @@ fn read_database(
         is_name(text).then(|| text.to_owned())
     })?;
     let vault = fields.text("vault")?;
+    let vaults = vaults::take(&mut fields, here, common)?;
     let own = place::sections(&mut fields)?;
     let path = path.or_else(|| folder.as_ref().map(|keys| keys.dir.clone()));
     let subject = Subject::take(&mut fields, path.as_ref(), here, environment)?;
@@ -103,18 +111,30 @@ fn read_database(
             })?
         }
     };
-    let vault = match (vault, default) {
-        (Some(own), _) => own,
-        (None, Some(At { line, value })) => At { line: *line, value: place::below(value, &name) },
-        (None, None) => return Err(fields.missing("vault")),
+    let one = |vault: &At<String>| read_vault(vault, own, settings, here).map(|url| (url, Vec::new()));
+    let missing = fields.missing("vault");
+    let (vault, beside) = match (vault, vaults, default, defaults) {
+        (Some(At { line, .. }), Some(_), ..) => {
+            return Err(Problem::Contradiction("vault and vaults are both given".to_owned()).at(line));
+        }
+        (Some(own), None, ..) => one(&own)?,
+        (None, Some(listed), ..) => vaults::places(&listed, None, settings, here)?.ok_or(missing)?,
+        (None, None, Some(At { line, value }), _) => one(&At { line: *line, value: place::below(value, &name) })?,
+        (None, None, None, Some(listed)) => vaults::places(listed, Some(&name), settings, here)?.ok_or(missing)?,
+        (None, None, None, None) => return Err(missing),
     };
-    let vault = read_vault(&vault, own, settings, here)?;
     let restore_if_missing = fields.flag("restore-if-missing")?.is_some_and(|at| at.value);
     let lease = read_lease(&mut fields, lease.filter(|_| subject.takes_turns()))?;
     let said = Said { dir: folder.is_some(), restore_if_missing, lease: lease.is_some() };
     let engine = EngineConfig::read(&mut fields, subject, &name, here, common, said)?;
     fields.finish()?;
-    let database = DatabaseConfig { restore_if_missing, lease, line, ..DatabaseConfig::of(name, vault, engine) };
+    if matches!(engine, EngineConfig::Lmdb(_)) && !beside.is_empty() {
+        let cause =
+            "vaults: environments are kept in step through one vault that all of them share; name it with vault";
+        return Err(Problem::Contradiction(cause.to_owned()).at(line));
+    }
+    let database =
+        DatabaseConfig { beside, restore_if_missing, lease, line, ..DatabaseConfig::of(name, vault, engine) };
     Ok((folder, database))
 }
 

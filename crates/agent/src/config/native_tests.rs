@@ -321,3 +321,43 @@ fn an_lmdb_environment() {
         assert_eq!(seawall_core::Failure::from(error.clone()).code, code, "{text}: {error}");
     }
 }
+
+#[test]
+fn several_vaults_for_all_and_for_one() {
+    let places = |text: &str| {
+        parse(text).map(|config| {
+            let shown = |database: &DatabaseConfig| {
+                let beside = database.beside.iter().map(|beside| (beside.url.to_string(), beside.retention.is_some()));
+                (database.vault.to_string(), beside.collect::<Vec<_>>())
+            };
+            config.databases.iter().map(shown).collect::<Vec<_>>()
+        })
+    };
+    let of = |first: &str, beside: &[(&str, bool)]| {
+        (first.to_owned(), beside.iter().map(|(url, own)| ((*url).to_owned(), *own)).collect::<Vec<_>>())
+    };
+    let all = "vaults: [/v, { url: s3://bucket/all, s3: { region: eu-1 }, retention: { keep: 90d } }]\ndatabases:\n";
+    let found = places(&format!(
+        "{all}  - path: /a.db\n  - {{ path: /b.db, vaults: [/w, /x] }}\n  - {{ path: /c.db, vault: /y }}\n"
+    ));
+    assert_eq!(
+        found.expect("a configuration"),
+        [
+            of("file:///v/a", &[("s3://bucket/all/a", true)]),
+            of("file:///w", &[("file:///x", false)]),
+            of("file:///y", &[]),
+        ]
+    );
+    for wrong in [
+        "vault: /v\nvaults: [/w]\ndatabases: [{ path: /a.db }]\n",
+        "databases: [{ path: /a.db, vault: /v, vaults: [/w] }]\n",
+        "databases: [{ path: /a.db, vaults: [] }]\n",
+        "databases: [{ path: /a.db, vaults: [{ s3: {} }] }]\n",
+        "databases: [{ path: /a.db, vaults: [/v, /v] }]\n",
+        "databases: [{ path: /a.db, vaults: [/v, { url: /w, s3: { region: x } }] }]\n",
+        "databases: [{ path: /a.db, vaults: [{ url: /v, retention: { keep: 1d } }, /w] }]\n",
+        "databases: [{ path: /a, vaults: [/v, /w], lmdb: {} }]\n",
+    ] {
+        assert!(places(wrong).is_err(), "{wrong}");
+    }
+}

@@ -11,6 +11,7 @@ use seawall_engines::sqlite::Upkeep;
 use seawall_vault::VaultUrl;
 
 use super::place::{self, Precedence};
+use super::vaults::{self, Listed};
 use super::{DatabaseConfig, EngineConfig, SqliteConfig, absolute, is_name};
 
 /// The defaults of a configuration.
@@ -18,6 +19,8 @@ use super::{DatabaseConfig, EngineConfig, SqliteConfig, absolute, is_name};
 pub struct Registering {
     /// The place of databases that name none; the name goes below it.
     pub(crate) vault: Option<String>,
+    /// The places of databases that name none, if there are several.
+    pub(crate) vaults: Vec<Listed>,
     /// Settings of vaults, and who wins where a URL speaks of the same.
     pub(crate) settings: (place::Settings, Precedence),
     /// Settings that count where nothing else says anything.
@@ -43,6 +46,7 @@ impl Registering {
     pub fn plain(directory: &Path, shutdown_timeout: Duration) -> Self {
         Self {
             vault: None,
+            vaults: Vec::new(),
             settings: (place::Settings::default(), Precedence::Url),
             fallback: place::Settings::default(),
             directory: directory.to_owned(),
@@ -70,21 +74,31 @@ impl Registering {
         }
         let path = absolute(path, &self.directory);
         let stem = path.file_stem().and_then(|stem| stem.to_str()).filter(|stem| is_name(stem));
-        let (place, name) = match (vault, &self.vault) {
-            (Some(vault), _) => (vault.to_owned(), name.map_or_else(|| path.display().to_string(), str::to_owned)),
-            (None, Some(default)) => {
-                let name = name.or(stem).ok_or_else(|| wrong("no name can be made from it", "give it a name"))?;
-                (place::below(default, name), name.to_owned())
+        let named = || name.or(stem).ok_or_else(|| wrong("no name can be made from it", "give it a name"));
+        let ((place, beside), name) = match (vault, &self.vault) {
+            (Some(vault), _) => {
+                let name = name.map_or_else(|| path.display().to_string(), str::to_owned);
+                ((self.place(vault)?, Vec::new()), name)
             }
-            (None, None) => return Err(wrong("no place is named for it", "give a vault")),
+            (None, Some(default)) => {
+                let name = named()?;
+                ((self.place(&place::below(default, name))?, Vec::new()), name.to_owned())
+            }
+            (None, None) if self.vaults.is_empty() => return Err(wrong("no place is named for it", "give a vault")),
+            (None, None) => {
+                let name = named()?;
+                let places = vaults::places(&self.vaults, Some(name), &self.settings.0, &self.directory);
+                let places = places.map_err(|problem| wrong(&problem.problem.to_string(), "mend vaults"))?;
+                (places.ok_or_else(|| wrong("no place is named for it", "give a vault"))?, name.to_owned())
+            }
         };
-        let place = self.place(&place)?;
         let files = SqliteConfig {
             sync_interval: self.sync_interval,
             upkeep: Arc::clone(&self.upkeep),
             ..SqliteConfig::new(path)
         };
         Ok(DatabaseConfig {
+            beside,
             lease: self.lease,
             shutdown_timeout: Some(self.shutdown_timeout),
             ..DatabaseConfig::of(name, place, EngineConfig::Sqlite(files))

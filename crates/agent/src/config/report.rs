@@ -36,8 +36,11 @@ pub struct DatabaseReport {
     pub engine: &'static str,
     /// Its file.
     pub path: String,
-    /// Its vault, without secrets.
+    /// Its vault, without secrets; of several the first.
     pub vault: String,
+    /// The other vaults that hold the same.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub beside: Vec<String>,
     /// Whether it is restored when its file is missing.
     pub restore_if_missing: bool,
     /// The line it begins on.
@@ -69,6 +72,7 @@ impl Report {
             engine: database.engine.name(),
             path: database.source().to_string(),
             vault: database.vault.to_string(),
+            beside: database.beside.iter().map(|beside| beside.url.to_string()).collect(),
             restore_if_missing: database.restore_if_missing,
             line: database.line,
         });

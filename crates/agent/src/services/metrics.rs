@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use hyper::{Method, StatusCode};
-use seawall_core::{Figures, Status, Work};
+use seawall_core::{Figures, Status, VaultStatus, Work};
 use seawall_engines::trouble;
 
 use crate::control::{Actions, known_status_of, txid};
@@ -61,6 +61,7 @@ pub(crate) fn render(samples: &[Sample], resources: &Resources, version: &str, s
     let mut page = Page::default();
     of_litestream(&mut page, samples);
     of_status(&mut page, samples);
+    of_vaults(&mut page, samples);
     of_figures(&mut page, samples);
     page.family("seawall_info", "gauge", "The version of this process.");
     page.line("seawall_info", &[("version", version)], 1);
@@ -169,6 +170,38 @@ fn operations(sample: &Sample) -> [(&'static str, u64); 6] {
         ("LIST", requests.list),
         ("DELETE", requests.delete),
     ]
+}
+
+/// How each vault of the databases with several stands.
+fn of_vaults(page: &mut Page, samples: &[Sample]) {
+    if samples.iter().all(|sample| sample.status.vaults.is_empty()) {
+        return;
+    }
+    let each = |page: &mut Page, name: &str, kind: &str, help: &str, value: &dyn Fn(&VaultStatus) -> Option<f64>| {
+        page.family(name, kind, help);
+        for Sample { status, .. } in samples {
+            for vault in &status.vaults {
+                if let Some(value) = value(vault) {
+                    page.line(name, &[("db", &*status.source), ("name", &*status.name), ("vault", &*vault.url)], value);
+                }
+            }
+        }
+    };
+    each(page, "seawall_vault_in_step", "gauge", "Whether a vault holds everything that is protected.", &|vault| {
+        Some(f64::from(u8::from(vault.in_step)))
+    });
+    each(page, "seawall_vault_behind_seconds", "gauge", "For how long a vault has been behind.", &|vault| {
+        Some(vault.lag_ms as f64 / 1e3)
+    });
+    each(page, "seawall_vault_objects_left", "gauge", "Objects that a vault lacks, once that is known.", &|vault| {
+        vault.objects_left.map(|left| left as f64)
+    });
+    each(page, "seawall_vault_bytes_left", "gauge", "Bytes of these objects.", &|vault| {
+        vault.bytes_left.map(|left| left as f64)
+    });
+    each(page, "seawall_vault_requests_failed_total", "counter", "Requests to a vault that failed.", &|vault| {
+        Some(vault.requests.failures as f64)
+    });
 }
 
 /// How far each database is protected.
@@ -352,6 +385,7 @@ mod tests {
                 engine: "stub".to_owned(),
                 source: "/data/\"odd\"\\\n.db".to_owned(),
                 vault: "s3://bucket/app".to_owned(),
+                vaults: Vec::new(),
                 phase: seawall_core::Phase::Failing,
                 protected: Some(Point { position: "00000000000000af".into(), moment: Moment::from_millis(1_500) }),
                 lag_bytes: 2048,

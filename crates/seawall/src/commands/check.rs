@@ -14,9 +14,14 @@ pub(crate) fn run(arguments: &CheckArguments, edge: &Edge) -> Result<Output, Fai
     Ok(Output::done(render(&report), &report))
 }
 
+/// All vaults of a database.
+fn vaults(database: &seawall_agent::config::DatabaseReport) -> String {
+    std::iter::once(&database.vault).chain(&database.beside).cloned().collect::<Vec<_>>().join(", ")
+}
+
 fn render(report: &Report) -> String {
     let row = |database: &seawall_agent::config::DatabaseReport| {
-        vec![database.name.clone(), database.path.clone(), database.vault.clone()]
+        vec![database.name.clone(), database.path.clone(), vaults(database)]
     };
     let mut text = match report.databases.as_slice() {
         [] => String::new(),

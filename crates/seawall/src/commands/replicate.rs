@@ -203,12 +203,7 @@ fn folder(dir: PathBuf, vault: VaultUrl, arguments: &ReplicateArguments) -> Resu
 /// The folder for databases that are registered through a socket: under the socket's name, in the state folder of the
 /// service or of the user. `None` if there is neither.
 fn registry(socket: &Path, edge: &Edge) -> Option<PathBuf> {
-    let variable = |name| edge.environment.get(name).filter(|text| text.starts_with('/')).map(PathBuf::from);
-    // systemd gives a service with several state folders a list of them.
-    let service = edge.environment.get("STATE_DIRECTORY").and_then(|text| text.split(':').next());
-    let state = service.filter(|text| text.starts_with('/')).map(PathBuf::from);
-    let state = state.or_else(|| variable("XDG_STATE_HOME").map(|home| home.join("seawall")));
-    let state = state.or_else(|| variable("HOME").map(|home| home.join(".local/state/seawall")))?;
+    let state = edge.state_folder()?;
     let name = socket.display().to_string().trim_start_matches('/').replace('/', "!");
     Some(state.join(format!("{name}.registered.json")))
 }
@@ -222,6 +217,8 @@ async fn carry_out(plan: &Plan, read: Option<Read>, edge: &Edge) -> Result<Summa
 
     let mut opener = Opener::new(edge.environment.clone(), runtime::PROTECTING / 2);
     opener.be_on(&edge.hostname);
+    opener.find_state_in(edge.state_folder());
+    opener.note_vaults();
     if !plan.job.once {
         opener.watch(plan.job.sweep);
     }

@@ -48,11 +48,12 @@ pub(crate) fn run(arguments: &RestoreArguments, common: &Common, edge: &Edge) ->
         })?;
         return Ok(rolled_back(&done));
     }
-    let restored = runtime::run(async {
+    let (told, restored) = runtime::run(async {
+        let (source, told) = source.newest(&opener, &request.when).await?;
         let engine = source.open(&opener).await?;
-        ask::files(&*engine)?.restore(&request, progress).await
+        Ok::<_, Failure>((told, ask::files(&*engine)?.restore(&request, progress).await?))
     })?;
-    Ok(Output::done(render(&restored), &document(&restored)))
+    Ok(Output::done(told + &render(&restored), &document(&restored)))
 }
 
 /// The file to make: the path that was given, otherwise the database's own.

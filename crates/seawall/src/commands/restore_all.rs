@@ -142,7 +142,7 @@ async fn restore(item: &Item, request: &RestoreRequest, if_missing: bool, opener
         if let Some(folder) = item.output.parent().filter(|_| !request.dry_run) {
             std::fs::create_dir_all(folder).map_err(|error| no_folder(folder, &error))?;
         }
-        let engine = item.source.open(opener).await?;
+        let engine = item.source.open_newest(opener, &request.when).await?;
         ask::files(&*engine)?.restore(&request, std::sync::Arc::new(NoProgress)).await
     };
     match work.await {

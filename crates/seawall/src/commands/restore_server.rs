@@ -31,7 +31,10 @@ pub(crate) fn run(
     let source = arguments.source.as_deref().unwrap_or_default();
     let place = match Source::find(source, &arguments.config, edge)? {
         Source::Vault(place) => place,
-        Source::Database(database) if database.path().is_none() => database.vault,
+        Source::Database(database) if database.path().is_none() => {
+            let opener = seawall_agent::Opener::new(edge.environment.clone(), runtime::working());
+            runtime::run(opener.newest(&database, &when))?.database.vault
+        }
         Source::Database(_) => {
             let next = "name the vault that holds the backups of a server";
             return Err(usage("usage.server", source, "this is a database file of the configuration", next));

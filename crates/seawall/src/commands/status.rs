@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 
 use seawall_agent::config::DatabaseConfig;
 use seawall_agent::{ConfigStatus, Opener, read_state_dir, read_status};
-use seawall_core::{Clock as _, Description, Failure, Kind, LastError, Moment, Phase, Status, SystemClock};
+use seawall_core::{
+    Clock as _, Description, Failure, Kind, LastError, Moment, Phase, Status, SystemClock, VaultStatus,
+};
 
 use crate::arguments::StatusArguments;
 use crate::edge::Edge;
@@ -141,6 +143,7 @@ fn render(asked: Vec<Asked>, now: Moment) -> Output {
         text = table::table(&heading, known.iter().map(|status| row(status, now)).collect(), &[3, 4]);
     }
     for status in known {
+        status.vaults.iter().for_each(|vault| text.push_str(&line_of(&status.name, vault, now)));
         if let Some(error) = &status.error {
             text.push_str(&format!(
                 "\n{}: error[{}]: {} ({} times, {})\nnext: {}\n",
@@ -166,6 +169,22 @@ fn unknown(engine: &'static str, path: &Path, failure: &Failure, now: Moment) ->
     let path = path.display().to_string();
     let database = Description { name: path.clone(), engine, source: Some(path), vault: String::new() };
     Status { error: Some(LastError::new(failure, now)), ..Status::new(database, Phase::Stopped, now) }
+}
+
+/// How one of several vaults stands.
+fn line_of(name: &str, vault: &VaultStatus, now: Moment) -> String {
+    let stands = match vault.behind_since {
+        None if vault.leads => "in step, leads".to_owned(),
+        None => "in step".to_owned(),
+        Some(since) => {
+            let left = vault.objects_left.zip(vault.bytes_left);
+            let left = left.map(|(objects, bytes)| format!(", lacks {objects} objects ({})", table::bytes(bytes)));
+            let error = vault.error.as_ref().map(|error| format!(": error[{}]: {}", error.code, error.message));
+            let behind = format!("behind since {}", table::ago(since, now));
+            behind + &left.unwrap_or_default() + &error.unwrap_or_default()
+        }
+    };
+    format!("{name}: {}: {stands}\n", vault.url)
 }
 
 fn row(status: &Status, now: Moment) -> Vec<String> {
@@ -206,6 +225,7 @@ mod tests {
             engine: "sqlite".into(),
             source: "/data/app.db".into(),
             vault: "file:///v".into(),
+            vaults: Vec::new(),
             phase: Phase::Failing,
             protected: Some(Point { position: "00000000000000af".into(), moment: Moment::from_millis(1_000) }),
             lag_bytes: 2048,

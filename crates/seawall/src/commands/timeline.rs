@@ -1,7 +1,7 @@
 //! `seawall timeline`: shows the points that can be restored.
 
 use seawall_agent::Opener;
-use seawall_core::{Failure, Kind, Timeline};
+use seawall_core::{Failure, Kind, Timeline, When};
 use serde_json::json;
 
 use crate::arguments::SourceArguments;
@@ -14,9 +14,10 @@ use crate::{runtime, table};
 pub(crate) fn run(arguments: &SourceArguments, edge: &Edge) -> Result<Output, Failure> {
     let source = Source::find(&arguments.source, &arguments.config, edge)?;
     let opener = Opener::new(edge.environment.clone(), runtime::working());
-    let (vault, timeline) = runtime::run(async {
+    let (told, vault, timeline) = runtime::run(async {
+        let (source, told) = source.newest(&opener, &When::Latest).await?;
         let engine = source.open(&opener).await?;
-        Ok((engine.describe().vault, engine.history().timeline().await?))
+        Ok::<_, Failure>((told, engine.describe().vault, engine.history().timeline().await?))
     })?;
     if timeline.spans.is_empty() && timeline.levels.iter().all(|level| level.objects == 0) {
         return Err(nothing(&vault));
@@ -25,7 +26,7 @@ pub(crate) fn run(arguments: &SourceArguments, edge: &Edge) -> Result<Output, Fa
     if let Some(fields) = document.as_object_mut() {
         fields.insert("vault".into(), json!(vault));
     }
-    Ok(Output::done(render(&timeline), &document))
+    Ok(Output::done(told + &render(&timeline), &document))
 }
 
 /// The vault is there and holds nothing.

@@ -25,6 +25,10 @@ pub(crate) fn run(arguments: &VerifyArguments, edge: &Edge, json: bool) -> Resul
     let opener = Opener::new(edge.environment.clone(), runtime::working());
     let progress = progress(edge, json);
     runtime::run(async {
+        let each = source.each();
+        if each.len() > 1 {
+            return Ok(verify_all::output(&verify_all::each(arguments, &each, &opener, edge, json).await));
+        }
         let engine = source.open(&opener).await?;
         let vault = engine.describe().vault;
         let found = match read(&*engine, arguments, progress).await {

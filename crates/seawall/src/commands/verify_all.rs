@@ -10,6 +10,7 @@ use crate::edge::Edge;
 use crate::exit::Exit;
 use crate::output::{Output, to_json};
 use crate::progress::progress;
+use crate::source::Source;
 
 /// A database's place, and what reading it showed.
 type Read = (String, Result<Found, Failure>);
@@ -32,6 +33,22 @@ pub(super) async fn below(
         all.push((place.to_string(), verified.await));
     }
     Ok(Some(all))
+}
+
+/// Verifies each vault of a database that has several.
+pub(super) async fn each(
+    arguments: &VerifyArguments,
+    vaults: &[Source],
+    opener: &Opener,
+    edge: &Edge,
+    as_json: bool,
+) -> Vec<Read> {
+    let mut all = Vec::new();
+    for one in vaults {
+        let verified = async { read(&*one.open(opener).await?, arguments, progress(edge, as_json)).await };
+        all.push((one.vault().to_string(), verified.await));
+    }
+    all
 }
 
 /// One line or table for each; it has failed if one of them has.

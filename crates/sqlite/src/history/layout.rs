@@ -6,7 +6,8 @@
 //! are under `seawall/`, which Litestream never lists.
 
 use seawall_ltx::{FileName, Txid};
-use seawall_vault::{ObjectKey, Scheme, Vault};
+use seawall_vault::several::renamed::Renames;
+use seawall_vault::{ObjectKey, Prefix, Scheme, Vault};
 
 /// How Litestream names the files of a replica, which depends on the kind of store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +31,14 @@ impl Layout {
             Scheme::S3 | Scheme::B2 | Scheme::Oss => Self::Objects,
         }
     }
+}
+
+/// How the folders of a replica are called in a kind of stores, for one that names them as `outside` does.
+pub fn renames(outside: Scheme, inside: Scheme) -> Renames {
+    let folders = |scheme| Level::all().map(move |level| level_prefix(Layout::in_stores(scheme), level));
+    let pairs = folders(outside).zip(folders(inside));
+    let prefix = |(outside, inside)| Some((Prefix::new(outside).ok()?, Prefix::new(inside).ok()?));
+    Renames::new(pairs.filter_map(prefix).collect())
 }
 
 /// A level of a replica: 0 holds captures, 9 complete copies, and the levels between hold merged objects.

@@ -138,6 +138,7 @@ impl Database {
             engine: "sqlite".to_owned(),
             source: source.display().to_string(),
             vault: self.vault.url().to_owned(),
+            vaults: Vec::new(),
             phase,
             protected: told.known.position.map(|position| position.point()),
             lag_bytes: 0,

@@ -245,6 +245,7 @@ impl Record {
             engine: "sqlite".to_owned(),
             source: self.source.display().to_string(),
             vault: self.vault.clone(),
+            vaults: Vec::new(),
             phase: if lock::is_held(state_dir) { self.phase } else { Phase::Stopped },
             protected: position.map(|position| position.point()),
             lag_bytes,

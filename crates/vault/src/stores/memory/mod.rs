@@ -20,6 +20,7 @@ pub struct MemoryStore {
     objects: Arc<Mutex<Objects>>,
     clock: Arc<dyn Clock>,
     scheme: Scheme,
+    name: Arc<str>,
 }
 
 #[derive(Debug, Default)]
@@ -51,14 +52,19 @@ impl MemoryStore {
 
     /// An empty store in the place of one of that kind, with a clock.
     pub fn with(scheme: Scheme, clock: Arc<dyn Clock>) -> Self {
-        Self { objects: Arc::default(), clock, scheme }
+        Self { objects: Arc::default(), clock, scheme, name: "memory:".into() }
+    }
+
+    /// An empty store in the place of a bucket with that URL, to tell several apart.
+    pub fn named(name: &str) -> Self {
+        Self { name: name.into(), ..Self::new() }
     }
 
     /// A store of its own with the same objects.
     pub fn snapshot(&self) -> Self {
         let objects = self.lock();
         let copy = Objects { map: objects.map.clone(), version: objects.version };
-        Self { objects: Arc::new(Mutex::new(copy)), clock: self.clock.clone(), scheme: self.scheme }
+        Self { objects: Arc::new(Mutex::new(copy)), ..self.clone() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Objects> {
@@ -66,7 +72,7 @@ impl MemoryStore {
     }
 
     fn name(&self, key: &ObjectKey) -> String {
-        format!("memory:/{key}")
+        format!("{}/{key}", self.name)
     }
 
     fn write(
@@ -104,7 +110,7 @@ fn tag(version: u64) -> Tag {
 #[async_trait]
 impl Store for MemoryStore {
     fn url(&self) -> String {
-        "memory:".to_owned()
+        self.name.to_string()
     }
 
     fn scheme(&self) -> Scheme {

@@ -1,0 +1,166 @@
+//! Compares the names in vaults, from their listings, which are sorted: one page of each in memory.
+
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::time::Duration;
+
+use futures::future::join_all;
+use futures::stream::Peekable;
+use futures::{Stream, StreamExt as _};
+use tokio::time::timeout;
+
+use super::decide::Seen;
+use crate::{Entry, Error, ObjectKey, Prefix, Vault};
+
+/// How long one page of a vault's listing is waited for, when vaults are compared at a start.
+const PAGE: Duration = Duration::from_secs(10);
+
+/// The most folders whose greatest names are kept.
+const MOST_FOLDERS: usize = 1000;
+
+type Listing = Pin<Box<Peekable<Pin<Box<dyn Stream<Item = Result<Entry, Error>> + Send>>>>>;
+
+fn listing(vault: &Vault) -> Listing {
+    let entries: Pin<Box<dyn Stream<Item = Result<Entry, Error>> + Send>> =
+        Box::pin(vault.entries(&Prefix::all(), None));
+    Box::pin(entries.peekable())
+}
+
+/// A vault whose listing is read.
+struct Side {
+    listing: Listing,
+    seen: Result<Seen, Error>,
+    greatest: BTreeMap<String, ObjectKey>,
+}
+
+/// Compares all vaults with one another. A vault that can't be listed, or that doesn't answer for a while, has an error.
+pub(crate) async fn compare(vaults: &[&Vault]) -> Vec<Result<Seen, Error>> {
+    let count = vaults.len();
+    let none = || Seen { lacks: vec![0; count], differs: vec![0; count], ahead: vec![false; count] };
+    let side = |vault: &&Vault| Side { listing: listing(vault), seen: Ok(none()), greatest: BTreeMap::new() };
+    let mut sides: Vec<Side> = vaults.iter().map(side).collect();
+    loop {
+        let next = next_of_each(&mut sides, vaults).await;
+        let Some(least) = next.iter().flatten().map(|entry| entry.key.clone()).min() else { break };
+        let here: Vec<Option<u64>> = next
+            .iter()
+            .map(|entry| entry.as_ref().filter(|entry| entry.key == least).map(|entry| entry.size))
+            .collect();
+        for (i, side) in sides.iter_mut().enumerate() {
+            let Ok(seen) = &mut side.seen else { continue };
+            for (j, there) in here.iter().enumerate() {
+                let (lacks, differs) = (seen.lacks.get_mut(j), seen.differs.get_mut(j));
+                match (here.get(i).copied().flatten(), there) {
+                    (None, Some(_)) => lacks.into_iter().for_each(|lacks| *lacks += 1),
+                    (Some(own), Some(other)) if own != *other => differs.into_iter().for_each(|differs| *differs += 1),
+                    _ => {}
+                }
+            }
+            if here.get(i).is_some_and(Option::is_some) {
+                let folder = least.as_str().rsplit_once('/').map_or("", |(folder, _)| folder).to_owned();
+                if side.greatest.len() < MOST_FOLDERS || side.greatest.contains_key(&folder) {
+                    side.greatest.insert(folder, least.clone());
+                }
+                side.listing.as_mut().next().await;
+            }
+        }
+    }
+    let greatest: Vec<BTreeMap<String, ObjectKey>> = sides.iter().map(|side| side.greatest.clone()).collect();
+    let judged = sides.into_iter().map(|side| {
+        side.seen.map(|mut seen| {
+            seen.ahead = greatest.iter().map(|other| is_ahead(&side.greatest, other)).collect();
+            seen
+        })
+    });
+    judged.collect()
+}
+
+/// The next entry of each vault that is still listed. A vault whose listing fails drops out.
+async fn next_of_each(sides: &mut [Side], vaults: &[&Vault]) -> Vec<Option<Entry>> {
+    join_all(sides.iter_mut().zip(vaults).map(|(side, vault)| next_of(side, vault.url()))).await
+}
+
+async fn next_of(side: &mut Side, url: &str) -> Option<Entry> {
+    if side.seen.is_err() {
+        return None;
+    }
+    match timeout(PAGE, side.listing.as_mut().peek()).await {
+        Ok(None) => return None,
+        Ok(Some(Ok(entry))) => return Some(entry.clone()),
+        Ok(Some(Err(error))) => side.seen = Err(error.clone()),
+        Err(_) => side.seen = Err(Error::Timeout { object: url.to_owned(), after: PAGE }),
+    }
+    None
+}
+
+/// Whether one has a name in some folder that is greater than all of the other's there.
+fn is_ahead(one: &BTreeMap<String, ObjectKey>, other: &BTreeMap<String, ObjectKey>) -> bool {
+    one.iter().any(|(folder, key)| other.get(folder).is_none_or(|there| there < key))
+}
+
+/// What one vault lacks of another.
+#[derive(Debug, Default)]
+pub(crate) struct Missing {
+    /// Objects to copy, the oldest first.
+    pub(crate) entries: Vec<Entry>,
+    /// Names that both have, with different sizes.
+    pub(crate) differing: Vec<Entry>,
+    /// Names that only the member has; the first ones.
+    pub(crate) extra: Vec<ObjectKey>,
+    /// Objects and bytes that are missing in all.
+    pub(crate) objects: u64,
+    /// Bytes of these.
+    pub(crate) bytes: u64,
+}
+
+/// The most names that one comparison collects; the next one finds the rest.
+const MOST: usize = 50_000;
+
+/// Finds what `member` lacks of `leader`. Of more than can be kept in memory the oldest are collected, so that the
+/// order of the copies stays that of the writes.
+pub(crate) async fn missing(leader: &Vault, member: &Vault) -> Result<Missing, Error> {
+    let (mut theirs, mut own) = (listing(leader), listing(member));
+    let mut missing = Missing::default();
+    loop {
+        let (there, here) = (peek(&mut theirs).await?, peek(&mut own).await?);
+        match (there, here) {
+            (None, None) => break,
+            (Some(entry), here) if here.as_ref().is_none_or(|here| entry.key < here.key) => {
+                missing.objects += 1;
+                missing.bytes += entry.size;
+                missing.entries.push(entry);
+                if missing.entries.len() > 2 * MOST {
+                    missing.entries.sort_by_key(|entry| entry.written);
+                    missing.entries.truncate(MOST);
+                }
+                theirs.as_mut().next().await;
+            }
+            (there, Some(here)) if there.as_ref().is_none_or(|there| here.key < there.key) => {
+                if missing.extra.len() < MOST {
+                    missing.extra.push(here.key);
+                }
+                own.as_mut().next().await;
+            }
+            (Some(entry), Some(here)) => {
+                if entry.size != here.size && missing.differing.len() < MOST {
+                    missing.differing.push(entry);
+                }
+                theirs.as_mut().next().await;
+                own.as_mut().next().await;
+            }
+            (None, Some(_)) | (Some(_), None) => break,
+        }
+    }
+    // The object that makes a set count was written last.
+    missing.entries.sort_by(|one, other| (one.written, &one.key).cmp(&(other.written, &other.key)));
+    missing.entries.truncate(MOST);
+    Ok(missing)
+}
+
+async fn peek(listing: &mut Listing) -> Result<Option<Entry>, Error> {
+    match listing.as_mut().peek().await {
+        None => Ok(None),
+        Some(Ok(entry)) => Ok(Some(entry.clone())),
+        Some(Err(error)) => Err(error.clone()),
+    }
+}

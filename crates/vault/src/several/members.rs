@@ -1,0 +1,384 @@
+//! The vaults of one database and what is known of each: whether it is in step, since when it is not, and what it
+//! misses.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use seawall_core::{Clock, Moment};
+use tokio::sync::{OnceCell, RwLock};
+use tokio::task::AbortHandle;
+
+use super::Settings;
+use super::record::{self, Noted, Record};
+use crate::{Digest, Error, ObjectKey, Scheme, Store, Throttle, Vault};
+
+/// The most names that are noted of one vault. What is beyond stays in a vault that was away, and is reported.
+const MOST_NAMES: usize = 20_000;
+
+/// Written names with their content, to know our own version again when another vault leads.
+const MOST_VERSIONS: usize = 64;
+
+/// One vault.
+#[derive(Debug)]
+pub(crate) struct Member {
+    pub(crate) vault: Vault,
+    /// Whether it keeps what is deleted in the others.
+    pub(crate) keeps: AtomicBool,
+    /// Whether the server behind it was asked how it handles conditions.
+    pub(crate) probed: OnceCell<()>,
+}
+
+/// What holds several vaults together. The store and the tasks that let a vault catch up share it.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) members: Vec<Member>,
+    pub(crate) scheme: Scheme,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) throttle: Option<Throttle>,
+    record: Option<PathBuf>,
+    /// Whether the record is written, and not only read.
+    notes: bool,
+    state: Mutex<State>,
+    /// Writers share it; a vault that comes back in step has it alone.
+    pub(crate) gate: RwLock<()>,
+    /// Writes over an object come one after the other, so that every vault has the last one.
+    pub(crate) overwriting: tokio::sync::Mutex<()>,
+    /// Held while the vaults are compared; true once they were.
+    pub(crate) started: tokio::sync::Mutex<bool>,
+    /// One save of the record at a time, so that an older state never replaces a newer one.
+    saving: tokio::sync::Mutex<()>,
+    pub(crate) tasks: Mutex<Vec<Option<AbortHandle>>>,
+    /// Where vaults catch up: the runtime of the first call.
+    pub(crate) runtime: OnceLock<tokio::runtime::Handle>,
+}
+
+/// What changes.
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    pub(crate) standings: Vec<Standing>,
+    /// Names that a write or a deletion has to do with now, or was cut off.
+    pub(crate) unsettled: BTreeMap<ObjectKey, Unsettled>,
+    pub(crate) overwritten: BTreeSet<ObjectKey>,
+    pub(crate) versions: BTreeMap<ObjectKey, Digest>,
+    /// What the record said, until the vaults were compared.
+    pub(crate) before: Option<Record>,
+}
+
+/// What is done to a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Work {
+    /// It is made, if it isn't there.
+    Create,
+    /// It is made or written over.
+    Overwrite,
+    /// It is deleted.
+    Delete,
+}
+
+/// Work on a name that is not known to be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Unsettled {
+    pub(crate) work: Work,
+    /// The digest of what is written, where it is known.
+    pub(crate) digest: Option<Digest>,
+    /// Whether a task is at it.
+    pub(crate) running: bool,
+}
+
+/// How one vault stands.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Standing {
+    pub(crate) behind: Option<Behind>,
+    /// The last object that was written to it, and when.
+    pub(crate) last: Option<(ObjectKey, Moment)>,
+}
+
+/// A vault that doesn't hold everything.
+#[derive(Debug, Clone)]
+pub(crate) struct Behind {
+    pub(crate) since: Moment,
+    pub(crate) error: Option<Error>,
+    /// Names that were deleted elsewhere meanwhile.
+    pub(crate) deleted: BTreeSet<ObjectKey>,
+    /// Names under which an unfinished write may have left an object with this digest in it.
+    pub(crate) unfinished: BTreeMap<ObjectKey, Digest>,
+    /// Names that were written since the last comparison began.
+    pub(crate) recent: BTreeSet<ObjectKey>,
+    /// Whether `recent` is complete.
+    pub(crate) complete: bool,
+    /// Objects and bytes that it lacks, once it was compared.
+    pub(crate) lacks: Option<(u64, u64)>,
+}
+
+impl Behind {
+    pub(crate) fn new(since: Moment, error: Option<Error>) -> Self {
+        let (deleted, unfinished, recent) = Default::default();
+        Self { since, error, deleted, unfinished, recent, complete: true, lacks: None }
+    }
+}
+
+/// The state of one vault of several, for people and machines.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemberState {
+    /// Its URL without secrets.
+    pub url: String,
+    /// Whether it holds everything that was acknowledged.
+    pub in_step: bool,
+    /// Whether it is read first and decides who may write.
+    pub leads: bool,
+    /// Since when it is behind.
+    pub behind_since: Option<Moment>,
+    /// What keeps it behind.
+    pub error: Option<Error>,
+    /// The name of the last object that was written to it, and when.
+    pub last: Option<(String, Moment)>,
+    /// Objects that it lacks, once it was compared.
+    pub objects_left: Option<u64>,
+    /// Bytes of these objects.
+    pub bytes_left: Option<u64>,
+    /// Requests to it, and bytes.
+    pub requests: seawall_core::Requests,
+}
+
+impl Shared {
+    pub(crate) fn new(
+        members: Vec<Member>,
+        Settings { record, notes, clock }: Settings,
+        throttle: Option<Throttle>,
+    ) -> Self {
+        let scheme = members.first().map_or(Scheme::File, |member| member.vault.scheme());
+        let state = State { standings: vec![Standing::default(); members.len()], ..State::default() };
+        let tasks = Mutex::new(members.iter().map(|_| None).collect());
+        Self {
+            members,
+            scheme,
+            clock,
+            throttle,
+            record,
+            notes,
+            state: Mutex::new(state),
+            gate: RwLock::default(),
+            overwriting: tokio::sync::Mutex::default(),
+            started: tokio::sync::Mutex::default(),
+            saving: tokio::sync::Mutex::default(),
+            tasks,
+            runtime: OnceLock::new(),
+        }
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        // The state is consistent between any two statements.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The vaults in step, the leading one first.
+    pub(crate) fn in_step(&self) -> Vec<usize> {
+        let state = self.state();
+        let standings = state.standings.iter().enumerate();
+        standings.filter(|(_, standing)| standing.behind.is_none()).map(|(i, _)| i).collect()
+    }
+
+    pub(crate) fn member(&self, i: usize) -> &Member {
+        // Numbers come from this list only.
+        &self.members[i]
+    }
+
+    pub(crate) fn vault(&self, i: usize) -> &Vault {
+        &self.member(i).vault
+    }
+
+    pub(crate) fn store(&self, i: usize) -> &Arc<dyn Store> {
+        &self.vault(i).inner.store
+    }
+
+    /// Whether a vault keeps what is deleted in the others.
+    pub(crate) fn keeps(&self, i: usize) -> bool {
+        self.member(i).keeps.load(Ordering::Relaxed)
+    }
+
+    /// A vault refuses deletions, and keeps everything from now on.
+    pub(crate) fn keeps_from_now_on(&self, i: usize) {
+        if !self.member(i).keeps.swap(true, Ordering::Relaxed) {
+            let vault = self.vault(i).url();
+            tracing::warn!(vault, "this vault doesn't allow deletions: it keeps what the others delete");
+        }
+    }
+
+    /// The error of a database none of whose leading vaults can be reached.
+    pub(crate) fn nobody(&self) -> Error {
+        let object = self.members.iter().map(|member| member.vault.url()).collect::<Vec<_>>().join(", ");
+        let cause = "no vault that holds everything can be reached".to_owned();
+        Error::Unavailable { object, cause, retryable: true }
+    }
+
+    /// Notes that a vault is behind from now on. Returns whether it wasn't before.
+    pub(crate) fn fell_behind(&self, i: usize, error: Option<Error>) -> bool {
+        let now = self.clock.now();
+        let mut state = self.state();
+        let Some(standing) = state.standings.get_mut(i) else { return false };
+        match &mut standing.behind {
+            Some(behind) => {
+                behind.error = error.or(behind.error.take());
+                false
+            }
+            None => {
+                standing.behind = Some(Behind::new(now, error.clone()));
+                drop(state);
+                let cause = error.map(|error| error.to_string()).unwrap_or_default();
+                tracing::warn!(vault = self.vault(i).url(), "this vault is behind, and catches up by itself: {cause}");
+                true
+            }
+        }
+    }
+
+    /// Begins work on names, which the record has before any vault is asked.
+    pub(crate) async fn begin(&self, keys: &[ObjectKey], work: Work, digest: Option<Digest>) {
+        {
+            let mut state = self.state();
+            for key in keys {
+                state.unsettled.insert(key.clone(), Unsettled { work, digest, running: true });
+            }
+            if work == Work::Overwrite {
+                state.overwritten.extend(keys.iter().cloned());
+            }
+        }
+        self.save().await;
+    }
+
+    /// Work on names was done: every vault in step has it. Vaults that are behind will need it.
+    pub(crate) fn done(&self, keys: &[ObjectKey], work: Work) {
+        let now = self.clock.now();
+        let mut state = self.state();
+        for key in keys {
+            state.unsettled.remove(key);
+        }
+        for standing in &mut state.standings {
+            match (&mut standing.behind, work) {
+                (Some(behind), Work::Delete) => behind.deleted.extend(keys.iter().cloned()),
+                (Some(behind), _) => behind.recent.extend(keys.iter().cloned()),
+                (None, Work::Delete) => {}
+                (None, _) => standing.last = keys.last().map(|key| (key.clone(), now)),
+            }
+            if let Some(behind) = &mut standing.behind {
+                while behind.deleted.len() > MOST_NAMES {
+                    behind.deleted.pop_first();
+                }
+                if behind.recent.len() > MOST_NAMES {
+                    behind.recent.clear();
+                    behind.complete = false;
+                }
+            }
+        }
+    }
+
+    /// The work on names was cut off, or failed everywhere.
+    pub(crate) fn cut_off(&self, keys: &[ObjectKey]) {
+        let mut state = self.state();
+        for key in keys {
+            if let Some(unsettled) = state.unsettled.get_mut(key) {
+                unsettled.running = false;
+            }
+        }
+    }
+
+    /// Remembers what we wrote over an object.
+    pub(crate) fn remember(&self, key: &ObjectKey, digest: Digest) {
+        let mut state = self.state();
+        if state.versions.len() >= MOST_VERSIONS {
+            state.versions.pop_first();
+        }
+        state.versions.insert(key.clone(), digest);
+    }
+
+    /// Keeps the record, if there is a place for it. A record that can't be kept costs a comparison, and nothing else.
+    pub(crate) async fn save(&self) {
+        let Some(path) = self.record.clone().filter(|_| self.notes) else { return };
+        let _one = self.saving.lock().await;
+        let record = self.record();
+        let shown = path.clone();
+        let saved = tokio::task::spawn_blocking(move || record::save(&path, &record)).await;
+        if let Ok(Err(error)) = saved {
+            tracing::warn!(record = %shown.display(), "the record of several vaults can't be kept: {error}");
+        }
+    }
+
+    /// Reads the record of an earlier process.
+    pub(crate) async fn load(&self) {
+        let Some(path) = self.record.clone() else { return };
+        let loaded = tokio::task::spawn_blocking(move || record::load(&path)).await.ok().flatten();
+        self.state().before = loaded;
+    }
+
+    fn record(&self) -> Record {
+        let names = |keys: &BTreeSet<ObjectKey>| keys.iter().map(ToString::to_string).collect();
+        let digests = |keys: &BTreeMap<ObjectKey, Digest>| {
+            keys.iter().map(|(key, digest)| (key.to_string(), Some(digest.to_string()))).collect()
+        };
+        let state = self.state();
+        let vaults = self.members.iter().zip(&state.standings).map(|(member, standing)| {
+            let (url, keeps) = (member.vault.url().to_owned(), member.keeps.load(Ordering::Relaxed));
+            match &standing.behind {
+                None => Noted { url, keeps, ..Noted::default() },
+                Some(behind) => Noted {
+                    url,
+                    keeps,
+                    behind_since_ms: Some(behind.since.as_millis()),
+                    deleted: names(&behind.deleted),
+                    unfinished: digests(&behind.unfinished),
+                },
+            }
+        });
+        Record {
+            vaults: vaults.collect(),
+            unfinished: state
+                .unsettled
+                .iter()
+                .map(|(key, unsettled)| (key.to_string(), unsettled.digest.map(|digest| digest.to_string())))
+                .collect(),
+            overwritten: names(&state.overwritten),
+        }
+    }
+
+    /// The state of every vault.
+    pub(crate) fn states(&self) -> Vec<MemberState> {
+        let state = self.state();
+        let leader = state.standings.iter().position(|standing| standing.behind.is_none());
+        let members = self.members.iter().zip(&state.standings).enumerate();
+        let one = |(i, (member, standing)): (usize, (&Member, &Standing))| {
+            let behind = standing.behind.as_ref();
+            let lacks = behind.and_then(|behind| behind.lacks);
+            MemberState {
+                url: member.vault.url().to_owned(),
+                in_step: behind.is_none(),
+                leads: leader == Some(i),
+                behind_since: behind.map(|behind| behind.since),
+                error: behind.and_then(|behind| behind.error.clone()),
+                last: standing.last.as_ref().map(|(key, at)| (key.to_string(), *at)),
+                objects_left: lacks.map(|(objects, _)| objects),
+                bytes_left: lacks.map(|(_, bytes)| bytes),
+                requests: member.vault.counts(),
+            }
+        };
+        members.map(one).collect()
+    }
+}
+
+/// The state of each vault as the record at `path` has it; nothing where there is none. Blocks.
+pub fn recorded(path: &Path) -> Vec<MemberState> {
+    let Some(record) = record::load(path) else { return Vec::new() };
+    let leads = record.vaults.iter().position(|noted| noted.behind_since_ms.is_none());
+    let one = |(i, noted): (usize, &Noted)| MemberState {
+        url: noted.url.clone(),
+        in_step: noted.behind_since_ms.is_none(),
+        leads: leads == Some(i),
+        behind_since: noted.behind_since_ms.map(Moment::from_millis),
+        error: None,
+        last: None,
+        objects_left: None,
+        bytes_left: None,
+        requests: seawall_core::Requests::default(),
+    };
+    record.vaults.iter().enumerate().map(one).collect()
+}

@@ -1,0 +1,122 @@
+//! What a process knows of its vaults beyond its end: which ones are behind, and what was deleted or left unfinished
+//! meanwhile.
+//!
+//! A file of the database's state directory, replaced as a whole, 0600. Without it nothing acknowledged is lost: then the
+//! names in all vaults are compared, and those that differ from the leading vault's are reported instead of settled.
+
+#![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+/// More than this is none of our records.
+const LARGEST: u64 = 64 << 20;
+
+/// The record.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) struct Record {
+    /// The vaults, in the order of the configuration.
+    pub(crate) vaults: Vec<Noted>,
+    /// Names whose last write or deletion may have been cut off, with the digest of what was written.
+    #[serde(default)]
+    pub(crate) unfinished: BTreeMap<String, Option<String>>,
+    /// Names that are written over.
+    #[serde(default)]
+    pub(crate) overwritten: BTreeSet<String>,
+}
+
+/// One vault.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) struct Noted {
+    /// Its URL without secrets, by which it is known again.
+    pub(crate) url: String,
+    /// Whether it keeps what is deleted elsewhere.
+    #[serde(default)]
+    pub(crate) keeps: bool,
+    /// Since when it is behind, in milliseconds since 1970; `None` while it holds everything.
+    #[serde(default)]
+    pub(crate) behind_since_ms: Option<i64>,
+    /// Names that were deleted elsewhere since then.
+    #[serde(default)]
+    pub(crate) deleted: BTreeSet<String>,
+    /// Names that an unfinished write may have left in it, with the digest of what was written.
+    #[serde(default)]
+    pub(crate) unfinished: BTreeMap<String, Option<String>>,
+}
+
+impl Record {
+    /// What is known of a vault.
+    pub(crate) fn of(&self, url: &str) -> Option<&Noted> {
+        self.vaults.iter().find(|noted| noted.url == url)
+    }
+}
+
+/// Reads the record at `path`; `None` when there is none, or none that can be read. Blocks.
+pub(crate) fn load(path: &Path) -> Option<Record> {
+    let size = fs::metadata(path).ok()?.len();
+    let read = if size > LARGEST { Err(io::Error::other("it is too large")) } else { fs::read(path) };
+    let parsed = read.and_then(|bytes| serde_json::from_slice(&bytes).map_err(io::Error::other));
+    match parsed {
+        Ok(record) => Some(record),
+        Err(error) => {
+            tracing::warn!(record = %path.display(), "the vaults are compared anew, for their record can't be read: {error}");
+            None
+        }
+    }
+}
+
+/// Replaces the record at `path`, and makes its folder if there is none. Blocks.
+pub(crate) fn save(path: &Path, record: &Record) -> io::Result<()> {
+    let bytes = serde_json::to_vec(record).map_err(io::Error::other)?;
+    if let Some(folder) = path.parent().filter(|folder| !folder.exists()) {
+        use std::os::unix::fs::DirBuilderExt as _;
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    }
+    let partial = PathBuf::from(format!("{}.tmp", path.display()));
+    let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&partial)?;
+    file.write_all(&bytes)?;
+    file.sync_data()?;
+    fs::rename(&partial, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn it_comes_back_and_is_private() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("state/several.json");
+        assert_eq!(load(&path), None);
+        let record = Record {
+            vaults: vec![
+                Noted { url: "s3://a".into(), ..Noted::default() },
+                Noted {
+                    url: "file:///b".into(),
+                    keeps: true,
+                    behind_since_ms: Some(7),
+                    deleted: ["0000/x".to_owned()].into(),
+                    unfinished: BTreeMap::new(),
+                },
+            ],
+            unfinished: [("0000/y".to_owned(), None)].into(),
+            overwritten: ["lock.json".to_owned()].into(),
+        };
+        save(&path, &record).expect("saved");
+        save(&path, &record).expect("saved over");
+        assert_eq!(load(&path), Some(record.clone()));
+        assert_eq!(record.of("file:///b").and_then(|noted| noted.behind_since_ms), Some(7));
+        assert_eq!(fs::metadata(&path).expect("there").permissions().mode() & 0o777, 0o600);
+        fs::write(&path, "{").expect("written");
+        assert_eq!(load(&path), None, "damaged");
+    }
+}

@@ -1,0 +1,112 @@
+//! The start: compares the names in all vaults, and decides which one leads.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures::future::join_all;
+
+use super::catch_up;
+use super::compare::compare;
+use super::decide::{Fact, Lead, lead};
+use super::members::{Behind, Shared};
+use crate::{Digest, Error, ObjectKey};
+
+/// Compares the vaults, unless that was done.
+pub(crate) async fn started(shared: &Arc<Shared>) -> Result<(), Error> {
+    let mut started = shared.started.lock().await;
+    if *started {
+        return Ok(());
+    }
+    let _ = shared.runtime.set(tokio::runtime::Handle::current());
+    if shared.state().before.is_none() {
+        shared.load().await;
+    }
+    let before = shared.state().before.clone();
+    let entered = join_all(shared.members.iter().map(|member| member.vault.enter())).await;
+    let vaults: Vec<_> = shared.members.iter().map(|member| &member.vault).collect();
+    let seen = compare(&vaults).await;
+    let mut errors: Vec<Option<Error>> = Vec::new();
+    let facts: Vec<Fact> = shared
+        .members
+        .iter()
+        .zip(entered.into_iter().zip(seen))
+        .enumerate()
+        .map(|(i, (member, (entered, seen)))| {
+            let noted = before.as_ref().and_then(|before| before.of(member.vault.url()));
+            if noted.is_some_and(|noted| noted.keeps) {
+                shared.keeps_from_now_on(i);
+            }
+            let seen = entered.and(seen);
+            errors.push(seen.as_ref().err().cloned());
+            Fact {
+                recorded: noted.map(|noted| noted.behind_since_ms.is_none()),
+                keeps: shared.keeps(i),
+                seen: seen.ok(),
+            }
+        })
+        .collect();
+    let Lead::By { leader, in_step, sure } = lead(&facts) else {
+        return Err(nobody(shared, &errors));
+    };
+    if !sure {
+        tracing::error!(
+            vault = shared.vault(leader).url(),
+            "the vaults hold different histories, and none is clearly the newest: the first one leads; look at the others"
+        );
+    }
+    stand(shared, &in_step, errors);
+    *started = true;
+    drop(started);
+    for (i, in_step) in in_step.into_iter().enumerate() {
+        if !in_step {
+            catch_up::begin(shared, i);
+        }
+    }
+    shared.save().await;
+    Ok(())
+}
+
+/// Notes which vaults are in step, and what the record says of the others.
+fn stand(shared: &Arc<Shared>, in_step: &[bool], mut errors: Vec<Option<Error>>) {
+    let now = shared.clock.now();
+    let mut state = shared.state();
+    let before = state.before.take().unwrap_or_default();
+    let key = |name: &String| ObjectKey::new(name).ok();
+    state.overwritten.extend(before.overwritten.iter().filter_map(key));
+    for (i, member) in shared.members.iter().enumerate() {
+        if in_step.get(i).copied().unwrap_or(false) {
+            continue;
+        }
+        let noted = before.of(member.vault.url()).cloned().unwrap_or_default();
+        let since = noted.behind_since_ms.map_or(now, seawall_core::Moment::from_millis);
+        let mut behind = Behind::new(since, errors.get_mut(i).and_then(Option::take));
+        behind.deleted.extend(noted.deleted.iter().filter_map(key));
+        let unfinished: BTreeMap<ObjectKey, Digest> = before
+            .unfinished
+            .iter()
+            .chain(&noted.unfinished)
+            .filter_map(|(name, digest)| Some((key(name)?, digest.as_ref()?.parse().ok()?)))
+            .collect();
+        behind.unfinished = unfinished;
+        if let Some(standing) = state.standings.get_mut(i) {
+            standing.behind = Some(behind);
+        }
+    }
+}
+
+/// The error when no vault may lead: it names each with its reason.
+fn nobody(shared: &Shared, errors: &[Option<Error>]) -> Error {
+    let reasons: Vec<String> = shared
+        .members
+        .iter()
+        .zip(errors)
+        .map(|(member, error)| match error {
+            Some(error) => error.to_string(),
+            None => format!("{}: it was behind when it was left, and may lack something", member.vault.url()),
+        })
+        .collect();
+    let Error::Unavailable { object, .. } = shared.nobody() else { return shared.nobody() };
+    let retryable = errors.iter().flatten().any(Error::is_retryable) || errors.iter().any(Option::is_none);
+    let cause = format!("no vault that holds everything can be reached: {}", reasons.join("; "));
+    Error::Unavailable { object, cause, retryable }
+}

@@ -1,0 +1,435 @@
+//! Several vaults for one database: whatever one of them does, a vault in step holds everything that was acknowledged,
+//! and one that was away catches up.
+
+#![allow(clippy::disallowed_methods, reason = "tests are an edge")]
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::TryStreamExt as _;
+use seawall_core::{Moment, SystemClock};
+use seawall_vault::memory::MemoryStore;
+use seawall_vault::several::{MemberState, Place, Settings, SeveralStore};
+use seawall_vault::simulated::{Fault, SimulatedStore};
+use seawall_vault::{
+    Condition, Created, Error, FileStore, ObjectKey, Policy, Prefix, PutOptions, Store, Vault, conformance,
+};
+
+fn key(name: &str) -> ObjectKey {
+    ObjectKey::new(name).expect("a name")
+}
+
+fn policy() -> Policy {
+    Policy { seed: 5, part_size: 100, ..Policy::default() }
+}
+
+fn settings(record: Option<PathBuf>) -> Settings {
+    Settings { record, notes: true, clock: Arc::new(SystemClock) }
+}
+
+fn places(stores: &[SimulatedStore]) -> Vec<Place> {
+    stores.iter().map(|store| Place { store: Arc::new(store.clone()), keeps: false }).collect()
+}
+
+fn open(stores: &[SimulatedStore], record: Option<PathBuf>) -> Vault {
+    SeveralStore::vault(places(stores), policy(), settings(record))
+}
+
+fn two() -> [SimulatedStore; 2] {
+    three(2).try_into().expect("two")
+}
+
+/// Stores that are told apart by their URLs.
+fn three(count: u64) -> Vec<SimulatedStore> {
+    (0..count).map(|seed| SimulatedStore::new(MemoryStore::named(&format!("memory-{seed}:")), seed)).collect()
+}
+
+async fn content(store: &MemoryStore) -> BTreeMap<String, Bytes> {
+    let vault = Vault::new(Arc::new(store.clone()), policy());
+    let mut content = BTreeMap::new();
+    for entry in vault.list(&Prefix::all(), None).await.expect("listed") {
+        content.insert(entry.key.to_string(), vault.read(&entry.key, None, 1 << 20).await.expect("read"));
+    }
+    content
+}
+
+/// Waits until every vault is in step.
+async fn in_step(vault: &Vault) {
+    within(vault, |members| members.iter().all(|member| member.in_step)).await;
+}
+
+async fn within(vault: &Vault, reached: impl Fn(&[MemberState]) -> bool) {
+    for _ in 0..2000 {
+        if reached(&vault.members()) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+    assert!(reached(&vault.members()), "{:#?}", vault.members());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn they_are_one_store() {
+    let open = |_| async {
+        let places =
+            (0..3).map(|i| Place::from(Arc::new(MemoryStore::named(&format!("memory-{i}:"))) as Arc<dyn Store>));
+        Arc::new(SeveralStore::new(places.collect(), &Policy::default(), settings(None))) as Arc<dyn Store>
+    };
+    conformance::run(open).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn folders_are_one_store_as_well() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let open = |name: &'static str| {
+        let place = |i: &str| Place::from(Arc::new(FileStore::new(folder.path().join(i).join(name))) as Arc<dyn Store>);
+        let places = vec![place("a"), place("b")];
+        async move { Arc::new(SeveralStore::new(places, &Policy::default(), settings(None))) as Arc<dyn Store> }
+    };
+    conformance::run(open).await;
+}
+
+/// What is written, deleted and written in parts; returns what was acknowledged.
+async fn work(vault: &Vault) -> BTreeMap<String, Option<Bytes>> {
+    let mut known = BTreeMap::new();
+    for i in 0..4 {
+        let (name, bytes) = (format!("0000/{i}"), Bytes::from(format!("object {i}")));
+        if vault.create(&key(&name), bytes.clone(), Some(Moment::from_millis(i))).await.is_ok() {
+            known.insert(name, Some(bytes));
+        }
+    }
+    let (name, bytes) = ("0009/parts".to_owned(), Bytes::from(vec![7; 350]));
+    let mut upload = vault.upload(&key(&name), None);
+    if upload.write(bytes.clone()).await.is_ok() && upload.finish().await.is_ok() {
+        known.insert(name, Some(bytes));
+    }
+    if vault.delete(&[key("0000/1")]).await.is_ok() {
+        known.insert("0000/1".to_owned(), None);
+    }
+    let _ = vault.list(&Prefix::all(), None).await;
+    if vault.put(&key("mark"), "one".into(), None).await.is_ok()
+        && vault.put(&key("mark"), "two".into(), None).await.is_ok()
+    {
+        known.insert("mark".to_owned(), Some("two".into()));
+    }
+    known
+}
+
+async fn holds(store: &MemoryStore, known: &BTreeMap<String, Option<Bytes>>, what: &str) {
+    let content = content(store).await;
+    for (name, bytes) in known {
+        assert_eq!(content.get(name), bytes.as_ref(), "{what}: {name}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_fault_of_one_vault_at_any_call_loses_anything_or_holds_anything_up() {
+    for failing in [0, 1] {
+        for fault in [Fault::Error, Fault::LostAnswer, Fault::Duplicate, Fault::Hang, Fault::Crash, Fault::CrashAfter] {
+            for number in 0.. {
+                let what = format!("{fault:?} at call {number} of vault {failing}");
+                let stores = two();
+                stores[failing].fail_call(number, fault.clone());
+                let vault = open(&stores, None);
+                let began = tokio::time::Instant::now();
+                let known = work(&vault).await;
+                assert!(began.elapsed() < Duration::from_secs(90), "{what} took {:?}", began.elapsed());
+                assert_eq!(known.len(), 6, "{what}: {known:?}");
+                for (store, member) in stores.iter().zip(vault.members()) {
+                    if member.in_step {
+                        holds(store.truth(), &known, &what).await;
+                    }
+                }
+                let used = stores[failing].call_count() > number;
+                stores[failing].revive();
+                in_step(&vault).await;
+                let [first, second] = [content(stores[0].truth()).await, content(stores[1].truth()).await];
+                assert_eq!(first, second, "{what}");
+                if !used {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn chance_in_both_vaults_loses_nothing() {
+    for seed in 0..40 {
+        let chances = seawall_vault::simulated::Chances {
+            error: 80,
+            lost_answer: 80,
+            duplicate: 30,
+            broken_stream: 30,
+            delay: 50,
+            longest_delay: Duration::from_secs(6),
+            ..Default::default()
+        };
+        let stores: Vec<SimulatedStore> = (0..3)
+            .map(|i| {
+                SimulatedStore::new(MemoryStore::named(&format!("memory-{i}:")), 100 * seed + i).with_chances(chances)
+            })
+            .collect();
+        let vault = open(&stores, None);
+        let known = work(&vault).await;
+        stores.iter().for_each(SimulatedStore::revive);
+        let _ = vault.list(&Prefix::all(), None).await.expect("listed");
+        for (store, member) in stores.iter().zip(vault.members()) {
+            if member.in_step {
+                holds(store.truth(), &known, &format!("seed {seed}")).await;
+            }
+        }
+        in_step(&vault).await;
+        let first = content(stores[0].truth()).await;
+        for store in &stores {
+            assert_eq!(content(store.truth()).await, first, "seed {seed}");
+            holds(store.truth(), &known, &format!("seed {seed}")).await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_vault_that_is_away_is_waited_for_once() {
+    let stores = two();
+    stores[0].crash();
+    let vault = open(&stores, None);
+    let began = tokio::time::Instant::now();
+    vault.create(&key("0000/1"), "one".into(), None).await.expect("created");
+    assert!(began.elapsed() <= Duration::from_secs(40), "{:?}", began.elapsed());
+    let began = tokio::time::Instant::now();
+    vault.create(&key("0000/2"), "two".into(), None).await.expect("created");
+    assert!(began.elapsed() < Duration::from_millis(10), "{:?}", began.elapsed());
+    let [first, second] = vault.members().try_into().expect("two");
+    assert!(!first.in_step && first.behind_since.is_some() && first.error.is_some() && second.leads);
+    stores[0].revive();
+    in_step(&vault).await;
+    assert_eq!(content(stores[0].truth()).await.len(), 2);
+    assert!(vault.members()[0].leads, "the first leads again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn idle_vaults_are_left_alone() {
+    let stores = two();
+    let vault = open(&stores, None);
+    vault.create(&key("0000/1"), "one".into(), None).await.expect("created");
+    let calls = || stores.iter().map(SimulatedStore::call_count).sum::<u64>();
+    let before = calls();
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    assert_eq!(calls(), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_away_is_an_error_and_then_goes_on() {
+    let stores = two();
+    let vault = open(&stores, None);
+    vault.create(&key("0000/1"), "one".into(), None).await.expect("created");
+    stores.iter().for_each(|store| store.fail_from(0));
+    let refused = vault.create(&key("0000/2"), "two".into(), None).await;
+    assert!(matches!(refused, Err(Error::Unavailable { .. })), "{refused:?}");
+    stores[1].revive();
+    assert_eq!(vault.create(&key("0000/2"), "two".into(), None).await, Ok(Created::Fresh));
+    stores[0].revive();
+    in_step(&vault).await;
+    assert_eq!(content(stores[0].truth()).await, content(stores[1].truth()).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_writer_is_refused_by_the_leading_vault_and_reported_of_the_others() {
+    let stores = two();
+    let vault = open(&stores, None);
+    vault.list(&Prefix::all(), None).await.expect("listed");
+    let put = async |store: &SimulatedStore, name: &str| {
+        store.truth().put(&key(name), "another's".into(), &PutOptions::default()).await.expect("put");
+    };
+    put(&stores[0], "0000/1").await;
+    let refused = vault.create(&key("0000/1"), "ours".into(), None).await;
+    assert!(matches!(refused, Err(Error::AlreadyExists { .. })), "{refused:?}");
+    put(&stores[1], "0000/2").await;
+    vault.create(&key("0000/2"), "ours".into(), None).await.expect("the leading vault took it");
+    within(&vault, |members| matches!(members[1].error, Some(Error::AlreadyExists { .. }))).await;
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    let second = vault.members().remove(1);
+    assert!(!second.in_step, "{second:?}");
+    assert_eq!(second.error, Some(Error::AlreadyExists { object: "memory-1:/0000/2".into() }));
+    assert_eq!(content(stores[1].truth()).await["0000/2"], "another's", "it is never written over");
+}
+
+#[tokio::test(start_paused = true)]
+async fn our_own_version_is_known_again_when_another_vault_leads() {
+    let stores = two();
+    let vault = open(&stores, None);
+    let lease = key("lock.json");
+    vault.create(&lease, "first".into(), None).await.expect("created");
+    let tag = vault.head(&lease).await.expect("asked").and_then(|meta| meta.tag).expect("a version");
+    let tag = vault.replace(&lease, "second".into(), &tag).await.expect("replaced");
+    stores[0].fail_from(0);
+    let tag = vault.replace(&lease, "third".into(), &tag).await.expect("replaced in the other");
+    stores[0].revive();
+    in_step(&vault).await;
+    assert_eq!(content(stores[0].truth()).await["lock.json"], "third");
+    stores[0].truth().put(&lease, "another's".into(), &PutOptions::default()).await.expect("put");
+    let refused = vault.replace(&lease, "fourth".into(), &tag).await;
+    assert!(matches!(refused, Err(Error::Precondition { .. })), "{refused:?}");
+}
+
+/// What a process that was killed left, with and without its record.
+#[tokio::test(start_paused = true)]
+async fn a_start_after_a_kill() {
+    for recorded in [true, false] {
+        for away in [None, Some(0), Some(1)] {
+            let what = format!("record: {recorded}, away: {away:?}");
+            let folder = tempfile::tempdir().expect("a folder");
+            let record = folder.path().join("several.json");
+            let stores = two();
+            let vault = open(&stores, Some(record.clone()));
+            for i in 0..3 {
+                vault.create(&key(&format!("0000/{i}")), "in both".into(), None).await.expect("created");
+            }
+            stores[1].fail_from(0);
+            vault.create(&key("0000/3"), "in the first".into(), None).await.expect("created");
+            vault.delete(&[key("0000/0")]).await.expect("deleted");
+            drop(vault);
+            stores[1].revive();
+            if !recorded {
+                std::fs::remove_file(&record).expect("removed");
+            }
+            if let Some(away) = away {
+                stores[away].fail_from(0);
+            }
+            let vault = open(&stores, Some(record.clone()));
+            let written = vault.create(&key("0000/4"), "after".into(), None).await;
+            let leads = vault.members().iter().position(|member| member.leads);
+            match (recorded, away) {
+                (true, Some(0)) => assert!(matches!(written, Err(Error::Unavailable { .. })), "{what}: {written:?}"),
+                (false, Some(0)) => assert_eq!((written, leads), (Ok(Created::Fresh), Some(1)), "{what}"),
+                _ => assert_eq!((written, leads), (Ok(Created::Fresh), Some(0)), "{what}"),
+            }
+            if let Some(away) = away {
+                stores[away].revive();
+            }
+            if (recorded, away) == (true, Some(0)) {
+                vault.create(&key("0000/4"), "after".into(), None).await.expect("it is back");
+            }
+            in_step(&vault).await;
+            let [first, second] = [content(stores[0].truth()).await, content(stores[1].truth()).await];
+            for name in ["0000/1", "0000/2", "0000/4"] {
+                assert!(first.contains_key(name) && second.contains_key(name), "{what}: {name}");
+            }
+            if recorded {
+                assert_eq!(first, second, "{what}");
+                assert!(!first.contains_key("0000/0") && first.contains_key("0000/3"), "{what}");
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_vault_that_was_set_back_never_leads() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let record = folder.path().join("several.json");
+    let stores = two();
+    let vault = open(&stores, Some(record.clone()));
+    vault.create(&key("0000/1"), "one".into(), None).await.expect("created");
+    let older = SimulatedStore::new(stores[0].truth().snapshot(), 9);
+    vault.create(&key("0000/2"), "two".into(), None).await.expect("created");
+    drop(vault);
+    let stores = [older, stores[1].clone()];
+    let vault = open(&stores, Some(record));
+    assert_eq!(vault.list(&Prefix::all(), None).await.expect("listed").len(), 2);
+    in_step(&vault).await;
+    assert_eq!(content(stores[0].truth()).await, content(stores[1].truth()).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_was_cut_off_by_a_kill_leaves_no_second_history() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let record = folder.path().join("several.json");
+    let stores = two();
+    let vault = open(&stores, Some(record.clone()));
+    vault.create(&key("0000/1"), "one".into(), None).await.expect("created");
+    // The first vault takes it, the second never gets it, and the process dies.
+    stores[0].fail_call(stores[0].call_count(), Fault::CrashAfter);
+    let key_of_it = key("0000/2");
+    let cut = tokio::time::timeout(Duration::from_millis(1), vault.create(&key_of_it, "cut off".into(), None)).await;
+    assert!(cut.is_err());
+    drop(vault);
+    assert_eq!(content(stores[0].truth()).await.len(), 2);
+    // The first vault is away when it starts again, so the history goes on in the second one.
+    stores[0].revive();
+    stores[0].fail_from(0);
+    let vault = open(&stores, Some(record));
+    vault.create(&key("0000/2"), "another capture".into(), None).await.expect("created");
+    stores[0].revive();
+    in_step(&vault).await;
+    assert_eq!(content(stores[0].truth()).await["0000/2"], "another capture");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_vault_with_its_own_retention_keeps_what_the_others_delete() {
+    let stores = two();
+    let mut places = places(&stores);
+    places[1].keeps = true;
+    let open = || SeveralStore::vault(places.clone(), policy(), settings(None));
+    let vault = open();
+    for i in 0..3 {
+        vault.create(&key(&format!("0000/{i}")), "text".into(), None).await.expect("created");
+    }
+    vault.delete(&[key("0000/0")]).await.expect("deleted");
+    assert_eq!(content(stores[0].truth()).await.len(), 2);
+    assert_eq!(content(stores[1].truth()).await.len(), 3);
+    drop(vault);
+    let vault = open();
+    assert_eq!(vault.list(&Prefix::all(), None).await.expect("listed").len(), 2, "the other leads");
+    assert!(vault.members().iter().all(|member| member.in_step), "{:?}", vault.members());
+}
+
+#[tokio::test(start_paused = true)]
+async fn credentials_that_cannot_delete_hold_nothing_up() {
+    let stores = two();
+    stores[1].forbid("delete", Error::Denied { object: "x".into(), cause: "no".into() });
+    let vault = open(&stores, None);
+    vault.create(&key("0000/0"), "text".into(), None).await.expect("created");
+    vault.delete(&[key("0000/0")]).await.expect("deleted");
+    assert!(vault.members().iter().all(|member| member.in_step), "{:?}", vault.members());
+}
+
+#[tokio::test(start_paused = true)]
+async fn much_that_is_missing_comes_in_the_order_in_which_it_was_written() {
+    let stores = two();
+    let vault = open(&stores, None);
+    vault.list(&Prefix::all(), None).await.expect("listed");
+    stores[1].fail_from(0);
+    // By its name the last comes first: a link that makes a set count.
+    for name in ["z/3", "z/2", "z/1", "a/link"] {
+        vault.create(&key(name), name.to_owned().into(), Some(Moment::from_millis(5))).await.expect("created");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let before = stores[1].call_count();
+    stores[1].revive();
+    in_step(&vault).await;
+    let calls = stores[1].calls();
+    let puts: Vec<&str> = calls[usize::try_from(before).expect("few")..]
+        .iter()
+        .filter(|call| call.operation == "put" && call.fault.is_none())
+        .map(|call| call.object.as_str())
+        .collect();
+    assert_eq!(puts, ["z/3", "z/2", "z/1", "a/link"]);
+    let meta = stores[1].truth().head(&key("a/link")).await.expect("there");
+    assert_eq!(meta.stamp, Some(Moment::from_millis(5)));
+    assert!(meta.digest.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_raw_refusal_is_a_refusal() {
+    let stores = two();
+    let store = SeveralStore::new(places(&stores), &policy(), settings(None));
+    let create = PutOptions { condition: Condition::Create, ..PutOptions::default() };
+    store.put(&key("x"), "a".into(), &create).await.expect("put");
+    let again = store.put(&key("x"), "a".into(), &create).await;
+    assert!(matches!(again, Err(Error::AlreadyExists { .. })), "{again:?}");
+    let read: Vec<Bytes> = store.get(&key("x"), None).await.expect("get").stream.try_collect().await.expect("read");
+    assert_eq!(read.concat(), b"a");
+}
