@@ -18,7 +18,7 @@ use crate::{runtime, table};
 
 /// Runs the command.
 pub(crate) fn run(arguments: &VerifyArguments, edge: &Edge, json: bool) -> Result<Output, Failure> {
-    let source = Source::find(&arguments.source, &arguments.config, edge)?;
+    let source = Source::find(&arguments.source, &arguments.config, edge)?.past(&arguments.past)?;
     if arguments.restore {
         return super::prove_server::run(arguments, &source, edge, json);
     }

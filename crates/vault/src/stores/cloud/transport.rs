@@ -50,7 +50,7 @@ impl HttpTransport for Transport {
             _ if request.method() == Method::POST => 3 * self.attempt,
             _ => self.attempt + Duration::from_secs(request.body().len() as u64 / self.slowest.max(1)),
         };
-        let object = request.method() == Method::GET && request.uri().query().is_none();
+        let object = request.method() == Method::GET && is_of_object(request.uri().query());
         let head = request.method() == Method::HEAD;
         let ranged = request.headers().contains_key(http::header::RANGE);
         let response = match tokio::time::timeout(deadline, self.inner.fetch(request)).await {
@@ -80,6 +80,11 @@ fn is_empty_range(headers: &HeaderMap) -> bool {
     let bounds = range.and_then(|range| range.strip_prefix("bytes ")?.split_once('/')?.0.split_once('-'));
     let number = |text: &str| text.parse::<u64>().ok();
     bounds.and_then(|(start, end)| Some(number(end)? < number(start)?)).unwrap_or(false)
+}
+
+/// Whether a GET with this query asks for the bytes of an object.
+fn is_of_object(query: Option<&str>) -> bool {
+    query.is_none_or(|query| query.starts_with("versionId=") && !query.contains('&'))
 }
 
 fn noticed(notice: Notice) -> Error {
@@ -140,6 +145,19 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(code(text.as_bytes()).as_deref(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn objects_are_of_any_size() {
+        for (query, expected) in [
+            (None, true),
+            (Some("versionId=x"), true),
+            (Some("versions=&prefix=x"), false),
+            (Some("versionId=x&retention="), false),
+            (Some("list-type=2"), false),
+        ] {
+            assert_eq!(is_of_object(query), expected, "{query:?}");
         }
     }
 
