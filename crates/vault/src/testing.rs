@@ -116,19 +116,6 @@ impl S3Server {
         format!("s3://{BUCKET}/{path}?endpoint={}&access-key-id={id}&secret-access-key={key}", self.endpoint())
     }
 
-    /// Sends a request about its bucket, to set what the tests of stores never set.
-    ///
-    /// # Panics
-    /// When the server refuses it.
-    pub async fn put(&self, query: &str, body: &str, headers: &[(&'static str, &str)]) {
-        let settings = match crate::VaultUrl::parse(&self.url("x")) {
-            Ok(crate::VaultUrl::S3(settings)) => settings,
-            other => panic!("{other:?}"),
-        };
-        let store = crate::S3Store::connect(&settings, &crate::Environment::empty(), &crate::Policy::default()).await;
-        store.expect("a store").put_raw(query, body, headers).await.expect("the server takes it");
-    }
-
     /// Lets its bucket keep versions from now on.
     ///
     /// # Panics
@@ -136,7 +123,22 @@ impl S3Server {
     pub async fn keep_versions(&self) {
         let body = "<VersioningConfiguration xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">\
                     <Status>Enabled</Status></VersioningConfiguration>";
-        self.put("versioning", body, &[]).await;
+        self.put_in(BUCKET, "versioning", body, &[]).await;
+    }
+
+    /// Makes a bucket whose objects may have locks, and in which each new object is locked for `days`.
+    ///
+    /// # Panics
+    /// When the server refuses it.
+    pub async fn add_locking(&self, bucket: &str, mode: &str, days: Option<u32>) {
+        self.put_in(bucket, "", "", &[("x-amz-bucket-object-lock-enabled", "true")]).await;
+        let Some(days) = days else { return };
+        let body = format!(
+            "<ObjectLockConfiguration xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">\
+             <ObjectLockEnabled>Enabled</ObjectLockEnabled><Rule><DefaultRetention><Mode>{mode}</Mode>\
+             <Days>{days}</Days></DefaultRetention></Rule></ObjectLockConfiguration>"
+        );
+        self.put_in(bucket, "object-lock", &body, &[]).await;
     }
 
     /// Its address.
@@ -253,11 +255,10 @@ pub fn not_run(what: &str, because: &str) {
     println!("{what} not run, because {because}");
 }
 
-/// The store of a place of S3.
+/// The store of a place.
 ///
 /// # Panics
-/// When the settings are wrong.
-pub async fn s3_store(settings: &crate::S3Settings) -> std::sync::Arc<dyn crate::Store> {
-    let place = crate::VaultUrl::S3(Box::new(settings.clone()));
+/// When its settings are wrong.
+pub async fn store(place: &crate::VaultUrl) -> std::sync::Arc<dyn crate::Store> {
     place.open(&crate::Environment::empty(), &crate::Policy::default()).await.expect("sound settings")
 }

@@ -101,7 +101,6 @@ async fn a_bucket_is_read_as_it_was_stored() {
 
 #[tokio::test]
 async fn pages_of_versions_are_joined() {
-    use seawall_vault::S3Settings;
     let folder = tempfile::tempdir().expect("a folder");
     let Some(server) = S3Server::start_versioned("pages of versions", folder.path()).await else { return };
     server.keep_versions().await;
@@ -116,11 +115,10 @@ async fn pages_of_versions_are_joined() {
             first = moment().await;
         }
     }
-    let VaultUrl::S3(settings) = url.as_stored_at(first).expect("a place of S3") else { panic!("{url}") };
-    let settings: S3Settings = *settings;
+    let past = url.as_stored_at(first).expect("a place of S3");
     // Pages that are smaller than the versions of one name.
     for limit in [1, 2, 3, 7, 1000] {
-        let store = seawall_vault::testing::s3_store(&settings).await;
+        let store = seawall_vault::testing::store(&past).await;
         let (mut names, mut behind) = (Vec::new(), None);
         loop {
             let page = store.list(&Prefix::all(), behind.as_ref(), limit).await.expect("a page");
@@ -161,4 +159,41 @@ async fn a_place_without_versions_is_refused() {
         let error = VaultUrl::parse(place).expect("a place").as_stored_at(at).expect_err("no versions");
         assert_eq!(Failure::from(error).code, "vault.no-versions", "{place}");
     }
+}
+
+#[tokio::test]
+async fn versions_and_locks_of_a_bucket_are_told() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(server) = S3Server::start_versioned("locks of s3", folder.path()).await else { return };
+    let day = std::time::Duration::from_secs(86_400);
+    let at = |bucket: &str| server.url("p").replace("s3://bucket/", &format!("s3://{bucket}/"));
+    let vault = open(&VaultUrl::parse(&at("bucket")).expect("a URL")).await;
+    vault.put(&key("x"), Bytes::from_static(b"x"), None).await.expect("put");
+    let told = vault.protection().await.expect("an answer");
+    assert_eq!((told.versions, told.locks, told.each), (Some(false), Some(false), None));
+    assert_eq!(vault.locks(&[key("x")], SystemClock.now()).await, Ok(None));
+
+    server.keep_versions().await;
+    let vault = open(&VaultUrl::parse(&at("bucket")).expect("a URL")).await;
+    let told = vault.protection().await.expect("an answer");
+    assert_eq!((told.versions, told.locks, told.each), (Some(true), Some(false), None));
+    let locks = vault.locks(&[key("x")], SystemClock.now()).await.expect("an answer").expect("versions");
+    assert_eq!((locks.versions, locks.objects, locks.locked, locks.until), (Some(true), 1, 0, None));
+
+    server.add_locking("locking", "COMPLIANCE", Some(3)).await;
+    let vault = open(&VaultUrl::parse(&at("locking")).expect("a URL")).await;
+    let before = SystemClock.now();
+    for name in ["x", "y"] {
+        vault.put(&key(name), Bytes::from_static(b"x"), None).await.expect("put");
+    }
+    let told = vault.protection().await.expect("an answer");
+    assert_eq!((told.versions, told.locks, told.span()), (Some(true), Some(true), 3 * day));
+    let asked = vault.counts().head;
+    let locks = vault.locks(&[key("x"), key("y")], SystemClock.now()).await.expect("an answer").expect("locks");
+    assert_eq!((locks.objects, locks.locked, locks.mode.as_deref()), (2, 2, Some("compliance")));
+    let until = locks.until.expect("an end");
+    let second = std::time::Duration::from_secs(1);
+    assert!(until >= before.after(3 * day - second) && until <= SystemClock.now().after(3 * day + second), "{until}");
+    assert_eq!(vault.counts().head - asked, 2, "the place itself is asked once");
+    assert_eq!(vault.locks(&[key("x")], until.after(second)).await.expect("an answer").expect("locks").locked, 0);
 }

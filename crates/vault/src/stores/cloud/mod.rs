@@ -30,8 +30,8 @@ use self::classify::classify;
 use self::reason::Reason;
 use crate::place::shown;
 use crate::{
-    Abilities, Body, Condition, Digest, Entry, Error, Meta, Multipart, ObjectKey, Page, Prefix, PutOptions, Scheme,
-    Store, Tag,
+    Abilities, Body, Condition, Digest, Entry, Error, Lock, Meta, Multipart, ObjectKey, Page, Prefix, Protection,
+    PutOptions, Scheme, Store, Tag,
 };
 
 /// The names of a page of a service whose listings can't begin behind a name: there, each page reads all names before it.
@@ -52,6 +52,9 @@ pub trait Reach: fmt::Debug + Send + Sync + 'static {
     /// Whether a listing can begin behind a name.
     const LISTS_AFTER: bool;
 
+    /// Whether the kind tells of versions and locks.
+    const PROTECTS: bool = false;
+
     /// The client; it may ask the service something at its first use.
     async fn operator(&self) -> Result<&Operator, Error>;
 
@@ -63,6 +66,16 @@ pub trait Reach: fmt::Debug + Send + Sync + 'static {
 
     /// What the kind promises.
     fn abilities(&self) -> Abilities;
+
+    /// What the bucket does against changes of its objects.
+    async fn protection(&self) -> Result<Protection, Error> {
+        Ok(Protection::default())
+    }
+
+    /// The lock of an object, or of one version of it, by its name below the root.
+    async fn lock(&self, _name: &str, _version: Option<&str>) -> Result<Lock, Error> {
+        Ok(Lock::default())
+    }
 }
 
 /// Objects in a bucket.
@@ -230,6 +243,18 @@ impl<Kind: Reach> Store for CloudStore<Kind> {
         }
         page.next = page.entries.last().map(|entry| entry.key.clone());
         Ok(page)
+    }
+
+    fn has_protection(&self) -> bool {
+        Kind::PROTECTS
+    }
+
+    async fn protection(&self) -> Result<Protection, Error> {
+        self.reach.protection().await
+    }
+
+    async fn lock(&self, key: &ObjectKey) -> Result<Lock, Error> {
+        self.reach.lock(&self.at(key.as_str()), None).await
     }
 
     async fn delete(&self, keys: &[ObjectKey]) -> Result<Vec<Result<(), Error>>, Error> {

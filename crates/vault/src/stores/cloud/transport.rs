@@ -17,8 +17,16 @@ const LARGEST_ANSWER: usize = 16 << 20;
 /// The most bytes of an error that is looked into.
 const LARGEST_ERROR: usize = 64 << 10;
 
-/// The codes of 404 by which S3 speaks of an object, a bucket or an upload.
-pub(crate) const MISSING_IN_S3: &[&str] = &["NoSuchKey", "NoSuchBucket", "NoSuchUpload", "NoSuchVersion", "NotFound"];
+/// The codes of 404 by which S3 speaks of an object, a bucket, an upload or a lock.
+pub(crate) const MISSING_IN_S3: &[&str] = &[
+    "NoSuchKey",
+    "NoSuchBucket",
+    "NoSuchUpload",
+    "NoSuchVersion",
+    "NotFound",
+    "ObjectLockConfigurationNotFoundError",
+    "NoSuchObjectLockConfiguration",
+];
 
 /// The codes of 404 by which Azure speaks of a blob or a container.
 pub(crate) const MISSING_IN_AZURE: &[&str] = &["BlobNotFound", "ContainerNotFound", "ResourceNotFound"];

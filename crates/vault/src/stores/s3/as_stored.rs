@@ -17,7 +17,11 @@ use tokio::sync::OnceCell;
 use super::S3Store;
 use super::requests::element;
 use super::versions::{Chooser, Version, VersionPage, parse};
-use crate::{Abilities, Body, Entry, Error, Meta, Multipart, ObjectKey, Page, Prefix, PutOptions, Scheme, Store, Tag};
+use crate::stores::cloud::Reach as _;
+use crate::{
+    Abilities, Body, Entry, Error, Lock, Meta, Multipart, ObjectKey, Page, Prefix, Protection, PutOptions, Scheme,
+    Store, Tag,
+};
 
 /// The versions that one request asks for; S3 gives no more.
 const PAGE: usize = 1000;
@@ -217,6 +221,18 @@ impl Store for AsStored {
                 (Some(next), None) => behind = next,
             }
         }
+    }
+
+    fn has_protection(&self) -> bool {
+        true
+    }
+
+    async fn protection(&self) -> Result<Protection, Error> {
+        self.store.protection().await
+    }
+
+    async fn lock(&self, key: &ObjectKey) -> Result<Lock, Error> {
+        self.store.reach().lock(&self.store.at(key.as_str()), Some(&self.id(key).await?)).await
     }
 
     async fn delete(&self, _keys: &[ObjectKey]) -> Result<Vec<Result<(), Error>>, Error> {

@@ -19,6 +19,7 @@ use super::S3Store;
 use super::as_stored::AsStored;
 use super::bucket::{Bucket, region_for};
 use super::credentials::{self, Source, choose};
+use super::protection;
 use super::provider::{Provider, amazon_server, provider};
 use super::requests::{Requests, Target};
 use super::settings::S3Settings;
@@ -29,7 +30,7 @@ use crate::stores::cloud::reason::Reason;
 use crate::stores::cloud::transport::{self, Transport};
 use crate::stores::cloud::{Reach, unbuffered};
 use crate::text::wrong;
-use crate::{Abilities, Environment, Error, PlaceSettings, Policy, Scheme, Store};
+use crate::{Abilities, Environment, Error, Lock, PlaceSettings, Policy, Protection, Scheme, Store};
 
 /// The variable that names a file of further authorities.
 const BUNDLE: &str = "AWS_CA_BUNDLE";
@@ -97,6 +98,7 @@ impl Reach for Connection {
     const STAMP: &'static str = "litestream-timestamp";
     const DIGEST: &'static str = "seawall-blake3";
     const LISTS_AFTER: bool = true;
+    const PROTECTS: bool = true;
 
     async fn operator(&self) -> Result<&Operator, Error> {
         Ok(&self.client().await?.operator)
@@ -122,6 +124,15 @@ impl Reach for Connection {
             parts_in_flight: self.settings.concurrency.or(self.decided.provider.concurrency),
             digests_of_parts: false,
         }
+    }
+
+    async fn protection(&self) -> Result<Protection, Error> {
+        protection::of_bucket(self.requests().await?, &self.url).await
+    }
+
+    async fn lock(&self, name: &str, version: Option<&str>) -> Result<Lock, Error> {
+        let (name, object) = (format!("{}{name}", self.root()), format!("{}/{name}", self.url));
+        protection::of_object(self.requests().await?, &name, version, &object).await
     }
 }
 

@@ -8,6 +8,7 @@ mod as_stored;
 mod bucket;
 mod connect;
 mod credentials;
+mod protection;
 mod provider;
 mod requests;
 pub(crate) mod settings;
@@ -23,19 +24,21 @@ use super::cloud::CloudStore;
 pub type S3Store = CloudStore<Connection>;
 
 #[cfg(feature = "testing")]
-impl S3Store {
-    /// Sends a PUT about the bucket, for tests that set a bucket up.
-    pub(crate) async fn put_raw(
-        &self,
-        query: &str,
-        body: &str,
-        headers: &[(&'static str, &str)],
-    ) -> Result<(), crate::Error> {
+impl crate::testing::S3Server {
+    /// Sends a PUT about a bucket, to set what Seawall never sets.
+    ///
+    /// # Panics
+    /// When the server refuses it.
+    pub async fn put_in(&self, bucket: &str, query: &str, body: &str, headers: &[(&'static str, &str)]) {
+        let (id, key) = crate::testing::KEYS;
+        let rest = format!("{bucket}/x?endpoint={}&access-key-id={id}&secret-access-key={key}", self.endpoint());
+        let settings = url::parse("s3", &rest).expect("the URL of a test server");
+        let store = S3Store::connect(&settings, &crate::Environment::empty(), &crate::Policy::default()).await;
+        let store = store.expect("a store");
+        let requests = store.reach().requests().await.expect("a connection");
         let headers: Vec<_> = headers.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
-        let requests = self.reach().requests().await?;
-        let query = [(query, "")];
-        let query = if query[0].0.is_empty() { &[][..] } else { &query[..] };
-        let answer = requests.send(http::Method::PUT, None, query, &headers, body.as_bytes().to_vec()).await?;
-        answer.body(query.first().map_or("bucket", |pair| pair.0)).map(drop)
+        let query: Vec<_> = Some((query, "")).filter(|(query, _)| !query.is_empty()).into_iter().collect();
+        let answer = requests.send(http::Method::PUT, None, &query, &headers, body.as_bytes().to_vec()).await;
+        answer.and_then(|answer| answer.body(bucket)).expect("the server takes it");
     }
 }
