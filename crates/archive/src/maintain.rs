@@ -70,8 +70,9 @@ pub async fn maintain(
     let listed = list(vault).await?;
     let mut upkeep = MaintenancePass { done: Maintained { dry_run, ..Maintained::default() }, next: None };
     if policy.enabled {
-        delete_retired(vault, &catalog, &listed, policy, now, &mut upkeep).await?;
-        delete_left_over(vault, &catalog, &listed, now, &mut upkeep).await?;
+        let lock = vault.protection().await?.span();
+        delete_retired(vault, &catalog, &listed, policy, now, lock, &mut upkeep).await?;
+        delete_left_over(vault, &catalog, &listed, now, lock, &mut upkeep).await?;
     }
 
     let retired = due(&catalog, &listed, &pins(vault).await?, policy, now);
@@ -126,6 +127,7 @@ async fn delete_retired(
     listed: &BTreeMap<SetId, Listed>,
     policy: &RetentionPolicy,
     now: Moment,
+    lock: Duration,
     upkeep: &mut MaintenancePass,
 ) -> Result<(), Error> {
     let all: Vec<(Moment, Retired)> = catalog.retired().map(|(at, retired)| (at, retired.clone())).collect();
@@ -136,7 +138,8 @@ async fn delete_retired(
         if !has_link && objects.is_none() {
             continue;
         }
-        let over = at.after(policy.grace);
+        let written = objects.map_or(at, |objects| objects.written);
+        let over = deleted_from(at, written, lock, policy.grace);
         if over > now {
             upkeep.next = Some(upkeep.next.map_or(over, |next| next.min(over)));
             continue;
@@ -154,6 +157,13 @@ async fn delete_retired(
     Ok(())
 }
 
+/// From when on a set may be deleted that was retired at `at`, and whose last object was written at `written`: a grace after
+/// the retirement, and not while the store keeps its objects locked.
+fn deleted_from(at: Moment, written: Moment, lock: Duration, grace: Duration) -> Moment {
+    let unlocked = if lock.is_zero() { at } else { written.after(lock) };
+    at.max(unlocked).after(grace)
+}
+
 /// Deletes chunks that an interrupted backup left long ago. A set with an index stays, because only its link may have
 /// been lost.
 async fn delete_left_over(
@@ -161,6 +171,7 @@ async fn delete_left_over(
     catalog: &Catalog,
     listed: &BTreeMap<SetId, Listed>,
     now: Moment,
+    lock: Duration,
     upkeep: &mut MaintenancePass,
 ) -> Result<(), Error> {
     let known: BTreeSet<SetId> = catalog.known().collect();
@@ -168,7 +179,7 @@ async fn delete_left_over(
         if known.contains(id) || objects.index.is_some() {
             continue;
         }
-        if objects.written.max(id.moment()).after(LEFT_OVER) < now {
+        if objects.written.max(id.moment()).after(LEFT_OVER.max(lock)) < now {
             delete_set(vault, *id, Some(objects), "left by a backup that was interrupted", &mut upkeep.done).await?;
         }
     }
@@ -224,4 +235,20 @@ async fn list(vault: &Vault) -> Result<BTreeMap<SetId, Listed>, Error> {
         }
     }
     Ok(sets)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_locked_set_stays() {
+        let at = |seconds: i64| Moment::from_millis(seconds * 1000);
+        for (retired, written, lock, grace, expected) in
+            [(100, 50, 0, 10, 110), (100, 900, 0, 10, 110), (100, 50, 20, 10, 110), (100, 50, 500, 10, 560)]
+        {
+            let (lock, grace) = (Duration::from_secs(lock), Duration::from_secs(grace));
+            assert_eq!(deleted_from(at(retired), at(written), lock, grace), at(expected));
+        }
+    }
 }

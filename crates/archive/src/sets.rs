@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use seawall_core::{
-    Clock, Description, Digests, Engine, Failure, Files, History, IntegrityCheck, Kind, Maintain, Maintained, Phase,
-    Pins, Point, Progress, Protect, RestoreRequest, Restored, Rollback, Standby, Status, StrongVerification, Timeline,
-    Verification, When,
+    Clock, Description, Digests, Engine, Failure, Files, History, IntegrityCheck, Kind, Locks, Maintain, Maintained,
+    Phase, Pins, Point, Progress, Protect, RestoreRequest, Restored, Rollback, Standby, Status, StrongVerification,
+    Timeline, Verification, When,
 };
-use seawall_vault::Vault;
+use seawall_vault::{Prefix, Vault};
 
 use crate::{
-    Catalog, Error, MaintenancePass, Opens, RetentionPolicy, export, maintain, pin, pins, point, prove, timeline,
+    Catalog, Error, MaintenancePass, Opens, RetentionPolicy, export, layout, maintain, pin, pins, point, prove,
+    timeline,
 };
 
 /// The sets of one vault.
@@ -140,6 +141,24 @@ impl History for Sets {
             Catalog::read(&self.vault).await?.check_begun().await?;
         }
         Ok(verified)
+    }
+
+    async fn locks(&self) -> Result<Option<Locks>, Failure> {
+        if !self.vault.protection().await?.is_some() {
+            return Ok(None);
+        }
+        let catalog = Catalog::read(&self.vault).await?;
+        let keys = match catalog.sets().last() {
+            Some((found, manifest)) => {
+                let prefix = Prefix::new(format!("sets/{}/", manifest.id))?;
+                let mut keys: Vec<_> =
+                    self.vault.list(&prefix, None).await?.into_iter().map(|entry| entry.key).collect();
+                keys.push(layout::link(found.link.number)?);
+                keys
+            }
+            None => Vec::new(),
+        };
+        Ok(self.vault.locks(&keys, self.clock.now()).await?)
     }
 
     fn digests(&self) -> Option<&dyn Digests> {

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::{
-    Description, Failure, Figures, FollowRequest, Followed, Maintained, Point, Progress, RestoreRequest, Restored,
-    Rewritten, Shutdown, Status, StrongVerification, Timeline, Verification, When,
+    Description, Failure, Figures, FollowRequest, Followed, Locks, Maintained, Point, Progress, RestoreRequest,
+    Restored, Rewritten, Shutdown, Status, StrongVerification, Timeline, Verification, When,
 };
 
 /// One protected database, or one vault prefix to restore from.
@@ -70,6 +70,11 @@ pub trait History: Send + Sync {
 
     /// Reads everything back and checks every checksum and the chain.
     async fn verify(&self, progress: Arc<dyn Progress>) -> Result<Verification, Failure>;
+
+    /// Until when the store keeps the objects of the newest point locked; `None` for a store without locks and versions.
+    async fn locks(&self) -> Result<Option<Locks>, Failure> {
+        Ok(None)
+    }
 
     /// Compares objects with digests; `None` if the engine keeps no digests.
     fn digests(&self) -> Option<&dyn Digests>;

@@ -145,6 +145,23 @@ pub struct Verification {
     pub doubts: Vec<String>,
 }
 
+/// Until when the store itself keeps the objects of the newest point as they are, whatever credentials somebody has.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Locks {
+    /// Whether the store keeps the earlier versions of an object; `None` if it doesn't say.
+    pub versions: Option<bool>,
+    /// How long each new object is locked, in seconds; `None` if new objects get no lock, or the store doesn't say.
+    pub lock_s: Option<u64>,
+    /// The kind of that lock, in the store's own word.
+    pub mode: Option<String>,
+    /// How many objects a restore of the newest point reads.
+    pub objects: u64,
+    /// How many of these objects are locked now.
+    pub locked: u64,
+    /// The end of the lock that ends first; `None` unless all of these objects are locked, and one of the locks has an end.
+    pub until: Option<Moment>,
+}
+
 /// An object that was merged from others, or would be in a dry run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct MadeObject {

@@ -26,7 +26,7 @@ pub use activity::{Activity, Figures, LEVELS, Requests, Tally, Work};
 pub use backoff::Backoff;
 pub use calendar::Thinning;
 pub use engine::{
-    Description, Finding, FollowRequest, Followed, IntegrityCheck, MadeObject, Maintained, PlannedObject,
+    Description, Finding, FollowRequest, Followed, IntegrityCheck, Locks, MadeObject, Maintained, PlannedObject,
     RemovedObject, RestoreRequest, Restored, Rewritten, StrongVerification, Verification,
 };
 pub use failure::{Failure, Kind};

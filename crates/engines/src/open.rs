@@ -115,6 +115,10 @@ impl Opener {
     pub async fn database_and_vault(&self, database: &DatabaseConfig) -> Result<(Vault, Arc<dyn Engine>), Failure> {
         let vault = self.open_all(database).await?;
         let engine: Arc<dyn Engine> = match &database.engine {
+            // The state record on this machine tells of a later state than the vault had then.
+            EngineConfig::Sqlite(config) if database.vault.is_past() => {
+                sqlite::of_vault(self, vault.clone(), config.upkeep.clone())
+            }
             EngineConfig::Sqlite(config) => sqlite::open(self, vault.clone(), config.options(database, self.jobs)),
             EngineConfig::Lmdb(config) => lmdb::open(self, vault.clone(), database, config),
             EngineConfig::Server(config) => Arc::new(backups::open(self, vault.clone(), database, config)),

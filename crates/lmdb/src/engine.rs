@@ -1,15 +1,16 @@
 //! LMDB as an engine: how the agent and the commands see an environment that is kept in step.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use seawall_core::{
-    Description, Digests, Engine, Failure, Figures, Files, History, Kind, LastError, Maintain, Moment, Panicked, Phase,
-    Pins, Point, Progress, Protect, RestoreRequest, Restored, Rewritten, Rollback, Shutdown, Standby, Status,
+    Description, Digests, Engine, Failure, Figures, Files, History, Kind, LastError, Locks, Maintain, Moment, Panicked,
+    Phase, Pins, Point, Progress, Protect, RestoreRequest, Restored, Rewritten, Rollback, Shutdown, Standby, Status,
     StrongVerification, Timeline, Verification, Work, blocking,
 };
-use seawall_vault::Vault;
+use seawall_vault::{ObjectKey, Vault};
 use tokio::sync::{Notify, watch};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
@@ -19,6 +20,7 @@ use crate::environment::EnvOptions;
 use crate::error::Error;
 use crate::local::state;
 use crate::local::{Author, Local, Settings, data_file, written};
+use crate::peers::latest::newest;
 use crate::peers::listing;
 use crate::restore;
 use crate::restore::plan;
@@ -421,6 +423,16 @@ impl History for Lmdb {
 
     async fn verify(&self, progress: Arc<dyn Progress>) -> Result<Verification, Failure> {
         Ok(prove::verify(&self.vault, &self.listed().await?, self.moment(), &*progress).await?)
+    }
+
+    async fn locks(&self) -> Result<Option<Locks>, Failure> {
+        if !self.vault.protection().await?.is_some() {
+            return Ok(None);
+        }
+        let newest = newest(&self.listed().await?, &BTreeSet::new());
+        let keys = newest.values().map(|snapshot| ObjectKey::new(&snapshot.key));
+        let keys = keys.collect::<Result<Vec<_>, _>>()?;
+        Ok(self.vault.locks(&keys, self.moment()).await?)
     }
 
     fn digests(&self) -> Option<&dyn Digests> {

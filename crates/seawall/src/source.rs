@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use seawall_agent::config::{Config, DatabaseConfig, read_place};
 use seawall_agent::{Keep, Opener, VaultUrl, read_when};
-use seawall_core::{Clock as _, Engine, Failure, Kind, SystemClock, When};
+use seawall_core::{Clock as _, Engine, Failure, Kind, Moment, SystemClock, When};
 
-use crate::arguments::ConfigArguments;
+use crate::arguments::{ConfigArguments, PastArguments};
 use crate::configuration;
-use crate::edge::Edge;
+use crate::edge::{Edge, usage};
 
 /// A vault, or a database of the configuration.
 #[derive(Debug)]
@@ -31,6 +31,18 @@ impl Source {
         }
         let config = configuration::load(arguments, edge)?;
         decide(text, is_vault, config.as_ref(), edge)
+    }
+
+    /// The same, with the vault as it was stored at the moment that was asked for.
+    pub(crate) fn past(self, arguments: &PastArguments) -> Result<Self, Failure> {
+        let Some(at) = past(arguments)? else { return Ok(self) };
+        Ok(match self {
+            Self::Vault(vault) => Self::Vault(vault.as_stored_at(at)?),
+            Self::Database(database) => {
+                let vault = database.vault.as_stored_at(at)?;
+                Self::Database(Box::new(DatabaseConfig { vault, ..*database }))
+            }
+        })
     }
 
     /// Where its objects are.
@@ -91,6 +103,25 @@ impl Source {
     }
 }
 
+/// The moment as of which the vault is read, if one was asked for.
+pub(crate) fn past(arguments: &PastArguments) -> Result<Option<Moment>, Failure> {
+    let Some(text) = &arguments.as_stored_at else { return Ok(None) };
+    let now = SystemClock.now();
+    let flag = "--as-stored-at";
+    match When::parse(text, now) {
+        Ok(When::Moment(at)) if at <= now => Ok(Some(at)),
+        Ok(When::Moment(at)) => {
+            let next = "give a moment before the attack";
+            Err(usage("usage.when", flag, &format!("{at} is in the future"), next))
+        }
+        Ok(_) => {
+            let next = "give RFC 3339 or a relative time; --at chooses the point";
+            Err(usage("usage.when", flag, &format!("`{text}` is no moment of the store's clock"), next))
+        }
+        Err(error) => Err(usage("usage.when", flag, &error.to_string(), "give RFC 3339, or such as '2 days ago'")),
+    }
+}
+
 /// The point that `--at` means.
 pub(crate) fn when(text: &str) -> Result<When, Failure> {
     read_when(text, SystemClock.now())
@@ -122,6 +153,22 @@ mod tests {
     use seawall_agent::Environment;
 
     use super::*;
+
+    #[test]
+    fn moments_of_the_store() {
+        for (text, expected) in [
+            ("1970-01-01T00:00:01Z", Ok(Some(Moment::from_millis(1000)))),
+            ("latest", Err("usage.when")),
+            ("00000000000000af", Err("usage.when")),
+            ("2999-01-01T00:00:00Z", Err("usage.when")),
+            ("yesterday", Err("usage.when")),
+        ] {
+            let found = past(&PastArguments { as_stored_at: Some(text.to_owned()) });
+            assert_eq!(found.map_err(|failure| failure.code), expected, "{text}");
+        }
+        assert_eq!(past(&PastArguments::default()).expect("nothing was asked for"), None);
+        assert!(past(&PastArguments { as_stored_at: Some("2 days ago".into()) }).expect("a moment").is_some());
+    }
 
     #[test]
     fn what_a_text_stands_for() {

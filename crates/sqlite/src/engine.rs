@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
 use seawall_core::{
-    Description, Digests, Engine, Failure, Figures, Files, FollowRequest, Followed, History, Kind, Maintain,
+    Description, Digests, Engine, Failure, Figures, Files, FollowRequest, Followed, History, Kind, Locks, Maintain,
     Maintained, Panicked, Pins, Point, Progress, Protect, RestoreRequest, Restored, Rollback, Shutdown, Standby,
     Status, StrongVerification, Timeline, Verification, When,
 };
@@ -17,10 +17,11 @@ use crate::database::Database;
 use crate::error::Error;
 use crate::heads::Heads;
 use crate::jobs::blocking;
+use crate::layout::Layout;
 use crate::prove::{self, Strength};
 use crate::run::unless_aborted;
 use crate::state::Record;
-use crate::{Options, World, follow, marks, read_state, restore, target, timeline};
+use crate::{Options, World, follow, marks, plan, read_state, restore, survey, target, timeline};
 
 /// One SQLite database and its place in a vault.
 ///
@@ -123,6 +124,17 @@ impl History for Sqlite {
 
     async fn verify(&self, progress: Arc<dyn Progress>) -> Result<Verification, Failure> {
         Ok(self.prove(progress, Strength::Format).await?.verification)
+    }
+
+    async fn locks(&self) -> Result<Option<Locks>, Failure> {
+        let vault = self.database.vault();
+        if !vault.protection().await?.is_some() {
+            return Ok(None);
+        }
+        let files = survey::list(vault).await?;
+        let newest = plan::latest(&files).ok().flatten().unwrap_or_default();
+        let keys: Vec<_> = newest.iter().map(|file| file.key(Layout::of(vault))).collect();
+        Ok(vault.locks(&keys, self.database.now()).await?)
     }
 
     fn digests(&self) -> Option<&dyn Digests> {

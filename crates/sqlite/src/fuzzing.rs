@@ -49,7 +49,8 @@ fn upkeep(files: &[Stored]) {
     let Upkeep { levels, base_interval, retention, .. } = Upkeep::default();
     let schedule = Schedule { levels: &levels, bases: base_interval, phase: 12_345 };
     let pins: Vec<_> = files.iter().map(|file| file.max).take(3).collect();
-    let question = Question { catalog: &catalog, policy: &retention, levels: &levels, pins: &pins };
+    let lock = std::time::Duration::ZERO;
+    let question = Question { catalog: &catalog, policy: &retention, levels: &levels, pins: &pins, lock };
     for now in moments {
         let _job = (compaction::due(&catalog, &schedule, now), compaction::next(&catalog, &schedule));
         let gone = retention::removals(&question, now);

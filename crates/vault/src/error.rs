@@ -140,6 +140,20 @@ pub enum Error {
         /// What can't be done.
         cause: String,
     },
+    /// A place was to be read as of a moment, and the versions of its objects aren't kept, or can't be read.
+    #[error("{object}: {cause}")]
+    NoVersions {
+        /// The place.
+        object: String,
+        /// Why not.
+        cause: String,
+    },
+    /// The place is open as of a moment in the past, where nothing can be written.
+    #[error("{object}: the place is open as of a moment in the past, and nothing is written there")]
+    ReadOnly {
+        /// The object or place.
+        object: String,
+    },
     /// A URL or a setting is wrong. Nothing was tried.
     #[error("{object}: {cause}")]
     InvalidUrl {
@@ -219,6 +233,8 @@ impl Error {
             | Self::TooLarge { object, .. }
             | Self::OutOfRange { object, .. }
             | Self::Unsupported { object, .. }
+            | Self::NoVersions { object, .. }
+            | Self::ReadOnly { object }
             | Self::InvalidUrl { object, .. }
             | Self::InvalidKey { object, .. } => object,
         }
@@ -318,6 +334,18 @@ impl From<Error> for Failure {
             Error::Unsupported { cause, .. } => {
                 (Kind::Usage, "vault.unsupported", cause, "use another place for this vault".to_owned())
             }
+            Error::NoVersions { cause, .. } => (
+                Kind::Refused,
+                "vault.no-versions",
+                cause,
+                "name a place in a bucket of S3 that keeps versions, or leave --as-stored-at out".to_owned(),
+            ),
+            Error::ReadOnly { .. } => (
+                Kind::Refused,
+                "vault.read-only",
+                "the place is open as of a moment in the past, and nothing is written there".to_owned(),
+                "leave --as-stored-at out".to_owned(),
+            ),
             Error::InvalidUrl { cause, next, .. } => (Kind::Usage, "vault.url", cause, next),
             Error::InvalidKey { cause, .. } => (
                 Kind::Refused,

@@ -15,7 +15,7 @@ use futures::stream::BoxStream;
 use seawall_core::{Moment, Requests};
 
 use crate::several::MemberState;
-use crate::{Digest, Error, ObjectKey, Prefix, Scheme};
+use crate::{Digest, Error, Lock, ObjectKey, Prefix, Protection, Scheme};
 
 /// A version of an object, opaque. Equal versions have equal tags. If a tag is a hash of the content, equal content has
 /// equal tags, so every conditional write carries a nonce.
@@ -240,6 +240,21 @@ pub trait Store: Send + Sync + fmt::Debug {
 
     /// Deletes objects, at most [`Abilities::delete_batch`]; one result per key, in order. A missing object is deleted.
     async fn delete(&self, keys: &[ObjectKey]) -> Result<Vec<Result<(), Error>>, Error>;
+
+    /// Whether [`Store::protection`] and [`Store::lock`] have anything to ask.
+    fn has_protection(&self) -> bool {
+        false
+    }
+
+    /// What the place itself does against changes of its objects, with a request or two. A store that can't tell says so.
+    async fn protection(&self) -> Result<Protection, Error> {
+        Ok(Protection::default())
+    }
+
+    /// The lock of an object, where [`Store::protection`] tells of locks.
+    async fn lock(&self, _key: &ObjectKey) -> Result<Lock, Error> {
+        Ok(Lock::default())
+    }
 
     /// Accepts the folder that is at the path now, for a caller that looks at its content before it continues. Until
     /// this call, a folder that was replaced gives [`Error::Replaced`].

@@ -8,6 +8,7 @@ mod nats;
 mod oss;
 mod webdav;
 
+use std::ffi::OsString;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -46,22 +47,44 @@ impl S3Server {
         Self::start_with(what, folder, None).await
     }
 
+    /// The same, with buckets that can keep versions and locks, and with users ([`S3Server::add_user`]).
+    ///
+    /// # Panics
+    /// As [`S3Server::start`].
+    pub async fn start_versioned(what: &str, folder: &Path) -> Option<Self> {
+        let (buckets, versions, users) = (folder.join("buckets"), folder.join("versions"), folder.join("users"));
+        for folder in [&versions, &users] {
+            std::fs::create_dir_all(folder).expect("a folder of the server can be made");
+        }
+        let of_server = ["--iam-dir".into(), users.into_os_string(), "--iam-cache-disable".into()];
+        Self::spawn(what, &buckets, &of_server, &["--versioning-dir".into(), versions.into_os_string()]).await
+    }
+
     /// The same, with a certificate and its key in two files, for `https`.
     ///
     /// # Panics
     /// As [`S3Server::start`].
     pub async fn start_with(what: &str, folder: &Path, tls: Option<(&Path, &Path)>) -> Option<Self> {
+        let pair = |(certificate, key): (&Path, &Path)| {
+            ["--cert".into(), certificate.as_os_str().to_owned(), "--key".into(), key.as_os_str().to_owned()]
+        };
+        let mut server = Self::spawn(what, folder, &tls.map(pair).unwrap_or_default(), &[]).await?;
+        server.secure = tls.is_some();
+        Some(server)
+    }
+
+    async fn spawn(what: &str, folder: &Path, of_server: &[OsString], of_folder: &[OsString]) -> Option<Self> {
         std::fs::create_dir_all(folder.join(BUCKET)).expect("the bucket's folder can be made");
         let mut attempts = 0..5;
         loop {
             assert!(attempts.next().is_some(), "versitygw did not get ready");
             let port = free_port();
             let mut command = Command::new("versitygw");
-            if let Some((certificate, key)) = tls {
-                command.arg("--cert").arg(certificate).arg("--key").arg(key);
-            }
+            let of_server = of_server.iter().filter(|argument| !argument.is_empty());
             let spawned = command
+                .args(of_server)
                 .args(["--port", &format!("127.0.0.1:{port}"), "posix"])
+                .args(of_folder)
                 .arg(folder)
                 .env("ROOT_ACCESS_KEY", KEYS.0)
                 .env("ROOT_SECRET_KEY", KEYS.1)
@@ -74,7 +97,7 @@ impl S3Server {
                 return None;
             }
             let child = spawned.expect("versitygw can be started");
-            let mut server = Self { child, port, secure: tls.is_some(), folder: folder.to_path_buf() };
+            let mut server = Self { child, port, secure: false, folder: folder.to_path_buf() };
             if server.ready().await {
                 return Some(server);
             }
@@ -86,6 +109,49 @@ impl S3Server {
     pub fn url(&self, path: &str) -> String {
         let (id, key) = KEYS;
         format!("s3://{BUCKET}/{path}?endpoint={}&access-key-id={id}&secret-access-key={key}", self.endpoint())
+    }
+
+    /// Adds a user, who may do what the policies of buckets allow.
+    ///
+    /// # Panics
+    /// When the server doesn't take it.
+    pub fn add_user(&self, id: &str, key: &str) {
+        let added = Command::new("versitygw")
+            .args(["admin", "--access", KEYS.0, "--secret", KEYS.1, "--endpoint-url", &self.endpoint()])
+            .args(["create-user", "--access", id, "--secret", key, "--role", "user"])
+            .output();
+        let added = added.expect("versitygw can be started");
+        assert!(added.status.success(), "{}", String::from_utf8_lossy(&added.stderr));
+    }
+
+    /// The URL of a prefix in its bucket, with other keys.
+    pub fn url_of(&self, path: &str, id: &str, key: &str) -> String {
+        format!("s3://{BUCKET}/{path}?endpoint={}&access-key-id={id}&secret-access-key={key}", self.endpoint())
+    }
+
+    /// Lets its bucket keep versions from now on.
+    ///
+    /// # Panics
+    /// When the server refuses it.
+    pub async fn keep_versions(&self) {
+        let body = "<VersioningConfiguration xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">\
+                    <Status>Enabled</Status></VersioningConfiguration>";
+        self.put_in(BUCKET, "versioning", body, &[]).await;
+    }
+
+    /// Makes a bucket whose objects may have locks, and in which each new object is locked for `days`.
+    ///
+    /// # Panics
+    /// When the server refuses it.
+    pub async fn add_locking(&self, bucket: &str, mode: &str, days: Option<u32>) {
+        self.put_in(bucket, "", "", &[("x-amz-bucket-object-lock-enabled", "true")]).await;
+        let Some(days) = days else { return };
+        let body = format!(
+            "<ObjectLockConfiguration xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">\
+             <ObjectLockEnabled>Enabled</ObjectLockEnabled><Rule><DefaultRetention><Mode>{mode}</Mode>\
+             <Days>{days}</Days></DefaultRetention></Rule></ObjectLockConfiguration>"
+        );
+        self.put_in(bucket, "object-lock", &body, &[]).await;
     }
 
     /// Its address.
@@ -325,4 +391,12 @@ pub fn not_run(what: &str, because: &str) {
     let ci = std::env::var("CI").is_ok_and(|value| value == "true");
     assert!(!ci, "{what} not run, because {because}");
     println!("{what} not run, because {because}");
+}
+
+/// The store of a place.
+///
+/// # Panics
+/// When its settings are wrong.
+pub async fn store(place: &crate::VaultUrl) -> std::sync::Arc<dyn crate::Store> {
+    place.open(&crate::Environment::empty(), &crate::Policy::default()).await.expect("sound settings")
 }

@@ -8,6 +8,8 @@ use std::path::{Component, Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
+use seawall_core::Moment;
+
 use crate::place::{PlaceSettings, shown};
 use crate::stores::abs::settings::AbsSettings;
 use crate::stores::b2::settings::B2Settings;
@@ -68,8 +70,8 @@ macro_rules! places {
                 }
             }
 
-            /// The store. Checks what can be checked without a request.
-            pub(crate) async fn open(&self, environment: &Environment, policy: &Policy) -> Result<Arc<dyn Store>, Error> {
+            /// The store of the place as it is.
+            async fn connect(&self, environment: &Environment, policy: &Policy) -> Result<Arc<dyn Store>, Error> {
                 Ok(match self {
                     Self::File(path) => Arc::new(FileStore::new(path)),
                     $(Self::$kind(settings) => Arc::new(<$store>::connect(settings, environment, policy).await?),)*
@@ -120,6 +122,39 @@ impl VaultUrl {
             Some(kind) => Self::read(kind, &scheme, rest, &shown).map_err(located),
             None => Err(located(unknown("scheme", &scheme, &Scheme::known()))),
         }
+    }
+
+    /// The store. Checks what can be checked without a request.
+    pub(crate) async fn open(&self, environment: &Environment, policy: &Policy) -> Result<Arc<dyn Store>, Error> {
+        if let Self::S3(settings) = self
+            && let Some(at) = settings.as_stored_at
+        {
+            return s3::open_past(settings, at, environment, policy).await;
+        }
+        self.connect(environment, policy).await
+    }
+
+    /// The same place, read only, with each object as it was stored at `at`: objects that were written over or deleted later are
+    /// there, later ones aren't. The bucket must keep versions.
+    ///
+    /// # Errors
+    /// [`Error::NoVersions`] for a kind of place whose versions Seawall doesn't read.
+    pub fn as_stored_at(&self, at: Moment) -> Result<Self, Error> {
+        match self {
+            Self::S3(settings) => Ok(Self::S3(Box::new(S3Settings { as_stored_at: Some(at), ..(**settings).clone() }))),
+            _ => {
+                let cause = format!(
+                    "versions of objects are read in buckets of S3 only, and this place is `{}`",
+                    self.scheme()
+                );
+                Err(Error::NoVersions { object: self.to_string(), cause })
+            }
+        }
+    }
+
+    /// Whether the place is shown as it was stored at a moment.
+    pub fn is_past(&self) -> bool {
+        matches!(self, Self::S3(settings) if settings.as_stored_at.is_some())
     }
 
     /// The prefix of all objects' names in the store itself: empty, or with a `/` at the end.

@@ -10,21 +10,26 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use futures::stream::{self, Stream};
 use futures::{StreamExt, TryStreamExt};
-use seawall_core::Moment;
+use seawall_core::{Locks, Moment};
+use tokio::sync::OnceCell;
 
 use crate::counts::Operation;
+use crate::protection::summary;
 use crate::reading;
 use crate::retry::Retrier;
 use crate::settle::{self, Owner, Settled};
 use crate::several::MemberState;
 use crate::trouble::Trouble;
 use crate::{
-    Abilities, Condition, Digest, Entry, Environment, Error, Meta, ObjectKey, Page, Policy, Prefix, PutOptions, Scheme,
-    Store, Tag, Upload, VaultUrl,
+    Abilities, Condition, Digest, Entry, Environment, Error, Lock, Meta, ObjectKey, Page, Policy, Prefix, Protection,
+    PutOptions, Scheme, Store, Tag, Upload, VaultUrl,
 };
 
 /// Keys asked for with one listing request.
 const PAGE: usize = 1000;
+
+/// Objects whose locks are asked for at once.
+const LOCKS_AT_ONCE: usize = 16;
 
 /// The result of a successful create-only write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,6 +78,8 @@ pub(crate) struct Inner {
     pub(crate) url: String,
     /// Whether create-only writes must look first, because the store accepts every write.
     degraded: std::sync::atomic::AtomicBool,
+    /// What the place does against changes, once it was asked.
+    protection: OnceCell<Protection>,
     probed: std::sync::atomic::AtomicBool,
 }
 
@@ -98,6 +105,7 @@ impl Vault {
                 retrier: Retrier::new(policy),
                 url,
                 degraded: degraded.into(),
+                protection: OnceCell::new(),
                 probed: false.into(),
             }),
         }
@@ -337,6 +345,41 @@ impl Vault {
             }
         }
         worst
+    }
+
+    /// What the place itself does against changes of its objects. The first call asks, with a request or two.
+    pub async fn protection(&self) -> Result<Protection, Error> {
+        let (store, retrier) = (&self.inner.store, &self.inner.retrier);
+        if !store.has_protection() {
+            return Ok(Protection::default());
+        }
+        let ask = || retrier.run(Operation::Head, &self.inner.url, 0, || store.protection());
+        self.inner.protection.get_or_try_init(ask).await.copied()
+    }
+
+    /// Until when these objects are locked, which a restore of the newest point needs; `None` for a place without locks and
+    /// versions. A request for each object, if the place has locks.
+    pub async fn locks(&self, keys: &[ObjectKey], now: Moment) -> Result<Option<Locks>, Error> {
+        let protection = self.protection().await?;
+        if !protection.is_some() {
+            return Ok(None);
+        }
+        let (store, retrier) = (&self.inner.store, &self.inner.retrier);
+        let ask = async |key: &ObjectKey| {
+            let object = self.object(key);
+            retrier.run(Operation::Head, &object, 0, || store.lock(key)).await
+        };
+        let asked = if protection.locks == Some(true) { keys } else { &[] };
+        let locks: Vec<Lock> = stream::iter(asked).map(ask).buffered(LOCKS_AT_ONCE).try_collect().await?;
+        let (locked, until) = summary(&locks, now);
+        Ok(Some(Locks {
+            versions: protection.versions,
+            lock_s: protection.each.map(|(_, span)| span.as_secs()),
+            mode: protection.each.map(|(mode, _)| mode.to_string()),
+            objects: u64::try_from(keys.len()).unwrap_or(u64::MAX),
+            locked,
+            until: until.filter(|_| !keys.is_empty()),
+        }))
     }
 
     /// Tests how the store handles conditions, on an object of its own that it deletes afterwards. [`Vault::create`]

@@ -17,9 +17,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use seawall_core::{
-    Clock as _, Description, Digests, Engine, Failure, Figures, Files, History, LastError, Maintain, Phase, Pins,
-    Point, Progress, Protect, RestoreRequest, Restored, Rollback, Shutdown, Standby, Status, SystemClock, Timeline,
-    Verification,
+    Clock as _, Description, Digests, Engine, Failure, Figures, Files, History, LastError, Locks, Maintain, Phase,
+    Pins, Point, Progress, Protect, RestoreRequest, Restored, Rollback, Shutdown, Standby, Status, SystemClock,
+    Timeline, Verification,
 };
 use seawall_engines::ask;
 use seawall_vault::Vault;
@@ -220,6 +220,10 @@ impl History for Leased {
 
     async fn verify(&self, progress: Arc<dyn Progress>) -> Result<Verification, Failure> {
         self.engine.history().verify(progress).await
+    }
+
+    async fn locks(&self) -> Result<Option<Locks>, Failure> {
+        self.engine.history().locks().await
     }
 
     fn digests(&self) -> Option<&dyn Digests> {

@@ -1,11 +1,13 @@
 //! Sets that are written and read without anything going wrong.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use seawall_archive::{Catalog, Codec, Content, Error, SetWriter, timeline, verify};
-use seawall_core::{Moment, NoProgress, When};
+use seawall_core::{Clock as _, Moment, NoProgress, SystemClock, When};
 use seawall_vault::memory::MemoryStore;
-use seawall_vault::{Environment, Policy, Vault, VaultUrl};
+use seawall_vault::testing::S3Server;
+use seawall_vault::{Environment, Policy, Prefix, Vault, VaultUrl};
 
 use crate::support::{budget, count, feed, id, objects, put, read, rows, tables, vault, write};
 
@@ -37,6 +39,33 @@ async fn a_folder_holds_a_set_that_stock_tools_can_read() {
 
 fn zstd_stream(bytes: &[u8]) -> Vec<u8> {
     zstd::stream::decode_all(bytes).expect("a stream of frames")
+}
+
+#[tokio::test]
+async fn a_set_is_read_as_the_bucket_held_it_before_an_attack() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(server) = S3Server::start_versioned("sets in a versioned bucket", folder.path()).await else { return };
+    server.keep_versions().await;
+    let url = VaultUrl::parse(&server.url("sets of a server")).expect("a place");
+    let open = async |url: &VaultUrl| Vault::open(url, &Environment::empty(), Policy::default()).await.expect("opened");
+    let vault = open(&url).await;
+    write(&vault, id(1), Codec::default(), &tables(5)).await.expect("written");
+    let at = SystemClock.now();
+    // The server's clock has whole seconds.
+    while SystemClock.now() < at.after(Duration::from_millis(1100)) {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    for (index, entry) in vault.list(&Prefix::all(), None).await.expect("listed").iter().enumerate() {
+        vault.put(&entry.key, "garbage".into(), None).await.expect("written over");
+        if index % 2 == 0 {
+            vault.delete(std::slice::from_ref(&entry.key)).await.expect("deleted");
+        }
+    }
+    assert!(read(&vault, &When::Latest).await.is_err());
+    let past = open(&url.as_stored_at(at).expect("a place that keeps versions")).await;
+    assert_eq!(read(&past, &When::Latest).await.expect("read"), tables(5));
+    let found = verify(&past, at, Arc::new(NoProgress), 2).await.expect("verified");
+    assert_eq!(found.findings, Vec::new());
 }
 
 #[tokio::test]

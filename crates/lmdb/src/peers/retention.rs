@@ -64,6 +64,17 @@ pub(crate) fn due(
     due
 }
 
+/// Whether the store doesn't keep a snapshot locked any more, if it locks each object for `lock` when it is written: at the
+/// time in its name, or a little later.
+pub(crate) fn is_unlocked(listed: &[Listed], key: &str, lock: Duration, now: Stamp) -> bool {
+    let made = listed.iter().find(|snapshot| snapshot.key == key).map(|snapshot| snapshot.name.stamp);
+    let since = made.map_or(Duration::ZERO, |made| Duration::from_nanos(now.0.saturating_sub(made.0)));
+    lock.is_zero() || since > lock + UPLOAD
+}
+
+/// A snapshot is in the vault at most this long after the time in its name, in all likelihood.
+const UPLOAD: Duration = Duration::from_secs(3600);
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -102,6 +113,16 @@ mod tests {
             gone.sort();
             gone
         }
+    }
+
+    #[test]
+    fn a_locked_snapshot_stays() {
+        let key = key("a", DAY, "080000");
+        let listed = snapshots("main", [(key.as_str(), 1)]);
+        let locked = |seconds, now| !is_unlocked(&listed, &key, Duration::from_secs(seconds), at(now));
+        assert!(!locked(0, "080000"));
+        assert!(locked(3600, "095959"));
+        assert!(!locked(3600, "100001"));
     }
 
     /// The times at which Lightning Stream's cleaner deletes.

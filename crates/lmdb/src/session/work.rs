@@ -20,7 +20,7 @@ use crate::peers::latest::{Listed, newest, snapshots};
 use crate::peers::listing;
 use crate::peers::marker;
 use crate::peers::own;
-use crate::peers::retention::{Reason, Retention, due};
+use crate::peers::retention::{Reason, Retention, due, is_unlocked};
 use crate::peers::transfer::{self, Part};
 use crate::snapshot::{Codec, GENERATION, SnapshotName};
 use crate::status::Doing;
@@ -318,7 +318,12 @@ impl Session {
     pub(super) async fn clean(&mut self, rules: Retention) -> Result<(), Error> {
         self.status.send_modify(|status| status.cleaning.looks += 1);
         let now = (self.clock)();
-        for (key, reason) in due(&self.listing.snapshots, &mut self.seen, &self.incorporated, rules, now) {
+        let mut due = due(&self.listing.snapshots, &mut self.seen, &self.incorporated, rules, now);
+        if !due.is_empty() {
+            let lock = self.vault.protection().await?.span();
+            due.retain(|(key, _)| is_unlocked(&self.listing.snapshots, key, lock, now));
+        }
+        for (key, reason) in due {
             let object = ObjectKey::new(&key)?;
             if let Err(error) = self.vault.delete(std::slice::from_ref(&object)).await {
                 self.status.send_modify(|status| status.cleaning.failures += 1);

@@ -78,6 +78,15 @@ pub(crate) struct ConfigArguments {
     pub(crate) no_expand_env: bool,
 }
 
+/// Which state of the vault itself to read.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct PastArguments {
+    /// Read the vault as the store held it at this moment: objects that were written over or deleted later are there, later ones
+    /// aren't. Needs an S3 bucket that keeps versions
+    #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
+    pub(crate) as_stored_at: Option<String>,
+}
+
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use seawall_core::IntegrityCheck;
 
-use super::{ConfigArguments, ServerArguments, span};
+use super::{ConfigArguments, PastArguments, ServerArguments, span};
 
 /// `seawall restore`
 #[derive(Debug, Args)]
@@ -15,6 +15,7 @@ use super::{ConfigArguments, ServerArguments, span};
     seawall restore s3://bucket/app -o back.db --at '10 minutes ago'\n  \
     seawall restore --config seawall.yml -o back.db /data/app.db\n  \
     seawall restore ./vault -o back.db --dry-run\n  \
+    seawall restore s3://bucket/app -o back.db --as-stored-at '2 days ago'\n  \
     seawall restore s3://bucket/app -o standby.db --follow\n  \
     seawall restore s3://bucket/tenants --all -o ./tenants\n  \
     seawall restore s3://bucket/shop --to postgresql://app@new/shop2\n  \
@@ -71,13 +72,13 @@ pub(crate) struct RestoreArguments {
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// With an LMDB environment: give the restored values new times, so that every instance of the fleet takes them
-    #[arg(long, conflicts_with_all = ["all", "to", "if_missing", "follow"])]
+    #[arg(long, conflicts_with_all = ["all", "to", "if_missing", "follow", "as_stored_at"])]
     pub(crate) as_new: bool,
     /// If the file exists, do nothing and succeed
     #[arg(long, conflicts_with_all = ["force", "dry_run"])]
     pub(crate) if_missing: bool,
     /// Keep the file at the newest state until stopped, while others read it
-    #[arg(long, conflicts_with_all = ["at", "dry_run", "if_missing"])]
+    #[arg(long, conflicts_with_all = ["at", "dry_run", "if_missing", "as_stored_at"])]
     pub(crate) follow: bool,
     /// How often to look for new objects in a vault without events
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = span, requires = "follow")]
@@ -85,6 +86,8 @@ pub(crate) struct RestoreArguments {
     /// Also let the database engine check the restored file
     #[arg(long, value_name = "CHECK", value_enum, default_value_t = Integrity::None)]
     pub(crate) integrity: Integrity,
+    #[command(flatten)]
+    pub(crate) past: PastArguments,
     #[command(flatten)]
     pub(crate) config: ConfigArguments,
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::{ConfigArguments, ServerArguments, span};
+use super::{ConfigArguments, PastArguments, ServerArguments, span};
 
 /// `seawall timeline`
 #[derive(Debug, Args)]
@@ -13,6 +13,8 @@ pub(crate) struct SourceArguments {
     /// A vault (folder or URL), or the name or path of a database in the configuration
     #[arg(value_name = "VAULT|NAME|PATH")]
     pub(crate) source: String,
+    #[command(flatten)]
+    pub(crate) past: PastArguments,
     #[command(flatten)]
     pub(crate) config: ConfigArguments,
 }
@@ -58,6 +60,8 @@ pub(crate) struct VerifyArguments {
     /// A vault (folder or URL), or the name or path of a database in the configuration
     #[arg(value_name = "VAULT|NAME|PATH")]
     pub(crate) source: String,
+    #[command(flatten)]
+    pub(crate) past: PastArguments,
     #[command(flatten)]
     pub(crate) config: ConfigArguments,
 }

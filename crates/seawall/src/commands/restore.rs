@@ -30,6 +30,7 @@ pub(crate) fn run(arguments: &RestoreArguments, common: &Common, edge: &Edge) ->
         return super::restore_all::run(arguments, &request, edge);
     }
     let source = Source::find(arguments.source.as_deref().unwrap_or_default(), &arguments.config, edge)?;
+    let source = source.past(&arguments.past)?;
     let request = RestoreRequest { output: output(arguments, &source, edge)?, ..request };
     if arguments.follow {
         return super::follow::run(&source, request, arguments.follow_interval, common, edge);

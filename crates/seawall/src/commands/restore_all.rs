@@ -17,7 +17,7 @@ use crate::edge::{Edge, usage};
 use crate::exit::Exit;
 use crate::output::{Output, to_json};
 use crate::source::Source;
-use crate::{configuration, runtime, table};
+use crate::{configuration, runtime, source, table};
 
 /// How many databases are restored at once.
 const AT_ONCE: usize = 4;
@@ -63,7 +63,7 @@ async fn below(
     edge: &Edge,
     opener: &Opener,
 ) -> Result<Vec<Item>, Failure> {
-    let Source::Vault(vault) = Source::find(text, &arguments.config, edge)? else {
+    let Source::Vault(vault) = Source::find(text, &arguments.config, edge)?.past(&arguments.past)? else {
         let next = "name a vault, or leave the name out for every database of the configuration";
         return Err(usage("usage.arguments", text, "--all is for several databases, and this is one", next));
     };
@@ -99,7 +99,15 @@ async fn configured(
     edge: &Edge,
     opener: &Opener,
 ) -> Result<Vec<Item>, Failure> {
-    let config = configuration::require(&arguments.config, edge)?;
+    let mut config = configuration::require(&arguments.config, edge)?;
+    if let Some(at) = source::past(&arguments.past)? {
+        for database in &mut config.databases {
+            database.vault = database.vault.as_stored_at(at)?;
+        }
+        for directory in &mut config.directories {
+            directory.template.vault = directory.template.vault.as_stored_at(at)?;
+        }
+    }
     let named: BTreeSet<PathBuf> = config.databases.iter().filter_map(|one| one.path().map(Path::to_owned)).collect();
     let item = |database: DatabaseConfig| {
         // A server's database has no path. Its restore fails with advice.

@@ -29,7 +29,7 @@ pub(crate) fn run(
     }
     let target = target.destination(&edge.environment);
     let source = arguments.source.as_deref().unwrap_or_default();
-    let place = match Source::find(source, &arguments.config, edge)? {
+    let place = match Source::find(source, &arguments.config, edge)?.past(&arguments.past)? {
         Source::Vault(place) => place,
         Source::Database(database) if database.path().is_none() => {
             let opener = seawall_agent::Opener::new(edge.environment.clone(), runtime::working());

@@ -12,7 +12,7 @@ use crate::{runtime, table};
 
 /// Runs the command.
 pub(crate) fn run(arguments: &SourceArguments, edge: &Edge) -> Result<Output, Failure> {
-    let source = Source::find(&arguments.source, &arguments.config, edge)?;
+    let source = Source::find(&arguments.source, &arguments.config, edge)?.past(&arguments.past)?;
     let opener = Opener::new(edge.environment.clone(), runtime::working());
     let (told, vault, timeline) = runtime::run(async {
         let (source, told) = source.newest(&opener, &When::Latest).await?;

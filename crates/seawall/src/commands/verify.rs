@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use seawall_agent::{Opener, ask};
-use seawall_core::{Engine, Failure, Kind, Progress, StrongVerification, Verification};
+use seawall_core::{Engine, Failure, Kind, Locks, Progress, StrongVerification, Verification};
 use serde_json::{Value, json};
 
 use super::verify_all;
@@ -18,7 +18,7 @@ use crate::{runtime, table};
 
 /// Runs the command.
 pub(crate) fn run(arguments: &VerifyArguments, edge: &Edge, json: bool) -> Result<Output, Failure> {
-    let source = Source::find(&arguments.source, &arguments.config, edge)?;
+    let source = Source::find(&arguments.source, &arguments.config, edge)?.past(&arguments.past)?;
     if arguments.restore {
         return super::prove_server::run(arguments, &source, edge, json);
     }
@@ -45,10 +45,13 @@ pub(crate) fn run(arguments: &VerifyArguments, edge: &Edge, json: bool) -> Resul
             }
         };
         let mut document = found.document();
+        let locks = engine.history().locks().await?;
         if let Some(fields) = document.as_object_mut() {
             fields.insert("vault".into(), json!(vault));
+            fields.insert("locks".into(), to_json(&locks));
         }
-        Ok(Output { text: found.text(&vault), failures: Vec::new(), json: document, exit: found.exit() })
+        let text = found.text(&vault) + &locks.as_ref().map(locked).unwrap_or_default();
+        Ok(Output { text, failures: Vec::new(), json: document, exit: found.exit() })
     })
 }
 
@@ -118,6 +121,26 @@ impl Found {
     }
 }
 
+/// Until when the store itself keeps what a restore of the newest point reads.
+fn locked(locks: &Locks) -> String {
+    let Locks { versions, lock_s, mode, objects, locked, until } = locks;
+    let objects = table::count(usize::try_from(*objects).unwrap_or(usize::MAX), "object");
+    let held = match (until, locked) {
+        (Some(until), _) => format!("the {objects} of the newest point can't be changed before {until}"),
+        (None, 0) => format!("none of the {objects} of the newest point is locked"),
+        (None, locked) => format!("{locked} of the {objects} of the newest point are locked"),
+    };
+    let each = match (lock_s, mode) {
+        (Some(seconds), Some(mode)) => {
+            let span = table::span(seconds.saturating_mul(1000));
+            format!("; each new object is locked for {span} ({mode})")
+        }
+        _ => String::new(),
+    };
+    let kept = if *versions == Some(true) { "; the bucket keeps earlier versions" } else { "" };
+    format!("{held}{each}{kept}\n")
+}
+
 pub(super) fn render(vault: &str, verification: &Verification) -> String {
     let Verification { newest, objects, bytes, findings, doubts, .. } = verification;
     let doubts: String = doubts.iter().map(|doubt| format!("can't be told: {doubt}\n")).collect();
@@ -166,6 +189,35 @@ mod tests {
         let text = render("file:///v", &verification);
         assert!(text.contains("ltx.checksum  a       it differs"), "{text}");
         assert!(text.contains("1 thing wrong"), "{text}");
+    }
+
+    #[test]
+    fn locks_are_told() {
+        let locks = |locked, until: Option<i64>, lock_s: Option<u64>| Locks {
+            versions: Some(true),
+            lock_s,
+            mode: lock_s.map(|_| "compliance".to_owned()),
+            objects: 3,
+            locked,
+            until: until.map(Moment::from_millis),
+        };
+        for (found, expected) in [
+            (
+                locks(3, Some(0), Some(86_400)),
+                "the 3 objects of the newest point can't be changed before 1970-01-01T00:00:00.000Z; each new object is \
+                 locked for 1 d 0 h (compliance); the bucket keeps earlier versions\n",
+            ),
+            (
+                locks(2, None, None),
+                "2 of the 3 objects of the newest point are locked; the bucket keeps earlier versions\n",
+            ),
+            (
+                locks(0, None, None),
+                "none of the 3 objects of the newest point is locked; the bucket keeps earlier versions\n",
+            ),
+        ] {
+            assert_eq!(locked(&found), expected);
+        }
     }
 
     #[test]

@@ -65,6 +65,8 @@ pub(super) struct State {
     pub(super) stale: bool,
     /// Whether the credentials lack the right to delete.
     pub(super) may_not_delete: bool,
+    /// How long the store keeps each new object locked, as far as it was asked.
+    pub(super) lock: Duration,
     pub(super) pins: Option<(Instant, Vec<Txid>)>,
     pub(super) floor: Option<Txid>,
     /// The object that was merged last into each level; for level 9, the last base.
@@ -153,7 +155,7 @@ impl Maintenance {
 
     pub(super) fn question<'a>(&'a self, state: &'a State, pins: &'a [Txid]) -> Question<'a> {
         let Upkeep { retention: policy, levels, .. } = &*self.upkeep;
-        Question { catalog: &state.catalog, policy, levels, pins }
+        Question { catalog: &state.catalog, policy, levels, pins, lock: state.lock }
     }
 }
 

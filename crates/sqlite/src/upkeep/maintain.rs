@@ -186,6 +186,7 @@ impl Maintenance {
     /// The work that [`Maintenance::work`] would do, as far as it can be told in advance.
     pub(crate) async fn rehearse(&self) -> Result<Maintained, Error> {
         self.list_anew().await?;
+        self.ask_for_locks().await?;
         let pins = marks::pins(&self.vault).await?;
         if self.removals(&pins).iter().any(|removal| removal.file.level == Level::BASE) {
             self.date_bases().await?;
@@ -203,7 +204,7 @@ impl Maintenance {
             done.made.push(MadeObject { object: PlannedObject { key, bytes: size }, inputs });
             catalog.add(Dated { file, moment: moment.unwrap_or(now), written: now });
         }
-        let state = State { catalog, ..State::default() };
+        let state = State { catalog, lock: self.state().lock, ..State::default() };
         let removals = retention::removals(&self.question(&state, &pins), now);
         done.removed = removals.iter().map(|removal| self.removed(removal)).collect();
         Ok(done)

@@ -21,6 +21,7 @@ impl Maintenance {
         if self.state().may_not_delete || self.removals(&[]).is_empty() {
             return Ok(());
         }
+        self.ask_for_locks().await?;
         let pins = self.pins().await?;
         if self.removals(&pins).iter().any(|removal| removal.file.level == Level::BASE) {
             self.date_bases().await?;
@@ -54,6 +55,12 @@ impl Maintenance {
             tracing::debug!(database = %self.name, objects = files.len(), "deleted what is not kept any longer");
             done.removed.extend(batch.iter().map(|removal| self.removed(removal)));
         }
+        Ok(())
+    }
+
+    /// Learns how long the store keeps objects locked. Locked objects stay until a later run.
+    pub(super) async fn ask_for_locks(&self) -> Result<(), Error> {
+        self.state().lock = self.vault.protection().await?.span();
         Ok(())
     }
 

@@ -8,6 +8,7 @@
 //! * A restore that was planned within the last `grace` finds its objects. An object goes only if its replacement has
 //!   existed for that long, and no point that was promised within that time needs it.
 //! * Only LTX files go, by exactly known names.
+//! * No object goes while the store keeps it locked.
 //!
 //! The promised points are: every point at the end of an object whose level keeps it (`l0` and [`LevelPolicy::keep`]),
 //! if it isn't older than `window`; bases chosen by the calendar (`hourly` to `yearly`) and by number (`minimum`), each
@@ -58,6 +59,8 @@ pub(crate) struct Question<'a> {
     pub(crate) levels: &'a [LevelPolicy],
     /// Points that stay whatever the policy says.
     pub(crate) pins: &'a [Txid],
+    /// How long the store keeps each new object locked. No deletion of a locked object is asked for.
+    pub(crate) lock: Duration,
 }
 
 /// The objects that may be deleted now: level by level, oldest first.
@@ -69,7 +72,7 @@ pub(crate) fn removals(question: &Question<'_>, now: Moment) -> Vec<Removal> {
     let pinned = question.pinned();
     let logs = question.logs().filter_map(|(dated, keep)| {
         let why = if floor.is_some_and(|floor| dated.file.max <= floor.file.max) {
-            Why::Outdated
+            (dated.written.after(question.lock) <= now).then_some(Why::Outdated)?
         } else {
             let due = question.merged_until(dated, keep)?;
             (due <= now).then_some(Why::Merged)?
@@ -79,6 +82,7 @@ pub(crate) fn removals(question: &Question<'_>, now: Moment) -> Vec<Removal> {
     let kept = question.kept_bases(now);
     let behind_floor = |dated: &&Dated| floor.is_some_and(|floor| dated.file.max < floor.file.max);
     let bases = question.catalog.bases().filter(behind_floor).filter(|dated| !kept.contains(&dated.file.max));
+    let bases = bases.filter(|dated| dated.written.after(question.lock) <= now);
     let bases = bases.map(|dated| Removal { file: dated.file, why: Why::Outdated });
     logs.chain(bases).filter(|removal| !pinned.contains(&removal.file.key_parts())).collect()
 }
@@ -95,7 +99,7 @@ pub(crate) fn next(question: &Question<'_>, now: Moment) -> Option<Moment> {
     let changes = question.catalog.bases().flat_map(|base| {
         [question.floor_from(base), Some(base.written.after(question.policy.grace))].into_iter().flatten()
     });
-    let changes: BTreeSet<Moment> = changes.map(|due| due.max(now)).collect();
+    let changes: BTreeSet<Moment> = changes.chain(question.unlocked()).map(|due| due.max(now)).collect();
     let earlier = |due: &Moment| merged.is_none_or(|merged| *due < merged);
     let outdated = changes.into_iter().filter(earlier).find(|due| !removals(question, *due).is_empty());
     outdated.into_iter().chain(merged).min().map(|due| due.max(now))
@@ -116,6 +120,17 @@ impl<'a> Question<'a> {
     fn floor_from(&self, base: &Dated) -> Option<Moment> {
         let aged = base.moment.after(self.policy.window?);
         Some(aged.max(base.written).after(self.policy.grace))
+    }
+
+    /// When locks end: for each base, of the first object that it outdates and its own, and of all objects.
+    fn unlocked(&self) -> impl Iterator<Item = Moment> {
+        let all = || self.catalog.all().filter(|_| !self.lock.is_zero());
+        let bases = self.catalog.bases().filter(|_| !self.lock.is_zero());
+        let first =
+            move |base: &Dated| all().filter(|dated| dated.file.max <= base.file.max).map(|dated| dated.written).min();
+        let of_bases: Vec<Moment> = bases.flat_map(|base| first(base).into_iter().chain([base.written])).collect();
+        let last = all().map(|dated| dated.written).max();
+        of_bases.into_iter().chain(last).map(|written| written.after(self.lock))
     }
 
     /// Files below level 9 that may ever be deleted, each with how long its level keeps it after it was merged (`None`:
@@ -158,7 +173,9 @@ impl<'a> Question<'a> {
             files.get(at).filter(|by| by.file.min <= dated.file.min)
         };
         let above = (level + 1..9).filter_map(Level::new).filter_map(covers);
-        above.map(|by| by.moment.after(keep).max(by.written).after(self.policy.grace)).min()
+        // The parts were written before the merged object, so their locks end before its own would.
+        let free = |by: &Dated| by.written.max(dated.written).after(self.lock);
+        above.map(|by| by.moment.after(keep).max(free(by)).after(self.policy.grace)).min()
     }
 
     /// All objects that a restore of a pinned point reads.

@@ -23,9 +23,21 @@ fn at(seconds: i64) -> Moment {
 }
 
 fn gone(files: &[Dated], policy: &Retention, pins: &[u64], now: i64) -> Vec<(u8, u64, u64, Why)> {
+    gone_from_locked(files, policy, pins, now, 0)
+}
+
+/// The same, where each object is locked for so many seconds after it was written.
+fn gone_from_locked(
+    files: &[Dated],
+    policy: &Retention,
+    pins: &[u64],
+    now: i64,
+    lock: u64,
+) -> Vec<(u8, u64, u64, Why)> {
     let (catalog, levels) = (Catalog::new(files.iter().copied()), levels());
     let pins: Vec<Txid> = pins.iter().map(|pin| Txid(*pin)).collect();
-    let question = Question { catalog: &catalog, policy, levels: &levels, pins: &pins };
+    let lock = Duration::from_secs(lock);
+    let question = Question { catalog: &catalog, policy, levels: &levels, pins: &pins, lock };
     let removals = removals(&question, at(now));
     let next = next(&question, at(now));
     assert_eq!(next == Some(at(now)), !removals.is_empty(), "at {now} there is {removals:?}, and next {next:?}");
@@ -35,7 +47,8 @@ fn gone(files: &[Dated], policy: &Retention, pins: &[u64], now: i64) -> Vec<(u8,
 
 fn next_after(files: &[Dated], policy: &Retention, now: i64) -> Option<i64> {
     let (catalog, levels) = (Catalog::new(files.iter().copied()), levels());
-    next(&Question { catalog: &catalog, policy, levels: &levels, pins: &[] }, at(now)).map(|m| m.as_millis() / 1000)
+    next(&Question { catalog: &catalog, policy, levels: &levels, pins: &[], lock: Duration::ZERO }, at(now))
+        .map(|m| m.as_millis() / 1000)
 }
 
 use Why::{Merged, Outdated};
@@ -143,10 +156,41 @@ fn levels_keep_as_long_as_they_say() {
     });
     let files = [dated(9, 1, 1, 0), dated(1, 2, 3, 29), dated(1, 4, 6, 250), dated(2, 2, 6, 250), dated(1, 7, 7, 301)];
     let catalog = Catalog::new(files);
-    let question = Question { catalog: &catalog, policy: &policy, levels: &levels, pins: &[] };
+    let question = Question { catalog: &catalog, policy: &policy, levels: &levels, pins: &[], lock: Duration::ZERO };
     assert_eq!(next(&question, at(0)), Some(at(250 + 1060)));
     assert_eq!(removals(&question, at(1310)).len(), 2);
     // A level keeps its objects no shorter than the level below.
     let patient = Retention { l0: Some(Duration::from_secs(5000)), ..policy };
     assert_eq!(next(&Question { policy: &patient, ..question }, at(0)), Some(at(250 + 5060)));
+}
+
+#[test]
+fn what_is_locked_stays_until_its_lock_ends() {
+    let parts = [dated(9, 1, 1, 0), dated(0, 2, 2, 1), dated(0, 3, 3, 29), dated(0, 4, 4, 31), dated(1, 2, 3, 29)];
+    let merged = [(0, 2, 2, Merged), (0, 3, 3, Merged)];
+    for (lock, now, expected) in [
+        (0, 389, &merged[..]),
+        (100, 389, &merged[..]),
+        (1000, 389, &[][..]),
+        (1000, 29 + 1000 + 59, &[]),
+        (1000, 29 + 1000 + 60, &merged),
+    ] {
+        assert_eq!(gone_from_locked(&parts, &policy(), &[], now, lock), expected, "locked for {lock} s, at {now}");
+    }
+    let mut files = vec![dated(9, 1, 1, 0), dated(2, 2, 5, 900), dated(9, 1, 5, 1000), dated(2, 6, 9, 1900)];
+    files.extend([dated(9, 1, 9, 2000), dated(2, 10, 12, 2500), dated(0, 12, 12, 2500)]);
+    let first = [(2, 2, 5, Outdated), (9, 1, 1, Outdated)];
+    for (lock, now, expected) in [
+        (3000, 4660, &first[..]),
+        (4000, 4660, &[(9, 1, 1, Outdated)][..]),
+        (4000, 4900, &first),
+        (9000, 8999, &[]),
+        (9000, 9000, &[(9, 1, 1, Outdated)]),
+    ] {
+        assert_eq!(gone_from_locked(&files, &policy(), &[], now, lock), expected, "locked for {lock} s, at {now}");
+    }
+    let catalog = Catalog::new(files.iter().copied());
+    let (policy, levels, lock) = (policy(), levels(), Duration::from_secs(9000));
+    let question = Question { catalog: &catalog, policy: &policy, levels: &levels, pins: &[], lock };
+    assert_eq!(next(&question, at(2500)), Some(at(9000)), "it isn't looked at before");
 }

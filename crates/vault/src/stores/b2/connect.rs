@@ -11,7 +11,7 @@ use crate::stores::cloud::Reach;
 use crate::stores::cloud::reason::Reason;
 use crate::stores::s3::connect::Connection;
 use crate::text::wrong;
-use crate::{Abilities, Environment, Error, PlaceSettings, Policy, Scheme};
+use crate::{Abilities, Environment, Error, Lock, PlaceSettings, Policy, Protection, Scheme};
 
 /// A bucket of B2.
 pub struct Backblaze(Connection);
@@ -28,6 +28,7 @@ impl Reach for Backblaze {
     const STAMP: &'static str = Connection::STAMP;
     const DIGEST: &'static str = Connection::DIGEST;
     const LISTS_AFTER: bool = Connection::LISTS_AFTER;
+    const PROTECTS: bool = Connection::PROTECTS;
 
     async fn operator(&self) -> Result<Operator, Error> {
         self.0.operator().await
@@ -43,6 +44,14 @@ impl Reach for Backblaze {
 
     fn abilities(&self) -> Abilities {
         self.0.abilities()
+    }
+
+    async fn protection(&self) -> Result<Protection, Error> {
+        self.0.protection().await
+    }
+
+    async fn lock(&self, name: &str, version: Option<&str>) -> Result<Lock, Error> {
+        self.0.lock(name, version).await
     }
 }
 

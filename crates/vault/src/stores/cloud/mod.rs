@@ -22,7 +22,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::{Stream, StreamExt, TryStreamExt};
 use opendal_core::layers::CapabilityOverrideLayer;
-use opendal_core::options::{ListOptions, WriteOptions};
+use opendal_core::options::{ListOptions, ReaderOptions, StatOptions, WriteOptions};
 use opendal_core::{Buffer, Capability, HttpTransporter, Metadata, OperationContext, Operator, Writer};
 use seawall_core::Moment;
 
@@ -30,8 +30,8 @@ use self::classify::classify;
 use self::reason::Reason;
 use crate::place::shown;
 use crate::{
-    Abilities, Body, Condition, Digest, Entry, Error, Meta, Multipart, ObjectKey, Page, Prefix, PutOptions, Scheme,
-    Store, Tag,
+    Abilities, Body, Condition, Digest, Entry, Error, Lock, Meta, Multipart, ObjectKey, Page, Prefix, Protection,
+    PutOptions, Scheme, Store, Tag,
 };
 
 /// The names of a page of a service whose listings can't begin behind a name: there, each page reads all names before it.
@@ -71,6 +71,8 @@ pub trait Reach: fmt::Debug + Send + Sync + 'static {
 
     /// What names a version.
     const VERSIONS: Versions = Versions::Etags;
+    /// Whether the kind tells of versions and locks.
+    const PROTECTS: bool = false;
 
     /// The client; it may ask the service something at its first use.
     async fn operator(&self) -> Result<Operator, Error>;
@@ -93,6 +95,16 @@ pub trait Reach: fmt::Debug + Send + Sync + 'static {
 
     /// What the kind promises.
     fn abilities(&self) -> Abilities;
+
+    /// What the bucket does against changes of its objects.
+    async fn protection(&self) -> Result<Protection, Error> {
+        Ok(Protection::default())
+    }
+
+    /// The lock of an object, or of one version of it, by its name below the root.
+    async fn lock(&self, _name: &str, _version: Option<&str>) -> Result<Lock, Error> {
+        Ok(Lock::default())
+    }
 }
 
 /// Objects in a bucket.
@@ -137,18 +149,23 @@ impl<Kind: Reach> CloudStore<Kind> {
         Self { reach: Arc::new(reach), url, prefix: prefix.into(), proven: Arc::default() }
     }
 
-    fn name(&self, key: &ObjectKey) -> String {
+    /// How the bucket is reached.
+    pub(crate) fn reach(&self) -> &Kind {
+        &self.reach
+    }
+
+    pub(crate) fn name(&self, key: &ObjectKey) -> String {
         self.named(key.as_str())
     }
 
     /// The name, for messages, of the objects that begin with `text`.
-    fn named(&self, text: &str) -> String {
+    pub(crate) fn named(&self, text: &str) -> String {
         let slash = if self.url.ends_with('/') || !self.prefix.is_empty() { "" } else { "/" };
         format!("{}{slash}{text}", self.url)
     }
 
     /// Where the store has `text`.
-    fn at(&self, text: &str) -> String {
+    pub(crate) fn at(&self, text: &str) -> String {
         format!("{}{text}", self.prefix)
     }
 
@@ -238,55 +255,11 @@ impl<Kind: Reach> Store for CloudStore<Kind> {
     }
 
     async fn get(&self, key: &ObjectKey, range: Option<Range<u64>>) -> Result<Body, Error> {
-        let object = self.name(key);
-        let start = range.as_ref().map_or(0, |range| range.start);
-        let failed = {
-            let (object, reason) = (object.clone(), self.reach.reason().clone());
-            move |error: opendal_core::Error| match classify(object.clone(), &error, &Condition::Always, &reason) {
-                Error::OutOfRange { object, .. } => Error::OutOfRange { object, start },
-                error => error,
-            }
-        };
-        let reader = self.reach.operator().await?.reader(&self.at(key.as_str())).await.map_err(&failed)?;
-        let end = range.as_ref().map_or(u64::MAX, |range| range.end);
-        let stream = match range {
-            None => reader.into_stream(..).await,
-            Some(Range { start, end: u64::MAX }) => reader.into_stream(start..).await,
-            Some(range) => reader.into_stream(range).await,
-        };
-        let mut stream = stream.map_err(&failed)?;
-        // This call makes the request, so that a refusal shows here and not with the first bytes.
-        let metadata = stream.metadata().await.map_err(&failed)?;
-        let size = metadata.content_length();
-        let stream = stream.map_err(move |error| match failed(error) {
-            // The answer began well, so the rest can be asked for whatever OpenDAL thinks of how it ended.
-            Error::Unavailable { object, cause, .. } => Error::Unavailable { object, cause, retryable: true },
-            error => error,
-        });
-        let left = end.min(size).saturating_sub(start);
-        Ok(Body { size: Some(size), tag: tag::<Kind>(&metadata), stream: exactly(stream, left).boxed() })
+        self.get_version(key, None, range).await
     }
 
     async fn head(&self, key: &ObjectKey) -> Result<Meta, Error> {
-        let reason = self.reach.reason();
-        let metadata = self.reach.operator().await?.stat(&self.at(key.as_str())).await;
-        let metadata = match metadata.map_err(|error| classify(self.name(key), &error, &Condition::Always, reason)) {
-            Ok(metadata) => metadata,
-            Err(error) => {
-                if error.is_not_found() && !self.proven.load(Ordering::Relaxed) {
-                    self.list(&Prefix::all(), None, 1).await?;
-                }
-                return Err(error);
-            }
-        };
-        let kept = |name: &str| metadata.user_metadata().and_then(|user| user.get(name));
-        Ok(Meta {
-            size: metadata.content_length(),
-            modified: modified(&metadata),
-            tag: tag::<Kind>(&metadata),
-            stamp: kept(Kind::STAMP).and_then(|text| text.parse().ok()),
-            digest: kept(Kind::DIGEST).and_then(|text| text.parse().ok()),
-        })
+        self.head_version(key, None).await
     }
 
     async fn list(&self, prefix: &Prefix, start_after: Option<&ObjectKey>, limit: usize) -> Result<Page, Error> {
@@ -322,6 +295,18 @@ impl<Kind: Reach> Store for CloudStore<Kind> {
         Ok(page)
     }
 
+    fn has_protection(&self) -> bool {
+        Kind::PROTECTS
+    }
+
+    async fn protection(&self) -> Result<Protection, Error> {
+        self.reach.protection().await
+    }
+
+    async fn lock(&self, key: &ObjectKey) -> Result<Lock, Error> {
+        self.reach.lock(&self.at(key.as_str()), None).await
+    }
+
     async fn delete(&self, keys: &[ObjectKey]) -> Result<Vec<Result<(), Error>>, Error> {
         let reason = self.reach.reason();
         let failed = |error: opendal_core::Error| classify(self.url.clone(), &error, &Condition::Always, reason);
@@ -340,6 +325,70 @@ impl<Kind: Reach> Store for CloudStore<Kind> {
         // One error counts for the whole batch: deleting a deleted object again is no error.
         deleter.close().await.map_err(failed)?;
         Ok(keys.iter().map(|_| Ok(())).collect())
+    }
+}
+
+impl<Kind: Reach> CloudStore<Kind> {
+    /// Reads one version of an object, or the current one.
+    pub(crate) async fn get_version(
+        &self,
+        key: &ObjectKey,
+        version: Option<&str>,
+        range: Option<Range<u64>>,
+    ) -> Result<Body, Error> {
+        let object = self.name(key);
+        let start = range.as_ref().map_or(0, |range| range.start);
+        let failed = {
+            let (object, reason) = (object.clone(), self.reach.reason().clone());
+            move |error: opendal_core::Error| match classify(object.clone(), &error, &Condition::Always, &reason) {
+                Error::OutOfRange { object, .. } => Error::OutOfRange { object, start },
+                error => error,
+            }
+        };
+        let options = ReaderOptions { version: version.map(str::to_owned), ..ReaderOptions::default() };
+        let reader =
+            self.reach.operator().await?.reader_options(&self.at(key.as_str()), options).await.map_err(&failed)?;
+        let end = range.as_ref().map_or(u64::MAX, |range| range.end);
+        let stream = match range {
+            None => reader.into_stream(..).await,
+            Some(Range { start, end: u64::MAX }) => reader.into_stream(start..).await,
+            Some(range) => reader.into_stream(range).await,
+        };
+        let mut stream = stream.map_err(&failed)?;
+        // This call makes the request, so that a refusal shows here and not with the first bytes.
+        let metadata = stream.metadata().await.map_err(&failed)?;
+        let size = metadata.content_length();
+        let stream = stream.map_err(move |error| match failed(error) {
+            // The answer began well, so the rest can be asked for whatever OpenDAL thinks of how it ended.
+            Error::Unavailable { object, cause, .. } => Error::Unavailable { object, cause, retryable: true },
+            error => error,
+        });
+        let left = end.min(size).saturating_sub(start);
+        Ok(Body { size: Some(size), tag: tag::<Kind>(&metadata), stream: exactly(stream, left).boxed() })
+    }
+
+    /// What is known about one version of an object, or about the current one.
+    pub(crate) async fn head_version(&self, key: &ObjectKey, version: Option<&str>) -> Result<Meta, Error> {
+        let reason = self.reach.reason();
+        let options = StatOptions { version: version.map(str::to_owned), ..StatOptions::default() };
+        let metadata = self.reach.operator().await?.stat_options(&self.at(key.as_str()), options).await;
+        let metadata = match metadata.map_err(|error| classify(self.name(key), &error, &Condition::Always, reason)) {
+            Ok(metadata) => metadata,
+            Err(error) => {
+                if error.is_not_found() && !self.proven.load(Ordering::Relaxed) {
+                    self.list(&Prefix::all(), None, 1).await?;
+                }
+                return Err(error);
+            }
+        };
+        let kept = |name: &str| metadata.user_metadata().and_then(|user| user.get(name));
+        Ok(Meta {
+            size: metadata.content_length(),
+            modified: modified(&metadata),
+            tag: tag::<Kind>(&metadata),
+            stamp: kept(Kind::STAMP).and_then(|text| text.parse().ok()),
+            digest: kept(Kind::DIGEST).and_then(|text| text.parse().ok()),
+        })
     }
 }
 

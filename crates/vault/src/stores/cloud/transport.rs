@@ -17,8 +17,16 @@ const LARGEST_ANSWER: usize = 16 << 20;
 /// The most bytes of an error that is looked into.
 const LARGEST_ERROR: usize = 64 << 10;
 
-/// The codes of 404 by which S3 speaks of an object, a bucket or an upload.
-pub(crate) const MISSING_IN_S3: &[&str] = &["NoSuchKey", "NoSuchBucket", "NoSuchUpload", "NoSuchVersion", "NotFound"];
+/// The codes of 404 by which S3 speaks of an object, a bucket, an upload or a lock.
+pub(crate) const MISSING_IN_S3: &[&str] = &[
+    "NoSuchKey",
+    "NoSuchBucket",
+    "NoSuchUpload",
+    "NoSuchVersion",
+    "NotFound",
+    "ObjectLockConfigurationNotFoundError",
+    "NoSuchObjectLockConfiguration",
+];
 
 /// The codes of 404 by which Alibaba Cloud speaks of an object, a bucket or an upload.
 pub(crate) const MISSING_IN_OSS: &[&str] = &["NoSuchKey", "NoSuchBucket", "NoSuchUpload"];
@@ -94,7 +102,8 @@ fn is_empty_range(headers: &HeaderMap) -> bool {
 
 /// Whether a GET with this query asks for the bytes of an object.
 fn is_of_object(query: Option<&str>) -> bool {
-    query.is_none_or(|query| query == "alt=media")
+    let of_version = |query: &str| query.starts_with("versionId=") && !query.contains('&');
+    query.is_none_or(|query| query == "alt=media" || of_version(query))
 }
 
 fn noticed(notice: Notice) -> Error {
@@ -160,9 +169,15 @@ mod tests {
 
     #[test]
     fn objects_are_of_any_size() {
-        for (query, expected) in
-            [(None, true), (Some("alt=media"), true), (Some("list-type=2"), false), (Some("prefix=alt=media"), false)]
-        {
+        for (query, expected) in [
+            (None, true),
+            (Some("alt=media"), true),
+            (Some("prefix=alt=media"), false),
+            (Some("versionId=x"), true),
+            (Some("versions=&prefix=x"), false),
+            (Some("versionId=x&retention="), false),
+            (Some("list-type=2"), false),
+        ] {
             assert_eq!(is_of_object(query), expected, "{query:?}");
         }
     }

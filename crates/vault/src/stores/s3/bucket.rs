@@ -87,7 +87,7 @@ impl Bucket<'_> {
 }
 
 /// The bucket's address: in the path, or in the host's name. AWS makes a bucket only at the region's own server.
-fn address(bucket: &str, endpoint: Option<&str>, region: &str, virtual_host: bool) -> String {
+pub(super) fn address(bucket: &str, endpoint: Option<&str>, region: &str, virtual_host: bool) -> String {
     let server = endpoint.map_or_else(|| amazon_server(region), str::to_owned);
     match server.split_once("://") {
         Some((scheme, host)) if virtual_host => format!("{scheme}://{bucket}.{host}/"),

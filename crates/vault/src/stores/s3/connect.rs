@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
 
 use std::fmt;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use base64::Engine;
@@ -11,12 +12,16 @@ use http::Request;
 use opendal_core::{Buffer, HttpTransporter, Operator};
 use opendal_http_transport_reqwest::ReqwestTransport;
 use opendal_service_s3::S3;
+use seawall_core::Moment;
 use tokio::sync::OnceCell;
 
 use super::S3Store;
+use super::as_stored::AsStored;
 use super::bucket::{Bucket, region_for};
 use super::credentials::{self, Source, choose};
+use super::protection;
 use super::provider::{Provider, amazon_server, provider};
+use super::requests::{Requests, Target};
 use super::settings::S3Settings;
 use crate::connections::Trust;
 use crate::stores::cloud::endpoint::host_of;
@@ -25,7 +30,7 @@ use crate::stores::cloud::reason::Reason;
 use crate::stores::cloud::transport::{self, Transport};
 use crate::stores::cloud::{Reach, unbuffered};
 use crate::text::wrong;
-use crate::{Abilities, Environment, Error, PlaceSettings, Policy, Scheme};
+use crate::{Abilities, Environment, Error, Lock, PlaceSettings, Policy, Protection, Scheme, Store};
 
 /// The variable that names a file of further authorities.
 const BUNDLE: &str = "AWS_CA_BUNDLE";
@@ -64,7 +69,7 @@ fn decide(settings: &S3Settings, environment: &Environment) -> Result<Decided, E
 
 /// A connection that is made at the first request, because that may have to ask for the region first.
 pub struct Connection {
-    operator: OnceCell<Operator>,
+    client: OnceCell<Client>,
     transport: HttpTransporter,
     settings: S3Settings,
     environment: Environment,
@@ -72,6 +77,13 @@ pub struct Connection {
     url: String,
     /// Why there are no keys now.
     reason: Reason,
+}
+
+/// What a connection is when it is made.
+struct Client {
+    operator: Operator,
+    /// What OpenDAL doesn't have.
+    requests: Arc<Requests>,
 }
 
 impl fmt::Debug for Connection {
@@ -86,9 +98,10 @@ impl Reach for Connection {
     const STAMP: &'static str = "litestream-timestamp";
     const DIGEST: &'static str = "seawall-blake3";
     const LISTS_AFTER: bool = true;
+    const PROTECTS: bool = true;
 
     async fn operator(&self) -> Result<Operator, Error> {
-        self.operator.get_or_try_init(|| self.connect()).await.cloned()
+        Ok(self.client().await?.operator.clone())
     }
 
     fn endpoint(&self) -> Option<&str> {
@@ -116,10 +129,33 @@ impl Reach for Connection {
             digests_of_parts: false,
         }
     }
+
+    async fn protection(&self) -> Result<Protection, Error> {
+        protection::of_bucket(self.requests().await?, &self.url).await
+    }
+
+    async fn lock(&self, name: &str, version: Option<&str>) -> Result<Lock, Error> {
+        let (name, object) = (format!("{}{name}", self.root()), format!("{}/{name}", self.url));
+        protection::of_object(self.requests().await?, &name, version, &object).await
+    }
 }
 
 impl Connection {
-    async fn connect(&self) -> Result<Operator, Error> {
+    async fn client(&self) -> Result<&Client, Error> {
+        self.client.get_or_try_init(|| self.connect()).await
+    }
+
+    /// Sends what OpenDAL has no request for.
+    pub(super) async fn requests(&self) -> Result<&Arc<Requests>, Error> {
+        Ok(&self.client().await?.requests)
+    }
+
+    /// The prefix of all keys of the place in its bucket.
+    pub(super) fn root(&self) -> String {
+        self.settings.root()
+    }
+
+    async fn connect(&self) -> Result<Client, Error> {
         let region = match &self.decided.region {
             Some(region) => region.clone(),
             None => {
@@ -134,8 +170,21 @@ impl Connection {
         let builder = build(&self.settings, &self.environment, &self.decided, &region, self.reason.clone()).await?;
         let operator =
             Operator::new(builder).map_err(|error| wrong(&self.url, error.message(), "check the settings"))?;
-        Ok(unbuffered(operator, &self.transport))
+        let target = Target { bucket: &self.settings.bucket, decided: &self.decided, region: &region, url: &self.url };
+        let source = choose(&self.settings, &self.environment);
+        let requests = Requests::new(&self.transport, &target, source, self.reason.clone());
+        Ok(Client { operator: unbuffered(operator, &self.transport), requests: Arc::new(requests) })
     }
+}
+
+/// The store of a place as it was stored at a moment.
+pub(crate) async fn open_past(
+    settings: &S3Settings,
+    at: Moment,
+    environment: &Environment,
+    policy: &Policy,
+) -> Result<Arc<dyn Store>, Error> {
+    Ok(Arc::new(AsStored::new(S3Store::connect(settings, environment, policy).await?, at)))
 }
 
 impl Connection {
@@ -160,7 +209,7 @@ impl Connection {
         // settings show now.
         let asks = decided.region.is_none() || settings.create_bucket;
         let connection = Self {
-            operator: OnceCell::new(),
+            client: OnceCell::new(),
             transport,
             settings: settings.clone(),
             environment: environment.clone(),

@@ -1,6 +1,8 @@
 //! The settings of an S3 place. URL queries and configuration keys both end here, so each setting has one name, one
 //! reader and one default.
 
+use seawall_core::Moment;
+
 use crate::stores::cloud::endpoint::{endpoint, host_of, is_private};
 use crate::stores::cloud::limits::{concurrency, part_size};
 use crate::text::{boolean, clean_path, kebab, unknown, wrong};
@@ -55,6 +57,8 @@ pub struct S3Settings {
     pub sse_customer_key_path: Option<String>,
     /// Encryption with this key of AWS KMS.
     pub sse_kms_key_id: Option<String>,
+    /// Show the place, read only, as it was stored at this moment. No text sets it; see [`crate::VaultUrl::as_stored_at`].
+    pub as_stored_at: Option<Moment>,
 }
 
 /// All names that `set` takes.

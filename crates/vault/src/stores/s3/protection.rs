@@ -1,0 +1,123 @@
+//! Versions and Object Lock of a bucket, in S3's own requests.
+
+use std::time::Duration;
+
+use http::{HeaderMap, Method, StatusCode};
+use seawall_core::Moment;
+
+use super::requests::{Answer, Requests, element};
+use crate::{Error, Lock, LockMode, Protection};
+
+/// Years of a lock are at most this long.
+const YEAR: u64 = 366;
+
+/// The longest lock that is believed, in days: S3's own bound, a hundred years.
+const LONGEST: u64 = 36_500;
+
+/// What the bucket does against changes of its objects. Credentials without the rights to ask learn nothing.
+pub(super) async fn of_bucket(requests: &Requests, object: &str) -> Result<Protection, Error> {
+    let ask = async |what: &str| {
+        let answer = requests.send(Method::GET, None, &[(what, "")], &[], Vec::new()).await?;
+        settled(&answer, object).map(|told| (told, answer))
+    };
+    let (told, answer) = ask("versioning").await?;
+    let versions = told.map(|told| told && element(&answer.body, "Status") == Some("Enabled"));
+    // There are no locks without versions.
+    if versions == Some(false) {
+        return Ok(Protection { versions, locks: Some(false), each: None });
+    }
+    let (told, answer) = ask("object-lock").await?;
+    let locks = told.map(|told| told && element(&answer.body, "ObjectLockEnabled") == Some("Enabled"));
+    let each = if locks == Some(true) { default_lock(&answer.body) } else { None };
+    Ok(Protection { versions: if locks == Some(true) { Some(true) } else { versions }, locks, each })
+}
+
+/// Whether the bucket has what was asked for; `None` if these credentials may not know.
+fn settled(answer: &Answer, object: &str) -> Result<Option<bool>, Error> {
+    match answer.status {
+        status if status.is_success() => Ok(Some(true)),
+        StatusCode::FORBIDDEN | StatusCode::UNAUTHORIZED => Ok(None),
+        _ if answer.code() == "NoSuchBucket" => Err(answer.refusal(object)),
+        StatusCode::NOT_IMPLEMENTED => Ok(Some(false)),
+        status if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS => Err(answer.refusal(object)),
+        // Servers have many codes for what they don't know.
+        _ => Ok(Some(false)),
+    }
+}
+
+/// The lock that each new object gets.
+fn default_lock(xml: &[u8]) -> Option<(LockMode, Duration)> {
+    let number = |name: &str| element(xml, name)?.parse::<u64>().ok();
+    let mode = LockMode::named(element(xml, "Mode")?)?;
+    let days = number("Days").or_else(|| number("Years")?.checked_mul(YEAR))?;
+    Some((mode, Duration::from_secs(days.min(LONGEST) * 24 * 3600)))
+}
+
+/// The lock of an object with this name in the bucket.
+pub(super) async fn of_object(
+    requests: &Requests,
+    name: &str,
+    version: Option<&str>,
+    object: &str,
+) -> Result<Lock, Error> {
+    let query: Vec<_> = version.map(|version| ("versionId", version)).into_iter().collect();
+    let answer = requests.send(Method::HEAD, Some(name), &query, &[], Vec::new()).await?;
+    match answer.status.is_success() {
+        true => Ok(lock(&answer.headers)),
+        false => Err(answer.refusal(object)),
+    }
+}
+
+fn lock(headers: &HeaderMap) -> Lock {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let until: Option<Moment> = text("x-amz-object-lock-retain-until-date").and_then(|text| text.parse().ok());
+    let mode = text("x-amz-object-lock-mode").and_then(LockMode::named);
+    Lock { until: until.filter(|_| mode.is_some()), held: text("x-amz-object-lock-legal-hold") == Some("ON") }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn default_locks() {
+        let days = |days: u64| Duration::from_secs(days * 86_400);
+        let rule = |inner: &str| {
+            format!(
+                "<ObjectLockConfiguration><Rule><DefaultRetention>{inner}</DefaultRetention></Rule></ObjectLockConfiguration>"
+            )
+        };
+        for (inner, expected) in [
+            ("<Mode>COMPLIANCE</Mode><Days>30</Days>", Some((LockMode::Compliance, days(30)))),
+            ("<Mode>GOVERNANCE</Mode><Years>2</Years>", Some((LockMode::Governance, days(732)))),
+            ("<Mode>GOVERNANCE</Mode><Years>99999999999999999999</Years>", None),
+            ("<Mode>GOVERNANCE</Mode><Days>18446744073709551615</Days>", Some((LockMode::Governance, days(36_500)))),
+            ("<Mode>GOVERNANCE</Mode><Days>-1</Days>", None),
+            ("<Mode>OTHER</Mode><Days>1</Days>", None),
+            ("<Days>1</Days>", None),
+            ("", None),
+        ] {
+            assert_eq!(default_lock(rule(inner).as_bytes()), expected, "{inner}");
+        }
+    }
+
+    #[test]
+    fn locks_in_headers() {
+        let at = Moment::from_millis(1_000);
+        for (mode, until, hold, expected) in [
+            ("COMPLIANCE", "1970-01-01T00:00:01Z", "", Lock { until: Some(at), held: false }),
+            ("GOVERNANCE", "1970-01-01T00:00:01.000Z", "OFF", Lock { until: Some(at), held: false }),
+            ("", "1970-01-01T00:00:01Z", "ON", Lock { until: None, held: true }),
+            ("COMPLIANCE", "tomorrow", "", Lock::default()),
+            ("", "", "", Lock::default()),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert("x-amz-object-lock-mode", HeaderValue::from_static(mode));
+            headers.insert("x-amz-object-lock-retain-until-date", HeaderValue::from_static(until));
+            headers.insert("x-amz-object-lock-legal-hold", HeaderValue::from_static(hold));
+            assert_eq!(lock(&headers), expected, "{mode} {until} {hold}");
+        }
+    }
+}
