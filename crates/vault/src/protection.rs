@@ -51,6 +51,23 @@ impl Protection {
         self.each.map_or(Duration::ZERO, |(_, span)| span)
     }
 
+    /// What two places that hold the same do together: the longer lock counts, and versions only where both keep them.
+    pub(crate) fn with(self, other: Self) -> Self {
+        let known = |one: Option<bool>, other: Option<bool>, together: fn(bool, bool) -> bool| match (one, other) {
+            (Some(one), Some(other)) => Some(together(one, other)),
+            _ => None,
+        };
+        Self {
+            versions: known(self.versions, other.versions, |one, other| one && other),
+            locks: if self.locks == Some(true) || other.locks == Some(true) {
+                Some(true)
+            } else {
+                known(self.locks, other.locks, |one, other| one || other)
+            },
+            each: if self.span() < other.span() { other.each } else { self.each },
+        }
+    }
+
     /// Whether there is anything to tell.
     pub fn is_some(&self) -> bool {
         self.versions == Some(true) || self.locks == Some(true)
@@ -77,6 +94,24 @@ pub(crate) fn summary(locks: &[Lock], now: Moment) -> (u64, Option<Moment>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn places_together() {
+        let days = |days: u64| Some((LockMode::Governance, Duration::from_secs(days * 86_400)));
+        let place = |versions, locks, each| Protection { versions, locks, each };
+        for (one, other, together) in [
+            (place(Some(true), Some(true), days(3)), place(None, None, None), place(None, Some(true), days(3))),
+            (place(Some(true), None, days(3)), place(Some(true), None, days(5)), place(Some(true), None, days(5))),
+            (
+                place(Some(true), Some(false), None),
+                place(Some(false), Some(false), None),
+                place(Some(false), Some(false), None),
+            ),
+        ] {
+            assert_eq!(one.with(other), together);
+            assert_eq!(other.with(one), together);
+        }
+    }
 
     #[test]
     fn the_lock_that_ends_first() {

@@ -9,8 +9,8 @@ use bytes::Bytes;
 use tokio::sync::OnceCell;
 
 use crate::{
-    Abilities, Body, Environment, Error, Meta, Multipart, ObjectKey, Page, Policy, Prefix, PutOptions, Scheme, Store,
-    Tag, VaultUrl,
+    Abilities, Body, Environment, Error, Lock, Meta, Multipart, ObjectKey, Page, Policy, Prefix, Protection,
+    PutOptions, Scheme, Store, Tag, VaultUrl,
 };
 
 /// A store that is opened when it is used.
@@ -64,6 +64,18 @@ impl Store for LateStore {
 
     fn folder(&self) -> Option<PathBuf> {
         self.store.get().and_then(|store| store.folder())
+    }
+
+    fn has_protection(&self) -> bool {
+        self.store.get().is_none_or(|store| store.has_protection())
+    }
+
+    async fn protection(&self) -> Result<Protection, Error> {
+        self.store().await?.protection().await
+    }
+
+    async fn lock(&self, key: &ObjectKey) -> Result<Lock, Error> {
+        self.store().await?.lock(key).await
     }
 
     async fn put(&self, key: &ObjectKey, body: Bytes, options: &PutOptions) -> Result<Option<Tag>, Error> {

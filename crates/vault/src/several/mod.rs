@@ -44,8 +44,8 @@ use self::members::{Member, Shared, Work};
 pub use self::members::{MemberState, recorded};
 use crate::counts::Operation;
 use crate::{
-    Abilities, Body, Condition, Digest, Error, Meta, Multipart, ObjectKey, Page, Policy, Prefix, PutOptions, Scheme,
-    Store, Tag, Vault,
+    Abilities, Body, Condition, Digest, Error, Lock, Meta, Multipart, ObjectKey, Page, Policy, Prefix, Protection,
+    PutOptions, Scheme, Store, Tag, Vault,
 };
 
 /// Objects up to this size are compared to know our own version again.
@@ -313,6 +313,32 @@ impl Store for SeveralStore {
 
     fn requests(&self) -> Option<Requests> {
         Some(self.shared.members.iter().map(|member| member.vault.counts()).fold(Requests::default(), Requests::plus))
+    }
+
+    fn has_protection(&self) -> bool {
+        self.shared.members.iter().any(|member| member.vault.inner.store.has_protection())
+    }
+
+    /// What all vaults in step do together, so that retention deletes nothing that one of them still locks.
+    async fn protection(&self) -> Result<Protection, Error> {
+        self.ready().await?;
+        let mut all: Option<Protection> = None;
+        for i in self.shared.in_step() {
+            let one = self.shared.vault(i).protection().await?;
+            all = Some(all.map_or(one, |all| all.with(one)));
+        }
+        Ok(all.unwrap_or_default())
+    }
+
+    /// The lock that ends last among the vaults in step.
+    async fn lock(&self, key: &ObjectKey) -> Result<Lock, Error> {
+        self.ready().await?;
+        let mut all = Lock::default();
+        for i in self.shared.in_step() {
+            let one = self.shared.store(i).lock(key).await?;
+            all = Lock { until: all.until.max(one.until), held: all.held || one.held };
+        }
+        Ok(all)
     }
 
     async fn put(&self, key: &ObjectKey, body: Bytes, options: &PutOptions) -> Result<Option<Tag>, Error> {

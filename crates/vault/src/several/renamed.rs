@@ -12,7 +12,10 @@ use bytes::Bytes;
 use seawall_core::Requests;
 
 use super::MemberState;
-use crate::{Abilities, Body, Entry, Error, Meta, Multipart, ObjectKey, Page, Prefix, PutOptions, Scheme, Store, Tag};
+use crate::{
+    Abilities, Body, Entry, Error, Lock, Meta, Multipart, ObjectKey, Page, Prefix, Protection, PutOptions, Scheme,
+    Store, Tag,
+};
 
 /// Folders with two names each: outside, and in the store. All end in `/`, none begins with another of its side.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -124,6 +127,18 @@ impl Store for RenamedStore {
 
     fn requests(&self) -> Option<Requests> {
         self.inner.requests()
+    }
+
+    fn has_protection(&self) -> bool {
+        self.inner.has_protection()
+    }
+
+    async fn protection(&self) -> Result<Protection, Error> {
+        self.inner.protection().await
+    }
+
+    async fn lock(&self, key: &ObjectKey) -> Result<Lock, Error> {
+        self.inner.lock(&self.renames.inward(key)?).await
     }
 
     async fn put(&self, key: &ObjectKey, body: Bytes, options: &PutOptions) -> Result<Option<Tag>, Error> {
