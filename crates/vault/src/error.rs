@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use seawall_core::{Failure, Kind};
 
+use crate::Fault;
+
 /// An error of a store. `object` is the URL without secrets, or the key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -148,6 +150,16 @@ pub enum Error {
         /// What is wrong.
         cause: String,
     },
+    /// Encryption: the vault, an object or a key isn't as it has to be.
+    #[error("{object}: {cause}")]
+    Sealing {
+        /// The object, the vault, or where a key was read.
+        object: String,
+        /// What kind of fault it is.
+        fault: Fault,
+        /// What is wrong.
+        cause: String,
+    },
 }
 
 impl Error {
@@ -209,7 +221,8 @@ impl Error {
             | Self::OutOfRange { object, .. }
             | Self::Unsupported { object, .. }
             | Self::InvalidUrl { object, .. }
-            | Self::InvalidKey { object, .. } => object,
+            | Self::InvalidKey { object, .. }
+            | Self::Sealing { object, .. } => object,
         }
     }
 }
@@ -307,6 +320,7 @@ impl From<Error> for Failure {
                 (Kind::Usage, "vault.unsupported", cause, "use another place for this vault".to_owned())
             }
             Error::InvalidUrl { cause, next, .. } => (Kind::Usage, "vault.url", cause, next),
+            Error::Sealing { fault, cause, .. } => return fault.failure(object, cause),
             Error::InvalidKey { cause, .. } => (
                 Kind::Refused,
                 "vault.key",

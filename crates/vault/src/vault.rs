@@ -12,14 +12,14 @@ use futures::stream::{self, Stream};
 use futures::{StreamExt, TryStreamExt};
 use seawall_core::Moment;
 
-use crate::counts::Operation;
+use crate::counts::{Counters, Operation};
 use crate::reading;
 use crate::retry::Retrier;
 use crate::settle::{self, Owner, Settled};
 use crate::trouble::Trouble;
 use crate::{
-    Abilities, Condition, Digest, Entry, Environment, Error, Meta, ObjectKey, Page, Policy, Prefix, PutOptions, Scheme,
-    Store, Tag, Upload, VaultUrl,
+    Abilities, Access, Condition, Digest, Entry, Environment, Error, Meta, ObjectKey, Page, Policy, Prefix, PutOptions,
+    Scheme, SealedStore, Store, Tag, Upload, VaultUrl,
 };
 
 /// Keys asked for with one listing request.
@@ -84,16 +84,28 @@ impl fmt::Debug for Vault {
 impl Vault {
     /// Opens the place that a URL names. Checks what it can without a request. Other mistakes show at the first use.
     pub async fn open(url: &VaultUrl, environment: &Environment, policy: Policy) -> Result<Self, Error> {
-        Ok(Self::new(url.open(environment, &policy).await?, policy))
+        let store = url.open(environment, &policy).await?;
+        let counters = Arc::default();
+        let store = match &policy.access {
+            Access::Names => store,
+            access => Arc::new(SealedStore::counted(store, access.clone(), Arc::clone(&counters))),
+        };
+        Ok(Self::over(store, policy, counters))
     }
 
-    /// A vault over a store.
+    /// A vault over a store, as it is: a store that encrypts is a [`SealedStore`].
     pub fn new(store: Arc<dyn Store>, policy: Policy) -> Self {
+        Self::over(store, policy, Arc::default())
+    }
+
+    fn over(store: Arc<dyn Store>, policy: Policy, counters: Arc<Counters>) -> Self {
         let (url, degraded) = (store.url(), !store.abilities().create);
+        let mut retrier = Retrier::new(policy);
+        retrier.counters = counters;
         Self {
             inner: Arc::new(Inner {
                 store,
-                retrier: Retrier::new(policy),
+                retrier,
                 url,
                 degraded: degraded.into(),
                 probed: false.into(),
@@ -134,6 +146,11 @@ impl Vault {
     /// The promises of the backend; [`Vault::probe`] tells how the server behaves.
     pub fn abilities(&self) -> Abilities {
         self.inner.store.abilities()
+    }
+
+    /// Whether every object that is read is proved by that; see [`Store::is_authentic`].
+    pub fn is_authentic(&self) -> bool {
+        self.inner.store.is_authentic()
     }
 
     /// Requests and bytes so far, of this vault and its clones.
@@ -414,6 +431,8 @@ impl Vault {
             Ok(found) => Ok(settle::whole(bytes, Some(&found))),
             Err(Error::TooLarge { .. }) => Ok(Owner::Theirs),
             Err(Error::NotFound { .. }) => Ok(settle::whole(bytes, None)),
+            // An object of ours would open.
+            Err(Error::Sealing { fault, .. }) if fault.is_of_object() => Ok(Owner::Theirs),
             Err(error) => Err(error),
         }
     }
