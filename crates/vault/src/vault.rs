@@ -102,15 +102,7 @@ impl Vault {
         let (url, degraded) = (store.url(), !store.abilities().create);
         let mut retrier = Retrier::new(policy);
         retrier.counters = counters;
-        Self {
-            inner: Arc::new(Inner {
-                store,
-                retrier,
-                url,
-                degraded: degraded.into(),
-                probed: false.into(),
-            }),
-        }
+        Self { inner: Arc::new(Inner { store, retrier, url, degraded: degraded.into(), probed: false.into() }) }
     }
 
     /// The place, without secrets.

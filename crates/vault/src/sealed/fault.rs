@@ -79,11 +79,9 @@ impl Fault {
             Self::Foreign => (Kind::Corrupt, "vault.foreign", LOOK),
             Self::Cut => (Kind::Corrupt, "vault.cut", DAMAGED),
             Self::Changed => (Kind::Corrupt, "vault.altered", DAMAGED),
-            Self::HostKeys => (
-                Kind::Unavailable,
-                "vault.host-keys",
-                "see that the folder can be read and written by this user only",
-            ),
+            Self::HostKeys => {
+                (Kind::Unavailable, "vault.host-keys", "see that the folder can be read and written by this user only")
+            }
             Self::Keys => (Kind::Usage, "vault.keys", "check what `age-keygen -y` says of the key"),
         };
         Failure::new(kind, code, object, cause, next)

@@ -194,7 +194,8 @@ pub(crate) fn write(stanzas: &[Stanza], seal: &Seal, file: &FileKey, size: usize
 }
 
 /// The bytes that our stanza and the last line need, with one byte to fill.
-const OVERHEAD: usize = "-> ".len() + OURS.len() + 2 * " 0123456789abcdef".len() + " .\n".len() + 44 + "--- ".len() + 44;
+const OVERHEAD: usize =
+    "-> ".len() + OURS.len() + 2 * " 0123456789abcdef".len() + " .\n".len() + 44 + "--- ".len() + 44;
 
 /// The bytes that a header of these stanzas needs at least.
 pub(crate) fn needed(stanzas: &[Stanza]) -> usize {
@@ -268,7 +269,9 @@ impl<'a> Lines<'a> {
         let args = line.strip_prefix("-> ").ok_or(Broken("a line of its header is neither a stanza nor the end"))?;
         let mut words = args.split(' ').map(str::to_owned);
         let sound = args.split(' ').all(|word| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_graphic()));
-        let (true, Some(tag)) = (sound, words.next()) else { return Err(Broken("a stanza of its header has no words")) };
+        let (true, Some(tag)) = (sound, words.next()) else {
+            return Err(Broken("a stanza of its header has no words"));
+        };
         let mut text = String::new();
         loop {
             let line = self.next().ok_or(Broken("a stanza of its header has no end"))?;

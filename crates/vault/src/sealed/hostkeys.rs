@@ -187,7 +187,9 @@ fn read_keys(folder: &Path) -> io::Result<Vec<HostKey>> {
         let key = text.lines().find_map(|line| line.trim().parse::<age::x25519::Identity>().ok());
         match key {
             Some(key) => keys.push(HostKey { made: Moment::from_millis(millis), name, key }),
-            None => tracing::warn!(key = %file.path().display(), "this is no key of this host; nothing is read with it"),
+            None => {
+                tracing::warn!(key = %file.path().display(), "this is no key of this host; nothing is read with it")
+            }
         }
     }
     Ok(keys)

@@ -58,7 +58,8 @@ struct MarkerText {
 impl Marker {
     /// Reads a marker. `object` names it in errors.
     pub(crate) fn parse(bytes: &[u8], object: &str) -> Result<Self, Error> {
-        let refused = |cause: &str| fault(Fault::Marker, object, format!("it doesn't say how the vault is encrypted: {cause}"));
+        let refused =
+            |cause: &str| fault(Fault::Marker, object, format!("it doesn't say how the vault is encrypted: {cause}"));
         let text: MarkerText = serde_json::from_slice(bytes).map_err(|error| refused(&error.to_string()))?;
         if text.format != 1 || text.encryption != "age" {
             return Err(refused("a later version of Seawall wrote it"));

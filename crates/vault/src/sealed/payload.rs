@@ -48,9 +48,8 @@ impl Payload {
             // Opening destroys a chunk that it refuses, so the copy comes first where it may be needed.
             let kept = (last && end).then(|| chunk.clone());
             let Ok(plain) = self.0.open_in_place(nonce(index, last && end), Aad::empty(), &mut chunk) else {
-                let cut = kept.is_some_and(|mut kept| {
-                    self.0.open_in_place(nonce(index, false), Aad::empty(), &mut kept).is_ok()
-                });
+                let cut = kept
+                    .is_some_and(|mut kept| self.0.open_in_place(nonce(index, false), Aad::empty(), &mut kept).is_ok());
                 return Err((index, if cut { BadChunk::NotTheLast } else { BadChunk::Changed }));
             };
             let size = plain.len();

@@ -121,9 +121,10 @@ impl Seals {
                 refused(Fault::Cut, "the object ends within its header".into())
             }
             NoHeader::Broken(cause) => refused(Fault::Changed, cause.into()),
-            NoHeader::Length(_) => {
-                refused(Fault::Foreign, "its header hasn't the length of this vault's headers: a file of another program".into())
-            }
+            NoHeader::Length(_) => refused(
+                Fault::Foreign,
+                "its header hasn't the length of this vault's headers: a file of another program".into(),
+            ),
         })?;
         let nonce: [u8; NONCE] = rest
             .get(..NONCE)
@@ -233,7 +234,10 @@ impl Seals {
         let text = opened.map_err(|_| broken("it was changed"))?.concat();
         let found = Writer::parse(&text).ok_or_else(|| broken("it holds no writer"))?;
         let sealed = header.seal.as_ref().map(|seal| seal.check(&found.secret, &key, &file));
-        if (found.vault, found.writer) != (self.vault, writer) || sealed != Some(Sealed::Here) || !header.authentic(&file) {
+        if (found.vault, found.writer) != (self.vault, writer)
+            || sealed != Some(Sealed::Here)
+            || !header.authentic(&file)
+        {
             return Err(broken("it is another's"));
         }
         Ok(found.secret)
@@ -272,7 +276,8 @@ fn write_header(
     let file = new_file_key()?;
     let seal = Seal::new(vault, writer, secret, key, &file);
     let mut bytes = header::write(&stanzas(recipients, host, &file)?, &seal, &file, size).ok_or_else(|| {
-        let cause = format!("they don't fit into this vault's headers of {size} bytes; take a new place for a vault with them");
+        let cause =
+            format!("they don't fit into this vault's headers of {size} bytes; take a new place for a vault with them");
         fault(Fault::Recipients, "recipients", cause)
     })?;
     let mut nonce = [0; NONCE];

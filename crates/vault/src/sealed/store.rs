@@ -18,9 +18,7 @@ use super::seals::{Seals, bad_chunk, blocking, seal_whole};
 use super::upload::SealedUpload;
 use super::{Access, Fault, fault, marker};
 use crate::counts::Counters;
-use crate::{
-    Abilities, Body, Error, Meta, Multipart, ObjectKey, Page, Prefix, PutOptions, Scheme, Store, Tag,
-};
+use crate::{Abilities, Body, Error, Meta, Multipart, ObjectKey, Page, Prefix, PutOptions, Scheme, Store, Tag};
 
 /// Chunks that are opened together, apart from the runtime's thread.
 const TOGETHER: usize = 8;
@@ -121,13 +119,7 @@ impl SealedStore {
     }
 
     /// Opens a header. A beginning that the connection cut is no fault of the object.
-    async fn header(
-        &self,
-        seals: &Seals,
-        key: &ObjectKey,
-        bytes: &[u8],
-        size: Option<u64>,
-    ) -> Result<[u8; 32], Error> {
+    async fn header(&self, seals: &Seals, key: &ObjectKey, bytes: &[u8], size: Option<u64>) -> Result<[u8; 32], Error> {
         if (bytes.len() as u64) < seals.lengths.before().min(size.unwrap_or(0)) {
             let cause = "the connection ended within the object's header".to_owned();
             return Err(Error::Unavailable { object: self.object(key), cause, retryable: true });
@@ -160,7 +152,9 @@ impl SealedStore {
         };
         let mut bytes = BytesMut::new();
         let payload = match known {
-            Some((tag, payload)) if body.tag.as_ref().is_none_or(|now| *now == tag || tag.as_str().is_empty()) => payload,
+            Some((tag, payload)) if body.tag.as_ref().is_none_or(|now| *now == tag || tag.as_str().is_empty()) => {
+                payload
+            }
             Some(_) => {
                 // Another version than the header's. The reader above notices it by the tag, and this is its header.
                 let (tag, payload) = self.payload(seals, key).await?;
@@ -229,24 +223,22 @@ impl Opening {
     /// the stream, before the first chunk that isn't whole.
     fn into_stream(self) -> BoxStream<'static, Result<Bytes, Error>> {
         let (object, payload, count) = (self.object.clone(), self.payload.clone(), self.count);
-        stream::try_unfold(self, |mut opening| async move {
-            Ok(opening.batch().await?.map(|batch| (batch, opening)))
-        })
-        .map(move |batch: Result<(u64, u64, BytesMut), Error>| {
-            let (object, payload) = (object.clone(), payload.clone());
-            async move {
-                let (first, chunks, bytes) = batch?;
-                let small = bytes.len() <= CHUNK + TAG;
-                let last = first + chunks == count;
-                let work = move || payload.open(first, last, bytes);
-                let opened = if small { work() } else { blocking(work).await? };
-                opened.map_err(|(index, bad)| bad_chunk(&object, index, bad))
-            }
-        })
-        .buffered(2)
-        .map_ok(|chunks| stream::iter(chunks.into_iter().map(Ok)))
-        .try_flatten()
-        .boxed()
+        stream::try_unfold(self, |mut opening| async move { Ok(opening.batch().await?.map(|batch| (batch, opening))) })
+            .map(move |batch: Result<(u64, u64, BytesMut), Error>| {
+                let (object, payload) = (object.clone(), payload.clone());
+                async move {
+                    let (first, chunks, bytes) = batch?;
+                    let small = bytes.len() <= CHUNK + TAG;
+                    let last = first + chunks == count;
+                    let work = move || payload.open(first, last, bytes);
+                    let opened = if small { work() } else { blocking(work).await? };
+                    opened.map_err(|(index, bad)| bad_chunk(&object, index, bad))
+                }
+            })
+            .buffered(2)
+            .map_ok(|chunks| stream::iter(chunks.into_iter().map(Ok)))
+            .try_flatten()
+            .boxed()
     }
 
     /// The next whole chunks: the first, how many, and their bytes.
@@ -323,10 +315,9 @@ impl Store for SealedStore {
         if !matches!(self.access, Access::Sealed(_)) {
             return inner;
         }
-        // A part is handed on without up to a chunk of its end, and parts grow by their tags.
-        let smallest_part = if inner.smallest_part > 1 { inner.smallest_part + CHUNK } else { 1 };
+        // Parts grow by their tags, which make a further part of a thousand.
         let most_parts = inner.most_parts - (inner.most_parts / 1000).min(inner.most_parts.saturating_sub(1));
-        Abilities { smallest_part, most_parts, digests_of_parts: true, ..inner }
+        Abilities { most_parts, digests_of_parts: true, ..inner }
     }
 
     fn is_authentic(&self) -> bool {
