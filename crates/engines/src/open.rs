@@ -10,9 +10,10 @@ use seawall_core::{Engine, Failure, Status, SystemClock};
 use seawall_sqlite::{
     Admission, Handles, LtxObject, Turns, Upkeep, Watcher, databases_below, default_state_dir, ltx_objects, read_state,
 };
-use seawall_vault::{Environment, HttpClient, Policy, Throttle, Vault, VaultUrl};
+use seawall_vault::{Access, Environment, HttpClient, Policy, Prompt, Throttle, Vault, VaultUrl};
 
 use crate::database::{DatabaseConfig, EngineConfig};
+use crate::encryption::{Encryption, Owner, keys_of};
 use crate::keep::Keep;
 use crate::recognise::{self, Held};
 use crate::{backups, lmdb, sets, sqlite};
@@ -36,6 +37,8 @@ pub struct Opener {
     pub(crate) jobs: usize,
     /// The host's name.
     pub(crate) hostname: String,
+    /// The owner's keys, for vaults that are encrypted.
+    owner_keys: Owner,
 }
 
 impl Opener {
@@ -52,6 +55,7 @@ impl Opener {
             owner: format!("pid:{}", std::process::id()),
             jobs,
             hostname: String::new(),
+            owner_keys: Owner::default(),
         }
     }
 
@@ -62,6 +66,16 @@ impl Opener {
         if !hostname.is_empty() {
             self.owner = format!("{hostname}:{}", std::process::id());
         }
+    }
+
+    /// Reads encrypted vaults with the keys in this file from now on. `asked` says that the user named it for this command:
+    /// then a vault of which nothing else is said has to be encrypted. `prompt` asks for passphrases. Blocks.
+    ///
+    /// # Errors
+    /// When the file holds no keys.
+    pub fn identify(&mut self, file: Option<&Path>, asked: bool, prompt: Arc<dyn Prompt>) -> Result<(), Failure> {
+        self.owner_keys = Owner::new(file, asked, prompt)?;
+        Ok(())
     }
 
     /// Watches for changes with events from now on, and looks at every database each `sweep` as well. Must be called
@@ -96,7 +110,7 @@ impl Opener {
 
     /// The same, with the vault itself.
     pub async fn database_and_vault(&self, database: &DatabaseConfig) -> Result<(Vault, Arc<dyn Engine>), Failure> {
-        let vault = self.open(&database.vault).await?;
+        let vault = self.vault_of(database).await?;
         let engine: Arc<dyn Engine> = match &database.engine {
             EngineConfig::Sqlite(config) => sqlite::open(self, vault.clone(), config.options(database, self.jobs)),
             EngineConfig::Lmdb(config) => lmdb::open(self, vault.clone(), database, config),
@@ -111,9 +125,7 @@ impl Opener {
     /// When its vault can't be opened.
     pub async fn server(&self, database: &DatabaseConfig) -> Result<Option<Scheduled>, Failure> {
         Ok(match &database.engine {
-            EngineConfig::Server(config) => {
-                Some(backups::open(self, self.open(&database.vault).await?, database, config))
-            }
+            EngineConfig::Server(config) => Some(backups::open(self, self.vault_of(database).await?, database, config)),
             EngineConfig::Sqlite(_) | EngineConfig::Lmdb(_) => None,
         })
     }
@@ -137,7 +149,7 @@ impl Opener {
         database: &DatabaseConfig,
         keep: &Keep,
     ) -> Result<Arc<dyn Engine>, Failure> {
-        let vault = self.open(&database.vault).await?;
+        let vault = self.vault_of(database).await?;
         Ok(match &database.engine {
             EngineConfig::Sqlite(config) => sqlite::of_vault(self, vault, keep.upkeep(&config.upkeep)),
             EngineConfig::Lmdb(_) => lmdb::of_vault(vault, database.name.clone()),
@@ -163,7 +175,7 @@ impl Opener {
         upkeep: Arc<Upkeep>,
         policy: Option<seawall_archive::RetentionPolicy>,
     ) -> Result<Arc<dyn Engine>, Failure> {
-        let vault = self.open(url).await?;
+        let vault = self.vault_alone(url).await?;
         Ok(match recognise::look(&vault).await? {
             Held::Lmdb => lmdb::alone_in(vault).await?,
             Held::Sets => sets::of_vault(self, vault, policy),
@@ -177,7 +189,7 @@ impl Opener {
     /// # Errors
     /// When the vault can't be listed.
     pub async fn sets(&self, url: &VaultUrl) -> Result<Option<Vault>, Failure> {
-        let vault = self.open(url).await?;
+        let vault = self.vault_alone(url).await?;
         Ok((recognise::look(&vault).await? == Held::Sets).then_some(vault))
     }
 
@@ -187,7 +199,8 @@ impl Opener {
     /// # Errors
     /// When the vault can't be listed.
     pub async fn databases_below(&self, url: &VaultUrl) -> Result<Vec<(String, VaultUrl)>, Failure> {
-        let vault = Vault::open(url, &self.environment, self.policy.clone()).await?;
+        // Each of them has its own marker.
+        let vault = self.open(url, Access::Names).await?;
         let found = databases_below(&vault).await?;
         let place = |below: String| {
             let place = if below.is_empty() { url.clone() } else { url.join(&below)? };
@@ -201,15 +214,37 @@ impl Opener {
     /// # Errors
     /// When the vault can't be listed.
     pub async fn ltx_objects(&self, url: &VaultUrl) -> Result<Vec<LtxObject>, Failure> {
-        let vault = Vault::open(url, &self.environment, self.policy.clone()).await?;
+        let vault = self.vault_alone(url).await?;
         ltx_objects(&vault).await
     }
 
-    async fn open(&self, url: &VaultUrl) -> Result<Vault, Failure> {
+    /// A vault alone. It is read as an encrypted one if there is any key of the owner.
+    ///
+    /// # Errors
+    /// When it can't be opened.
+    pub async fn vault_alone(&self, url: &VaultUrl) -> Result<Vault, Failure> {
+        self.open(url, self.owner_keys.alone()).await
+    }
+
+    /// A vault of a server's sets, to write to as the command line says.
+    ///
+    /// # Errors
+    /// When it can't be opened.
+    pub async fn vault_to_fill(&self, url: &VaultUrl, encryption: Option<&Encryption>) -> Result<Vault, Failure> {
+        let access = self.owner_keys.of(encryption, keys_of(url, &self.environment))?;
+        self.open(url, access).await
+    }
+
+    async fn vault_of(&self, database: &DatabaseConfig) -> Result<Vault, Failure> {
+        let access = self.owner_keys.of(database.encryption.as_ref(), database.keys(&self.environment))?;
+        self.open(&database.vault, access).await
+    }
+
+    async fn open(&self, url: &VaultUrl, access: Access) -> Result<Vault, Failure> {
         // Retries of many vaults must not come in step.
         let nth = self.opened.fetch_add(1, Ordering::Relaxed);
         let seed = self.policy.seed.wrapping_add(nth.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        Ok(Vault::open(url, &self.environment, Policy { seed, ..self.policy.clone() }).await?)
+        Ok(Vault::open(url, &self.environment, Policy { seed, access, ..self.policy.clone() }).await?)
     }
 }
 

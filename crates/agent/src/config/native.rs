@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seawall_engines::sqlite::Upkeep;
-use seawall_engines::{Said, Subject};
+use seawall_engines::{Encryption, Said, Subject};
 use seawall_vault::{Environment, VaultUrl};
 
 use super::directory::FolderKeys;
@@ -35,6 +35,7 @@ pub(crate) fn read(tree: Node, file: &Path, here: &Path, environment: &Environme
         log_format = logging.parsed("type", "text, json or pretty", |text| text.parse().ok())?;
         logging.finish()?;
     }
+    let encryption = Encryption::take(&mut top, here)?;
     let lease = read_lease(&mut top, None)?;
     let upkeep = Arc::new(upkeep::read_native(&mut top, &Upkeep::default())?);
     let list = top.list("databases")?;
@@ -44,7 +45,8 @@ pub(crate) fn read(tree: Node, file: &Path, here: &Path, environment: &Environme
     let (mut databases, mut directories) = (Vec::new(), Vec::new());
     for node in list.ok_or(missing)?.value {
         let (folder, database) = read_database(node, here, vault.as_ref(), &settings, (&upkeep, lease), environment)?;
-        let database = DatabaseConfig { shutdown_timeout: Some(shutdown_timeout), ..database };
+        let encryption = database.encryption.or_else(|| encryption.clone());
+        let database = DatabaseConfig { encryption, shutdown_timeout: Some(shutdown_timeout), ..database };
         match folder {
             None => databases.push(database),
             Some(keys) => directories.push(folder_of(keys, database, here)?),
@@ -52,6 +54,7 @@ pub(crate) fn read(tree: Node, file: &Path, here: &Path, environment: &Environme
     }
     let registering = Registering {
         vault: vault.map(|at| at.value),
+        encryption,
         settings: (settings, Precedence::Url),
         upkeep,
         lease,
@@ -90,6 +93,7 @@ fn read_database(
         is_name(text).then(|| text.to_owned())
     })?;
     let vault = fields.text("vault")?;
+    let encryption = Encryption::take(&mut fields, here)?;
     let own = place::sections(&mut fields)?;
     let path = path.or_else(|| folder.as_ref().map(|keys| keys.dir.clone()));
     let subject = Subject::take(&mut fields, path.as_ref(), here, environment)?;
@@ -114,7 +118,8 @@ fn read_database(
     let said = Said { dir: folder.is_some(), restore_if_missing, lease: lease.is_some() };
     let engine = EngineConfig::read(&mut fields, subject, &name, here, common, said)?;
     fields.finish()?;
-    let database = DatabaseConfig { restore_if_missing, lease, line, ..DatabaseConfig::of(name, vault, engine) };
+    let database =
+        DatabaseConfig { encryption, restore_if_missing, lease, line, ..DatabaseConfig::of(name, vault, engine) };
     Ok((folder, database))
 }
 

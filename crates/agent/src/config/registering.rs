@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seawall_core::{Failure, Kind};
+use seawall_engines::Encryption;
 use seawall_engines::sqlite::Upkeep;
 use seawall_vault::VaultUrl;
 
@@ -18,6 +19,8 @@ use super::{DatabaseConfig, EngineConfig, SqliteConfig, absolute, is_name};
 pub struct Registering {
     /// The place of databases that name none; the name goes below it.
     pub(crate) vault: Option<String>,
+    /// For whom vaults are encrypted.
+    pub(crate) encryption: Option<Encryption>,
     /// Settings of vaults, and who wins where a URL speaks of the same.
     pub(crate) settings: (place::Settings, Precedence),
     /// Settings that count where nothing else says anything.
@@ -43,6 +46,7 @@ impl Registering {
     pub fn plain(directory: &Path, shutdown_timeout: Duration) -> Self {
         Self {
             vault: None,
+            encryption: None,
             settings: (place::Settings::default(), Precedence::Url),
             fallback: place::Settings::default(),
             directory: directory.to_owned(),
@@ -51,6 +55,11 @@ impl Registering {
             upkeep: Arc::default(),
             shutdown_timeout,
         }
+    }
+
+    /// Encrypts the vaults of databases that are registered.
+    pub fn encrypt(&mut self, encryption: Encryption) {
+        self.encryption = Some(encryption);
     }
 
     /// The configuration of a database that is registered with its path, which must be absolute, and a place unless
@@ -85,6 +94,7 @@ impl Registering {
             ..SqliteConfig::new(path)
         };
         Ok(DatabaseConfig {
+            encryption: self.encryption.clone(),
             lease: self.lease,
             shutdown_timeout: Some(self.shutdown_timeout),
             ..DatabaseConfig::of(name, place, EngineConfig::Sqlite(files))

@@ -51,7 +51,7 @@ pub(crate) fn run(
     };
     let progress = progress(edge, json);
     let restored = runtime::run_with(runtime::serving(options.limits.jobs), async {
-        let vault = server::open(&place, edge, None).await?;
+        let vault = edge.opener(1)?.vault_alone(&place).await?;
         target.restore(&vault, &options, progress).await
     })?;
     let left_out = restored.left_out.iter().map(|(what, needs)| json!({ "what": what, "needs": needs }));

@@ -1,6 +1,5 @@
 //! `seawall timeline`: shows the points that can be restored.
 
-use seawall_agent::Opener;
 use seawall_core::{Failure, Kind, Timeline};
 use serde_json::json;
 
@@ -13,7 +12,7 @@ use crate::{runtime, table};
 /// Runs the command.
 pub(crate) fn run(arguments: &SourceArguments, edge: &Edge) -> Result<Output, Failure> {
     let source = Source::find(&arguments.source, &arguments.config, edge)?;
-    let opener = Opener::new(edge.environment.clone(), runtime::working());
+    let opener = edge.opener(runtime::working())?;
     let (vault, timeline) = runtime::run(async {
         let engine = source.open(&opener).await?;
         Ok((engine.describe().vault, engine.history().timeline().await?))
