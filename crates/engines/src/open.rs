@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use seawall_archive::Scheduled;
-use seawall_core::{Engine, Failure, Status, SystemClock};
+use seawall_core::{Engine, Failure, Kind, Status, SystemClock};
 use seawall_sqlite::{
     Admission, Handles, LtxObject, Turns, Upkeep, Watcher, databases_below, default_state_dir, ltx_objects, read_state,
 };
@@ -236,6 +236,15 @@ impl Opener {
     }
 
     async fn vault_of(&self, database: &DatabaseConfig) -> Result<Vault, Failure> {
+        if let (Some(encryption), EngineConfig::Sqlite(config)) = (&database.encryption, &database.engine)
+            && encryption.identity.is_none()
+            && !sqlite::bases_come_in_time(config)
+        {
+            let cause = "the host's keys live for two days, and a base is made from the base before it: \
+                         snapshot.interval is longer, or off";
+            let next = "write a snapshot.interval of at most 48h, or name an identity under `encryption`";
+            return Err(Failure::new(Kind::Usage, "config.encryption", database.name.clone(), cause, next));
+        }
         let access = self.owner_keys.of(database.encryption.as_ref(), database.keys(&self.environment))?;
         self.open(&database.vault, access).await
     }

@@ -11,7 +11,7 @@ use seawall_vault::Vault;
 
 use crate::belonging::{self, Bond, Doubt, Facts, Mixed, Why};
 use crate::error::Error;
-use crate::headers::{read_header, tells_nothing};
+use crate::headers::{is_locked, read_header, tells_nothing};
 use crate::holes::{self, HoleRecord};
 use crate::identity::Lineage;
 use crate::layout::{Layout, Stored};
@@ -110,7 +110,7 @@ pub(crate) async fn facts_of(vault: &Vault, file: &Stored) -> Result<Facts, Erro
 pub(crate) async fn helper(vault: &Vault, file: &Stored) -> Result<Option<Facts>, Error> {
     match facts_of(vault, file).await {
         Ok(facts) => Ok(Some(facts)),
-        Err(error) if tells_nothing(&error) => Ok(None),
+        Err(error) if tells_nothing(&error) || is_locked(&error) => Ok(None),
         Err(error) => Err(error),
     }
 }

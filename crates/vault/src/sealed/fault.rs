@@ -36,7 +36,7 @@ pub enum Fault {
 
 impl Fault {
     /// Whether it is about one object's content, and not about the vault or this host.
-    pub(crate) fn is_of_object(self) -> bool {
+    pub fn is_of_object(self) -> bool {
         use Fault::{Changed, Cut, Exchanged, Foreign, NoKey, OtherVault, Plaintext};
         matches!(self, NoKey | Plaintext | Exchanged | OtherVault | Foreign | Cut | Changed)
     }
