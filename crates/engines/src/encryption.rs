@@ -108,6 +108,11 @@ impl Owner {
         Ok(Self { given, asked, prompt, read: Mutex::default() })
     }
 
+    /// Whether there is any key for this process.
+    pub(crate) fn any(&self) -> bool {
+        !self.given.is_empty()
+    }
+
     /// How a vault alone is opened: as an encrypted one, if there is any key.
     pub(crate) fn alone(&self) -> Access {
         match self.given.is_empty() {

@@ -55,13 +55,13 @@ impl Fault {
             Self::NotEncrypted => (
                 Kind::Usage,
                 "vault.not-encrypted",
-                "take a new place for the encrypted vault. If this vault is to stay as it is, take `encryption` out of \
-                 the configuration",
+                "take a new place for the encrypted vault. If this vault is to stay as it is, leave out `encryption`, --recipient, \
+                 --identity and SEAWALL_IDENTITY_FILE",
             ),
             Self::Recipients => (
                 Kind::Usage,
                 "vault.recipients",
-                "name the vault's recipients, or change them with `seawall vault rekey`",
+                "name the vault's recipients with --recipient or under `encryption`; for other recipients take a new vault",
             ),
             Self::Marker => (
                 Kind::Corrupt,

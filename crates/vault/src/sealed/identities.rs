@@ -1,5 +1,7 @@
 //! What opens objects: secret keys of the owner, from a file. They are read once, and a passphrase is asked for then.
 
+#![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
+
 use std::fmt;
 use std::io::Read as _;
 use std::path::Path;

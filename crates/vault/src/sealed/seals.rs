@@ -290,6 +290,7 @@ fn new_file_key() -> Result<FileKey, Error> {
     FileKey::try_init_with_mut(|key| fill(key))
 }
 
+#[expect(clippy::disallowed_methods, reason = "keys are drawn from the system, whatever a test repeats")]
 fn fill(bytes: &mut [u8]) -> Result<(), Error> {
     getrandom::fill(bytes).map_err(|_| fault(Fault::HostKeys, "the system", "it has no source of randomness"))
 }
