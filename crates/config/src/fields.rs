@@ -48,10 +48,14 @@ impl Fields {
 
     /// The value under `key`; `None` when the key is missing or has no value.
     pub fn take(&mut self, key: &'static str) -> Option<Node> {
+        self.take_even_empty(key).filter(|node| node.value != Value::Empty)
+    }
+
+    /// The value under `key`, also where that is nothing; `None` when the key is missing.
+    pub fn take_even_empty(&mut self, key: &'static str) -> Option<Node> {
         self.known.push(key);
         let index = self.entries.iter().position(|entry| entry.key == key)?;
-        let node = self.entries.remove(index).node;
-        (node.value != Value::Empty).then_some(node)
+        Some(self.entries.remove(index).node)
     }
 
     /// A single value as text.

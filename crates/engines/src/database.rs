@@ -10,6 +10,7 @@ use seawall_sqlite::Upkeep;
 use seawall_vault::{Environment, VaultUrl};
 
 use crate::backups::{self, ServerConfig};
+use crate::encryption::{self, Encryption};
 use crate::lmdb::{self, LmdbConfig};
 use crate::server::ServerUrl;
 use crate::several::BesideConfig;
@@ -24,6 +25,8 @@ pub struct DatabaseConfig {
     pub vault: VaultUrl,
     /// The other places that hold the same.
     pub beside: Vec<BesideConfig>,
+    /// For whom its objects are encrypted.
+    pub encryption: Option<Encryption>,
     /// How long shipping at a graceful stop may take for this database.
     pub shutdown_timeout: Option<Duration>,
     /// Restore it when its file is missing.
@@ -97,6 +100,7 @@ impl DatabaseConfig {
             name,
             vault,
             beside: Vec::new(),
+            encryption: None,
             shutdown_timeout: None,
             restore_if_missing: false,
             lease: None,
@@ -107,10 +111,12 @@ impl DatabaseConfig {
 
     /// Whether both have the same settings; their lines in the file may differ.
     pub fn is_like(&self, other: &Self) -> bool {
-        let Self { name, vault, beside, shutdown_timeout, restore_if_missing, lease, engine, line: _ } = self;
+        let Self { name, vault, beside, encryption, shutdown_timeout, restore_if_missing, lease, engine, line: _ } =
+            self;
         *name == other.name
             && *vault == other.vault
             && *beside == other.beside
+            && *encryption == other.encryption
             && *shutdown_timeout == other.shutdown_timeout
             && *restore_if_missing == other.restore_if_missing
             && *lease == other.lease
@@ -147,6 +153,15 @@ impl DatabaseConfig {
             EngineConfig::Sqlite(sqlite) => Some(sqlite.path.clone()),
             EngineConfig::Lmdb(lmdb) => Some(lmdb.data_file()),
             EngineConfig::Server(_) => None,
+        }
+    }
+
+    /// Where this host keeps its own keys for the database's vault.
+    pub(crate) fn keys(&self, environment: &Environment) -> Option<PathBuf> {
+        match &self.engine {
+            EngineConfig::Sqlite(sqlite) => Some(sqlite.state_dir().join("keys")),
+            EngineConfig::Lmdb(lmdb) => Some(lmdb.keys()),
+            EngineConfig::Server(_) => encryption::keys_of(&self.vault, environment),
         }
     }
 

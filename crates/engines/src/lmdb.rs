@@ -56,6 +56,13 @@ pub struct LmdbConfig {
 }
 
 impl LmdbConfig {
+    /// Where the host's own keys for its vault are.
+    pub(crate) fn keys(&self) -> PathBuf {
+        let mut path = self.data_file().into_os_string();
+        path.push("-seawall-keys");
+        path.into()
+    }
+
     /// The file that holds the data.
     pub fn data_file(&self) -> PathBuf {
         if self.options.no_subdir { self.path.clone() } else { self.path.join("data.mdb") }

@@ -6,13 +6,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use seawall_archive::Scheduled;
-use seawall_core::{Engine, Failure, Status, SystemClock};
+use seawall_core::{Engine, Failure, Kind, Status, SystemClock};
 use seawall_sqlite::{
     Admission, Handles, LtxObject, Turns, Upkeep, Watcher, databases_below, default_state_dir, ltx_objects, read_state,
 };
-use seawall_vault::{Environment, HttpClient, Policy, Throttle, Vault, VaultUrl};
+use seawall_vault::{Access, Environment, HttpClient, Policy, Prompt, Throttle, Vault, VaultUrl};
 
 use crate::database::{DatabaseConfig, EngineConfig};
+use crate::encryption::{Encryption, Owner, keys_of};
 use crate::keep::Keep;
 use crate::recognise::{self, Held};
 use crate::several::{self, SeveralEngine};
@@ -41,6 +42,8 @@ pub struct Opener {
     pub(crate) state: Option<PathBuf>,
     /// Whether this process is the one that protects, and so notes which of several vaults are behind.
     protects: bool,
+    /// The owner's keys, for vaults that are encrypted.
+    owner_keys: Owner,
 }
 
 impl Opener {
@@ -59,6 +62,7 @@ impl Opener {
             hostname: String::new(),
             state: None,
             protects: false,
+            owner_keys: Owner::default(),
         }
     }
 
@@ -79,6 +83,16 @@ impl Opener {
     /// Notes from now on which vaults of a database are behind. Only the process that protects it does.
     pub fn note_vaults(&mut self) {
         self.protects = true;
+    }
+
+    /// Reads encrypted vaults with the keys in this file from now on. `asked` says that the user named it for this command:
+    /// then a vault of which nothing else is said has to be encrypted. `prompt` asks for passphrases. Blocks.
+    ///
+    /// # Errors
+    /// When the file holds no keys.
+    pub fn identify(&mut self, file: Option<&Path>, asked: bool, prompt: Arc<dyn Prompt>) -> Result<(), Failure> {
+        self.owner_keys = Owner::new(file, asked, prompt)?;
+        Ok(())
     }
 
     /// Watches for changes with events from now on, and looks at every database each `sweep` as well. Must be called
@@ -113,7 +127,7 @@ impl Opener {
 
     /// The same, with the vault itself.
     pub async fn database_and_vault(&self, database: &DatabaseConfig) -> Result<(Vault, Arc<dyn Engine>), Failure> {
-        let vault = self.open_all(database).await?;
+        let vault = self.vault_of(database).await?;
         let engine: Arc<dyn Engine> = match &database.engine {
             // The state record on this machine tells of a later state than the vault had then.
             EngineConfig::Sqlite(config) if database.vault.is_past() => {
@@ -126,7 +140,8 @@ impl Opener {
         let engine: Arc<dyn Engine> = match database.beside.is_empty() {
             true => engine,
             false => {
-                let around = SeveralEngine::around(self, database, vault.clone(), engine, &self.policy).await;
+                let policy = self.next_policy(self.access_of(database)?);
+                let around = SeveralEngine::around(self, database, vault.clone(), engine, &policy).await;
                 Arc::new(around)
             }
         };
@@ -139,7 +154,7 @@ impl Opener {
     /// When its vault can't be opened.
     pub async fn server(&self, database: &DatabaseConfig) -> Result<Option<Scheduled>, Failure> {
         Ok(match &database.engine {
-            EngineConfig::Server(config) => Some(backups::open(self, self.open_all(database).await?, database, config)),
+            EngineConfig::Server(config) => Some(backups::open(self, self.vault_of(database).await?, database, config)),
             EngineConfig::Sqlite(_) | EngineConfig::Lmdb(_) => None,
         })
     }
@@ -165,7 +180,7 @@ impl Opener {
         database: &DatabaseConfig,
         keep: &Keep,
     ) -> Result<Arc<dyn Engine>, Failure> {
-        let vault = self.open_all(database).await?;
+        let vault = self.vault_of(database).await?;
         Ok(match &database.engine {
             EngineConfig::Sqlite(config) => sqlite::of_vault(self, vault, keep.upkeep(&config.upkeep)),
             EngineConfig::Lmdb(_) => lmdb::of_vault(vault, database.name.clone()),
@@ -191,7 +206,7 @@ impl Opener {
         upkeep: Arc<Upkeep>,
         policy: Option<seawall_archive::RetentionPolicy>,
     ) -> Result<Arc<dyn Engine>, Failure> {
-        let vault = self.open(url).await?;
+        let vault = self.vault_alone(url).await?;
         Ok(match recognise::look(&vault).await? {
             Held::Lmdb => lmdb::alone_in(vault).await?,
             Held::Sets => sets::of_vault(self, vault, policy),
@@ -205,7 +220,7 @@ impl Opener {
     /// # Errors
     /// When the vault can't be listed.
     pub async fn sets(&self, url: &VaultUrl) -> Result<Option<Vault>, Failure> {
-        let vault = self.open(url).await?;
+        let vault = self.vault_alone(url).await?;
         Ok((recognise::look(&vault).await? == Held::Sets).then_some(vault))
     }
 
@@ -215,7 +230,8 @@ impl Opener {
     /// # Errors
     /// When the vault can't be listed.
     pub async fn databases_below(&self, url: &VaultUrl) -> Result<Vec<(String, VaultUrl)>, Failure> {
-        let vault = Vault::open(url, &self.environment, self.policy.clone()).await?;
+        // Each of them has its own marker.
+        let vault = self.open(url, Access::Names).await?;
         let found = databases_below(&vault).await?;
         let place = |below: String| {
             let place = if below.is_empty() { url.clone() } else { url.join(&below)? };
@@ -229,27 +245,72 @@ impl Opener {
     /// # Errors
     /// When the vault can't be listed.
     pub async fn ltx_objects(&self, url: &VaultUrl) -> Result<Vec<LtxObject>, Failure> {
-        let vault = Vault::open(url, &self.environment, self.policy.clone()).await?;
+        let vault = self.vault_alone(url).await?;
         ltx_objects(&vault).await
     }
 
-    async fn open(&self, url: &VaultUrl) -> Result<Vault, Failure> {
-        Ok(Vault::open(url, &self.environment, self.next_policy()).await?)
+    /// A vault alone. It is read as an encrypted one if there is any key of the owner.
+    ///
+    /// # Errors
+    /// When it can't be opened.
+    pub async fn vault_alone(&self, url: &VaultUrl) -> Result<Vault, Failure> {
+        self.open(url, self.owner_keys.alone()).await
+    }
+
+    /// A vault of a server's sets, to write to as the command line says.
+    ///
+    /// # Errors
+    /// When it can't be opened.
+    pub async fn vault_to_fill(&self, url: &VaultUrl, encryption: Option<&Encryption>) -> Result<Vault, Failure> {
+        let access = self.owner_keys.of(encryption, keys_of(url, &self.environment))?;
+        self.open(url, access).await
     }
 
     /// The vaults of a database as one.
-    async fn open_all(&self, database: &DatabaseConfig) -> Result<Vault, Failure> {
-        match database.beside.is_empty() {
-            true => self.open(&database.vault).await,
-            false => Ok(several::open(self, database, self.next_policy(), self.protects).await),
+    async fn vault_of(&self, database: &DatabaseConfig) -> Result<Vault, Failure> {
+        if let (Some(encryption), EngineConfig::Sqlite(config)) = (&database.encryption, &database.engine)
+            && encryption.identity.is_none()
+            && !sqlite::bases_come_in_time(config)
+        {
+            let cause = "the host's keys live for two days, and a base is made from the base before it: \
+                         snapshot.interval is longer, or off";
+            let next = "write a snapshot.interval of at most 48h, or name an identity under `encryption`";
+            return Err(Failure::new(Kind::Usage, "config.encryption", database.name.clone(), cause, next));
         }
+        if let Some(encryption) = &database.encryption
+            && encryption.identity.is_none()
+            && !self.owner_keys.any()
+            && let EngineConfig::Lmdb(_) | EngineConfig::Server(_) = &database.engine
+        {
+            let cause = match &database.engine {
+                EngineConfig::Lmdb(_) => {
+                    "an instance reads the snapshots of the others, which only the owner's key opens"
+                }
+                _ => "retention reads the documents of old sets, which only the owner's key opens",
+            };
+            let next = "name an identity under `encryption`";
+            return Err(Failure::new(Kind::Usage, "config.encryption", database.name.clone(), cause, next));
+        }
+        let access = self.access_of(database)?;
+        if database.beside.is_empty() {
+            return self.open(&database.vault, access).await;
+        }
+        Ok(several::open(self, database, self.next_policy(access), self.protects).await)
+    }
+
+    fn access_of(&self, database: &DatabaseConfig) -> Result<Access, Failure> {
+        self.owner_keys.of(database.encryption.as_ref(), database.keys(&self.environment))
+    }
+
+    async fn open(&self, url: &VaultUrl, access: Access) -> Result<Vault, Failure> {
+        Ok(Vault::open(url, &self.environment, self.next_policy(access)).await?)
     }
 
     /// Retries of many vaults must not come in step.
-    fn next_policy(&self) -> Policy {
+    fn next_policy(&self, access: Access) -> Policy {
         let nth = self.opened.fetch_add(1, Ordering::Relaxed);
         let seed = self.policy.seed.wrapping_add(nth.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        Policy { seed, ..self.policy.clone() }
+        Policy { seed, access, ..self.policy.clone() }
     }
 }
 

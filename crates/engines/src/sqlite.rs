@@ -107,6 +107,11 @@ impl SqliteConfig {
     }
 }
 
+/// Whether each scheduled base comes while a host without the owner's keys can still read the base before it.
+pub(crate) fn bases_come_in_time(config: &SqliteConfig) -> bool {
+    config.upkeep.base_interval.is_some_and(|interval| interval <= Duration::from_secs(48 * 3600))
+}
+
 /// Opens a database, or a vault alone where `options` name none.
 pub(crate) fn open(opener: &Opener, vault: Vault, options: Options) -> Arc<dyn Engine> {
     let world = World::real(opener.watcher.clone(), opener.admission.clone());

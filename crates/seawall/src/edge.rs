@@ -2,10 +2,13 @@
 
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use seawall_agent::Environment;
 use seawall_agent::config::{Surroundings, absolute};
+use seawall_agent::{Environment, Opener};
 use seawall_core::{Failure, Kind};
+
+use crate::prompt::Terminal;
 
 /// The process's surroundings.
 #[derive(Debug, Clone)]
@@ -18,7 +21,12 @@ pub(crate) struct Edge {
     pub(crate) hostname: String,
     /// Whether a person reads standard error.
     pub(crate) terminal: bool,
+    /// The file with the owner's keys that the command line names.
+    pub(crate) identity: Option<PathBuf>,
 }
+
+/// The variable that names the file with the owner's keys.
+const IDENTITY: &str = "SEAWALL_IDENTITY_FILE";
 
 impl Edge {
     /// The surroundings of this process.
@@ -31,6 +39,7 @@ impl Edge {
             directory: std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/")),
             hostname: rustix::system::uname().nodename().to_string_lossy().into_owned(),
             terminal: std::io::stderr().is_terminal(),
+            identity: None,
         }
     }
 
@@ -47,6 +56,21 @@ impl Edge {
         let state = service.filter(|text| text.starts_with('/')).map(PathBuf::from);
         let state = state.or_else(|| variable("XDG_STATE_HOME").map(|home| home.join("seawall")));
         state.or_else(|| variable("HOME").map(|home| home.join(".local/state/seawall")))
+    }
+
+    /// An opener of databases and vaults, with the owner's keys that the command line or the environment names. Blocks, and
+    /// may ask for a passphrase.
+    pub(crate) fn opener(&self, jobs: usize) -> Result<Opener, Failure> {
+        let mut opener = Opener::new(self.environment.clone(), jobs);
+        let by_environment = || self.environment.get(IDENTITY).map(PathBuf::from);
+        let file = self.identity.clone().or_else(by_environment).map(|file| self.absolute(&file));
+        opener.identify(file.as_deref(), self.identity.is_some(), Arc::new(Terminal))?;
+        Ok(opener)
+    }
+
+    /// Whether there is a key of the owner.
+    pub(crate) fn has_identity(&self) -> bool {
+        self.identity.is_some() || self.environment.get(IDENTITY).is_some()
     }
 
     /// `path` from the root.

@@ -13,6 +13,7 @@ mod exit;
 mod litestream;
 mod output;
 mod progress;
+mod prompt;
 mod runtime;
 mod server;
 mod source;
@@ -30,7 +31,7 @@ use crate::edge::Edge;
 use crate::exit::Exit;
 
 fn main() -> ExitCode {
-    let edge = Edge::of_process();
+    let mut edge = Edge::of_process();
     let mut words = std::env::args_os();
     if litestream::is_called(words.next().as_deref()) {
         return litestream::main(words, &edge);
@@ -59,6 +60,7 @@ fn main() -> ExitCode {
     };
     arguments.common.log_timeless |= timeless;
     arguments.common.as_original |= faithful;
+    edge.identity.clone_from(&arguments.common.identity);
     let json = arguments.common.json;
     let exit = match commands::run(arguments, &edge) {
         Ok(output) => output.print(json),

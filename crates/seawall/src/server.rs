@@ -1,9 +1,9 @@
 //! Shared by the commands for database servers: URLs, sizes, vaults.
 
-use seawall_agent::ServerUrl;
 use seawall_agent::config::{parse_size, read_place};
+use seawall_agent::{Encryption, ServerUrl};
 use seawall_core::Failure;
-use seawall_vault::{Policy, Throttle, Vault, VaultUrl};
+use seawall_vault::{Vault, VaultUrl};
 
 use crate::edge::{Edge, usage};
 use crate::output::complain;
@@ -34,9 +34,17 @@ pub(crate) fn place(text: &str, edge: &Edge) -> Result<VaultUrl, Failure> {
 }
 
 /// Opens a vault, writing at most `limit` bytes a second to it.
-pub(crate) async fn open(url: &VaultUrl, edge: &Edge, limit: Option<u64>) -> Result<Vault, Failure> {
-    let policy = Policy { upload: limit.map(Throttle::new), ..Policy::default() };
-    let vault = Vault::open(url, &edge.environment, policy).await?;
+pub(crate) async fn open(
+    url: &VaultUrl,
+    edge: &Edge,
+    limit: Option<u64>,
+    encryption: Option<&Encryption>,
+) -> Result<Vault, Failure> {
+    let mut opener = edge.opener(1)?;
+    if let Some(limit) = limit {
+        opener.limit_uploads(limit);
+    }
+    let vault = opener.vault_to_fill(url, encryption).await?;
     if vault.needs_probe() {
         vault.probe().await?;
     }

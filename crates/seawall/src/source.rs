@@ -177,6 +177,7 @@ mod tests {
             directory: "/data".into(),
             hostname: String::new(),
             terminal: false,
+            identity: None,
         };
         let yaml = "vault: s3://bucket\ndatabases:\n  - { name: app, path: /data/app.db }\n";
         let config = Config::parse(Path::new("/c.yml"), yaml, &edge.surroundings(), true);

@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use seawall_core::{Failure, Kind};
 
+use crate::Fault;
+
 /// An error of a store. `object` is the URL without secrets, or the key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -172,6 +174,16 @@ pub enum Error {
         /// What is wrong.
         cause: String,
     },
+    /// Encryption: the vault, an object or a key isn't as it has to be.
+    #[error("{object}: {cause}")]
+    Sealing {
+        /// The object, the vault, or where a key was read.
+        object: String,
+        /// What kind of fault it is.
+        fault: Fault,
+        /// What is wrong.
+        cause: String,
+    },
 }
 
 impl Error {
@@ -236,7 +248,8 @@ impl Error {
             | Self::NoVersions { object, .. }
             | Self::ReadOnly { object }
             | Self::InvalidUrl { object, .. }
-            | Self::InvalidKey { object, .. } => object,
+            | Self::InvalidKey { object, .. }
+            | Self::Sealing { object, .. } => object,
         }
     }
 }
@@ -347,6 +360,7 @@ impl From<Error> for Failure {
                 "leave --as-stored-at out".to_owned(),
             ),
             Error::InvalidUrl { cause, next, .. } => (Kind::Usage, "vault.url", cause, next),
+            Error::Sealing { fault, cause, .. } => return fault.failure(object, cause),
             Error::InvalidKey { cause, .. } => (
                 Kind::Refused,
                 "vault.key",

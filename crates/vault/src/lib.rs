@@ -5,8 +5,8 @@
 //! counting, and reads that resume. Only [`VaultUrl`] turns text into a store.
 //!
 //! The arrows: `scheme` (the list of kinds), `url` (text) -> `stores` (a folder for each kind) -> `store` (the
-//! contract) <- `vault`, `reading`, `upload` (the facade) with `retry`, `settle`, `throttle`, `counts`. Stores with a
-//! server share `connections`, `tls` and `secret`.
+//! contract) <- `vault`, `reading`, `upload` (the facade) with `retry`, `settle`, `throttle`, `counts`. `sealed` is a
+//! store over a store, which encrypts. Stores with a server share `connections`, `tls` and `secret`.
 //!
 //! ```
 //! use bytes::Bytes;
@@ -39,6 +39,7 @@ mod protection;
 mod reading;
 mod retry;
 mod scheme;
+mod sealed;
 mod secret;
 mod settle;
 pub mod several;
@@ -67,6 +68,7 @@ pub use place::PlaceSettings;
 pub use protection::{Lock, LockMode, Protection};
 pub use retry::Policy;
 pub use scheme::Scheme;
+pub use sealed::{Access, Fault, HostKeys, Identities, NoPrompt, Prompt, Recipients, SealedStore, Sealing};
 pub use secret::Secret;
 pub use store::{Abilities, Body, Condition, Entry, Meta, Multipart, Page, PutOptions, Store, Tag};
 pub use stores::abs::AbsStore;

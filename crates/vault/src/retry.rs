@@ -3,7 +3,7 @@
 //! The decisions are pure ([`Policy::allowance`], [`Policy::next_delay`]); [`Retrier`] carries them out in tokio time.
 
 use std::future::Future;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use seawall_core::Backoff;
@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::counts::{Counters, Operation};
 use crate::trouble::Troubles;
-use crate::{Connections, Error, Throttle};
+use crate::{Access, Connections, Error, Throttle};
 
 /// The bounds that a vault works within.
 #[derive(Debug, Clone)]
@@ -38,6 +38,8 @@ pub struct Policy {
     pub download: Option<Throttle>,
     /// Connections to servers; vaults whose policies are clones of one share them.
     pub connections: Connections,
+    /// Whether the vault is encrypted; one that disagrees is refused. Only [`crate::Vault::open`] asks.
+    pub access: Access,
     /// Where jitter and nonces begin. Drawn from the system by [`Policy::default`]; tests set it.
     pub seed: u64,
 }
@@ -56,6 +58,7 @@ impl Default for Policy {
             upload: None,
             download: None,
             connections: Connections::default(),
+            access: Access::Plain,
             // Without a source of randomness nonces would repeat only across hosts that all lack one.
             seed: getrandom::u64().unwrap_or_default(),
         }
@@ -82,7 +85,7 @@ impl Policy {
 #[derive(Debug)]
 pub(crate) struct Retrier {
     pub(crate) policy: Policy,
-    pub(crate) counters: Counters,
+    pub(crate) counters: Arc<Counters>,
     pub(crate) troubles: Troubles,
     rng: Mutex<fastrand::Rng>,
 }
@@ -90,7 +93,7 @@ pub(crate) struct Retrier {
 impl Retrier {
     pub(crate) fn new(policy: Policy) -> Self {
         let rng = Mutex::new(fastrand::Rng::with_seed(policy.seed));
-        Self { policy, counters: Counters::default(), troubles: Troubles::default(), rng }
+        Self { policy, counters: Arc::default(), troubles: Troubles::default(), rng }
     }
 
     /// A random number. No other vault of any process draws the same, except with a probability of 2^-64.

@@ -201,6 +201,12 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// What this backend promises.
     fn abilities(&self) -> Abilities;
 
+    /// Whether reading an object to its end proves that a writer of the vault wrote these bytes under this name, so that no
+    /// digest has to.
+    fn is_authentic(&self) -> bool {
+        false
+    }
+
     /// The folder whose files are the objects, if the place is a folder. Its events announce new objects.
     fn folder(&self) -> Option<PathBuf> {
         None

@@ -257,16 +257,25 @@ impl Upload {
     }
 
     async fn owner(&mut self) -> Result<Owner, Error> {
-        let Some(meta) = self.vault.head(&self.key).await? else { return Ok(Owner::Nobody) };
-        if meta.size != self.sample.size {
-            return Ok(Owner::Theirs);
+        match self.found().await {
+            Ok(found) => Ok(settle::sampled(&self.sample, found.as_ref())),
+            // An object of ours would open.
+            Err(Error::Sealing { fault, .. }) if fault.is_of_object() => Ok(Owner::Theirs),
+            Err(error) => Err(error),
         }
+    }
+
+    /// The sample of the object that is there; of one of another size, its size alone.
+    async fn found(&mut self) -> Result<Option<Sample>, Error> {
+        let Some(meta) = self.vault.head(&self.key).await? else { return Ok(None) };
         let size = meta.size;
-        let sample = SAMPLE as u64;
         let mut found = Sample { size, ..Sample::default() };
-        found.head = self.bytes(0..sample.min(size)).await?;
-        found.tail = self.bytes(size.saturating_sub(sample)..size).await?;
-        Ok(settle::sampled(&self.sample, Some(&found)))
+        if size == self.sample.size {
+            let sample = SAMPLE as u64;
+            found.head = self.bytes(0..sample.min(size)).await?;
+            found.tail = self.bytes(size.saturating_sub(sample)..size).await?;
+        }
+        Ok(Some(found))
     }
 
     async fn bytes(&mut self, range: std::ops::Range<u64>) -> Result<Vec<u8>, Error> {

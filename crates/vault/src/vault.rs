@@ -13,7 +13,7 @@ use futures::{StreamExt, TryStreamExt};
 use seawall_core::{Locks, Moment};
 use tokio::sync::OnceCell;
 
-use crate::counts::Operation;
+use crate::counts::{Counters, Operation};
 use crate::protection::summary;
 use crate::reading;
 use crate::retry::Retrier;
@@ -21,8 +21,8 @@ use crate::settle::{self, Owner, Settled};
 use crate::several::MemberState;
 use crate::trouble::Trouble;
 use crate::{
-    Abilities, Condition, Digest, Entry, Environment, Error, Lock, Meta, ObjectKey, Page, Policy, Prefix, Protection,
-    PutOptions, Scheme, Store, Tag, Upload, VaultUrl,
+    Abilities, Access, Condition, Digest, Entry, Environment, Error, Lock, Meta, ObjectKey, Page, Policy, Prefix,
+    Protection, PutOptions, Scheme, SealedStore, Store, Tag, Upload, VaultUrl,
 };
 
 /// Keys asked for with one listing request.
@@ -92,17 +92,25 @@ impl fmt::Debug for Vault {
 impl Vault {
     /// Opens the place that a URL names. Checks what it can without a request. Other mistakes show at the first use.
     pub async fn open(url: &VaultUrl, environment: &Environment, policy: Policy) -> Result<Self, Error> {
-        Ok(Self::new(url.open(environment, &policy).await?, policy))
+        let counters = Arc::default();
+        let store = open_store(url, environment, &policy, &counters).await?;
+        Ok(Self::over(store, policy, counters))
     }
 
-    /// A vault over a store.
+    /// A vault over a store, as it is: a store that encrypts is a [`SealedStore`].
     pub fn new(store: Arc<dyn Store>, policy: Policy) -> Self {
+        Self::over(store, policy, Arc::default())
+    }
+
+    fn over(store: Arc<dyn Store>, policy: Policy, counters: Arc<Counters>) -> Self {
         // Where a probe is needed, the probe tells.
         let (url, degraded) = (store.url(), !store.abilities().create && !store.needs_probe());
+        let mut retrier = Retrier::new(policy);
+        retrier.counters = counters;
         Self {
             inner: Arc::new(Inner {
                 store,
-                retrier: Retrier::new(policy),
+                retrier,
                 url,
                 degraded: degraded.into(),
                 protection: OnceCell::new(),
@@ -144,6 +152,11 @@ impl Vault {
     /// The promises of the backend; [`Vault::probe`] tells how the server behaves.
     pub fn abilities(&self) -> Abilities {
         self.inner.store.abilities()
+    }
+
+    /// Whether every object that is read is proved by that; see [`Store::is_authentic`].
+    pub fn is_authentic(&self) -> bool {
+        self.inner.store.is_authentic()
     }
 
     /// Requests and bytes so far, of this vault and its clones.
@@ -474,6 +487,8 @@ impl Vault {
             Ok(found) => Ok(settle::whole(bytes, Some(&found))),
             Err(Error::TooLarge { .. }) => Ok(Owner::Theirs),
             Err(Error::NotFound { .. }) => Ok(settle::whole(bytes, None)),
+            // An object of ours would open.
+            Err(Error::Sealing { fault, .. }) if fault.is_of_object() => Ok(Owner::Theirs),
             Err(error) => Err(error),
         }
     }
@@ -503,4 +518,18 @@ fn taken(result: Result<Option<Tag>, Error>) -> Result<bool, Error> {
         Err(Error::AlreadyExists { .. } | Error::Precondition { .. } | Error::Unsupported { .. }) => Ok(false),
         Err(error) => Err(error),
     }
+}
+
+/// The store of a place, encrypted where the policy says so. What the store asks for itself is counted.
+pub(crate) async fn open_store(
+    url: &VaultUrl,
+    environment: &Environment,
+    policy: &Policy,
+    counters: &Arc<Counters>,
+) -> Result<Arc<dyn Store>, Error> {
+    let store = url.open(environment, policy).await?;
+    Ok(match &policy.access {
+        Access::Names => store,
+        access => Arc::new(SealedStore::counted(store, access.clone(), Arc::clone(counters))),
+    })
 }

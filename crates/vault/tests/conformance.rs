@@ -13,9 +13,9 @@ use seawall_vault::testing::{
     ACCOUNT, AzureServer, GcsServer, KEYS, NatsServer, OssServer, S3Server, SshServer, WebdavServer,
 };
 use seawall_vault::{
-    AbsSettings, AbsStore, B2Store, Environment, FileStore, GsStore, NatsStore, ObjectKey, OssStore, Pem,
-    PlaceSettings as _, Policy, Prefix, S3Settings, S3Store, Scheme, Secret, SftpStore, Store, Tls, Vault, VaultUrl,
-    WebdavStore, conformance,
+    AbsSettings, AbsStore, Access, B2Store, Environment, FileStore, GsStore, HostKeys, Identities, NatsStore,
+    ObjectKey, OssStore, Pem, PlaceSettings as _, Policy, Prefix, Recipients, S3Settings, S3Store, Scheme, SealedStore,
+    Sealing, Secret, SftpStore, Store, Tls, Vault, VaultUrl, WebdavStore, conformance,
 };
 use tokio::time::Instant;
 
@@ -29,6 +29,45 @@ async fn simulated() {
     let open = |_| async {
         let inner = MemoryStore::with(Scheme::File, Arc::new(SystemClock));
         Arc::new(SimulatedStore::new(inner, 7)) as Arc<dyn Store>
+    };
+    conformance::run(open).await;
+}
+
+/// A store whose objects are encrypted in another.
+fn sealed(inner: Arc<dyn Store>) -> Arc<dyn Store> {
+    let (_, public) = Identities::generate();
+    let recipients = Recipients::read([public], Path::new("")).expect("a recipient");
+    let keys = HostKeys::new(None, Arc::new(SystemClock));
+    let sealing = Sealing::new(Some(recipients), Identities::none(), keys);
+    Arc::new(SealedStore::new(inner, Access::Sealed(Arc::new(sealing))))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn sealed_in_memory() {
+    conformance::run(|_| async { sealed(Arc::new(MemoryStore::new())) }).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn sealed_in_files() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let open = |name: &'static str| {
+        let root = folder.path().join(name);
+        async { sealed(Arc::new(FileStore::new(root))) }
+    };
+    conformance::run(open).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn sealed_in_s3() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(server) = S3Server::start("conformance of encryption in s3", folder.path()).await else { return };
+    let open = |name: &'static str| {
+        let url = server.url(name);
+        async move {
+            let Ok(VaultUrl::S3(settings)) = VaultUrl::parse(&url) else { panic!("{url}") };
+            let store = S3Store::connect(&settings, &Environment::empty(), &Policy::default()).await.expect("connect");
+            sealed(Arc::new(store))
+        }
     };
     conformance::run(open).await;
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seawall_engines::sqlite::Upkeep;
-use seawall_engines::{Said, Subject};
+use seawall_engines::{Encryption, Said, Subject};
 use seawall_vault::{Environment, VaultUrl};
 
 use super::directory::FolderKeys;
@@ -36,6 +36,7 @@ pub(crate) fn read(tree: Node, file: &Path, here: &Path, environment: &Environme
         log_format = logging.parsed("type", "text, json or pretty", |text| text.parse().ok())?;
         logging.finish()?;
     }
+    let encryption = Encryption::take(&mut top, here)?;
     let lease = read_lease(&mut top, None)?;
     let upkeep = Arc::new(upkeep::read_native(&mut top, &Upkeep::default())?);
     let vaults = vaults::take(&mut top, here, &upkeep)?;
@@ -50,7 +51,8 @@ pub(crate) fn read(tree: Node, file: &Path, here: &Path, environment: &Environme
     for node in list.ok_or(missing)?.value {
         let (folder, database) =
             read_database(node, here, (vault.as_ref(), vaults.as_deref()), &settings, (&upkeep, lease), environment)?;
-        let database = DatabaseConfig { shutdown_timeout: Some(shutdown_timeout), ..database };
+        let encryption = database.encryption.or_else(|| encryption.clone());
+        let database = DatabaseConfig { encryption, shutdown_timeout: Some(shutdown_timeout), ..database };
         match folder {
             None => databases.push(database),
             Some(keys) => directories.push(folder_of(keys, database, here)?),
@@ -59,6 +61,7 @@ pub(crate) fn read(tree: Node, file: &Path, here: &Path, environment: &Environme
     let registering = Registering {
         vault: vault.map(|at| at.value),
         vaults: vaults.unwrap_or_default(),
+        encryption,
         settings: (settings, Precedence::Url),
         upkeep,
         lease,
@@ -98,6 +101,7 @@ fn read_database(
     })?;
     let vault = fields.text("vault")?;
     let vaults = vaults::take(&mut fields, here, common)?;
+    let encryption = Encryption::take(&mut fields, here)?;
     let own = place::sections(&mut fields)?;
     let path = path.or_else(|| folder.as_ref().map(|keys| keys.dir.clone()));
     let subject = Subject::take(&mut fields, path.as_ref(), here, environment)?;
@@ -133,8 +137,14 @@ fn read_database(
             "vaults: environments are kept in step through one vault that all of them share; name it with vault";
         return Err(Problem::Contradiction(cause.to_owned()).at(line));
     }
-    let database =
-        DatabaseConfig { beside, restore_if_missing, lease, line, ..DatabaseConfig::of(name, vault, engine) };
+    let database = DatabaseConfig {
+        beside,
+        encryption,
+        restore_if_missing,
+        lease,
+        line,
+        ..DatabaseConfig::of(name, vault, engine)
+    };
     Ok((folder, database))
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seawall_core::{Failure, Kind};
+use seawall_engines::Encryption;
 use seawall_engines::sqlite::Upkeep;
 use seawall_vault::VaultUrl;
 
@@ -21,6 +22,8 @@ pub struct Registering {
     pub(crate) vault: Option<String>,
     /// The places of databases that name none, if there are several.
     pub(crate) vaults: Vec<Listed>,
+    /// For whom vaults are encrypted.
+    pub(crate) encryption: Option<Encryption>,
     /// Settings of vaults, and who wins where a URL speaks of the same.
     pub(crate) settings: (place::Settings, Precedence),
     /// Settings that count where nothing else says anything.
@@ -47,6 +50,7 @@ impl Registering {
         Self {
             vault: None,
             vaults: Vec::new(),
+            encryption: None,
             settings: (place::Settings::default(), Precedence::Url),
             fallback: place::Settings::default(),
             directory: directory.to_owned(),
@@ -55,6 +59,11 @@ impl Registering {
             upkeep: Arc::default(),
             shutdown_timeout,
         }
+    }
+
+    /// Encrypts the vaults of databases that are registered.
+    pub fn encrypt(&mut self, encryption: Encryption) {
+        self.encryption = Some(encryption);
     }
 
     /// The configuration of a database that is registered with its path, which must be absolute, and a place unless
@@ -99,6 +108,7 @@ impl Registering {
         };
         Ok(DatabaseConfig {
             beside,
+            encryption: self.encryption.clone(),
             lease: self.lease,
             shutdown_timeout: Some(self.shutdown_timeout),
             ..DatabaseConfig::of(name, place, EngineConfig::Sqlite(files))

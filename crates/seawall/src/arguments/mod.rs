@@ -59,6 +59,9 @@ pub(crate) struct Common {
     /// The form of the log: text, json or pretty
     #[arg(long, global = true, help_heading = "Global options", value_name = "TYPE")]
     pub(crate) log_type: Option<LogFormat>,
+    /// The file with the keys that read an encrypted vault [default: what SEAWALL_IDENTITY_FILE names]
+    #[arg(long, global = true, help_heading = "Global options", value_name = "FILE")]
+    pub(crate) identity: Option<PathBuf>,
     /// Log lines have no time. Only Lightning Stream's command line asks for it.
     #[arg(skip)]
     pub(crate) log_timeless: bool,

@@ -3,8 +3,30 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use seawall_agent::Encryption;
+use seawall_core::Failure;
+use seawall_vault::Recipients;
 
 use super::{ConfigArguments, ServerArguments};
+use crate::edge::Edge;
+
+/// For whom a vault is encrypted.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct EncryptionArguments {
+    /// Encrypt the vault for this key: age1…, ssh-ed25519 …, ssh-rsa … or a file of such keys; may be given more than once
+    #[arg(long, value_name = "KEY|FILE", help_heading = "Encryption")]
+    pub(crate) recipient: Vec<String>,
+}
+
+impl EncryptionArguments {
+    /// What they ask for.
+    pub(crate) fn read(&self, edge: &Edge) -> Result<Option<Encryption>, Failure> {
+        if self.recipient.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(Encryption::of(Recipients::read(&self.recipient, &edge.directory)?)))
+    }
+}
 
 /// `seawall replicate`
 #[derive(Debug, Clone, Args)]
@@ -43,6 +65,8 @@ pub(crate) struct ReplicateArguments {
     /// With a folder: also the folders inside
     #[arg(long, requires = "source")]
     pub(crate) recursive: bool,
+    #[command(flatten)]
+    pub(crate) encryption: EncryptionArguments,
     /// Make a control socket here, for list, info, register, sync and the other commands that ask a running process
     #[arg(long, value_name = "PATH", conflicts_with = "once")]
     pub(crate) socket: Option<PathBuf>,
@@ -93,6 +117,8 @@ pub(crate) struct BackupArguments {
     /// With a whole PostgreSQL server: include the passwords of roles, as the server keeps them
     #[arg(long)]
     pub(crate) role_passwords: bool,
+    #[command(flatten)]
+    pub(crate) encryption: EncryptionArguments,
     #[command(flatten)]
     pub(crate) server: ServerArguments,
     #[command(flatten)]

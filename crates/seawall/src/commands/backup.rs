@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use seawall_agent::{BackupRequest, Opener};
+use seawall_agent::BackupRequest;
 use seawall_archive::server::{AsText, Dumped, Limits};
 use seawall_archive::{Manifest, Stages};
 use seawall_core::Failure;
@@ -40,9 +40,10 @@ fn of_url(arguments: &BackupArguments, vault: &str, edge: &Edge, json: bool) -> 
     let source = source.backed_up(request, &edge.environment)?;
     let limit = arguments.upload_limit.as_deref().map(|text| server::size("--upload-limit", text)).transpose()?;
     let vault = server::place(vault, edge)?;
+    let encryption = arguments.encryption.read(edge)?;
     let progress = progress(edge, json);
     let (place, dumped) = runtime::run_with(runtime::serving(jobs), async {
-        let vault = server::open(&vault, edge, limit).await?;
+        let vault = server::open(&vault, edge, limit, encryption.as_ref()).await?;
         let dumped = source.back_up(&vault, 0, progress).await?;
         Ok((vault.url().to_owned(), dumped))
     })?;
@@ -62,6 +63,7 @@ fn by_name(arguments: &BackupArguments, edge: &Edge, json: bool) -> Result<Outpu
         ("--compression", arguments.compression.is_some()),
         ("--upload-limit", arguments.upload_limit.is_some()),
         ("--role-passwords", arguments.role_passwords),
+        ("--recipient", !arguments.encryption.recipient.is_empty()),
         ("--exclude-database", !arguments.exclude_database.is_empty()),
     ];
     let name = &arguments.source;
@@ -75,7 +77,7 @@ fn by_name(arguments: &BackupArguments, edge: &Edge, json: bool) -> Result<Outpu
         return Err(no_server(name, &config.file));
     };
     let progress = progress(edge, json);
-    let mut opener = Opener::new(edge.environment.clone(), runtime::working());
+    let mut opener = edge.opener(runtime::working())?;
     if let Some(limit) = config.upload_limit {
         opener.limit_uploads(limit);
     }

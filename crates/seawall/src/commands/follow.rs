@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use seawall_agent::config::SWEEP_INTERVAL;
-use seawall_agent::{Level, LogFormat, Opener, Signals, ask};
+use seawall_agent::{Level, LogFormat, Signals, ask};
 use seawall_core::{Failure, FollowRequest, Followed, RestoreRequest, Shutdown};
 
 use crate::arguments::Common;
@@ -35,7 +35,7 @@ async fn follow(source: &Source, request: &FollowRequest, common: &Common, edge:
     let shutdown = Shutdown::new();
     let signals = Signals::listen().map_err(|error| runtime::no_runtime(&error))?;
     let forwarding = tokio::spawn(signals.forward(shutdown.clone(), false));
-    let mut opener = Opener::new(edge.environment.clone(), runtime::working());
+    let mut opener = edge.opener(runtime::working())?;
     opener.watch(SWEEP_INTERVAL);
     let engine = source.open(&opener).await?;
     let standby = ask::standby(&*engine, &request.output)?;

@@ -1,6 +1,6 @@
 //! `seawall maintain`: merges and deletes the objects that are due.
 
-use seawall_agent::{Keep, Opener, ask};
+use seawall_agent::{Keep, ask};
 use seawall_core::{Failure, MadeObject, Maintained, RemovedObject, parse_duration};
 use serde_json::json;
 
@@ -17,7 +17,7 @@ pub(crate) fn run(arguments: &MaintainArguments, edge: &Edge) -> Result<Output, 
         return super::acknowledge::run(arguments, &source, edge);
     }
     let keep = keep(arguments, &source)?;
-    let opener = Opener::new(edge.environment.clone(), runtime::working());
+    let opener = edge.opener(runtime::working())?;
     let (vault, done) = runtime::run(async {
         let engine = source.open_to_maintain(&opener, &keep).await?;
         let done = ask::maintain(&*engine, arguments.base, arguments.dry_run).await?;

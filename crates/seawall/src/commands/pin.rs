@@ -1,6 +1,6 @@
 //! `seawall pin`: keep a point for good, or no longer.
 
-use seawall_agent::{Opener, ask};
+use seawall_agent::ask;
 use seawall_core::Failure;
 use serde_json::json;
 
@@ -14,7 +14,7 @@ use crate::{runtime, source};
 pub(crate) fn run(arguments: &PinArguments, edge: &Edge) -> Result<Output, Failure> {
     let when = source::when(&arguments.at)?;
     let source = Source::find(&arguments.source, &arguments.config, edge)?;
-    let opener = Opener::new(edge.environment.clone(), runtime::working());
+    let opener = edge.opener(runtime::working())?;
     let pinned = !arguments.remove;
     let (vault, position) = runtime::run(async {
         let engine = source.open(&opener).await?;

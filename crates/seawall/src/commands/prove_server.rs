@@ -1,6 +1,6 @@
 //! `seawall verify --restore`: restore a set of a server, compare it, and throw it away.
 
-use seawall_agent::{Opener, prover};
+use seawall_agent::prover;
 use seawall_archive::server::{Limits, Proved};
 use seawall_core::{Clock as _, Failure, SystemClock, Verification};
 use seawall_vault::Vault;
@@ -45,7 +45,7 @@ pub(super) fn run(arguments: &VerifyArguments, found: &Source, edge: &Edge, json
 
 /// The vault that `source` names, if it holds sets of a server.
 pub(super) async fn sets(source: &Source, edge: &Edge) -> Result<Option<Vault>, Failure> {
-    let opener = Opener::new(edge.environment.clone(), runtime::working());
+    let opener = edge.opener(runtime::working())?;
     opener.sets(source.vault()).await
 }
 

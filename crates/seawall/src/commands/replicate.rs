@@ -8,12 +8,12 @@ use seawall_agent::config::{
     SocketConfig, read_place,
 };
 use seawall_agent::{
-    Also, ExecCommand, Job, Level, LogFormat, Opener, Outcome, Read, Reload, Signals, Summary, VaultUrl, protect,
+    Also, ExecCommand, Job, Level, LogFormat, Outcome, Read, Reload, Signals, Summary, VaultUrl, protect,
 };
 use seawall_core::{Failure, Point, Shutdown};
 use serde_json::json;
 
-use crate::arguments::{Common, ReplicateArguments};
+use crate::arguments::{Common, EncryptionArguments, ReplicateArguments};
 use crate::edge::{Edge, usage};
 use crate::exit::Exit;
 use crate::output::{Output, to_json};
@@ -84,6 +84,7 @@ impl Plan {
         } else if let Some(line) = &arguments.exec {
             plan.job.exec = Some(ExecCommand::parse(line)?);
         }
+        plan.encrypt(&arguments.encryption, edge)?;
         let lease = arguments.lease.then_some(LEASE);
         for database in &mut plan.job.databases {
             database.ask(arguments.restore_if_missing, lease);
@@ -94,6 +95,23 @@ impl Plan {
         let needed = plan.job.threads_needed();
         plan.job.threads = if needed > 0 { needed + SPARE } else { 0 };
         Ok(plan)
+    }
+
+    /// Encrypts what the command line names. A configuration says for itself whom its vaults are for.
+    fn encrypt(&mut self, arguments: &EncryptionArguments, edge: &Edge) -> Result<(), Failure> {
+        let Some(encryption) = arguments.read(edge)? else { return Ok(()) };
+        if self.job.configuration.is_some() {
+            let cause = "the configuration says whom its vaults are encrypted for";
+            return Err(usage("usage.arguments", "--recipient", cause, "write `encryption` into the configuration"));
+        }
+        for database in &mut self.job.databases {
+            database.encryption = Some(encryption.clone());
+        }
+        for folder in &mut self.job.directories {
+            folder.template.encryption = Some(encryption.clone());
+        }
+        self.job.registering.encrypt(encryption);
+        Ok(())
     }
 
     fn of_pair(
@@ -215,7 +233,7 @@ async fn carry_out(plan: &Plan, read: Option<Read>, edge: &Edge) -> Result<Summa
     let reload = Reload { read, hangups: signals.hangups() };
     let forwarding = tokio::spawn(signals.forward(shutdown.clone(), plan.job.exec.is_some()));
 
-    let mut opener = Opener::new(edge.environment.clone(), runtime::PROTECTING / 2);
+    let mut opener = edge.opener(runtime::PROTECTING / 2)?;
     opener.be_on(&edge.hostname);
     opener.find_state_in(edge.state_folder());
     opener.note_vaults();
@@ -327,7 +345,8 @@ mod tests {
         ] {
             let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
             let environment: Environment = variables.iter().map(own).collect();
-            let edge = Edge { environment, directory: "/".into(), hostname: String::new(), terminal: false };
+            let edge =
+                Edge { environment, directory: "/".into(), hostname: String::new(), terminal: false, identity: None };
             let expected = expected.map(|state| Path::new(state).join("run!s.sock.registered.json"));
             assert_eq!(registry(Path::new("/run/s.sock"), &edge), expected);
         }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use seawall_agent::{Opener, ask};
+use seawall_agent::ask;
 use seawall_core::{Failure, Kind, RestoreRequest, Restored, Rewritten};
 use serde_json::json;
 
@@ -40,7 +40,7 @@ pub(crate) fn run(arguments: &RestoreArguments, common: &Common, edge: &Edge) ->
         let document = json!({ "skipped": true, "output": request.output });
         return Ok(Output::done(format!("{path} exists; nothing was restored\n"), &document));
     }
-    let opener = Opener::new(edge.environment.clone(), runtime::working());
+    let opener = edge.opener(runtime::working())?;
     let progress = progress(edge, common.json);
     if arguments.as_new {
         let done = runtime::run(async {

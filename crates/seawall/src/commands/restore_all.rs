@@ -40,7 +40,7 @@ enum Done {
 pub(crate) fn run(arguments: &RestoreArguments, request: &RestoreRequest, edge: &Edge) -> Result<Output, Failure> {
     let folder = arguments.output.as_ref().map(|folder| edge.absolute(folder));
     let threads = (runtime::working() / AT_ONCE).max(1);
-    let opener = Opener::new(edge.environment.clone(), threads);
+    let opener = edge.opener(threads)?;
     let done = runtime::run(async {
         let items = match &arguments.source {
             Some(text) => below(text, arguments, folder, edge, &opener).await?,

@@ -32,7 +32,7 @@ pub(crate) fn run(
     let place = match Source::find(source, &arguments.config, edge)?.past(&arguments.past)? {
         Source::Vault(place) => place,
         Source::Database(database) if database.path().is_none() => {
-            let opener = seawall_agent::Opener::new(edge.environment.clone(), runtime::working());
+            let opener = edge.opener(runtime::working())?;
             runtime::run(opener.newest(&database, &when))?.database.vault
         }
         Source::Database(_) => {
@@ -54,7 +54,7 @@ pub(crate) fn run(
     };
     let progress = progress(edge, json);
     let restored = runtime::run_with(runtime::serving(options.limits.jobs), async {
-        let vault = server::open(&place, edge, None).await?;
+        let vault = edge.opener(1)?.vault_alone(&place).await?;
         target.restore(&vault, &options, progress).await
     })?;
     let left_out = restored.left_out.iter().map(|(what, needs)| json!({ "what": what, "needs": needs }));

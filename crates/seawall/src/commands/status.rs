@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use seawall_agent::config::DatabaseConfig;
-use seawall_agent::{ConfigStatus, Opener, read_state_dir, read_status};
+use seawall_agent::{ConfigStatus, read_state_dir, read_status};
 use seawall_core::{
     Clock as _, Description, Failure, Kind, LastError, Moment, Phase, Status, SystemClock, VaultStatus,
 };
@@ -79,9 +79,9 @@ fn asked(running: Option<Vec<Status>>, arguments: &StatusArguments, edge: &Edge)
         return Ok(running.into_iter().map(|status| Asked::at(PathBuf::from(&status.source), Ok(status))).collect());
     }
     if let Some(config) = configuration::load(&arguments.socket.config, edge)? {
+        let opener = edge.opener(runtime::working())?;
         let of = |database: DatabaseConfig| {
             let (engine, source) = (database.engine.name(), database.source().to_string());
-            let opener = Opener::new(edge.environment.clone(), runtime::working());
             let status = runtime::run(opener.recorded(&database));
             let named = status.map(|status| Status { name: database.name, ..status });
             Asked { engine, source: PathBuf::from(source), status: named }

@@ -1,6 +1,5 @@
 //! `seawall timeline`: shows the points that can be restored.
 
-use seawall_agent::Opener;
 use seawall_core::{Failure, Kind, Timeline, When};
 use serde_json::json;
 
@@ -13,7 +12,7 @@ use crate::{runtime, table};
 /// Runs the command.
 pub(crate) fn run(arguments: &SourceArguments, edge: &Edge) -> Result<Output, Failure> {
     let source = Source::find(&arguments.source, &arguments.config, edge)?.past(&arguments.past)?;
-    let opener = Opener::new(edge.environment.clone(), runtime::working());
+    let opener = edge.opener(runtime::working())?;
     let (told, vault, timeline) = runtime::run(async {
         let (source, told) = source.newest(&opener, &When::Latest).await?;
         let engine = source.open(&opener).await?;

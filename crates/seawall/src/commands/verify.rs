@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use seawall_agent::{Opener, ask};
+use seawall_agent::ask;
 use seawall_core::{Engine, Failure, Kind, Locks, Progress, StrongVerification, Verification};
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ pub(crate) fn run(arguments: &VerifyArguments, edge: &Edge, json: bool) -> Resul
     if arguments.restore {
         return super::prove_server::run(arguments, &source, edge, json);
     }
-    let opener = Opener::new(edge.environment.clone(), runtime::working());
+    let opener = edge.opener(runtime::working())?;
     let progress = progress(edge, json);
     runtime::run(async {
         let each = source.each();

@@ -1,6 +1,6 @@
 //! `litestream ltx`: the LTX files of a replica.
 
-use seawall_agent::{LtxObject, Opener};
+use seawall_agent::LtxObject;
 use seawall_core::Moment;
 use serde::Serialize;
 
@@ -25,7 +25,7 @@ pub(super) fn run(arguments: &[String], edge: &Edge) -> Answer {
     let level = level(flags.get("level"))?;
     let missing = || Stop::hinted("database path or replica URL required", "litestream ltx /path/to/db");
     let named = Named::find(flags.only_argument()?.ok_or_else(missing)?, &flags, edge)?;
-    let opener = Opener::new(edge.environment.clone(), runtime::working());
+    let opener = edge.opener(runtime::working())?;
     let objects = runtime::run(opener.ltx_objects(named.vault()))?;
     let row = |object: &LtxObject| Row {
         level: object.level,

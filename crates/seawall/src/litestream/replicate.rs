@@ -7,7 +7,7 @@ use seawall_agent::config::{as_litestream, read_place};
 
 use super::flags::{self, Flag, Flags};
 use super::{Answer, Stop, config};
-use crate::arguments::{Common, ConfigArguments, ReplicateArguments};
+use crate::arguments::{Common, ConfigArguments, EncryptionArguments, ReplicateArguments};
 use crate::commands;
 use crate::edge::Edge;
 use crate::exit::Exit;
@@ -63,6 +63,7 @@ fn read(flags: Flags, edge: &Edge) -> Result<(ReplicateArguments, Common), Stop>
     }
     let log_level = flags.get("log-level").and_then(|level| level.to_ascii_lowercase().parse().ok());
     let arguments = ReplicateArguments {
+        encryption: EncryptionArguments::default(),
         source,
         vault,
         config: ConfigArguments { config: file, no_expand_env: flags.is_set("no-expand-env") },
@@ -74,7 +75,10 @@ fn read(flags: Flags, edge: &Edge) -> Result<(ReplicateArguments, Common), Stop>
         recursive: false,
         socket: None,
     };
-    Ok((arguments, Common { json: false, log_level, log_type: None, log_timeless: false, as_original: false }))
+    Ok((
+        arguments,
+        Common { json: false, log_level, log_type: None, identity: None, log_timeless: false, as_original: false },
+    ))
 }
 
 #[cfg(test)]
@@ -88,6 +92,7 @@ mod tests {
             directory: "/srv".into(),
             hostname: String::new(),
             terminal: false,
+            identity: None,
         };
         let read = |line: &str| {
             let arguments: Vec<String> = line.split_whitespace().map(str::to_owned).collect();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seawall_agent::config::SWEEP_INTERVAL;
-use seawall_agent::{LtxObject, Opener, Signals, ask};
+use seawall_agent::{LtxObject, Signals, ask};
 use seawall_core::{
     Failure, FollowRequest, IntegrityCheck, Moment, NoProgress, RestoreRequest, Restored, Shutdown, When,
 };
@@ -103,7 +103,7 @@ fn carry_out(asked: &Asked, named: &Named, output: &Path, shown: &Path, edge: &E
     if let Some(interval) = asked.follow {
         return follow(asked, named, output, interval, edge).map(|()| Ok(String::new()));
     }
-    let opener = Opener::new(edge.environment.clone(), runtime::working());
+    let opener = edge.opener(runtime::working())?;
     let request = RestoreRequest {
         output: output.to_owned(),
         when: asked.when.clone(),
@@ -156,7 +156,7 @@ fn follow(asked: &Asked, named: &Named, output: &Path, interval: Duration, edge:
         let shutdown = Shutdown::new();
         let signals = Signals::listen().map_err(|error| runtime::no_runtime(&error))?;
         let forwarding = tokio::spawn(signals.forward(shutdown.clone(), false));
-        let mut opener = Opener::new(edge.environment.clone(), runtime::working());
+        let mut opener = edge.opener(runtime::working())?;
         opener.watch(SWEEP_INTERVAL);
         let engine = opener.vault(named.vault()).await?;
         let standby = ask::standby(&*engine, &request.output)?;

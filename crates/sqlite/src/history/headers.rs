@@ -1,7 +1,7 @@
 //! Reads and checks the header and the end of an LTX file in the vault.
 
 use seawall_ltx::{HEADER_SIZE, Header, Index};
-use seawall_vault::Vault;
+use seawall_vault::{Fault, Vault};
 
 use crate::error::Error;
 use crate::layout::{Layout, Stored};
@@ -54,7 +54,12 @@ pub(crate) fn tells_nothing(error: &Error) -> bool {
         Error::Ltx { .. }
             | Error::Corrupt { .. }
             | Error::Vault(Vault::Corrupt { .. } | Vault::OutOfRange { .. } | Vault::NotFound { .. })
-    )
+    ) || matches!(error, Error::Vault(Vault::Sealing { fault, .. }) if fault.is_of_object() && *fault != Fault::NoKey)
+}
+
+/// Whether no key at hand opens the object. A host without the owner's keys reads only what it wrote lately.
+pub(crate) fn is_locked(error: &Error) -> bool {
+    matches!(error, Error::Vault(seawall_vault::Error::Sealing { fault: Fault::NoKey, .. }))
 }
 
 /// Reads the header of a file, and checks its end.

@@ -18,6 +18,8 @@ pub(crate) enum Break {
     Damaged,
     /// Objects of the vault don't belong together.
     Mixed,
+    /// No key of this host opens an object that the newest state needs.
+    Locked,
     /// The newest object has no WAL position.
     NoPosition,
     /// Another file is at the database's path.
@@ -42,6 +44,7 @@ impl Break {
             Self::VaultBehind => "objects that had been acknowledged are missing from the vault",
             Self::Damaged => "an object in the vault that the newest state needs is damaged",
             Self::Mixed => "the vault holds an object of another database or another history",
+            Self::Locked => "no key at hand opens an object in the vault that the newest state needs",
             Self::NoPosition => "the newest object in the vault does not say where in the WAL it ends",
             Self::Replaced => "the database file was replaced",
             Self::Overwritten => {

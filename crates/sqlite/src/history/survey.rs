@@ -7,7 +7,7 @@ use seawall_vault::{Entry, ObjectKey, Prefix, Vault};
 
 use crate::catalog::Dated;
 use crate::error::Error;
-use crate::headers::{check_end, read_header, read_whole_header, tells_nothing};
+use crate::headers::{check_end, is_locked, read_header, read_whole_header, tells_nothing};
 use crate::heads::Heads;
 use crate::identity::{Stamp, Tag, WalPosition};
 use crate::layout::{Layout, Level, Stored, all_levels, file_key, level_prefix, levels_left, parse_key};
@@ -96,6 +96,10 @@ pub(crate) async fn survey(vault: &Vault) -> Result<Option<Survey>, Error> {
                 tracing::error!(%error, "the newest capture in the vault is damaged");
                 None
             }
+            Err(error) if is_locked(&error) => {
+                tracing::warn!(%error, "the newest capture in the vault can't be read here");
+                None
+            }
             Err(error) => return Err(error),
         },
         None => None,
@@ -107,6 +111,7 @@ pub(crate) async fn survey(vault: &Vault) -> Result<Option<Survey>, Error> {
         restorable: stretches(&files).last().and_then(|points| points.last()) == Some(&max),
         spoilt: match &spoilt {
             Some(Error::Mixed { .. }) => Some(Break::Mixed),
+            Some(error) if is_locked(error) => Some(Break::Locked),
             Some(_) => Some(Break::Damaged),
             None => None,
         },
@@ -155,6 +160,8 @@ async fn spoilt(vault: &Vault, files: &[Stored]) -> Result<Option<Error>, Error>
             tracing::error!(code = failure.code, next = %failure.next, "{failure}");
             Ok(Some(error))
         }
+        // Nothing is wrong with it. The host's keys are lost, or the newest state needs an object that is older than they.
+        Err(error) if is_locked(&error) => Ok(Some(error)),
         Err(error) => Err(error),
     }
 }
@@ -168,7 +175,7 @@ pub(crate) async fn newest_point(vault: &Vault, files: &[Stored], max: Txid) -> 
     for file in files.iter().filter(|file| file.max == max) {
         match read_header(vault, file).await {
             Ok(header) => return Ok(Some(point(&header))),
-            Err(error) if tells_nothing(&error) => {}
+            Err(error) if tells_nothing(&error) || is_locked(&error) => {}
             Err(error) => return Err(error),
         }
     }

@@ -11,7 +11,7 @@ use seawall_vault::Vault;
 
 use crate::belonging::{self, Bond, Doubt, Facts, Mixed, Why};
 use crate::error::Error;
-use crate::headers::tells_nothing;
+use crate::headers::{is_locked, tells_nothing};
 use crate::heads::Heads;
 use crate::holes::{self, HoleRecord};
 use crate::identity::Lineage;
@@ -107,7 +107,7 @@ pub(crate) async fn facts_of(heads: &Heads, file: &Stored) -> Result<Facts, Erro
 pub(crate) async fn helper(heads: &Heads, file: &Stored) -> Result<Option<Facts>, Error> {
     match facts_of(heads, file).await {
         Ok(facts) => Ok(Some(facts)),
-        Err(error) if tells_nothing(&error) => Ok(None),
+        Err(error) if tells_nothing(&error) || is_locked(&error) => Ok(None),
         Err(error) => Err(error),
     }
 }

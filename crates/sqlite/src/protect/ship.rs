@@ -254,6 +254,8 @@ async fn refused(vault: &Vault, key: &ObjectKey, error: seawall_vault::Error, wr
             let ours = found.zip(writer).is_some_and(|(found, writer)| found.nonce == writer.nonce);
             if ours { Error::OwnObject { key: object } } else { Error::Conflict { key: object } }
         }
+        // An object of this run would open.
+        Err(seawall_vault::Error::Sealing { fault, .. }) if fault.is_of_object() => Error::Conflict { key: object },
         Err(unread) => unread.into(),
     }
 }

@@ -11,6 +11,7 @@ use crate::catalog::Dated;
 use crate::compaction::{self, Job};
 use crate::error::Error;
 use crate::fetch::Fetched;
+use crate::headers::is_locked;
 use crate::heads::Heads;
 use crate::jobs::blocking;
 use crate::known::Maintenance;
@@ -34,6 +35,13 @@ impl Maintenance {
             let Some(job) = job.filter(|job| last.as_ref() != Some(job)) else { return refused.map_or(Ok(()), Err) };
             match self.make(&job, done).await {
                 Ok(()) => {}
+                // Objects of another host, or from before the host's keys were lost. They stay as they are, and a base has
+                // come since.
+                Err(error) if is_locked(&error) && job.level != Level::BASE => {
+                    tracing::debug!(%error, "not merged");
+                    job.inputs.first().into_iter().for_each(|first| self.state().catalog.set_apart(*first));
+                    last = Some(job);
+                }
                 Err(error) => {
                     let Error::Mixed { stranger, .. } = &error else { return Err(error) };
                     self.state().catalog.set_apart(*stranger);

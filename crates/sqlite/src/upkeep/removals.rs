@@ -7,7 +7,7 @@ use seawall_vault::ObjectKey;
 use tokio::time::Instant;
 
 use crate::error::Error;
-use crate::headers::read_header;
+use crate::headers::{is_locked, read_header};
 use crate::known::Maintenance;
 use crate::layout::{Layout, Level, Stored};
 use crate::retention::{self, Removal, Why};
@@ -76,14 +76,26 @@ impl Maintenance {
             let undated = state.catalog.bases().filter(|base| base.moment == base.written);
             undated.filter(|base| !state.dated.contains(&base.file.max)).map(|base| base.file).collect()
         };
-        let reading: Vec<_> = undated.iter().map(|file| read_header(&self.vault, file)).collect();
-        let headers: Vec<Header> = stream::iter(reading).buffered(8).try_collect().await?;
+        let reading: Vec<_> = undated.iter().map(|file| self.header(file)).collect();
+        let headers: Vec<Option<Header>> = stream::iter(reading).buffered(8).try_collect().await?;
         let mut state = self.state();
         for (file, header) in undated.iter().zip(headers) {
-            state.catalog.date(file, Moment::from_millis(header.timestamp_ms));
+            if let Some(header) = header {
+                state.catalog.date(file, Moment::from_millis(header.timestamp_ms));
+            }
             state.dated.insert(file.max);
         }
         Ok(())
+    }
+
+    /// A base's header; `None` where no key at hand opens it. Then the time of its write counts, which is later, so that it
+    /// is kept a little longer.
+    async fn header(&self, file: &Stored) -> Result<Option<Header>, Error> {
+        match read_header(&self.vault, file).await {
+            Ok(header) => Ok(Some(header)),
+            Err(error) if is_locked(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     pub(super) fn removals(&self, pins: &[Txid]) -> Vec<Removal> {

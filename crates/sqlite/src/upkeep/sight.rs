@@ -22,7 +22,7 @@ use tokio::time::Instant;
 use crate::catalog::{Catalog, Dated};
 use crate::error::Error;
 use crate::fetch::{Fetched, Reading};
-use crate::headers::tells_nothing;
+use crate::headers::{is_locked, tells_nothing};
 use crate::heads::Heads;
 use crate::identity::{Lineage, Stamp};
 use crate::known::{AHEAD, Depth, Maintenance, Sighted};
@@ -358,7 +358,7 @@ impl Maintenance {
             match self.read_again(now.file).await {
                 Ok(header) if Stamp::read(&header).is_none_or(|stamp| stamp.lineage == lineage) => {}
                 Ok(_) => others.push(now.file),
-                Err(error) if tells_nothing(&error) => others.push(now.file),
+                Err(error) if tells_nothing(&error) || is_locked(&error) => others.push(now.file),
                 Err(error) => return Err(error),
             }
         }

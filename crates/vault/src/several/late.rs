@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use tokio::sync::OnceCell;
 
+use crate::vault::open_store;
 use crate::{
     Abilities, Body, Environment, Error, Lock, Meta, Multipart, ObjectKey, Page, Policy, Prefix, Protection,
     PutOptions, Scheme, Store, Tag, VaultUrl,
@@ -38,7 +39,8 @@ impl LateStore {
     }
 
     async fn store(&self) -> Result<&Arc<dyn Store>, Error> {
-        self.store.get_or_try_init(|| self.url.open(&self.environment, &self.policy)).await
+        let counters = Arc::default();
+        self.store.get_or_try_init(|| open_store(&self.url, &self.environment, &self.policy, &counters)).await
     }
 }
 
@@ -60,6 +62,10 @@ impl Store for LateStore {
         // A probe tells what the server does with conditions.
         let unknown = Abilities { create: true, update: true, stamps: true, ..Abilities::LEAST };
         self.store.get().map_or(unknown, |store| store.abilities())
+    }
+
+    fn is_authentic(&self) -> bool {
+        self.store.get().is_some_and(|store| store.is_authentic())
     }
 
     fn folder(&self) -> Option<PathBuf> {

@@ -307,6 +307,10 @@ impl Store for SeveralStore {
         all.reduce(Abilities::both).unwrap_or(Abilities::LEAST)
     }
 
+    fn is_authentic(&self) -> bool {
+        self.shared.members.iter().all(|member| member.vault.inner.store.is_authentic())
+    }
+
     fn members(&self) -> Vec<MemberState> {
         self.shared.states()
     }

@@ -117,6 +117,10 @@ impl Store for RenamedStore {
         self.inner.abilities()
     }
 
+    fn is_authentic(&self) -> bool {
+        self.inner.is_authentic()
+    }
+
     fn folder(&self) -> Option<PathBuf> {
         self.inner.folder()
     }

@@ -137,6 +137,7 @@ mod tests {
             directory: folder.path().into(),
             hostname: String::new(),
             terminal: false,
+            identity: None,
         };
         let here = |name: &str| folder.path().join(name).display().to_string();
         for (text, expected) in [
@@ -157,6 +158,7 @@ mod tests {
             directory: "/srv".into(),
             hostname: String::new(),
             terminal: false,
+            identity: None,
         };
         let named = SocketArguments { socket: Some("s.sock".into()), config: ConfigArguments::default() };
         assert_eq!(format!("{:?}", control(&named, &edge).expect("a socket")), r#"Control { socket: "/srv/s.sock" }"#);

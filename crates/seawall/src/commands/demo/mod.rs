@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use seawall_agent::{Opener, VaultUrl, ask, read_status};
+use seawall_agent::{VaultUrl, ask, read_status};
 use seawall_core::{
     Clock as _, Failure, IntegrityCheck, Kind, Moment, NoProgress, RestoreRequest, Restored, SystemClock, When,
 };
@@ -169,7 +169,7 @@ async fn restore(stage: &Stage, output: &Path, edge: &Edge) -> Result<Restored, 
         dry_run: false,
         integrity: IntegrityCheck::None,
     };
-    let opener = Opener::new(edge.environment.clone(), runtime::working());
+    let opener = edge.opener(runtime::working())?;
     let engine = opener.vault(&VaultUrl::File(stage.vault.clone())).await?;
     ask::files(&*engine)?.restore(&request, Arc::new(NoProgress)).await
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use futures::StreamExt as _;
 use seawall_core::{Failure, Kind};
-use seawall_vault::{ObjectKey, Policy, Prefix, Vault, VaultUrl};
+use seawall_vault::{ObjectKey, Prefix, Vault, VaultUrl};
 use tempfile::TempPath;
 
 use super::failure;
@@ -58,10 +58,9 @@ pub(super) fn one(name: &str, edge: &Edge, json: bool) -> Result<Input, Failure>
     if let VaultUrl::File(folder) = &url {
         return Ok(Input::local(folder.join(key)));
     }
-    let key = ObjectKey::new(key)?;
     let meter = progress(edge, json);
     runtime::run(async {
-        let vault = Vault::open(&url, &edge.environment, Policy::default()).await?;
+        let (vault, key) = open(name, url, key, edge).await?;
         let Some(meta) = vault.head(&key).await? else { return Err(missing(vault.object(&key))) };
         meter.begin("fetch", Some(meta.size));
         let fetched = fetch(&vault, &key, |bytes| meter.advance(bytes)).await?;
@@ -118,7 +117,7 @@ fn listed(name: &str, edge: &Edge) -> Result<Vec<Name>, Failure> {
     }
     let (base, query) = split_query(name);
     runtime::run(async {
-        let vault = Vault::open(&url, &edge.environment, Policy::default()).await?;
+        let vault = edge.opener(1)?.vault_alone(&url).await?;
         let entries = vault.list(&Prefix::all(), None).await?;
         let ltx = entries.iter().filter(|entry| entry.key.as_str().ends_with(".ltx"));
         Ok(ltx.map(|entry| Name(format!("{}/{}{query}", base.trim_end_matches('/'), entry.key))).collect())
@@ -144,6 +143,16 @@ pub(super) fn object(name: &str) -> Result<Option<(VaultUrl, &str)>, Failure> {
         return Err(Failure::new(Kind::Usage, "ltx.not-an-object", base, "this URL names no object", next));
     };
     Ok(Some((format!("{folder}{query}").parse::<VaultUrl>()?, key)))
+}
+
+/// The vault of an object that is no file of this machine, and its key there. With a key of the owner the object is one of
+/// an encrypted replica.
+pub(super) async fn open(name: &str, url: VaultUrl, key: &str, edge: &Edge) -> Result<(Vault, ObjectKey), Failure> {
+    let (url, key) = match in_replica(name).filter(|_| edge.has_identity()) {
+        Some((replica, key)) => (replica.parse()?, key),
+        None => (url, key),
+    };
+    Ok((edge.opener(1)?.vault_alone(&url).await?, ObjectKey::new(key)?))
 }
 
 /// For an object's URL: the URL of its replica, and its key below the replica, which begins with the level. `None` for

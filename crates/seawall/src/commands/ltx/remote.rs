@@ -11,9 +11,9 @@ use futures::{Stream, StreamExt as _};
 use seawall_core::Failure;
 use seawall_ltx::file::{FileError, Verified};
 use seawall_ltx::{Error, Generation, Header, Index, Splitter, Summary};
-use seawall_vault::{ObjectKey, Policy, Vault, VaultUrl};
+use seawall_vault::{ObjectKey, Vault, VaultUrl};
 
-use super::input::{Name, missing, object};
+use super::input::{Name, missing, object, open};
 use super::{Meter, WorkArguments, failure};
 use crate::edge::Edge;
 use crate::runtime;
@@ -32,9 +32,11 @@ struct Object {
 
 /// Its displayed name and its metadata; `None` if it must be read as a file.
 pub(super) fn describe(name: &Name, edge: &Edge) -> Result<Option<(String, Verified)>, Failure> {
-    let Some((url, key)) = remote(name)? else { return Ok(None) };
+    if !is_remote(name)? {
+        return Ok(None);
+    }
     runtime::run(async {
-        let object = Object::find(&url, key, edge).await?;
+        let object = Object::find(name, edge).await?;
         let head = object.range(0, HEAD).await?;
         if object.checked(Generation::detect_start(&head, object.size))?.is_some() {
             return Ok(None);
@@ -54,9 +56,11 @@ pub(super) fn verify(
     edge: &Edge,
     json: bool,
 ) -> Result<Option<(String, Verified)>, Failure> {
-    let Some((url, key)) = remote(name)? else { return Ok(None) };
+    if !is_remote(name)? {
+        return Ok(None);
+    }
     runtime::run(async {
-        let object = Object::find(&url, key, edge).await?;
+        let object = Object::find(name, edge).await?;
         let mut pieces = std::pin::pin!(object.vault.stream(&object.key, None));
         let start = gather(&mut pieces, HEAD).await?;
         if object.checked(Generation::detect_start(&start, object.size))?.is_some() {
@@ -79,17 +83,15 @@ pub(super) fn verify(
     })
 }
 
-/// The place and the key of an object that isn't a file of this machine.
-fn remote(name: &Name) -> Result<Option<(VaultUrl, ObjectKey)>, Failure> {
-    match object(&name.0)? {
-        None | Some((VaultUrl::File(_), _)) => Ok(None),
-        Some((url, key)) => Ok(Some((url, ObjectKey::new(key)?))),
-    }
+/// Whether it is an object that isn't a file of this machine.
+fn is_remote(name: &Name) -> Result<bool, Failure> {
+    Ok(!matches!(object(&name.0)?, None | Some((VaultUrl::File(_), _))))
 }
 
 impl Object {
-    async fn find(url: &VaultUrl, key: ObjectKey, edge: &Edge) -> Result<Object, Failure> {
-        let vault = Vault::open(url, &edge.environment, Policy::default()).await?;
+    async fn find(name: &Name, edge: &Edge) -> Result<Object, Failure> {
+        let Some((url, key)) = object(&name.0)? else { return Err(missing(name.0.clone())) };
+        let (vault, key) = open(&name.0, url, key, edge).await?;
         let Some(meta) = vault.head(&key).await? else { return Err(missing(vault.object(&key))) };
         Ok(Object { vault, key, size: meta.size })
     }

@@ -25,14 +25,18 @@ pub(super) enum Compared {
 
 /// Compares a file that was found sound. It is read once more for it.
 pub(super) fn compare(name: &Name, edge: &Edge) -> Result<Compared, Failure> {
-    let (url, key) = match object(&name.0)? {
-        Some((url, key)) => (url, ObjectKey::new(key)?),
-        None => in_folder(Path::new(&name.0))?,
-    };
     runtime::run(async {
-        let vault = Vault::open(&url, &edge.environment, Policy::default()).await?;
+        let (vault, key) = match object(&name.0)? {
+            Some((url, key)) => input::open(&name.0, url, key, edge).await?,
+            None => {
+                let (url, key) = in_folder(Path::new(&name.0))?;
+                (Vault::open(&url, &edge.environment, Policy::default()).await?, key)
+            }
+        };
         let Some(meta) = vault.head(&key).await? else { return Err(input::missing(vault.object(&key))) };
         let kept = match meta.digest {
+            // What was read of it before proved it.
+            _ if vault.is_authentic() => return Ok(Compared::AsWritten),
             Some(kept) => Some(kept),
             None => apart(&name.0, meta.size, edge).await?,
         };

@@ -1,0 +1,203 @@
+//! Encryption of vaults as a configuration or a command line asks for it, and where a host keeps its keys.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use seawall_config::document::{Node, Value};
+use seawall_config::{Fields, Location, Problem, absolute};
+use seawall_core::{Failure, SystemClock};
+use seawall_vault::{
+    Access, Digest, Environment, HostKeys, Identities, NoPrompt, Prompt, Recipients, Sealing, VaultUrl,
+};
+
+/// For whom a vault is encrypted, and what opens all of it here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Encryption {
+    /// The owner's public keys.
+    pub recipients: Recipients,
+    /// A file with secret keys of the owner, where this process needs them.
+    pub identity: Option<PathBuf>,
+}
+
+impl Encryption {
+    /// Encryption for these recipients, without a key of the owner here.
+    pub fn of(recipients: Recipients) -> Self {
+        Self { recipients, identity: None }
+    }
+
+    /// Takes the key `encryption` of a mapping; relative paths begin at `here`. A key without a value is an error: nothing
+    /// that is left out by mistake may switch encryption off.
+    ///
+    /// # Errors
+    /// When it doesn't name recipients, or these can't be read.
+    pub fn take(fields: &mut Fields, here: &Path) -> Result<Option<Self>, Location> {
+        let Some(node) = fields.take_even_empty("encryption") else { return Ok(None) };
+        let mut section = Fields::new("encryption", node)?;
+        let missing = section.missing("recipients");
+        let node = section.take("recipients").ok_or(missing)?;
+        let recipients = recipients(node, here)?;
+        let identity = section.text("identity")?.map(|at| absolute(Path::new(&at.value), here));
+        section.finish()?;
+        Ok(Some(Self { recipients, identity }))
+    }
+}
+
+/// One recipient, or a list of them.
+fn recipients(node: Node, here: &Path) -> Result<Recipients, Location> {
+    let line = node.line;
+    let expected = || "takes a list of recipients: age1…, ssh-ed25519 … or a file of them".to_owned();
+    let wrong = |line, found: &str| {
+        Problem::Value { key: "recipients".into(), expected: expected(), found: found.into() }.at(line)
+    };
+    let nodes = match node.value {
+        Value::List(nodes) => nodes,
+        Value::Text(_) => vec![node],
+        other => return Err(wrong(line, other.shape())),
+    };
+    let texts = nodes.into_iter().map(|node| match node.value {
+        Value::Text(text) => Ok(text),
+        other => Err(wrong(node.line, other.shape())),
+    });
+    let texts: Vec<String> = texts.collect::<Result<_, Location>>()?;
+    if texts.is_empty() {
+        return Err(wrong(line, "an empty list"));
+    }
+    Recipients::read(&texts, here).map_err(|error| {
+        Problem::Value { key: "recipients".into(), expected: expected(), found: error.to_string() }.at(line)
+    })
+}
+
+/// The folder for what this host remembers beside no database: of the service, or of the user. `None` if there is neither.
+pub fn state_folder(environment: &Environment) -> Option<PathBuf> {
+    let variable = |name| environment.get(name).filter(|text| text.starts_with('/')).map(PathBuf::from);
+    // systemd gives a service with several state folders a list of them.
+    let service = environment.get("STATE_DIRECTORY").and_then(|text| text.split(':').next());
+    let state = service.filter(|text| text.starts_with('/')).map(PathBuf::from);
+    let state = state.or_else(|| variable("XDG_STATE_HOME").map(|home| home.join("seawall")));
+    state.or_else(|| variable("HOME").map(|home| home.join(".local/state/seawall")))
+}
+
+/// The folder of the host's keys for a vault whose database has no folder of its own.
+pub(crate) fn keys_of(vault: &VaultUrl, environment: &Environment) -> Option<PathBuf> {
+    let name: String = Digest::of(vault.to_string().as_bytes()).to_string().chars().take(16).collect();
+    state_folder(environment).map(|state| state.join("keys").join(name))
+}
+
+/// The owner's keys of one process, and whom it asks for a passphrase.
+#[derive(Debug)]
+pub(crate) struct Owner {
+    given: Identities,
+    /// Whether they count for a vault of which nothing else is said.
+    asked: bool,
+    prompt: Arc<dyn Prompt>,
+    /// What was read from files that a configuration names.
+    read: Mutex<BTreeMap<PathBuf, Identities>>,
+}
+
+impl Default for Owner {
+    fn default() -> Self {
+        Self { given: Identities::none(), asked: false, prompt: Arc::new(NoPrompt), read: Mutex::default() }
+    }
+}
+
+impl Owner {
+    /// The keys of this file. `asked` says that the user named the file for this command.
+    pub(crate) fn new(file: Option<&Path>, asked: bool, prompt: Arc<dyn Prompt>) -> Result<Self, Failure> {
+        let given = file.map(|file| Identities::read(file, &prompt)).transpose()?.unwrap_or_default();
+        Ok(Self { given, asked, prompt, read: Mutex::default() })
+    }
+
+    /// Whether there is any key for this process.
+    pub(crate) fn any(&self) -> bool {
+        !self.given.is_empty()
+    }
+
+    /// How a vault alone is opened: as an encrypted one, if there is any key.
+    pub(crate) fn alone(&self) -> Access {
+        match self.given.is_empty() {
+            true => Access::Plain,
+            false => sealing(None, self.given.clone(), None),
+        }
+    }
+
+    /// How the vault of a database is opened that is encrypted like this. The host's keys are in `folder`.
+    pub(crate) fn of(&self, encryption: Option<&Encryption>, folder: Option<PathBuf>) -> Result<Access, Failure> {
+        match encryption {
+            Some(Encryption { recipients, identity }) => {
+                let identities = match identity {
+                    Some(file) if self.given.is_empty() => self.read(file)?,
+                    _ => self.given.clone(),
+                };
+                Ok(sealing(Some(recipients.clone()), identities, folder))
+            }
+            None if self.asked => Ok(self.alone()),
+            None => Ok(Access::Plain),
+        }
+    }
+
+    fn read(&self, file: &Path) -> Result<Identities, Failure> {
+        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(identities) = read.get(file) {
+            return Ok(identities.clone());
+        }
+        let identities = Identities::read(file, &self.prompt)?;
+        read.insert(file.to_owned(), identities.clone());
+        Ok(identities)
+    }
+}
+
+fn sealing(recipients: Option<Recipients>, identities: Identities, folder: Option<PathBuf>) -> Access {
+    Access::Sealed(Arc::new(Sealing::new(recipients, identities, HostKeys::new(folder, Arc::new(SystemClock)))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: &str = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p";
+
+    fn take(text: &str) -> Result<Option<Vec<String>>, String> {
+        let tree = seawall_config::document::parse(text).expect("a document");
+        let mut fields = Fields::new("the top level", tree).expect("a mapping");
+        let taken = Encryption::take(&mut fields, Path::new("/no/such/folder"));
+        taken.map(|found| found.map(|found| found.recipients.names())).map_err(|error| format!("{error:?}"))
+    }
+
+    #[test]
+    fn a_typo_never_switches_it_off() {
+        assert_eq!(take("vault: x\n"), Ok(None));
+        for good in [format!("encryption: {{ recipients: [{ONE}] }}"), format!("encryption: {{ recipients: {ONE} }}")] {
+            assert_eq!(take(&good), Ok(Some(vec![ONE.to_owned()])), "{good}");
+        }
+        for bad in [
+            "encryption:\n",
+            "encryption: {}\n",
+            "encryption: true\n",
+            "encryption: { recipients: }\n",
+            "encryption: { recipients: [] }\n",
+            "encryption: { recipients: {} }\n",
+            "encryption: { recipients: [[a]] }\n",
+            "encryption: { recipients: [keys.txt] }\n",
+            "encryption: { recipients: [age1nonsense] }\n",
+            "encryption: { identity: x }\n",
+            &format!("encryption: {{ recipient: [{ONE}] }}\n"),
+            &format!("encryption: {{ recipients: [{ONE}], identitty: x }}\n"),
+        ] {
+            assert!(take(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn where_a_host_remembers() {
+        for (variables, expected) in [
+            (&[("STATE_DIRECTORY", "/var/lib/seawall:/x"), ("HOME", "/h")][..], Some("/var/lib/seawall")),
+            (&[("XDG_STATE_HOME", "/state"), ("HOME", "/h")], Some("/state/seawall")),
+            (&[("XDG_STATE_HOME", "relative"), ("HOME", "/h")], Some("/h/.local/state/seawall")),
+            (&[], None),
+        ] {
+            let environment = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+            assert_eq!(state_folder(&environment), expected.map(PathBuf::from), "{variables:?}");
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! Do a vault and its opener agree on encryption? Decided at the first request of a process, by the vault's marker.
+//!
+//! One object is asked for once. Only a vault that is to be encrypted and has no marker is listed as well.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use futures::TryStreamExt as _;
+
+use super::header::{Id, SIZES};
+use super::marker::{self, Marker};
+use super::seals::{self, Seals};
+use super::{Access, Fault, Recipients, Sealing, fault};
+use crate::counts::{Counters, Operation};
+use crate::{Condition, Error, ObjectKey, Prefix, PutOptions, Store};
+
+/// What there is before the first request.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Found<'a> {
+    Nothing,
+    /// Objects, and no marker.
+    Objects,
+    Marker(&'a Marker),
+}
+
+/// What the opener was told.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Wanted<'a> {
+    Plain,
+    /// Encrypted. The recipients to write for are named, or `None`.
+    Sealed(Option<&'a [String]>),
+}
+
+/// The decision.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Entry {
+    Plain,
+    /// Encrypted, for these recipients.
+    Sealed,
+    /// Encrypted; it can be read, and this is why nothing is written.
+    ReadOnly(String),
+    /// Nothing is there yet, and nothing is to be written.
+    Empty,
+    /// The marker has to be made first.
+    Make,
+    Refused(Fault, String),
+}
+
+pub(super) fn decide(found: Found<'_>, wanted: Wanted<'_>, writing: bool) -> Entry {
+    match (wanted, found) {
+        (Wanted::Plain, Found::Marker(marker)) => {
+            let cause = format!("this vault is encrypted for {}, and nothing here says so", list(&marker.recipients));
+            Entry::Refused(Fault::Encrypted, cause)
+        }
+        (Wanted::Plain, _) => Entry::Plain,
+        (Wanted::Sealed(_), Found::Objects) => {
+            let cause = format!("this vault is to be encrypted, but it holds objects and no {}", marker::NAME);
+            Entry::Refused(Fault::NotEncrypted, cause)
+        }
+        (Wanted::Sealed(_), Found::Nothing) if !writing => Entry::Empty,
+        (Wanted::Sealed(Some(_)), Found::Nothing) => Entry::Make,
+        (Wanted::Sealed(None), Found::Nothing) => Entry::Refused(Fault::Recipients, NOBODY.to_owned()),
+        (Wanted::Sealed(Some(wanted)), Found::Marker(marker)) if wanted == marker.recipients => Entry::Sealed,
+        (Wanted::Sealed(Some(wanted)), Found::Marker(marker)) => Entry::ReadOnly(format!(
+            "this vault is encrypted for {}, and {} would be written for",
+            list(&marker.recipients),
+            list(wanted)
+        )),
+        (Wanted::Sealed(None), Found::Marker(_)) => Entry::ReadOnly(NOBODY.to_owned()),
+    }
+}
+
+const NOBODY: &str = "no recipients are named to encrypt for";
+
+/// Recipients for a message.
+pub(super) fn list(names: &[String]) -> String {
+    let shown: Vec<String> = names.iter().take(4).map(|name| name.chars().take(80).collect()).collect();
+    let more = names.len().saturating_sub(shown.len());
+    if more == 0 { shown.join(", ") } else { format!("{} and {more} more", shown.join(", ")) }
+}
+
+/// A vault behind its gate.
+#[derive(Debug)]
+pub(super) enum Opened {
+    Plain,
+    Sealed(Arc<Seals>),
+    /// To be asked again.
+    Empty,
+}
+
+/// Looks at a vault, decides, and makes the marker where one is due.
+pub(super) async fn open(
+    store: &dyn Store,
+    access: &Access,
+    counters: &Counters,
+    writing: bool,
+) -> Result<Opened, Error> {
+    let key = ObjectKey::new(marker::NAME)?;
+    let object = format!("{}/{}", store.url(), marker::NAME);
+    let sealing = match access {
+        Access::Plain => None,
+        Access::Sealed(sealing) => Some(sealing),
+        Access::Names => return Ok(Opened::Plain),
+    };
+    let marker = match read(store, counters, &key, &object).await {
+        Ok(bytes) => Some(Marker::parse(&bytes, &object)?),
+        Err(Error::NotFound { .. }) => None,
+        // Credentials that may not list get this answer for an object that isn't there. A vault that can't be read at all
+        // refuses the next request as well.
+        Err(Error::Denied { .. }) if sealing.is_none() => None,
+        Err(error) => return Err(error),
+    };
+    let Some(sealing) = sealing else {
+        let found = marker.as_ref().map_or(Found::Nothing, Found::Marker);
+        return match decide(found, Wanted::Plain, writing) {
+            Entry::Refused(kind, cause) => Err(fault(kind, store.url(), cause)),
+            _ => Ok(Opened::Plain),
+        };
+    };
+    let recipients = recipients(sealing, marker.as_ref())?;
+    let names = recipients.as_ref().map(Recipients::names);
+    let wanted = Wanted::Sealed(names.as_deref());
+    if let Some(marker) = marker {
+        return enter(store, sealing, marker, recipients, wanted);
+    }
+    let found = if any(store, counters).await? { Found::Objects } else { Found::Nothing };
+    match decide(found, wanted, writing) {
+        Entry::Empty => Ok(Opened::Empty),
+        Entry::Make => {
+            let Some(recipients) = recipients else { return Ok(Opened::Empty) };
+            let made = make(store, sealing, counters, &recipients, &key, &object).await?;
+            enter(store, sealing, made, Some(recipients), wanted)
+        }
+        // The marker may have come together with the objects, between the two requests.
+        Entry::Refused(kind, cause) => match read(store, counters, &key, &object).await {
+            Ok(bytes) => enter(store, sealing, Marker::parse(&bytes, &object)?, recipients, wanted),
+            Err(Error::NotFound { .. }) => Err(fault(kind, store.url(), cause)),
+            Err(error) => Err(error),
+        },
+        _ => Ok(Opened::Empty),
+    }
+}
+
+/// The recipients to write for: those that are named; otherwise the owner's keys at hand, if they are all that the vault has.
+fn recipients(sealing: &Sealing, marker: Option<&Marker>) -> Result<Option<Recipients>, Error> {
+    let (None, Some(marker)) = (&sealing.recipients, marker) else { return Ok(sealing.recipients.clone()) };
+    let public = sealing.identities.public();
+    if !marker.recipients.iter().all(|name| public.contains(name)) {
+        return Ok(None);
+    }
+    Recipients::read(&marker.recipients, std::path::Path::new("")).map(Some)
+}
+
+fn enter(
+    store: &dyn Store,
+    sealing: &Arc<Sealing>,
+    marker: Marker,
+    recipients: Option<Recipients>,
+    wanted: Wanted<'_>,
+) -> Result<Opened, Error> {
+    let recipients = match decide(Found::Marker(&marker), wanted, true) {
+        Entry::Sealed => recipients.ok_or_else(|| NOBODY.to_owned()),
+        Entry::ReadOnly(cause) => Err(cause),
+        Entry::Refused(kind, cause) => return Err(fault(kind, store.url(), cause)),
+        Entry::Plain | Entry::Empty | Entry::Make => return Ok(Opened::Plain),
+    };
+    let recipients = recipients.map_err(|cause| fault(Fault::Recipients, store.url(), cause));
+    Ok(Opened::Sealed(Arc::new(Seals::new(sealing.clone(), marker, recipients))))
+}
+
+/// Makes the marker, or reads the one of a process that was quicker.
+async fn make(
+    store: &dyn Store,
+    sealing: &Sealing,
+    counters: &Counters,
+    recipients: &Recipients,
+    key: &ObjectKey,
+    object: &str,
+) -> Result<Marker, Error> {
+    let marker = Marker {
+        vault: Id(random()?),
+        header: size(seals::longest(recipients)?)
+            .ok_or_else(|| fault(Fault::Keys, "recipients", "these are too many for a header"))?,
+        recipients: recipients.names(),
+        created: sealing.keys.now(),
+    };
+    let condition = if store.abilities().create { Condition::Create } else { Condition::Always };
+    counters.request(Operation::Put);
+    match store.put(key, marker.to_bytes().into(), &PutOptions { condition, ..PutOptions::default() }).await {
+        Ok(_) => Ok(marker),
+        Err(Error::AlreadyExists { .. }) => Marker::parse(&read(store, counters, key, object).await?, object),
+        Err(error) => Err(error),
+    }
+}
+
+/// The length of headers for a vault whose recipients need `needed` bytes: with room for some more.
+fn size(needed: usize) -> Option<usize> {
+    const STEP: usize = 512;
+    let size = (needed + 400).next_multiple_of(STEP).max(2 * STEP);
+    SIZES.contains(&size).then_some(size)
+}
+
+pub(super) fn random() -> Result<u64, Error> {
+    getrandom::u64().map_err(|_| fault(Fault::HostKeys, "the system", "it has no source of randomness"))
+}
+
+/// Whether the vault holds any object that isn't of the marker's.
+async fn any(store: &dyn Store, counters: &Counters) -> Result<bool, Error> {
+    let mut after = None;
+    loop {
+        counters.request(Operation::List);
+        let page = store.list(&Prefix::all(), after.as_ref(), 100).await?;
+        let foreign = |name: &str| !marker::is_ours(name) && !name.starts_with("seawall/probe-");
+        if page.entries.iter().any(|entry| foreign(entry.key.as_str())) {
+            return Ok(true);
+        }
+        match page.next {
+            Some(next) if after.as_ref() < Some(&next) => after = Some(next),
+            _ => return Ok(false),
+        }
+    }
+}
+
+/// Reads a small object of the marker's.
+pub(super) async fn read(
+    store: &dyn Store,
+    counters: &Counters,
+    key: &ObjectKey,
+    object: &str,
+) -> Result<Bytes, Error> {
+    counters.request(Operation::Get);
+    let mut body = store.get(key, None).await?;
+    let mut bytes = BytesMut::new();
+    while let Some(piece) = body.stream.try_next().await? {
+        bytes.extend_from_slice(&piece);
+        if bytes.len() as u64 > marker::MOST {
+            return Err(fault(Fault::Marker, object, "it is larger than any of its kind"));
+        }
+    }
+    if body.size.is_some_and(|size| size != bytes.len() as u64) {
+        let cause = "the connection ended early".to_owned();
+        return Err(Error::Unavailable { object: object.to_owned(), cause, retryable: true });
+    }
+    Ok(bytes.freeze())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use seawall_core::Moment;
+
+    #[test]
+    fn what_agrees() {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let (ab, a) = (names(&["a", "b"]), names(&["a"]));
+        let marker = Marker { vault: Id(1), header: 1024, recipients: ab.clone(), created: Moment::from_millis(0) };
+        let (there, plain) = (Found::Marker(&marker), Wanted::Plain);
+        let (same, other, none) = (Wanted::Sealed(Some(&ab)), Wanted::Sealed(Some(&a)), Wanted::Sealed(None));
+        let read_only = |entry: Entry| matches!(entry, Entry::ReadOnly(_));
+        let refused = |entry: Entry| match entry {
+            Entry::Refused(fault, _) => Some(fault),
+            _ => None,
+        };
+        for writing in [false, true] {
+            assert_eq!(decide(Found::Nothing, plain, writing), Entry::Plain);
+            assert_eq!(decide(Found::Objects, plain, writing), Entry::Plain);
+            assert_eq!(refused(decide(there, plain, writing)), Some(Fault::Encrypted));
+            for wanted in [same, other, none] {
+                assert_eq!(refused(decide(Found::Objects, wanted, writing)), Some(Fault::NotEncrypted));
+            }
+            assert_eq!(decide(there, same, writing), Entry::Sealed);
+            assert!(read_only(decide(there, other, writing)) && read_only(decide(there, none, writing)));
+        }
+        assert_eq!(decide(Found::Nothing, same, false), Entry::Empty);
+        assert_eq!(decide(Found::Nothing, same, true), Entry::Make);
+        assert_eq!(decide(Found::Nothing, none, false), Entry::Empty);
+        assert_eq!(refused(decide(Found::Nothing, none, true)), Some(Fault::Recipients));
+    }
+
+    #[test]
+    fn headers_have_room_for_more_recipients() {
+        for (needed, expected) in [(300, Some(1024)), (624, Some(1024)), (625, Some(1536)), (70_000, None)] {
+            assert_eq!(size(needed), expected, "{needed}");
+        }
+    }
+
+    #[test]
+    fn recipients_in_a_message() {
+        let many: Vec<String> = (0..6).map(|i| format!("age1{i}")).collect();
+        assert_eq!(list(&many), "age10, age11, age12, age13 and 2 more");
+        assert_eq!(list(&many[..1]), "age10");
+    }
+}

@@ -1,0 +1,245 @@
+//! Keys of the host's own, so that it can read back what it wrote lately without any key of the owner.
+//!
+//! A key is made when an object is written and the newest key is a day old. It is forgotten, and its file removed, two days
+//! after the next one was made. So an idle host keeps the key of its newest objects and makes none, and what opens the
+//! history of last month is nowhere on the host.
+//!
+//! Each key is a file `<moment>-<random>.key` (0600) that is written, synced, and only then used. Two processes of one
+//! database make two files, and each finds the other's. Without a folder the keys live as long as the process.
+
+#![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use age::Identity as _;
+use age::secrecy::ExposeSecret as _;
+use age_core::format::{FileKey, Stanza};
+use seawall_core::{Clock, Moment};
+
+use super::{Fault, fault};
+use crate::Error;
+
+/// How long a key is used for new objects.
+const USED: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// How long a key is kept after the next one was made.
+const KEPT: Duration = Duration::from_secs(2 * 24 * 60 * 60);
+
+/// The ring of keys of one database, or of one process.
+#[derive(Debug)]
+pub struct HostKeys {
+    folder: Option<PathBuf>,
+    clock: Arc<dyn Clock>,
+    ring: Mutex<Option<Vec<HostKey>>>,
+}
+
+/// A key and when it was made.
+#[derive(Clone)]
+struct HostKey {
+    made: Moment,
+    /// Its file's name; empty in memory.
+    name: String,
+    key: age::x25519::Identity,
+}
+
+impl std::fmt::Debug for HostKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "[hidden, made {}]", self.made)
+    }
+}
+
+impl HostKeys {
+    /// The ring in a folder, which is made when it is needed; without one, in memory. Touches nothing yet.
+    pub fn new(folder: Option<PathBuf>, clock: Arc<dyn Clock>) -> Self {
+        Self { folder, clock, ring: Mutex::new(None) }
+    }
+
+    /// The folder.
+    pub(super) fn folder(&self) -> Option<&Path> {
+        self.folder.as_deref()
+    }
+
+    pub(super) fn now(&self) -> Moment {
+        self.clock.now()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Vec<HostKey>>> {
+        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The key for a new object, if one is held that is young enough. Doesn't block.
+    pub(super) fn present(&self) -> Option<age::x25519::Identity> {
+        let (ring, now) = (self.lock(), self.clock.now());
+        let ring = ring.as_deref()?;
+        usable(ring.iter().map(|key| key.made), now).and_then(|at| ring.get(at)).map(|key| key.key.clone())
+    }
+
+    /// Makes a key for new objects, and forgets old ones. Blocks.
+    pub(super) fn make(&self) -> Result<age::x25519::Identity, Error> {
+        self.load()?;
+        if let Some(key) = self.present() {
+            return Ok(key);
+        }
+        let mut made = HostKey { made: self.clock.now(), name: String::new(), key: age::x25519::Identity::generate() };
+        if let Some(folder) = &self.folder {
+            made.name = format!("{:014}-{:08x}.key", made.made.as_millis(), fastrand::u32(..));
+            let text = format!(
+                "# A key of this host, made {}. It opens what the host wrote lately, and goes by itself.\n{}\n",
+                made.made,
+                made.key.to_string().expose_secret()
+            );
+            write_private(folder, &made.name, text.as_bytes()).map_err(|error| self.trouble(&error))?;
+        }
+        let key = made.key.clone();
+        let mut ring = self.lock();
+        let keys = ring.get_or_insert_default();
+        keys.push(made);
+        keys.sort_by_key(|key| key.made);
+        self.forget(keys);
+        Ok(key)
+    }
+
+    /// Reads the folder, so that keys of another process are found too. Blocks.
+    pub(super) fn load(&self) -> Result<(), Error> {
+        let Some(folder) = &self.folder else {
+            self.lock().get_or_insert_default();
+            return Ok(());
+        };
+        let mut keys = read_keys(folder).map_err(|error| self.trouble(&error))?;
+        keys.sort_by_key(|key| key.made);
+        self.forget(&mut keys);
+        *self.lock() = Some(keys);
+        Ok(())
+    }
+
+    /// Whether the folder was read.
+    pub(super) fn is_loaded(&self) -> bool {
+        self.lock().is_some()
+    }
+
+    /// The file key, by the newest key that opens a stanza.
+    pub(super) fn unwrap(&self, stanzas: &[Stanza]) -> Option<FileKey> {
+        let keys: Vec<_> = self.lock().iter().flatten().rev().map(|key| key.key.clone()).collect();
+        // The host's stanza is the first of a header.
+        keys.iter().find_map(|key| key.unwrap_stanzas(stanzas)?.ok())
+    }
+
+    fn forget(&self, keys: &mut Vec<HostKey>) {
+        let made: Vec<Moment> = keys.iter().map(|key| key.made).collect();
+        let gone = forgotten(&made, self.clock.now());
+        let mut index = 0;
+        keys.retain(|key| {
+            let gone = gone.get(index).copied().unwrap_or_default();
+            index += 1;
+            if gone && let Some(folder) = &self.folder {
+                let path = folder.join(&key.name);
+                if let Err(error) = std::fs::remove_file(&path)
+                    && error.kind() != io::ErrorKind::NotFound
+                {
+                    tracing::warn!(key = %path.display(), "an old key of this host can't be removed: {error}");
+                }
+            }
+            !gone
+        });
+    }
+
+    fn trouble(&self, error: &io::Error) -> Error {
+        let folder = self.folder.as_deref().unwrap_or(Path::new(""));
+        fault(Fault::HostKeys, folder.display().to_string(), format!("the keys of this host: {error}"))
+    }
+}
+
+/// Which of these keys, oldest first, is for new objects: the newest, if it is younger than a day. A key from the future
+/// was made while the clock was wrong.
+fn usable(made: impl Iterator<Item = Moment>, now: Moment) -> Option<usize> {
+    let keys = made.enumerate().filter(|(_, made)| *made <= now.after(USED));
+    keys.last().filter(|(_, made)| now.since(*made) < USED).map(|(index, _)| index)
+}
+
+/// Which of these keys, oldest first, are forgotten.
+fn forgotten(made: &[Moment], now: Moment) -> Vec<bool> {
+    let next = made.iter().skip(1).map(|next| now.since(*next) >= KEPT);
+    next.chain([false]).take(made.len()).collect()
+}
+
+fn read_keys(folder: &Path) -> io::Result<Vec<HostKey>> {
+    let found = match std::fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        found => found?,
+    };
+    let mut keys = Vec::new();
+    for file in found {
+        let file = file?;
+        let name = file.file_name().to_string_lossy().into_owned();
+        let Some(millis) = name.strip_suffix(".key").and_then(|stem| stem.split_once('-')?.0.parse().ok()) else {
+            continue;
+        };
+        let text = match std::fs::read_to_string(file.path()) {
+            // Another process forgot it just now.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            text => text?,
+        };
+        let key = text.lines().find_map(|line| line.trim().parse::<age::x25519::Identity>().ok());
+        match key {
+            Some(key) => keys.push(HostKey { made: Moment::from_millis(millis), name, key }),
+            None => {
+                tracing::warn!(key = %file.path().display(), "this is no key of this host; nothing is read with it")
+            }
+        }
+    }
+    Ok(keys)
+}
+
+/// Writes a file that only this user can read, whole or not at all, and never over another.
+pub(super) fn write_private(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let place = folder.join(format!(".{name}.{:08x}.tmp", fastrand::u32(..)));
+    let outcome = (|| {
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&place)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        std::fs::hard_link(&place, folder.join(name))?;
+        File::open(folder)?.sync_all()
+    })();
+    let _ = std::fs::remove_file(&place);
+    outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: i64 = 60 * 60 * 1000;
+
+    fn moments(hours: &[i64]) -> Vec<Moment> {
+        hours.iter().map(|hour| Moment::from_millis(hour * HOUR)).collect()
+    }
+
+    #[test]
+    fn which_key_is_used_and_which_is_forgotten() {
+        for (made, now, expected, gone) in [
+            (&[][..], 0, None, &[][..]),
+            (&[0], 0, Some(0), &[false]),
+            (&[0], 23, Some(0), &[false]),
+            (&[0], 24, None, &[false]),
+            (&[0], 24 * 365, None, &[false]),
+            (&[0, 24], 30, Some(1), &[false, false]),
+            (&[0, 24], 71, None, &[false, false]),
+            (&[0, 24], 72, None, &[true, false]),
+            (&[0, 24, 48, 72], 73, Some(3), &[true, false, false, false]),
+            // The clock was set back by a day and more, and by less.
+            (&[100], 20, None, &[false]),
+            (&[100], 80, Some(0), &[false]),
+            (&[20, 1000], 21, Some(0), &[false, false]),
+        ] {
+            let (made, now) = (moments(made), moments(&[now])[0]);
+            assert_eq!(usable(made.iter().copied(), now), expected, "{made:?} {now}");
+            assert_eq!(forgotten(&made, now), gone, "{made:?} {now}");
+        }
+    }
+}
