@@ -48,16 +48,6 @@ impl Edge {
         Surroundings { environment: &self.environment, directory: &self.directory, pid: std::process::id() }
     }
 
-    /// The folder for records that belong to no database file: of the service, or of the user. `None` if there is neither.
-    pub(crate) fn state_folder(&self) -> Option<PathBuf> {
-        let variable = |name| self.environment.get(name).filter(|text| text.starts_with('/')).map(PathBuf::from);
-        // systemd gives a service with several state folders a list of them.
-        let service = self.environment.get("STATE_DIRECTORY").and_then(|text| text.split(':').next());
-        let state = service.filter(|text| text.starts_with('/')).map(PathBuf::from);
-        let state = state.or_else(|| variable("XDG_STATE_HOME").map(|home| home.join("seawall")));
-        state.or_else(|| variable("HOME").map(|home| home.join(".local/state/seawall")))
-    }
-
     /// An opener of databases and vaults, with the owner's keys that the command line or the environment names. Blocks, and
     /// may ask for a passphrase.
     pub(crate) fn opener(&self, jobs: usize) -> Result<Opener, Failure> {

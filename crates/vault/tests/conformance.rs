@@ -131,7 +131,8 @@ async fn on_webdav(server: WebdavServer) {
     let open = |name: &'static str| {
         let url = server.url(&format!("some path/{name}"));
         async move {
-            let Ok(VaultUrl::Webdav(settings)) = VaultUrl::parse(&url) else { panic!("{url}") };
+            let place = VaultUrl::parse(&url).expect("a place");
+            let VaultUrl::Webdav(settings) = place else { unreachable!("{url}") };
             let store = WebdavStore::connect(&settings, &Environment::empty(), &Policy::default()).await;
             Arc::new(store.expect("connect")) as Arc<dyn Store>
         }

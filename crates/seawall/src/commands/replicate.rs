@@ -8,7 +8,7 @@ use seawall_agent::config::{
     SocketConfig, read_place,
 };
 use seawall_agent::{
-    Also, ExecCommand, Job, Level, LogFormat, Outcome, Read, Reload, Signals, Summary, VaultUrl, protect,
+    Also, ExecCommand, Job, Level, LogFormat, Outcome, Read, Reload, Signals, Summary, VaultUrl, protect, state_folder,
 };
 use seawall_core::{Failure, Point, Shutdown};
 use serde_json::json;
@@ -221,7 +221,7 @@ fn folder(dir: PathBuf, vault: VaultUrl, arguments: &ReplicateArguments) -> Resu
 /// The folder for databases that are registered through a socket: under the socket's name, in the state folder of the
 /// service or of the user. `None` if there is neither.
 fn registry(socket: &Path, edge: &Edge) -> Option<PathBuf> {
-    let state = edge.state_folder()?;
+    let state = state_folder(&edge.environment)?;
     let name = socket.display().to_string().trim_start_matches('/').replace('/', "!");
     Some(state.join(format!("{name}.registered.json")))
 }
@@ -235,7 +235,7 @@ async fn carry_out(plan: &Plan, read: Option<Read>, edge: &Edge) -> Result<Summa
 
     let mut opener = edge.opener(runtime::PROTECTING / 2)?;
     opener.be_on(&edge.hostname);
-    opener.find_state_in(edge.state_folder());
+    opener.find_state_in(state_folder(&edge.environment));
     opener.note_vaults();
     if !plan.job.once {
         opener.watch(plan.job.sweep);

@@ -36,7 +36,9 @@ impl NatsServer {
     /// As [`super::S3Server::start`].
     pub async fn start(what: &str, folder: &Path) -> Option<Self> {
         // Another process may take the port in between: then another port is tried.
-        for _ in 0..5 {
+        let mut attempts = 0..5;
+        loop {
+            assert!(attempts.next().is_some(), "nats-server did not get ready");
             let port = free_port();
             let spawned = spawn(folder, port);
             if spawned.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
@@ -49,7 +51,6 @@ impl NatsServer {
             }
             let _ = child.kill();
         }
-        panic!("nats-server did not get ready")
     }
 
     /// Makes a bucket, as NATS's own tool does.

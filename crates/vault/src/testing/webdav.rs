@@ -104,7 +104,9 @@ impl WebdavServer {
         prepare: impl Fn(u16) -> Launch,
     ) -> Option<Self> {
         // Another process may take the port in between: then another port is tried.
-        for _ in 0..5 {
+        let mut attempts = 0..5;
+        loop {
+            assert!(attempts.next().is_some(), "the WebDAV server for {what} did not get ready");
             let port = free_port();
             let command = prepare(port);
             let mut child = command.spawn().expect("the server can be started");
@@ -113,7 +115,6 @@ impl WebdavServer {
             }
             let _ = child.kill();
         }
-        panic!("the WebDAV server for {what} did not get ready")
     }
 
     /// The URL of a folder on it, with the user and password.
