@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use seawall_core::Moment;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep};
 
@@ -136,7 +137,7 @@ impl S3Server {
     pub async fn keep_versions(&self) {
         let body = "<VersioningConfiguration xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">\
                     <Status>Enabled</Status></VersioningConfiguration>";
-        self.put_in(BUCKET, "versioning", body, &[]).await;
+        self.put_in(BUCKET, None, "versioning", body, &[]).await;
     }
 
     /// Makes a bucket whose objects may have locks, and in which each new object is locked for `days`.
@@ -144,14 +145,26 @@ impl S3Server {
     /// # Panics
     /// When the server refuses it.
     pub async fn add_locking(&self, bucket: &str, mode: &str, days: Option<u32>) {
-        self.put_in(bucket, "", "", &[("x-amz-bucket-object-lock-enabled", "true")]).await;
+        self.put_in(bucket, None, "", "", &[("x-amz-bucket-object-lock-enabled", "true")]).await;
         let Some(days) = days else { return };
         let body = format!(
             "<ObjectLockConfiguration xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">\
              <ObjectLockEnabled>Enabled</ObjectLockEnabled><Rule><DefaultRetention><Mode>{mode}</Mode>\
              <Days>{days}</Days></DefaultRetention></Rule></ObjectLockConfiguration>"
         );
-        self.put_in(bucket, "object-lock", &body, &[]).await;
+        self.put_in(bucket, None, "object-lock", &body, &[]).await;
+    }
+
+    /// Locks an object. Amazon does so by itself in a bucket with a default lock; this server only refuses to delete there.
+    ///
+    /// # Panics
+    /// When the server refuses it.
+    pub async fn lock(&self, bucket: &str, object: &str, mode: &str, until: Moment) {
+        let body = format!(
+            "<Retention xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><Mode>{mode}</Mode>\
+             <RetainUntilDate>{until}</RetainUntilDate></Retention>"
+        );
+        self.put_in(bucket, Some(object), "retention", &body, &[]).await;
     }
 
     /// Its address.

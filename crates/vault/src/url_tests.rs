@@ -134,6 +134,19 @@ fn secrets_are_taken_and_never_shown() {
         assert!(!format!("{url} {url:?} {url:#?}").contains("hunter2"), "{url:?}");
     }
     for text in [
+        "sftp://me:hunter2@h/p",
+        "webdav://me:hunter2@h/p",
+        "nats://me:hunter2@h/b",
+        "nats://h/b?token=hunter2",
+        "b2://bkt/p?region=us-west-004&access-key-id=AKID&secret-access-key=hunter2",
+        "oss://bkt/p?access-key-id=AKID&secret-access-key=hunter2",
+        "gs://bkt/p?credentials=hunter2",
+        "abs://acct@container/p?account-key=aHVudGVyMg==",
+    ] {
+        let url = VaultUrl::parse(text).expect("with secrets");
+        assert!(!format!("{url} {url:?} {url:#?}").contains("hunter2"), "{url:?}");
+    }
+    for text in [
         "s3://AKID:hunter2@b/p?x=y",
         "s3://b/p?secretAccessKey=hunter2",
         "s3:AKID:hunter2@b/p",
@@ -142,7 +155,6 @@ fn secrets_are_taken_and_never_shown() {
         "sftp://me:hunter2@h",
         "sftp://me:hunter2@h/p?pasword=hunter2",
         "sftp:me:hunter2@h/p",
-        "webdav://me:hunter2@h/p",
         "s3://b/p?secretAccessKey=hunter2&secretAccessKey=hunter2",
         "s3://b/p?partSize=hunter2",
     ] {

@@ -185,6 +185,7 @@ async fn versions_and_locks_of_a_bucket_are_told() {
     let before = SystemClock.now();
     for name in ["x", "y"] {
         vault.put(&key(name), Bytes::from_static(b"x"), None).await.expect("put");
+        server.lock("locking", &format!("p/{name}"), "COMPLIANCE", before.after(3 * day)).await;
     }
     let told = vault.protection().await.expect("an answer");
     assert_eq!((told.versions, told.locks, told.span()), (Some(true), Some(true), 3 * day));
