@@ -16,13 +16,13 @@ use std::sync::Arc;
 
 use futures::{StreamExt as _, TryStreamExt as _};
 use seawall_core::{
-    Clock as _, Failure, Finding, IntegrityCheck, Kind, Moment, Point, Progress, RestoreRequest, SystemClock, When,
+    Clock as _, Failure, Finding, IntegrityCheck, Kind, Point, Progress, RestoreRequest, SystemClock, When,
 };
 use seawall_vault::several::transfer::{self, Copied as Done};
 use seawall_vault::{Access, ObjectKey, Prefix, Vault, VaultUrl};
 use serde::Serialize;
 
-use self::plan::{Class, Clash, Item, Plan};
+use self::plan::{Clash, Class, Item, Plan};
 use crate::encryption::Encryption;
 use crate::open::Opener;
 use crate::recognise::{self, Held};
@@ -152,7 +152,12 @@ impl Opener {
             Part::At(when) | Part::Since(when) if opened => Some(self.part(request, when, &here).await?),
             Part::At(_) | Part::Since(_) => {
                 let cause = "a part of an encrypted history is found with the owner's key alone";
-                return Err(refused("copy.no-part", from.to_string(), cause, "give --identity FILE, or copy all of it"));
+                return Err(refused(
+                    "copy.no-part",
+                    from.to_string(),
+                    cause,
+                    "give --identity FILE, or copy all of it",
+                ));
             }
         };
         let keys = wanted.as_ref().map(|(keys, _)| keys);
@@ -225,7 +230,8 @@ impl Opener {
         let raw = matches!(protected, Protected::AsItIs);
         if raw {
             if marked && renames {
-                let cause = "its objects are sealed under their names, and objects have other names in that kind of place";
+                let cause =
+                    "its objects are sealed under their names, and objects have other names in that kind of place";
                 let next = "encrypt the copy anew: give --identity FILE and --recipient";
                 return Err(refused("copy.sealed-names", from.to_string(), cause, next));
             }
@@ -377,7 +383,8 @@ fn refused(code: &'static str, object: String, cause: impl Into<String>, next: &
 }
 
 fn here_or(here: &[Item]) -> Result<&Item, Failure> {
-    let none = || Failure::new(Kind::NotFound, "copy.empty", "copy", "there is nothing to copy here", "check the place");
+    let none =
+        || Failure::new(Kind::NotFound, "copy.empty", "copy", "there is nothing to copy here", "check the place");
     here.first().ok_or_else(none)
 }
 
@@ -492,11 +499,7 @@ async fn reread(ends: &Ends, there: &[Item], progress: &dyn Progress) -> Result<
 }
 
 /// Copies objects: one class after the other, and links in their order. Returns what was copied, and what vanished.
-async fn carry(
-    ends: &Ends,
-    missing: &[Item],
-    progress: &dyn Progress,
-) -> Result<(Count, Vec<ObjectKey>), Failure> {
+async fn carry(ends: &Ends, missing: &[Item], progress: &dyn Progress) -> Result<(Count, Vec<ObjectKey>), Failure> {
     let (mut done, mut vanished) = (Count::default(), Vec::new());
     progress.begin("copying", Some(Count::of(missing).bytes));
     for group in missing.chunk_by(|one, other| one.class == other.class) {

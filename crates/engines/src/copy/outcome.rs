@@ -10,12 +10,7 @@ pub(super) type Points = (String, Option<Point>, Option<Point>);
 
 /// Compares the points of the copy with those of the vault before and after the copy. The vault's writer may have added
 /// points and taken old ones away meanwhile.
-pub(super) fn judge(
-    part: &Part,
-    before: &[Points],
-    after: &[Points],
-    copied: &[CopiedDatabase],
-) -> Result<(), String> {
+pub(super) fn judge(part: &Part, before: &[Points], after: &[Points], copied: &[CopiedDatabase]) -> Result<(), String> {
     for (name, earliest, newest) in before {
         let Some(newest) = newest else { continue };
         let shown = if name.is_empty() { String::new() } else { format!("{name}: ") };

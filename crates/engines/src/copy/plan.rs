@@ -103,7 +103,7 @@ pub(super) fn plan(
 ) -> Result<Plan, Clash> {
     let names: BTreeSet<&ObjectKey> = here.iter().map(|item| &item.name).collect();
     let mut last: BTreeMap<&str, &ObjectKey> = BTreeMap::new();
-    names.iter().for_each(|name| drop(last.insert(folder(name), name)));
+    last.extend(names.iter().map(|name| (folder(name), *name)));
     let data = |key: &&ObjectKey| matches!(class(key), Some(Class::Data | Class::Index | Class::Link));
     let theirs: Vec<&ObjectKey> = there.keys().filter(data).collect();
     if let Some(first) = theirs.first()
@@ -244,7 +244,10 @@ mod tests {
         assert_eq!(decide(&here, &[], None), Ok(all.clone()));
         // A second run copies what is missing; what was merged away here stays there.
         assert_eq!(decide(&here, &all[..3], None), Ok(all[3..].to_vec()));
-        assert_eq!(decide(&here, &[ltx(0, 1, 1), ltx(0, 3, 3)], None), Ok(vec![all[0].clone(), all[2].clone(), all[3].clone(), all[4].clone()]));
+        assert_eq!(
+            decide(&here, &[ltx(0, 1, 1), ltx(0, 3, 3)], None),
+            Ok(vec![all[0].clone(), all[2].clone(), all[3].clone(), all[4].clone()])
+        );
         // A part of it: data by name, notes always.
         assert_eq!(decide(&here, &[], Some(&[ltx(9, 1, 3)])), Ok(vec![all[0].clone(), ltx(9, 1, 3)]));
         // Another object, another writer, another database.

@@ -43,8 +43,11 @@ pub async fn copy(from: &Vault, to: &Vault, key: &ObjectKey) -> Result<Copied, E
 /// Copies an object, which is called `name` in the other vault.
 pub async fn copy_as(from: &Vault, to: &Vault, key: &ObjectKey, name: &ObjectKey) -> Result<Copied, Error> {
     let Some(meta) = from.head(key).await? else { return Ok(Copied::Gone) };
-    let copied =
-        if meta.size <= WHOLE { whole(from, to, key, name, &meta).await } else { in_parts(from, to, key, name, &meta).await };
+    let copied = if meta.size <= WHOLE {
+        whole(from, to, key, name, &meta).await
+    } else {
+        in_parts(from, to, key, name, &meta).await
+    };
     match copied {
         Err(Error::NotFound { object }) if object == from.object(key) => Ok(Copied::Gone),
         Err(Error::AlreadyExists { .. }) => Ok(Copied::Differs),
