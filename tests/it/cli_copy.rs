@@ -226,3 +226,38 @@ fn sets_of_postgres_are_copied_and_restored() {
     stand.seawall(&["restore", "./copy", "--to", &server.url("again")]).ok();
     assert_eq!(server.sql("again", CONTENT), server.sql("shop", CONTENT));
 }
+
+#[test]
+fn an_encrypted_vault_stays_encrypted_unless_it_is_asked_for() {
+    const SECRET: &str = "AGE-SECRET-KEY-1GQ9778VQXMMJVE8SK7J6VT8UJ4HDQAJUVSFCWCM02D8GEWQ72PVQ2Y5J33";
+    const PUBLIC: &str = "age1t7rxyev2z3rw82stdlrrepyc39nvn86l5078zqkf5uasdy86jp6svpy7pa";
+    let stand = Stand::folder(Random::from_env().seed());
+    let mut app = stand.app();
+    app.commit(10);
+    stand.replicate_with(&["--once", "--recipient", PUBLIC]).wait(wait::SOON * 4).ok();
+    fs::write(stand.path("key.txt"), format!("{SECRET}\n")).unwrap();
+    let restored = |from: &str, more: &[&str]| {
+        let file = stand.new_file();
+        stand.seawall(&[&["restore", from, "-o", file.to_str().unwrap()], more].concat()).ok();
+        model::check(&file, stand.seed)
+    };
+    // Without a key only the bytes are compared.
+    assert_eq!(copy(&stand, "copy", &[])["opened"], false);
+    assert_eq!(files(&stand.path("copy")), files(&stand.path("vault")));
+    assert_eq!(restored("./copy", &["--identity", "key.txt"]), 10);
+    assert_eq!(copy(&stand, "copy", &["--identity", "key.txt"])["opened"], true);
+    // Objects of SQLite have other names in a bucket.
+    let output =
+        stand.seawall(&["copy", "vault", "s3://bucket/x?endpoint=http://127.0.0.1:1&region=us-east-1"]).exits(1);
+    assert!(!output.stderr.is_empty(), "{output}");
+    // A plain copy needs the key, and a word.
+    stand.seawall(&["copy", "vault", "plain", "--decrypt"]).exits(2);
+    copy(&stand, "plain", &["--decrypt", "--identity", "key.txt"]);
+    assert_eq!(restored("./plain", &[]), 10);
+    // And a plain vault is encrypted, sealed anew for another place.
+    let args = ["copy", "plain", "sealed", "--recipient", PUBLIC, "--identity", "key.txt"];
+    stand.seawall(&args).ok();
+    assert_eq!(restored("./sealed", &["--identity", "key.txt"]), 10);
+    let output = stand.seawall(&["copy", "plain", "copy"]).exits(1);
+    assert!(output.stderr.contains("copy.encrypted"), "{output}");
+}
