@@ -159,7 +159,7 @@ fn a_damaged_object_is_named_and_the_copy_is_not_sound() {
 fn places_that_are_refused() {
     let stand = vault(1);
     let refused = |args: &[&str], exit: i32, code: &str| {
-        let output = stand.seawall(&[&["copy"], args].concat()).exits(exit);
+        let output = stand.seawall(&[&["copy"][..], args].concat()).exits(exit);
         assert!(output.stderr.contains(code), "{code}: {output}");
     };
     refused(&["vault", "vault"], 1, "copy.same-place");
@@ -238,7 +238,7 @@ fn an_encrypted_vault_stays_encrypted_unless_it_is_asked_for() {
     fs::write(stand.path("key.txt"), format!("{SECRET}\n")).unwrap();
     let restored = |from: &str, more: &[&str]| {
         let file = stand.new_file();
-        stand.seawall(&[&["restore", from, "-o", file.to_str().unwrap()], more].concat()).ok();
+        stand.seawall(&[&["restore", from, "-o", file.to_str().unwrap()][..], more].concat()).ok();
         model::check(&file, stand.seed)
     };
     // Without a key only the bytes are compared.
