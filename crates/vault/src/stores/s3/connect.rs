@@ -19,6 +19,7 @@ use super::S3Store;
 use super::as_stored::AsStored;
 use super::bucket::{Bucket, region_for};
 use super::credentials::{self, Source, choose};
+use super::parts::Parts;
 use super::protection;
 use super::provider::{Provider, amazon_server, provider};
 use super::requests::{Requests, Target};
@@ -172,8 +173,12 @@ impl Connection {
             Operator::new(builder).map_err(|error| wrong(&self.url, error.message(), "check the settings"))?;
         let target = Target { bucket: &self.settings.bucket, decided: &self.decided, region: &region, url: &self.url };
         let source = choose(&self.settings, &self.environment);
-        let requests = Requests::new(&self.transport, &target, source, self.reason.clone());
-        Ok(Client { operator: unbuffered(operator, &self.transport), requests: Arc::new(requests) })
+        let requests = Arc::new(Requests::new(&self.transport, &target, source, self.reason.clone()));
+        let transport = match self.settings.sse_kms_key_id {
+            Some(_) => Parts::over(&requests),
+            None => self.transport.clone(),
+        };
+        Ok(Client { operator: unbuffered(operator, &transport), requests })
     }
 }
 

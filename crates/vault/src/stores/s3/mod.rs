@@ -10,6 +10,7 @@ pub(crate) mod connect;
 mod credentials;
 #[cfg(feature = "testing")]
 mod of_tests;
+mod parts;
 mod protection;
 mod provider;
 mod requests;

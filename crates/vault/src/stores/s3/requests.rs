@@ -90,14 +90,26 @@ impl Requests {
         request = request.header(http::header::CONTENT_LENGTH, body.len());
         let request = request.body(Buffer::from(body)).map_err(|error| failed(error.to_string()))?;
         let (mut head, body) = request.into_parts();
-        if let Err(error) = self.signer.sign(&mut head, None).await {
-            let cause = self.reason.get().unwrap_or_else(|| error.to_string());
-            return Err(Error::Denied { object: self.url.clone(), cause: shown(&cause) });
-        }
+        let denied = |cause| Error::Denied { object: self.url.clone(), cause };
+        self.sign(&mut head).await.map_err(denied)?;
         let answer = self.transport.send(Request::from_parts(head, body)).await;
         let answer = answer.map_err(|error| classify(self.url.clone(), &error, &Condition::Always, &self.reason))?;
         let (head, body) = answer.into_parts();
         Ok(Answer { status: head.status, headers: head.headers, body: body.to_vec() })
+    }
+
+    /// Signs a request.
+    ///
+    /// # Errors
+    /// Why there are no credentials.
+    pub(super) async fn sign(&self, head: &mut http::request::Parts) -> Result<(), String> {
+        let signed = self.signer.sign(head, None).await;
+        signed.map_err(|error| shown(&self.reason.get().unwrap_or_else(|| error.to_string())))
+    }
+
+    /// The transport of all requests.
+    pub(super) fn transport(&self) -> &HttpTransporter {
+        &self.transport
     }
 
     fn address(&self, name: Option<&str>, query: &[(&str, &str)]) -> String {

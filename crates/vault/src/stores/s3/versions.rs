@@ -130,8 +130,8 @@ fn decoded(name: &str) -> String {
     percent_encoding::percent_decode_str(&name.replace('+', " ")).decode_utf8_lossy().into_owned()
 }
 
-/// When a version's id was made, if it is a ULID. versitygw has such ids, and gives a version that was written over the time
-/// at which that happened.
+/// When a version's id was made, if it is a ULID. versitygw has such ids. It gives a version that was written over the time at
+/// which that happened, and a delete marker the time of the object that it hides.
 fn ulid_time(id: &str) -> Option<Moment> {
     const DIGITS: &[u8] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
     let digit = |byte: u8| DIGITS.iter().position(|digit| *digit == byte).and_then(|digit| i64::try_from(digit).ok());
@@ -177,7 +177,8 @@ impl Fields {
             false => None,
         };
         let (name, id) = (self.name.ok_or("a version has no name")?, self.id.ok_or("a version has no id")?);
-        let stored = ulid_time(&id).map_or(stored, |made| made.min(stored));
+        // A delete marker of versitygw has the time of the object that it hides.
+        let stored = ulid_time(&id).map_or(stored, |made| if is_object { made.min(stored) } else { made });
         Ok(Version { name, id, stored, object })
     }
 }

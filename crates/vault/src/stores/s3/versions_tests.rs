@@ -50,6 +50,28 @@ fn a_name_is_complete_with_the_next_one() {
 }
 
 #[test]
+fn times_of_versions_with_ulids() {
+    let version = |is_object: bool, stored: &str| {
+        let text = |text: &str| Some(text.to_owned());
+        let fields = Fields {
+            name: text("a"),
+            id: text("01ARZ3NDEKTSV4RRFFQ69G5FAV"),
+            stored: text(stored),
+            size: text("1"),
+            tag: None,
+        };
+        fields.version(is_object).expect("a version").stored
+    };
+    let (made, before, after) =
+        (Moment::from_millis(1_469_922_850_259), "2016-07-30T23:54:09Z", "2016-07-30T23:59:59Z");
+    assert_eq!(version(true, after), made, "written over later");
+    assert_eq!(version(true, before), Moment::from_millis(1_469_922_849_000), "an upload in parts began before");
+    for stored in [before, after] {
+        assert_eq!(version(false, stored), made, "a delete marker has the time of the object that it hides");
+    }
+}
+
+#[test]
 fn an_answer() {
     let xml = "<?xml version=\"1.0\"?><ListVersionsResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><Name>b</Name>\
         <NextKeyMarker>p/a%2Bb+c</NextKeyMarker><NextVersionIdMarker>9</NextVersionIdMarker>\
