@@ -107,6 +107,8 @@ pub(crate) enum Command {
     Timeline(SourceArguments),
     /// Read everything back and check every checksum and the chain
     Verify(VerifyArguments),
+    /// Copy a vault, or a part of its history, to another place
+    Copy(CopyArguments),
     /// Merge and delete what is due in a vault, now
     Maintain(MaintainArguments),
     /// Pin a point so that retention keeps it, or remove a pin
