@@ -73,7 +73,8 @@ impl Found {
                 Ok(if self.canary { Left::Nothing } else { Left::Canary })
             }
             (Some(there), Some(wanted)) => {
-                let cause = format!("it is encrypted for {} already, not for {}", gate::list(there), gate::list(wanted));
+                let cause =
+                    format!("it is encrypted for {} already, not for {}", gate::list(there), gate::list(wanted));
                 Err(fault(Fault::Recipients, place, cause))
             }
             (Some(there), None) => {

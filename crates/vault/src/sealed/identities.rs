@@ -96,7 +96,8 @@ impl Identities {
         let (secret, public) = Self::generate();
         let text = format!("{}\n# made {made}\n# public key: {public}\n{}\n", title(vault), secret.reveal());
         let refused = |cause: String| fault(Fault::Keys, path.display().to_string(), cause);
-        let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(|| refused("this names no file".into()))?;
+        let name =
+            path.file_name().and_then(|name| name.to_str()).ok_or_else(|| refused("this names no file".into()))?;
         let folder = path.parent().unwrap_or(Path::new("."));
         write_private(folder, name, text.as_bytes()).map_err(|error| refused(error.to_string()))?;
         Ok(public)

@@ -61,7 +61,8 @@ impl Keys {
             }
             Some(true) => false,
             Some(false) => {
-                let cause = "there is a file already, and it isn't a key of this vault: no key is written over anything";
+                let cause =
+                    "there is a file already, and it isn't a key of this vault: no key is written over anything";
                 let next = "name another file with -o, or give the public key of that one with --recipient";
                 return Err(usage("vault.key-file", &file.display().to_string(), cause, next));
             }
