@@ -174,7 +174,8 @@ fn what_somebody_changed_is_named() {
 
     // The same owner's other vault.
     let other = scene.stand.path("other");
-    let args = ["replicate", "--once", "--recipient", &scene.public, text(&scene.stand.db()), text(&other)];
+    let db = scene.stand.db();
+    let args = ["replicate", "--once", "--recipient", &scene.public, text(&db), text(&other)];
     scene.stand.seawall(&args).ok();
     let foreign =
         fs::read_dir(other.join("ltx/0")).unwrap().chain(fs::read_dir(other.join("ltx/9")).into_iter().flatten());
