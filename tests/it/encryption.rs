@@ -261,6 +261,8 @@ fn init_refuses_what_is_there() {
     let elsewhere = stand.path("elsewhere");
     failed(&init(text(&elsewhere), &notes), "vault.key-file");
     failed(&init(text(&elsewhere), key), "vault.key-file");
+    let both = ["vault", "init", text(&elsewhere), "--generate", "--identity", text(key)];
+    failed(&stand.seawall(&both), "usage.arguments");
     assert_eq!(fs::read(&notes).unwrap(), b"mine");
     assert!(!elsewhere.exists());
 }

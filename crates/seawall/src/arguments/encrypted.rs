@@ -21,7 +21,7 @@ pub(crate) struct VaultInitArguments {
     #[arg(value_name = "VAULT")]
     pub(crate) vault: String,
     /// Make a new key, and write it to a file that isn't there yet
-    #[arg(long, conflicts_with_all = ["recipient", "identity"], required_unless_present = "recipient")]
+    #[arg(long, conflicts_with = "recipient", required_unless_present = "recipient")]
     pub(crate) generate: bool,
     /// The file for the new key
     #[arg(short = 'o', long, value_name = "FILE", default_value = "seawall-owner.key", conflicts_with = "recipient")]

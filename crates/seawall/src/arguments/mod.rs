@@ -276,7 +276,6 @@ mod tests {
             ("seawall vault init v --recipient age1a --recipient age1b --identity k", true),
             ("seawall vault init v", false),
             ("seawall vault init v --generate --recipient age1a", false),
-            ("seawall vault init v --generate --identity k", false),
             ("seawall vault init v --recipient age1a -o k", false),
             ("seawall --json status", true),
             ("seawall status --log-level loud", false),

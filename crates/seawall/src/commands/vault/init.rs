@@ -20,6 +20,10 @@ use crate::{runtime, server};
 
 /// Runs the command.
 pub(crate) fn run(arguments: &VaultInitArguments, edge: &Edge) -> Result<Output, Failure> {
+    if arguments.generate && edge.identity.is_some() {
+        let next = "name the file for the new key with -o; for a key that exists, give --recipient";
+        return Err(usage("usage.arguments", "--identity", "--generate makes a new key", next));
+    }
     let url = server::place(&arguments.vault, edge)?;
     let opener = Opener::new(edge.environment.clone(), 1);
     runtime::run(async {
