@@ -275,6 +275,14 @@ impl Opener {
         self.open(url, access).await
     }
 
+    /// A vault alone, opened as `access` says.
+    ///
+    /// # Errors
+    /// When it can't be opened.
+    pub async fn vault_with(&self, url: &VaultUrl, access: Access) -> Result<Vault, Failure> {
+        self.open(url, access).await
+    }
+
     /// The vaults of a database as one.
     async fn vault_of(&self, database: &DatabaseConfig) -> Result<Vault, Failure> {
         if let (Some(encryption), EngineConfig::Sqlite(config)) = (&database.encryption, &database.engine)

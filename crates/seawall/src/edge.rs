@@ -52,10 +52,15 @@ impl Edge {
     /// may ask for a passphrase.
     pub(crate) fn opener(&self, jobs: usize) -> Result<Opener, Failure> {
         let mut opener = Opener::new(self.environment.clone(), jobs);
-        let by_environment = || self.environment.get(IDENTITY).map(PathBuf::from);
-        let file = self.identity.clone().or_else(by_environment).map(|file| self.absolute(&file));
+        let file = self.identity_file();
         opener.identify(file.as_deref(), self.identity.is_some(), Arc::new(Terminal))?;
         Ok(opener)
+    }
+
+    /// The file with the owner's keys that the command line or the environment names.
+    pub(crate) fn identity_file(&self) -> Option<PathBuf> {
+        let by_environment = || self.environment.get(IDENTITY).map(PathBuf::from);
+        self.identity.clone().or_else(by_environment).map(|file| self.absolute(&file))
     }
 
     /// Whether there is a key of the owner.

@@ -1,5 +1,6 @@
 //! The command line as it is typed.
 
+mod encrypted;
 pub(crate) mod lmdb;
 pub(crate) mod ltx;
 mod process;
@@ -16,6 +17,7 @@ use seawall_agent::{Level, LogFormat};
 use self::lmdb::LmdbCommand;
 use self::ltx::LtxCommand;
 
+pub(crate) use self::encrypted::*;
 pub(crate) use self::process::*;
 pub(crate) use self::protect::*;
 pub(crate) use self::restore::*;
@@ -130,6 +132,9 @@ pub(crate) enum Command {
     /// Check a configuration, or have a running process read it again
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// Make encrypted vaults, and change their keys
+    #[command(subcommand)]
+    Vault(VaultCommand),
     /// Keep LMDB environments in step between servers
     #[command(subcommand)]
     Lmdb(LmdbCommand),
@@ -191,7 +196,7 @@ mod tests {
         }
         let mut commands = Vec::new();
         leaves(Arguments::command(), &mut commands);
-        assert_eq!(commands.len(), 43);
+        assert_eq!(commands.len(), 44);
         for mut command in commands {
             let help = command.render_long_help().to_string();
             assert!(help.contains("Example"), "{} has no example", command.get_name());
@@ -266,6 +271,12 @@ mod tests {
             ("seawall lmdb", false),
             ("seawall config check --config f.yml --no-expand-env", true),
             ("seawall config", false),
+            ("seawall vault init v --generate", true),
+            ("seawall vault init v --generate -o k", true),
+            ("seawall vault init v --recipient age1a --recipient age1b --identity k", true),
+            ("seawall vault init v", false),
+            ("seawall vault init v --generate --recipient age1a", false),
+            ("seawall vault init v --recipient age1a -o k", false),
             ("seawall --json status", true),
             ("seawall status --log-level loud", false),
             ("seawall", false),

@@ -19,6 +19,7 @@ mod restore_all;
 mod restore_server;
 mod status;
 mod timeline;
+mod vault;
 mod verify;
 mod verify_all;
 
@@ -62,6 +63,7 @@ pub(crate) fn run(arguments: Arguments, edge: &Edge) -> Result<Output, Failure> 
         Command::Stop(arguments) => agent::change(Change::Stop, &arguments.change, edge),
         Command::Config(ConfigCommand::Check(arguments)) => check::run(&arguments, edge),
         Command::Config(ConfigCommand::Reload(arguments)) => reload::run(&arguments, edge),
+        Command::Vault(command) => vault::run(&command, edge),
         Command::Lmdb(command) => lmdb::run(&command, &common, edge),
         Command::Ltx(command) => ltx::run(&command, edge, common.json),
     }

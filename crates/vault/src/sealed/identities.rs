@@ -10,7 +10,9 @@ use std::sync::Arc;
 use age::secrecy::{ExposeSecret as _, SecretString};
 use age::{Callbacks, DecryptError, Decryptor, Identity as _};
 use age_core::format::{FileKey, Stanza};
+use seawall_core::Moment;
 
+use super::hostkeys::write_private;
 use super::recipients::{MOST, one_line, read_file};
 use super::{Fault, fault};
 use crate::{Error, Secret};
@@ -85,6 +87,37 @@ impl Identities {
         (Secret::new(key.to_string().expose_secret()), key.to_public().to_string())
     }
 
+    /// Makes a new key and a file for it, which only this user can read and which says what it opens. Writes over nothing.
+    /// Returns the public key. Blocks.
+    ///
+    /// # Errors
+    /// There is a file already, or it can't be written.
+    pub fn create(path: &Path, vault: &str, made: Moment) -> Result<String, Error> {
+        let (secret, public) = Self::generate();
+        let text = format!("{}\n# made {made}\n# public key: {public}\n{}\n", title(vault), secret.reveal());
+        let refused = |cause: String| fault(Fault::Keys, path.display().to_string(), cause);
+        let name =
+            path.file_name().and_then(|name| name.to_str()).ok_or_else(|| refused("this names no file".into()))?;
+        let folder = path.parent().unwrap_or(Path::new("."));
+        write_private(folder, name, text.as_bytes()).map_err(|error| refused(error.to_string()))?;
+        Ok(public)
+    }
+
+    /// Whether a file is there, and is one that [`Identities::create`] made for this vault. `None` without a file. Blocks.
+    ///
+    /// # Errors
+    /// It can't be read.
+    pub fn is_made_for(path: &Path, vault: &str) -> Result<Option<bool>, Error> {
+        match std::fs::symlink_metadata(path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            _ => {
+                let content = std::fs::read(path)
+                    .map_err(|error| fault(Fault::Keys, path.display().to_string(), error.to_string()))?;
+                Ok(Some(content.split(|byte| *byte == b'\n').next() == Some(title(vault).as_bytes())))
+            }
+        }
+    }
+
     /// The identities of a text: the lines of a file. `shown` names it in errors.
     ///
     /// # Errors
@@ -147,6 +180,11 @@ impl fmt::Debug for Identities {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "[{} hidden]", self.keys.len())
     }
+}
+
+/// The first line of a new file of identities.
+fn title(vault: &str) -> String {
+    format!("# Seawall: the secret key of the vault {}", vault.escape_debug())
 }
 
 /// The lines of a file of identities. An error names the line and doesn't show it.

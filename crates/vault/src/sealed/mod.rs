@@ -7,8 +7,11 @@
 //! The payload (`payload`) is age's own. `marker` says that and how a vault is encrypted, and `gate` decides at the first
 //! request whether what is wanted and what is there agree. `seals` holds the keys of an open vault.
 //!
+//! `canary` is the object that proves that a vault's keys open it.
+//!
 //! What a crash leaves: a marker without objects, which the next writer takes; never an object without a marker.
 
+pub mod canary;
 mod fault;
 mod gate;
 mod header;

@@ -1,0 +1,32 @@
+//! `seawall vault` as it is typed: the commands about a place itself.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+/// The commands about a place itself.
+#[derive(Debug, Subcommand)]
+pub(crate) enum VaultCommand {
+    /// Make an encrypted vault, and prove that its key opens it
+    Init(VaultInitArguments),
+}
+
+/// `seawall vault init`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  seawall vault init s3://bucket/app --generate -o owner.key\n  \
+    seawall vault init s3://bucket/app --recipient age1… --identity owner.key\n\n\
+    The vault of one database: where a configuration puts several below one URL, each is URL/NAME.")]
+pub(crate) struct VaultInitArguments {
+    /// The place of one database's vault: a folder or a URL
+    #[arg(value_name = "VAULT")]
+    pub(crate) vault: String,
+    /// Make a new key, and write it to a file that isn't there yet
+    #[arg(long, conflicts_with = "recipient", required_unless_present = "recipient")]
+    pub(crate) generate: bool,
+    /// The file for the new key
+    #[arg(short = 'o', long, value_name = "FILE", default_value = "seawall-owner.key", conflicts_with = "recipient")]
+    pub(crate) identity_out: PathBuf,
+    /// Encrypt for this key instead: age1…, ssh-ed25519 …, ssh-rsa … or a file of such keys; may be given more than once
+    #[arg(long, value_name = "KEY|FILE")]
+    pub(crate) recipient: Vec<String>,
+}

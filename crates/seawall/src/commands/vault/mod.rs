@@ -1,0 +1,16 @@
+//! `seawall vault`: the commands about a place itself.
+
+mod init;
+
+use seawall_core::Failure;
+
+use crate::arguments::VaultCommand;
+use crate::edge::Edge;
+use crate::output::Output;
+
+/// Runs the command.
+pub(crate) fn run(command: &VaultCommand, edge: &Edge) -> Result<Output, Failure> {
+    match command {
+        VaultCommand::Init(arguments) => init::run(arguments, edge),
+    }
+}
