@@ -277,17 +277,11 @@ impl Opener {
             let next = "write a snapshot.interval of at most 48h, or name an identity under `encryption`";
             return Err(Failure::new(Kind::Usage, "config.encryption", database.name.clone(), cause, next));
         }
-        if let Some(encryption) = &database.encryption
+        if let (Some(encryption), EngineConfig::Lmdb(_)) = (&database.encryption, &database.engine)
             && encryption.identity.is_none()
             && !self.owner_keys.any()
-            && let EngineConfig::Lmdb(_) | EngineConfig::Server(_) = &database.engine
         {
-            let cause = match &database.engine {
-                EngineConfig::Lmdb(_) => {
-                    "an instance reads the snapshots of the others, which only the owner's key opens"
-                }
-                _ => "retention reads the documents of old sets, which only the owner's key opens",
-            };
+            let cause = "an instance reads the snapshots of the others, which only the owner's key opens";
             let next = "name an identity under `encryption`";
             return Err(Failure::new(Kind::Usage, "config.encryption", database.name.clone(), cause, next));
         }
