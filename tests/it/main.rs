@@ -10,6 +10,7 @@ mod at_rest;
 mod azure;
 mod big;
 mod big_postgres;
+mod cli_copy;
 mod cli_demo;
 mod cli_errors;
 mod cli_exec;

@@ -206,7 +206,16 @@ impl Opener {
         upkeep: Arc<Upkeep>,
         policy: Option<seawall_archive::RetentionPolicy>,
     ) -> Result<Arc<dyn Engine>, Failure> {
-        let vault = self.vault_alone(url).await?;
+        self.engine_in(self.vault_alone(url).await?, upkeep, policy).await
+    }
+
+    /// An engine over what a vault holds.
+    pub(crate) async fn engine_in(
+        &self,
+        vault: Vault,
+        upkeep: Arc<Upkeep>,
+        policy: Option<seawall_archive::RetentionPolicy>,
+    ) -> Result<Arc<dyn Engine>, Failure> {
         Ok(match recognise::look(&vault).await? {
             Held::Lmdb => lmdb::alone_in(vault).await?,
             Held::Sets => sets::of_vault(self, vault, policy),
@@ -296,7 +305,15 @@ impl Opener {
         self.owner_keys.of(database.encryption.as_ref(), database.keys(&self.environment))
     }
 
-    async fn open(&self, url: &VaultUrl, access: Access) -> Result<Vault, Failure> {
+    /// How a vault is opened that is written for these recipients, or read by the owner's keys alone.
+    pub(crate) fn access_for(&self, url: &VaultUrl, encryption: Option<&Encryption>) -> Result<Access, Failure> {
+        match encryption {
+            Some(_) => self.owner_keys.of(encryption, keys_of(url, &self.environment)),
+            None => Ok(self.owner_keys.alone()),
+        }
+    }
+
+    pub(crate) async fn open(&self, url: &VaultUrl, access: Access) -> Result<Vault, Failure> {
         Ok(Vault::open(url, &self.environment, self.next_policy(access)).await?)
     }
 

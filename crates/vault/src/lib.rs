@@ -33,6 +33,7 @@ mod counts;
 mod digest;
 mod environment;
 mod error;
+pub mod fuzzing;
 mod key;
 mod place;
 mod protection;

@@ -193,10 +193,10 @@ impl Server {
         if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) }
     }
 
-    /// Waits until a question has this answer.
+    /// Waits until a question has this answer. A replica may not have the table yet, and refuses the question.
     pub(crate) fn wait(&self, sql: &str, answer: &str) {
         let deadline = Instant::now() + Duration::from_secs(30);
-        while self.sql(sql) != answer {
+        while self.try_sql(sql).as_deref() != Some(answer) {
             assert!(Instant::now() < deadline, "{sql} isn't {answer}: {}", self.sql("SHOW FULL PROCESSLIST"));
             std::thread::sleep(Duration::from_millis(20));
         }

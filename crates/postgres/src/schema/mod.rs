@@ -4,7 +4,8 @@
 //! objects is a role tried with?), `checked` (is every constraint checked that the source has checked?), `script` (where do
 //! statements end?), `diagnose` (which statement failed?), `account` (what is the content of a script?), `replica` (running
 //! statements without firing triggers), `guard` (two sessions that run a script on the server of a proof), `powers` (which of the
-//! two runs a statement?) with `bare` (its words) and `routine` (functions in two steps), `owned` (the owner of an object without one).
+//! two runs a statement?) with `bare` (its words) and `routine` (functions in two steps), `owned` (the owner of an object
+//! without one), `versions` (a server's own versions of columns, in statements).
 
 pub(crate) mod account;
 pub(crate) mod allowed;
@@ -19,6 +20,7 @@ pub(crate) mod routine;
 pub(crate) mod script;
 pub(crate) mod select;
 pub(crate) mod toc;
+pub(crate) mod versions;
 
 use std::io::Write as _;
 
@@ -72,7 +74,7 @@ impl Schema {
             all.extend(["--no-owner".to_owned(), "--no-privileges".to_owned()]);
         }
         all.push(archive.path().display().to_string());
-        tool.run(&all)?.all().await
+        Ok(versions::of_script(&tool.run(&all)?.all().await?))
     }
 
     /// Has `pg_restore` make the whole schema in a database. `pg_restore` names each object that it can't make, and continues.

@@ -6,7 +6,7 @@
 //! decides on their meaning; a wrong end makes a wrong statement, which the server refuses. Of `psql`'s commands,
 //! `\restrict` and `\unrestrict` are skipped, and any other command ends the restore.
 
-use crate::schema::account;
+use crate::schema::{account, versions};
 
 /// The most bytes of one statement.
 const LARGEST: usize = 256 << 20;
@@ -106,10 +106,13 @@ impl Scanner {
                 let statement = std::mem::take(&mut self.statement);
                 (self.begun, self.parentheses, self.open) = (false, 0, 0);
                 (self.head, self.last) = (Vec::new(), Vec::new());
-                return match statement.contains(&0) {
-                    true => Err(Refusal::Wrong(self.number(), "a statement holds a zero byte")),
-                    false => Ok(Some(statement)),
-                };
+                if statement.contains(&0) {
+                    return Err(Refusal::Wrong(self.number(), "a statement holds a zero byte"));
+                }
+                // A statement may set nothing but the version of a column.
+                if let Some(statement) = versions::of_statement(statement) {
+                    return Ok(Some(statement));
+                }
             }
         }
         match self.line.len().saturating_add(self.statement.len()) > LARGEST {

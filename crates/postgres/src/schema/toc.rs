@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use crate::client::TextEncoding;
+use crate::schema::versions;
 
 /// The archive versions that are understood.
 const VERSIONS: std::ops::RangeInclusive<(u8, u8)> = (1, 14)..=(1, 16);
@@ -185,6 +186,7 @@ fn entry(reader: &mut Reader<'_>, minor: u8, section: &mut Section) -> Result<En
         _ => {}
     }
     let statement = reader.text()?.unwrap_or_default();
+    let statement = String::from_utf8_lossy(&versions::of_script(statement.as_bytes())).into_owned();
     let (_drop, _copy) = (reader.text()?, reader.text()?);
     let (schema, tablespace) = (reader.text()?.unwrap_or_default(), reader.text()?.unwrap_or_default());
     let _access_method = reader.text()?;

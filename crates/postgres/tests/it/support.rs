@@ -107,7 +107,10 @@ pub(crate) fn schema(tools: &Server, server: &Server, database: &str) -> String 
     dump = other;
     dump.args(arguments);
     let text = crate::server::output(dump);
-    let says = |line: &&str| !line.starts_with("--") && !line.starts_with('\\') && !line.is_empty();
+    // An older pg_dump takes the versions that a server keeps of its columns for options.
+    let is_version = |line: &str| line.starts_with("ALTER TABLE ONLY") && line.contains(" SET (pg_attver=");
+    let says =
+        |line: &&str| !line.starts_with("--") && !line.starts_with('\\') && !line.is_empty() && !is_version(line);
     text.lines().filter(says).map(|line| format!("{line}\n")).collect()
 }
 

@@ -63,12 +63,24 @@ pub(crate) fn walk(server: &Server, database: &str) -> Walk {
             row.columns.remove(*column);
             assert!(!catalog.is_empty());
         }
+        if row.catalog == "pg_attribute" {
+            without_version(&mut row);
+        }
         for value in row.columns.values_mut().flatten() {
             *value = without_numbers(value, &toasted);
         }
         *walk.entry(row).or_default() += 1;
     }
     walk
+}
+
+/// Takes away the version of a column, which the server itself keeps among the options.
+fn without_version(row: &mut Row) {
+    let Some(Some(options)) = row.columns.get_mut("attoptions") else { return };
+    let all = options.trim_matches(['{', '}']);
+    let left: Vec<&str> = all.split(',').filter(|option| !option.starts_with("pg_attver=")).collect();
+    let value = (!left.is_empty()).then(|| format!("{{{}}}", left.join(",")));
+    row.columns.insert("attoptions".to_owned(), value);
 }
 
 /// A value without the object ids that the server puts into generated names.

@@ -105,6 +105,8 @@ pub(crate) enum Command {
     Timeline(SourceArguments),
     /// Read everything back and check every checksum and the chain
     Verify(VerifyArguments),
+    /// Copy a vault, or a part of its history, to another place
+    Copy(CopyArguments),
     /// Merge and delete what is due in a vault, now
     Maintain(MaintainArguments),
     /// Pin a point so that retention keeps it, or remove a pin
@@ -189,7 +191,7 @@ mod tests {
         }
         let mut commands = Vec::new();
         leaves(Arguments::command(), &mut commands);
-        assert_eq!(commands.len(), 42);
+        assert_eq!(commands.len(), 43);
         for mut command in commands {
             let help = command.render_long_help().to_string();
             assert!(help.contains("Example"), "{} has no example", command.get_name());

@@ -1,10 +1,10 @@
-//! The commands about a vault's content as they are typed: `timeline`, `verify`, `maintain` and `pin`.
+//! The commands about a vault's content as they are typed: `timeline`, `verify`, `copy`, `maintain` and `pin`.
 
 use std::time::Duration;
 
 use clap::Args;
 
-use super::{ConfigArguments, PastArguments, ServerArguments, span};
+use super::{ConfigArguments, EncryptionArguments, PastArguments, ServerArguments, span};
 
 /// `seawall timeline`
 #[derive(Debug, Args)]
@@ -64,6 +64,35 @@ pub(crate) struct VerifyArguments {
     pub(crate) past: PastArguments,
     #[command(flatten)]
     pub(crate) config: ConfigArguments,
+}
+
+/// `seawall copy`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  seawall copy ./vault s3://bucket/app\n  \
+    seawall copy s3://bucket/app ./vault --since '7 days ago'\n  \
+    seawall copy ./vault s3://bucket/app --recipient age1…\n\n\
+    A second run copies only what is missing. Nothing is written over or deleted.")]
+pub(crate) struct CopyArguments {
+    /// The vault to copy (folder or URL)
+    #[arg(value_name = "FROM")]
+    pub(crate) from: String,
+    /// The place of the copy (folder or URL): empty, or with an earlier copy of the same vault
+    #[arg(value_name = "TO")]
+    pub(crate) to: String,
+    /// Of one SQLite database: only what a restore of this point needs
+    #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
+    pub(crate) at: Option<String>,
+    /// Of one SQLite database: only what a restore of this point needs, and everything newer
+    #[arg(long, value_name = "WHEN", conflicts_with = "at", allow_hyphen_values = true)]
+    pub(crate) since: Option<String>,
+    /// Only show how much would be copied
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) encryption: EncryptionArguments,
+    /// Don't encrypt the copy of an encrypted vault
+    #[arg(long, conflicts_with = "recipient", help_heading = "Encryption")]
+    pub(crate) decrypt: bool,
 }
 
 /// `seawall maintain`

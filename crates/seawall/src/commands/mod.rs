@@ -4,6 +4,7 @@ mod acknowledge;
 pub(crate) mod agent;
 mod backup;
 mod check;
+mod copy;
 mod demo;
 mod follow;
 pub(crate) mod lmdb;
@@ -48,6 +49,7 @@ pub(crate) fn run(arguments: Arguments, edge: &Edge) -> Result<Output, Failure> 
         Command::Restore(arguments) => restore::run(&arguments, &common, edge),
         Command::Timeline(arguments) => timeline::run(&arguments, edge),
         Command::Verify(arguments) => verify::run(&arguments, edge, common.json),
+        Command::Copy(arguments) => copy::run(&arguments, edge, common.json),
         Command::Maintain(arguments) => maintain::run(&arguments, edge),
         Command::Pin(arguments) => pin::run(&arguments, edge),
         Command::Status(arguments) => status::run(&arguments, edge),

@@ -79,3 +79,15 @@ pub enum Access {
 pub(crate) fn fault(fault: Fault, object: impl Into<String>, cause: impl Into<String>) -> Error {
     Error::Sealing { object: object.into(), fault, cause: cause.into() }
 }
+
+/// Reads `bytes` as each object of an encrypted vault that others could have written. What is read is written as it was. For the
+/// fuzz target.
+pub(crate) fn read_anything(bytes: &[u8]) {
+    let _ = header::Header::parse(bytes);
+    if let Ok(marker) = marker::Marker::parse(bytes, "marker") {
+        assert!(marker::Marker::parse(&marker.to_bytes(), "marker").is_ok_and(|again| again == marker));
+    }
+    if let Some(writer) = marker::Writer::parse(bytes) {
+        assert!(marker::Writer::parse(&writer.to_bytes()).is_some_and(|again| again.writer == writer.writer));
+    }
+}

@@ -83,7 +83,12 @@ pub(crate) fn save(path: &Path, record: &Record) -> io::Result<()> {
     let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&partial)?;
     file.write_all(&bytes)?;
     file.sync_data()?;
-    fs::rename(&partial, path)
+    fs::rename(&partial, path)?;
+    // Without this a power loss may bring back a record that calls a vault whole which fell behind.
+    match path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        Some(folder) => fs::File::open(folder)?.sync_all(),
+        None => Ok(()),
+    }
 }
 
 #[cfg(test)]

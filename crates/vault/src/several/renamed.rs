@@ -28,6 +28,11 @@ impl Renames {
         Self(pairs)
     }
 
+    /// The pairs: outside, and in the store.
+    pub fn into_pairs(self) -> Vec<(Prefix, Prefix)> {
+        self.0
+    }
+
     /// Whether every name is the same on both sides.
     pub fn is_nothing(&self) -> bool {
         self.0.iter().all(|(outside, inside)| outside == inside)

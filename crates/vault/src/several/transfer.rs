@@ -37,9 +37,17 @@ impl fmt::Display for Copied {
 
 /// Copies an object under the same name.
 pub async fn copy(from: &Vault, to: &Vault, key: &ObjectKey) -> Result<Copied, Error> {
+    copy_as(from, to, key, key).await
+}
+
+/// Copies an object, which is called `name` in the other vault.
+pub async fn copy_as(from: &Vault, to: &Vault, key: &ObjectKey, name: &ObjectKey) -> Result<Copied, Error> {
     let Some(meta) = from.head(key).await? else { return Ok(Copied::Gone) };
-    let copied =
-        if meta.size <= WHOLE { whole(from, to, key, &meta).await } else { in_parts(from, to, key, &meta).await };
+    let copied = if meta.size <= WHOLE {
+        whole(from, to, key, name, &meta).await
+    } else {
+        in_parts(from, to, key, name, &meta).await
+    };
     match copied {
         Err(Error::NotFound { object }) if object == from.object(key) => Ok(Copied::Gone),
         Err(Error::AlreadyExists { .. }) => Ok(Copied::Differs),
@@ -47,7 +55,7 @@ pub async fn copy(from: &Vault, to: &Vault, key: &ObjectKey) -> Result<Copied, E
     }
 }
 
-async fn whole(from: &Vault, to: &Vault, key: &ObjectKey, meta: &Meta) -> Result<Copied, Error> {
+async fn whole(from: &Vault, to: &Vault, key: &ObjectKey, name: &ObjectKey, meta: &Meta) -> Result<Copied, Error> {
     let bytes = match from.read(key, None, meta.size).await {
         Ok(bytes) => bytes,
         Err(Error::NotFound { .. }) => return Ok(Copied::Gone),
@@ -56,21 +64,21 @@ async fn whole(from: &Vault, to: &Vault, key: &ObjectKey, meta: &Meta) -> Result
     let digest = Digest::of(&bytes);
     check(from, key, meta, bytes.len() as u64, digest)?;
     let size = bytes.len() as u64;
-    Ok(match to.create_as(key, bytes, meta.stamp, Some(digest)).await? {
+    Ok(match to.create_as(name, bytes, meta.stamp, Some(digest)).await? {
         Created::Fresh => Copied::Fresh(size),
         Created::Adopted => Copied::There(size),
     })
 }
 
-async fn in_parts(from: &Vault, to: &Vault, key: &ObjectKey, meta: &Meta) -> Result<Copied, Error> {
+async fn in_parts(from: &Vault, to: &Vault, key: &ObjectKey, name: &ObjectKey, meta: &Meta) -> Result<Copied, Error> {
     // A large object isn't sent again to learn that it is there.
-    if let Some(there) = to.head(key).await? {
-        return Ok(match same(from, to, key, meta, &there).await? {
+    if let Some(there) = to.head(name).await? {
+        return Ok(match same_as(from, to, key, name, meta, &there).await? {
             true => Copied::There(meta.size),
             false => Copied::Differs,
         });
     }
-    let mut upload = to.upload(key, meta.stamp).expecting(meta.size);
+    let mut upload = to.upload(name, meta.stamp).expecting(meta.size);
     let mut chunks = Box::pin(reading::stream(from.clone(), key.clone(), None, Some(meta.size)));
     let mut digester = Digester::default();
     let (mut size, mut pending) = (0, Vec::new());
@@ -101,14 +109,26 @@ async fn hashed(mut digester: Digester, chunk: Bytes) -> Result<Digester, Error>
 
 /// Whether both vaults hold the same bytes: by their digests where both keep one, otherwise by reading both.
 pub async fn same(from: &Vault, to: &Vault, key: &ObjectKey, meta: &Meta, there: &Meta) -> Result<bool, Error> {
+    same_as(from, to, key, key, meta, there).await
+}
+
+/// The same for an object that is called `name` in the other vault.
+pub async fn same_as(
+    from: &Vault,
+    to: &Vault,
+    key: &ObjectKey,
+    name: &ObjectKey,
+    meta: &Meta,
+    there: &Meta,
+) -> Result<bool, Error> {
     if meta.size != there.size {
         return Ok(false);
     }
-    let digest = async |vault: &Vault, known: Option<Digest>| match known {
+    let digest = async |vault: &Vault, key: &ObjectKey, known: Option<Digest>| match known {
         Some(digest) => Ok(digest),
         None => digest_of(vault, key).await,
     };
-    Ok(digest(from, meta.digest).await? == digest(to, there.digest).await?)
+    Ok(digest(from, key, meta.digest).await? == digest(to, name, there.digest).await?)
 }
 
 /// The digest of an object's bytes as they are read now.

@@ -34,6 +34,15 @@ use crate::{
     PutOptions, Scheme, Secret, Store, Tag,
 };
 
+/// Reads `bytes` as the description of an object, and as the place of a message. Nothing may panic. For the fuzz target.
+pub(crate) fn read_anything(bytes: &[u8]) {
+    if let Ok(info) = ObjectInfo::read(bytes, "name") {
+        let _ = (info.is_link(), info.chunk_size(), info.header(STAMP), info.metadata(STAMP));
+    }
+    let text = String::from_utf8_lossy(bytes);
+    let _ = (Place::read(&text), info::name("bucket", &text));
+}
+
 /// The fewest names of a page: each page reads all descriptions of the bucket.
 const PAGE: usize = 20_000;
 

@@ -173,6 +173,16 @@ impl SftpStore {
     }
 }
 
+/// Reads `bytes` as each answer of a server, and as a file of known hosts. Nothing may panic. For the fuzz target.
+pub(crate) fn read_anything(bytes: &[u8]) {
+    let packet = bytes::Bytes::copy_from_slice(bytes);
+    let _ = (wire::answer(packet.clone()), wire::welcome(packet.clone()), wire::limits(packet.clone()));
+    let _ = wire::is_full(packet);
+    let mut recorded = hosts::Recorded::default();
+    recorded.add("known_hosts", &String::from_utf8_lossy(bytes), "[host]:2222");
+    let _ = recorded.kinds();
+}
+
 #[async_trait]
 impl Store for SftpStore {
     fn url(&self) -> String {

@@ -1,0 +1,12 @@
+//! Entry points for the fuzz target: what this crate reads of servers and of objects that others can write.
+
+use crate::sealed;
+use crate::stores::{nats, sftp, webdav};
+
+/// Reads `bytes` as answers of servers, and as the objects of an encrypted vault. Nothing may panic.
+pub fn parse(bytes: &[u8]) {
+    sftp::read_anything(bytes);
+    webdav::read_anything(bytes);
+    nats::read_anything(bytes);
+    sealed::read_anything(bytes);
+}
