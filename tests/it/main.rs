@@ -24,6 +24,7 @@ mod cli_stop;
 mod corruption;
 mod drop_in;
 mod drop_in_socket;
+mod encryption_servers;
 mod faults;
 mod follow;
 mod golden;

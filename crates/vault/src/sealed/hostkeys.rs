@@ -44,6 +44,8 @@ pub struct HostKeys {
     ring: Mutex<Option<Vec<HostKey>>>,
     /// The key that is never forgotten, once it is read or made.
     lasting: Mutex<Option<HostKey>>,
+    /// Held while a key is made, so that several objects at once make one.
+    making: Mutex<()>,
 }
 
 /// A key and when it was made.
@@ -64,7 +66,7 @@ impl std::fmt::Debug for HostKey {
 impl HostKeys {
     /// The ring in a folder, which is made when it is needed; without one, in memory. Touches nothing yet.
     pub fn new(folder: Option<PathBuf>, clock: Arc<dyn Clock>) -> Self {
-        Self { folder, clock, ring: Mutex::new(None), lasting: Mutex::new(None) }
+        Self { folder, clock, ring: Mutex::new(None), lasting: Mutex::new(None), making: Mutex::new(()) }
     }
 
     /// The folder.
@@ -96,6 +98,7 @@ impl HostKeys {
 
     /// Makes a key for new objects, and forgets old ones; with `lasting` the one that stays. Blocks.
     pub(super) fn make(&self, lasting: bool) -> Result<age::x25519::Identity, Error> {
+        let _turn = self.making.lock().unwrap_or_else(PoisonError::into_inner);
         self.load()?;
         if let Some(key) = self.present(lasting) {
             return Ok(key);
