@@ -25,6 +25,7 @@ mod corruption;
 mod drop_in;
 mod drop_in_socket;
 mod encryption;
+mod encryption_servers;
 mod faults;
 mod follow;
 mod golden;

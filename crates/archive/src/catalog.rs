@@ -1,9 +1,15 @@
 //! The chain of a vault as read: which sets exist, and how the next link is added.
+//!
+//! In an encrypted vault a host reads all links with its own lasting key, but for those that were written with another: of
+//! another host, or before its keys were lost. These are *sealed*: nothing is decided about their sets, and the chain goes on
+//! behind them.
+
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use seawall_core::{Finding, Hole, Moment, When};
-use seawall_vault::{Created, Prefix, Vault};
+use seawall_core::{Failure, Finding, Hole, Moment, When};
+use seawall_vault::{Created, Fault, Prefix, Vault};
 
 use crate::chain::{self, Acknowledgement, Found, Link, Record};
 use crate::find::{self, Held, Known};
@@ -26,9 +32,13 @@ const ATTEMPTS: u32 = 20;
 pub struct Catalog {
     vault: Vault,
     links: Vec<Found>,
-    /// The newest link's number and digest.
-    newest: Option<Previous>,
+    /// The newest link's number, 0 for none.
+    newest: u64,
+    /// The newest link's digest; `None` where it is sealed.
+    digest: Option<Digest>,
     unreadable: Vec<(u64, Finding)>,
+    /// The links that no key at hand opens: why, and when the store wrote them.
+    sealed: BTreeMap<u64, (seawall_vault::Error, Moment)>,
     /// When the store wrote the newest link, by its own clock.
     newest_written: Option<Moment>,
 }
@@ -47,7 +57,8 @@ async fn has_ours(vault: &Vault, prefix: &Prefix) -> Result<bool, Error> {
 /// A link's object, as far as it could be read.
 enum Read {
     Link(Box<Found>),
-    Unreadable(u64, Digest, Finding),
+    Unreadable(u64, Option<Digest>, Finding),
+    Sealed(u64, seawall_vault::Error),
 }
 
 impl Catalog {
@@ -59,7 +70,7 @@ impl Catalog {
     /// Refuses a vault that holds sets or parts of sets, but no link. Two causes look alike there: the chain was
     /// deleted, or the first backup was interrupted before it wrote a link.
     pub(crate) async fn check_begun(&self) -> Result<(), Error> {
-        if self.newest.is_some() || !has_ours(&self.vault, &layout::sets()?).await? {
+        if self.newest > 0 || !has_ours(&self.vault, &layout::sets()?).await? {
             return Ok(());
         }
         let cause = "objects of sets are here, and no chain/ that names them, so that none counts: it was deleted, or the \
@@ -70,30 +81,63 @@ impl Catalog {
     /// Reads every link. A link that can't be parsed is a finding, not a failure: the other sets can still be used.
     pub async fn read(vault: &Vault) -> Result<Self, Error> {
         let listed = vault.list(&layout::chain()?, None).await?;
-        let mut numbers: Vec<u64> = Vec::with_capacity(listed.len());
+        let mut written: BTreeMap<u64, Moment> = BTreeMap::new();
         for entry in &listed {
             if let Some(Name::Link(number)) = Name::parse(&entry.key) {
-                numbers.push(number);
+                written.insert(number, entry.written);
             }
         }
         let newest_written = listed.last().map(|entry| entry.written);
+        let numbers: Vec<u64> = written.keys().copied().collect();
         let reads: Vec<Option<Read>> =
             stream::iter(numbers).map(|number| read_link(vault, number)).buffered(AT_ONCE).try_collect().await?;
-        let mut catalog =
-            Self { vault: vault.clone(), links: Vec::new(), newest: None, unreadable: Vec::new(), newest_written };
+        let mut catalog = Self {
+            vault: vault.clone(),
+            links: Vec::new(),
+            newest: 0,
+            digest: None,
+            unreadable: Vec::new(),
+            sealed: BTreeMap::new(),
+            newest_written,
+        };
         for read in reads.into_iter().flatten() {
-            match read {
-                Read::Link(found) => {
-                    catalog.newest = Some(Previous { number: found.link.number, blake3: found.blake3 });
-                    catalog.links.push(*found);
-                }
-                Read::Unreadable(number, blake3, finding) => {
-                    catalog.newest = Some(Previous { number, blake3 });
-                    catalog.unreadable.push((number, finding));
-                }
-            }
+            catalog.take(read, &written);
         }
         Ok(catalog)
+    }
+
+    /// Takes in the link behind those that are known.
+    fn take(&mut self, read: Read, written: &BTreeMap<u64, Moment>) {
+        match read {
+            Read::Link(found) => {
+                (self.newest, self.digest) = (found.link.number, Some(found.blake3));
+                self.links.push(*found);
+            }
+            Read::Unreadable(number, digest, finding) => {
+                (self.newest, self.digest) = (number, digest);
+                self.unreadable.push((number, finding));
+            }
+            Read::Sealed(number, error) => {
+                (self.newest, self.digest) = (number, None);
+                let written = written.get(&number).copied().unwrap_or_default();
+                self.sealed.insert(number, (error, written));
+            }
+        }
+    }
+
+    /// How many links no key at hand opens.
+    pub fn sealed(&self) -> usize {
+        self.sealed.len()
+    }
+
+    /// Why the newest of them can't be opened.
+    pub(crate) fn newest_sealed(&self) -> Option<&seawall_vault::Error> {
+        self.sealed.values().next_back().map(|(error, _)| error)
+    }
+
+    /// When the newest of them was written, by the store's clock.
+    pub(crate) fn sealed_until(&self) -> Option<Moment> {
+        self.sealed.values().map(|(_, written)| *written).max()
     }
 
     /// The sets that count, oldest first: whole, and not retired.
@@ -139,6 +183,8 @@ impl Catalog {
             hole(number, format!("{}: {}: {}", finding.code, finding.object, finding.cause))
         };
         let mut holes: Vec<Hole> = self.alarms().into_iter().filter_map(alarm).collect();
+        let sealed = |(number, (error, _)): (&u64, &(seawall_vault::Error, Moment))| hole(*number, error.to_string());
+        holes.extend(self.sealed.iter().filter_map(sealed));
         for known in self.acknowledgements() {
             let gone =
                 known.missing.iter().filter(|one| !self.links.iter().any(|found| found.link.number == one.number));
@@ -154,9 +200,11 @@ impl Catalog {
 
     /// Adds a link that acknowledges missing links, so that they raise no alarm any more.
     pub async fn acknowledge(&mut self, numbers: &[u64], at: Moment, nonce: u64) -> Result<(), Error> {
-        let newest = self.newest.map_or(0, |newest| newest.number);
-        let missing = chain::acknowledge(&self.links, newest, numbers)
-            .map_err(|number| Error::NotMissing { object: self.vault.url().to_owned(), number })?;
+        let not_missing = |number| Error::NotMissing { object: self.vault.url().to_owned(), number };
+        if let Some(sealed) = numbers.iter().find(|number| self.sealed.contains_key(number)) {
+            return Err(not_missing(*sealed));
+        }
+        let missing = chain::acknowledge(&self.links, self.newest, numbers).map_err(not_missing)?;
         self.add(Record::Acknowledgement(Acknowledgement { at, nonce, missing })).await.map(drop)
     }
 
@@ -186,11 +234,15 @@ impl Catalog {
         let known: Vec<Known> = sets.iter().map(known).collect();
         let mut alarms = self.alarms();
         alarms.retain(|(_, finding)| finding.code != "archive.broken-chain");
-        alarms.sort_by_key(|(number, _)| *number);
-        let hidden: Vec<u64> = alarms.iter().map(|(number, _)| *number).collect();
+        let mut hidden: Vec<u64> =
+            alarms.iter().map(|(number, _)| *number).chain(self.sealed.keys().copied()).collect();
+        hidden.sort_unstable();
         let none = |cause: String| Error::NoSet { vault: self.vault.url().to_owned(), cause };
         match (find::find(&known, &hidden, when), when, sets.first()) {
             (Held::Set(place), ..) => Ok(sets[place].1),
+            (Held::Hidden(number, _), ..) if self.sealed.contains_key(&number) => {
+                Err(self.sealed.get(&number).map_or_else(|| none(String::new()), |(error, _)| error.clone().into()))
+            }
             (Held::Hidden(number, before), ..) => {
                 let finding = alarms.into_iter().find(|(other, _)| *other == number).map(|(_, finding)| finding);
                 let cause = finding.as_ref().map_or(String::new(), |finding| finding.cause.clone());
@@ -224,10 +276,11 @@ impl Catalog {
 
     /// The same, each with the number of its link.
     fn alarms(&self) -> Vec<(u64, Finding)> {
-        let numbers: Vec<u64> = self.unreadable.iter().map(|(number, _)| *number).collect();
-        let newest = self.newest.map_or(0, |newest| newest.number);
+        let numbers: Vec<u64> =
+            self.unreadable.iter().map(|(number, _)| *number).chain(self.sealed.keys().copied()).collect();
         let mut alarms = self.unreadable.clone();
-        alarms.extend(chain::judge(&self.links, newest, &numbers));
+        let sealed = self.sealed.keys().next_back().copied().unwrap_or_default();
+        alarms.extend(chain::judge(&self.links, self.newest, &numbers, sealed));
         alarms
     }
 
@@ -235,29 +288,21 @@ impl Catalog {
     /// link gets the next number.
     pub async fn add(&mut self, record: Record) -> Result<u64, Error> {
         for _ in 0..ATTEMPTS {
-            let number = self.newest.map_or(1, |newest| newest.number + 1);
-            let link = Link { number, previous: self.newest, record: record.clone() };
+            let number = self.newest + 1;
+            let previous = self.digest.map(|blake3| Previous { number: self.newest, blake3 });
+            let link = Link { number, previous, unread: previous.is_none() && self.newest > 0, record: record.clone() };
             let bytes = Bytes::from(write_document(&link)?);
             let found = Found { link, blake3: Digest::of(&bytes) };
             match self.vault.create(&layout::link(number)?, bytes, None).await {
                 Ok(Created::Fresh | Created::Adopted) => {
-                    self.newest = Some(Previous { number, blake3: found.blake3 });
-                    self.links.push(found);
+                    self.take(Read::Link(Box::new(found)), &BTreeMap::new());
                     return Ok(number);
                 }
                 Err(seawall_vault::Error::AlreadyExists { .. }) => {}
                 Err(error) => return Err(error.into()),
             }
-            match read_link(&self.vault, number).await? {
-                Some(Read::Link(found)) => {
-                    self.newest = Some(Previous { number, blake3: found.blake3 });
-                    self.links.push(*found);
-                }
-                Some(Read::Unreadable(number, blake3, finding)) => {
-                    self.newest = Some(Previous { number, blake3 });
-                    self.unreadable.push((number, finding));
-                }
-                None => {}
+            if let Some(read) = read_link(&self.vault, number).await? {
+                self.take(read, &BTreeMap::new());
             }
         }
         Err(Error::Internal(format!("{ATTEMPTS} other writers were faster")))
@@ -272,6 +317,11 @@ fn as_set(found: &Found) -> Option<(&Found, &Manifest)> {
     }
 }
 
+/// Whether an object of an encrypted vault isn't what its writer encrypted: it was changed, exchanged or slipped in.
+pub(crate) fn is_of_object(error: &seawall_vault::Error) -> bool {
+    matches!(error, seawall_vault::Error::Sealing { fault, .. } if *fault != Fault::NoKey && fault.is_of_object())
+}
+
 /// Reads a link; `None` when it was deleted since it was listed.
 async fn read_link(vault: &Vault, number: u64) -> Result<Option<Read>, Error> {
     let key = layout::link(number)?;
@@ -279,12 +329,19 @@ async fn read_link(vault: &Vault, number: u64) -> Result<Option<Read>, Error> {
     let bytes = match vault.read(&key, None, LARGEST_LINK).await {
         Ok(bytes) => bytes,
         Err(error) if error.is_not_found() => return Ok(None),
+        Err(error @ seawall_vault::Error::Sealing { fault: Fault::NoKey, .. }) => {
+            return Ok(Some(Read::Sealed(number, error)));
+        }
+        Err(error) if is_of_object(&error) => {
+            let Failure { code, object, cause, .. } = error.into();
+            return Ok(Some(Read::Unreadable(number, None, Finding { code, object, cause })));
+        }
         Err(error) => return Err(error.into()),
     };
-    let blake3 = Digest::of(&bytes);
+    let blake3 = Some(Digest::of(&bytes));
     let wrong = |code, cause: String| Read::Unreadable(number, blake3, Finding { code, object: object.clone(), cause });
     Ok(Some(match read_document::<Link>(&bytes, &object) {
-        Ok(link) if link.number == number => Read::Link(Box::new(Found { link, blake3 })),
+        Ok(link) if link.number == number => Read::Link(Box::new(Found { link, blake3: Digest::of(&bytes) })),
         Ok(link) => wrong("archive.corrupt", format!("it is the link of number {}", link.number)),
         Err(Error::Corrupt { cause, .. }) => wrong("archive.corrupt", cause),
         Err(Error::TooNew { format, .. }) => {

@@ -78,8 +78,11 @@ pub enum Record {
 pub struct Link {
     /// Its number, from 1.
     pub number: u64,
-    /// The link before it; `None` for the first.
+    /// The link before it; `None` for the first, and where it is unread.
     pub previous: Option<Previous>,
+    /// Whether the writer had no key that opens the link before it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unread: bool,
     /// What it holds.
     #[serde(flatten)]
     pub record: Record,
@@ -95,8 +98,9 @@ pub struct Found {
 }
 
 /// The problems of a chain. `links` are the links that could be read, in the order of their numbers. `newest` is the
-/// number of the last link's object, readable or not. Each comes with the number of its link.
-pub fn judge(links: &[Found], newest: u64, unreadable: &[u64]) -> Vec<(u64, Finding)> {
+/// number of the last link's object, readable or not. `sealed` is the newest link that no key at hand opens, or 0: it may be
+/// the retirement that names links before it. Each comes with the number of its link.
+pub fn judge(links: &[Found], newest: u64, unreadable: &[u64], sealed: u64) -> Vec<(u64, Finding)> {
     let by_number: BTreeMap<u64, &Found> = links.iter().map(|found| (found.link.number, found)).collect();
     let retired = may_be_missing(links);
     let finding =
@@ -106,7 +110,7 @@ pub fn judge(links: &[Found], newest: u64, unreadable: &[u64]) -> Vec<(u64, Find
         match by_number.get(&number) {
             // The reader of the link has reported it already.
             None if unreadable.contains(&number) => {}
-            None if retired.contains_key(&number) => {}
+            None if retired.contains_key(&number) || number < sealed => {}
             None => {
                 let cause = "it is missing, and no retirement names it: somebody deleted it".to_owned();
                 findings.push(finding(number, "archive.missing-link", cause));
@@ -163,6 +167,7 @@ fn broken(found: &Found, by_number: &BTreeMap<u64, &Found>, retired: &BTreeMap<u
     let before = number.checked_sub(1).filter(|before| *before > 0);
     match (found.link.previous, before) {
         (None, None) => None,
+        (None, Some(_)) if found.link.unread => None,
         (Some(previous), Some(before)) if previous.number == before => {
             let known =
                 by_number.get(&before).map(|found| found.blake3).or_else(|| retired.get(&before).copied().flatten());
@@ -196,7 +201,7 @@ pub(crate) mod tests {
 
     pub(crate) fn found(number: u64, record: Record) -> Found {
         let previous = (number > 1).then(|| Previous { number: number - 1, blake3: digest(number - 1) });
-        Found { link: Link { number, previous, record }, blake3: digest(number) }
+        Found { link: Link { number, previous, unread: false, record }, blake3: digest(number) }
     }
 
     fn retirement(number: u64, gone: &[u64]) -> Found {
@@ -211,7 +216,7 @@ pub(crate) mod tests {
     }
 
     fn codes(links: &[Found], newest: u64) -> Vec<String> {
-        judge(links, newest, &[])
+        judge(links, newest, &[], 0)
             .into_iter()
             .map(|(_, finding)| format!("{} {}", finding.code, finding.object))
             .collect()
@@ -237,7 +242,25 @@ pub(crate) mod tests {
         let mut links = sets(4);
         links.remove(1);
         assert_eq!(codes(&links, 4), ["archive.missing-link chain/00000002.json"]);
-        assert_eq!(judge(&links, 4, &[2]), Vec::new(), "unreadable is another finding");
+        assert_eq!(judge(&links, 4, &[2], 0), Vec::new(), "unreadable is another finding");
+    }
+
+    #[test]
+    fn what_no_key_opens_may_explain_what_is_missing_before_it_and_nothing_behind() {
+        let mut links = sets(6);
+        links.retain(|found| ![2, 3, 5].contains(&found.link.number));
+        let missing = |sealed| judge(&links, 6, &[3], sealed).into_iter().map(|(number, _)| number).collect::<Vec<_>>();
+        assert_eq!(missing(0), [2, 5]);
+        assert_eq!(missing(3), [5]);
+    }
+
+    #[test]
+    fn a_writer_that_cannot_read_the_link_before_says_so() {
+        let mut links = sets(3);
+        links[2].link.previous = None;
+        assert_eq!(codes(&links, 3), ["archive.broken-chain chain/00000003.json"]);
+        links[2].link.unread = true;
+        assert_eq!(codes(&links, 3), Vec::<String>::new());
     }
 
     #[test]

@@ -115,6 +115,12 @@ pub fn is_of_sets(key: &ObjectKey) -> bool {
     matches!(Name::parse(key), Some(Name::Link(_) | Name::Index(_) | Name::Chunk(..)))
 }
 
+/// Whether an object of this name is a link of the chain. Links hold no content of a database, and a host reads all of
+/// them at each backup.
+pub fn is_link(key: &ObjectKey) -> bool {
+    matches!(Name::parse(key), Some(Name::Link(_)))
+}
+
 /// Exactly eight digits.
 fn digits(text: &str) -> Option<u64> {
     let eight = text.len() == 8 && text.bytes().all(|byte| byte.is_ascii_digit());

@@ -1,6 +1,6 @@
 //! Carries out retention: a link of the chain retires sets, and a grace period later their objects are deleted. Only
 //! objects with exactly Seawall's names, of sets that the chain has retired, are ever deleted. If the chain has an
-//! alarm, nothing is deleted.
+//! alarm, nothing is deleted. Sets of links that no key at hand opens stay.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -29,6 +29,8 @@ pub struct MaintenancePass {
     pub done: Maintained,
     /// When the next retired objects may be deleted.
     pub next: Option<Moment>,
+    /// How many links no key at hand opens. Their sets were left alone.
+    pub sealed: usize,
 }
 
 /// The objects of one set, as they are listed.
@@ -68,7 +70,8 @@ pub async fn maintain(
     }
     let now = catalog.newest_written().map_or(now, |written| now.min(written));
     let listed = list(vault).await?;
-    let mut upkeep = MaintenancePass { done: Maintained { dry_run, ..Maintained::default() }, next: None };
+    let done = Maintained { dry_run, ..Maintained::default() };
+    let mut upkeep = MaintenancePass { done, next: None, sealed: catalog.sealed() };
     if policy.enabled {
         let lock = vault.protection().await?.span();
         delete_retired(vault, &catalog, &listed, policy, now, lock, &mut upkeep).await?;
@@ -176,7 +179,9 @@ async fn delete_left_over(
 ) -> Result<(), Error> {
     let known: BTreeSet<SetId> = catalog.known().collect();
     for (id, objects) in listed {
-        if known.contains(id) || objects.index.is_some() {
+        // A link that can't be opened may be this set's.
+        let may_be_known = catalog.sealed_until().is_some_and(|until| id.moment() <= until);
+        if known.contains(id) || may_be_known || objects.index.is_some() {
             continue;
         }
         if objects.written.max(id.moment()).after(LEFT_OVER.max(lock)) < now {

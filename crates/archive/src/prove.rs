@@ -7,6 +7,7 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use seawall_core::{Failure, Finding, Kind, Moment, Panicked, Point, Progress, Verification};
 use seawall_vault::Vault;
 
+use crate::catalog::is_of_object;
 use crate::reader::SetReader;
 use crate::{Catalog, Content, Error, Manifest, Tuples, timeline};
 
@@ -40,6 +41,10 @@ pub(crate) async fn verify_with(
     opens: &[Arc<dyn Opens>],
 ) -> Result<Verification, Error> {
     let catalog = Catalog::read(vault).await?;
+    // A check that can't be done is no pass (I12).
+    if let Some(error) = catalog.newest_sealed() {
+        return Err(error.clone().into());
+    }
     let mut verification =
         Verification { at: now, newest: None, objects: 0, bytes: 0, findings: catalog.findings(), doubts: Vec::new() };
     let sets = catalog.sets();
@@ -196,6 +201,7 @@ fn finding(error: Error) -> Result<Finding, Error> {
         Error::Corrupt { .. } | Error::TooNew { .. } => true,
         Error::Vault(error) => {
             error.is_not_found()
+                || is_of_object(error)
                 || matches!(
                     error,
                     seawall_vault::Error::Corrupt { .. }

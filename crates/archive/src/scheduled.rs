@@ -4,7 +4,7 @@
 //! or because it failed, is made as soon as it can be.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -32,6 +32,8 @@ pub struct Scheduled {
     state: watch::Sender<State>,
     hurry: Notify,
     activity: Activity,
+    /// Whether it was told that links can't be opened.
+    told_sealed: AtomicBool,
     /// Where the backup is that is being made.
     gauge: Arc<Gauge>,
 }
@@ -72,6 +74,7 @@ impl Scheduled {
             state,
             hurry: Notify::new(),
             activity: Activity::default(),
+            told_sealed: AtomicBool::new(false),
             gauge: Arc::default(),
         }
     }
@@ -192,6 +195,14 @@ impl Scheduled {
     async fn clean(&self) -> Option<Moment> {
         match self.sets.upkeep(false).await {
             Ok(upkeep) => {
+                if upkeep.sealed > 0 && !self.told_sealed.swap(true, Ordering::Relaxed) {
+                    tracing::warn!(
+                        database = self.name,
+                        links = upkeep.sealed,
+                        next = "run `seawall maintain` on it with --identity, from time to time or once",
+                        "another host wrote some of the chain's links, or this host lost its keys: retention leaves their sets alone"
+                    );
+                }
                 for gone in upkeep.done.retired.iter().chain(&upkeep.done.removed) {
                     tracing::info!(database = self.name, object = gone.object.key, "{}", gone.reason);
                 }

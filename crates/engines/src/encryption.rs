@@ -8,7 +8,7 @@ use seawall_config::document::{Node, Value};
 use seawall_config::{Fields, Location, Problem, absolute};
 use seawall_core::{Failure, SystemClock};
 use seawall_vault::{
-    Access, Digest, Environment, HostKeys, Identities, NoPrompt, Prompt, Recipients, Sealing, VaultUrl,
+    Access, Digest, Environment, HostKeys, Identities, NoPrompt, ObjectKey, Prompt, Recipients, Sealing, VaultUrl,
 };
 
 /// For whom a vault is encrypted, and what opens all of it here.
@@ -148,7 +148,13 @@ impl Owner {
 }
 
 fn sealing(recipients: Option<Recipients>, identities: Identities, folder: Option<PathBuf>) -> Access {
-    Access::Sealed(Arc::new(Sealing::new(recipients, identities, HostKeys::new(folder, Arc::new(SystemClock)))))
+    let keys = HostKeys::new(folder, Arc::new(SystemClock));
+    Access::Sealed(Arc::new(Sealing::new(recipients, identities, keys).lasting(is_lasting)))
+}
+
+/// Which objects this host reads as long as they exist.
+fn is_lasting(key: &ObjectKey) -> bool {
+    seawall_archive::is_link(key) || seawall_sqlite::is_record(key)
 }
 
 #[cfg(test)]

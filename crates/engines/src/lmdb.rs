@@ -37,6 +37,8 @@ pub struct LmdbConfig {
     pub pace: Pace,
     /// Merge only.
     pub receive_only: bool,
+    /// Send only.
+    pub send_only: bool,
     /// How often the environment is looked at.
     pub poll: Option<Duration>,
     /// How often the vault is listed.
@@ -86,6 +88,14 @@ pub(crate) fn read(mut fields: Fields, path: PathBuf) -> Result<LmdbConfig, Loca
     }
     let mask = |text: &str| u32::from_str_radix(text.trim_start_matches("0o"), 8).ok().filter(|mask| *mask <= 0o777);
     let expected = "permissions in octal, such as 0775";
+    let receive_only = fields.flag("receive-only")?.is_some_and(|at| at.value);
+    let send_only = fields.flag("send-only")?;
+    if let Some(At { line, value: true }) = send_only
+        && receive_only
+    {
+        let cause = "send-only and receive-only: together they leave nothing to do".to_owned();
+        return Err(Problem::Contradiction(cause).at(line));
+    }
     let config = LmdbConfig {
         path,
         instance: fields.text("instance")?.map(|at| at.value).filter(|name| !name.is_empty()),
@@ -105,7 +115,8 @@ pub(crate) fn read(mut fields: Fields, path: PathBuf) -> Result<LmdbConfig, Loca
             create_flags: fields.take("create-flags").map(create_flags).transpose()?.unwrap_or_default(),
         },
         pace: Pace { whole: fields.flag("one-transaction")?.is_some_and(|at| at.value), ..Pace::default() },
-        receive_only: fields.flag("receive-only")?.is_some_and(|at| at.value),
+        receive_only,
+        send_only: send_only.is_some_and(|at| at.value),
         poll: fields.positive_duration("poll-interval")?.map(|at| at.value),
         list: fields.positive_duration("list-interval")?.map(|at| at.value),
         retry: fields.positive_duration("retry-interval")?.map(|at| at.value),
@@ -185,6 +196,7 @@ pub(crate) fn open(opener: &Opener, vault: Vault, database: &DatabaseConfig, con
     let marker = Marker { prefix, force: MARKER_FORCE };
     let sync = SyncOptions {
         receive_only: config.receive_only,
+        send_only: config.send_only,
         poll: config.poll.unwrap_or(usual.poll),
         list: config.list.unwrap_or(usual.list),
         retry: config.retry.unwrap_or(usual.retry),

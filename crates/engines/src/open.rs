@@ -294,18 +294,13 @@ impl Opener {
             let next = "write a snapshot.interval of at most 48h, or name an identity under `encryption`";
             return Err(Failure::new(Kind::Usage, "config.encryption", database.name.clone(), cause, next));
         }
-        if let Some(encryption) = &database.encryption
+        if let (Some(encryption), EngineConfig::Lmdb(config)) = (&database.encryption, &database.engine)
+            && !config.send_only
             && encryption.identity.is_none()
             && !self.owner_keys.any()
-            && let EngineConfig::Lmdb(_) | EngineConfig::Server(_) = &database.engine
         {
-            let cause = match &database.engine {
-                EngineConfig::Lmdb(_) => {
-                    "an instance reads the snapshots of the others, which only the owner's key opens"
-                }
-                _ => "retention reads the documents of old sets, which only the owner's key opens",
-            };
-            let next = "name an identity under `encryption`";
+            let cause = "an instance that receives reads the snapshots of the others, which only the owner's key opens";
+            let next = "name an identity under `encryption`; if this instance is only to send, write send-only: true under `lmdb`";
             return Err(Failure::new(Kind::Usage, "config.encryption", database.name.clone(), cause, next));
         }
         let access = self.access_of(database)?;

@@ -91,6 +91,16 @@ pub enum Error {
         /// The file that records when the environment was last in step.
         file: PathBuf,
     },
+    /// The vault holds snapshots of this instance that another environment sent, and this one only sends.
+    #[error(
+        "{path}: the vault holds snapshots of {instance} that this environment didn't send: its own would take their place"
+    )]
+    NotTheSender {
+        /// The environment.
+        path: PathBuf,
+        /// The instance.
+        instance: String,
+    },
     /// The output file exists already.
     #[error("{path}: the file exists already")]
     Exists {
@@ -318,6 +328,13 @@ impl From<Error> for Failure {
                 );
                 fail(Kind::Refused, "lmdb.too-long-away", &path.display(), &next)
             }
+            Error::NotTheSender { path, .. } => fail(
+                Kind::Refused,
+                "lmdb.not-the-sender",
+                &path.display(),
+                "if the environment was lost, restore it with `seawall restore`; then let it send under another `instance`, or take out \
+                 `send-only` (an encrypted vault needs an identity then)",
+            ),
             Error::Exists { path } => {
                 fail(Kind::Refused, "lmdb.exists", &path.display(), "name another file, or move this one away")
             }

@@ -65,7 +65,7 @@ pub use discover::{databases_below, is_of_database};
 pub use engine::Sqlite;
 pub use handover::Handles;
 pub use header::{Beginning, HEADER};
-pub use layout::renames;
+pub use layout::{is_record, renames};
 pub use listing::{LtxObject, ltx_objects};
 pub use lock::is_held as is_protected;
 pub use options::{LevelPolicy, Options, Retention, Upkeep, World};

@@ -5,6 +5,7 @@
 mod damage;
 mod faults;
 mod retention;
+mod sealed;
 mod support;
 mod tuples;
 mod whole;

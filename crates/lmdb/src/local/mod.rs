@@ -7,6 +7,7 @@
 
 mod look;
 pub(crate) mod rejoin;
+mod sender;
 pub(crate) mod standing;
 pub(crate) mod state;
 
@@ -205,6 +206,20 @@ impl Local {
             return Ok(());
         }
         Err(Error::TooLongAway { path: self.env.path().to_owned(), file })
+    }
+
+    /// Refuses an environment that isn't the one which sent the snapshots of `instance` that the vault holds.
+    pub(crate) fn may_send(&self, instance: &str, listed: bool) -> Result<(), Error> {
+        let file = sender::file(&self.data);
+        if sender::may(sender::read(&file, instance)?, self.env.info()?.last_transaction, listed) {
+            return Ok(());
+        }
+        Err(Error::NotTheSender { path: self.env.path().to_owned(), instance: instance.to_owned() })
+    }
+
+    /// Records that the environment sends its present state as `instance`.
+    pub(crate) fn note_sending(&self, instance: &str) -> Result<(), Error> {
+        sender::write(&sender::file(&self.data), instance, self.env.info()?.last_transaction)
     }
 
     /// Records that the environment is in step now.

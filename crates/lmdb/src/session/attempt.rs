@@ -18,7 +18,9 @@ impl Session {
     ) -> Result<Option<T>, Failure> {
         let failure = match action(self).await {
             Ok(value) => return Ok(Some(value)),
-            Err(error @ (Error::Internal(_) | Error::TooLongAway { .. })) => return Err(error.into()),
+            Err(error @ (Error::Internal(_) | Error::TooLongAway { .. } | Error::NotTheSender { .. })) => {
+                return Err(error.into());
+            }
             Err(error) => error,
         };
         if !matches!(failure, Error::Vault(_)) {

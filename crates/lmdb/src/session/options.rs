@@ -16,6 +16,8 @@ pub struct SyncOptions {
     pub author: Author,
     /// Merge only, and send nothing.
     pub receive_only: bool,
+    /// Send only, and read no object of the vault.
+    pub send_only: bool,
     /// End once everything that existed at the start is merged, and our own changes are sent.
     pub only_once: bool,
     /// How often to look at the environment if commits raise no events; also the least time between two snapshots.
@@ -58,6 +60,7 @@ impl SyncOptions {
         Self {
             author,
             receive_only: false,
+            send_only: false,
             only_once: false,
             poll: Duration::from_secs(1),
             list: Duration::from_secs(1),

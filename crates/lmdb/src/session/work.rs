@@ -42,8 +42,16 @@ impl Session {
     pub(super) async fn start(&mut self) -> Result<(), Error> {
         self.look(true).await?;
         self.adopt_own();
+        if self.options.send_only {
+            let own = self.options.author.instance.clone();
+            let there = self.listing.snapshots.iter().any(|snapshot| snapshot.name.instance == own);
+            self.blocking(move |local| local.may_send(&own, there)).await?;
+        }
         let listed = &self.listing.snapshots;
-        self.awaited = listed.iter().map(|snapshot| snapshot.name.instance.clone()).collect();
+        self.awaited = match self.options.send_only {
+            true => BTreeSet::new(),
+            false => listed.iter().map(|snapshot| snapshot.name.instance.clone()).collect(),
+        };
         let (first, now, sweep) = (listed.is_empty(), (self.clock)(), self.options.sweep);
         let begin = self.blocking(move |local| {
             let empty = local.is_empty()?;
@@ -134,7 +142,7 @@ impl Session {
 
     async fn list(&mut self, anyway: bool) -> Result<(), Error> {
         let mut marker = None;
-        if let Some(how) = &self.options.marker {
+        if let Some(how) = self.options.marker.as_ref().filter(|_| !self.options.send_only) {
             marker = match self.vault.read(&ObjectKey::new(marker::NAME)?, None, marker::MOST).await {
                 Ok(text) => Some(text.to_vec()),
                 Err(error) if error.is_not_found() => None,
@@ -177,6 +185,10 @@ impl Session {
     /// Merges snapshots that are newer than the merged ones. Our own snapshots are merged only at the start: the
     /// environment may be an older copy that a user put back.
     pub(super) async fn merge(&mut self) -> Result<(), Error> {
+        if self.options.send_only {
+            self.status.send_modify(|status| status.start.merged = true);
+            return Ok(());
+        }
         loop {
             let newest = newest(&self.listing.snapshots, &self.damaged);
             let merged = &self.merged;
@@ -441,6 +453,10 @@ impl Session {
         let held: BTreeMap<_, _> = self.merged.iter().map(|(name, last)| (name.clone(), last.name.stamp)).collect();
         let (author, clock) = (self.options.author.clone(), Arc::clone(&self.clock));
         let codec = self.codec();
+        if self.options.send_only {
+            let own = self.options.author.instance.clone();
+            self.blocking(move |local| local.note_sending(&own)).await?;
+        }
         let taken = self.blocking(move |local| {
             local.compress(codec);
             let folder = local.folder().to_owned();

@@ -6,6 +6,9 @@
 //!
 //! Each key is a file `<moment>-<random>.key` (0600) that is written, synced, and only then used. Two processes of one
 //! database make two files, and each finds the other's. Without a folder the keys live as long as the process.
+//!
+//! One more key, `lasting.key`, is never forgotten. It is for the few objects that a host has to read as long as they
+//! exist, and that hold no content: [`super::Sealing::lasting`].
 
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
 
@@ -30,12 +33,19 @@ const USED: Duration = Duration::from_secs(24 * 60 * 60);
 /// How long a key is kept after the next one was made.
 const KEPT: Duration = Duration::from_secs(2 * 24 * 60 * 60);
 
+/// The file of the key that is never forgotten.
+const LASTING: &str = "lasting.key";
+
 /// The ring of keys of one database, or of one process.
 #[derive(Debug)]
 pub struct HostKeys {
     folder: Option<PathBuf>,
     clock: Arc<dyn Clock>,
     ring: Mutex<Option<Vec<HostKey>>>,
+    /// The key that is never forgotten, once it is read or made.
+    lasting: Mutex<Option<HostKey>>,
+    /// Held while a key is made, so that several objects at once make one.
+    making: Mutex<()>,
 }
 
 /// A key and when it was made.
@@ -56,7 +66,7 @@ impl std::fmt::Debug for HostKey {
 impl HostKeys {
     /// The ring in a folder, which is made when it is needed; without one, in memory. Touches nothing yet.
     pub fn new(folder: Option<PathBuf>, clock: Arc<dyn Clock>) -> Self {
-        Self { folder, clock, ring: Mutex::new(None) }
+        Self { folder, clock, ring: Mutex::new(None), lasting: Mutex::new(None), making: Mutex::new(()) }
     }
 
     /// The folder.
@@ -72,30 +82,55 @@ impl HostKeys {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The key for a new object, if one is held that is young enough. Doesn't block.
-    pub(super) fn present(&self) -> Option<age::x25519::Identity> {
+    fn lock_lasting(&self) -> MutexGuard<'_, Option<HostKey>> {
+        self.lasting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The key for a new object, if one is held that is young enough; with `lasting` the one that stays. Doesn't block.
+    pub(super) fn present(&self, lasting: bool) -> Option<age::x25519::Identity> {
+        if lasting {
+            return self.lock_lasting().as_ref().map(|key| key.key.clone());
+        }
         let (ring, now) = (self.lock(), self.clock.now());
         let ring = ring.as_deref()?;
         usable(ring.iter().map(|key| key.made), now).and_then(|at| ring.get(at)).map(|key| key.key.clone())
     }
 
-    /// Makes a key for new objects, and forgets old ones. Blocks.
-    pub(super) fn make(&self) -> Result<age::x25519::Identity, Error> {
+    /// Makes a key for new objects, and forgets old ones; with `lasting` the one that stays. Blocks.
+    pub(super) fn make(&self, lasting: bool) -> Result<age::x25519::Identity, Error> {
+        let _turn = self.making.lock().unwrap_or_else(PoisonError::into_inner);
         self.load()?;
-        if let Some(key) = self.present() {
+        if let Some(key) = self.present(lasting) {
             return Ok(key);
         }
         let mut made = HostKey { made: self.clock.now(), name: String::new(), key: age::x25519::Identity::generate() };
         if let Some(folder) = &self.folder {
-            made.name = format!("{:014}-{:08x}.key", made.made.as_millis(), fastrand::u32(..));
-            let text = format!(
-                "# A key of this host, made {}. It opens what the host wrote lately, and goes by itself.\n{}\n",
-                made.made,
-                made.key.to_string().expose_secret()
-            );
-            write_private(folder, &made.name, text.as_bytes()).map_err(|error| self.trouble(&error))?;
+            made.name = match lasting {
+                true => LASTING.to_owned(),
+                false => format!("{:014}-{:08x}.key", made.made.as_millis(), fastrand::u32(..)),
+            };
+            let opens = match lasting {
+                true => "the list of backups and the records of holes, and no content. It stays",
+                false => "what the host wrote lately, and goes by itself",
+            };
+            let secret = made.key.to_string();
+            let text =
+                format!("# A key of this host, made {}. It opens {opens}.\n{}\n", made.made, secret.expose_secret());
+            match write_private(folder, &made.name, text.as_bytes()) {
+                Ok(()) => {}
+                // Another process of this database was quicker.
+                Err(error) if lasting && error.kind() == io::ErrorKind::AlreadyExists => {
+                    self.load()?;
+                    return self.present(true).ok_or_else(|| self.trouble(&error));
+                }
+                Err(error) => return Err(self.trouble(&error)),
+            }
         }
         let key = made.key.clone();
+        if lasting {
+            *self.lock_lasting() = Some(made);
+            return Ok(key);
+        }
         let mut ring = self.lock();
         let keys = ring.get_or_insert_default();
         keys.push(made);
@@ -111,6 +146,9 @@ impl HostKeys {
             return Ok(());
         };
         let mut keys = read_keys(folder).map_err(|error| self.trouble(&error))?;
+        if let Some(at) = keys.iter().position(|key| key.name == LASTING) {
+            *self.lock_lasting() = Some(keys.remove(at));
+        }
         keys.sort_by_key(|key| key.made);
         self.forget(&mut keys);
         *self.lock() = Some(keys);
@@ -124,7 +162,8 @@ impl HostKeys {
 
     /// The file key, by the newest key that opens a stanza.
     pub(super) fn unwrap(&self, stanzas: &[Stanza]) -> Option<FileKey> {
-        let keys: Vec<_> = self.lock().iter().flatten().rev().map(|key| key.key.clone()).collect();
+        let mut keys: Vec<_> = self.lock().iter().flatten().rev().map(|key| key.key.clone()).collect();
+        keys.extend(self.present(true));
         // The host's stanza is the first of a header.
         keys.iter().find_map(|key| key.unwrap_stanzas(stanzas)?.ok())
     }
@@ -176,9 +215,9 @@ fn read_keys(folder: &Path) -> io::Result<Vec<HostKey>> {
     for file in found {
         let file = file?;
         let name = file.file_name().to_string_lossy().into_owned();
-        let Some(millis) = name.strip_suffix(".key").and_then(|stem| stem.split_once('-')?.0.parse().ok()) else {
-            continue;
-        };
+        let made = |stem: &str| stem.split_once('-')?.0.parse().ok();
+        let millis = if name == LASTING { Some(0) } else { name.strip_suffix(".key").and_then(made) };
+        let Some(millis) = millis else { continue };
         let text = match std::fs::read_to_string(file.path()) {
             // Another process forgot it just now.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,

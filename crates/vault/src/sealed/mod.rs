@@ -33,7 +33,7 @@ pub use identities::{Identities, NoPrompt, Prompt};
 pub use recipients::Recipients;
 pub use store::SealedStore;
 
-use crate::Error;
+use crate::{Error, ObjectKey};
 
 /// What this process may do in an encrypted vault.
 #[derive(Debug)]
@@ -41,13 +41,23 @@ pub struct Sealing {
     recipients: Option<Recipients>,
     identities: Identities,
     keys: HostKeys,
+    /// Which objects are for the host's lasting key.
+    lasting: fn(&ObjectKey) -> bool,
 }
 
 impl Sealing {
     /// Writes for `recipients` and this host's `keys`, and reads with the keys and the owner's `identities`. Without
     /// recipients it writes only where the identities are all of the vault's recipients.
     pub fn new(recipients: Option<Recipients>, identities: Identities, keys: HostKeys) -> Self {
-        Self { recipients, identities, keys }
+        Self { recipients, identities, keys, lasting: |_| false }
+    }
+
+    /// The same, where the host can read the objects of these names as long as they exist, and not only for two days. The
+    /// names decide, so that a copy of such an object in another vault can be read as long. No such object may hold content
+    /// of a database: a thief of the host can read all of them.
+    #[must_use]
+    pub fn lasting(self, lasting: fn(&ObjectKey) -> bool) -> Self {
+        Self { lasting, ..self }
     }
 
     /// Whether there is a key of the owner, so that every object can be read.

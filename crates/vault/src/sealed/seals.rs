@@ -58,11 +58,12 @@ impl Seals {
         secret: &SealKey,
         key: &ObjectKey,
     ) -> Result<(Vec<u8>, Payload), Error> {
-        let host = match self.sealing.keys.present() {
+        let lasting = (self.sealing.lasting)(key);
+        let host = match self.sealing.keys.present(lasting) {
             Some(host) => host,
             None => {
                 let sealing = self.sealing.clone();
-                blocking(move || sealing.keys.make()).await??
+                blocking(move || sealing.keys.make(lasting)).await??
             }
         };
         let (vault, size, secret) = (self.vault, self.lengths.header, secret.clone());
