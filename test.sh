@@ -22,7 +22,7 @@ export PIP_ROOT_USER_ACTION=ignore
 peers="
 v0.5.18 github.com/benbjohnson/litestream/cmd/litestream package(seawall-tests)&test(litestream)
 v0.5.3  github.com/superfly/ltx/cmd/ltx                  package(seawall-tests)&test(ltx_tool)
-v1.56.1 github.com/fsouza/fake-gcs-server                 package(seawall-vault)&test(google)
+v1.56.1 github.com/fsouza/fake-gcs-server                 (package(seawall-vault)|package(seawall-tests))&test(google)
 v1.8.0  github.com/versity/versitygw/cmd/versitygw       (package(seawall-tests)&test(s3))|(package(seawall-vault)&(binary(=s3)|test(=s3)|test(=backblaze)|test(top_of_a_bucket)))
 "
 

@@ -29,6 +29,7 @@ mod encryption_servers;
 mod faults;
 mod follow;
 mod golden;
+mod gs;
 mod harness;
 mod lease;
 mod levels_beside_litestream;

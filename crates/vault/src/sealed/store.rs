@@ -27,6 +27,12 @@ use crate::{
 /// Chunks that are opened together, apart from the runtime's thread.
 const TOGETHER: usize = 8;
 
+/// Bytes of a piece as stores hand them out: most are smaller.
+const PIECE: usize = 128 << 10;
+
+/// Batches whose memory is kept: those that are opened, the one that comes, and the one that is read.
+const BATCHES: usize = 6;
+
 /// Headers that are remembered, so that a further range of an object needs one request.
 const HEADERS: usize = 64;
 
@@ -189,6 +195,7 @@ impl SealedStore {
             payload: Arc::new(Payload::new(&payload)),
             stream: body.stream,
             bytes,
+            used: VecDeque::new(),
             next: first,
             end: end.unwrap_or(u64::MAX).min(lengths::count(plain)),
             count: lengths::count(plain),
@@ -212,6 +219,8 @@ struct Opening {
     stream: BoxStream<'static, Result<Bytes, Error>>,
     /// What came and isn't a whole batch yet.
     bytes: BytesMut,
+    /// Memory of earlier batches, the oldest first. It is used again when their last reader has dropped them.
+    used: VecDeque<BytesMut>,
     /// The chunk that `bytes` begin with.
     next: u64,
     /// Where to end.
@@ -252,6 +261,7 @@ impl Opening {
         }
         let most = (self.end - self.next).min(TOGETHER as u64);
         let wanted = self.bytes_of(most);
+        self.make_room(most);
         while self.bytes.len() < wanted {
             match self.stream.try_next().await {
                 Ok(Some(piece)) => self.bytes.extend_from_slice(&piece),
@@ -272,6 +282,25 @@ impl Opening {
             self.end = self.next;
         }
         Ok(Some((first, chunks, bytes)))
+    }
+
+    /// Gives a batch of `chunks` chunks memory of its size at once, where possible that of an earlier batch. A piece that
+    /// ends behind the batch fits in as well.
+    fn make_room(&mut self, chunks: u64) {
+        let behind = if self.next + chunks == self.end { 0 } else { PIECE };
+        let room = self.bytes_of(chunks) + behind;
+        if self.bytes.capacity() >= room {
+            return;
+        }
+        let free = self.used.iter_mut().position(|used| used.try_reclaim(room));
+        let mut home = free.and_then(|at| self.used.remove(at)).unwrap_or_else(|| BytesMut::with_capacity(room));
+        home.extend_from_slice(&self.bytes);
+        let mut before = std::mem::replace(&mut self.bytes, home);
+        before.clear();
+        if self.used.len() == BATCHES {
+            self.used.pop_front();
+        }
+        self.used.push_back(before);
     }
 
     /// The bytes of so many chunks from the next on.

@@ -92,14 +92,12 @@ fn start(path: PathBuf, range: Option<Range<u64>>) -> Result<(Reading, Bytes, u6
 /// Reads the next chunk.
 fn next(mut reading: Reading) -> Result<(Bytes, Reading), Error> {
     let wanted = reading.left.min(CHUNK);
-    let mut chunk = vec![0; usize::try_from(wanted).unwrap_or_default()];
-    reading.file.read_exact(&mut chunk).map_err(|error| match error.kind() {
-        io::ErrorKind::UnexpectedEof => Error::Corrupt {
-            object: reading.path.display().to_string(),
-            cause: "the file was cut while it was read".to_owned(),
-        },
-        _ => failed(&reading.path, &error),
-    })?;
+    let mut chunk = Vec::with_capacity(usize::try_from(wanted).unwrap_or_default());
+    let read = (&mut reading.file).take(wanted).read_to_end(&mut chunk);
+    if read.map_err(|error| failed(&reading.path, &error))? as u64 != wanted {
+        let cause = "the file was cut while it was read".to_owned();
+        return Err(Error::Corrupt { object: reading.path.display().to_string(), cause });
+    }
     reading.left -= wanted;
     Ok((chunk.into(), reading))
 }
