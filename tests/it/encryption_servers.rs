@@ -67,7 +67,7 @@ fn a_server_is_backed_up_and_retained_for_days_without_the_owners_key() {
         );
         std::fs::write(stand.path("seawall.yml"), text).unwrap();
     };
-    config("window: 10000d");
+    config("keep: 10000d");
     let mut states: Vec<(String, String)> = Vec::new();
     for day in 0..6 {
         server.sql("shop", &format!("INSERT INTO t VALUES ({day}, 'day {day}'); DELETE FROM t WHERE i = 100 + {day}"));
@@ -87,7 +87,7 @@ fn a_server_is_backed_up_and_retained_for_days_without_the_owners_key() {
     assert!(refused.stderr.contains("error[vault.no-key]"), "a thief of the host reads no older history: {refused}");
 
     // Retention decides on sets that the host can't open any more.
-    config("window: 1ms, minimum: 2, grace: 1ms");
+    config("keep: 1ms, minimum: 2, grace: 1ms");
     let retired = stand.seawall(&["maintain", "shop", "--config", "seawall.yml", "--json"]).ok().json();
     assert_eq!(retired["retired"].as_array().map(Vec::len), Some(4), "{retired}");
     wait::until("the grace to be over", wait::SOON, || {
@@ -192,7 +192,7 @@ fn an_lmdb_environment_that_only_sends_needs_no_key_of_the_owner() {
 
     let read = |args: &[&str]| stand.seawall(&[args, &["--identity", "owner.key"]].concat());
     read(&["verify", &vault]).ok();
-    read(&["restore", &vault, "-o", "back"]).ok();
+    read(&["restore", "shard", "--config", "seawall.yml", "-o", "back"]).ok();
     let back = stand.path("back");
     let target = if back.is_dir() { back } else { stand.path("back") };
     assert_eq!(get(&target, "day").as_deref(), Some("again"));
@@ -208,6 +208,6 @@ fn an_lmdb_environment_that_only_sends_needs_no_key_of_the_owner() {
     let refused = once().exits(1);
     assert!(refused.stderr.contains("lmdb.not-the-sender"), "{refused}");
     assert_eq!(sent(), before);
-    read(&["restore", &vault, "-o", "again"]).ok();
+    read(&["restore", "shard", "--config", "seawall.yml", "-o", "again"]).ok();
     assert_eq!(get(&stand.path("again"), "day").as_deref(), Some("again"));
 }
