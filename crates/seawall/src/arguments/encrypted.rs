@@ -18,8 +18,8 @@ pub(crate) enum VaultCommand {
 #[command(after_help = "Examples:\n  seawall vault probe s3://bucket/app\n  \
     seawall vault probe s3://bucket/app --rounds 50 --size 256MiB --json\n\n\
     Writes only objects named seawall/probe-… and deletes them. A vault in use isn't disturbed.\n\n\
-    Exit codes: 0 everything was tried, 3 these credentials may not write, or an object could not be deleted for another reason than a\n\
-    missing right")]
+    Exit codes: 0 everything was tried, 3 these credentials may not write, or an object stays for another reason than a missing\n\
+    right to delete")]
 pub(crate) struct VaultProbeArguments {
     /// The place: a folder or a URL
     #[arg(value_name = "VAULT")]

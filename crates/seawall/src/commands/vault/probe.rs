@@ -21,7 +21,8 @@ const SAME_CLOCK_MS: u64 = 5_000;
 /// Runs the command.
 pub(crate) fn run(arguments: &VaultProbeArguments, edge: &Edge) -> Result<Output, Failure> {
     let url = server::place(&arguments.vault, edge)?;
-    let effort = Effort { rounds: arguments.rounds, size: server::size("--size", &arguments.size)? };
+    let size = if arguments.size == "0" { 0 } else { server::size("--size", &arguments.size)? };
+    let effort = Effort { rounds: arguments.rounds, size };
     let opener = Opener::new(edge.environment.clone(), 1);
     runtime::run(async {
         // An encrypted vault is tried without any key.
@@ -156,7 +157,9 @@ fn speeds(trial: &Trial, effort: Effort) -> String {
         row("upload", rate(trial.upload)),
         row("download", rate(trial.download)),
     ];
-    let heading = format!("speed (median of {rounds}; {} in one object)", table::bytes(effort.size));
+    let of_large =
+        if effort.size == 0 { String::new() } else { format!("; {} in one object", table::bytes(effort.size)) };
+    let heading = format!("speed (median of {rounds}{of_large})");
     table::table(&[&heading, ""], rows, &[1])
 }
 
