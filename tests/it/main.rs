@@ -56,5 +56,6 @@ mod soak;
 mod taking_over_from_litestream_and_back;
 mod truth;
 mod two_writers;
+mod vault_probe;
 mod we_restore_what_litestream_wrote;
 mod webdav;

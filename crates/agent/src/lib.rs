@@ -36,7 +36,7 @@ pub use reload::{ConfigStatus, NotReloaded, Read, Reload, Reloaded};
 pub use seawall_engines::server::{BackupRequest, ServerUrl, acknowledge, prover};
 pub use seawall_engines::sqlite::{LtxObject, Upkeep, default_state_dir, digest_of_object, is_protected};
 pub use seawall_engines::{
-    Copied, CopiedDatabase, CopyRequest, Count, Encryption, Keep, Opener, Part, Protected, ask, read_state_dir,
+    Copied, CopiedDatabase, CopyRequest, Count, Encryption, Keep, Opener, Part, Protected, ask, cost, read_state_dir,
     read_status, read_when, state_folder,
 };
 pub use seawall_vault::{Environment, VaultUrl};

@@ -86,12 +86,21 @@ impl Scheduled {
     pub async fn backup(&self, progress: Arc<dyn Progress>) -> Result<Dumped, Failure> {
         let nth = self.backups.fetch_add(1, Ordering::Relaxed);
         let started = Instant::now();
-        let made = self.source.back_up(self.sets.vault(), nth, progress).await;
+        let made = self.made(nth, progress).await;
         match &made {
             Ok(dumped) => self.activity.bases.done(dumped.manifest.totals.stored, started.elapsed()),
             Err(_) => self.activity.bases.failed(),
         }
         made
+    }
+
+    /// The chain is ordered by create-only writes, so the vault is asked first how it handles them.
+    async fn made(&self, nth: u32, progress: Arc<dyn Progress>) -> Result<Dumped, Failure> {
+        let vault = self.sets.vault();
+        if vault.needs_probe() {
+            vault.probe().await?;
+        }
+        self.source.back_up(vault, nth, progress).await
     }
 
     /// Backups and retention until a stop is asked for.
@@ -235,6 +244,7 @@ impl Scheduled {
             source: self.source.url(),
             vault: self.sets.vault().url().to_owned(),
             vaults: Vec::new(),
+            limits: self.sets.vault().limits(),
             phase: state.phase.unwrap_or(Phase::Stopped),
             protected: state.newest.clone(),
             lag_bytes: 0,

@@ -101,6 +101,7 @@ impl Engine for Sets {
             source: String::new(),
             vault: self.vault.url().to_owned(),
             vaults: Vec::new(),
+            limits: self.vault.limits(),
             phase: Phase::Stopped,
             protected: newest.map(|(_, point)| point),
             lag_bytes: 0,

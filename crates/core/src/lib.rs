@@ -35,5 +35,5 @@ pub use moment::{Clock, Moment, ParseMomentError, SystemClock, When, parse_durat
 pub use point::{Hole, LevelSummary, Note, Point, Span, Timeline};
 pub use progress::{Gauge, NoProgress, Operation, Progress, Underway};
 pub use shutdown::Shutdown;
-pub use status::{LastError, Phase, Status, VaultStatus};
+pub use status::{LastError, Limit, Phase, Status, VaultStatus};
 pub use steady::Steady;

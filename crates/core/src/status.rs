@@ -74,6 +74,15 @@ impl LastError {
     }
 }
 
+/// Something that a vault can't do, and what isn't offered there because of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limit {
+    /// The missing ability: `create-only`, `compare-and-swap` or `stamps`.
+    pub lacks: String,
+    /// What isn't offered, or what to do instead.
+    pub effect: String,
+}
+
 /// One vault of a database that has several.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VaultStatus {
@@ -105,6 +114,9 @@ pub struct VaultStatus {
     /// Requests to it since the process began.
     #[serde(default)]
     pub requests: Requests,
+    /// What it can't do, as far as this process knows.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<Limit>,
 }
 
 /// The state of one database's protection.
@@ -121,6 +133,9 @@ pub struct Status {
     /// Each vault, if it has several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub vaults: Vec<VaultStatus>,
+    /// What the vault can't do, as far as it is known; of several vaults, what one of them can't do.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<Limit>,
     /// What the protection is doing.
     pub phase: Phase,
     /// Everything up to this point is durable in the vault (I1). `None` before the first base.
@@ -159,6 +174,7 @@ impl Status {
             source: database.source.unwrap_or_default(),
             vault: database.vault,
             vaults: Vec::new(),
+            limits: Vec::new(),
             phase,
             protected: None,
             lag_bytes: 0,

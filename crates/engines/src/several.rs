@@ -99,6 +99,7 @@ fn status_of(state: &MemberState, now: Moment) -> VaultStatus {
         bytes_left: state.bytes_left,
         error,
         requests: state.requests,
+        limits: state.limits.clone(),
     }
 }
 

@@ -220,6 +220,7 @@ impl Lmdb {
         Status {
             protected: self.protected(options, session),
             lag_ms: unsent,
+            limits: self.vault.limits(),
             source_bytes: session.environment.as_ref().map(|environment| environment.file_bytes),
             error: error.or(waiting.map(|failure| told(&failure, self.moment(), 1))),
             ..Status::new(self.describe(), phase, self.moment())

@@ -6,7 +6,9 @@ use std::ops::Range;
 use async_trait::async_trait;
 use bytes::Bytes;
 use seawall_vault::memory::MemoryStore;
-use seawall_vault::{Abilities, Body, Error, Meta, Multipart, ObjectKey, Page, Prefix, PutOptions, Scheme, Store, Tag};
+use seawall_vault::{
+    Abilities, Body, Condition, Error, Meta, Multipart, ObjectKey, Page, Prefix, PutOptions, Scheme, Store, Tag,
+};
 
 /// A test's changes to the calls. The default of each hook forwards the call unchanged.
 #[async_trait]
@@ -21,6 +23,16 @@ pub trait Hooks: Send + Sync + fmt::Debug {
 
     /// Before an object is read.
     async fn before_get(&self, _key: &ObjectKey) {}
+
+    /// Whether the store asks for a probe, as one behind an endpoint does.
+    fn needs_probe(&self) -> bool {
+        false
+    }
+
+    /// Whether the store doesn't know a condition.
+    fn refuses(&self, _condition: &Condition) -> bool {
+        false
+    }
 
     /// How an object is really written.
     fn options(&self, options: &PutOptions) -> PutOptions {
@@ -47,11 +59,18 @@ impl<H: Hooks> Store for Forwarding<H> {
         self.inner.scheme()
     }
 
+    fn needs_probe(&self) -> bool {
+        self.hooks.needs_probe()
+    }
+
     fn abilities(&self) -> Abilities {
         self.inner.abilities()
     }
 
     async fn put(&self, key: &ObjectKey, body: Bytes, options: &PutOptions) -> Result<Option<Tag>, Error> {
+        if self.hooks.refuses(&options.condition) {
+            return Err(Error::Unsupported { object: key.to_string(), cause: "it has no such condition".to_owned() });
+        }
         if !self.hooks.before_put(key, &body).await {
             return Ok(None);
         }

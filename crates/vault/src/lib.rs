@@ -6,7 +6,8 @@
 //!
 //! The arrows: `scheme` (the list of kinds), `url` (text) -> `stores` (a folder for each kind) -> `store` (the
 //! contract) <- `vault`, `reading`, `upload` (the facade) with `retry`, `settle`, `throttle`, `counts`. `sealed` is a
-//! store over a store, which encrypts. Stores with a server share `connections`, `tls` and `secret`.
+//! store over a store, which encrypts. Stores with a server share `connections`, `tls` and `secret`. `limits` decides what
+//! a place lacks, `trial` tries a place out for people.
 //!
 //! ```
 //! use bytes::Bytes;
@@ -35,6 +36,7 @@ mod environment;
 mod error;
 pub mod fuzzing;
 mod key;
+mod limits;
 mod place;
 mod protection;
 mod reading;
@@ -51,6 +53,7 @@ pub mod testing;
 mod text;
 mod throttle;
 mod tls;
+pub mod trial;
 mod trouble;
 mod upload;
 mod url;
@@ -65,6 +68,7 @@ pub use digest::{Digest, Digester, NoDigest};
 pub use environment::Environment;
 pub use error::Error;
 pub use key::{ObjectKey, Prefix};
+pub use limits::Capabilities;
 pub use place::PlaceSettings;
 pub use protection::{Lock, LockMode, Protection};
 pub use retry::Policy;
@@ -95,4 +99,4 @@ pub use tls::{Pem, Tls};
 pub use trouble::Trouble;
 pub use upload::Upload;
 pub use url::VaultUrl;
-pub use vault::{Capabilities, Created, Vault};
+pub use vault::{Created, Vault};

@@ -15,7 +15,7 @@ use futures::stream::BoxStream;
 use seawall_core::{Moment, Requests};
 
 use crate::several::MemberState;
-use crate::{Digest, Error, Lock, ObjectKey, Prefix, Protection, Scheme};
+use crate::{Capabilities, Digest, Error, Lock, ObjectKey, Prefix, Protection, Scheme};
 
 /// A version of an object, opaque. Equal versions have equal tags. If a tag is a hash of the content, equal content has
 /// equal tags, so every conditional write carries a nonce.
@@ -215,6 +215,11 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// The places that it consists of, if there are several.
     fn members(&self) -> Vec<MemberState> {
         Vec::new()
+    }
+
+    /// If there are several places: tests how each of them handles conditions, and gives what all of them can.
+    async fn probe_places(&self) -> Option<Result<Capabilities, Error>> {
+        None
     }
 
     /// The requests that it counts itself, because one call makes several.

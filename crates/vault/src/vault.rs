@@ -5,15 +5,16 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::{Bytes, BytesMut};
 use futures::stream::{self, Stream};
 use futures::{StreamExt, TryStreamExt};
-use seawall_core::{Locks, Moment};
+use seawall_core::{Limit, Locks, Moment};
 use tokio::sync::OnceCell;
 
 use crate::counts::{Counters, Operation};
+use crate::limits::limits;
 use crate::protection::summary;
 use crate::reading;
 use crate::retry::Retrier;
@@ -21,12 +22,15 @@ use crate::settle::{self, Owner, Settled};
 use crate::several::MemberState;
 use crate::trouble::Trouble;
 use crate::{
-    Abilities, Access, Condition, Digest, Entry, Environment, Error, Lock, Meta, ObjectKey, Page, Policy, Prefix,
-    Protection, PutOptions, Scheme, SealedStore, Store, Tag, Upload, VaultUrl,
+    Abilities, Access, Capabilities, Condition, Digest, Entry, Environment, Error, Lock, Meta, ObjectKey, Page, Policy,
+    Prefix, Protection, PutOptions, Scheme, SealedStore, Store, Tag, Upload, VaultUrl,
 };
 
 /// Keys asked for with one listing request.
 const PAGE: usize = 1000;
+
+/// How the names of objects begin that exist only to test a store. Nothing else reads them.
+pub(crate) const PROBES: &str = "seawall/probe-";
 
 /// Objects whose locks are asked for at once.
 const LOCKS_AT_ONCE: usize = 16;
@@ -38,32 +42,6 @@ pub enum Created {
     Fresh,
     /// The object existed already, byte for byte: an earlier attempt of ours, whose answer was lost.
     Adopted,
-}
-
-/// The findings of a probe.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Capabilities {
-    /// A create-only write of a new object is taken.
-    pub create: bool,
-    /// A create-only write over an object is refused, also if two writers meet.
-    pub rejects_create: bool,
-    /// A compare-and-swap with the present version is taken.
-    pub update: bool,
-    /// A compare-and-swap with an old version is refused, also if two writers meet.
-    pub rejects_stale_update: bool,
-}
-
-impl Capabilities {
-    /// Whether the store itself refuses a second writer. If not, [`Vault::create`] looks before it writes, and doesn't
-    /// notice two writers in the same moment.
-    pub fn exclusive_create(&self) -> bool {
-        self.create && self.rejects_create
-    }
-
-    /// Whether compare-and-swap can be trusted.
-    pub fn exclusive_update(&self) -> bool {
-        self.update && self.rejects_stale_update
-    }
 }
 
 /// A place that keeps objects.
@@ -80,7 +58,8 @@ pub(crate) struct Inner {
     degraded: std::sync::atomic::AtomicBool,
     /// What the place does against changes, once it was asked.
     protection: OnceCell<Protection>,
-    probed: std::sync::atomic::AtomicBool,
+    /// The findings of the last probe.
+    probed: Mutex<Option<Capabilities>>,
 }
 
 impl fmt::Debug for Vault {
@@ -114,7 +93,7 @@ impl Vault {
                 url,
                 degraded: degraded.into(),
                 protection: OnceCell::new(),
-                probed: false.into(),
+                probed: Mutex::default(),
             }),
         }
     }
@@ -126,7 +105,37 @@ impl Vault {
 
     /// Whether this process still has to call [`Vault::probe`] to learn how the server handles conditions.
     pub fn needs_probe(&self) -> bool {
-        self.inner.store.needs_probe() && !self.inner.probed.load(std::sync::atomic::Ordering::Relaxed)
+        self.inner.store.needs_probe() && self.probed().is_none()
+    }
+
+    /// The findings of the last probe; `None` before the first one.
+    pub fn probed(&self) -> Option<Capabilities> {
+        *self.inner.probed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How the store handles conditions, by the last probe. Makes a probe if there was none and one is needed, or if the
+    /// vault consists of several places.
+    ///
+    /// # Errors
+    /// Those of [`Vault::probe`].
+    pub async fn capabilities(&self) -> Result<Capabilities, Error> {
+        match self.probed() {
+            Some(found) => Ok(found),
+            None if self.needs_probe() || !self.members().is_empty() => self.probe().await,
+            None => Ok(Capabilities::promised(self.abilities())),
+        }
+    }
+
+    /// What the place can't do and what isn't offered because of it: by the backend's promises, and by the last probe. Of
+    /// several places, what one of them can't do.
+    pub fn limits(&self) -> Vec<Limit> {
+        let mut all = limits(self.abilities(), self.probed());
+        for limit in self.members().into_iter().flat_map(|member| member.limits) {
+            if all.iter().all(|known| known.lacks != limit.lacks) {
+                all.push(limit);
+            }
+        }
+        all
     }
 
     /// The kind of its store.
@@ -232,8 +241,10 @@ impl Vault {
     /// as in [`Vault::create`], so `bytes` must hold a nonce.
     ///
     /// # Errors
-    /// [`Error::Precondition`] when it is another version or gone.
+    /// [`Error::Precondition`] when it is another version or gone; [`Error::Unsupported`] where a probe has found that the
+    /// store doesn't compare versions.
     pub async fn replace(&self, key: &ObjectKey, bytes: Bytes, expected: &Tag) -> Result<Tag, Error> {
+        self.refuse_blind_replacement(key)?;
         let options = PutOptions { condition: Condition::Match(expected.clone()), ..PutOptions::default() };
         let error = match self.write(key, &bytes, options).await {
             Ok(Some(tag)) => return Ok(tag),
@@ -321,7 +332,7 @@ impl Vault {
         pages.try_flatten().boxed()
     }
 
-    async fn page(&self, prefix: &Prefix, after: Option<&ObjectKey>) -> Result<Page, Error> {
+    pub(crate) async fn page(&self, prefix: &Prefix, after: Option<&ObjectKey>) -> Result<Page, Error> {
         let store = &self.inner.store;
         let page =
             self.inner.retrier.run(Operation::List, &self.inner.url, 0, || store.list(prefix, after, PAGE)).await?;
@@ -395,26 +406,49 @@ impl Vault {
         }))
     }
 
-    /// Tests how the store handles conditions, on an object of its own that it deletes afterwards. [`Vault::create`]
-    /// uses the result from then on.
+    /// Refuses to replace an object where the store is known to take such a write over any version.
+    pub(crate) fn refuse_blind_replacement(&self, key: &ObjectKey) -> Result<(), Error> {
+        match self.probed().and_then(|found| found.lack_of_update()) {
+            None => Ok(()),
+            Some(cause) => Err(Error::Unsupported { object: self.object(key), cause: cause.to_owned() }),
+        }
+    }
+
+    /// Tests how the store handles conditions, on an object of its own that it deletes afterwards. [`Vault::create`] and
+    /// [`Vault::replace`] use the result from then on. Of several places each is tested, and the result is what all of
+    /// them can.
+    ///
+    /// # Errors
+    /// The store, or one of several places, can't be asked.
     pub async fn probe(&self) -> Result<Capabilities, Error> {
+        if let Some(found) = self.inner.store.probe_places().await {
+            return found.inspect(|found| self.note_probe(*found));
+        }
         let nonce = self.inner.retrier.nonce();
-        let key = ObjectKey::new(format!("seawall/probe-{nonce:016x}"))?;
-        let outcome = self.try_conditions(&key, nonce).await;
-        let cleaned = self.delete(std::slice::from_ref(&key)).await;
-        let mut capabilities = outcome?;
+        let key = ObjectKey::new(format!("{PROBES}{nonce:016x}"))?;
+        let outcome = self.probe_with(&key, nonce).await;
+        // Credentials without the right to delete are allowed. Then a few bytes remain.
+        if let Err(error) = self.delete(std::slice::from_ref(&key)).await {
+            tracing::debug!(%error, "the probe's object is left behind");
+        }
+        outcome
+    }
+
+    /// Tests how the store handles conditions, on this object, which nothing else may use and which is left behind.
+    pub(crate) async fn probe_with(&self, key: &ObjectKey, nonce: u64) -> Result<Capabilities, Error> {
+        let mut capabilities = self.try_conditions(key, nonce).await?;
         let refuses_what_it_sees = capabilities.exclusive_create();
         // One writer alone can't see whether a condition also holds for two in the same moment.
         let Abilities { create, update, .. } = self.abilities();
         capabilities.rejects_create &= create;
         capabilities.rejects_stale_update &= update;
-        // Credentials without the right to delete are allowed. Then a few bytes remain.
-        if let Err(error) = cleaned {
-            tracing::debug!(%error, "the probe's object is left behind");
-        }
-        self.inner.probed.store(true, std::sync::atomic::Ordering::Relaxed);
+        self.note_probe(capabilities);
         self.inner.degraded.store(!refuses_what_it_sees, std::sync::atomic::Ordering::Relaxed);
         Ok(capabilities)
+    }
+
+    fn note_probe(&self, found: Capabilities) {
+        *self.inner.probed.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
     }
 
     async fn try_conditions(&self, key: &ObjectKey, nonce: u64) -> Result<Capabilities, Error> {

@@ -149,20 +149,14 @@ impl Lease {
     }
 }
 
-/// Checks that the store tells versions of an object apart. Turns depend on it.
+/// Checks that the store tells versions of an object apart. Turns depend on it. Every call goes by what a probe found.
 pub(crate) async fn check(vault: &Vault) -> Result<(), Failure> {
-    let able = match vault.needs_probe() {
-        true => vault.probe().await?.exclusive_update(),
-        false => vault.abilities().update,
-    };
-    if able {
-        return Ok(());
-    }
+    let Some(lack) = vault.capabilities().await?.lack_of_update() else { return Ok(()) };
     Err(Failure::new(
         Kind::Refused,
         "agent.no-leases",
         vault.url(),
-        "this store doesn't replace an object under the condition that it is the expected version",
+        format!("leases can't be relied on in this store: {lack}"),
         "leave out lease, and see to it that only one process writes here",
     ))
 }

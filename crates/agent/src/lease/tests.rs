@@ -1,6 +1,8 @@
+use seawall_testing::{Forwarding, Hooks};
 use seawall_vault::memory::MemoryStore;
+use seawall_vault::several::{Place, Settings, SeveralStore};
 use seawall_vault::simulated::SimulatedStore;
-use seawall_vault::{ObjectKey, Policy};
+use seawall_vault::{Condition, ObjectKey, Policy, PutOptions, Store};
 
 use super::*;
 use crate::testing::{Act, Stub};
@@ -173,4 +175,72 @@ async fn a_stop_ends_the_waiting() {
     assert_eq!(second.stop().await, Ok(()));
     assert_eq!(first.told().await, "protecting");
     first.kill();
+}
+
+/// An endpoint that takes every write, whatever its condition.
+#[derive(Debug)]
+struct Careless;
+
+impl Hooks for Careless {
+    fn needs_probe(&self) -> bool {
+        true
+    }
+
+    fn options(&self, options: &PutOptions) -> PutOptions {
+        PutOptions { condition: Condition::Always, ..options.clone() }
+    }
+}
+
+/// A store whose kind has no compare-and-swap.
+#[derive(Debug)]
+struct WithoutVersions;
+
+impl Hooks for WithoutVersions {
+    fn needs_probe(&self) -> bool {
+        true
+    }
+
+    fn refuses(&self, condition: &Condition) -> bool {
+        matches!(condition, Condition::Match(_))
+    }
+}
+
+fn leased_in(vault: &Vault) -> Arc<Leased> {
+    let terms = Terms { owner: "host-a:1".to_owned(), ttl: TTL };
+    Arc::new(Leased::new(Arc::new(Stub::new("app", Act::Work)), vault.clone(), terms))
+}
+
+fn vault_with(hooks: impl Hooks + 'static) -> Vault {
+    Vault::new(Arc::new(Forwarding { inner: MemoryStore::new(), hooks }), Policy::default())
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_check_goes_by_what_the_probe_found() {
+    for (vault, named) in [(vault_with(Careless), "can't be trusted"), (vault_with(WithoutVersions), "has no")] {
+        // The backend itself promises versions, and the first check makes the only probe.
+        assert!(vault.abilities().update);
+        for attempt in 1..=3 {
+            let ended = leased_in(&vault).run(&Shutdown::new()).await.expect_err("no lease in such a store");
+            assert_eq!(ended.code, "agent.no-leases", "attempt {attempt}: {ended}");
+            assert!(ended.cause.contains("compare-and-swap (If-Match)") && ended.cause.contains(named), "{ended}");
+            assert!(!vault.needs_probe());
+        }
+        let lock = vault.head(&ObjectKey::new("lock.json").expect("a name")).await.expect("asked");
+        assert_eq!(lock, None, "no lease is written");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_place_beside_others_is_checked_as_well() {
+    let place =
+        |hooks| Place::from(Arc::new(Forwarding { inner: MemoryStore::named("second:"), hooks }) as Arc<dyn Store>);
+    let first = Place::from(Arc::new(MemoryStore::named("first:")) as Arc<dyn Store>);
+    let settings = Settings { record: None, notes: false, clock: Arc::new(SystemClock) };
+    let vault = SeveralStore::vault(vec![first, place(Careless)], Policy::default(), settings);
+    for _ in 0..2 {
+        let ended = leased_in(&vault).run(&Shutdown::new()).await.expect_err("the second place could lead");
+        assert_eq!(ended.code, "agent.no-leases", "{ended}");
+    }
+    let lacks: Vec<String> = vault.limits().into_iter().map(|limit| limit.lacks).collect();
+    assert_eq!(lacks, ["create-only", "compare-and-swap"]);
 }

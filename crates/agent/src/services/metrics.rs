@@ -386,6 +386,7 @@ mod tests {
                 source: "/data/\"odd\"\\\n.db".to_owned(),
                 vault: "s3://bucket/app".to_owned(),
                 vaults: Vec::new(),
+                limits: Vec::new(),
                 phase: seawall_core::Phase::Failing,
                 protected: Some(Point { position: "00000000000000af".into(), moment: Moment::from_millis(1_500) }),
                 lag_bytes: 2048,

@@ -9,6 +9,27 @@ use clap::{Args, Subcommand};
 pub(crate) enum VaultCommand {
     /// Make an encrypted vault, and prove that its key opens it
     Init(VaultInitArguments),
+    /// Show what a store can, how fast it is, and what a day of protection costs there
+    Probe(VaultProbeArguments),
+}
+
+/// `seawall vault probe`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  seawall vault probe s3://bucket/app\n  \
+    seawall vault probe s3://bucket/app --rounds 50 --size 256MiB --json\n\n\
+    Writes only objects named seawall/probe-… and deletes them. A vault in use isn't disturbed.\n\n\
+    Exit codes: 0 everything was tried, 3 these credentials may not write, or an object stays for another reason than a missing\n\
+    right to delete")]
+pub(crate) struct VaultProbeArguments {
+    /// The place: a folder or a URL
+    #[arg(value_name = "VAULT")]
+    pub(crate) vault: String,
+    /// How often each small request is made
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) rounds: u32,
+    /// The size of the object that measures the rate of uploads and downloads; 0 for none
+    #[arg(long, value_name = "SIZE", default_value = "16MiB")]
+    pub(crate) size: String,
 }
 
 /// `seawall vault init`

@@ -132,7 +132,7 @@ pub(crate) enum Command {
     /// Check a configuration, or have a running process read it again
     #[command(subcommand)]
     Config(ConfigCommand),
-    /// Make encrypted vaults, and change their keys
+    /// Make encrypted vaults, and try places out
     #[command(subcommand)]
     Vault(VaultCommand),
     /// Keep LMDB environments in step between servers
@@ -196,7 +196,7 @@ mod tests {
         }
         let mut commands = Vec::new();
         leaves(Arguments::command(), &mut commands);
-        assert_eq!(commands.len(), 44);
+        assert_eq!(commands.len(), 45);
         for mut command in commands {
             let help = command.render_long_help().to_string();
             assert!(help.contains("Example"), "{} has no example", command.get_name());
@@ -277,6 +277,10 @@ mod tests {
             ("seawall vault init v", false),
             ("seawall vault init v --generate --recipient age1a", false),
             ("seawall vault init v --recipient age1a -o k", false),
+            ("seawall vault probe s3://bucket/app --json", true),
+            ("seawall vault probe v --rounds 3 --size 0", true),
+            ("seawall vault probe v --rounds 0", false),
+            ("seawall vault probe", false),
             ("seawall --json status", true),
             ("seawall status --log-level loud", false),
             ("seawall", false),

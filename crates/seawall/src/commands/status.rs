@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use seawall_agent::config::DatabaseConfig;
 use seawall_agent::{ConfigStatus, read_state_dir, read_status};
 use seawall_core::{
-    Clock as _, Description, Failure, Kind, LastError, Moment, Phase, Status, SystemClock, VaultStatus,
+    Clock as _, Description, Failure, Kind, LastError, Limit, Moment, Phase, Status, SystemClock, VaultStatus,
 };
 
 use crate::arguments::StatusArguments;
@@ -156,6 +156,7 @@ fn render(asked: Vec<Asked>, now: Moment) -> Output {
             ));
         }
     }
+    text.push_str(&limits(&asked));
     let failures: Vec<Failure> = asked.iter().filter_map(|asked| asked.status.as_ref().err().cloned()).collect();
     let told = |Asked { engine, source, status }: Asked| {
         status.unwrap_or_else(|failure| unknown(engine, &source, &failure, now))
@@ -169,6 +170,27 @@ fn unknown(engine: &'static str, path: &Path, failure: &Failure, now: Moment) ->
     let path = path.display().to_string();
     let database = Description { name: path.clone(), engine, source: Some(path), vault: String::new() };
     Status { error: Some(LastError::new(failure, now)), ..Status::new(database, Phase::Stopped, now) }
+}
+
+/// What the vaults can't do: one line for each missing ability, with the databases that it concerns.
+fn limits(asked: &[Asked]) -> String {
+    let known: Vec<&Status> = asked.iter().filter_map(|asked| asked.status.as_ref().ok()).collect();
+    let mut found: Vec<(&Limit, Vec<&str>)> = Vec::new();
+    for status in &known {
+        for limit in &status.limits {
+            match found.iter_mut().find(|(known, _)| *known == limit) {
+                Some((_, names)) => names.push(&status.name),
+                None => found.push((limit, vec![&status.name])),
+            }
+        }
+    }
+    let line = |(limit, names): (&Limit, Vec<&str>)| {
+        let all = names.len() == known.len() && names.len() > 1;
+        let of = if all { "all databases".to_owned() } else { names.join(", ") };
+        format!("{of}: the vault has no {}: {}\n", limit.lacks, limit.effect)
+    };
+    let lines: String = found.into_iter().map(line).collect();
+    if lines.is_empty() { lines } else { format!("\n{lines}") }
 }
 
 /// How one of several vaults stands.
@@ -226,6 +248,7 @@ mod tests {
             source: "/data/app.db".into(),
             vault: "file:///v".into(),
             vaults: Vec::new(),
+            limits: Vec::new(),
             phase: Phase::Failing,
             protected: Some(Point { position: "00000000000000af".into(), moment: Moment::from_millis(1_000) }),
             lag_bytes: 2048,
@@ -279,6 +302,29 @@ mod tests {
         assert_eq!(output.json[0]["phase"], "failing");
         assert_eq!((&output.json[1]["engine"], &output.json[1]["phase"]), (&"lmdb".into(), &"stopped".into()));
         assert_eq!(output.json[1]["error"]["code"], "state.none");
+    }
+
+    #[test]
+    fn what_vaults_lack_is_told_once() {
+        let limit = |lacks: &str| Limit { lacks: lacks.into(), effect: "nothing".into() };
+        let one = |name: &str, limits: &[&str]| {
+            let limits = limits.iter().map(|lacks| limit(lacks)).collect();
+            Asked::at("/x".into(), Ok(Status { name: name.into(), limits, error: None, ..status() }))
+        };
+        for (asked, expected) in [
+            (vec![one("a", &[])], ""),
+            (vec![one("a", &["stamps"])], "\na: the vault has no stamps: nothing\n"),
+            (
+                vec![one("a", &["create-only", "stamps"]), one("b", &["stamps"]), one("c", &[])],
+                "\na: the vault has no create-only: nothing\na, b: the vault has no stamps: nothing\n",
+            ),
+            (vec![one("a", &["stamps"]), one("b", &["stamps"])], "\nall databases: the vault has no stamps: nothing\n"),
+        ] {
+            assert_eq!(limits(&asked), expected);
+        }
+        let output = render(vec![one("a", &["stamps"])], Moment::from_millis(61_000));
+        assert!(output.text.ends_with("a: the vault has no stamps: nothing\n"), "{}", output.text);
+        assert_eq!(output.json[0]["limits"][0]["lacks"], "stamps");
     }
 
     #[test]

@@ -51,6 +51,7 @@ impl Database {
                 position: told.known.position,
                 clock: belief.map(|belief| StoredClock { belief, captured: told.known.captured }),
                 file: Some(file),
+                limits: self.vault.limits(),
             })
         };
         let (locks, probe, read_back) = (self.locks.clone(), self.probe(), self.read_back.clone());
@@ -139,6 +140,7 @@ impl Database {
             source: source.display().to_string(),
             vault: self.vault.url().to_owned(),
             vaults: Vec::new(),
+            limits: self.vault.limits(),
             phase,
             protected: told.known.position.map(|position| position.point()),
             lag_bytes: 0,

@@ -11,7 +11,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use seawall_core::{Clock, Failure, LastError, Moment, Phase, Point, Status, Steady};
+use seawall_core::{Clock, Failure, LastError, Limit, Moment, Phase, Point, Status, Steady};
 use seawall_ltx::{PageSize, Txid};
 use serde::{Deserialize, Serialize};
 
@@ -73,6 +73,8 @@ pub(crate) struct Record {
     clock: Option<StoredClock>,
     #[serde(default)]
     file: Option<Noted>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    limits: Vec<Limit>,
 }
 
 /// The belief about the clock, and when the position was captured by the steady clock.
@@ -124,6 +126,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) clock: Option<StoredClock>,
     /// What is known of the database file's metadata.
     pub(crate) file: Option<Noted>,
+    /// What the vault can't do.
+    pub(crate) limits: Vec<Limit>,
 }
 
 const FORMAT: u32 = 1;
@@ -142,6 +146,7 @@ impl Record {
             at: facts.at,
             clock: facts.clock,
             file: facts.file,
+            limits: facts.limits,
             position: facts.position.map(|position| StoredPosition {
                 txid: position.txid.0,
                 moment: position.moment,
@@ -246,6 +251,7 @@ impl Record {
             source: self.source.display().to_string(),
             vault: self.vault.clone(),
             vaults: Vec::new(),
+            limits: self.limits.clone(),
             phase: if lock::is_held(state_dir) { self.phase } else { Phase::Stopped },
             protected: position.map(|position| position.point()),
             lag_bytes,
@@ -387,6 +393,7 @@ mod tests {
             position: Some(position),
             clock: Some(StoredClock { belief: Belief::at(reading(5)), captured: Some(reading(5).steady) }),
             file: Some(Untouched::default().noted()),
+            limits: vec![Limit { lacks: "stamps".to_owned(), effect: "no times".to_owned() }],
         });
         record.save(directory.path(), &Probe::default()).expect("saved");
         let read = Record::load(directory.path()).expect("read").expect("there");
@@ -398,6 +405,7 @@ mod tests {
         assert!(read.remembered("file:///other").is_none());
         let status = read_state(directory.path(), &SystemClock).expect("a status");
         assert_eq!((status.phase, status.protected), (Phase::Stopped, Some(position.point())));
+        assert_eq!(status.limits, record.limits);
     }
 
     #[test]

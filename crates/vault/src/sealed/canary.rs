@@ -43,8 +43,7 @@ impl Found {
     /// # Errors
     /// When the place can't be read, or its marker says nothing.
     pub async fn look(names: &Vault) -> Result<Self, Error> {
-        let key = ObjectKey::new(marker::NAME)?;
-        let Some(_) = names.head(&key).await? else {
+        let Some(recipients) = recipients(names).await? else {
             let mut plain = false;
             for entry in names.list(&Prefix::all(), None).await? {
                 let name = entry.key.as_str();
@@ -52,10 +51,8 @@ impl Found {
             }
             return Ok(Self { recipients: None, canary: false, plain });
         };
-        let bytes = names.read(&key, None, marker::MOST).await?;
-        let marker = Marker::parse(&bytes, &names.object(&key))?;
         let canary = names.head(&ObjectKey::new(NAME)?).await?.is_some();
-        Ok(Self { recipients: Some(marker.recipients), canary, plain: false })
+        Ok(Self { recipients: Some(recipients), canary, plain: false })
     }
 
     /// What is left to do for these recipients; for a key that is to be made yet without them. `place` names the vault.
@@ -83,6 +80,17 @@ impl Found {
             }
         }
     }
+}
+
+/// Whom a place is encrypted for, by its marker; `None` without a marker. `names` as for [`Found::look`].
+///
+/// # Errors
+/// When the marker can't be read, or says nothing.
+pub async fn recipients(names: &Vault) -> Result<Option<Vec<String>>, Error> {
+    let key = ObjectKey::new(marker::NAME)?;
+    let Some(_) = names.head(&key).await? else { return Ok(None) };
+    let bytes = names.read(&key, None, marker::MOST).await?;
+    Ok(Some(Marker::parse(&bytes, &names.object(&key))?.recipients))
 }
 
 /// Writes the canary, and the marker before it, into a vault that is opened for its recipients.

@@ -21,7 +21,8 @@ use super::{Access, Fault, fault, marker};
 use crate::counts::Counters;
 use crate::several::MemberState;
 use crate::{
-    Abilities, Body, Error, Lock, Meta, Multipart, ObjectKey, Page, Prefix, Protection, PutOptions, Scheme, Store, Tag,
+    Abilities, Body, Capabilities, Error, Lock, Meta, Multipart, ObjectKey, Page, Prefix, Protection, PutOptions,
+    Scheme, Store, Tag,
 };
 
 /// Chunks that are opened together, apart from the runtime's thread.
@@ -355,6 +356,10 @@ impl Store for SealedStore {
 
     fn members(&self) -> Vec<MemberState> {
         self.inner.members()
+    }
+
+    async fn probe_places(&self) -> Option<Result<Capabilities, Error>> {
+        self.inner.probe_places().await
     }
 
     fn requests(&self) -> Option<Requests> {

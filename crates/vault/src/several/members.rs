@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use seawall_core::{Clock, Moment};
+use seawall_core::{Clock, Limit, Moment};
 use tokio::sync::{OnceCell, RwLock};
 use tokio::task::AbortHandle;
 
@@ -140,6 +140,8 @@ pub struct MemberState {
     pub bytes_left: Option<u64>,
     /// Requests to it, and bytes.
     pub requests: seawall_core::Requests,
+    /// What it can't do, as far as this process knows.
+    pub limits: Vec<Limit>,
 }
 
 impl Shared {
@@ -359,6 +361,7 @@ impl Shared {
                 objects_left: lacks.map(|(objects, _)| objects),
                 bytes_left: lacks.map(|(_, bytes)| bytes),
                 requests: member.vault.counts(),
+                limits: member.vault.limits(),
             }
         };
         members.map(one).collect()
@@ -379,6 +382,7 @@ pub fn recorded(path: &Path) -> Vec<MemberState> {
         objects_left: None,
         bytes_left: None,
         requests: seawall_core::Requests::default(),
+        limits: Vec::new(),
     };
     record.vaults.iter().enumerate().map(one).collect()
 }

@@ -44,8 +44,8 @@ use self::members::{Member, Shared, Work};
 pub use self::members::{MemberState, recorded};
 use crate::counts::Operation;
 use crate::{
-    Abilities, Body, Condition, Digest, Error, Lock, Meta, Multipart, ObjectKey, Page, Policy, Prefix, Protection,
-    PutOptions, Scheme, Store, Tag, Vault,
+    Abilities, Body, Capabilities, Condition, Digest, Error, Lock, Meta, Multipart, ObjectKey, Page, Policy, Prefix,
+    Protection, PutOptions, Scheme, Store, Tag, Vault,
 };
 
 /// Objects up to this size are compared to know our own version again.
@@ -187,6 +187,8 @@ impl SeveralStore {
     /// what we wrote.
     async fn replace(&self, leader: usize, key: &ObjectKey, body: &Bytes, tag: &Tag) -> Result<(), Error> {
         let vault = self.shared.vault(leader);
+        // Another vault may lead than when the places were probed.
+        vault.refuse_blind_replacement(key)?;
         let changed = || Error::Precondition { object: vault.object(key) };
         let expected = match untagged(tag) {
             Some((i, tag)) if i == leader => tag,
@@ -313,6 +315,32 @@ impl Store for SeveralStore {
 
     fn members(&self) -> Vec<MemberState> {
         self.shared.states()
+    }
+
+    /// A place that is away is taken at its backend's promise: it is probed before the first write to it, and refuses
+    /// replacements from then on if it can't compare versions.
+    async fn probe_places(&self) -> Option<Result<Capabilities, Error>> {
+        if let Err(error) = self.ready().await {
+            return Some(Err(error));
+        }
+        let mut all: Option<Capabilities> = None;
+        let mut failed = Failed::new();
+        for i in self.shared.in_step() {
+            match probe(&self.shared, i).await {
+                Ok(()) => {
+                    let vault = self.shared.vault(i);
+                    let one = vault.probed().unwrap_or_else(|| Capabilities::promised(vault.abilities()));
+                    all = Some(all.map_or(one, |all| all.both(one)));
+                }
+                Err(error) => failed.push((i, error)),
+            }
+        }
+        let Some(all) = all else {
+            let worst = representative(failed.into_iter().map(|(_, error)| error).collect());
+            return Some(Err(worst.unwrap_or_else(|| self.shared.nobody())));
+        };
+        self.fell_behind(failed).await;
+        Some(Ok(all.both(Capabilities::promised(self.abilities()))))
     }
 
     fn requests(&self) -> Option<Requests> {

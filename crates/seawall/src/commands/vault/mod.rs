@@ -1,6 +1,7 @@
 //! `seawall vault`: the commands about a place itself.
 
 mod init;
+mod probe;
 
 use seawall_core::Failure;
 
@@ -12,5 +13,6 @@ use crate::output::Output;
 pub(crate) fn run(command: &VaultCommand, edge: &Edge) -> Result<Output, Failure> {
     match command {
         VaultCommand::Init(arguments) => init::run(arguments, edge),
+        VaultCommand::Probe(arguments) => probe::run(arguments, edge),
     }
 }

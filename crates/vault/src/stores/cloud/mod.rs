@@ -311,20 +311,40 @@ impl<Kind: Reach> Store for CloudStore<Kind> {
         let reason = self.reach.reason();
         let failed = |error: opendal_core::Error| classify(self.url.clone(), &error, &Condition::Always, reason);
         if !self.reach.deletes_many() {
-            let operator = &self.reach.operator().await?;
-            let deletions = keys.iter().cloned().map(|key| async move {
-                let deleted = operator.delete(&self.at(key.as_str())).await;
-                deleted.map_err(|error| classify(self.name(&key), &error, &Condition::Always, reason))
-            });
-            return Ok(futures::stream::iter(deletions).buffered(DELETIONS).collect().await);
+            return self.delete_each(keys).await;
         }
         let mut deleter = self.reach.operator().await?.deleter().await.map_err(failed)?;
         for key in keys {
             deleter.delete(self.at(key.as_str())).await.map_err(failed)?;
         }
         // One error counts for the whole batch: deleting a deleted object again is no error.
-        deleter.close().await.map_err(failed)?;
-        Ok(keys.iter().map(|_| Ok(())).collect())
+        match deleter.close().await {
+            Ok(()) => Ok(keys.iter().map(|_| Ok(())).collect()),
+            // An answer that refuses every object has a reason for each, which OpenDAL leaves out.
+            Err(error) if error.kind() == opendal_core::ErrorKind::Unexpected && keys.len() > 1 => {
+                let (first, rest) = keys.split_at(1);
+                let mut results = self.delete_each(first).await?;
+                if let Some(Err(error)) = results.pop() {
+                    return Err(error);
+                }
+                results.push(Ok(()));
+                results.extend(self.delete_each(rest).await?);
+                Ok(results)
+            }
+            Err(error) => Err(failed(error)),
+        }
+    }
+}
+
+impl<Kind: Reach> CloudStore<Kind> {
+    /// Deletes objects, a request for each.
+    async fn delete_each(&self, keys: &[ObjectKey]) -> Result<Vec<Result<(), Error>>, Error> {
+        let (operator, reason) = (&self.reach.operator().await?, self.reach.reason());
+        let deletions = keys.iter().cloned().map(|key| async move {
+            let deleted = operator.delete(&self.at(key.as_str())).await;
+            deleted.map_err(|error| classify(self.name(&key), &error, &Condition::Always, reason))
+        });
+        Ok(futures::stream::iter(deletions).buffered(DELETIONS).collect().await)
     }
 }
 
