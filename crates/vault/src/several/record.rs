@@ -2,7 +2,8 @@
 //! meanwhile.
 //!
 //! A file of the database's state directory, replaced as a whole, 0600. Without it nothing acknowledged is lost: then the
-//! names in all vaults are compared, and those that differ from the leading vault's are reported instead of settled.
+//! names in all vaults are compared, and those that differ from the leading vault's are reported instead of settled. While a
+//! record that can't be read is there, no vault leads unless all can be compared.
 
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
 
