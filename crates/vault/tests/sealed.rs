@@ -521,3 +521,32 @@ async fn a_host_that_can_keep_no_new_key_goes_on_with_the_last_one_for_a_day() {
     std::fs::rename(&long, &short).expect("moved back");
     write(&short, "with room again").await.expect("written");
 }
+
+#[tokio::test]
+async fn a_marker_that_was_deleted_is_told_from_a_plain_vault() {
+    let (store, owner) = (memory(), Owner::new());
+    let ours = writer(&store, &owner);
+    ours.create(&key("0000/x"), "text".into(), None).await.expect("written");
+    let there = raw(&*store, MARKER).await;
+    store.delete(&[key(MARKER)]).await.expect("deleted");
+    for vault in [reader(&store, &owner), writer(&store, &owner)] {
+        let Err(Error::Sealing { fault, object, cause }) = read(&vault, "0000/x").await else {
+            panic!("it was read without a marker")
+        };
+        assert_eq!((fault, object.ends_with(MARKER)), (Fault::Marker, true), "{object}");
+        let told = cause.split("the vault ").nth(1).and_then(|rest| rest.get(..16)).expect("the vault's name");
+        assert!(String::from_utf8_lossy(&there).contains(told), "{cause}");
+        assert!(cause.contains("headers of 1024 bytes"), "{cause}");
+    }
+    plant(&*store, MARKER, there).await;
+    assert_eq!(read(&reader(&store, &owner), "0000/x").await, Ok("text".into()));
+    // Vaults below a place have their own markers, and plain objects are plain.
+    let above = memory();
+    for name in [MARKER, "0000/x"] {
+        plant(&*above, &format!("sub/{name}"), raw(&*store, name).await).await;
+    }
+    assert_eq!(fault(read(&reader(&above, &owner), "sub/0000/x").await), Fault::NotEncrypted);
+    let plain = memory();
+    plant(&*plain, "0000/x", "text").await;
+    assert_eq!(fault(read(&reader(&plain, &owner), "0000/x").await), Fault::NotEncrypted);
+}
