@@ -6,7 +6,9 @@
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 
-use seawall_vault::{Environment, Policy, Prefix, Vault, VaultUrl};
+use http::Method;
+use seawall_vault::testing::http::{Served, reply, serve};
+use seawall_vault::{Environment, Error, ObjectKey, Policy, Prefix, Vault, VaultUrl};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpListener;
 
@@ -83,4 +85,56 @@ async fn asks_a_place() {
     let place = VaultUrl::parse(&place).expect("a place");
     let vault = Vault::open(&place, &Environment::empty(), policy).await.expect("a vault");
     assert!(vault.list(&Prefix::all(), None).await.is_err(), "nothing answers");
+}
+
+/// A server without objects. Everything else is answered with success: by a web page, as the login page of a network does,
+/// or by nothing at all.
+async fn pretends(page: bool) -> Served {
+    serve(move |request| async move {
+        match *request.method() {
+            Method::GET | Method::HEAD => reply(404, ""),
+            _ if request.method().as_str() == "PROPFIND" => reply(404, ""),
+            _ if !page => reply(200, ""),
+            _ => {
+                let mut answer = reply(200, "<!DOCTYPE html><html><body>Please log in</body></html>");
+                let headers = answer.headers_mut();
+                headers.insert("content-type", "text/html; charset=utf-8".parse().expect("a value"));
+                headers.insert("etag", "\"page\"".parse().expect("a value"));
+                answer
+            }
+        }
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_success_that_is_not_the_stores_acknowledges_nothing() {
+    for page in [true, false] {
+        let server = pretends(page).await;
+        let (endpoint, keys) = (server.endpoint(), "access-key-id=i&secret-access-key=k");
+        let mut places = vec![
+            format!("s3://bkt/p?endpoint={endpoint}&region=r&{keys}"),
+            format!("oss://bkt/p?endpoint={endpoint}&region=r&{keys}"),
+            format!("abs://a@container/p?endpoint={endpoint}/a&account-key=a2V5"),
+            format!("gs://bkt/p?endpoint={endpoint}"),
+        ];
+        // WebDAV knows no answer by which a server could be told.
+        if page {
+            places.push(format!("webdav://{}/p", server.host()));
+        }
+        for place in places {
+            let url = VaultUrl::parse(&place).expect("a place");
+            let policy = Policy { attempts: 1, ..Policy::default() };
+            let vault = Vault::open(&url, &Environment::empty(), policy).await.expect("a vault");
+            let key = ObjectKey::new("0000/x").expect("a key");
+            let written = vault.create(&key, "bytes".into(), None).await;
+            assert!(written.is_err(), "{place}: {written:?}");
+            if page {
+                let Err(Error::Unavailable { cause, retryable: true, .. }) = &written else {
+                    unreachable!("{place}: {written:?}")
+                };
+                assert!(cause.contains("a web page came instead"), "{place}: {cause}");
+            }
+        }
+    }
 }

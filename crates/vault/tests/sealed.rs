@@ -493,3 +493,60 @@ async fn requests_are_counted_and_few() {
     plain.create(&key("b"), pattern(100), None).await.expect("made");
     assert_eq!(counts(&plain), (1, 2, 0, 0), "one question: is it encrypted?");
 }
+
+/// The names of files in this folder are nearly too long: a new key doesn't fit any more, as on a full disk.
+#[tokio::test]
+async fn a_host_that_can_keep_no_new_key_goes_on_with_the_last_one_for_a_day() {
+    let (store, owner, state) = (memory(), Owner::new(), tempfile::tempdir().expect("a folder"));
+    let hands = Hands::default();
+    let short = state.path().join("keys");
+    let write = async |folder: &Path, name: &str| {
+        let ring = HostKeys::new(Some(folder.to_owned()), Arc::new(hands.clone()));
+        let vault = vault(&store, sealing(Some(owner.recipients()), Identities::none(), ring));
+        vault.create(&key(name), "text".into(), None).await
+    };
+    write(&short, "first").await.expect("written");
+    let mut long = state.path().to_owned();
+    while long.as_os_str().len() < 3800 {
+        long.push("f".repeat(200));
+    }
+    long.push("f".repeat(4060 - long.as_os_str().len() - 1));
+    std::fs::create_dir_all(long.parent().expect("a parent")).expect("made");
+    std::fs::rename(&short, &long).expect("moved");
+    hands.turn(30);
+    write(&long, "a day later").await.expect("with the last key");
+    assert_eq!(read(&reader(&store, &owner), "a day later").await, Ok("text".into()));
+    hands.turn(30);
+    assert_eq!(fault(write(&long, "too late").await), Fault::HostKeys);
+    std::fs::rename(&long, &short).expect("moved back");
+    write(&short, "with room again").await.expect("written");
+}
+
+#[tokio::test]
+async fn a_marker_that_was_deleted_is_told_from_a_plain_vault() {
+    let (store, owner) = (memory(), Owner::new());
+    let ours = writer(&store, &owner);
+    ours.create(&key("0000/x"), "text".into(), None).await.expect("written");
+    let there = raw(&*store, MARKER).await;
+    store.delete(&[key(MARKER)]).await.expect("deleted");
+    for vault in [reader(&store, &owner), writer(&store, &owner)] {
+        let Err(Error::Sealing { fault, object, cause }) = read(&vault, "0000/x").await else {
+            panic!("it was read without a marker")
+        };
+        assert_eq!((fault, object.ends_with(MARKER)), (Fault::Marker, true), "{object}");
+        let told = cause.split("the vault ").nth(1).and_then(|rest| rest.get(..16)).expect("the vault's name");
+        assert!(String::from_utf8_lossy(&there).contains(told), "{cause}");
+        assert!(cause.contains("headers of 1024 bytes"), "{cause}");
+    }
+    plant(&*store, MARKER, there).await;
+    assert_eq!(read(&reader(&store, &owner), "0000/x").await, Ok("text".into()));
+    // Vaults below a place have their own markers, and plain objects are plain.
+    let above = memory();
+    for name in [MARKER, "0000/x"] {
+        plant(&*above, &format!("sub/{name}"), raw(&*store, name).await).await;
+    }
+    assert_eq!(fault(read(&reader(&above, &owner), "sub/0000/x").await), Fault::NotEncrypted);
+    let plain = memory();
+    plant(&*plain, "0000/x", "text").await;
+    assert_eq!(fault(read(&reader(&plain, &owner), "0000/x").await), Fault::NotEncrypted);
+}

@@ -4,7 +4,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests are an edge")]
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +15,8 @@ use seawall_vault::memory::MemoryStore;
 use seawall_vault::several::{MemberState, Place, Settings, SeveralStore};
 use seawall_vault::simulated::{Fault, SimulatedStore};
 use seawall_vault::{
-    Condition, Created, Error, FileStore, ObjectKey, Policy, Prefix, PutOptions, Store, Vault, conformance,
+    Access, Condition, Created, Error, FileStore, HostKeys, Identities, NoPrompt, ObjectKey, Policy, Prefix, Prompt,
+    PutOptions, Recipients, SealedStore, Sealing, Store, Vault, conformance,
 };
 
 fn key(name: &str) -> ObjectKey {
@@ -432,4 +433,151 @@ async fn a_raw_refusal_is_a_refusal() {
     assert!(matches!(again, Err(Error::AlreadyExists { .. })), "{again:?}");
     let read: Vec<Bytes> = store.get(&key("x"), None).await.expect("get").stream.try_collect().await.expect("read");
     assert_eq!(read.concat(), b"a");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_was_cut_off_is_replaced_by_another_of_the_same_size() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let record = folder.path().join("several.json");
+    let stores = two();
+    let vault = open(&stores, Some(record.clone()));
+    vault.create(&key("0000/1"), "one".into(), None).await.expect("created");
+    stores[0].fail_call(stores[0].call_count(), Fault::CrashAfter);
+    let key_of_it = key("0000/2");
+    let cut = tokio::time::timeout(Duration::from_millis(1), vault.create(&key_of_it, "cut off".into(), None)).await;
+    assert!(cut.is_err());
+    drop(vault);
+    stores[0].revive();
+    stores[0].fail_from(0);
+    let vault = open(&stores, Some(record));
+    vault.create(&key("0000/2"), "another".into(), None).await.expect("created");
+    vault.create(&key("0000/3"), "three".into(), None).await.expect("created");
+    stores[0].revive();
+    in_step(&vault).await;
+    assert_eq!(content(stores[0].truth()).await["0000/2"], "another");
+    assert_eq!(content(stores[0].truth()).await, content(stores[1].truth()).await);
+}
+
+/// Two histories that parted, and went on under names and with sizes that are the same.
+#[tokio::test(start_paused = true)]
+async fn other_content_of_the_same_size_is_never_taken_for_the_same() {
+    let put = async |store: &SimulatedStore, name: &str, text: &'static str| {
+        store.truth().put(&key(name), text.into(), &PutOptions::default()).await.expect("put");
+    };
+    // Without a record, at the start.
+    let stores = two();
+    put(&stores[0], "0000/1", "ours").await;
+    put(&stores[1], "0000/1", "else").await;
+    let vault = open(&stores, None);
+    vault.create(&key("0000/2"), "two".into(), None).await.expect("created");
+    within(&vault, |members| !members[1].in_step).await;
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    let second = vault.members().remove(1);
+    assert_eq!(second.error, Some(Error::AlreadyExists { object: "memory-1:/0000/1".into() }));
+    assert!(!content(stores[1].truth()).await.contains_key("0000/2"), "nothing is put upon another history");
+
+    // A vault that is away while another writer writes to it.
+    let stores = two();
+    let vault = open(&stores, None);
+    vault.create(&key("0000/1"), "one".into(), None).await.expect("created");
+    stores[1].fail_from(0);
+    vault.create(&key("0000/2"), "ours".into(), None).await.expect("created");
+    put(&stores[1], "0000/2", "else").await;
+    stores[1].revive();
+    within(&vault, |members| matches!(members[1].error, Some(Error::AlreadyExists { .. }))).await;
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    assert!(!vault.members()[1].in_step, "{:?}", vault.members());
+    assert_eq!(content(stores[1].truth()).await["0000/2"], "else", "it is never written over");
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_a_damaged_record_no_vault_leads_while_another_is_away() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let record = folder.path().join("several.json");
+    let stores = two();
+    let vault = open(&stores, Some(record.clone()));
+    vault.create(&key("0000/1"), "one".into(), None).await.expect("created");
+    stores[1].fail_from(0);
+    vault.create(&key("0000/2"), "two".into(), None).await.expect("created in the first");
+    drop(vault);
+    std::fs::write(&record, "{").expect("damaged");
+    stores[1].revive();
+    stores[0].fail_from(0);
+    let vault = open(&stores, Some(record.clone()));
+    let refused = vault.create(&key("0000/2"), "other".into(), None).await;
+    let Err(Error::Unavailable { cause, .. }) = &refused else { unreachable!("{refused:?}") };
+    assert!(cause.contains("can't be read") && cause.contains("several.json"), "{cause}");
+    stores[0].revive();
+    let refused = vault.create(&key("0000/2"), "other".into(), None).await;
+    assert!(matches!(refused, Err(Error::AlreadyExists { .. })), "{refused:?}");
+    in_step(&vault).await;
+    assert_eq!(content(stores[1].truth()).await["0000/2"], "two");
+    // The record is whole again.
+    drop(vault);
+    let vault = open(&stores, Some(record));
+    assert_eq!(vault.list(&Prefix::all(), None).await.expect("listed").len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_written_over_and_deleted_holds_up_no_vault_that_cannot_delete() {
+    let stores = two();
+    let vault = open(&stores, None);
+    let lease = key("lock.json");
+    vault.put(&lease, "held".into(), None).await.expect("put");
+    stores[1].fail_from(0);
+    vault.delete(std::slice::from_ref(&lease)).await.expect("deleted");
+    stores[1].revive();
+    stores[1].forbid("delete", Error::Denied { object: "x".into(), cause: "no".into() });
+    in_step(&vault).await;
+    vault.create(&key("0000/1"), "one".into(), None).await.expect("created");
+    assert!(content(stores[1].truth()).await.contains_key("0000/1"));
+}
+
+/// An encrypted vault that was away for longer than the host's keys live: what is written from then on has to get there.
+#[tokio::test(start_paused = true)]
+async fn a_vault_that_was_away_for_days_gets_what_the_keys_of_the_host_open() {
+    let (secret, public) = Identities::generate();
+    let prompt: Arc<dyn Prompt> = Arc::new(NoPrompt);
+    let owner = Identities::parse(&secret, "the key", &prompt).expect("an identity");
+    let access = |identities: &Identities| {
+        let recipients = Recipients::read([&public], Path::new("")).expect("a recipient");
+        let keys = HostKeys::new(None, Arc::new(SystemClock));
+        Access::Sealed(Arc::new(Sealing::new(Some(recipients), identities.clone(), keys)))
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let record = folder.path().join("several.json");
+    let stores = two();
+    // Each opening has keys of its own, as after days.
+    let open = |identities: &Identities| {
+        let access = access(identities);
+        let sealed = |store: &SimulatedStore| SealedStore::new(Arc::new(store.clone()), access.clone());
+        let places = stores.iter().map(|store| Place { store: Arc::new(sealed(store)), keeps: false }).collect();
+        SeveralStore::vault(places, policy(), settings(Some(record.clone())))
+    };
+    let alone = |store: &SimulatedStore| {
+        Vault::new(Arc::new(SealedStore::new(Arc::new(store.clone()), access(&owner))), policy())
+    };
+    let vault = open(&Identities::none());
+    vault.create(&key("0000/1"), "one".into(), None).await.expect("created");
+    stores[1].fail_from(0);
+    vault.create(&key("0000/2"), "two".into(), None).await.expect("created");
+    drop(vault);
+    stores[1].revive();
+    let vault = open(&Identities::none());
+    vault.create(&key("0000/3"), "three".into(), None).await.expect("created");
+    in_step(&vault).await;
+    vault.create(&key("0000/4"), "four".into(), None).await.expect("created");
+    let second = vault.members().remove(1);
+    assert_eq!((second.in_step, second.objects_left), (true, Some(1)), "{second:?}");
+    let there = alone(&stores[1]);
+    for (name, text) in [("0000/1", "one"), ("0000/3", "three"), ("0000/4", "four")] {
+        assert_eq!(there.read(&key(name), None, 100).await.expect("read"), text, "{name}");
+    }
+    assert_eq!(there.head(&key("0000/2")).await.expect("asked"), None);
+    drop(vault);
+    let vault = open(&owner);
+    vault.list(&Prefix::all(), None).await.expect("listed");
+    in_step(&vault).await;
+    assert_eq!(alone(&stores[1]).read(&key("0000/2"), None, 100).await.expect("read"), "two");
+    assert_eq!(vault.members()[1].objects_left, None);
 }

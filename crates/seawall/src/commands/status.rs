@@ -196,8 +196,12 @@ fn limits(asked: &[Asked]) -> String {
 /// How one of several vaults stands.
 fn line_of(name: &str, vault: &VaultStatus, now: Moment) -> String {
     let stands = match vault.behind_since {
-        None if vault.leads => "in step, leads".to_owned(),
-        None => "in step".to_owned(),
+        None => {
+            let leads = if vault.leads { ", leads" } else { "" };
+            let left = vault.objects_left.filter(|objects| *objects > 0);
+            let left = left.map(|objects| format!(", but for {objects} objects that no key of this host opens"));
+            format!("in step{leads}{}", left.unwrap_or_default())
+        }
         Some(since) => {
             let left = vault.objects_left.zip(vault.bytes_left);
             let left = left.map(|(objects, bytes)| format!(", lacks {objects} objects ({})", table::bytes(bytes)));

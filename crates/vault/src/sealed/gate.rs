@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use futures::TryStreamExt as _;
 
-use super::header::{Id, SIZES};
+use super::header::{Header, Id, SIZES};
 use super::marker::{self, Marker};
 use super::seals::{self, Seals};
 use super::{Access, Fault, Recipients, Sealing, fault};
@@ -123,7 +123,8 @@ pub(super) async fn open(
     if let Some(marker) = marker {
         return enter(store, sealing, marker, recipients, wanted);
     }
-    let found = if any(store, counters).await? { Found::Objects } else { Found::Nothing };
+    let first = first(store, counters).await?;
+    let found = if first.is_some() { Found::Objects } else { Found::Nothing };
     match decide(found, wanted, writing) {
         Entry::Empty => Ok(Opened::Empty),
         Entry::Make => {
@@ -134,7 +135,14 @@ pub(super) async fn open(
         // The marker may have come together with the objects, between the two requests.
         Entry::Refused(kind, cause) => match read(store, counters, &key, &object).await {
             Ok(bytes) => enter(store, sealing, Marker::parse(&bytes, &object)?, recipients, wanted),
-            Err(Error::NotFound { .. }) => Err(fault(kind, store.url(), cause)),
+            Err(Error::NotFound { .. }) => {
+                let deleted = match &first {
+                    Some(first) => deleted(store, counters, first).await?,
+                    None => None,
+                };
+                Err(deleted
+                    .map_or_else(|| fault(kind, store.url(), cause), |cause| fault(Fault::Marker, object, cause)))
+            }
             Err(error) => Err(error),
         },
         _ => Ok(Opened::Empty),
@@ -204,21 +212,57 @@ pub(super) fn random() -> Result<u64, Error> {
     getrandom::u64().map_err(|_| fault(Fault::HostKeys, "the system", "it has no source of randomness"))
 }
 
-/// Whether the vault holds any object that isn't of the marker's.
-async fn any(store: &dyn Store, counters: &Counters) -> Result<bool, Error> {
+/// The first object of the vault that isn't of the marker's.
+async fn first(store: &dyn Store, counters: &Counters) -> Result<Option<ObjectKey>, Error> {
     let mut after = None;
     loop {
         counters.request(Operation::List);
         let page = store.list(&Prefix::all(), after.as_ref(), 100).await?;
         let foreign = |name: &str| !marker::is_ours(name) && !name.starts_with("seawall/probe-");
-        if page.entries.iter().any(|entry| foreign(entry.key.as_str())) {
-            return Ok(true);
+        if let Some(entry) = page.entries.into_iter().find(|entry| foreign(entry.key.as_str())) {
+            return Ok(Some(entry.key));
         }
         match page.next {
             Some(next) if after.as_ref() < Some(&next) => after = Some(next),
-            _ => return Ok(false),
+            _ => return Ok(None),
         }
     }
+}
+
+/// What to say of a vault whose objects are sealed, and whose marker is gone: what the marker held. `None` where the first
+/// object isn't sealed, or is of a vault below this place, which has its own marker.
+async fn deleted(store: &dyn Store, counters: &Counters, first: &ObjectKey) -> Result<Option<String>, Error> {
+    counters.request(Operation::Get);
+    let mut body = store.get(first, Some(0..*SIZES.end() as u64)).await?;
+    let mut bytes = BytesMut::new();
+    while let Some(piece) = body.stream.try_next().await? {
+        bytes.extend_from_slice(&piece);
+        if bytes.len() >= *SIZES.end() {
+            break;
+        }
+    }
+    let Some((vault, header)) = sealed_by(&bytes) else { return Ok(None) };
+    for (at, _) in first.as_str().match_indices('/') {
+        let folder = first.as_str().get(..at).unwrap_or_default();
+        let key = ObjectKey::new(format!("{folder}/{}", marker::NAME))?;
+        match store.head(&key).await {
+            Ok(_) => return Ok(None),
+            Err(Error::NotFound { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Some(format!(
+        "the vault's objects are encrypted, and this object, which says how, is gone. It held the vault {vault} and headers of \
+         {header} bytes"
+    )))
+}
+
+/// The vault that an object's header names, and the header's length.
+fn sealed_by(bytes: &[u8]) -> Option<(Id, usize)> {
+    let last = bytes.windows(5).position(|five| five == b"\n--- ")? + 1;
+    let end = last + bytes.get(last..)?.iter().position(|byte| *byte == b'\n')? + 1;
+    let header = Header::parse(bytes.get(..end)?).ok()?;
+    Some((header.seal?.vault, end))
 }
 
 /// Reads a small object of the marker's.

@@ -4,6 +4,8 @@
 //! after the next one was made. So an idle host keeps the key of its newest objects and makes none, and what opens the
 //! history of last month is nowhere on the host.
 //!
+//! While the disk takes no new key, the key of yesterday serves for another day.
+//!
 //! Each key is a file `<moment>-<random>.key` (0600) that is written, synced, and only then used. Two processes of one
 //! database make two files, and each finds the other's. Without a folder the keys live as long as the process.
 //!
@@ -123,7 +125,7 @@ impl HostKeys {
                     self.load()?;
                     return self.present(true).ok_or_else(|| self.trouble(&error));
                 }
-                Err(error) => return Err(self.trouble(&error)),
+                Err(error) => return self.stand_in(lasting, &error),
             }
         }
         let key = made.key.clone();
@@ -137,6 +139,20 @@ impl HostKeys {
         keys.sort_by_key(|key| key.made);
         self.forget(keys);
         Ok(key)
+    }
+
+    /// The key of yesterday, while a new one can't be kept: a full disk on this host is no reason to protect nothing.
+    fn stand_in(&self, lasting: bool, error: &io::Error) -> Result<age::x25519::Identity, Error> {
+        let (ring, now) = (self.lock(), self.clock.now());
+        let ring = ring.as_deref().filter(|_| !lasting).unwrap_or_default();
+        let key = younger(ring.iter().map(|key| key.made), now, KEPT).and_then(|at| ring.get(at));
+        let Some(key) = key else { return Err(self.trouble(error)) };
+        tracing::error!(
+            folder = %self.folder.as_deref().unwrap_or(Path::new("")).display(),
+            "no new key of this host can be kept, so the key of {} is used until it is two days old: {error}",
+            key.made
+        );
+        Ok(key.key.clone())
     }
 
     /// Reads the folder, so that keys of another process are found too. Blocks.
@@ -196,8 +212,13 @@ impl HostKeys {
 /// Which of these keys, oldest first, is for new objects: the newest, if it is younger than a day. A key from the future
 /// was made while the clock was wrong.
 fn usable(made: impl Iterator<Item = Moment>, now: Moment) -> Option<usize> {
+    younger(made, now, USED)
+}
+
+/// The same with another age.
+fn younger(made: impl Iterator<Item = Moment>, now: Moment, age: Duration) -> Option<usize> {
     let keys = made.enumerate().filter(|(_, made)| *made <= now.after(USED));
-    keys.last().filter(|(_, made)| now.since(*made) < USED).map(|(index, _)| index)
+    keys.last().filter(|(_, made)| now.since(*made) < age).map(|(index, _)| index)
 }
 
 /// Which of these keys, oldest first, are forgotten.

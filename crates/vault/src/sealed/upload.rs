@@ -2,7 +2,7 @@
 //!
 //! Chunks don't end where parts do. So the last bytes of a part are kept back until it is known whether a chunk of them is
 //! the last. The parts handed on all have one size but for the last, as some stores ask, and none is smaller than the
-//! store takes.
+//! store takes. Only where the writer's parts grow, so do these.
 
 use async_trait::async_trait;
 use bytes::{Buf as _, Bytes, BytesMut};
@@ -117,6 +117,9 @@ impl Sealer {
 impl Multipart for SealedUpload {
     async fn write(&mut self, part: Vec<Bytes>) -> Result<(), Error> {
         if !self.taken {
+            // The parts of a long upload grow, because the store takes only so many.
+            let size = part.iter().map(Bytes::len).sum::<usize>();
+            self.part = self.part.map(|part| if size / 2 > part { size } else { part });
             self.seal(part, false).await?;
             self.taken = true;
         }
@@ -137,5 +140,51 @@ impl Multipart for SealedUpload {
     async fn abort(&mut self) -> Result<(), Error> {
         self.ready.clear();
         self.inner.abort().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    /// Notes the sizes of parts.
+    struct Parts(Arc<Mutex<Vec<usize>>>);
+
+    #[async_trait]
+    impl Multipart for Parts {
+        async fn write(&mut self, part: Vec<Bytes>) -> Result<(), Error> {
+            self.0.lock().expect("no panic").push(part.iter().map(Bytes::len).sum());
+            Ok(())
+        }
+
+        async fn complete(&mut self) -> Result<Option<Tag>, Error> {
+            Ok(None)
+        }
+
+        async fn abort(&mut self) -> Result<(), Error> {
+            Ok(())
+        }
+    }
+
+    #[tokio::test]
+    async fn parts_have_one_size_and_grow_with_the_writers() {
+        let sizes = Arc::new(Mutex::new(Vec::new()));
+        let inner = Box::new(Parts(Arc::clone(&sizes)));
+        let mut upload = SealedUpload::new(inner, &[0; 1040], Payload::new(&[3; 32]), 1);
+        let part = |chunks: usize| vec![Bytes::from(vec![7; chunks * CHUNK])];
+        for _ in 0..4 {
+            upload.write(part(4)).await.expect("taken");
+        }
+        let small = sizes.lock().expect("no panic").clone();
+        assert!(small.len() <= 5 && small.iter().all(|size| *size == small[0]), "{small:?}");
+        for _ in 0..4 {
+            upload.write(part(32)).await.expect("taken");
+        }
+        upload.complete().await.expect("complete");
+        let all = sizes.lock().expect("no panic").clone();
+        assert_eq!(all.iter().sum::<usize>(), 1040 + 144 * (CHUNK + 16));
+        assert!(all.len() <= small.len() + 6, "{all:?}");
     }
 }

@@ -16,7 +16,7 @@ use super::decide::{Clash, clash, is_trouble};
 use super::members::Shared;
 use super::settle::overwrite;
 use super::transfer::{self, Copied, digest_of};
-use crate::{Error, ObjectKey};
+use crate::{Error, Fault, ObjectKey, Vault};
 
 /// The wait after a first failure, and the longest.
 const WAITS: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(300));
@@ -87,17 +87,48 @@ async fn attempt(shared: &Arc<Shared>, i: usize) -> Result<bool, Error> {
     let missing = compare::missing(from, to).await?;
     note_lack(shared, i, missing.objects, missing.bytes);
     let unknown = unknown(shared, i, &missing.extra).await?;
+    let cut_off = cut_off(shared, i);
+    let mut telling = missing.telling();
+    telling.retain(|key| !cut_off.contains(key) && !shared.state().overwritten.contains(key));
+    if let Some(key) = compare::parted(from, to, &telling).await? {
+        return Err(Error::AlreadyExists { object: to.object(&key) });
+    }
+    // Another write may have the size of one that was cut off.
+    for key in &cut_off {
+        let brought = bring(shared, leader, i, key).await;
+        let Err(error) = brought else { continue };
+        if !is_sealed(&error, from, key) || to.head(key).await?.is_some() {
+            return Err(error);
+        }
+    }
     let (mut objects, mut bytes) = (missing.objects, missing.bytes);
-    for entry in missing.differing.iter().chain(&missing.entries) {
+    for entry in &missing.differing {
         bring(shared, leader, i, &entry.key).await?;
+    }
+    let (mut sealed, mut refused) = ((0, 0), None);
+    for entry in &missing.entries {
+        match bring(shared, leader, i, &entry.key).await {
+            // The host's keys opened it once. What was written since then is worth more than waiting for the owner's.
+            Err(error) if is_sealed(&error, from, &entry.key) => {
+                sealed = (sealed.0 + 1, sealed.1 + entry.size);
+                refused = Some(error);
+                continue;
+            }
+            brought => brought?,
+        }
         objects = objects.saturating_sub(1);
         bytes = bytes.saturating_sub(entry.size);
         note_lack(shared, i, objects, bytes);
     }
     overwritten(shared, leader, i).await?;
-    if !missing.entries.is_empty() || deleted {
+    if missing.entries.len() as u64 > sealed.0 || deleted {
         return Ok(false);
     }
+    // More is missing than one comparison collects.
+    if let Some(error) = refused.filter(|_| missing.objects > sealed.0) {
+        return Err(error);
+    }
+    note_sealed(shared, i, sealed);
     if let Some(key) = unknown {
         return Err(Error::AlreadyExists { object: to.object(&key) });
     }
@@ -111,6 +142,24 @@ async fn attempt(shared: &Arc<Shared>, i: usize) -> Result<bool, Error> {
 fn note_lack(shared: &Shared, i: usize, objects: u64, bytes: u64) {
     if let Some(behind) = shared.state().standings.get_mut(i).and_then(|standing| standing.behind.as_mut()) {
         behind.lacks = Some((objects, bytes));
+    }
+}
+
+/// Notes what the vault will lack although it is in step, and says so once.
+fn note_sealed(shared: &Shared, i: usize, (objects, bytes): (u64, u64)) {
+    let mut state = shared.state();
+    let Some(standing) = state.standings.get_mut(i) else { return };
+    let told = standing.sealed.replace((objects, bytes));
+    if objects == 0 {
+        standing.sealed = None;
+    } else if told != Some((objects, bytes)) {
+        tracing::warn!(
+            vault = shared.vault(i).url(),
+            objects,
+            bytes,
+            "this vault lacks objects that no key of this host opens any more: name an identity of the owner once under \
+             `encryption`, and they are copied"
+        );
     }
 }
 
@@ -135,6 +184,18 @@ async fn apply_deletions(shared: &Shared, i: usize) -> Result<bool, Error> {
     Ok(true)
 }
 
+/// Whether no key at hand opens an object of this vault.
+fn is_sealed(error: &Error, of: &Vault, key: &ObjectKey) -> bool {
+    matches!(error, Error::Sealing { fault: Fault::NoKey, object, .. } if *object == of.object(key))
+}
+
+/// Names under which the vault may hold an unfinished write of ours.
+fn cut_off(shared: &Shared, i: usize) -> Vec<ObjectKey> {
+    let state = shared.state();
+    let behind = state.standings.get(i).and_then(|standing| standing.behind.as_ref());
+    behind.map(|behind| behind.unfinished.keys().cloned().collect()).unwrap_or_default()
+}
+
 /// Copies one object. What is ours in its place and unfinished, or is written over, is replaced.
 async fn bring(shared: &Shared, leader: usize, i: usize, key: &ObjectKey) -> Result<(), Error> {
     let (from, to) = (shared.vault(leader), shared.vault(i));
@@ -157,7 +218,7 @@ async fn bring(shared: &Shared, leader: usize, i: usize, key: &ObjectKey) -> Res
     };
     match clash(unfinished, overwritten) {
         Clash::Report => Err(Error::AlreadyExists { object: to.object(key) }),
-        Clash::Replace if overwritten => overwrite(from, to, key).await,
+        Clash::Replace if overwritten => overwrite(shared, leader, i, key).await,
         Clash::Replace => {
             to.delete(std::slice::from_ref(key)).await?;
             match transfer::copy(from, to, key).await? {
@@ -172,7 +233,7 @@ async fn bring(shared: &Shared, leader: usize, i: usize, key: &ObjectKey) -> Res
 async fn overwritten(shared: &Shared, leader: usize, i: usize) -> Result<(), Error> {
     let names: Vec<ObjectKey> = shared.state().overwritten.iter().cloned().collect();
     for key in names {
-        overwrite(shared.vault(leader), shared.vault(i), &key).await?;
+        overwrite(shared, leader, i, &key).await?;
     }
     Ok(())
 }
@@ -241,7 +302,7 @@ async fn rejoin(shared: &Arc<Shared>, leader: usize, i: usize) -> Result<bool, E
         bring(shared, leader, i, key).await?;
         let overwrites = shared.state().overwritten.contains(key);
         if overwrites {
-            overwrite(shared.vault(leader), shared.vault(i), key).await?;
+            overwrite(shared, leader, i, key).await?;
         }
     }
     if let Some(error) = shared.vault(i).check().err().filter(is_trouble) {

@@ -10,10 +10,11 @@ use futures::{Stream, StreamExt as _};
 use tokio::time::timeout;
 
 use super::decide::Seen;
+use super::transfer;
 use crate::{Entry, Error, ObjectKey, Prefix, Vault};
 
 /// How long one page of a vault's listing is waited for, when vaults are compared at a start.
-const PAGE: Duration = Duration::from_secs(10);
+pub(super) const PAGE: Duration = Duration::from_secs(10);
 
 /// The most folders whose greatest names are kept.
 const MOST_FOLDERS: usize = 1000;
@@ -57,10 +58,7 @@ pub(crate) async fn compare(vaults: &[&Vault]) -> Vec<Result<Seen, Error>> {
                 }
             }
             if here.get(i).is_some_and(Option::is_some) {
-                let folder = least.as_str().rsplit_once('/').map_or("", |(folder, _)| folder).to_owned();
-                if side.greatest.len() < MOST_FOLDERS || side.greatest.contains_key(&folder) {
-                    side.greatest.insert(folder, least.clone());
-                }
+                keep_greatest(&mut side.greatest, least.clone());
                 side.listing.as_mut().next().await;
             }
         }
@@ -73,6 +71,14 @@ pub(crate) async fn compare(vaults: &[&Vault]) -> Vec<Result<Seen, Error>> {
         })
     });
     judged.collect()
+}
+
+/// Notes a name that is greater than all before it.
+fn keep_greatest(greatest: &mut BTreeMap<String, ObjectKey>, key: ObjectKey) {
+    let folder = key.as_str().rsplit_once('/').map_or("", |(folder, _)| folder).to_owned();
+    if greatest.len() < MOST_FOLDERS || greatest.contains_key(&folder) {
+        greatest.insert(folder, key);
+    }
 }
 
 /// The next entry of each vault that is still listed. A vault whose listing fails drops out.
@@ -107,10 +113,22 @@ pub(crate) struct Missing {
     pub(crate) differing: Vec<Entry>,
     /// Names that only the member has; the first ones.
     pub(crate) extra: Vec<ObjectKey>,
+    /// The greatest name of each folder that both have with one size.
+    pub(crate) common: BTreeMap<String, ObjectKey>,
     /// Objects and bytes that are missing in all.
     pub(crate) objects: u64,
     /// Bytes of these.
     pub(crate) bytes: u64,
+}
+
+impl Missing {
+    /// The names that tell whether two histories parted. Notes (`seawall/`) may be each vault's own, as where each is thinned
+    /// out by itself. Beside the folders lie names that are written over (a lease), and names that hold the time to the
+    /// nanosecond.
+    pub(crate) fn telling(&self) -> Vec<ObjectKey> {
+        let telling = |folder: &str| !folder.is_empty() && folder.split('/').next() != Some("seawall");
+        self.common.iter().filter(|(folder, _)| telling(folder)).map(|(_, key)| key.clone()).collect()
+    }
 }
 
 /// The most names that one comparison collects; the next one finds the rest.
@@ -142,7 +160,9 @@ pub(crate) async fn missing(leader: &Vault, member: &Vault) -> Result<Missing, E
                 own.as_mut().next().await;
             }
             (Some(entry), Some(here)) => {
-                if entry.size != here.size && missing.differing.len() < MOST {
+                if entry.size == here.size {
+                    keep_greatest(&mut missing.common, here.key);
+                } else if missing.differing.len() < MOST {
                     missing.differing.push(entry);
                 }
                 theirs.as_mut().next().await;
@@ -157,10 +177,38 @@ pub(crate) async fn missing(leader: &Vault, member: &Vault) -> Result<Missing, E
     Ok(missing)
 }
 
+/// The first of these names under which the vaults hold other content, although its size is the same.
+///
+/// The greatest names of the folders tell: histories that parted went on under the same names, and names grow with time.
+pub(crate) async fn parted(leader: &Vault, member: &Vault, names: &[ObjectKey]) -> Result<Option<ObjectKey>, Error> {
+    for key in names {
+        if !transfer::alike(leader, member, key).await? {
+            return Ok(Some(key.clone()));
+        }
+    }
+    Ok(None)
+}
+
 async fn peek(listing: &mut Listing) -> Result<Option<Entry>, Error> {
     match listing.as_mut().peek().await {
         None => Ok(None),
         Some(Ok(entry)) => Ok(Some(entry.clone())),
         Some(Err(error)) => Err(error.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_tell_whether_histories_parted() {
+        let mut missing = Missing::default();
+        for name in ["lock.json", "ltx/0/1", "ltx/0/2", "ltx/9/1", "seawall/floors/5.json", "sets/a/1"] {
+            keep_greatest(&mut missing.common, ObjectKey::new(name).expect("a key"));
+        }
+        let telling = missing.telling();
+        let names: Vec<&str> = telling.iter().map(ObjectKey::as_str).collect();
+        assert_eq!(names, ["ltx/0/2", "ltx/9/1", "sets/a/1"]);
     }
 }

@@ -79,7 +79,13 @@ pub(crate) enum Lead {
 /// Decides which vault leads. A vault that was behind when an earlier process ended never leads, and neither does one
 /// that the record doesn't know, unless there is no record at all. Among the others the one leads that is ahead of all;
 /// otherwise the first that has all names of the others. What a vault keeps for itself doesn't count.
-pub(crate) fn lead(facts: &[Fact]) -> Lead {
+///
+/// `damaged`: there is a record, and it can't be read. Then a vault that is away may be the only one that holds everything, so
+/// none leads without it.
+pub(crate) fn lead(facts: &[Fact], damaged: bool) -> Lead {
+    if damaged && facts.iter().any(|fact| fact.seen.is_none()) {
+        return Lead::Nobody;
+    }
     let unrecorded = facts.iter().all(|fact| fact.recorded.is_none());
     let may_lead = |fact: &Fact| fact.seen.is_some() && (unrecorded || fact.recorded == Some(true));
     let eligible: Vec<usize> = (0..facts.len()).filter(|i| facts.get(*i).is_some_and(may_lead)).collect();
@@ -196,15 +202,18 @@ mod tests {
             ),
             ("each has new names", [seen(None, 0, 2, true), seen(None, 1, 5, true)], by(0, [true, false], false)),
         ] {
-            assert_eq!(lead(&facts), expected, "{what}");
+            assert_eq!(lead(&facts, false), expected, "{what}");
         }
         let mut keeper = seen(yes, 0, 0, false);
         keeper.keeps = true;
-        assert_eq!(lead(&[keeper, seen(yes, 1, 9, false)]), by(1, [true, true], true), "the first keeps more");
+        assert_eq!(lead(&[keeper, seen(yes, 1, 9, false)], false), by(1, [true, true], true), "the first keeps more");
         let mut other = seen(yes, 1, 0, false);
         other.seen.as_mut().expect("seen").differs[0] = 1;
         let facts = [seen(yes, 0, 0, false), other];
-        assert_eq!(lead(&facts), by(0, [true, false], true), "one object has another size");
+        assert_eq!(lead(&facts, false), by(0, [true, false], true), "one object has another size");
+        let reached = [seen(None, 0, 3, false), seen(None, 1, 0, true)];
+        assert_eq!(lead(&reached, true), by(1, [false, true], true), "the record is damaged, and all are there");
+        assert_eq!(lead(&[away(None), seen(None, 1, 0, false)], true), Lead::Nobody, "the record is damaged");
     }
 
     #[test]

@@ -64,6 +64,8 @@ pub(crate) struct State {
     pub(crate) versions: BTreeMap<ObjectKey, Digest>,
     /// What the record said, until the vaults were compared.
     pub(crate) before: Option<Record>,
+    /// Why there is a record that can't be read.
+    pub(crate) unreadable: Option<String>,
 }
 
 /// What is done to a name.
@@ -91,6 +93,8 @@ pub(crate) struct Unsettled {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Standing {
     pub(crate) behind: Option<Behind>,
+    /// Objects and bytes that could not be copied to it, because no key at hand opens them.
+    pub(crate) sealed: Option<(u64, u64)>,
     /// The last object that was written to it, and when.
     pub(crate) last: Option<(ObjectKey, Moment)>,
 }
@@ -124,7 +128,7 @@ impl Behind {
 pub struct MemberState {
     /// Its URL without secrets.
     pub url: String,
-    /// Whether it holds everything that was acknowledged.
+    /// Whether it holds everything that was acknowledged, but for `objects_left` that no key at hand opens.
     pub in_step: bool,
     /// Whether it is read first and decides who may write.
     pub leads: bool,
@@ -309,8 +313,24 @@ impl Shared {
     /// Reads the record of an earlier process.
     pub(crate) async fn load(&self) {
         let Some(path) = self.record.clone() else { return };
-        let loaded = tokio::task::spawn_blocking(move || record::load(&path)).await.ok().flatten();
-        self.state().before = loaded;
+        let shown = path.display().to_string();
+        let loaded = tokio::task::spawn_blocking(move || record::load(&path)).await.unwrap_or(Ok(None));
+        let mut state = self.state();
+        match loaded {
+            Ok(before) => (state.before, state.unreadable) = (before, None),
+            Err(error) => {
+                if state.unreadable.is_none() {
+                    tracing::warn!(record = shown, "the record of several vaults can't be read: {error}");
+                }
+                (state.before, state.unreadable) =
+                    (None, Some(format!("their record {shown} can't be read ({error})")));
+            }
+        }
+    }
+
+    /// Whether this process writes to the vaults and notes that.
+    pub(crate) fn notes(&self) -> bool {
+        self.notes
     }
 
     fn record(&self) -> Record {
@@ -350,7 +370,7 @@ impl Shared {
         let members = self.members.iter().zip(&state.standings).enumerate();
         let one = |(i, (member, standing)): (usize, (&Member, &Standing))| {
             let behind = standing.behind.as_ref();
-            let lacks = behind.and_then(|behind| behind.lacks);
+            let lacks = behind.and_then(|behind| behind.lacks).or(standing.sealed);
             MemberState {
                 url: member.vault.url().to_owned(),
                 in_step: behind.is_none(),
@@ -370,7 +390,7 @@ impl Shared {
 
 /// The state of each vault as the record at `path` has it; nothing where there is none. Blocks.
 pub fn recorded(path: &Path) -> Vec<MemberState> {
-    let Some(record) = record::load(path) else { return Vec::new() };
+    let Ok(Some(record)) = record::load(path) else { return Vec::new() };
     let leads = record.vaults.iter().position(|noted| noted.behind_since_ms.is_none());
     let one = |(i, noted): (usize, &Noted)| MemberState {
         url: noted.url.clone(),

@@ -1,9 +1,10 @@
 //! Several vaults for one database, behind the contract of one store.
 //!
-//! Each vault is *in step* or *behind*. **A vault in step holds every acknowledged object.** The first vault in step, in
-//! the order of the configuration, leads: it is read, and it decides whether an object may be made. A write is
-//! acknowledged when one vault has the object, and every other one in step has it too or was noted as behind. A vault
-//! that is behind holds nothing up; a task of its own lets it catch up (`catch_up`).
+//! Each vault is *in step* or *behind*. **A vault in step holds every acknowledged object**, but for those that no key at
+//! hand opened when it caught up; its state counts them. The first vault in step, in the order of the configuration, leads:
+//! it is read, and it decides whether an object may be made. A write is acknowledged when one vault has the object, and every
+//! other one in step has it too or was noted as behind. A vault that is behind holds nothing up; a task of its own lets it
+//! catch up (`catch_up`).
 //!
 //! A crash leaves the record (`record`): which vaults are behind, and which names a write or deletion was at. Each start
 //! compares the names in all vaults (`start`), so no vault leads that lacks something. A write that was cut off without

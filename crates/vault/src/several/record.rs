@@ -2,7 +2,8 @@
 //! meanwhile.
 //!
 //! A file of the database's state directory, replaced as a whole, 0600. Without it nothing acknowledged is lost: then the
-//! names in all vaults are compared, and those that differ from the leading vault's are reported instead of settled.
+//! names in all vaults are compared, and those that differ from the leading vault's are reported instead of settled. While a
+//! record that can't be read is there, no vault leads unless all can be compared.
 
 #![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
 
@@ -58,18 +59,20 @@ impl Record {
     }
 }
 
-/// Reads the record at `path`; `None` when there is none, or none that can be read. Blocks.
-pub(crate) fn load(path: &Path) -> Option<Record> {
-    let size = fs::metadata(path).ok()?.len();
-    let read = if size > LARGEST { Err(io::Error::other("it is too large")) } else { fs::read(path) };
-    let parsed = read.and_then(|bytes| serde_json::from_slice(&bytes).map_err(io::Error::other));
-    match parsed {
-        Ok(record) => Some(record),
-        Err(error) => {
-            tracing::warn!(record = %path.display(), "the vaults are compared anew, for their record can't be read: {error}");
-            None
-        }
+/// Reads the record at `path`; `None` when there is none. Blocks.
+///
+/// # Errors
+/// When there is one that can't be read.
+pub(crate) fn load(path: &Path) -> io::Result<Option<Record>> {
+    let size = match fs::metadata(path) {
+        Ok(metadata) => metadata.len(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    if size > LARGEST {
+        return Err(io::Error::other("it is too large"));
     }
+    serde_json::from_slice(&fs::read(path)?).map(Some).map_err(io::Error::other)
 }
 
 /// Replaces the record at `path`, and makes its folder if there is none. Blocks.
@@ -101,7 +104,7 @@ mod tests {
     fn it_comes_back_and_is_private() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("state/several.json");
-        assert_eq!(load(&path), None);
+        assert_eq!(load(&path).expect("none"), None);
         let record = Record {
             vaults: vec![
                 Noted { url: "s3://a".into(), ..Noted::default() },
@@ -118,10 +121,10 @@ mod tests {
         };
         save(&path, &record).expect("saved");
         save(&path, &record).expect("saved over");
-        assert_eq!(load(&path), Some(record.clone()));
+        assert_eq!(load(&path).expect("read"), Some(record.clone()));
         assert_eq!(record.of("file:///b").and_then(|noted| noted.behind_since_ms), Some(7));
         assert_eq!(fs::metadata(&path).expect("there").permissions().mode() & 0o777, 0o600);
         fs::write(&path, "{").expect("written");
-        assert_eq!(load(&path), None, "damaged");
+        assert!(load(&path).is_err(), "damaged");
     }
 }

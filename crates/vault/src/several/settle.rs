@@ -102,7 +102,7 @@ async fn level(shared: &Arc<Shared>, order: &[usize], key: &ObjectKey, unsettled
         let (from, to) = (shared.vault(source), shared.vault(i));
         let work = async {
             match (unsettled.work, there) {
-                (Work::Overwrite, _) => overwrite(from, to, key).await,
+                (Work::Overwrite, _) => overwrite(shared, source, i, key).await,
                 (_, None) => copied(to, key, transfer::copy(from, to, key).await?),
                 (_, Some(there)) => match transfer::same(from, to, key, &meta, &there).await? {
                     true => Ok(()),
@@ -130,9 +130,21 @@ fn copied(to: &Vault, key: &ObjectKey, copied: Copied) -> Result<(), Error> {
     }
 }
 
-/// Writes an object over the one of another vault.
-pub(crate) async fn overwrite(from: &Vault, to: &Vault, key: &ObjectKey) -> Result<(), Error> {
-    let Some(meta) = from.head(key).await? else { return to.delete(std::slice::from_ref(key)).await };
+/// Writes an object over the one of another vault. Where it is gone, it goes there too, unless that vault keeps everything.
+pub(crate) async fn overwrite(shared: &Shared, source: usize, i: usize, key: &ObjectKey) -> Result<(), Error> {
+    let (from, to) = (shared.vault(source), shared.vault(i));
+    let Some(meta) = from.head(key).await? else {
+        if shared.keeps(i) {
+            return Ok(());
+        }
+        return match to.delete(std::slice::from_ref(key)).await {
+            Err(Error::Denied { .. }) => {
+                shared.keeps_from_now_on(i);
+                Ok(())
+            }
+            deleted => deleted,
+        };
+    };
     let bytes = from.read(key, None, LARGEST).await?;
     let options = PutOptions { condition: Condition::Always, stamp: meta.stamp, digest: None };
     to.write(key, &bytes, options).await.map(drop)

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures::future::join_all;
+use tokio::time::timeout;
 
 use super::catch_up;
-use super::compare::compare;
-use super::decide::{Fact, Lead, lead};
+use super::compare::{self, PAGE, compare};
+use super::decide::{Fact, Lead, is_trouble, lead};
 use super::members::{Behind, Shared};
-use crate::{Digest, Error, ObjectKey};
+use crate::{Digest, Error, ObjectKey, Vault};
 
 /// Compares the vaults, unless that was done.
 pub(crate) async fn started(shared: &Arc<Shared>) -> Result<(), Error> {
@@ -45,9 +46,14 @@ pub(crate) async fn started(shared: &Arc<Shared>) -> Result<(), Error> {
             }
         })
         .collect();
-    let Lead::By { leader, in_step, sure } = lead(&facts) else {
+    // Who only reads may read an older state, and doesn't write upon it.
+    let damaged = shared.notes() && shared.state().unreadable.is_some();
+    let Lead::By { leader, mut in_step, sure } = lead(&facts, damaged) else {
         return Err(nobody(shared, &errors));
     };
+    if before.is_none() && shared.notes() {
+        unrecorded(shared, leader, &mut in_step, &mut errors).await;
+    }
     if !sure {
         tracing::error!(
             vault = shared.vault(leader).url(),
@@ -64,6 +70,39 @@ pub(crate) async fn started(shared: &Arc<Shared>) -> Result<(), Error> {
     }
     shared.save().await;
     Ok(())
+}
+
+/// Without a record nothing tells that the same names hold the same. Vaults with other content aren't in step. Tells which
+/// vaults are away.
+async fn unrecorded(shared: &Shared, leader: usize, in_step: &mut [bool], errors: &mut [Option<Error>]) {
+    let from = shared.vault(leader);
+    for (i, in_step) in in_step.iter_mut().enumerate() {
+        if i == leader || !*in_step {
+            continue;
+        }
+        // A vault that doesn't answer now shows that at the next request.
+        let Ok(Ok(Some(error))) = timeout(PAGE, differs(from, shared.vault(i))).await else { continue };
+        *in_step = false;
+        if let Some(slot) = errors.get_mut(i) {
+            *slot = Some(error);
+        }
+    }
+    for (member, error) in shared.members.iter().zip(errors.iter()) {
+        if let Some(error) = error.as_ref().filter(|error| is_trouble(error)) {
+            tracing::warn!(
+                vault = member.vault.url(),
+                leads = from.url(),
+                "this vault can't be compared, and there is no record of it: it may hold a newer history: {error}"
+            );
+        }
+    }
+}
+
+/// The error for a vault that holds other content under a name.
+async fn differs(leader: &Vault, member: &Vault) -> Result<Option<Error>, Error> {
+    let telling = compare::missing(leader, member).await?.telling();
+    let parted = compare::parted(leader, member, &telling).await?;
+    Ok(parted.map(|key| Error::AlreadyExists { object: member.object(&key) }))
 }
 
 /// Notes which vaults are in step, and what the record says of the others.
@@ -102,11 +141,20 @@ fn nobody(shared: &Shared, errors: &[Option<Error>]) -> Error {
         .zip(errors)
         .map(|(member, error)| match error {
             Some(error) => error.to_string(),
+            None if shared.state().unreadable.is_some() => format!("{}: it can be reached", member.vault.url()),
             None => format!("{}: it was behind when it was left, and may lack something", member.vault.url()),
         })
         .collect();
     let Error::Unavailable { object, .. } = shared.nobody() else { return shared.nobody() };
     let retryable = errors.iter().flatten().any(Error::is_retryable) || errors.iter().any(Option::is_none);
-    let cause = format!("no vault that holds everything can be reached: {}", reasons.join("; "));
+    let unreadable = shared.state().unreadable.clone().filter(|_| shared.notes());
+    let cause = match unreadable {
+        Some(unreadable) => format!(
+            "{unreadable}, and a vault that is away may be the only one that holds everything: {}; see to that vault, or remove \
+             the record to go on without it",
+            reasons.join("; ")
+        ),
+        None => format!("no vault that holds everything can be reached: {}", reasons.join("; ")),
+    };
     Error::Unavailable { object, cause, retryable }
 }

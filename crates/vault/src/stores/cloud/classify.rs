@@ -17,6 +17,9 @@ pub(crate) enum Notice {
     /// Not found (404), but by its code it isn't the object that is missing: some servers say so of users.
     #[error("the server refused with the code {0}")]
     Refused(String),
+    /// A web page in the place of the service's answer (200, `text/html`).
+    #[error("a web page came instead of the server's answer: a proxy or a login page of the network answered")]
+    WebPage,
     /// No answer before the deadline.
     #[error("no answer in time")]
     Silence,
@@ -41,7 +44,9 @@ pub(crate) fn classify(object: String, error: &opendal_core::Error, condition: &
         return match notice {
             Notice::Full => Error::Full { object, cause: notice.to_string() },
             Notice::Unauthorized | Notice::Refused(_) => Error::Denied { object, cause: notice.to_string() },
-            Notice::Silence => Error::Unavailable { object, cause: notice.to_string(), retryable: true },
+            Notice::Silence | Notice::WebPage => {
+                Error::Unavailable { object, cause: notice.to_string(), retryable: true }
+            }
             Notice::BehindEnd => Error::OutOfRange { object, start: 0 },
             Notice::Flood | Notice::WrongRange => Error::Corrupt { object, cause: notice.to_string() },
         };
@@ -127,6 +132,7 @@ mod tests {
             (unexpected(), false),
             (unexpected().set_temporary(), true),
             (unexpected().set_source(Notice::Silence), true),
+            (unexpected().set_source(Notice::WebPage), true),
             (opendal_core::Error::new(ErrorKind::Conflict, "m"), false),
             (opendal_core::Error::new(ErrorKind::Conflict, "m").set_temporary(), true),
         ] {

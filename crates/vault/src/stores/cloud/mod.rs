@@ -224,13 +224,17 @@ impl<Kind: Reach> Store for CloudStore<Kind> {
 
     async fn put(&self, key: &ObjectKey, body: Bytes, options: &PutOptions) -> Result<Option<Tag>, Error> {
         let digest = options.digest.unwrap_or_else(|| Digest::of(&body));
-        let write = self.write_options(&self.name(key), options, Some(digest), 1)?;
+        let (size, write) = (body.len() as u64, self.write_options(&self.name(key), options, Some(digest), 1)?);
         let result =
             self.reach.operator().await?.write_options(&self.at(key.as_str()), Buffer::from(body), write).await;
         match result {
             Ok(metadata) => {
                 self.proven.store(true, Ordering::Relaxed);
-                Ok(tag::<Kind>(&metadata))
+                let tag = tag::<Kind>(&metadata);
+                if tag.is_none() && !matches!(Kind::VERSIONS, Versions::Generations) {
+                    self.arrived(key, size).await?;
+                }
+                Ok(tag)
             }
             Err(error) => Err(of_bucket(classify(self.name(key), &error, &options.condition, self.reach.reason()))),
         }
@@ -349,6 +353,19 @@ impl<Kind: Reach> CloudStore<Kind> {
 }
 
 impl<Kind: Reach> CloudStore<Kind> {
+    /// Asks whether an object is there, after an answer without a version: every service tells the version that a write made,
+    /// so the answer may be another's, such as a proxy's.
+    async fn arrived(&self, key: &ObjectKey, size: u64) -> Result<(), Error> {
+        match self.head_version(key, None).await {
+            Ok(meta) if meta.size == size => Ok(()),
+            Ok(_) | Err(Error::NotFound { .. }) => {
+                let cause = "the server reported success, and the object isn't there".to_owned();
+                Err(Error::Unavailable { object: self.name(key), cause, retryable: true })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     /// Reads one version of an object, or the current one.
     pub(crate) async fn get_version(
         &self,

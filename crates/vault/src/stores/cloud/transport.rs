@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use futures::StreamExt;
-use http::header::CONTENT_RANGE;
+use http::header::{CONTENT_RANGE, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use opendal_core::{Buffer, Error, ErrorKind, HttpBody, HttpTransport, Result};
 use opendal_http_transport_reqwest::ReqwestTransport;
@@ -76,6 +76,7 @@ impl HttpTransport for Transport {
             Err(_) => return Err(noticed(Notice::Silence).set_temporary()),
         };
         match response.status() {
+            status if is_web_page(status, response.headers()) => Err(noticed(Notice::WebPage).set_temporary()),
             StatusCode::INSUFFICIENT_STORAGE => Err(noticed(Notice::Full)),
             StatusCode::UNAUTHORIZED => Err(noticed(Notice::Unauthorized)),
             StatusCode::NOT_FOUND if !head => missing(response, self.missing).await,
@@ -90,6 +91,16 @@ impl HttpTransport for Transport {
             _ => Ok(response.map(|body| bounded(body, LARGEST_ANSWER))),
         }
     }
+}
+
+/// Whether an answer of success is a web page: a proxy's, or the login page of a network. No store answers so, and none has
+/// done what it was asked for.
+pub(crate) fn is_web_page(status: StatusCode, headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default().trim();
+    // Servers of WebDAV tell in a page what they created (201).
+    status == StatusCode::OK
+        && ["text/html", "application/xhtml+xml"].iter().any(|page| kind.eq_ignore_ascii_case(page))
 }
 
 /// Whether an answer has no byte: Azurite says so of a range that begins at the object's end (`bytes 5-4/5`), instead of 416.
@@ -195,6 +206,25 @@ mod tests {
             let headers = HeaderMap::from_iter([(CONTENT_RANGE, HeaderValue::from_static(value))]);
             assert_eq!(is_empty_range(&headers), expected, "{value}");
         }
+    }
+
+    #[test]
+    fn web_pages() {
+        for (status, kind, expected) in [
+            (200, "text/html", true),
+            (200, "Text/HTML; charset=utf-8", true),
+            (200, "application/xhtml+xml", true),
+            (201, "text/html", false),
+            (404, "text/html", false),
+            (200, "application/xml", false),
+            (200, "binary/octet-stream", false),
+            (200, "", false),
+        ] {
+            let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(kind))]);
+            let status = StatusCode::from_u16(status).expect("a status");
+            assert_eq!(is_web_page(status, &headers), expected, "{status} {kind}");
+        }
+        assert!(!is_web_page(StatusCode::OK, &HeaderMap::new()));
     }
 
     #[tokio::test]

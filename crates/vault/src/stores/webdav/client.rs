@@ -14,6 +14,8 @@ use seawall_core::Moment;
 use super::classify::{classify, unanswered};
 use super::multistatus::{Found, Multistatus, moment, strong};
 use crate::Error;
+use crate::stores::cloud::classify::Notice;
+use crate::stores::cloud::transport::is_web_page;
 
 /// The characters of a path that are written as they are; `/` joins the segments.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
@@ -78,7 +80,7 @@ impl Client {
         };
         let deadline = self.attempt + Duration::from_secs(bytes / self.slowest.max(1));
         match tokio::time::timeout(deadline, request.send()).await {
-            Ok(answer) => answer.map_err(|error| unanswered(object, error)),
+            Ok(answer) => no_web_page(object, answer.map_err(|error| unanswered(object, error))?),
             Err(_) => Err(Error::Timeout { object: object.to_owned(), after: deadline }),
         }
     }
@@ -105,7 +107,7 @@ impl Client {
             None => request,
         };
         let answer = request.send().await.map_err(|error| unanswered(&object, error))?;
-        success(&object, "PUT", answer)
+        success(&object, "PUT", no_web_page(&object, answer)?)
     }
 
     /// Gives a file another name; with `overwrite` also one that another file has.
@@ -307,6 +309,15 @@ impl Client {
             Err(_) => Err(Error::Timeout { object: object.to_owned(), after: self.attempt }),
         }
     }
+}
+
+/// Refuses an answer that is another's.
+fn no_web_page(object: &str, answer: Response) -> Result<Response, Error> {
+    if !is_web_page(answer.status(), answer.headers()) {
+        return Ok(answer);
+    }
+    let cause = Notice::WebPage.to_string();
+    Err(Error::Unavailable { object: object.to_owned(), cause, retryable: true })
 }
 
 fn success(object: &str, method: &str, answer: Response) -> Result<(), Error> {
