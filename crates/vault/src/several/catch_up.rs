@@ -97,7 +97,12 @@ async fn attempt(shared: &Arc<Shared>, i: usize) -> Result<bool, Error> {
     for key in &cut_off {
         let brought = bring(shared, leader, i, key).await;
         let Err(error) = brought else { continue };
-        if !is_sealed(&error, from, key) || to.head(key).await?.is_some() {
+        if !is_sealed(&error, from, key) {
+            return Err(error);
+        }
+        // The last name that an earlier process wrote is among these although it was finished. Its size has to do then.
+        let (there, here) = (from.head(key).await?, to.head(key).await?);
+        if there.zip(here).is_some_and(|(there, here)| there.size != here.size) {
             return Err(error);
         }
     }
