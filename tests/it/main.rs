@@ -32,6 +32,7 @@ mod golden;
 mod harness;
 mod lease;
 mod levels_beside_litestream;
+mod limited;
 mod litestream_restores_what_we_wrote;
 mod litestream_yml_is_used_as_it_is;
 mod lmdb;
