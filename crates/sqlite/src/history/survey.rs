@@ -147,6 +147,10 @@ pub(crate) async fn survey_from(vault: &Vault, known: Txid) -> Result<Option<Sur
     }
     let Some(log) = log else { return Ok(None) };
     let newest = newest_capture(vault, &log).await?;
+    if newest.is_err() && capture_at(vault, log.max).await?.is_none() {
+        // It was deleted meanwhile, so that there are newer ones.
+        return Ok(None);
+    }
     let header = newest.as_ref().ok().map(|(_, header)| header);
     let remote = Remote {
         max: log.max,
@@ -236,6 +240,7 @@ mod tests {
 
     use seawall_vault::Policy;
     use seawall_vault::memory::MemoryStore;
+    use seawall_vault::simulated::SimulatedStore;
 
     use super::*;
 
@@ -254,6 +259,32 @@ mod tests {
             put(ObjectKey::new(other).expect("a key")).await;
         }
         vault
+    }
+
+    #[tokio::test]
+    async fn the_end_of_a_history_is_found_by_names() {
+        let vault = vault(5).await;
+        let end = async |vault: &Vault, known| {
+            survey_from(vault, Txid(known))
+                .await
+                .expect("asked")
+                .map(|survey| (survey.remote.max, survey.remote.spoilt))
+        };
+        for (known, expected) in [(1, Some(5)), (3, Some(5)), (5, Some(5)), (6, None), (9, None)] {
+            // The objects of this test have no content.
+            let expected = expected.map(|max| (Txid(max), Some(Break::Damaged)));
+            assert_eq!(end(&vault, known).await, expected, "{known}");
+        }
+        vault.delete(&[file_key(Layout::of(&vault), Level::LOG, Txid(2), Txid(2))]).await.expect("deleted");
+        assert_eq!(end(&vault, 2).await, None, "a record that is older than the vault leads nowhere");
+    }
+
+    #[tokio::test]
+    async fn a_store_that_denies_what_is_missing() {
+        let store = SimulatedStore::new(MemoryStore::new(), 1);
+        store.forbid("head", seawall_vault::Error::Denied { object: "it".into(), cause: "no rights".into() });
+        let vault = Vault::new(Arc::new(store), Policy::default());
+        assert!(survey_from(&vault, Txid(2)).await.expect("asked").is_none());
     }
 
     #[tokio::test]
