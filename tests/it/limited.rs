@@ -17,6 +17,9 @@ const USER: (&str, &str) = ("limited", "limited-secret");
 /// What is enough to write objects and to read them by their names.
 const WRITE: [&str; 3] = ["s3:PutObject", "s3:GetObject", "s3:AbortMultipartUpload"];
 
+/// A number and a hash of all rows.
+const CONTENT: &str = "SELECT count(*) || ' ' || sum(hashtextextended(t::text, 0)) FROM t";
+
 /// A server with a limited user.
 struct Bucket {
     server: S3Server,
@@ -281,6 +284,5 @@ fn postgres_is_backed_up_without_the_right_to_delete_on_s3() {
     server.sql("shop", "INSERT INTO t VALUES (-1, 'later')");
     stand.seawall(&["backup", "shop", "--config", "limited.yml"]).ok();
     stand.seawall(&["restore", &bucket.owner(), "--to", &server.url("back")]).ok();
-    const CONTENT: &str = "SELECT count(*) || ' ' || sum(hashtextextended(t::text, 0)) FROM t";
     assert_eq!(server.sql("back", CONTENT), server.sql("shop", CONTENT));
 }

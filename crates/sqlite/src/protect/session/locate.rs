@@ -47,10 +47,10 @@ impl Session<'_> {
         let remembered = record.and_then(|record| record.remembered(vault.url()));
         let turn = self.database.admission().start().await;
         let local = remembered.as_ref().map(|(facts, _)| facts);
-        let mut survey = self.survey(local).await?;
+        let mut survey = Box::pin(self.survey(local)).await?;
         let mended = self.pair_up(survey.as_ref()).await?;
         if self.ship_spool(survey.as_ref()).await? || mended {
-            survey = self.survey(local).await?;
+            survey = Box::pin(self.survey(local)).await?;
         }
         drop(turn);
         self.database.maintenance().begin(survey.as_ref().map_or(&[][..], |survey| &survey.listed));
