@@ -238,7 +238,7 @@ fn an_lmdb_environment_sends_without_the_right_to_delete_on_s3() {
     wait::until("the last snapshot", wait::SOON, || (sent() > 3).then_some(()));
     wait::until("the refusal", wait::SOON, || running.stderr().contains("lmdb.may-not-delete").then_some(()));
     let output = running.stop().ok();
-    assert_eq!(output.stderr.matches("lmdb.may-not-delete").count(), 1, "told once: {output}");
+    assert_eq!(output.stderr.matches("code=\"lmdb.may-not-delete\"").count(), 1, "told once: {output}");
     assert!(!output.stderr.contains("trying again"), "it is no failure: {output}");
     run("seawall", stand.command().args(["restore", &bucket.owner(), "-o", "back"])).ok();
     with(&stand.path("back"), &|env| {
@@ -257,7 +257,7 @@ fn postgres_is_backed_up_without_the_right_to_delete_on_s3() {
     let config = |file: &str, url: &str| {
         let text = format!(
             "socket: {{ path: s.sock }}\ndatabases:\n  - url: {}\n    name: shop\n    vault: '{url}'\n    schedule: \"0 3 1 1 *\"\n    \
-             retention: {{ window: 1ms, minimum: 1, grace: 1ms }}\n",
+             retention: {{ keep: 1ms, minimum: 1, grace: 1ms }}\n",
             server.url("shop")
         );
         std::fs::write(stand.path(file), text).unwrap();
