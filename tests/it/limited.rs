@@ -222,13 +222,16 @@ fn an_lmdb_environment_sends_without_the_right_to_delete_on_s3() {
         });
     };
     put("first");
-    let text = format!(
-        "socket: {{ path: s.sock }}\ndatabases:\n  - path: env\n    name: shard\n    vault: '{}'\n    lmdb: {{ instance: a, create: \
+    let config = |file: &str, url: &str| {
+        let text = format!(
+            "socket: {{ path: s.sock }}\ndatabases:\n  - path: env\n    name: shard\n    vault: '{url}'\n    lmdb: {{ instance: a, create: \
          true, map-size: 64MiB, poll-interval: 50ms, list-interval: 50ms, retry-interval: 50ms, send-only: true, cleanup: {{ \
          interval: 100ms, must-keep: 100ms }} }}\n",
-        bucket.limited()
-    );
-    std::fs::write(stand.path("seawall.yml"), text).unwrap();
+        );
+        std::fs::write(stand.path(file), text).unwrap();
+    };
+    config("seawall.yml", &bucket.limited());
+    config("owner.yml", &bucket.owner());
     let mut running = Process::spawn("seawall", stand.command().args(["replicate", "--config", "seawall.yml"]));
     let sent = || bucket.names().iter().filter(|name| name.contains("shard__a__")).count();
     for (nth, value) in ["second", "third", "fourth"].into_iter().enumerate() {
@@ -240,7 +243,7 @@ fn an_lmdb_environment_sends_without_the_right_to_delete_on_s3() {
     let output = running.stop().ok();
     assert_eq!(output.stderr.matches("code=\"lmdb.may-not-delete\"").count(), 1, "told once: {output}");
     assert!(!output.stderr.contains("trying again"), "it is no failure: {output}");
-    run("seawall", stand.command().args(["restore", &bucket.owner(), "-o", "back"])).ok();
+    stand.seawall(&["restore", "shard", "--config", "owner.yml", "-o", "back"]).ok();
     with(&stand.path("back"), &|env| {
         let mut txn = env.read().unwrap();
         let dbi = txn.open(b"d").unwrap().unwrap();
