@@ -274,16 +274,19 @@ fn postgres_is_backed_up_without_the_right_to_delete_on_s3() {
     let maintain = |config: &str| stand.seawall(&["maintain", "shop", "--config", config, "--json"]).ok();
     let retired = maintain("limited.yml");
     assert_eq!(retired.json()["retired"].as_array().map(Vec::len), Some(2), "{retired}");
-    let before = bucket.names().len();
+    // The time of the newest link counts, which this server tells in whole seconds.
     let refused = wait::until("the grace to be over", wait::SOON, || {
+        stand.seawall(&["backup", "shop", "--config", "limited.yml"]).ok();
+        let before = bucket.names();
         let done = maintain("limited.yml");
+        let after = bucket.names();
+        assert!(before.iter().all(|name| after.contains(name)), "nothing was deleted: {done}");
         done.stderr.contains("archive.may-not-delete").then_some(done)
     });
     assert_eq!(refused.json()["removed"], serde_json::json!([]), "{refused}");
-    assert_eq!(bucket.names().len(), before, "nothing was deleted");
     // The owner deletes what was retired with the limited credentials.
-    let removed = maintain("owner.yml");
-    assert_eq!(removed.json()["removed"].as_array().map(Vec::len), Some(4), "{removed}");
+    let removed = maintain("owner.yml").json();
+    assert!(removed["removed"].as_array().is_some_and(|removed| removed.len() >= 4), "{removed}");
     server.sql("shop", "INSERT INTO t VALUES (-1, 'later')");
     stand.seawall(&["backup", "shop", "--config", "limited.yml"]).ok();
     stand.seawall(&["restore", &bucket.owner(), "--to", &server.url("back")]).ok();
