@@ -323,7 +323,15 @@ impl<Kind: Reach> Store for CloudStore<Kind> {
             deleter.delete(self.at(key.as_str())).await.map_err(failed)?;
         }
         // One error counts for the whole batch: deleting a deleted object again is no error.
-        deleter.close().await.map_err(failed)?;
+        if let Err(error) = deleter.close().await {
+            let error = failed(error);
+            // The client doesn't tell why every object of a batch stayed. One of them alone tells, such as "denied".
+            if let (Error::Unavailable { retryable: false, .. }, Some(first)) = (&error, keys.first()) {
+                let deleted = self.reach.operator().await?.delete(&self.at(first.as_str())).await;
+                deleted.map_err(|error| classify(self.name(first), &error, &Condition::Always, reason))?;
+            }
+            return Err(error);
+        }
         Ok(keys.iter().map(|_| Ok(())).collect())
     }
 }
