@@ -33,6 +33,7 @@ mod gs;
 mod harness;
 mod lease;
 mod levels_beside_litestream;
+mod limited;
 mod litestream_restores_what_we_wrote;
 mod litestream_yml_is_used_as_it_is;
 mod lmdb;

@@ -53,6 +53,14 @@ pub enum Error {
         /// The database whose sets were expected.
         ours: String,
     },
+    /// The credentials may not delete.
+    #[error("{vault}: the credentials don't allow to delete ({cause}): sets that are not kept any longer stay")]
+    MayNotDelete {
+        /// The vault.
+        vault: String,
+        /// The store's refusal.
+        cause: seawall_vault::Error,
+    },
     /// The chain has a problem, so nothing may be deleted.
     #[error("{object}: {cause}")]
     Alarm {
@@ -197,6 +205,13 @@ impl From<Error> for Failure {
                 "--memory",
                 format!("{memory} bytes are too little for this many jobs"),
                 format!("give at least {least} bytes, or fewer --jobs"),
+            ),
+            Error::MayNotDelete { vault, cause } => Failure::new(
+                Kind::Denied,
+                "archive.may-not-delete",
+                vault,
+                format!("the credentials don't allow to delete ({cause}): sets that are not kept any longer stay"),
+                "allow deletion, run `seawall maintain` elsewhere with credentials that may delete, or let rules of the bucket delete",
             ),
             Error::TargetExists { path } => Failure::new(
                 Kind::Refused,

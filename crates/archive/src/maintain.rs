@@ -31,6 +31,8 @@ pub struct MaintenancePass {
     pub next: Option<Moment>,
     /// How many links no key at hand opens. Their sets were left alone.
     pub sealed: usize,
+    /// The store's refusal, if the credentials may not delete. What was to be deleted stays.
+    pub denied: Option<seawall_vault::Error>,
 }
 
 /// The objects of one set, as they are listed.
@@ -71,11 +73,22 @@ pub async fn maintain(
     let now = catalog.newest_written().map_or(now, |written| now.min(written));
     let listed = list(vault).await?;
     let done = Maintained { dry_run, ..Maintained::default() };
-    let mut upkeep = MaintenancePass { done, next: None, sealed: catalog.sealed() };
+    let mut upkeep = MaintenancePass { done, next: None, sealed: catalog.sealed(), denied: None };
     if policy.enabled {
         let lock = vault.protection().await?.span();
-        delete_retired(vault, &catalog, &listed, policy, now, lock, &mut upkeep).await?;
-        delete_left_over(vault, &catalog, &listed, now, lock, &mut upkeep).await?;
+        let deleted = async {
+            delete_retired(vault, &catalog, &listed, policy, now, lock, &mut upkeep).await?;
+            delete_left_over(vault, &catalog, &listed, now, lock, &mut upkeep).await
+        };
+        let deleted: Result<(), Error> = deleted.await;
+        match deleted {
+            Err(Error::Vault(cause @ seawall_vault::Error::Denied { .. })) => {
+                // The last one was noted before it was tried.
+                upkeep.done.removed.pop();
+                upkeep.denied = Some(cause);
+            }
+            done => done?,
+        }
     }
 
     let retired = due(&catalog, &listed, &pins(vault).await?, policy, now);

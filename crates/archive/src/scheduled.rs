@@ -16,7 +16,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep};
 
 use crate::server::{BackUp, Dumped};
-use crate::{Schedule, Sets, point, retry_after};
+use crate::{Error, Schedule, Sets, point, retry_after};
 
 /// The longest sleep: a clock that was set is noticed after this time.
 const LONGEST_SLEEP: Duration = Duration::from_secs(3600);
@@ -34,6 +34,8 @@ pub struct Scheduled {
     activity: Activity,
     /// Whether it was told that links can't be opened.
     told_sealed: AtomicBool,
+    /// Whether it was told that the credentials may not delete.
+    told_denied: AtomicBool,
     /// Where the backup is that is being made.
     gauge: Arc<Gauge>,
 }
@@ -75,6 +77,7 @@ impl Scheduled {
             hurry: Notify::new(),
             activity: Activity::default(),
             told_sealed: AtomicBool::new(false),
+            told_denied: AtomicBool::new(false),
             gauge: Arc::default(),
         }
     }
@@ -211,6 +214,13 @@ impl Scheduled {
                         next = "run `seawall maintain` on it with --identity, from time to time or once",
                         "another host wrote some of the chain's links, or this host lost its keys: retention leaves their sets alone"
                     );
+                }
+                if let Some(cause) = upkeep.denied
+                    && !self.told_denied.swap(true, Ordering::Relaxed)
+                {
+                    let vault = self.sets.vault().url().to_owned();
+                    let failure = Failure::from(Error::MayNotDelete { vault, cause });
+                    tracing::warn!(database = self.name, code = failure.code, next = failure.next, "{failure}");
                 }
                 for gone in upkeep.done.retired.iter().chain(&upkeep.done.removed) {
                     tracing::info!(database = self.name, object = gone.object.key, "{}", gone.reason);

@@ -188,7 +188,12 @@ impl Digests for Sets {
 #[async_trait]
 impl Maintain for Sets {
     async fn maintain(&self, dry_run: bool) -> Result<Maintained, Failure> {
-        Ok(self.upkeep(dry_run).await?.done)
+        let MaintenancePass { done, denied, .. } = self.upkeep(dry_run).await?;
+        if let Some(cause) = denied {
+            let failure = Failure::from(Error::MayNotDelete { vault: self.vault.url().to_owned(), cause });
+            tracing::warn!(code = failure.code, next = %failure.next, "{failure}");
+        }
+        Ok(done)
     }
 
     /// Every set is complete.

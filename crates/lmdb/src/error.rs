@@ -43,6 +43,14 @@ pub enum Error {
         /// The environment.
         path: PathBuf,
     },
+    /// The credentials may not delete.
+    #[error("{vault}: the credentials don't allow to delete ({cause}): snapshots that are not kept any longer stay")]
+    MayNotDelete {
+        /// The vault.
+        vault: String,
+        /// The store's refusal.
+        cause: seawall_vault::Error,
+    },
     /// The environment doesn't exist.
     #[error("{path}: there is no such environment")]
     Missing {
@@ -390,6 +398,12 @@ impl From<Error> for Failure {
                 "lmdb.unknown-schema",
                 vault,
                 "list it in a seawall.yml with this vault and an lmdb section, and give its name",
+            ),
+            Error::MayNotDelete { vault, .. } => fail(
+                Kind::Denied,
+                "lmdb.may-not-delete",
+                vault,
+                "allow deletion, or turn cleanup off and let rules of the bucket delete",
             ),
             Error::Lost { object, .. } => fail(
                 Kind::Corrupt,

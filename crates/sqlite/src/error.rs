@@ -77,6 +77,8 @@ pub(crate) enum Error {
     GaveUp { path: PathBuf, limit: u64 },
     #[error("{vault}: the credentials don't allow to delete ({cause}): objects that are not kept any longer stay")]
     MayNotDelete { vault: String, cause: seawall_vault::Error },
+    #[error("{vault}: the credentials don't allow to list ({cause}), and {what}")]
+    MayNotList { vault: String, cause: seawall_vault::Error, what: &'static str },
     #[error("{vault}: {what}")]
     Lost { vault: String, what: String, newest: bool },
     #[error("{object}: it isn't ours, and reaches past everything that was captured")]
@@ -342,6 +344,13 @@ impl Error {
                 "sqlite.may-not-delete",
                 vault,
                 "allow deletion, or set retention.enabled to false and let rules of the bucket delete",
+            ),
+            Error::MayNotList { vault, .. } => fail(
+                Kind::Denied,
+                "sqlite.may-not-list",
+                vault,
+                "run `seawall replicate --once` on this machine with credentials that may list; after that these credentials are enough. \
+                 Or allow them to list",
             ),
             Error::Lost { vault, .. } => fail(
                 Kind::Corrupt,

@@ -125,6 +125,29 @@ impl S3Server {
         assert!(added.status.success(), "{}", String::from_utf8_lossy(&added.stderr));
     }
 
+    /// Lets a user do these actions with objects of its bucket, and those with the bucket itself, and no others.
+    ///
+    /// # Panics
+    /// When the server refuses it.
+    pub async fn allow(&self, id: &str, on_objects: &[&str], on_bucket: &[&str]) {
+        let quoted =
+            |actions: &[&str]| actions.iter().map(|action| format!("\"{action}\"")).collect::<Vec<_>>().join(",");
+        let statement = |actions: &[&str], on: &str| {
+            format!(
+                "{{\"Effect\":\"Allow\",\"Principal\":[\"{id}\"],\"Action\":[{}],\"Resource\":\"arn:aws:s3:::{BUCKET}{on}\"}}",
+                quoted(actions)
+            )
+        };
+        let both = [(on_objects, "/*"), (on_bucket, "")];
+        let statements: Vec<String> = both
+            .iter()
+            .filter(|(actions, _)| !actions.is_empty())
+            .map(|(actions, on)| statement(actions, on))
+            .collect();
+        let policy = format!("{{\"Version\":\"2012-10-17\",\"Statement\":[{}]}}", statements.join(","));
+        self.put_in(BUCKET, None, "policy", &policy, &[]).await;
+    }
+
     /// The URL of a prefix in its bucket, with other keys.
     pub fn url_of(&self, path: &str, id: &str, key: &str) -> String {
         format!("s3://{BUCKET}/{path}?endpoint={}&access-key-id={id}&secret-access-key={key}", self.endpoint())

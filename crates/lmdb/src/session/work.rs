@@ -338,8 +338,22 @@ impl Session {
         for (key, reason) in due {
             let object = ObjectKey::new(&key)?;
             if let Err(error) = self.vault.delete(std::slice::from_ref(&object)).await {
-                self.status.send_modify(|status| status.cleaning.failures += 1);
-                return Err(error.into());
+                let mut first = false;
+                self.status.send_modify(|status| {
+                    first = status.cleaning.failures == 0;
+                    status.cleaning.failures += 1;
+                });
+                if !matches!(error, seawall_vault::Error::Denied { .. }) {
+                    return Err(error.into());
+                }
+                // Retention is then left to the store. The next look tries again, with one request.
+                if first {
+                    let error = Error::MayNotDelete { vault: self.vault.url().to_owned(), cause: error };
+                    let failure = Failure::from(error);
+                    let database = &self.options.author.database;
+                    tracing::warn!(database, code = failure.code, next = %failure.next, "{failure}");
+                }
+                return Ok(());
             }
             tracing::info!(object = key, ?reason, "deleted a snapshot");
             self.status.send_modify(|status| match reason {

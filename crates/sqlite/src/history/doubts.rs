@@ -83,7 +83,11 @@ pub(crate) async fn record(
     doubtful: Doubtful,
     writer: Stamp,
 ) -> Result<Option<Txid>, Error> {
-    let known = list(vault).await?;
+    let known = match list(vault).await {
+        // Without the right to list, a record may be made twice. That does no harm.
+        Err(Error::Vault(seawall_vault::Error::Denied { .. })) => Vec::new(),
+        listed => listed?,
+    };
     if known.iter().any(|(_, known)| known.covers(doubtful)) {
         return Ok(None);
     }

@@ -82,26 +82,13 @@ pub(crate) struct Survey {
     pub(crate) unpaired: Option<Stored>,
 }
 
-/// Surveys a vault; `None` for an empty one.
-pub(crate) async fn survey(vault: &Vault) -> Result<Option<Survey>, Error> {
-    let listed = list_dated(vault).await?;
+/// Surveys a vault by its listing; `None` for an empty one.
+pub(crate) async fn survey(vault: &Vault, listed: Vec<Dated>) -> Result<Option<Survey>, Error> {
     let files: Vec<Stored> = listed.iter().map(|dated| dated.file).collect();
     let Some(max) = files.iter().map(|file| file.max).max() else { return Ok(None) };
     let log = files.iter().filter(|file| file.level == Level::LOG).max_by_key(|file| file.max);
     let newest = match log {
-        Some(file) => match read_whole_header(vault, file).await {
-            Ok(header) => Some((*file, header)),
-            // A damaged object tells nothing. A base after it repairs the history as far as possible.
-            Err(error) if tells_nothing(&error) => {
-                tracing::error!(%error, "the newest capture in the vault is damaged");
-                None
-            }
-            Err(error) if is_locked(&error) => {
-                tracing::warn!(%error, "the newest capture in the vault can't be read here");
-                None
-            }
-            Err(error) => return Err(error),
-        },
+        Some(file) => newest_capture(vault, file).await?.ok(),
         None => None,
     };
     let spoilt = spoilt(vault, &files).await?;
@@ -128,6 +115,63 @@ pub(crate) async fn survey(vault: &Vault) -> Result<Option<Survey>, Error> {
         .find(|file| file.level == Level::BASE && file.max == max && file.min.0 == 1)
         .filter(|file| spoilt.is_none() && newest.is_some_and(|(log, _)| log.max < file.max));
     Ok(Some(Survey { remote, newest, last, unpaired: unpaired.copied(), listed }))
+}
+
+/// The newest capture with its header, or why the state that it leads to can't be relied on.
+async fn newest_capture(vault: &Vault, file: &Stored) -> Result<Result<(Stored, Header), Break>, Error> {
+    match read_whole_header(vault, file).await {
+        Ok(header) => Ok(Ok((*file, header))),
+        // A damaged object tells nothing. A base after it repairs the history as far as possible.
+        Err(error) if tells_nothing(&error) => {
+            tracing::error!(%error, "the newest capture in the vault is damaged");
+            Ok(Err(Break::Damaged))
+        }
+        Err(error) if is_locked(&error) => {
+            tracing::warn!(%error, "the newest capture in the vault can't be read here");
+            Ok(Err(Break::Locked))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Surveys a vault that may not be listed, from a capture that is known to be there. Captures that followed it are
+/// found by their names, one after the other. Older objects aren't proved.
+///
+/// `None` if the known capture isn't there: then newer ones may exist whose names are unknown. Stores answer "denied"
+/// for missing objects where the credentials may not list.
+pub(crate) async fn survey_from(vault: &Vault, known: Txid) -> Result<Option<Survey>, Error> {
+    let (mut log, mut txid) = (None, known);
+    while let Some(file) = capture_at(vault, txid).await? {
+        log = Some(file);
+        txid = next_txid(Some(txid))?;
+    }
+    let Some(log) = log else { return Ok(None) };
+    let newest = newest_capture(vault, &log).await?;
+    if newest.is_err() && capture_at(vault, log.max).await?.is_none() {
+        // It was deleted meanwhile, so that there are newer ones.
+        return Ok(None);
+    }
+    let header = newest.as_ref().ok().map(|(_, header)| header);
+    let remote = Remote {
+        max: log.max,
+        restorable: true,
+        spoilt: newest.as_ref().err().copied(),
+        log: Some(log.max),
+        lineage: header.and_then(Stamp::read).map(|stamp| stamp.lineage),
+        wal: header.and_then(WalPosition::after),
+    };
+    let last = header.map(point);
+    Ok(Some(Survey { remote, newest: newest.ok(), last, unpaired: None, listed: Vec::new() }))
+}
+
+/// The capture of one TXID, if it is there.
+async fn capture_at(vault: &Vault, txid: Txid) -> Result<Option<Stored>, Error> {
+    let key = file_key(Layout::of(vault), Level::LOG, txid, txid);
+    match vault.head(&key).await {
+        Ok(meta) => Ok(meta.map(|meta| Stored { level: Level::LOG, min: txid, max: txid, size: meta.size })),
+        Err(seawall_vault::Error::Denied { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
 }
 
 impl Survey {
@@ -196,6 +240,7 @@ mod tests {
 
     use seawall_vault::Policy;
     use seawall_vault::memory::MemoryStore;
+    use seawall_vault::simulated::SimulatedStore;
 
     use super::*;
 
@@ -214,6 +259,32 @@ mod tests {
             put(ObjectKey::new(other).expect("a key")).await;
         }
         vault
+    }
+
+    #[tokio::test]
+    async fn the_end_of_a_history_is_found_by_names() {
+        let vault = vault(5).await;
+        let end = async |vault: &Vault, known| {
+            survey_from(vault, Txid(known))
+                .await
+                .expect("asked")
+                .map(|survey| (survey.remote.max, survey.remote.spoilt))
+        };
+        for (known, expected) in [(1, Some(5)), (3, Some(5)), (5, Some(5)), (6, None), (9, None)] {
+            // The objects of this test have no content.
+            let expected = expected.map(|max| (Txid(max), Some(Break::Damaged)));
+            assert_eq!(end(&vault, known).await, expected, "{known}");
+        }
+        vault.delete(&[file_key(Layout::of(&vault), Level::LOG, Txid(2), Txid(2))]).await.expect("deleted");
+        assert_eq!(end(&vault, 2).await, None, "a record that is older than the vault leads nowhere");
+    }
+
+    #[tokio::test]
+    async fn a_store_that_denies_what_is_missing() {
+        let store = SimulatedStore::new(MemoryStore::new(), 1);
+        store.forbid("head", seawall_vault::Error::Denied { object: "it".into(), cause: "no rights".into() });
+        let vault = Vault::new(Arc::new(store), Policy::default());
+        assert!(survey_from(&vault, Txid(2)).await.expect("asked").is_none());
     }
 
     #[tokio::test]

@@ -152,7 +152,15 @@ impl Database {
     }
 
     async fn vault_answers(&self) -> bool {
-        self.vault.enter().await.is_ok() && crate::survey::list(&self.vault).await.is_ok()
+        if self.vault.enter().await.is_err() {
+            return false;
+        }
+        match crate::survey::list(&self.vault).await {
+            Ok(_) => true,
+            // The refusal is an answer.
+            Err(Error::Vault(seawall_vault::Error::Denied { .. })) => self.maintenance.is_blind(),
+            Err(_) => false,
+        }
     }
 
     /// Limits the time of work from the request for a graceful stop on, at any stage of the work (I7).

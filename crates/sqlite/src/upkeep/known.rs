@@ -65,6 +65,8 @@ pub(super) struct State {
     pub(super) stale: bool,
     /// Whether the credentials lack the right to delete.
     pub(super) may_not_delete: bool,
+    /// Whether the credentials lack the right to list. Then this process neither merges, deletes nor looks.
+    pub(super) may_not_list: bool,
     /// How long the store keeps each new object locked, as far as it was asked.
     pub(super) lock: Duration,
     pub(super) pins: Option<(Instant, Vec<Txid>)>,

@@ -50,10 +50,36 @@ impl Maintenance {
         self.sighted(Depth::Whole, None, changes);
     }
 
+    /// The credentials may list.
+    pub(crate) fn may_list(&self) {
+        self.state().may_not_list = false;
+    }
+
+    /// The credentials may not list: nothing is merged, deleted or looked at. That is reported once.
+    pub(crate) fn may_not_list(&self, cause: &seawall_vault::Error) {
+        self.state().may_not_list = true;
+        tracing::warn!(
+            database = %self.name,
+            code = "sqlite.may-not-list",
+            next = "run `seawall maintain` from time to time with credentials that may list and delete",
+            "{}: the credentials don't allow to list ({cause}): protection goes on by the state directory; this process \
+             doesn't merge, delete, or look for lost objects",
+            self.vault.url(),
+        );
+    }
+
+    /// Whether the credentials lack the right to list.
+    pub(crate) fn is_blind(&self) -> bool {
+        self.state().may_not_list
+    }
+
     /// Takes up an object that is in the vault now, and its bytes where they are at hand.
     pub(crate) fn made(self: &Arc<Self>, file: Stored, moment: Moment, bytes: Option<Bytes>) {
         let now = self.clock.now();
         let mut state = self.state();
+        if state.may_not_list {
+            return;
+        }
         let header = bytes.as_deref().filter(|_| file.level == Level::BASE).and_then(|bytes| Header::parse(bytes).ok());
         if let Some(header) = header {
             state.ends[usize::from(file.level.number())] = Some(Facts::of(&file, &header));
@@ -82,6 +108,9 @@ impl Maintenance {
 
     /// When the next work is due; `None` if there will be none unless something changes.
     fn deadline(&self, state: &State) -> Option<Moment> {
+        if state.may_not_list {
+            return None;
+        }
         let (now, schedule) = (self.clock.now(), self.schedule());
         let catalog = &state.catalog;
         if state.stale || compaction::due(catalog, &schedule, now).is_some() {
@@ -152,6 +181,9 @@ impl Maintenance {
     /// Does all work that is due.
     async fn work(&self) -> Result<Maintained, Error> {
         let mut done = Maintained::default();
+        if self.is_blind() {
+            return Ok(done);
+        }
         if self.state().stale {
             self.list_anew().await?;
         }

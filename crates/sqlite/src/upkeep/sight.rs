@@ -101,6 +101,9 @@ impl Maintenance {
 
     /// Whether a look is due, and at which depth. Blocks for a few system calls.
     pub(crate) fn look_is_due(&self) -> Option<Depth> {
+        if self.is_blind() {
+            return None;
+        }
         let sighted = self.state().sighted?;
         let moved = self.upkeep.sight_interval.is_some() && self.trace() != sighted.trace;
         let (near, whole) = (sighted.near.elapsed(), sighted.whole.elapsed());
@@ -144,6 +147,9 @@ impl Maintenance {
         (newest, lineage): (Option<Txid>, Lineage),
         strict: bool,
     ) -> Result<(), Error> {
+        if self.is_blind() {
+            return Ok(());
+        }
         let changes = self.state().changes;
         let before = self.clone();
         let trace = crate::jobs::blocking(move || Ok(before.trace())).await?;

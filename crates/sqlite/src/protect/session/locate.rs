@@ -18,7 +18,7 @@ use crate::layout::{Layout, Level, Stored};
 use crate::missing;
 use crate::plan::{plan, stretches};
 use crate::proof;
-use crate::resume::{Break, Resume, resume};
+use crate::resume::{Break, Remembered, Resume, resume};
 use crate::ship;
 use crate::source::Source;
 use crate::state::{Position, Record};
@@ -46,13 +46,13 @@ impl Session<'_> {
         let record = blocking(move || Record::load(&state_dir)).await?;
         let remembered = record.and_then(|record| record.remembered(vault.url()));
         let turn = self.database.admission().start().await;
-        let mut survey = survey::survey(vault).await?;
+        let local = remembered.as_ref().map(|(facts, _)| facts);
+        let mut survey = Box::pin(self.survey(local)).await?;
         let mended = self.pair_up(survey.as_ref()).await?;
         if self.ship_spool(survey.as_ref()).await? || mended {
-            survey = survey::survey(vault).await?;
+            survey = Box::pin(self.survey(local)).await?;
         }
         drop(turn);
-        let local = remembered.as_ref().map(|(facts, _)| facts);
         self.database.maintenance().begin(survey.as_ref().map_or(&[][..], |survey| &survey.listed));
         let distrusted = self.database.maintenance().distrusted();
         if let Some(survey) = survey.as_mut().filter(|_| !distrusted.is_empty()) {
@@ -95,6 +95,33 @@ impl Session<'_> {
                 self.continue_from(position, lineage, survey.as_ref()).await
             }
         }
+    }
+
+    /// Surveys the vault. Without the right to list it goes by the state record, and by the names that follow.
+    ///
+    /// # Errors
+    /// [`Error::MayNotList`] if the record doesn't lead to the end of the history. A guess could make a TXID a second
+    /// time, beside objects that retention has deleted since.
+    async fn survey(&self, local: Option<&Remembered>) -> Result<Option<Survey>, Error> {
+        let (vault, maintenance) = (self.database.vault(), self.database.maintenance());
+        let cause = match survey::list_dated(vault).await {
+            Err(Error::Vault(cause @ seawall_vault::Error::Denied { .. })) => cause,
+            listed => {
+                maintenance.may_list();
+                return survey::survey(vault, listed?).await;
+            }
+        };
+        // The probe writes and reads an object of its own. If that works, only the right to list is missing.
+        if !maintenance.is_blind() {
+            vault.probe().await?;
+            maintenance.may_not_list(&cause);
+        }
+        let refused = |what| Error::MayNotList { vault: vault.url().to_owned(), cause: cause.clone(), what };
+        let Some(local) = local else {
+            return Err(refused("the state directory doesn't say where the history in the vault ends"));
+        };
+        let survey = survey::survey_from(vault, local.txid).await?;
+        survey.map(Some).ok_or_else(|| refused("the newest capture that the state directory names can't be read"))
     }
 
     /// Continues from a position if the WAL proves it. Otherwise takes a base after it.

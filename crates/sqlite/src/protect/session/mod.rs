@@ -314,7 +314,7 @@ impl<'a> Session<'a> {
             // A bucket or folder that the first attempt doesn't find isn't away: it never existed.
             Error::Vault(seawall_vault::Error::Missing { .. }) if self.database.is_new() => return Err(error),
             Error::Vault(seawall_vault::Error::Replaced { .. }) => return Err(error),
-            Error::Vault(_) if self.patience == Patience::Protecting => {}
+            Error::Vault(_) | Error::MayNotList { .. } if self.patience == Patience::Protecting => {}
             _ => return Err(error),
         }
         self.pause_after(&error, backoff).await;
