@@ -234,7 +234,17 @@ impl Vault {
     /// # Errors
     /// [`Error::Precondition`] when it is another version or gone.
     pub async fn replace(&self, key: &ObjectKey, bytes: Bytes, expected: &Tag) -> Result<Tag, Error> {
-        let options = PutOptions { condition: Condition::Match(expected.clone()), ..PutOptions::default() };
+        self.replace_as(key, bytes, expected, None).await
+    }
+
+    pub(crate) async fn replace_as(
+        &self,
+        key: &ObjectKey,
+        bytes: Bytes,
+        expected: &Tag,
+        stamp: Option<Moment>,
+    ) -> Result<Tag, Error> {
+        let options = PutOptions { condition: Condition::Match(expected.clone()), stamp, digest: None };
         let error = match self.write(key, &bytes, options).await {
             Ok(Some(tag)) => return Ok(tag),
             Ok(None) => None,

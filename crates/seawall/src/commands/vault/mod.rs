@@ -1,6 +1,7 @@
 //! `seawall vault`: the commands about a place itself.
 
 mod init;
+mod rekey;
 
 use seawall_core::Failure;
 
@@ -9,8 +10,9 @@ use crate::edge::Edge;
 use crate::output::Output;
 
 /// Runs the command.
-pub(crate) fn run(command: &VaultCommand, edge: &Edge) -> Result<Output, Failure> {
+pub(crate) fn run(command: &VaultCommand, edge: &Edge, json: bool) -> Result<Output, Failure> {
     match command {
         VaultCommand::Init(arguments) => init::run(arguments, edge),
+        VaultCommand::Rekey(arguments) => rekey::run(arguments, edge, json),
     }
 }
