@@ -21,7 +21,7 @@ use seawall_core::{Failure, Progress, SystemClock};
 use super::header::{self, Audience, Header};
 use super::marker::{self, Marker};
 use super::seals::{self, Seals, blocking};
-use super::{Fault, HostKeys, Identities, Recipients, Sealing, fault, gate};
+use super::{Fault, HostKeys, Identities, Recipients, Sealing, canary, fault, gate};
 use crate::counts::Operation;
 use crate::{Error, Meta, ObjectKey, Prefix, Protection, Vault};
 
@@ -228,8 +228,12 @@ impl<'a> Rekey<'a> {
 
     /// The records of writers, and the canary. At `first`, keys that don't open one of them end the call: nothing has changed yet.
     async fn records(&self, target: &Target<'_>, first: bool, done: &mut Rekeyed) -> Result<(), Error> {
-        for entry in self.raw.list(&Prefix::new(marker::WRITERS)?, None).await? {
-            match self.rewrap(&entry.key, target).await {
+        let mut keys: Vec<ObjectKey> =
+            self.raw.list(&Prefix::new(marker::WRITERS)?, None).await?.into_iter().map(|entry| entry.key).collect();
+        // To check the seal of the canary takes the record of its writer, as it is before.
+        keys.sort_by_key(|key| key.as_str() != canary::NAME);
+        for key in keys {
+            match self.rewrap(&key, target).await {
                 Ok(Outcome::Rewritten(_)) => done.records += 1,
                 Ok(Outcome::Already | Outcome::Gone) => {}
                 Err(error @ Error::Sealing { fault: Fault::NoKey, .. }) if first => return Err(error),
