@@ -124,9 +124,9 @@ fn other_recipients_in_the_same_header() {
     let old = write(&[stanza(32), stanza(48)], &audience("old"), &seal("a"), &file(2), 700).expect("room");
     for (kept, owners, size, expected) in [
         (1, &[32][..], 700, Some(&[32, 32][..])),
-        (1, &[32, 47, 0], 700, Some(&[32, 32, 47, 0])),
-        (1, &[], 700, Some(&[32])),
-        (2, &[32], 700, Some(&[32, 48, 32])),
+        (1, &[32, 47, 0], 700, Some(&[32, 32, 47, 0][..])),
+        (1, &[], 700, Some(&[32][..])),
+        (2, &[32], 700, Some(&[32, 48, 32][..])),
         (1, &[400], 700, None),
     ] {
         let read = Header::parse(&old).expect("a header");
