@@ -26,8 +26,8 @@ impl Scene {
         };
         let (old, new, both) = (key("old.key"), key("new.key"), stand.path("both.keys"));
         fs::write(&both, [fs::read(&old.0).unwrap(), fs::read(&new.0).unwrap()].concat()).unwrap();
-        let args = ["vault", "init", &stand.place.url(), "--recipient", &old.1, "--identity", text(&old.0)];
-        stand.seawall(&args).ok();
+        let url = stand.place.url();
+        stand.seawall(&["vault", "init", &url, "--recipient", &old.1, "--identity", text(&old.0)]).ok();
         Self { stand, old, new, both }
     }
 
@@ -61,7 +61,8 @@ impl Scene {
     }
 
     fn refused(&self, key: &Path) -> Output {
-        let args = ["restore", &self.stand.place.url(), "-o", text(&self.stand.new_file()), "--identity", text(key)];
+        let (url, file) = (self.stand.place.url(), self.stand.new_file());
+        let args = ["restore", &url, "-o", text(&file), "--identity", text(key)];
         self.stand.seawall(&args)
     }
 }
