@@ -73,7 +73,9 @@ pub use place::PlaceSettings;
 pub use protection::{Lock, LockMode, Protection};
 pub use retry::Policy;
 pub use scheme::Scheme;
-pub use sealed::{Access, Fault, HostKeys, Identities, NoPrompt, Prompt, Recipients, SealedStore, Sealing, canary};
+pub use sealed::{
+    Access, Fault, HostKeys, Identities, NoPrompt, Prompt, Recipients, SealedStore, Sealing, canary, rekey,
+};
 pub use secret::Secret;
 pub use store::{Abilities, Body, Condition, Entry, Meta, Multipart, Page, PutOptions, Store, Tag};
 pub use stores::abs::AbsStore;

@@ -1,4 +1,4 @@
-//! An object of any size, written in order with bounded memory, create-only.
+//! An object of any size, written in order with bounded memory: create-only, or over one known version.
 //!
 //! Parts are handed on without copying. No request is made before the first part is full, and an object smaller than a
 //! part is one PUT. Memory: the part being collected, and the parts in flight. If the upload is dropped before
@@ -13,7 +13,7 @@ use seawall_core::Moment;
 use crate::counts::Operation;
 use crate::reading;
 use crate::settle::{self, Owner, SAMPLE, Sample, Settled};
-use crate::{Condition, Created, Digest, Digester, Error, Multipart, ObjectKey, PutOptions, Vault};
+use crate::{Condition, Created, Digest, Digester, Error, Multipart, ObjectKey, PutOptions, Tag, Vault};
 
 /// The time limit for aborting a dropped upload.
 const FAREWELL: Duration = Duration::from_secs(10);
@@ -34,6 +34,8 @@ pub struct Upload {
     sink: Option<Box<dyn Multipart>>,
     sample: Sample,
     digester: Option<Digester>,
+    /// The version that is replaced; `None` where there must be no object.
+    expected: Option<Tag>,
     failed: bool,
 }
 
@@ -59,6 +61,7 @@ impl Upload {
             sink: None,
             sample: Sample::default(),
             digester: None,
+            expected: None,
             failed: false,
         }
     }
@@ -76,6 +79,14 @@ impl Upload {
     #[must_use]
     pub fn digesting(mut self) -> Self {
         self.digester = (!self.vault.abilities().digests_of_parts).then(Digester::default);
+        self
+    }
+
+    /// Writes over exactly this version of the object. [`Upload::finish`] then ends in [`Error::Precondition`] where it is
+    /// another one, or gone.
+    #[must_use]
+    pub(crate) fn replacing(mut self, expected: Tag) -> Self {
+        self.expected = Some(expected);
         self
     }
 
@@ -120,6 +131,10 @@ impl Upload {
         self.check()?;
         if self.sink.is_none() {
             let bytes = join(std::mem::take(&mut self.pending));
+            if let Some(expected) = &self.expected {
+                self.vault.clone().replace_as(&self.key.clone(), bytes, expected, self.stamp).await?;
+                return Ok((Created::Fresh, None));
+            }
             return Ok((self.vault.clone().create(&self.key.clone(), bytes, self.stamp).await?, None));
         }
         if !self.pending.is_empty() {
@@ -207,10 +222,15 @@ impl Upload {
     }
 
     async fn begin(&mut self) -> Result<Box<dyn Multipart>, Error> {
-        if self.vault.looks_first() && self.vault.head(&self.key).await?.is_some() {
+        let creates = self.expected.is_none();
+        if creates && self.vault.looks_first() && self.vault.head(&self.key).await?.is_some() {
             return Err(Error::AlreadyExists { object: self.vault.object(&self.key) });
         }
-        let condition = if self.vault.looks_first() { Condition::Always } else { Condition::Create };
+        let condition = match &self.expected {
+            Some(expected) => Condition::Match(expected.clone()),
+            None if self.vault.looks_first() => Condition::Always,
+            None => Condition::Create,
+        };
         let options = PutOptions { condition, stamp: self.stamp, digest: None };
         let store = &self.vault.inner.store;
         let retrier = &self.vault.inner.retrier;
@@ -241,14 +261,21 @@ impl Upload {
         if !settle::is_unclear(&error) && !error.is_not_found() {
             return Err(error);
         }
+        let unchanged = match &self.expected {
+            Some(expected) => self.vault.head(&self.key).await?.and_then(|meta| meta.tag).as_ref() == Some(expected),
+            None => false,
+        };
         let owner = self.owner().await?;
-        match settle::decide(Some(&error), owner, false) {
+        match settle::decide(Some(&error), owner, unchanged) {
             Settled::Ours => {
                 if !settle::is_refusal(&error) {
                     // Completed, so there is nothing to give up.
                     self.sink = None;
                 }
                 Ok(Created::Adopted)
+            }
+            Settled::Theirs if self.expected.is_some() => {
+                Err(Error::Precondition { object: self.vault.object(&self.key) })
             }
             Settled::Theirs => Err(Error::AlreadyExists { object: self.vault.object(&self.key) }),
             Settled::Open if settle::is_refusal(&error) => Err(self.vault.vanished(&self.key)),

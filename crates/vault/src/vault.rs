@@ -244,8 +244,18 @@ impl Vault {
     /// [`Error::Precondition`] when it is another version or gone; [`Error::Unsupported`] where a probe has found that the
     /// store doesn't compare versions.
     pub async fn replace(&self, key: &ObjectKey, bytes: Bytes, expected: &Tag) -> Result<Tag, Error> {
+        self.replace_as(key, bytes, expected, None).await
+    }
+
+    pub(crate) async fn replace_as(
+        &self,
+        key: &ObjectKey,
+        bytes: Bytes,
+        expected: &Tag,
+        stamp: Option<Moment>,
+    ) -> Result<Tag, Error> {
         self.refuse_blind_replacement(key)?;
-        let options = PutOptions { condition: Condition::Match(expected.clone()), ..PutOptions::default() };
+        let options = PutOptions { condition: Condition::Match(expected.clone()), stamp, digest: None };
         let error = match self.write(key, &bytes, options).await {
             Ok(Some(tag)) => return Ok(tag),
             Ok(None) => None,

@@ -11,6 +11,8 @@ pub(crate) enum VaultCommand {
     Init(VaultInitArguments),
     /// Show what a store can, how fast it is, and what a day of protection costs there
     Probe(VaultProbeArguments),
+    /// Give an encrypted vault other recipients
+    Rekey(VaultRekeyArguments),
 }
 
 /// `seawall vault probe`
@@ -50,4 +52,26 @@ pub(crate) struct VaultInitArguments {
     /// Encrypt for this key instead: age1…, ssh-ed25519 …, ssh-rsa … or a file of such keys; may be given more than once
     #[arg(long, value_name = "KEY|FILE")]
     pub(crate) recipient: Vec<String>,
+}
+
+/// `seawall vault rekey`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    seawall vault rekey s3://bucket/app --identity owner.key --recipient age1old… --recipient age1new…\n  \
+    seawall vault rekey s3://bucket/app --identity both.keys --recipient age1new… --remove age1old… --rewrite\n\n\
+    The list of recipients is the whole new one. Run it again after an interruption: it goes on.\n\
+    Then name the same recipients in the configuration, and start the processes again that write to this vault.")]
+pub(crate) struct VaultRekeyArguments {
+    /// The place of one database's vault: a folder or a URL
+    #[arg(value_name = "VAULT")]
+    pub(crate) vault: String,
+    /// A recipient from now on: age1…, ssh-ed25519 …, ssh-rsa … or a file of such keys; give it once for each of them
+    #[arg(long, value_name = "KEY|FILE", required = true)]
+    pub(crate) recipient: Vec<String>,
+    /// A recipient that goes; each one has to be named
+    #[arg(long, value_name = "KEY|FILE")]
+    pub(crate) remove: Vec<String>,
+    /// Rewrite the headers of the objects that are there, too
+    #[arg(long)]
+    pub(crate) rewrite: bool,
 }

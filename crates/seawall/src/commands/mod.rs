@@ -63,7 +63,7 @@ pub(crate) fn run(arguments: Arguments, edge: &Edge) -> Result<Output, Failure> 
         Command::Stop(arguments) => agent::change(Change::Stop, &arguments.change, edge),
         Command::Config(ConfigCommand::Check(arguments)) => check::run(&arguments, edge),
         Command::Config(ConfigCommand::Reload(arguments)) => reload::run(&arguments, edge),
-        Command::Vault(command) => vault::run(&command, edge),
+        Command::Vault(command) => vault::run(&command, edge, common.json),
         Command::Lmdb(command) => lmdb::run(&command, &common, edge),
         Command::Ltx(command) => ltx::run(&command, edge, common.json),
     }

@@ -32,6 +32,10 @@ pub enum Fault {
     HostKeys,
     /// A recipient or an identity is wrong.
     Keys,
+    /// A recipient of the vault would go that wasn't named.
+    Goes,
+    /// The store can't replace an object on the condition that it is unchanged.
+    NoSwap,
 }
 
 impl Fault {
@@ -61,7 +65,8 @@ impl Fault {
             Self::Recipients => (
                 Kind::Usage,
                 "vault.recipients",
-                "name the vault's recipients with --recipient or under `encryption`; for other recipients take a new vault",
+                "name the vault's recipients with --recipient or under `encryption`; `seawall vault rekey` gives the vault \
+                 others, and `seawall copy --recipient` makes a vault for others",
             ),
             Self::Marker => (
                 Kind::Corrupt,
@@ -82,6 +87,18 @@ impl Fault {
             Self::HostKeys => {
                 (Kind::Unavailable, "vault.host-keys", "see that the folder can be read and written by this user only")
             }
+            Self::Goes => (
+                Kind::Refused,
+                "vault.recipient-goes",
+                "name each recipient that goes with --remove, and each that stays with --recipient. If one is unknown to \
+                 you, somebody else wrote it into the list of the vault: find out who can write there",
+            ),
+            Self::NoSwap => (
+                Kind::Refused,
+                "vault.no-swap",
+                "copy the vault to another place, encrypted for the new list: `seawall copy FROM TO --recipient KEY \
+                 --identity FILE`. Without --rewrite, this vault gets the new list for new objects",
+            ),
             Self::Keys => (Kind::Usage, "vault.keys", "check what `age-keygen -y` says of the key"),
         };
         Failure::new(kind, code, object, cause, next)

@@ -4,19 +4,21 @@
 //! age-encryption.org/v1
 //! -> X25519 <share>                     one stanza for each recipient, as age writes them
 //! <wrapped file key>
+//! -> seawall/for <digest>               of the list of recipients
+//!
 //! -> seawall/v1 <vault> <writer> ....   the last argument fills the header up to its length
 //! <seal: 32 bytes>
 //! --- <MAC over everything before>
 //! ```
 //!
-//! Readers that don't know `seawall/v1` ignore it, as the format asks them to. What is here is pure: bytes in, a checked
+//! The first stanza is always the host's. Readers that don't know our two ignore them, as the format asks them to. What is here is pure: bytes in, a checked
 //! value out. Everything in a header is hostile until [`Header::authentic`] and [`Seal::check`] said otherwise (I11).
 
 use age_core::format::{FileKey, Stanza};
 use age_core::secrecy::ExposeSecret as _;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD_NO_PAD;
-use ring::{hkdf, hmac};
+use ring::{digest, hkdf, hmac};
 
 use super::lengths::NONCE;
 use crate::ObjectKey;
@@ -24,8 +26,11 @@ use crate::ObjectKey;
 /// The first line.
 pub(crate) const INTRO: &[u8] = b"age-encryption.org/v1\n";
 
-/// The type of our stanza.
+/// The type of the stanza with the seal.
 const OURS: &str = "seawall/v1";
+
+/// The type of the stanza that says for which list of recipients a header is.
+const FOR: &str = "seawall/for";
 
 /// The characters in a line of a stanza's body.
 const COLUMNS: usize = 64;
@@ -51,6 +56,30 @@ impl Id {
 impl std::fmt::Display for Id {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{:016x}", self.0)
+    }
+}
+
+/// A list of recipients, by its digest. So a header tells for which list it is, although stanzas of age don't.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Audience(String);
+
+impl Audience {
+    /// Characters of a digest.
+    const DIGITS: usize = 32;
+
+    /// The digest of a list, whose order doesn't matter.
+    pub(crate) fn of(names: &[String]) -> Self {
+        let mut names: Vec<&str> = names.iter().map(String::as_str).collect();
+        names.sort_unstable();
+        let found = digest::digest(&digest::SHA256, names.join("\n").as_bytes());
+        Self(found.as_ref().iter().take(Self::DIGITS / 2).map(|byte| format!("{byte:02x}")).collect())
+    }
+
+    fn read(stanza: &Stanza) -> Option<Self> {
+        let [digest] = &stanza.args[..] else { return None };
+        let digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+        let sound = digest.len() == Self::DIGITS && digest.bytes().all(digit) && stanza.body.is_empty();
+        sound.then(|| Self(digest.clone()))
     }
 }
 
@@ -123,8 +152,10 @@ fn equal(one: &[u8], other: &[u8]) -> bool {
 /// A header that was read, not yet believed.
 #[derive(Debug)]
 pub(crate) struct Header {
-    /// The stanzas of the recipients.
+    /// The stanzas of the recipients; the first is the host's.
     pub(crate) stanzas: Vec<Stanza>,
+    /// For which list of recipients it is; `None` in a header of an earlier version.
+    pub(crate) audience: Option<Audience>,
     /// Our stanza; `None` in a file of another program.
     pub(crate) seal: Option<Seal>,
     covered: Vec<u8>,
@@ -148,7 +179,7 @@ impl Header {
         use NoHeader::Broken;
         let rest = bytes.strip_prefix(INTRO).ok_or(NoHeader::Plain)?;
         let mut lines = Lines(rest);
-        let (mut stanzas, mut seal) = (Vec::new(), None);
+        let (mut stanzas, mut audience, mut seal) = (Vec::new(), None, None);
         loop {
             let at = bytes.len() - lines.0.len();
             let line = lines.next().ok_or(Broken("its header has no end"))?;
@@ -159,12 +190,17 @@ impl Header {
                 }
                 let covered = bytes.get(..at + 3).unwrap_or_default().to_vec();
                 return match lines.0.len() {
-                    0 => Ok(Self { stanzas, seal, covered, mac }),
+                    0 => Ok(Self { stanzas, audience, seal, covered, mac }),
                     left => Err(NoHeader::Length(bytes.len() - left)),
                 };
             }
             let stanza = lines.stanza(line)?;
-            if stanza.tag != OURS {
+            if stanza.tag == FOR {
+                let read = Audience::read(&stanza).ok_or(Broken("its list of recipients can't be read"))?;
+                if audience.replace(read).is_some() {
+                    return Err(Broken("it has two lists of recipients"));
+                }
+            } else if stanza.tag != OURS {
                 stanzas.push(stanza);
             } else if seal.replace(read_seal(&stanza).ok_or(Broken("its seal can't be read"))?).is_some() {
                 return Err(Broken("it has two seals"));
@@ -179,9 +215,14 @@ impl Header {
 }
 
 /// Writes a header of exactly `size` bytes; `None` where the stanzas need more.
-pub(crate) fn write(stanzas: &[Stanza], seal: &Seal, file: &FileKey, size: usize) -> Option<Vec<u8>> {
-    let mut out = INTRO.to_vec();
-    stanzas.iter().for_each(|stanza| push(&mut out, &stanza.tag, &stanza.args, &stanza.body));
+pub(crate) fn write(
+    stanzas: &[Stanza],
+    audience: &Audience,
+    seal: &Seal,
+    file: &FileKey,
+    size: usize,
+) -> Option<Vec<u8>> {
+    let mut out = beginning(stanzas, audience);
     let fill = size.checked_sub(out.len() + OVERHEAD)?;
     let args = [seal.vault.to_string(), seal.writer.to_string(), ".".repeat(fill.checked_add(1)?)];
     push(&mut out, OURS, &args, &seal.body);
@@ -193,15 +234,37 @@ pub(crate) fn write(stanzas: &[Stanza], seal: &Seal, file: &FileKey, size: usize
     (out.len() == size).then_some(out)
 }
 
-/// The bytes that our stanza and the last line need, with one byte to fill.
+/// The bytes that the seal's stanza and the last line need, with one byte to fill.
 const OVERHEAD: usize =
     "-> ".len() + OURS.len() + 2 * " 0123456789abcdef".len() + " .\n".len() + 44 + "--- ".len() + 44;
 
 /// The bytes that a header of these stanzas needs at least.
-pub(crate) fn needed(stanzas: &[Stanza]) -> usize {
+pub(crate) fn needed(stanzas: &[Stanza], audience: &Audience) -> usize {
+    beginning(stanzas, audience).len() + OVERHEAD
+}
+
+/// A header up to the seal.
+fn beginning(stanzas: &[Stanza], audience: &Audience) -> Vec<u8> {
     let mut out = INTRO.to_vec();
     stanzas.iter().for_each(|stanza| push(&mut out, &stanza.tag, &stanza.args, &stanza.body));
-    out.len() + OVERHEAD
+    push(&mut out, FOR, std::slice::from_ref(&audience.0), &[]);
+    out
+}
+
+/// The same header for other recipients, in the same length: the seal and the first `kept` stanzas stay, of which the first
+/// is the host's. `None` where it has no seal, or `owners`, the stanzas of the recipients, need more room. To be called for
+/// authentic headers only, because the new one is authentic whatever the old one was.
+pub(crate) fn rewrapped(
+    header: &Header,
+    kept: usize,
+    owners: &[Stanza],
+    audience: &Audience,
+    file: &FileKey,
+    size: usize,
+) -> Option<Vec<u8>> {
+    let copy = |one: &Stanza| Stanza { tag: one.tag.clone(), args: one.args.clone(), body: one.body.clone() };
+    let stanzas: Vec<Stanza> = header.stanzas.iter().take(kept).chain(owners).map(copy).collect();
+    write(&stanzas, audience, header.seal.as_ref()?, file, size)
 }
 
 /// The key of the payload in an object.

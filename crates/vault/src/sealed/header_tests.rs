@@ -17,27 +17,32 @@ fn stanza(body: usize) -> Stanza {
     Stanza { tag: "X25519".into(), args: vec!["share".into()], body: vec![7; body] }
 }
 
+fn audience(name: &str) -> Audience {
+    Audience::of(&[name.to_owned()])
+}
+
 fn seal(name: &str) -> Seal {
     Seal::new(VAULT, WRITER, &SealKey([1; 32]), &key(name), &file(2))
 }
 
 fn header(size: usize) -> Option<Vec<u8>> {
-    write(&[stanza(32)], &seal("a"), &file(2), size)
+    write(&[stanza(32)], &audience("x"), &seal("a"), &file(2), size)
 }
 
 #[test]
 fn every_length_from_the_shortest_on() {
     for body in [0, 1, 32, 47, 48, 49, 96, 512] {
         let stanzas = [stanza(body), stanza(32)];
-        let least = needed(&stanzas);
+        let least = needed(&stanzas, &audience("x"));
         for size in [least, least + 1, least + 2, least + 700] {
-            let bytes = write(&stanzas, &seal("a"), &file(2), size).expect("room");
+            let bytes = write(&stanzas, &audience("x"), &seal("a"), &file(2), size).expect("room");
             assert_eq!(bytes.len(), size);
             let read = Header::parse(&bytes).expect("a header");
             assert_eq!((&read.stanzas[..], read.seal.as_ref()), (&stanzas[..], Some(&seal("a"))));
+            assert_eq!(read.audience, Some(audience("x")));
             assert!(read.authentic(&file(2)) && !read.authentic(&file(3)));
         }
-        assert_eq!(write(&stanzas, &seal("a"), &file(2), least - 1), None);
+        assert_eq!(write(&stanzas, &audience("x"), &seal("a"), &file(2), least - 1), None);
     }
 }
 
@@ -84,6 +89,7 @@ fn what_is_no_header() {
         ([INTRO, b"-> a\n", &[b'A'; 65], b"\n"].concat(), NoHeader::Broken("a line of its header is too long")),
         ([INTRO, b"--- AAAA\n"].concat(), NoHeader::Broken("its header's MAC is none")),
         ([INTRO, b"-> seawall/v1 x y .\n\n"].concat(), NoHeader::Broken("its seal can't be read")),
+        ([INTRO, b"-> seawall/for x\n\n"].concat(), NoHeader::Broken("its list of recipients can't be read")),
         ([&good[..], b"x"].concat(), NoHeader::Length(600)),
         (twice.into_bytes(), NoHeader::Broken("its seal can't be read")),
     ] {
@@ -101,4 +107,40 @@ fn identifiers() {
         assert_eq!(Id::parse(bad), None, "{bad}");
     }
     assert_eq!(format!("{:?}", SealKey([1; 32])), "[hidden]");
+}
+
+#[test]
+fn a_list_of_recipients_is_known_by_its_names() {
+    let of = |names: &[&str]| Audience::of(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
+    assert_eq!(of(&["a", "b"]), of(&["b", "a"]));
+    assert_eq!(of(&["a", "b"]).0.len(), 32);
+    for other in [&["a"][..], &["ab"], &["a", "b", "c"]] {
+        assert_ne!(of(&["a", "b"]), of(other), "{other:?}");
+    }
+}
+
+#[test]
+fn other_recipients_in_the_same_header() {
+    let old = write(&[stanza(32), stanza(48)], &audience("old"), &seal("a"), &file(2), 700).expect("room");
+    for (kept, owners, size, expected) in [
+        (1, &[32][..], 700, Some(&[32, 32][..])),
+        (1, &[32, 47, 0], 700, Some(&[32, 32, 47, 0][..])),
+        (1, &[], 700, Some(&[32][..])),
+        (2, &[32], 700, Some(&[32, 48, 32][..])),
+        (1, &[400], 700, None),
+    ] {
+        let read = Header::parse(&old).expect("a header");
+        let owners: Vec<Stanza> = owners.iter().map(|body| stanza(*body)).collect();
+        let new = rewrapped(&read, kept, &owners, &audience("new"), &file(2), size);
+        assert_eq!(new.is_some(), expected.is_some(), "{owners:?}");
+        let (Some(new), Some(expected)) = (new, expected) else { continue };
+        assert_eq!(new.len(), size);
+        let read = Header::parse(&new).expect("a header");
+        assert!(read.authentic(&file(2)) && !read.authentic(&file(3)));
+        assert_eq!(read.stanzas.iter().map(|one| one.body.len()).collect::<Vec<_>>(), expected);
+        assert_eq!((read.audience, read.seal), (Some(audience("new")), Some(seal("a"))));
+    }
+    let text = String::from_utf8(old).expect("text").replace("seawall/v1", "seawall/v0");
+    let foreign = Header::parse(text.as_bytes()).expect("an age header");
+    assert_eq!(rewrapped(&foreign, 1, &[stanza(32)], &audience("new"), &file(2), 700), None, "it has no seal");
 }

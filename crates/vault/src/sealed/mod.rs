@@ -7,7 +7,7 @@
 //! The payload (`payload`) is age's own. `marker` says that and how a vault is encrypted, and `gate` decides at the first
 //! request whether what is wanted and what is there agree. `seals` holds the keys of an open vault.
 //!
-//! `canary` is the object that proves that a vault's keys open it.
+//! `canary` is the object that proves that a vault's keys open it. `rekey` changes for whom a vault is.
 //!
 //! What a crash leaves: a marker without objects, which the next writer takes; never an object without a marker.
 
@@ -21,6 +21,7 @@ mod lengths;
 mod marker;
 mod payload;
 mod recipients;
+pub mod rekey;
 mod seals;
 mod store;
 mod upload;

@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use age::Recipient as _;
 use age_core::format::FileKey;
 use bytes::{Bytes, BytesMut};
 use tokio::sync::OnceCell;
 use tokio::task::spawn_blocking;
+use tokio::time::Instant;
 
-use super::header::{self, Header, Id, NoHeader, Seal, SealKey, Sealed};
+use super::header::{self, Audience, Header, Id, NoHeader, Seal, SealKey, Sealed};
 use super::lengths::{CHUNK, Lengths, NONCE};
 use super::marker::{self, Marker, Writer};
 use super::payload::{BadChunk, Payload};
@@ -17,16 +19,21 @@ use super::{Fault, Recipients, Sealing, fault, gate, hostkeys};
 use crate::counts::{Counters, Operation};
 use crate::{Condition, Error, ObjectKey, PutOptions, Store};
 
+/// How old the marker may be when something is written, so that a change of the recipients is noticed.
+const LOOK: Duration = Duration::from_secs(30);
+
 /// An open vault's keys.
 #[derive(Debug)]
 pub(super) struct Seals {
     sealing: Arc<Sealing>,
     vault: Id,
     pub(super) lengths: Lengths,
-    /// Whom the vault is for, as its marker says; for messages.
+    /// Whom the vault is for, as its marker said when it was opened.
     owners: Vec<String>,
     /// Whom to write for, or why nothing can be written.
     recipients: Result<Recipients, Error>,
+    /// When the marker was read last.
+    looked: Mutex<Instant>,
     writer: OnceCell<(Id, SealKey)>,
     /// The secrets of writers whose records were read.
     known: Mutex<BTreeMap<Id, SealKey>>,
@@ -35,8 +42,42 @@ pub(super) struct Seals {
 impl Seals {
     pub(super) fn new(sealing: Arc<Sealing>, marker: Marker, recipients: Result<Recipients, Error>) -> Self {
         let lengths = Lengths { header: marker.header };
-        let (writer, known) = (OnceCell::new(), Mutex::default());
-        Self { sealing, vault: marker.vault, lengths, owners: marker.recipients, recipients, writer, known }
+        let (writer, known, looked) = (OnceCell::new(), Mutex::default(), Mutex::new(Instant::now()));
+        Self { sealing, vault: marker.vault, lengths, owners: marker.recipients, recipients, looked, writer, known }
+    }
+
+    /// Whether the vault is still for the recipients that this process writes for; asked again before a write when the last
+    /// answer is [`LOOK`] old. The list in the marker is never taken over: the bucket isn't trusted.
+    pub(super) async fn look_again(&self, store: &dyn Store, counters: &Counters) -> Result<(), Error> {
+        let due = || self.looked.lock().unwrap_or_else(PoisonError::into_inner).elapsed() >= LOOK;
+        if self.recipients.is_err() || !due() {
+            return Ok(());
+        }
+        let (key, object) = (ObjectKey::new(marker::NAME)?, format!("{}/{}", store.url(), marker::NAME));
+        match gate::read(store, counters, &key, &object).await {
+            Ok(bytes) => self.compare(&Marker::parse(&bytes, &object)?, &store.url())?,
+            // The next process that is started stops. This one knows how the vault is encrypted.
+            Err(Error::NotFound { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        *self.looked.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        Ok(())
+    }
+
+    fn compare(&self, now: &Marker, place: &str) -> Result<(), Error> {
+        if (now.vault, now.header) != (self.vault, self.lengths.header) {
+            let cause = format!("another vault is here now, {}; this process writes to {}", now.vault, self.vault);
+            return Err(fault(Fault::Marker, format!("{place}/{}", marker::NAME), cause));
+        }
+        if now.recipients == self.owners {
+            return Ok(());
+        }
+        let cause = format!(
+            "the vault is for {} now, and this process writes for {}",
+            gate::list(&now.recipients),
+            gate::list(&self.owners)
+        );
+        Err(fault(Fault::Recipients, place, cause))
     }
 
     /// The beginning of a new object, up to its first chunk, and what seals its chunks.
@@ -113,6 +154,18 @@ impl Seals {
         key: &ObjectKey,
         bytes: &[u8],
     ) -> Result<[u8; 32], Error> {
+        let (_, file, nonce) = self.believed(store, counters, key, bytes).await?;
+        Ok(header::payload_key(&file, &nonce))
+    }
+
+    /// A header that a writer of this vault made for this object, its file key, and the nonce behind it.
+    pub(super) async fn believed(
+        &self,
+        store: &dyn Store,
+        counters: &Counters,
+        key: &ObjectKey,
+        bytes: &[u8],
+    ) -> Result<(Header, FileKey, [u8; NONCE]), Error> {
         let object = format!("{}/{key}", store.url());
         let refused = |kind: Fault, cause: String| fault(kind, &object, cause);
         let (head, rest) = bytes.split_at(self.lengths.header.min(bytes.len()));
@@ -149,14 +202,14 @@ impl Seals {
         }
         let secret = self.secret(store, counters, &seal, &object).await?;
         match seal.check(&secret, key, &file) {
-            Sealed::Here => Ok(header::payload_key(&file, &nonce)),
+            Sealed::Here => Ok((header, file, nonce)),
             Sealed::Elsewhere => Err(refused(Fault::Exchanged, "it was written under another name".into())),
             Sealed::Not => Err(refused(Fault::Foreign, format!("the writer {} didn't seal it", seal.writer))),
         }
     }
 
     /// The file key, by the host's keys and then the owner's.
-    async fn unwrap(&self, header: Header) -> Result<(Header, Option<FileKey>), Error> {
+    pub(super) async fn unwrap(&self, header: Header) -> Result<(Header, Option<FileKey>), Error> {
         let keys = &self.sealing.keys;
         if let (true, Some(file)) = (keys.is_loaded(), keys.unwrap(&header.stanzas)) {
             return Ok((header, Some(file)));
@@ -248,7 +301,7 @@ impl Seals {
 /// The bytes that the header of a vault for these recipients needs.
 pub(super) fn longest(recipients: &Recipients) -> Result<usize, Error> {
     let (file, host) = (new_file_key()?, age::x25519::Identity::generate());
-    Ok(header::needed(&stanzas(recipients, &host, &file)?))
+    Ok(header::needed(&stanzas(recipients, &host, &file)?, &Audience::of(&recipients.names())))
 }
 
 fn stanzas(
@@ -276,18 +329,21 @@ fn write_header(
 ) -> Result<(Vec<u8>, Payload), Error> {
     let file = new_file_key()?;
     let seal = Seal::new(vault, writer, secret, key, &file);
-    let mut bytes = header::write(&stanzas(recipients, host, &file)?, &seal, &file, size).ok_or_else(|| {
-        let cause =
-            format!("they don't fit into this vault's headers of {size} bytes; take a new place for a vault with them");
-        fault(Fault::Recipients, "recipients", cause)
-    })?;
+    let audience = Audience::of(&recipients.names());
+    let mut bytes =
+        header::write(&stanzas(recipients, host, &file)?, &audience, &seal, &file, size).ok_or_else(|| {
+            let cause = format!(
+                "they don't fit into this vault's headers of {size} bytes; take a new place for a vault with them"
+            );
+            fault(Fault::Recipients, "recipients", cause)
+        })?;
     let mut nonce = [0; NONCE];
     fill(&mut nonce)?;
     bytes.extend_from_slice(&nonce);
     Ok((bytes, Payload::new(&header::payload_key(&file, &nonce))))
 }
 
-fn new_file_key() -> Result<FileKey, Error> {
+pub(super) fn new_file_key() -> Result<FileKey, Error> {
     FileKey::try_init_with_mut(|key| fill(key))
 }
 

@@ -85,7 +85,10 @@ impl SealedStore {
     async fn seals(&self) -> Result<Option<Arc<Seals>>, Error> {
         match &*self.opened(true).await? {
             Opened::Plain => Ok(None),
-            Opened::Sealed(seals) => Ok(Some(seals.clone())),
+            Opened::Sealed(seals) => {
+                seals.look_again(&*self.inner, &self.counters).await?;
+                Ok(Some(seals.clone()))
+            }
             Opened::Empty => Err(fault(Fault::Recipients, self.url(), "no recipients are named to encrypt for")),
         }
     }

@@ -2,6 +2,7 @@
 
 mod init;
 mod probe;
+mod rekey;
 
 use seawall_core::Failure;
 
@@ -10,9 +11,10 @@ use crate::edge::Edge;
 use crate::output::Output;
 
 /// Runs the command.
-pub(crate) fn run(command: &VaultCommand, edge: &Edge) -> Result<Output, Failure> {
+pub(crate) fn run(command: &VaultCommand, edge: &Edge, json: bool) -> Result<Output, Failure> {
     match command {
         VaultCommand::Init(arguments) => init::run(arguments, edge),
         VaultCommand::Probe(arguments) => probe::run(arguments, edge),
+        VaultCommand::Rekey(arguments) => rekey::run(arguments, edge, json),
     }
 }
