@@ -60,7 +60,8 @@ impl Fault {
                 Kind::Usage,
                 "vault.not-encrypted",
                 "take a new place for the encrypted vault. If this vault is to stay as it is, leave out `encryption`, --recipient, \
-                 --identity and SEAWALL_IDENTITY_FILE",
+                 --identity and SEAWALL_IDENTITY_FILE. If somebody deleted that object, put it back, or read the vault as it was \
+                 with --as-stored-at",
             ),
             Self::Recipients => (
                 Kind::Usage,
@@ -71,7 +72,8 @@ impl Fault {
             Self::Marker => (
                 Kind::Corrupt,
                 "vault.encryption",
-                "put the object back as it was; without it, each object can still be opened with `age -d`",
+                "put the object back as it was. If the bucket keeps versions, read the vault as it was with --as-stored-at. Without \
+                 the object, each other one can still be opened with `age -d`",
             ),
             Self::NoKey => (
                 Kind::Denied,
