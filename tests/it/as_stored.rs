@@ -7,7 +7,7 @@ use std::time::Duration;
 use seawall_lmdb::{Env, EnvOptions, Flags};
 use seawall_tests::{Output, Random, Stand, digest, model, run, wait};
 use seawall_vault::testing::S3Server;
-use seawall_vault::{Environment, ObjectKey, Policy, Prefix, Vault, VaultUrl};
+use seawall_vault::{Access, Environment, ObjectKey, Policy, Prefix, Vault, VaultUrl};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
@@ -65,7 +65,8 @@ impl Bucket {
 
     fn open(&self, url: &str) -> Vault {
         let url = VaultUrl::parse(url).unwrap();
-        self.runtime.block_on(Vault::open(&url, &Environment::empty(), Policy::default())).unwrap()
+        let policy = Policy { access: Access::Names, ..Policy::default() };
+        self.runtime.block_on(Vault::open(&url, &Environment::empty(), policy)).unwrap()
     }
 
     /// Overwrites every object and deletes most of them, and writes objects of its own. The attacker has this URL's key.
@@ -264,7 +265,8 @@ fn an_lmdb_environment_is_restored_from_before_an_attack() {
         "socket: {{ path: s.sock }}\ndatabases:\n  - path: env\n    name: shard\n    vault: {host:?}\n    lmdb: {{ instance: a, \
          create: true, map-size: 64MiB, poll-interval: 50ms, list-interval: 50ms, retry-interval: 50ms }}\n"
     );
-    std::fs::write(stand.path("seawall.yml"), text).unwrap();
+    std::fs::write(stand.path("seawall.yml"), &text).unwrap();
+    std::fs::write(stand.path("owner.yml"), text.replace(&host, &url)).unwrap();
     for n in 0..20 {
         put(&env, &format!("key {n}"), "value");
     }
@@ -274,11 +276,12 @@ fn an_lmdb_environment_is_restored_from_before_an_attack() {
     put(&env, "key 3", "after the attack");
     bucket.attack(&host);
 
-    let refused = stand.seawall(&["restore", &url, "-o", "present"]);
+    let restore = ["restore", "shard", "--config", "owner.yml", "-o"];
+    let refused = stand.seawall(&[&restore[..], &["present"]].concat());
     assert_ne!(refused.code(), 0, "the present is destroyed: {refused}");
     let verified = stand.seawall(&["verify", &url, "--as-stored-at", &at]).ok();
     assert!(verified.stdout.contains("the bucket keeps earlier versions"), "{verified}");
-    stand.seawall(&["restore", &url, "-o", "back", "--as-stored-at", &at]).ok();
+    stand.seawall(&[&restore[..], &["back", "--as-stored-at", &at]].concat()).ok();
     assert_eq!(pairs(&stand.path("back")), before);
 }
 

@@ -273,8 +273,8 @@ fn postgres_is_backed_up_without_the_right_to_delete_on_s3() {
     }
     let maintain = |config: &str| stand.seawall(&["maintain", "shop", "--config", config, "--json"]).ok();
     let retired = maintain("limited.yml");
-    assert_eq!(retired.json()["retired"].as_array().map(Vec::len), Some(2), "{retired}");
-    // The time of the newest link counts, which this server tells in whole seconds.
+    // The time of the newest link counts, which this server tells in whole seconds: so one or both of the older sets.
+    assert!(matches!(retired.json()["retired"].as_array().map(Vec::len), Some(1 | 2)), "{retired}");
     let refused = wait::until("the grace to be over", wait::SOON, || {
         stand.seawall(&["backup", "shop", "--config", "limited.yml"]).ok();
         let before = bucket.names();
@@ -285,8 +285,11 @@ fn postgres_is_backed_up_without_the_right_to_delete_on_s3() {
     });
     assert_eq!(refused.json()["removed"], serde_json::json!([]), "{refused}");
     // The owner deletes what was retired with the limited credentials.
-    let removed = maintain("owner.yml").json();
-    assert!(removed["removed"].as_array().is_some_and(|removed| removed.len() >= 4), "{removed}");
+    let mut removed = 0;
+    wait::until("two sets to be deleted", wait::SOON, || {
+        removed += maintain("owner.yml").json()["removed"].as_array().map_or(0, Vec::len);
+        (removed >= 4).then_some(())
+    });
     server.sql("shop", "INSERT INTO t VALUES (-1, 'later')");
     stand.seawall(&["backup", "shop", "--config", "limited.yml"]).ok();
     stand.seawall(&["restore", &bucket.owner(), "--to", &server.url("back")]).ok();

@@ -105,9 +105,12 @@ pub(super) async fn open(
     let marker = match read(store, counters, &key, &object).await {
         Ok(bytes) => Some(Marker::parse(&bytes, &object)?),
         Err(Error::NotFound { .. }) => None,
-        // Credentials that may not list get this answer for an object that isn't there. A vault that can't be read at all
-        // refuses the next request as well.
-        Err(Error::Denied { .. }) if sealing.is_none() => None,
+        Err(error @ Error::Denied { .. }) if sealing.is_none() => {
+            if tells_absence(store, counters).await? {
+                return Err(error);
+            }
+            None
+        }
         Err(error) => return Err(error),
     };
     let Some(sealing) = sealing else {
@@ -146,6 +149,18 @@ pub(super) async fn open(
             Err(error) => Err(error),
         },
         _ => Ok(Opened::Empty),
+    }
+}
+
+/// Does the store tell that an object isn't there? To credentials that may not list, some say "denied" instead. Then a marker
+/// that is denied isn't there, as far as these credentials can know. Otherwise the marker is there, and the refusal hides it.
+async fn tells_absence(store: &dyn Store, counters: &Counters) -> Result<bool, Error> {
+    let absent = ObjectKey::new(format!("seawall/probe-{:016x}", random()?))?;
+    counters.request(Operation::Head);
+    match store.head(&absent).await {
+        Ok(_) | Err(Error::NotFound { .. }) => Ok(true),
+        Err(Error::Denied { .. }) => Ok(false),
+        Err(error) => Err(error),
     }
 }
 
@@ -290,8 +305,11 @@ pub(super) async fn read(
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use seawall_core::Moment;
+
+    use super::*;
+    use crate::memory::MemoryStore;
+    use crate::simulated::SimulatedStore;
 
     #[test]
     fn what_agrees() {
@@ -319,6 +337,19 @@ mod tests {
         assert_eq!(decide(Found::Nothing, same, true), Entry::Make);
         assert_eq!(decide(Found::Nothing, none, false), Entry::Empty);
         assert_eq!(refused(decide(Found::Nothing, none, true)), Some(Fault::Recipients));
+    }
+
+    #[tokio::test]
+    async fn a_marker_that_is_denied_is_there_where_others_are_missing() {
+        let denied = || Error::Denied { object: "it".into(), cause: "no rights".into() };
+        let store = SimulatedStore::new(MemoryStore::new(), 1);
+        store.forbid("get", denied());
+        let opened = open(&store, &Access::Plain, &Counters::default(), true).await;
+        assert!(matches!(opened, Err(Error::Denied { .. })), "{opened:?}");
+        // Without the right to list, all that is missing is denied.
+        store.forbid("head", denied());
+        let opened = open(&store, &Access::Plain, &Counters::default(), true).await;
+        assert!(matches!(opened, Ok(Opened::Plain)), "{opened:?}");
     }
 
     #[test]

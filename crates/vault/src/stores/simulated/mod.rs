@@ -88,7 +88,7 @@ struct State {
     planned: BTreeMap<u64, Fault>,
     /// From this call on all fail, as on a network that is gone.
     away_from: Option<u64>,
-    forbidden: Option<(&'static str, Error)>,
+    forbidden: Vec<(&'static str, Error)>,
     crashed: bool,
     calls: Vec<Call>,
     /// The state before the last change, for stale listings.
@@ -103,7 +103,7 @@ impl SimulatedStore {
             chances: Chances::default(),
             planned: BTreeMap::new(),
             away_from: None,
-            forbidden: None,
+            forbidden: Vec::new(),
             crashed: false,
             calls: Vec::new(),
             before: inner.snapshot(),
@@ -130,7 +130,7 @@ impl SimulatedStore {
 
     /// Lets every call of that operation end in `error`, as credentials do that don't allow it.
     pub fn forbid(&self, operation: &'static str, error: Error) {
-        self.lock().forbidden = Some((operation, error));
+        self.lock().forbidden.push((operation, error));
     }
 
     /// No call from now on is answered: so a store sees a process that was killed.
@@ -143,7 +143,7 @@ impl SimulatedStore {
         let mut state = self.lock();
         state.crashed = false;
         state.away_from = None;
-        state.forbidden = None;
+        state.forbidden.clear();
         state.planned.clear();
         state.chances = Chances::default();
     }
@@ -175,7 +175,7 @@ impl SimulatedStore {
         if fault.is_none() && state.away_from.is_some_and(|from| number >= from) {
             fault = Some(Fault::Error);
         }
-        if let Some((_, error)) = state.forbidden.as_ref().filter(|(forbidden, _)| *forbidden == operation) {
+        if let Some((_, error)) = state.forbidden.iter().rev().find(|(forbidden, _)| *forbidden == operation) {
             fault = Some(Fault::Fail(error.clone()));
         }
         if fault.is_none() {
