@@ -58,7 +58,7 @@ struct Dying {
 }
 
 impl Dying {
-    fn new(inner: &Arc<dyn Store>, left: i64, swaps: bool) -> Arc<dyn Store> {
+    fn over(inner: &Arc<dyn Store>, left: i64, swaps: bool) -> Arc<dyn Store> {
         Arc::new(Self { inner: inner.clone(), left: AtomicI64::new(left), swaps })
     }
 
@@ -247,7 +247,7 @@ async fn killed_at_any_write_every_object_stays_readable_and_the_next_call_goes_
     let (old, new) = (Owner::new(), Owner::new());
     for writes in 0.. {
         let (store, _) = filled(&[&old]).await;
-        let ended = change(&Dying::new(&store, writes, true), &[&old], &[&new], &[&old], true).await;
+        let ended = change(&Dying::over(&store, writes, true), &[&old], &[&new], &[&old], true).await;
         for (name, plain) in content() {
             let (with_old, with_new) =
                 (read(&reader(&store, &[&old]), name).await, read(&reader(&store, &[&new]), name).await);
@@ -345,7 +345,7 @@ async fn what_is_refused_changes_nothing() {
     let many: Vec<&Owner> = many.iter().chain([&old]).collect();
     assert_eq!(fault(change(&store, &[&old], &many, &[], true).await), Fault::Recipients);
     assert_eq!(fault(change(&store, &[&new], &[&old, &new], &[], true).await), Fault::NoKey);
-    let without = Dying::new(&store, 100, false);
+    let without = Dying::over(&store, 100, false);
     assert_eq!(fault(change(&without, &[&old], &[&old, &new], &[], true).await), Fault::NoSwap);
     let plain: Arc<dyn Store> = Arc::new(MemoryStore::new());
     assert_eq!(fault(change(&plain, &[&old], &[&new], &[], false).await), Fault::NotEncrypted);
