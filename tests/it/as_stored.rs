@@ -204,7 +204,7 @@ fn an_encrypted_vault_whose_marker_was_attacked() {
     bucket.overwrite(&host, MARKER, b"garbage");
     check("vault.encryption");
     bucket.delete(&host, MARKER);
-    check("vault.not-encrypted");
+    check("vault.encryption");
 
     // The marker is back, and a policy hides it from the host.
     bucket.overwrite(&url, MARKER, &marker);
