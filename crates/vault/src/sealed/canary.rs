@@ -46,8 +46,7 @@ impl Found {
         let Some(recipients) = recipients(names).await? else {
             let mut plain = false;
             for entry in names.list(&Prefix::all(), None).await? {
-                let name = entry.key.as_str();
-                plain |= !marker::is_ours(name) && !name.starts_with("seawall/probe-");
+                plain |= marker::is_content(entry.key.as_str());
             }
             return Ok(Self { recipients: None, canary: false, plain });
         };

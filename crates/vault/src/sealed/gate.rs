@@ -12,6 +12,7 @@ use super::marker::{self, Marker};
 use super::seals::{self, Seals};
 use super::{Access, Fault, Recipients, Sealing, fault};
 use crate::counts::{Counters, Operation};
+use crate::vault::PROBES;
 use crate::{Condition, Error, ObjectKey, Prefix, PutOptions, Store};
 
 /// What there is before the first request.
@@ -155,7 +156,7 @@ pub(super) async fn open(
 /// Does the store tell that an object isn't there? To credentials that may not list, some say "denied" instead. Then a marker
 /// that is denied isn't there, as far as these credentials can know. Otherwise the marker is there, and the refusal hides it.
 async fn tells_absence(store: &dyn Store, counters: &Counters) -> Result<bool, Error> {
-    let absent = ObjectKey::new(format!("seawall/probe-{:016x}", random()?))?;
+    let absent = ObjectKey::new(format!("{PROBES}{:016x}", random()?))?;
     counters.request(Operation::Head);
     match store.head(&absent).await {
         Ok(_) | Err(Error::NotFound { .. }) => Ok(true),
@@ -233,8 +234,7 @@ async fn first(store: &dyn Store, counters: &Counters) -> Result<Option<ObjectKe
     loop {
         counters.request(Operation::List);
         let page = store.list(&Prefix::all(), after.as_ref(), 100).await?;
-        let foreign = |name: &str| !marker::is_ours(name) && !name.starts_with("seawall/probe-");
-        if let Some(entry) = page.entries.into_iter().find(|entry| foreign(entry.key.as_str())) {
+        if let Some(entry) = page.entries.into_iter().find(|entry| marker::is_content(entry.key.as_str())) {
             return Ok(Some(entry.key));
         }
         match page.next {

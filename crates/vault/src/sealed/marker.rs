@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::header::{Id, SIZES, SealKey};
 use super::{Fault, fault};
+use crate::vault::PROBES;
 use crate::{Error, ObjectKey};
 
 /// The marker's name.
@@ -25,6 +26,11 @@ pub(crate) const MOST: u64 = 64 << 10;
 /// Whether a name is one of this module's, and none of an engine's.
 pub(crate) fn is_ours(name: &str) -> bool {
     name == NAME || name.starts_with(WRITERS)
+}
+
+/// Whether a name is an object of an engine's, neither one of this module's nor of a probe's.
+pub(super) fn is_content(name: &str) -> bool {
+    !is_ours(name) && !name.starts_with(PROBES)
 }
 
 /// The name of a writer's record.

@@ -45,7 +45,7 @@ const TOLD: usize = 20;
 pub struct Change {
     /// All recipients from now on.
     pub recipients: Recipients,
-    /// Those that go.
+    /// The recipients that are removed.
     pub removed: Option<Recipients>,
     /// Whether the objects that are there are rewritten too.
     pub rewrite: bool,
@@ -128,7 +128,7 @@ pub async fn run(
     Ok(done)
 }
 
-/// Which recipients come and go. The error holds those that would go and aren't named.
+/// Which recipients are added and removed. The error holds each recipient that the new list lacks and `removed` doesn't name.
 fn decide(there: &[String], wanted: &[String], removed: &[String]) -> Result<(Vec<String>, Vec<String>), Vec<String>> {
     let without = |these: &[String], those: &[String]| -> Vec<String> {
         these.iter().filter(|name| !those.contains(name)).cloned().collect()
@@ -143,7 +143,7 @@ fn is_rewritten(key: &ObjectKey, nested: &BTreeSet<String>) -> bool {
     let name = key.as_str();
     let replaced = matches!(key.file_name(), "lock.json" | "update_marker");
     let of_another = name.match_indices('/').any(|(at, _)| nested.contains(name.get(..at).unwrap_or_default()));
-    !marker::is_ours(name) && !name.starts_with("seawall/probe-") && !replaced && !of_another
+    marker::is_content(name) && !replaced && !of_another
 }
 
 /// The folders that are vaults of their own.
@@ -183,9 +183,9 @@ fn opens(identities: &Identities, recipients: &Recipients) -> Result<bool, Error
 struct Target<'a> {
     recipients: &'a Recipients,
     audience: Audience,
-    /// The list alone, without those that go.
+    /// The new list, without the removed recipients.
     alone: Audience,
-    /// Whether the stanzas of the former recipients stay. They are kept and not made anew: nobody gets a key by that.
+    /// Whether the stanzas of the former recipients stay. They are kept and not made anew, so no recipient gets a key by that.
     keeps: bool,
 }
 
@@ -424,7 +424,7 @@ mod tests {
             (&["a"][..], &["a", "b"][..], &[][..], Ok((&["b"][..], &[][..]))),
             (&["a"], &["b"], &["a"], Ok((&["b"][..], &["a"][..]))),
             (&["a", "b"], &["a"], &["b"], Ok((&[][..], &["b"][..]))),
-            // Nobody goes silently, also nobody that somebody else wrote into the list.
+            // No recipient is removed silently, not even one that a stranger wrote into the list.
             (&["a", "x"], &["a"], &[], Err(&["x"][..])),
             (&["a", "x"], &["b"], &["a"], Err(&["x"][..])),
             // The second call with the same arguments.

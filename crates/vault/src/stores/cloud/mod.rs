@@ -350,9 +350,7 @@ impl<Kind: Reach> CloudStore<Kind> {
         });
         Ok(futures::stream::iter(deletions).buffered(DELETIONS).collect().await)
     }
-}
 
-impl<Kind: Reach> CloudStore<Kind> {
     /// Asks whether an object is there, after an answer without a version: every service tells the version that a write made,
     /// so the answer may be another's, such as a proxy's.
     async fn arrived(&self, key: &ObjectKey, size: u64) -> Result<(), Error> {
