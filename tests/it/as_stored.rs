@@ -4,13 +4,13 @@
 use std::path::Path;
 use std::time::Duration;
 
-use seawall_lmdb::{Env, EnvOptions, Flags};
 use seawall_tests::{Output, Random, Stand, digest, model, run, wait};
 use seawall_vault::testing::S3Server;
 use seawall_vault::{Access, Environment, ObjectKey, Policy, Prefix, Vault, VaultUrl};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
+use crate::environment::{DBI, put, with};
 use crate::postgres::server::Server;
 
 /// Debian's version of PostgreSQL.
@@ -227,25 +227,11 @@ fn an_encrypted_vault_whose_marker_was_attacked() {
     assert_eq!(digest::of(&file), before);
 }
 
-fn with<T>(path: &Path, act: impl FnOnce(&Env) -> T) -> T {
-    let options = EnvOptions { create: true, map_size: Some(64 << 20), ..EnvOptions::default() };
-    act(&Env::open(path, &options).unwrap())
-}
-
-fn put(path: &Path, key: &str, value: &str) {
-    with(path, |env| {
-        let mut txn = env.write().unwrap();
-        let dbi = txn.create(b"d", Flags::default()).unwrap();
-        txn.put(dbi, key.as_bytes(), value.as_bytes()).unwrap();
-        txn.commit().unwrap();
-    });
-}
-
 /// All pairs, in order.
 fn pairs(path: &Path) -> Vec<(Vec<u8>, Vec<u8>)> {
     with(path, |env| {
         let mut txn = env.read().unwrap();
-        let Some(dbi) = txn.open(b"d").unwrap() else { return Vec::new() };
+        let Some(dbi) = txn.open(DBI).unwrap() else { return Vec::new() };
         let (mut cursor, mut pairs) = (txn.cursor(dbi).unwrap(), Vec::new());
         while let Some((key, value)) = cursor.next().unwrap() {
             pairs.push((key.to_vec(), value.to_vec()));

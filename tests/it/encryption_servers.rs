@@ -3,10 +3,10 @@
 
 use std::path::{Path, PathBuf};
 
-use seawall_lmdb::{Env, EnvOptions, Flags};
 use seawall_tests::{Output, Process, Stand, wait};
 use serde_json::Value;
 
+use crate::environment::{get, put};
 use crate::postgres::server::Server;
 
 /// Debian's version.
@@ -118,28 +118,6 @@ fn a_server_is_backed_up_and_retained_for_days_without_the_owners_key() {
     let id = made["id"].as_str().unwrap();
     read(&["restore", &vault, "--to", &server.url("later"), "--at", id]).ok();
     assert_eq!(server.sql("later", CONTENT), server.sql("shop", CONTENT));
-}
-
-fn with<T>(path: &Path, act: impl FnOnce(&Env) -> T) -> T {
-    let options = EnvOptions { create: true, map_size: Some(64 << 20), ..EnvOptions::default() };
-    act(&Env::open(path, &options).unwrap())
-}
-
-fn put(path: &Path, key: &str, value: &str) {
-    with(path, |env| {
-        let mut txn = env.write().unwrap();
-        let dbi = txn.create(b"d", Flags::default()).unwrap();
-        txn.put(dbi, key.as_bytes(), value.as_bytes()).unwrap();
-        txn.commit().unwrap();
-    });
-}
-
-fn get(path: &Path, key: &str) -> Option<String> {
-    with(path, |env| {
-        let mut txn = env.read().unwrap();
-        let dbi = txn.open(b"d").unwrap()?;
-        txn.get(dbi, key.as_bytes()).unwrap().map(|value| String::from_utf8_lossy(value).into_owned())
-    })
 }
 
 #[test]

@@ -3,12 +3,12 @@
 
 use std::path::PathBuf;
 
-use seawall_lmdb::{Env, EnvOptions, Flags};
 use seawall_tests::{App, Output, Process, Random, Stand, digest, model, run, wait};
 use seawall_vault::testing::S3Server;
 use seawall_vault::{Environment, Policy, Prefix, Vault, VaultUrl};
 use tokio::runtime::Runtime;
 
+use crate::environment;
 use crate::postgres::server::Server;
 
 /// The limited user of the server, and its key.
@@ -209,18 +209,7 @@ fn an_lmdb_environment_sends_without_the_right_to_delete_on_s3() {
     let stand = Stand::folder(Random::from_env().seed());
     let env = stand.path("env");
     std::fs::create_dir(&env).unwrap();
-    let with = |path: &PathBuf, act: &dyn Fn(&Env)| {
-        let options = EnvOptions { create: true, map_size: Some(64 << 20), ..EnvOptions::default() };
-        act(&Env::open(path, &options).unwrap());
-    };
-    let put = |value: &str| {
-        with(&env, &|env| {
-            let mut txn = env.write().unwrap();
-            let dbi = txn.create(b"d", Flags::default()).unwrap();
-            txn.put(dbi, b"k", value.as_bytes()).unwrap();
-            txn.commit().unwrap();
-        });
-    };
+    let put = |value: &str| environment::put(&env, "k", value);
     put("first");
     let config = |file: &str, url: &str| {
         let text = format!(
@@ -244,11 +233,7 @@ fn an_lmdb_environment_sends_without_the_right_to_delete_on_s3() {
     assert_eq!(output.stderr.matches("code=\"lmdb.may-not-delete\"").count(), 1, "told once: {output}");
     assert!(!output.stderr.contains("trying again"), "it is no failure: {output}");
     stand.seawall(&["restore", "shard", "--config", "owner.yml", "-o", "back"]).ok();
-    with(&stand.path("back"), &|env| {
-        let mut txn = env.read().unwrap();
-        let dbi = txn.open(b"d").unwrap().unwrap();
-        assert_eq!(txn.get(dbi, b"k").unwrap().map(<[u8]>::to_vec), Some(b"fourth".to_vec()));
-    });
+    assert_eq!(environment::get(&stand.path("back"), "k").as_deref(), Some("fourth"));
 }
 
 #[test]

@@ -1,12 +1,13 @@
 //! An LMDB environment in a `seawall.yml`: a database like the others.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
-use seawall_lmdb::{Env, EnvOptions, Flags};
 use seawall_tests::{Output, Process, run, seawall, wait};
 use serde_json::Value;
 use tempfile::TempDir;
+
+use crate::environment::{get, put};
 
 struct Host {
     dir: TempDir,
@@ -46,28 +47,6 @@ impl Host {
         let args: Vec<&str> = args.iter().copied().chain(["--json"]).collect();
         self.run(&args).ok().json()
     }
-}
-
-fn with<T>(path: &Path, act: impl FnOnce(&Env) -> T) -> T {
-    let options = EnvOptions { create: true, map_size: Some(64 << 20), ..EnvOptions::default() };
-    act(&Env::open(path, &options).unwrap())
-}
-
-fn put(path: &Path, key: &str, value: &str) {
-    with(path, |env| {
-        let mut txn = env.write().unwrap();
-        let dbi = txn.create(b"d", Flags::default()).unwrap();
-        txn.put(dbi, key.as_bytes(), value.as_bytes()).unwrap();
-        txn.commit().unwrap();
-    });
-}
-
-fn get(path: &Path, key: &str) -> Option<String> {
-    with(path, |env| {
-        let mut txn = env.read().unwrap();
-        let dbi = txn.open(b"d").unwrap()?;
-        txn.get(dbi, key.as_bytes()).unwrap().map(|value| String::from_utf8_lossy(value).into_owned())
-    })
 }
 
 #[test]

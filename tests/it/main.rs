@@ -26,6 +26,7 @@ mod drop_in;
 mod drop_in_socket;
 mod encryption;
 mod encryption_servers;
+mod environment;
 mod faults;
 mod follow;
 mod golden;

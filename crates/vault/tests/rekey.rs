@@ -2,8 +2,9 @@
 
 #![allow(clippy::disallowed_methods, clippy::panic, reason = "tests are an edge, and may fail")]
 
+mod owner;
+
 use std::ops::Range;
-use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -12,40 +13,15 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::TryStreamExt as _;
+use owner::{CHUNK, MARKER, Owner, identities, recipients};
 use seawall_core::{Moment, NoProgress, SystemClock};
 use seawall_vault::memory::MemoryStore;
 use seawall_vault::rekey::{self, Change, Rekeyed};
 use seawall_vault::testing::not_run;
 use seawall_vault::{
-    Abilities, Access, Body, Error, Fault, HostKeys, Identities, Meta, Multipart, NoPrompt, ObjectKey, Page, Policy,
-    Prefix, Prompt, PutOptions, Recipients, Scheme, SealedStore, Sealing, Secret, Store, Tag, Vault, canary,
+    Abilities, Access, Body, Error, Fault, HostKeys, Identities, Meta, Multipart, ObjectKey, Page, Policy, Prefix,
+    PutOptions, Recipients, Scheme, SealedStore, Sealing, Store, Tag, Vault, canary,
 };
-
-const MARKER: &str = "seawall/encryption.json";
-const CHUNK: usize = 64 << 10;
-
-/// A key of an owner's.
-struct Owner {
-    secret: Secret,
-    public: String,
-}
-
-impl Owner {
-    fn new() -> Self {
-        let (secret, public) = Identities::generate();
-        Self { secret, public }
-    }
-}
-
-fn recipients(owners: &[&Owner]) -> Recipients {
-    Recipients::read(owners.iter().map(|owner| &owner.public), Path::new("")).expect("recipients")
-}
-
-fn identities(owners: &[&Owner]) -> Identities {
-    let text: Vec<&str> = owners.iter().map(|owner| owner.secret.reveal()).collect();
-    let prompt: Arc<dyn Prompt> = Arc::new(NoPrompt);
-    Identities::parse(&Secret::new(text.join("\n")), "the keys", &prompt).expect("identities")
-}
 
 /// A store that stops taking writes.
 #[derive(Debug)]

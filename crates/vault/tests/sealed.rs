@@ -2,6 +2,8 @@
 
 #![allow(clippy::disallowed_methods, clippy::panic, reason = "tests are an edge, and may fail")]
 
+mod owner;
+
 use std::io::{Read as _, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -10,6 +12,7 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use futures::TryStreamExt as _;
+use owner::{CHUNK, MARKER, Owner};
 use seawall_core::{Clock, Moment, Steady, SystemClock};
 use seawall_vault::memory::MemoryStore;
 use seawall_vault::testing::not_run;
@@ -18,29 +21,13 @@ use seawall_vault::{
     Recipients, SealedStore, Sealing, Secret, Store, Vault, VaultUrl,
 };
 
-const MARKER: &str = "seawall/encryption.json";
-const CHUNK: usize = 64 << 10;
-
-/// A key of the owner's.
-#[derive(Clone)]
-struct Owner {
-    secret: Secret,
-    public: String,
-}
-
 impl Owner {
-    fn new() -> Self {
-        let (secret, public) = Identities::generate();
-        Self { secret, public }
-    }
-
     fn recipients(&self) -> Recipients {
-        Recipients::read([&self.public], Path::new("")).expect("a recipient")
+        owner::recipients(&[self])
     }
 
     fn identities(&self) -> Identities {
-        let prompt: Arc<dyn Prompt> = Arc::new(NoPrompt);
-        Identities::parse(&self.secret, "the key", &prompt).expect("an identity")
+        owner::identities(&[self])
     }
 }
 

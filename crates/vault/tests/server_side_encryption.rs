@@ -17,10 +17,14 @@ use seawall_vault::{Environment, ObjectKey, Policy, Vault, VaultUrl};
 async fn a_server_takes_what_is_signed_again_on_s3() {
     let folder = tempfile::tempdir().expect("a folder");
     let Some(server) = S3Server::start("signatures without the key", folder.path()).await else { return };
+    there_and_back(&server.endpoint(), "p", "sse-kms-key-id=the-key").await;
+}
+
+/// Writes a small object, and a large one in parts, and reads both. `settings` follow in the URL of the prefix.
+async fn there_and_back(endpoint: &str, prefix: &str, settings: &str) {
     let (id, secret) = KEYS;
     let url = format!(
-        "s3://{BUCKET}/p?endpoint={}&region=us-east-1&access-key-id={id}&secret-access-key={secret}&sse-kms-key-id=the-key",
-        server.endpoint()
+        "s3://{BUCKET}/{prefix}?endpoint={endpoint}&region=us-east-1&access-key-id={id}&secret-access-key={secret}&{settings}"
     );
     let policy = Policy { part_size: 5 << 20, seed: 1, ..Policy::default() };
     let url = VaultUrl::parse(&url).expect("a URL");
@@ -32,6 +36,7 @@ async fn a_server_takes_what_is_signed_again_on_s3() {
     upload.write(bytes.clone()).await.expect("written");
     upload.finish().await.expect("complete");
     for (key, expected) in [(small, bytes.slice(..10)), (large, bytes)] {
+        assert_eq!(vault.head(&key).await.expect("asked").map(|meta| meta.size), Some(expected.len() as u64));
         assert_eq!(vault.read(&key, None, 64 << 20).await.expect("read"), expected);
     }
 }
@@ -116,25 +121,7 @@ async fn each_request_carries_the_customers_key_and_new_objects_their_storage_cl
     .await;
     let by_file = format!("sse-customer-key-path={}", file.display());
     for (name, setting) in [("a", format!("sse-customer-key={}", KEY.replace('=', "%3D"))), ("b", by_file)] {
-        let (id, secret) = KEYS;
-        let url = format!(
-            "s3://{BUCKET}/{name}?endpoint={}&region=us-east-1&access-key-id={id}&secret-access-key={secret}\
-             &storage-class=STANDARD_IA&{setting}",
-            server.endpoint()
-        );
-        let policy = Policy { part_size: 5 << 20, seed: 1, ..Policy::default() };
-        let url = VaultUrl::parse(&url).expect("a URL");
-        let vault = Vault::open(&url, &Environment::empty(), policy).await.expect("opened");
-        let (small, large) = (ObjectKey::new("small").expect("a name"), ObjectKey::new("large").expect("a name"));
-        let bytes: Bytes = (0..11_u32 << 20).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
-        vault.create(&small, bytes.slice(..10), None).await.expect("created");
-        let mut upload = vault.upload(&large, None);
-        upload.write(bytes.clone()).await.expect("written");
-        upload.finish().await.expect("complete");
-        for (key, expected) in [(small, bytes.slice(..10)), (large, bytes)] {
-            assert_eq!(vault.head(&key).await.expect("asked").map(|meta| meta.size), Some(expected.len() as u64));
-            assert_eq!(vault.read(&key, None, 64 << 20).await.expect("read"), expected);
-        }
+        there_and_back(&server.endpoint(), name, &format!("storage-class=STANDARD_IA&{setting}")).await;
     }
     let classes = bucket.classes.lock().expect("not poisoned");
     assert!(classes.iter().any(|(method, _)| *method == Method::POST), "an upload in parts");

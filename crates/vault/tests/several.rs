@@ -344,12 +344,10 @@ async fn a_vault_that_was_set_back_never_leads() {
     assert_eq!(content(stores[0].truth()).await, content(stores[1].truth()).await);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_write_that_was_cut_off_by_a_kill_leaves_no_second_history() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let record = folder.path().join("several.json");
+/// Two vaults of a process that was killed within a write of `0000/2`, and was started again while the first vault is away.
+async fn cut_off(record: &Path) -> ([SimulatedStore; 2], Vault) {
     let stores = two();
-    let vault = open(&stores, Some(record.clone()));
+    let vault = open(&stores, Some(record.to_owned()));
     vault.create(&key("0000/1"), "one".into(), None).await.expect("created");
     // The first vault takes it, the second never gets it, and the process dies.
     stores[0].fail_call(stores[0].call_count(), Fault::CrashAfter);
@@ -361,7 +359,14 @@ async fn a_write_that_was_cut_off_by_a_kill_leaves_no_second_history() {
     // The first vault is away when it starts again, so the history goes on in the second one.
     stores[0].revive();
     stores[0].fail_from(0);
-    let vault = open(&stores, Some(record));
+    let vault = open(&stores, Some(record.to_owned()));
+    (stores, vault)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_was_cut_off_by_a_kill_leaves_no_second_history() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (stores, vault) = cut_off(&folder.path().join("several.json")).await;
     vault.create(&key("0000/2"), "another capture".into(), None).await.expect("created");
     stores[0].revive();
     in_step(&vault).await;
@@ -438,18 +443,7 @@ async fn a_raw_refusal_is_a_refusal() {
 #[tokio::test(start_paused = true)]
 async fn a_write_that_was_cut_off_is_replaced_by_another_of_the_same_size() {
     let folder = tempfile::tempdir().expect("a folder");
-    let record = folder.path().join("several.json");
-    let stores = two();
-    let vault = open(&stores, Some(record.clone()));
-    vault.create(&key("0000/1"), "one".into(), None).await.expect("created");
-    stores[0].fail_call(stores[0].call_count(), Fault::CrashAfter);
-    let key_of_it = key("0000/2");
-    let cut = tokio::time::timeout(Duration::from_millis(1), vault.create(&key_of_it, "cut off".into(), None)).await;
-    assert!(cut.is_err());
-    drop(vault);
-    stores[0].revive();
-    stores[0].fail_from(0);
-    let vault = open(&stores, Some(record));
+    let (stores, vault) = cut_off(&folder.path().join("several.json")).await;
     vault.create(&key("0000/2"), "another".into(), None).await.expect("created");
     vault.create(&key("0000/3"), "three".into(), None).await.expect("created");
     stores[0].revive();
