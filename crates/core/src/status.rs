@@ -102,8 +102,8 @@ pub struct VaultStatus {
     /// When that was.
     #[serde(default)]
     pub last_written: Option<Moment>,
-    /// How many objects it lacks; `None` while that isn't known. Of a vault in step: those that no key of the host opened
-    /// when it caught up.
+    /// How many objects this vault lacks; `None` while that isn't known. A vault in step lacks the objects that no key of
+    /// the host opened when it caught up.
     #[serde(default)]
     pub objects_left: Option<u64>,
     /// Bytes of these objects.

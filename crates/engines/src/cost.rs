@@ -31,7 +31,7 @@ pub struct Load {
     pub base_bytes: u64,
     /// Commits a second; 0 for a database at rest, of which no complete copy is made either.
     pub commits_per_second: u64,
-    /// Bytes that one object of level 0 has.
+    /// The size of one object of level 0, in bytes.
     pub capture_bytes: u64,
 }
 

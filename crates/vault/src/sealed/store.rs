@@ -31,7 +31,7 @@ const TOGETHER: usize = 8;
 /// Bytes of a piece as stores hand them out: most are smaller.
 const PIECE: usize = 128 << 10;
 
-/// Batches whose memory is kept: those that are opened, the one that comes, and the one that is read.
+/// Batches whose memory is kept. Two are opened at a time, one is received, and the reader still holds some.
 const BATCHES: usize = 6;
 
 /// Headers that are remembered, so that a further range of an object needs one request.

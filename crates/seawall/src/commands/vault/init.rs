@@ -67,7 +67,7 @@ impl Keys {
             Some(false) => {
                 let cause =
                     "there is a file already, and it isn't a key of this vault: no key is written over anything";
-                let next = "name another file with -o, or give the public key of that one with --recipient";
+                let next = "name another file with -o, or give the public key of the present file with --recipient";
                 return Err(usage("vault.key-file", &file.display().to_string(), cause, next));
             }
         };
@@ -130,7 +130,7 @@ fn report(vault: &str, left: Left, keys: &Keys) -> Output {
     match &file {
         Some(file) => text.push_str(&format!(
             "proved: the key in {file}, as it is on this disk, opened {}\n\n\
-             Keep {file}: without it nothing in this vault can be read, and nobody can make it again.\n  \
+             Keep {file}: without it nothing in this vault can be read, and the key can't be made again.\n  \
              1. Copy it to two places that are neither this host nor the vault: a password manager, paper, a second person.\n  \
              2. Remove it from this host. Seawall doesn't need it to write.\n\
              The recipient is no secret: name it with --recipient, or under `encryption.recipients` in the configuration.\n",

@@ -44,7 +44,8 @@ fn change(arguments: &VaultRekeyArguments, edge: &Edge) -> Result<Change, Failur
     };
     let stays = recipients.names();
     if let Some(both) = removed.iter().flat_map(Recipients::names).find(|name| stays.contains(name)) {
-        let next = "--recipient names the whole new list, and --remove those that aren't in it";
+        let next =
+            "--recipient names each recipient of the new list, and --remove each recipient that the new list lacks";
         return Err(usage("usage.arguments", &both, "the recipient is to stay, and to be removed", next));
     }
     Ok(Change { recipients, removed, rewrite: arguments.rewrite })
@@ -113,21 +114,22 @@ fn text(vault: &str, change: &Change, done: &Rekeyed, file: &Path) -> String {
 
 /// What removing a recipient can't do.
 fn cannot(rewritten: bool, done: &Rekeyed) -> String {
-    let mut text = "\nA key that was removed isn't worthless by that. Whoever has it may have read and copied everything until now, and \
-                    opens each such copy.\n"
-        .to_owned();
+    let mut text =
+        "\nA removed key still opens copies. Its holder may have read and copied everything until now, and opens each \
+                    such copy.\n"
+            .to_owned();
     if !rewritten {
         text += "It also opens each object that was in the vault before, because none was rewritten.\n";
     }
     match (done.protection.versions, done.protection.locks) {
         (Some(true), locks) => {
-            text += "The bucket keeps earlier versions of its objects. It opens those, until they are deleted.\n";
+            text += "The bucket keeps earlier versions of its objects. The removed key opens those, until they are deleted.\n";
             if locks == Some(true) {
                 text += "Locked versions can't be deleted before their lock ends: a rewritten object is a new version beside them.\n";
             }
         }
         (None, _) => {
-            text += "If the place keeps earlier versions of its objects, it opens those, until they are deleted.\n"
+            text += "If the place keeps earlier versions of its objects, the removed key opens those, until they are deleted.\n"
         }
         (Some(false), _) => {}
     }
