@@ -262,6 +262,8 @@ impl Scheduled {
             source_bytes: state.bytes,
             log_bytes: None,
             content_read_at: None,
+            proof: None,
+            alarms: Vec::new(),
             progress: self.gauge.now(),
             error: state.error.clone(),
             at: now,

@@ -109,6 +109,8 @@ impl Engine for Sets {
             source_bytes: None,
             log_bytes: None,
             content_read_at: None,
+            proof: None,
+            alarms: Vec::new(),
             progress: None,
             error: None,
             at: self.clock.now(),

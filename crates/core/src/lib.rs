@@ -9,6 +9,7 @@
 
 pub mod abilities;
 mod activity;
+mod alarm;
 mod backoff;
 mod calendar;
 mod engine;
@@ -17,12 +18,14 @@ mod jobs;
 mod moment;
 mod point;
 mod progress;
+mod proof;
 mod shutdown;
 mod status;
 mod steady;
 
 pub use abilities::{Digests, Engine, Files, History, Maintain, Pins, Protect, Rollback, Standby};
 pub use activity::{Activity, Figures, LEVELS, Requests, Tally, Work};
+pub use alarm::{Alarm, Severity};
 pub use backoff::Backoff;
 pub use calendar::Thinning;
 pub use engine::{
@@ -34,6 +37,7 @@ pub use jobs::{Panicked, blocking, ended};
 pub use moment::{Clock, Moment, ParseMomentError, SystemClock, When, parse_duration};
 pub use point::{Hole, LevelSummary, Note, Point, Span, Timeline};
 pub use progress::{Gauge, NoProgress, Operation, Progress, Underway};
+pub use proof::{Fault, Level, Proof};
 pub use shutdown::Shutdown;
 pub use status::{LastError, Limit, Phase, Status, VaultStatus};
 pub use steady::Steady;

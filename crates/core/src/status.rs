@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Description, Failure, Moment, Point, Requests, Underway};
+use crate::{Alarm, Description, Failure, Moment, Point, Proof, Requests, Underway};
 
 /// What a database's protection is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -155,6 +155,12 @@ pub struct Status {
     /// right; `None` if no such check is recorded.
     #[serde(default)]
     pub content_read_at: Option<Moment>,
+    /// The newest proof that is known here; `None` if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proof: Option<Proof>,
+    /// What a person should know, most severe first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub alarms: Vec<Alarm>,
     /// The progress of the complete copy or backup that is being made; `None` if there is none, or if its progress is
     /// unknown.
     #[serde(default)]
@@ -183,6 +189,8 @@ impl Status {
             source_bytes: None,
             log_bytes: None,
             content_read_at: None,
+            proof: None,
+            alarms: Vec::new(),
             progress: None,
             error: None,
             at,

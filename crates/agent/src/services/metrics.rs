@@ -394,6 +394,8 @@ mod tests {
                 source_bytes: Some(8192),
                 log_bytes: None,
                 content_read_at: Some(Moment::from_millis(2_500)),
+                proof: None,
+                alarms: Vec::new(),
                 progress: None,
                 error: Some(LastError {
                     code: "vault.unavailable".into(),

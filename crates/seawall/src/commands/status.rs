@@ -260,6 +260,8 @@ mod tests {
             source_bytes: Some(8192),
             log_bytes: Some(4152),
             content_read_at: None,
+            proof: None,
+            alarms: Vec::new(),
             progress: None,
             error: Some(LastError {
                 code: "vault.unavailable".into(),

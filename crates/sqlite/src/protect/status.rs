@@ -148,6 +148,8 @@ impl Database {
             source_bytes: told.sizes.0,
             log_bytes: told.sizes.1,
             content_read_at: self.read_back.at(),
+            proof: None,
+            alarms: Vec::new(),
             progress: self.gauge.now(),
             error: told.worst(),
             at: self.now(),

@@ -259,6 +259,8 @@ impl Record {
             source_bytes: sizes(&self.source).0,
             log_bytes: sizes(&self.source).1,
             content_read_at: read_back::load(state_dir, &self.vault),
+            proof: None,
+            alarms: Vec::new(),
             progress: None,
             error: self.error.clone(),
             at: now.wall,
