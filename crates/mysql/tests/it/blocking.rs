@@ -100,7 +100,8 @@ async fn a_long_query_is_named_and_nobody_waits_for_the_global_read_lock_longer_
     );
     let log = server.sql(LOG);
     let between: Vec<usize> = log.split("lock").map(|part| part.matches("write").count()).collect();
-    assert!(between.len() > 2 && between.iter().all(|writes| *writes > 1), "{between:?}");
+    // The parts before the first request and after the last one depend on when the writer began and was stopped.
+    assert!(between.len() > 2 && between[1..between.len() - 1].iter().all(|writes| *writes > 1), "{between:?}");
     reading.abort();
     server.wait("SELECT COUNT(*) FROM information_schema.processlist WHERE user = 'report'", "0");
     let vault = vault(&MemoryStore::new());
