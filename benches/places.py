@@ -6,7 +6,7 @@
         --tool 'litestream=litestream|replicate -config {config}|restore -config {config} -o {out} {db}|-timestamp {moment}'
 
 A tool is NAME=PROGRAM|how it replicates|how it restores|what a restore of a moment adds. The server (versitygw) is reached
-through a proxy of the bench, which counts each request by its kind and hands it on after --delay-ms.
+through far.rs, which rustc compiles; it counts each request by its kind and hands it on after --delay-ms.
 
   copy      a database of --mb exists; from the start of a tool until its complete copy is in the bucket
   commits   the first tool goes on, without the proxy, until --commits files of level 0 are in its part of the bucket; no
@@ -17,123 +17,31 @@ through a proxy of the bench, which counts each request by its kind and hands it
 Wall and CPU (user and system) are the tool's own process. All that is restored must be equal, byte for byte, but for the
 numbers by which SQLite counts changes of a file. Prints one JSON object.
 """
-import argparse, datetime, glob, json, os, re, shlex, shutil, signal, socket, sqlite3, statistics, subprocess, sys, tempfile, threading, time
-from urllib.parse import parse_qs, urlsplit
+import argparse, datetime, glob, json, os, shlex, shutil, signal, socket, sqlite3, statistics, subprocess, sys, tempfile, time
 
 KEY, SECRET, BUCKET = "seawall-bench", "not-a-secret-at-all", "harbour"
-PIECE = 256 << 10
 
 
 class Proxy:
-    """Hands requests on to a server, each after a delay, and counts them. A thread for each connection."""
+    """Hands requests on to a server, each after a delay of so many milliseconds, and counts them: far.rs."""
 
-    def __init__(self, port, delay):
-        self.port, self.delay, self.counts, self.lock = port, delay, {}, threading.Lock()
-        self.listener = socket.create_server(("127.0.0.1", 0), backlog=256)
-        self.url = "http://127.0.0.1:%d" % self.listener.getsockname()[1]
-        threading.Thread(target=self.accept, daemon=True).start()
+    def __init__(self, port, delay, folder):
+        program = f"{folder}/far"
+        source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "far.rs")
+        subprocess.run(["rustc", "--edition", "2024", "-O", "-o", program, source], check=True)
+        self.process = subprocess.Popen([program, str(port), str(delay)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.url = "http://127.0.0.1:" + self.process.stdout.readline().strip()
 
     def take(self):
         """The counts since the last call."""
-        with self.lock:
-            counts, self.counts = self.counts, {}
-        return counts
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        words = self.process.stdout.readline().split()
+        return {kind: int(count) for kind, count in (word.split("=") for word in words)}
 
-    def accept(self):
-        while True:
-            client, _ = self.listener.accept()
-            threading.Thread(target=self.serve, args=(client,), daemon=True).start()
-
-    def count(self, head):
-        method, target, _ = head.split(b"\r\n", 1)[0].decode().split(" ", 2)
-        url = urlsplit(target)
-        query = parse_qs(url.query, keep_blank_values=True)
-        if method == "GET" and ("list-type" in query or "prefix" in query):
-            kind = "LIST"
-        elif method == "POST" and "delete" in query:
-            kind = "DELETE"
-        else:
-            kind = method
-        with self.lock:
-            self.counts[kind] = self.counts.get(kind, 0) + 1
-        return method
-
-    def serve(self, client):
-        server = socket.create_connection(("127.0.0.1", self.port))
-        for end in (client, server):
-            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        try:
-            buffers = {client: bytearray(), server: bytearray()}
-            while (head := read_head(client, buffers[client])) is not None:
-                method = self.count(head)
-                time.sleep(self.delay)
-                server.sendall(head)
-                if b"expect: 100-continue" in head.lower():
-                    client.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
-                pass_body(client, server, head, buffers[client], False)
-                while True:
-                    answer = read_head(server, buffers[server])
-                    if answer is None:
-                        return
-                    status = int(answer.split(b" ", 2)[1])
-                    if status != 100:
-                        break
-                client.sendall(answer)
-                if method != "HEAD" and status not in (204, 304):
-                    pass_body(server, client, answer, buffers[server], True)
-        except OSError:
-            pass
-        finally:
-            client.close()
-            server.close()
-
-
-def read_head(source, buffer):
-    while (end := buffer.find(b"\r\n\r\n")) < 0:
-        piece = source.recv(65536)
-        if not piece:
-            return None
-        buffer += piece
-    head = bytes(buffer[: end + 4])
-    del buffer[: end + 4]
-    return head
-
-
-def pass_body(source, target, head, buffer, to_end):
-    if match := re.search(rb"(?i)\r\ncontent-length:\s*(\d+)", head):
-        left = int(match[1])
-        first = bytes(buffer[:left])
-        del buffer[:left]
-        target.sendall(first)
-        left -= len(first)
-        room = memoryview(bytearray(PIECE))
-        while left:
-            count = source.recv_into(room, min(PIECE, left))
-            if not count:
-                raise OSError("cut")
-            target.sendall(room[:count])
-            left -= count
-    elif re.search(rb"(?i)\r\ntransfer-encoding:\s*chunked", head):
-        while True:
-            while b"\r\n" not in buffer:
-                more(source, buffer)
-            end = buffer.index(b"\r\n")
-            size = int(bytes(buffer[:end]).split(b";")[0], 16)
-            while len(buffer) < end + 4 + size:
-                more(source, buffer)
-            target.sendall(buffer[: end + 4 + size])
-            del buffer[: end + 4 + size]
-            if size == 0:
-                return
-    elif to_end:
-        raise OSError("a body of unknown length")
-
-
-def more(source, buffer):
-    piece = source.recv(PIECE)
-    if not piece:
-        raise OSError("cut")
-    buffer += piece
+    def stop(self):
+        self.process.stdin.close()
+        self.process.wait()
 
 
 def free_port():
@@ -318,12 +226,12 @@ def main():
     p.add_argument("--dir")
     p.add_argument("--keep", action="store_true")
     a = p.parse_args()
-    root, server = tempfile.mkdtemp(prefix="places-", dir=a.dir), None
+    root, server, proxy = tempfile.mkdtemp(prefix="places-", dir=a.dir), None, None
     tools = [Tool(text) for text in a.tool]
     log = open(f"{root}/log", "wb")
     try:
         server, port = start_server(a.server, root)
-        proxy = Proxy(port, a.delay_ms / 1e3)
+        proxy = Proxy(port, a.delay_ms, root)
         base = f"{root}/base.db"
         build(base, a.mb)
         out = {"mb": os.path.getsize(base) >> 20, "copy": {}, "restore": {}, "moment": {}}
@@ -351,6 +259,8 @@ def main():
                 out[what]["ratio"] = {"wall": ratio("wall_s"), "cpu": ratio("cpu_s")}
         print(json.dumps(out, indent=1))
     finally:
+        if proxy:
+            proxy.stop()
         if server:
             stop(server)
         if a.keep:

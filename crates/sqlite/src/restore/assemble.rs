@@ -14,7 +14,7 @@ use futures::stream::{BoxStream, StreamExt};
 use seawall_core::{Panicked, Progress};
 use seawall_ltx::{DecodedBatch, Header, PageNo, PageSize};
 use seawall_vault::Vault;
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 
 use crate::error::Error;
 use crate::fetch::{Fetched, Reading};
@@ -82,7 +82,7 @@ impl Assembly {
         progress: &Arc<dyn Progress>,
         jobs: usize,
     ) -> Result<(), Error> {
-        let mut writes = Writes { running: JoinSet::new(), most: jobs.max(1) };
+        let mut writes = Writes::new(jobs);
         while self.missing > 0 {
             let Some(fetched) = objects.next().await else { break };
             let fetched = fetched.map_err(|(_, error)| error)?;
@@ -102,7 +102,7 @@ impl Assembly {
             progress.advance(size);
         }
         // Pages that no object holds were cut off and came back as free pages. They are zero.
-        writes.finish().await
+        writes.finish(&self.path).await
     }
 
     /// Claims the pages whose newest version this is. Returns them as runs of neighbours: index in the batch, and page
@@ -172,13 +172,25 @@ struct Run {
     pages: usize,
 }
 
+/// Bytes between two syncs of a file that is being written.
+const SYNC_EVERY: u64 = 64 << 20;
+
 /// Writes on the blocking pool. No page is written twice, so their order doesn't matter.
+///
+/// A sync runs beside them after each [`SYNC_EVERY`] bytes, so that the disk works while objects are fetched and the final
+/// sync finds little to do.
 struct Writes {
     running: JoinSet<io::Result<()>>,
     most: usize,
+    unsynced: u64,
+    syncing: JoinSet<io::Result<()>>,
 }
 
 impl Writes {
+    fn new(jobs: usize) -> Self {
+        Self { running: JoinSet::new(), most: jobs.max(1), unsynced: 0, syncing: JoinSet::new() }
+    }
+
     async fn add(
         &mut self,
         file: Arc<File>,
@@ -191,10 +203,19 @@ impl Writes {
             return Ok(());
         }
         while self.running.len() >= self.most {
-            self.wait(path).await?;
+            written(self.running.join_next().await, path)?;
+        }
+        let size = page_size.bytes();
+        self.unsynced += runs.iter().map(|run| (run.pages * size) as u64).sum::<u64>();
+        if let Some(ended) = self.syncing.try_join_next() {
+            written(Some(ended), path)?;
+        }
+        if self.unsynced >= SYNC_EVERY && self.syncing.is_empty() {
+            self.unsynced = 0;
+            let file = file.clone();
+            self.syncing.spawn_blocking(move || file.sync_data());
         }
         self.running.spawn_blocking(move || {
-            let size = page_size.bytes();
             for run in runs {
                 let data = &batch.data()[run.index * size..(run.index + run.pages) * size];
                 file.write_all_at(data, u64::from(run.first - 1) * size as u64)?;
@@ -204,19 +225,22 @@ impl Writes {
         Ok(())
     }
 
-    async fn wait(&mut self, path: &Path) -> Result<(), Error> {
-        match self.running.join_next().await {
-            None | Some(Ok(Ok(()))) => Ok(()),
-            Some(Ok(Err(error))) => Err(Error::io(path)(error)),
-            Some(Err(panic)) => Err(Panicked::from(panic).into()),
-        }
-    }
-
-    async fn finish(mut self) -> Result<(), Error> {
-        while !self.running.is_empty() {
-            self.wait(Path::new("restored file")).await?;
+    async fn finish(mut self, path: &Path) -> Result<(), Error> {
+        for jobs in [&mut self.running, &mut self.syncing] {
+            while let Some(ended) = jobs.join_next().await {
+                written(Some(ended), path)?;
+            }
         }
         Ok(())
+    }
+}
+
+/// What became of a write or a sync. The system reports a lost write to one sync only, so no failure may be dropped.
+fn written(ended: Option<Result<io::Result<()>, JoinError>>, path: &Path) -> Result<(), Error> {
+    match ended {
+        None | Some(Ok(Ok(()))) => Ok(()),
+        Some(Ok(Err(error))) => Err(Error::io(path)(error)),
+        Some(Err(panic)) => Err(Panicked::from(panic).into()),
     }
 }
 
