@@ -3,11 +3,16 @@
 //! Chunks don't end where parts do. So the last bytes of a part are kept back until it is known whether a chunk of them is
 //! the last. The parts handed on all have one size but for the last, as some stores ask, and none is smaller than the
 //! store takes. Only where the writer's parts grow, so do these.
+//!
+//! While a part is sealed, the one before it is handed on. So one sealed part waits in memory beside those of an unsealed
+//! upload. Its memory is used again once the store has let go of it.
+
+use std::collections::VecDeque;
 
 use async_trait::async_trait;
 use bytes::{Buf as _, Bytes, BytesMut};
 
-use super::lengths::CHUNK;
+use super::lengths::{CHUNK, TAG};
 use super::payload::Payload;
 use super::seals::blocking;
 use crate::{Error, Multipart, Tag};
@@ -15,8 +20,12 @@ use crate::{Error, Multipart, Tag};
 pub(super) struct SealedUpload {
     inner: Box<dyn Multipart>,
     sealer: Option<Sealer>,
-    /// Sealed, and not handed on yet.
+    /// Sealed parts that are handed on next.
+    full: VecDeque<Bytes>,
+    /// Sealed bytes that fill no part yet.
     ready: BytesMut,
+    /// The memory of a part that was handed on.
+    spare: Option<BytesMut>,
     /// The size of parts that are handed on; known with the first.
     part: Option<usize>,
     smallest: usize,
@@ -38,45 +47,66 @@ impl SealedUpload {
     /// An upload whose object begins with `begin`.
     pub(super) fn new(inner: Box<dyn Multipart>, begin: &[u8], payload: Payload, smallest: usize) -> Self {
         let sealer = Sealer { payload, index: 0, kept: BytesMut::new() };
-        let ready = BytesMut::from(begin);
-        Self { inner, sealer: Some(sealer), ready, part: None, smallest, taken: false, ended: false }
+        Self {
+            inner,
+            sealer: Some(sealer),
+            full: VecDeque::new(),
+            ready: BytesMut::from(begin),
+            spare: None,
+            part: None,
+            smallest,
+            taken: false,
+            ended: false,
+        }
     }
 
-    /// Seals plaintext, apart from the runtime's thread.
+    /// Seals plaintext apart from the runtime's thread, and meanwhile hands on what was sealed before.
     async fn seal(&mut self, part: Vec<Bytes>, last: bool) -> Result<(), Error> {
         let mut ready = std::mem::take(&mut self.ready);
         let Some(mut sealer) = self.sealer.take() else { return Err(broken()) };
-        let (sealer, ready) = blocking(move || {
-            ready.reserve(part.iter().map(Bytes::len).sum::<usize>() / CHUNK * 16 + CHUNK);
+        let size = part.iter().map(Bytes::len).sum::<usize>();
+        let sealing = blocking(move || {
+            ready.reserve(size + (size / CHUNK + 2) * TAG + CHUNK);
             part.into_iter().for_each(|piece| sealer.take(piece, &mut ready));
             if last {
                 sealer.end(&mut ready);
             }
             (sealer, ready)
-        })
-        .await?;
+        });
+        let (sealed, handed) = futures::join!(sealing, hand_on(&mut self.inner, &mut self.full, &mut self.spare));
+        let (sealer, ready) = sealed?;
         (self.sealer, self.ready) = (Some(sealer), ready);
-        Ok(())
+        self.divide(last);
+        self.taken = true;
+        handed
     }
 
-    /// Hands on parts of one size; the rest too, if the object ends with it.
-    async fn hand_on(&mut self, last: bool) -> Result<(), Error> {
+    /// Divides the sealed bytes into parts of one size. The rest waits for more, or is the last part.
+    fn divide(&mut self, last: bool) {
         let part = *self.part.get_or_insert(self.ready.len().max(self.smallest).max(1));
         while self.ready.len() >= part || (last && !self.ready.is_empty()) {
-            let size = part.min(self.ready.len());
-            let piece = self.ready.split_to(size).freeze();
-            // The store takes the part only after the answer. Until then it may be asked for again.
-            let outcome = self.inner.write(vec![piece.clone()]).await;
-            if let Err(error) = outcome {
-                let rest = std::mem::take(&mut self.ready);
-                self.ready = BytesMut::with_capacity(piece.len() + rest.len());
-                self.ready.extend_from_slice(&piece);
-                self.ready.extend_from_slice(&rest);
-                return Err(error);
-            }
+            // The rest moves, so that the part has its memory alone and gives it back.
+            let mut rest = self.spare.take().unwrap_or_default();
+            rest.clear();
+            rest.extend_from_slice(self.ready.get(part..).unwrap_or_default());
+            let mut piece = std::mem::replace(&mut self.ready, rest);
+            piece.truncate(part);
+            self.full.push_back(piece.freeze());
         }
-        Ok(())
     }
+}
+
+/// Hands on parts in order. A part that the store refuses stays the next one.
+async fn hand_on(
+    inner: &mut Box<dyn Multipart>,
+    full: &mut VecDeque<Bytes>,
+    spare: &mut Option<BytesMut>,
+) -> Result<(), Error> {
+    while let Some(piece) = full.front() {
+        inner.write(vec![piece.clone()]).await?;
+        *spare = full.pop_front().and_then(|piece| piece.try_into_mut().ok());
+    }
+    Ok(())
 }
 
 fn broken() -> Error {
@@ -116,28 +146,31 @@ impl Sealer {
 #[async_trait]
 impl Multipart for SealedUpload {
     async fn write(&mut self, part: Vec<Bytes>) -> Result<(), Error> {
-        if !self.taken {
+        if self.taken {
+            // A part before this one was refused.
+            hand_on(&mut self.inner, &mut self.full, &mut self.spare).await?;
+        } else {
             // The parts of a long upload grow, because the store takes only so many.
             let size = part.iter().map(Bytes::len).sum::<usize>();
             self.part = self.part.map(|part| if size / 2 > part { size } else { part });
             self.seal(part, false).await?;
-            self.taken = true;
         }
-        self.hand_on(false).await?;
         self.taken = false;
         Ok(())
     }
 
     async fn complete(&mut self) -> Result<Option<Tag>, Error> {
         if !self.ended {
-            self.seal(Vec::new(), true).await?;
-            self.ended = true;
+            let sealed = self.seal(Vec::new(), true).await;
+            self.ended = self.sealer.is_some();
+            sealed?;
         }
-        self.hand_on(true).await?;
+        hand_on(&mut self.inner, &mut self.full, &mut self.spare).await?;
         self.inner.complete().await
     }
 
     async fn abort(&mut self) -> Result<(), Error> {
+        self.full.clear();
         self.ready.clear();
         self.inner.abort().await
     }
@@ -186,5 +219,55 @@ mod tests {
         let all = sizes.lock().expect("no panic").clone();
         assert_eq!(all.iter().sum::<usize>(), 1040 + 144 * (CHUNK + 16));
         assert!(all.len() <= small.len() + 6, "{all:?}");
+    }
+
+    /// Refuses every other part, and keeps the bytes of the rest.
+    struct Reluctant(Arc<Mutex<Vec<u8>>>, bool);
+
+    #[async_trait]
+    impl Multipart for Reluctant {
+        async fn write(&mut self, part: Vec<Bytes>) -> Result<(), Error> {
+            self.1 = !self.1;
+            if self.1 {
+                return Err(Error::Unavailable { object: String::new(), cause: String::new(), retryable: true });
+            }
+            self.0.lock().expect("no panic").extend(part.concat());
+            Ok(())
+        }
+
+        async fn complete(&mut self) -> Result<Option<Tag>, Error> {
+            Ok(None)
+        }
+
+        async fn abort(&mut self) -> Result<(), Error> {
+            Ok(())
+        }
+    }
+
+    #[tokio::test]
+    async fn parts_that_are_refused_are_handed_on_again_in_their_order() {
+        for last in [0, 1, CHUNK, 3 * CHUNK + 5] {
+            let kept = Arc::new(Mutex::new(Vec::new()));
+            let inner = Box::new(Reluctant(Arc::clone(&kept), false));
+            let mut upload = SealedUpload::new(inner, b"begin", Payload::new(&[3; 32]), 1);
+            let mut plain = Vec::new();
+            for (number, size) in [3 * CHUNK, 3 * CHUNK, 3 * CHUNK, last].into_iter().enumerate() {
+                let part = Bytes::from(vec![number as u8 + 1; size]);
+                plain.extend_from_slice(&part);
+                let mut refused = 0;
+                while upload.write(vec![part.clone()]).await.is_err() {
+                    refused += 1;
+                    assert!(refused < 10, "{number} of {last} is never taken");
+                }
+            }
+            let mut refused = 0;
+            while upload.complete().await.is_err() {
+                refused += 1;
+                assert!(refused < 10, "the end of {last} is never taken");
+            }
+            let sealed = kept.lock().expect("no panic").split_off(b"begin".len());
+            let opened = Payload::new(&[3; 32]).open(0, true, BytesMut::from(&sealed[..])).expect("whole").concat();
+            assert_eq!(opened, plain, "{last}");
+        }
     }
 }
