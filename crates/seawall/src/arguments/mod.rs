@@ -1,5 +1,6 @@
 //! The command line as it is typed.
 
+mod doctor;
 mod encrypted;
 pub(crate) mod lmdb;
 pub(crate) mod ltx;
@@ -17,6 +18,7 @@ use seawall_agent::{Level, LogFormat};
 use self::lmdb::LmdbCommand;
 use self::ltx::LtxCommand;
 
+pub(crate) use self::doctor::*;
 pub(crate) use self::encrypted::*;
 pub(crate) use self::process::*;
 pub(crate) use self::protect::*;
@@ -115,6 +117,8 @@ pub(crate) enum Command {
     Pin(PinArguments),
     /// Show how far each database is protected
     Status(StatusArguments),
+    /// Find what is wrong or will be, each with the command that mends it
+    Doctor(DoctorArguments),
     /// List the databases of a running process
     List(ListArguments),
     /// Show which process is running
@@ -196,7 +200,7 @@ mod tests {
         }
         let mut commands = Vec::new();
         leaves(Arguments::command(), &mut commands);
-        assert_eq!(commands.len(), 46);
+        assert_eq!(commands.len(), 47);
         for mut command in commands {
             let help = command.render_long_help().to_string();
             assert!(help.contains("Example"), "{} has no example", command.get_name());

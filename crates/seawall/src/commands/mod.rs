@@ -6,6 +6,7 @@ mod backup;
 mod check;
 mod copy;
 mod demo;
+mod doctor;
 mod follow;
 pub(crate) mod lmdb;
 pub(crate) mod ltx;
@@ -54,6 +55,7 @@ pub(crate) fn run(arguments: Arguments, edge: &Edge) -> Result<Output, Failure> 
         Command::Maintain(arguments) => maintain::run(&arguments, edge),
         Command::Pin(arguments) => pin::run(&arguments, edge),
         Command::Status(arguments) => status::run(&arguments, edge),
+        Command::Doctor(arguments) => doctor::run(&arguments, edge),
         Command::List(arguments) => agent::list(&arguments.socket, edge),
         Command::Info(arguments) => agent::info(&arguments.socket, edge),
         Command::Sync(arguments) => agent::sync(&arguments, edge),

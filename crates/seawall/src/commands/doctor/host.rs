@@ -1,0 +1,310 @@
+//! The checks of this machine: files, space, limits of the system, leftovers. Facts are gathered here; pure functions judge them.
+
+#![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
+
+use std::fs::File;
+use std::io::Read as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use super::finding::Finding;
+use crate::table;
+
+/// Less free space than this is wrong: a WAL grows by more in a moment.
+const NO_SPACE: u64 = 32 << 20;
+
+/// Less free space than this is worth a warning.
+const LITTLE_SPACE: u64 = 256 << 20;
+
+/// A temporary file that was not written for so long is of a run that was killed.
+const LEFT: Duration = Duration::from_secs(24 * 3600);
+
+/// Descriptors that a database takes, and that the process takes besides (docs/operating.md).
+const FILES: (u64, u64) = (4, 512);
+
+/// The first bytes of a SQLite file.
+const MAGIC: &[u8] = b"SQLite format 3\0";
+
+/// What a SQLite file says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Header {
+    /// It is empty, as a database without content is.
+    Empty,
+    Wal,
+    Rollback,
+    Other,
+}
+
+fn header(bytes: &[u8]) -> Header {
+    match bytes {
+        [] => Header::Empty,
+        bytes if !bytes.starts_with(MAGIC) => Header::Other,
+        // The file format's section 1.3.3: the write and the read version.
+        [.., write, _] if bytes.len() == 20 => match write {
+            2 => Header::Wal,
+            1 => Header::Rollback,
+            _ => Header::Other,
+        },
+        _ => Header::Other,
+    }
+}
+
+/// The file of a SQLite database.
+pub(super) fn sqlite(path: &Path) -> Finding {
+    let read = || -> std::io::Result<Vec<u8>> {
+        let mut bytes = Vec::with_capacity(20);
+        File::open(path)?.take(20).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    of_header(path, read().map(|bytes| header(&bytes)))
+}
+
+fn of_header(path: &Path, header: std::io::Result<Header>) -> Finding {
+    const CHECK: &str = "source";
+    let shown = path.display().to_string();
+    match header {
+        Ok(Header::Wal) => Finding::fine(CHECK, shown, "it is a SQLite database in WAL mode"),
+        Ok(Header::Empty) => Finding::fine(CHECK, shown, "it is an empty file, which is an empty database"),
+        Ok(Header::Rollback) => {
+            let meaning = "its journal mode isn't WAL; `seawall replicate` changes that when it starts, and it stays so unless the \
+                           application sets another mode";
+            Finding::warning(CHECK, &shown, meaning, format!("sqlite3 '{shown}' 'PRAGMA journal_mode=wal'"))
+        }
+        Ok(Header::Other) => {
+            let next = "correct its path in the configuration; if it is the database, restore it: `seawall restore NAME -o FILE`";
+            Finding::wrong(CHECK, shown, "it isn't a SQLite database", next)
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let next = "correct its path, start the application, or restore it: `seawall restore NAME`";
+            Finding::warning(CHECK, shown, "it doesn't exist; it is protected as soon as it does", next)
+        }
+        Err(error) => {
+            let next = format!("run Seawall as the user that owns it, or: chmod u+rw '{shown}'");
+            Finding::wrong(CHECK, &shown, format!("it can't be read: {error}"), next)
+        }
+    }
+}
+
+/// A file or folder that another engine reads.
+pub(super) fn exists(path: &Path) -> Finding {
+    match path.metadata() {
+        Ok(_) => Finding::fine("source", path.display().to_string(), "it exists"),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let next = "correct its path, start the application, or restore it: `seawall restore NAME`";
+            Finding::warning("source", path.display().to_string(), "it doesn't exist", next)
+        }
+        Err(error) => {
+            let next = "run Seawall as the user that owns it";
+            Finding::wrong("source", path.display().to_string(), format!("it can't be looked at: {error}"), next)
+        }
+    }
+}
+
+/// The free space where a database and its state record are written.
+pub(super) fn space(folder: &Path) -> Option<Finding> {
+    seawall_host::free_space(folder).map(|free| of_space(folder, free))
+}
+
+fn of_space(folder: &Path, free: u64) -> Finding {
+    let shown = folder.display().to_string();
+    let meaning = format!("{} are free on its disk", table::bytes(free));
+    let next = format!("free space: du -x '{shown}' | sort -n | tail");
+    match free {
+        ..NO_SPACE => Finding::wrong("space", shown, meaning, next),
+        NO_SPACE..LITTLE_SPACE => Finding::warning("space", shown, meaning, next),
+        _ => Finding::fine("space", shown, meaning),
+    }
+}
+
+/// The folder in which a database's state record is kept; `None` where it doesn't exist yet and can be made.
+pub(super) fn state(folder: &Path) -> Option<Finding> {
+    let place = if folder.exists() { folder } else { seawall_host::folder_of(folder) };
+    let shown = folder.display().to_string();
+    match rustix::fs::access(place, rustix::fs::Access::WRITE_OK) {
+        Ok(()) if folder.exists() => Some(Finding::fine("state", shown, "this user can write to it")),
+        Ok(()) | Err(rustix::io::Errno::NOENT) => None,
+        Err(error) => {
+            let meaning = format!("this user can't write to {}: {error}", place.display());
+            let next =
+                format!("run Seawall as the user that owns it, or: chown -R \"$(id -un)\" '{}'", place.display());
+            Some(Finding::wrong("state", shown, meaning, next))
+        }
+    }
+}
+
+/// Temporary files of runs that were killed, in these folders.
+pub(super) fn leftovers(folders: &[PathBuf], now: SystemTime) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for folder in folders {
+        let Ok(entries) = std::fs::read_dir(folder) else { continue };
+        for entry in entries.flatten().filter(|entry| is_ours(&entry.file_name().to_string_lossy())) {
+            let Ok(metadata) = entry.metadata() else { continue };
+            let age = metadata.modified().ok().and_then(|at| now.duration_since(at).ok()).unwrap_or_default();
+            if metadata.is_file() && age >= LEFT {
+                let shown = entry.path().display().to_string();
+                let meaning = format!("a killed run left it, {}", table::bytes(metadata.len()));
+                found.push(Finding::warning("leftovers", &shown, meaning, format!("rm '{shown}'")));
+            }
+        }
+    }
+    found.sort_by(|a, b| a.object.cmp(&b.object));
+    found
+}
+
+/// Whether a file has a name that Seawall gives to a file that is being made: `app.db.0123456789abcdef.tmp`.
+fn is_ours(name: &str) -> bool {
+    let Some((_, random)) = name.strip_suffix(".tmp").and_then(|stem| stem.rsplit_once('.')) else { return false };
+    random.len() == 16 && random.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// Who may read the configuration.
+pub(super) fn readers(file: &Path) -> Option<Finding> {
+    let mode = file.metadata().ok()?.permissions().mode();
+    let text = std::fs::read_to_string(file).ok()?;
+    Some(of_readers(file, mode, has_secret(&text)))
+}
+
+fn of_readers(file: &Path, mode: u32, has_secret: bool) -> Finding {
+    let shown = file.display().to_string();
+    match (mode & 0o044 != 0, has_secret) {
+        (true, true) => {
+            let meaning = "it holds a secret, and other users of this machine may read it";
+            Finding::warning("permissions", &shown, meaning, format!("chmod 600 '{shown}'"))
+        }
+        (_, true) => Finding::fine("permissions", shown, "it holds a secret, and only its owner may read it"),
+        (_, false) => Finding::fine("permissions", shown, "no secret stands in it"),
+    }
+}
+
+/// Whether a configuration holds a secret itself, and not just the name of a variable that does.
+fn has_secret(text: &str) -> bool {
+    const SECRETS: [&str; 7] =
+        ["secret-access-key", "secret_access_key", "password", "account-key", "token", "secret-key", "secret"];
+    text.lines().filter_map(|line| line.trim().trim_start_matches("- ").split_once(':')).any(|(key, value)| {
+        let value = value.trim().trim_matches(['"', '\'']);
+        SECRETS.contains(&key.trim().to_lowercase().as_str()) && !value.is_empty() && !value.starts_with(['$', '#'])
+    })
+}
+
+/// The system's limits for so many databases, of which so many are in folders that are followed.
+pub(super) fn limits(databases: u64) -> Vec<Finding> {
+    let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum;
+    let watches = std::fs::read_to_string("/proc/sys/fs/inotify/max_user_watches").ok();
+    let watches = watches.and_then(|text| text.trim().parse::<u64>().ok());
+    let mut found = vec![of_files(databases, files)];
+    found.extend(watches.map(|watches| of_watches(databases, watches)));
+    found
+}
+
+fn of_files(databases: u64, most: Option<u64>) -> Finding {
+    let needed = databases.saturating_mul(FILES.0).saturating_add(FILES.1);
+    match most {
+        Some(most) if most < needed => Finding::warning(
+            "limits",
+            "open files",
+            format!("a process of this user may open {most} files, and {databases} databases need {needed}"),
+            format!("ulimit -n {needed}, or LimitNOFILE={needed} in the unit"),
+        ),
+        _ => Finding::fine("limits", "open files", format!("enough for {databases} databases")),
+    }
+}
+
+fn of_watches(databases: u64, most: u64) -> Finding {
+    // A folder and two files for each database.
+    let needed = databases.saturating_mul(3).saturating_add(64);
+    if most < needed {
+        let meaning = format!(
+            "the system allows a user {most} watches, and {databases} databases take up to {needed}; without a watch Seawall looks \
+             for changes by the clock"
+        );
+        let next = format!("sysctl fs.inotify.max_user_watches={}", needed.saturating_mul(2));
+        return Finding::warning("limits", "file watches", meaning, next);
+    }
+    Finding::fine("limits", "file watches", format!("enough for {databases} databases"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::Verdict::{Fine, Warning, Wrong};
+    use super::*;
+
+    #[test]
+    fn what_a_header_says() {
+        let with = |version: u8| [MAGIC, &[16, 0, version, version]].concat();
+        for (bytes, expected) in [
+            (Vec::new(), Header::Empty),
+            (with(2), Header::Wal),
+            (with(1), Header::Rollback),
+            (with(7), Header::Other),
+            (with(2)[..18].to_vec(), Header::Other),
+            (b"-- a dump".to_vec(), Header::Other),
+        ] {
+            assert_eq!(header(&bytes), expected, "{bytes:?}");
+        }
+        let path = Path::new("/a.db");
+        let denied = std::io::Error::from(std::io::ErrorKind::PermissionDenied);
+        let missing = std::io::Error::from(std::io::ErrorKind::NotFound);
+        for (header, verdict) in [
+            (Ok(Header::Wal), Fine),
+            (Ok(Header::Empty), Fine),
+            (Ok(Header::Rollback), Warning),
+            (Ok(Header::Other), Wrong),
+            (Err(missing), Warning),
+            (Err(denied), Wrong),
+        ] {
+            let found = of_header(path, header);
+            assert_eq!(found.verdict, verdict, "{found:?}");
+            assert_eq!(found.next.is_empty(), verdict == Fine, "{found:?}");
+        }
+    }
+
+    #[test]
+    fn borders_of_space_and_limits() {
+        let folder = Path::new("/data");
+        for (free, verdict) in [(0, Wrong), (NO_SPACE - 1, Wrong), (NO_SPACE, Warning), (LITTLE_SPACE, Fine)] {
+            assert_eq!(of_space(folder, free).verdict, verdict, "{free}");
+        }
+        for (databases, files, verdict) in [(1, Some(516), Fine), (2, Some(516), Warning), (2, None, Fine)] {
+            assert_eq!(of_files(databases, files).verdict, verdict, "{databases}");
+        }
+        for (databases, watches, verdict) in [(100, 364, Fine), (100, 363, Warning), (u64::MAX, 8192, Warning)] {
+            assert_eq!(of_watches(databases, watches).verdict, verdict, "{databases}");
+        }
+    }
+
+    #[test]
+    fn secrets_in_a_configuration() {
+        for (text, expected) in [
+            ("secret-access-key: abc", true),
+            ("  password: 'x'", true),
+            ("- secret-access-key: \"abc\"", true),
+            ("secret-access-key: ${SECRET}", false),
+            ("password: $PASSWORD # no", false),
+            ("password:", false),
+            ("# a password is in the environment", false),
+        ] {
+            assert_eq!(has_secret(text), expected, "{text}");
+        }
+        let file = Path::new("/etc/seawall.yml");
+        for (mode, secret, verdict) in
+            [(0o644, true, Warning), (0o640, true, Warning), (0o600, true, Fine), (0o644, false, Fine)]
+        {
+            assert_eq!(of_readers(file, mode, secret).verdict, verdict, "{mode:o}");
+        }
+    }
+
+    #[test]
+    fn leftovers_are_old_and_have_our_names() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for name in ["app.db.0123456789abcdef.tmp", "app.db.tmp", "app.0123456789ABCDEF.tmp", "app.db"] {
+            std::fs::write(folder.path().join(name), b"x").expect("written");
+        }
+        let folders = [folder.path().to_owned(), PathBuf::from("/nowhere")];
+        let now = SystemTime::now();
+        assert_eq!(leftovers(&folders, now), []);
+        let found = leftovers(&folders, now + LEFT + Duration::from_secs(60));
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].object.ends_with("app.db.0123456789abcdef.tmp"), "{found:?}");
+    }
+}

@@ -1,0 +1,126 @@
+//! `seawall doctor`: what is wrong or will be, each with what it means and the command that mends it.
+//!
+//! The command changes nothing, but for the few objects that it writes to each vault and deletes again. `host` looks at this
+//! machine, `protection` at what is known of the databases, `vaults` at the stores.
+
+mod finding;
+mod host;
+mod protection;
+mod vaults;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use seawall_agent::config::{Config, DatabaseConfig, EngineConfig};
+use seawall_core::{Clock as _, Failure, Kind, Status, SystemClock};
+
+use self::finding::Finding;
+use crate::arguments::DoctorArguments;
+use crate::edge::Edge;
+use crate::output::{Output, to_json};
+use crate::{configuration, runtime};
+
+/// Runs the command.
+pub(crate) fn run(arguments: &DoctorArguments, edge: &Edge) -> Result<Output, Failure> {
+    let findings = match configuration::require(&arguments.socket.config, edge) {
+        Ok(config) => examine(&config, arguments, edge)?,
+        // Without a configuration there is nothing to look at.
+        Err(failure) if failure.code == "config.none" => return Err(failure),
+        Err(failure) => vec![Finding::wrong("configuration", failure.object, failure.cause, failure.next)],
+    };
+    let exit = finding::exit(&findings);
+    Ok(Output { text: finding::text(&findings), failures: Vec::new(), json: to_json(&findings), exit })
+}
+
+fn examine(config: &Config, arguments: &DoctorArguments, edge: &Edge) -> Result<Vec<Finding>, Failure> {
+    let mut findings = of_configuration(config);
+    findings.extend(host::readers(&config.file));
+    let running = running(arguments, edge);
+    let databases = running.as_ref().map_or(config.databases.len(), |running| running.statuses.len());
+    findings.extend(protection::of_process(config, running.as_ref().map_err(Clone::clone)));
+    let now = SystemClock.now();
+    for status in running.iter().flat_map(|running| &running.statuses) {
+        findings.extend(protection::of_status(status, now));
+    }
+    let paths: BTreeSet<PathBuf> = running
+        .iter()
+        .flat_map(|running| &running.statuses)
+        .filter(|status| status.engine == "sqlite")
+        .map(|status| PathBuf::from(&status.source))
+        .collect();
+    findings.extend(of_files(&config.databases, &paths));
+    findings.extend(host::limits(databases as u64));
+    if !arguments.no_vaults {
+        findings.extend(vaults::of_all(config, edge));
+    }
+    Ok(findings)
+}
+
+/// What the running process answers.
+struct Running {
+    version: String,
+    pid: u32,
+    statuses: Vec<Status>,
+}
+
+fn running(arguments: &DoctorArguments, edge: &Edge) -> Result<Running, Failure> {
+    let control = super::agent::control(&arguments.socket, edge)?;
+    runtime::run(async {
+        let info = control.info().await?;
+        let (statuses, _) = control.status().await?;
+        Ok(Running { version: info.version, pid: info.pid, statuses })
+    })
+}
+
+fn of_configuration(config: &Config) -> Vec<Finding> {
+    let file = config.file.display().to_string();
+    let warnings = config.warnings.iter().map(|warning| {
+        let next =
+            format!("correct line {}, and look at it again: seawall config check --config '{file}'", warning.line);
+        Finding::warning("configuration", format!("{file}:{}", warning.line), &warning.text, next)
+    });
+    let mut found: Vec<Finding> = warnings.collect();
+    if found.is_empty() {
+        found.push(Finding::fine("configuration", file, "it is understood, without a warning"));
+    }
+    found
+}
+
+/// The files of the databases, and the folders that they are in.
+fn of_files(databases: &[DatabaseConfig], running: &BTreeSet<PathBuf>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let (mut sqlite, mut folders, mut states) = (running.clone(), BTreeSet::new(), BTreeSet::new());
+    for database in databases {
+        match &database.engine {
+            EngineConfig::Sqlite(config) => {
+                sqlite.insert(config.path.clone());
+                states.insert(config.state_dir());
+            }
+            EngineConfig::Lmdb(_) | EngineConfig::Server(_) => {
+                let source = database.source();
+                if let Some(path) = source.path() {
+                    findings.push(host::exists(path));
+                    folders.insert(folder_of(path));
+                }
+            }
+        }
+    }
+    findings.extend(sqlite.iter().map(|path| host::sqlite(path)));
+    folders.extend(sqlite.iter().map(|path| folder_of(path)));
+    findings.extend(states.iter().filter_map(|folder| host::state(folder)));
+    findings.extend(folders.iter().filter_map(|folder| host::space(folder)));
+    let places: Vec<PathBuf> = folders.into_iter().chain(states).collect();
+    #[expect(clippy::disallowed_methods, reason = "the times of files are those of the system's clock")]
+    let now = std::time::SystemTime::now();
+    findings.extend(host::leftovers(&places, now));
+    findings
+}
+
+fn folder_of(path: &Path) -> PathBuf {
+    path.parent().unwrap_or(Path::new("/")).to_owned()
+}
+
+/// Whether a failure says that no process answers.
+fn is_absent(failure: &Failure) -> bool {
+    failure.code == "agent.no-process" || failure.kind == Kind::NotFound
+}

@@ -1,0 +1,175 @@
+//! The checks of the protection: does a process run, and what does it say of each database? Pure functions.
+
+use std::time::Duration;
+
+use seawall_agent::config::Config;
+use seawall_core::{Failure, Moment, Phase, Severity, Status};
+
+use super::finding::Finding;
+use super::{Running, is_absent};
+use crate::table;
+
+/// A content that was read back longer ago than this is worth a word.
+const READ_BACK: Duration = Duration::from_secs(35 * 24 * 3600);
+
+/// The version of this program.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Whether a process protects what the configuration names.
+pub(super) fn of_process(config: &Config, running: Result<&Running, Failure>) -> Vec<Finding> {
+    let file = config.file.display().to_string();
+    match running {
+        Ok(running) => of_running(&running.version, running.pid),
+        Err(failure) if is_absent(&failure) => {
+            let meaning =
+                "no process answers at its control socket, so nothing protects the databases now, or the socket is off";
+            let next = format!("seawall replicate --config '{file}', or: systemctl start seawall");
+            vec![Finding::wrong("process", file, meaning, next)]
+        }
+        Err(failure) => vec![Finding::wrong("process", failure.object, failure.cause, failure.next)],
+    }
+}
+
+fn of_running(version: &str, pid: u32) -> Vec<Finding> {
+    let object = format!("process {pid}");
+    if version.trim_start_matches('v') == VERSION {
+        return vec![Finding::fine("process", object, "it runs, and has the version of this program")];
+    }
+    let meaning = format!("it has version {version}, and this program version {VERSION}");
+    vec![Finding::warning("process", object, meaning, "restart it: systemctl restart seawall")]
+}
+
+/// What a status says of one database.
+pub(super) fn of_status(status: &Status, now: Moment) -> Vec<Finding> {
+    const CHECK: &str = "protection";
+    let name = &status.name;
+    let mut found = Vec::new();
+    let error = status.error.as_ref().map(|error| (format!("{} ({})", error.message, error.code), error.next.clone()));
+    match (status.phase, error) {
+        (Phase::Halted, error) => {
+            let (cause, next) = error.unwrap_or_else(|| unknown(name));
+            found.push(Finding::wrong(
+                CHECK,
+                name,
+                format!("protection has stopped until a person acts: {cause}"),
+                next,
+            ));
+        }
+        (Phase::Failing, error) => {
+            let (cause, next) = error.unwrap_or_else(|| unknown(name));
+            found.push(Finding::wrong(CHECK, name, format!("protection fails and is tried again: {cause}"), next));
+        }
+        (Phase::Stopped, _) => {
+            let next = format!("seawall start '{name}'");
+            found.push(Finding::wrong(CHECK, name, "it is stopped, so nothing protects it", next));
+        }
+        (_, Some((cause, next))) => found.push(Finding::warning(CHECK, name, cause, next)),
+        (Phase::Waiting, None) => {
+            let meaning = "its source doesn't exist yet; protection begins as soon as it does";
+            found.push(Finding::warning(CHECK, name, meaning, "correct its path, or start the application"));
+        }
+        (phase, None) => {
+            let to = status.protected.as_ref().map(|point| format!(" up to {}", table::ago(point.moment, now)));
+            found.push(Finding::fine(CHECK, name, format!("{}{}", phase.name(), to.unwrap_or_default())));
+        }
+    }
+    for alarm in &status.alarms {
+        let meaning = format!("{} ({})", alarm.cause, alarm.code);
+        found.push(match alarm.severity {
+            Severity::Critical => Finding::wrong("alarm", name, meaning, &alarm.next),
+            Severity::Warning => Finding::warning("alarm", name, meaning, &alarm.next),
+        });
+    }
+    if let Some(read) = status.content_read_at.filter(|read| now.since(*read) > READ_BACK) {
+        let meaning = format!("its vault was last read back {}", table::ago(read, now));
+        found.push(Finding::warning("content", name, meaning, format!("seawall verify '{name}'")));
+    }
+    if let Some(proof) = status.proof.as_ref().filter(|proof| !proof.holds()) {
+        let fault =
+            proof.faults.first().map_or_else(String::new, |fault| format!(": {}: {}", fault.object, fault.cause));
+        let meaning = format!("its last proof, {}, failed{fault}", table::ago(proof.at, now));
+        found.push(Finding::wrong("proof", name, meaning, format!("seawall verify '{name}'")));
+    }
+    found
+}
+
+fn unknown(name: &str) -> (String, String) {
+    ("no cause is recorded".to_owned(), format!("look into the log for {name}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use seawall_core::{Alarm, Description, Kind, LastError, Level, Proof};
+
+    use super::super::finding::Verdict::{self, Fine, Warning, Wrong};
+    use super::*;
+
+    fn at(phase: Phase) -> Status {
+        let database = Description { name: "app".into(), engine: "sqlite", source: None, vault: "file:///v".into() };
+        Status::new(database, phase, Moment::from_millis(0))
+    }
+
+    fn verdicts(status: &Status, days: i64) -> Vec<(&'static str, Verdict)> {
+        let found = of_status(status, Moment::from_millis(days * 86_400_000));
+        assert!(found.iter().all(|finding| finding.next.is_empty() == (finding.verdict == Fine)), "{found:?}");
+        found.iter().map(|finding| (finding.check, finding.verdict)).collect()
+    }
+
+    #[test]
+    fn what_a_status_means() {
+        let failure = Failure::new(Kind::Unavailable, "vault.unavailable", "/v", "away", "wait");
+        let error = Some(LastError::new(&failure, Moment::from_millis(0)));
+        for (status, expected) in [
+            (at(Phase::Protecting), Fine),
+            (at(Phase::Base), Fine),
+            (at(Phase::Waiting), Warning),
+            (Status { error: error.clone(), ..at(Phase::Protecting) }, Warning),
+            (Status { error, ..at(Phase::Failing) }, Wrong),
+            (at(Phase::Halted), Wrong),
+            (at(Phase::Stopped), Wrong),
+        ] {
+            assert_eq!(verdicts(&status, 0), [("protection", expected)], "{status:?}");
+        }
+    }
+
+    #[test]
+    fn alarms_and_old_or_failed_proofs_are_findings() {
+        let alarm = |severity| Alarm {
+            code: "alarm.lag".into(),
+            severity,
+            cause: "it lags".into(),
+            next: "wait".into(),
+            since: Moment::from_millis(0),
+            silenced_until: None,
+        };
+        let proof = Proof {
+            database: "app".into(),
+            engine: "sqlite".into(),
+            at: Moment::from_millis(0),
+            point: None,
+            level: Level::Content,
+            restore_ms: 0,
+            duration_ms: 0,
+            objects: 0,
+            read_bytes: 0,
+            fresh_bytes: 0,
+            restored_bytes: 0,
+            faults: Vec::new(),
+            doubts: Vec::new(),
+            host: "h".into(),
+        };
+        let alarms = vec![alarm(Severity::Warning), alarm(Severity::Critical)];
+        let status = Status { alarms, content_read_at: Some(Moment::from_millis(0)), ..at(Phase::Protecting) };
+        assert_eq!(verdicts(&status, 35), [("protection", Fine), ("alarm", Warning), ("alarm", Wrong)]);
+        assert_eq!(verdicts(&status, 36)[3], ("content", Warning));
+        let status = Status { proof: Some(proof), ..at(Phase::Protecting) };
+        assert_eq!(verdicts(&status, 0)[1], ("proof", Wrong));
+    }
+
+    #[test]
+    fn another_version_is_to_be_restarted() {
+        for (version, expected) in [(VERSION, Fine), ("0.0.1-other", Warning)] {
+            assert_eq!(of_running(version, 1)[0].verdict, expected, "{version}");
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! The checks of the vaults: each is tried out once, with a few small objects.
+
+use std::collections::BTreeMap;
+
+use seawall_agent::VaultUrl;
+use seawall_agent::config::Config;
+use seawall_core::{Failure, SystemClock};
+use seawall_vault::Access;
+use seawall_vault::trial::{self, Effort, Finding as Ability, Trial};
+
+use super::finding::Finding;
+use crate::edge::Edge;
+use crate::runtime;
+
+/// A clock that differs by less than this is right: many stores tell whole seconds.
+const SAME_CLOCK_MS: u64 = 5_000;
+
+/// S3 refuses requests whose clock differs by this.
+const REFUSED_CLOCK_MS: u64 = 900_000;
+
+/// Tries out each vault of the configuration.
+pub(super) fn of_all(config: &Config, edge: &Edge) -> Vec<Finding> {
+    let of_database = |database: &seawall_agent::config::DatabaseConfig| {
+        std::iter::once(database.vault.clone())
+            .chain(database.beside.iter().map(|beside| beside.url.clone()))
+            .collect::<Vec<_>>()
+    };
+    let urls = config.databases.iter().flat_map(of_database);
+    let unique: BTreeMap<String, VaultUrl> = urls.map(|url| (url.to_string(), url)).collect();
+    unique.iter().flat_map(|(shown, url)| of_one(shown, try_out(url, edge))).collect()
+}
+
+fn try_out(url: &VaultUrl, edge: &Edge) -> Result<Trial, Failure> {
+    let opener = edge.opener(1)?;
+    runtime::run(async {
+        let names = opener.vault_with(url, Access::Names).await?;
+        Ok(trial::run(&names, Effort { rounds: 1, size: 0 }, &SystemClock).await?)
+    })
+}
+
+fn of_one(vault: &str, tried: Result<Trial, Failure>) -> Vec<Finding> {
+    const CHECK: &str = "vault";
+    let trial = match tried {
+        Ok(trial) => trial,
+        Err(failure) => {
+            let meaning = format!("{} ({})", failure.cause, failure.code);
+            return vec![Finding::wrong(CHECK, vault, meaning, failure.next)];
+        }
+    };
+    let mut found = Vec::new();
+    let probe = format!("seawall vault probe '{vault}'");
+    for (what, ability) in [("write", &trial.write), ("read", &trial.read)] {
+        if let Ability::No(why) = ability {
+            found.push(Finding::wrong(CHECK, vault, format!("these credentials can't {what} there: {why}"), &probe));
+        }
+    }
+    for (what, ability, effect) in [
+        ("list", &trial.list, "a restart without its state record begins with a complete copy"),
+        ("delete", &trial.delete, "retention deletes nothing, and the vault grows"),
+    ] {
+        if let Ability::No(why) = ability {
+            let next = format!("allow it, or rely on the store's own expiry (docs/operating.md): {probe}");
+            found.push(Finding::warning(
+                CHECK,
+                vault,
+                format!("these credentials can't {what} there, so {effect}: {why}"),
+                next,
+            ));
+        }
+    }
+    for limit in &trial.limits {
+        let meaning = format!("the store has no {}: {}", limit.lacks, limit.effect);
+        found.push(Finding::warning(CHECK, vault, meaning, &probe));
+    }
+    if let Some(ahead) = trial.clock_ahead_ms {
+        found.extend(of_clock(vault, ahead));
+    }
+    if found.is_empty() {
+        found.push(Finding::fine(CHECK, vault, "a small object was written, read and deleted there"));
+    }
+    found
+}
+
+/// The clock of this machine, which the store's clock is ahead of by so much.
+fn of_clock(vault: &str, ahead_ms: i64) -> Option<Finding> {
+    let differs = ahead_ms.unsigned_abs();
+    let (before, seconds) = (if ahead_ms > 0 { "behind" } else { "ahead of" }, differs / 1000);
+    let meaning = format!("this machine's clock is {seconds} s {before} the clock of {vault}");
+    let next = "set the clock: timedatectl set-ntp true";
+    match differs {
+        ..SAME_CLOCK_MS => None,
+        SAME_CLOCK_MS..REFUSED_CLOCK_MS => {
+            let meaning = format!("{meaning}; the moments of points are wrong by as much");
+            Some(Finding::warning("clock", "this machine", meaning, next))
+        }
+        _ => Some(Finding::wrong("clock", "this machine", format!("{meaning}; S3 refuses such requests"), next)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use seawall_core::Kind;
+
+    use super::super::finding::Verdict::{Fine, Warning, Wrong};
+    use super::*;
+
+    #[test]
+    fn what_a_trial_means() {
+        let no = || Ability::No("403".to_owned());
+        let good = || Trial {
+            write: Ability::Yes,
+            read: Ability::Yes,
+            list: Ability::Yes,
+            delete: Ability::Yes,
+            ..Trial::default()
+        };
+        let failure = Failure::new(Kind::Unavailable, "vault.unavailable", "/v", "away", "wait");
+        for (tried, expected) in [
+            (Ok(good()), Fine),
+            (Ok(Trial { write: no(), ..good() }), Wrong),
+            (Ok(Trial { read: no(), ..good() }), Wrong),
+            (Ok(Trial { list: no(), ..good() }), Warning),
+            (Ok(Trial { delete: no(), ..good() }), Warning),
+            (Ok(Trial { clock_ahead_ms: Some(-6_000), ..good() }), Warning),
+            (Err(failure), Wrong),
+        ] {
+            let found = of_one("file:///v", tried);
+            assert_eq!(found.iter().map(|finding| finding.verdict).collect::<Vec<_>>(), [expected], "{found:?}");
+        }
+    }
+
+    #[test]
+    fn borders_of_the_clock() {
+        for (ahead, expected) in [
+            (0, None),
+            (4_999, None),
+            (5_000, Some(Warning)),
+            (-899_999, Some(Warning)),
+            (900_000, Some(Wrong)),
+            (i64::MIN, Some(Wrong)),
+        ] {
+            assert_eq!(of_clock("v", ahead).map(|finding| finding.verdict), expected, "{ahead}");
+        }
+    }
+}
