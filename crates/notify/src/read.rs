@@ -63,7 +63,7 @@ fn channel(mut fields: Fields, here: &Path) -> Result<Channel, Location> {
         [Severity::Warning, Severity::Critical].into_iter().find(|severity| severity.name() == text)
     })?;
     let mut databases = Vec::new();
-    for At { line, value: text } in texts(&mut fields, "databases")? {
+    for At { line, value: text } in fields.texts("databases")? {
         let wrong =
             || value("databases", "takes names or patterns of names".to_owned(), format!("\"{text}\"")).at(line);
         databases.push(Pattern::parse(&text).ok_or_else(wrong)?);
@@ -189,14 +189,12 @@ fn smtp(fields: &mut Fields, here: &Path) -> Result<Way, Location> {
         _ => return Err(Problem::Contradiction("of username and password only one is given".into()).at(line)),
     };
     if login.is_some() && security == Security::Plain {
-        let cause = "a password would be sent without encryption".to_owned();
-        return Err(
-            Problem::Unsafe { cause, next: "set tls to starttls or tls, or leave the password out".into() }.at(line)
-        );
+        let cause = "tls is none, and a password would be sent without encryption".to_owned();
+        return Err(Problem::Contradiction(cause).at(line));
     }
     let authorities = fields.text("ca-file")?.map(|at| absolute(Path::new(&at.value), here));
     let from = fields.text("from")?.ok_or_else(|| fields.missing("from"))?;
-    let to = texts(fields, "to")?;
+    let to = fields.texts("to")?;
     if to.is_empty() {
         return Err(fields.missing("to"));
     }
@@ -222,30 +220,13 @@ fn usual_port(security: Security) -> u16 {
 /// A program with its arguments. Its words aren't shown: they may hold secrets.
 fn command(fields: &mut Fields) -> Result<Vec<String>, Location> {
     let line = fields.line;
-    let words = texts(fields, "command")?;
+    let words = fields.texts("command")?;
     let program = words.first().ok_or_else(|| fields.missing("command"))?;
     if program.value.is_empty() || words.iter().any(|word| word.value.contains('\0')) {
         let expected = "takes a list of a program and its arguments".to_owned();
         return Err(value("command", expected, "something else").at(line));
     }
     Ok(words.into_iter().map(|at| at.value).collect())
-}
-
-/// A single text, or a list of texts.
-fn texts(fields: &mut Fields, key: &'static str) -> Result<Vec<At<String>>, Location> {
-    let Some(Node { line, value: found }) = fields.take(key) else { return Ok(Vec::new()) };
-    let wrong = |found: &Value, line| value(key, "takes a text, or a list of texts".to_owned(), found.shape()).at(line);
-    match found {
-        Value::Text(value) => Ok(vec![At { line, value }]),
-        Value::List(nodes) => nodes
-            .into_iter()
-            .map(|node| match node.value {
-                Value::Text(value) => Ok(At { line: node.line, value }),
-                other => Err(wrong(&other, node.line)),
-            })
-            .collect(),
-        other => Err(wrong(&other, line)),
-    }
 }
 
 #[cfg(test)]

@@ -44,6 +44,7 @@ fn environment(message: &Message) -> [(&'static str, String); 8] {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "this test reads what a program wrote")]
 mod tests {
     use super::*;
     use crate::message::Event;

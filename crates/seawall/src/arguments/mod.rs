@@ -3,6 +3,7 @@
 mod encrypted;
 pub(crate) mod lmdb;
 pub(crate) mod ltx;
+mod notify;
 mod process;
 mod protect;
 mod restore;
@@ -18,6 +19,7 @@ use self::lmdb::LmdbCommand;
 use self::ltx::LtxCommand;
 
 pub(crate) use self::encrypted::*;
+pub(crate) use self::notify::*;
 pub(crate) use self::process::*;
 pub(crate) use self::protect::*;
 pub(crate) use self::restore::*;
@@ -132,6 +134,9 @@ pub(crate) enum Command {
     /// Check a configuration, or have a running process read it again
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// Try out the channels that are told of alarms
+    #[command(subcommand)]
+    Notify(NotifyCommand),
     /// Make encrypted vaults, and try places out
     #[command(subcommand)]
     Vault(VaultCommand),
@@ -196,7 +201,7 @@ mod tests {
         }
         let mut commands = Vec::new();
         leaves(Arguments::command(), &mut commands);
-        assert_eq!(commands.len(), 46);
+        assert_eq!(commands.len(), 47);
         for mut command in commands {
             let help = command.render_long_help().to_string();
             assert!(help.contains("Example"), "{} has no example", command.get_name());
@@ -271,6 +276,9 @@ mod tests {
             ("seawall lmdb", false),
             ("seawall config check --config f.yml --no-expand-env", true),
             ("seawall config", false),
+            ("seawall notify test", true),
+            ("seawall notify test pager --config f.yml --json", true),
+            ("seawall notify", false),
             ("seawall vault init v --generate", true),
             ("seawall vault init v --generate -o k", true),
             ("seawall vault init v --recipient age1a --recipient age1b --identity k", true),

@@ -10,6 +10,7 @@ mod follow;
 pub(crate) mod lmdb;
 pub(crate) mod ltx;
 mod maintain;
+mod notify;
 mod pin;
 mod prove_server;
 mod reload;
@@ -27,7 +28,7 @@ use seawall_agent::{Level, LogFormat, Times, start_logging};
 use seawall_core::Failure;
 
 use self::agent::Change;
-use crate::arguments::{Arguments, Command, Common, ConfigCommand};
+use crate::arguments::{Arguments, Command, Common, ConfigCommand, NotifyCommand};
 use crate::edge::Edge;
 use crate::output::Output;
 
@@ -63,6 +64,7 @@ pub(crate) fn run(arguments: Arguments, edge: &Edge) -> Result<Output, Failure> 
         Command::Stop(arguments) => agent::change(Change::Stop, &arguments.change, edge),
         Command::Config(ConfigCommand::Check(arguments)) => check::run(&arguments, edge),
         Command::Config(ConfigCommand::Reload(arguments)) => reload::run(&arguments, edge),
+        Command::Notify(NotifyCommand::Test(arguments)) => notify::run(&arguments, edge),
         Command::Vault(command) => vault::run(&command, edge, common.json),
         Command::Lmdb(command) => lmdb::run(&command, &common, edge),
         Command::Ltx(command) => ltx::run(&command, edge, common.json),
