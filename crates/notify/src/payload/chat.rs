@@ -146,7 +146,7 @@ mod tests {
         assert!(text.contains("a\\<!channel\\> \\@\u{200b}everyone \\<\\@\u{200b}U1\\> \\[x\\]\\("), "{text}");
         assert!(text.contains("\\*b\\* \\`c\\` \"d\" \\# e \\& \\|") && !text.contains("http://"), "{text}");
         let teams = super::teams(&hostile).body;
-        assert!(!teams.contains("http://evil") && !teams.contains("TextBlock\""), "{teams}");
+        assert!(!teams.contains("http://evil") && !teams.contains("\"TextBlock\""), "{teams}");
     }
 
     #[test]
