@@ -11,10 +11,10 @@ use seawall_core::{Phase, Shutdown, Status};
 use seawall_notify::{Channel, Sender, Store, Watched, keep_telling};
 use tokio::sync::watch;
 
-use crate::control::Actions;
+use crate::control::{Actions, known_status_of};
 
 /// How often the alarms are looked at.
-const LOOK: Duration = Duration::from_secs(10);
+const LOOK: Duration = Duration::from_secs(15);
 
 /// Tells the channels until the shutdown.
 pub(crate) async fn notify(
@@ -23,11 +23,11 @@ pub(crate) async fn notify(
     shutdown: Shutdown,
 ) {
     let mut eyes = Eyes::default();
-    let (seen, seeing) = watch::channel(eyes.see(&actions.status(None).await.unwrap_or_default()));
+    let (seen, seeing) = watch::channel(eyes.see(&statuses(&actions).await));
     let looking = async {
         loop {
             tokio::time::sleep(LOOK).await;
-            let new = eyes.see(&actions.status(None).await.unwrap_or_default());
+            let new = eyes.see(&statuses(&actions).await);
             seen.send_if_modified(|old| {
                 let differs = *old != new;
                 *old = new;
@@ -39,6 +39,15 @@ pub(crate) async fn notify(
         () = looking => {}
         () = keep_telling(channels, sender, seeing, store, shutdown.clone()) => {}
     }
+}
+
+/// The status of each database, as far as it is known without asking a vault.
+async fn statuses(actions: &Actions) -> Vec<Status> {
+    let mut all = Vec::new();
+    for member in actions.members() {
+        all.push(known_status_of(&member).await);
+    }
+    all
 }
 
 /// What was seen at the last look.
