@@ -92,3 +92,37 @@ fn a_restored_database_is_a_plain_file_that_others_can_use() {
     app.close();
     assert_eq!(model::check(&back, stand.seed), 65);
 }
+
+#[test]
+fn hooks_run_around_a_restore_and_can_refuse_it() {
+    let stand = Stand::folder(Random::from_env().seed());
+    let mut app = stand.app();
+    app.commit(4);
+    stand.replicate_once();
+    let configure = |before: &str| {
+        let note = "printf '%s %s %s %s\\n' \"$SEAWALL_HOOK\" \"$SEAWALL_DATABASE\" \"$${SEAWALL_TARGET##*/}\" \
+                    \"$SEAWALL_ERROR_CODE\" >> notes";
+        let text = format!(
+            "hooks:\n  shell: true\n  before-restore: |\n    {note}; {before}\n  after-restore: |\n    {note}\n  \
+             on-failure: |\n    {note}\n\
+             databases:\n  - path: app.db\n    vault: {}\n",
+            stand.place.url()
+        );
+        std::fs::write(stand.path("seawall.yml"), text).unwrap();
+    };
+    let notes = || std::fs::read_to_string(stand.path("notes")).unwrap_or_default();
+    configure("false");
+    let output = stand.seawall(&["restore", "app", "-o", "back.db"]).exits(1);
+    assert!(output.stderr.contains("error[hook.refused]: app: the restore was not begun"), "{output}");
+    assert!(!stand.path("back.db").exists());
+    assert_eq!(notes(), "before-restore app back.db \non-failure app back.db hook.refused\n");
+    std::fs::remove_file(stand.path("notes")).unwrap();
+    configure("true");
+    stand.seawall(&["restore", "app", "-o", "back.db", "--dry-run"]).ok();
+    assert_eq!(notes(), "");
+    stand.seawall(&["restore", "app", "-o", "back.db"]).ok();
+    assert_eq!(notes(), "before-restore app back.db \nafter-restore app back.db \n");
+    assert_eq!(model::check(&stand.path("back.db"), stand.seed), 4);
+    stand.seawall(&["restore", "app", "-o", "back.db"]).exits(1);
+    assert!(notes().ends_with("on-failure app back.db sqlite.target-exists\n"), "{}", notes());
+}

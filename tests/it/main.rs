@@ -44,6 +44,7 @@ mod ltx_tool_and_ours;
 mod ltx_tool_by_command;
 mod mysql;
 mod nats;
+mod notify;
 mod over_tls;
 mod postgres;
 mod postgres_artefacts;

@@ -8,7 +8,7 @@
 //! - `opening`: engines whose vault is away are opened again;
 //! - `fleet`: the databases of a process; `folders` and the `control` socket change it, and `lease` gives them turns;
 //! - `reload`: the configuration is read again;
-//! - `services`: metrics, MCP and heartbeats tell of the fleet; `http` serves them;
+//! - `services`: metrics, MCP, heartbeats and notifications tell of the fleet; `http` serves them;
 //! - `in_step`: Lightning Stream's commands.
 
 pub mod config;
@@ -36,7 +36,7 @@ pub use reload::{ConfigStatus, NotReloaded, Read, Reload, Reloaded};
 pub use seawall_engines::server::{BackupRequest, ServerUrl, acknowledge, prover};
 pub use seawall_engines::sqlite::{LtxObject, Upkeep, default_state_dir, digest_of_object, is_protected};
 pub use seawall_engines::{
-    Copied, CopiedDatabase, CopyRequest, Count, Encryption, Keep, Opener, Part, Protected, ask, cost, read_state_dir,
-    read_status, read_when, state_folder,
+    Copied, CopiedDatabase, CopyRequest, Count, Encryption, Keep, Opener, Operation, Part, Protected, ask, cost,
+    read_state_dir, read_status, read_when, state_folder,
 };
 pub use seawall_vault::{Environment, VaultUrl};

@@ -174,6 +174,7 @@ pub(crate) fn job(names: &[&str]) -> Job {
         services: Services::default(),
         registering: Registering::plain("/".as_ref(), bound),
         registry: None,
+        told: None,
         version: "0",
         configuration: None,
         upload_limit: None,

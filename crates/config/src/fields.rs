@@ -91,6 +91,22 @@ impl Fields {
         }
     }
 
+    /// A single value as text, or a list of such values, each with its line; none if the key is missing.
+    pub fn texts(&mut self, key: &'static str) -> Result<Vec<At<String>>, Location> {
+        let Some(Node { line, value }) = self.take(key) else { return Ok(Vec::new()) };
+        let text = |node: Node| match node.value {
+            Value::Text(value) => Ok(At { line: node.line, value }),
+            other => {
+                let expected = "takes a single value, or a list of them".to_owned();
+                Err(Problem::Value { key: key.into(), expected, found: other.shape().into() }.at(node.line))
+            }
+        };
+        match value {
+            Value::List(nodes) => nodes.into_iter().map(text).collect(),
+            value => text(Node { line, value }).map(|one| vec![one]),
+        }
+    }
+
     /// A single value that `parse` understands; `expected` describes the valid values.
     pub fn parsed<T>(
         &mut self,
@@ -228,6 +244,7 @@ mod tests {
         assert_eq!(fields.flag("b"), Ok(Some(At { line: 4, value: true })));
         assert_eq!(fields.count("z").map_err(|error| error.line), Err(5));
         assert_eq!(fields.text("absent"), Ok(None));
+        assert_eq!(fields.texts("absent"), Ok(Vec::new()));
         assert_eq!(fields.finish(), Ok(()));
     }
 }

@@ -4,13 +4,15 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use seawall_archive::server::{BackUp, Limits};
+use async_trait::async_trait;
+use seawall_archive::server::{BackUp, Dumped, EngineNames, Limits};
 use seawall_archive::{Codec, RetentionPolicy, Schedule, Scheduled, World};
-use seawall_core::SystemClock;
+use seawall_core::{Failure, Progress, SystemClock};
 use seawall_sqlite::Upkeep;
 use seawall_vault::{Environment, Vault};
 
 use crate::database::{DatabaseConfig, Said};
+use crate::hooks::{About, Hooks, Operation};
 use crate::open::Opener;
 use crate::server::ServerUrl;
 use crate::sqlite::SqliteConfig;
@@ -180,5 +182,29 @@ pub(crate) fn open(opener: &Opener, vault: Vault, database: &DatabaseConfig, con
     let world = World::real(opener.environment.clone());
     let sets = sets::sets(opener, vault, Some(config.retention.clone()), world.nonce);
     let (schedule, clock) = (config.schedule.clone(), Arc::new(SystemClock));
-    Scheduled::new(database.name.clone(), config.source.opened(world), schedule, sets, clock)
+    let source = config.source.opened(world);
+    let source = Arc::new(Hooked { source, hooks: Arc::clone(&database.hooks), about: database.about(String::new()) });
+    Scheduled::new(database.name.clone(), source, schedule, sets, clock)
+}
+
+/// A source with the programs that run around its backups.
+struct Hooked {
+    source: Arc<dyn BackUp>,
+    hooks: Arc<Hooks>,
+    about: About,
+}
+
+#[async_trait]
+impl BackUp for Hooked {
+    fn engine(&self) -> &'static EngineNames {
+        self.source.engine()
+    }
+
+    fn url(&self) -> String {
+        self.source.url()
+    }
+
+    async fn back_up(&self, vault: &Vault, nth: u32, progress: Arc<dyn Progress>) -> Result<Dumped, Failure> {
+        self.hooks.around(Operation::Backup, &self.about, self.source.back_up(vault, nth, progress)).await
+    }
 }

@@ -11,6 +11,7 @@ use seawall_vault::{Environment, VaultUrl};
 
 use crate::backups::{self, ServerConfig};
 use crate::encryption::{self, Encryption};
+use crate::hooks::{About, Hooks};
 use crate::lmdb::{self, LmdbConfig};
 use crate::server::ServerUrl;
 use crate::several::BesideConfig;
@@ -33,6 +34,8 @@ pub struct DatabaseConfig {
     pub restore_if_missing: bool,
     /// Protect it in turns with other processes; for how long a turn lasts without a sign of life.
     pub lease: Option<Duration>,
+    /// The programs that run around its backups, restores and proofs.
+    pub hooks: Arc<Hooks>,
     /// Its engine, with the settings that only that engine has.
     pub engine: EngineConfig,
     /// The line it begins on.
@@ -104,6 +107,7 @@ impl DatabaseConfig {
             shutdown_timeout: None,
             restore_if_missing: false,
             lease: None,
+            hooks: Arc::default(),
             engine,
             line: 0,
         }
@@ -111,8 +115,18 @@ impl DatabaseConfig {
 
     /// Whether both have the same settings; their lines in the file may differ.
     pub fn is_like(&self, other: &Self) -> bool {
-        let Self { name, vault, beside, encryption, shutdown_timeout, restore_if_missing, lease, engine, line: _ } =
-            self;
+        let Self {
+            name,
+            vault,
+            beside,
+            encryption,
+            shutdown_timeout,
+            restore_if_missing,
+            lease,
+            hooks,
+            engine,
+            line: _,
+        } = self;
         *name == other.name
             && *vault == other.vault
             && *beside == other.beside
@@ -120,6 +134,7 @@ impl DatabaseConfig {
             && *shutdown_timeout == other.shutdown_timeout
             && *restore_if_missing == other.restore_if_missing
             && *lease == other.lease
+            && *hooks == other.hooks
             && *engine == other.engine
     }
 
@@ -127,6 +142,12 @@ impl DatabaseConfig {
     pub fn each(&self) -> Vec<Self> {
         let urls = std::iter::once(&self.vault).chain(self.beside.iter().map(|beside| &beside.url));
         urls.map(|url| Self { vault: url.clone(), beside: Vec::new(), ..self.clone() }).collect()
+    }
+
+    /// What hooks are told of an operation on it; a restore also has a target.
+    pub fn about(&self, target: String) -> About {
+        let (source, vault) = (self.source().to_string(), self.vault.to_string());
+        About { database: self.name.clone(), source, vault, target }
     }
 
     /// The source.

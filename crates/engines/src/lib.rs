@@ -5,7 +5,7 @@
 //! `database` is a database of a configuration with the settings of its one kind. `open` opens databases and vaults.
 //! `ask` refuses an ability that an engine doesn't have. `trouble` tells the meaning of an error in a status. `recognise`
 //! finds out what a vault holds. `when` reads `--at`. `keep` is retention on a command line. `server` finds the engine that
-//! the URL of a server belongs to. `several` opens the vaults of a database that has more than one. `sets` opens vaults of backup sets, which all engines of servers share. `encryption` is how vaults are encrypted. `copy` copies a vault to another place. `cost` computes what a day of protection costs. `upkeep` reads the settings of levels and retention in both formats.
+//! the URL of a server belongs to. `several` opens the vaults of a database that has more than one. `sets` opens vaults of backup sets, which all engines of servers share. `encryption` is how vaults are encrypted. `copy` copies a vault to another place. `cost` computes what a day of protection costs. `hooks` runs the user's programs around an operation. `upkeep` reads the settings of levels and retention in both formats.
 
 pub mod ask;
 mod backups;
@@ -13,6 +13,7 @@ mod copy;
 pub mod cost;
 mod database;
 mod encryption;
+mod hooks;
 mod keep;
 pub mod lmdb;
 mod mysql;
@@ -31,6 +32,7 @@ pub use backups::{ServerConfig, ServerSource};
 pub use copy::{Copied, CopiedDatabase, CopyRequest, Count, Part, Protected};
 pub use database::{DatabaseConfig, EngineConfig, Said, SourceName, Subject, Threads};
 pub use encryption::{Encryption, state_folder};
+pub use hooks::{About, Hooks, Operation};
 pub use keep::Keep;
 pub use open::{Opener, read_state_dir, read_status};
 pub use several::{BesideConfig, Choice};

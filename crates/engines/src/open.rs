@@ -75,6 +75,11 @@ impl Opener {
         }
     }
 
+    /// The name of this host; empty if nobody said it.
+    pub fn hostname(&self) -> &str {
+        &self.hostname
+    }
+
     /// Sets where records of databases are that are no files.
     pub fn find_state_in(&mut self, folder: Option<PathBuf>) {
         self.state = folder;
@@ -117,7 +122,7 @@ impl Opener {
     /// A client for HTTP to other servers than vaults; `None` if TLS can't be set up, which is logged.
     pub fn client(&self) -> Option<HttpClient> {
         let client = self.policy.connections.plain();
-        client.inspect_err(|error| tracing::error!(%error, "no heartbeats")).ok()
+        client.inspect_err(|error| tracing::error!(%error, "no heartbeats, and no notifications over HTTP")).ok()
     }
 
     /// A database with its vault, to restore and to ask.

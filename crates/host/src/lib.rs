@@ -2,13 +2,15 @@
 //!
 //! The rooms: `watch` (events of files and folders, with a sweep for lost ones), `links` (which links lead to a
 //! file), `folder` (the folder of a path), `lock` (one process for each thing), `space` (how much can be written),
-//! `private` (a folder for one process and its work), `apart` (a server that is started for a proof, and kept apart).
+//! `private` (a folder for one process and its work), `apart` (a server that is started for a proof, and kept apart), `program`
+//! (a program that the user named, with a time limit).
 
 mod apart;
 mod folder;
 mod links;
 mod lock;
 mod private;
+mod program;
 mod space;
 mod watch;
 
@@ -17,5 +19,6 @@ pub use folder::folder_of;
 pub use links::links_on;
 pub use lock::{is_locked, lock};
 pub use private::PrivateFolder;
+pub use program::{Run, Unsuccessful, run as run_program};
 pub use space::free_space;
 pub use watch::{FolderSubscription, Glance, Heard, Subscription, Watcher, tells_of_changes};

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use seawall_agent::config::{Config, DatabaseConfig, read_place};
-use seawall_agent::{Keep, Opener, VaultUrl, read_when};
+use seawall_agent::{Keep, Opener, Operation, VaultUrl, read_when};
 use seawall_core::{Clock as _, Engine, Failure, Kind, Moment, SystemClock, When};
 
 use crate::arguments::{ConfigArguments, PastArguments};
@@ -12,7 +12,7 @@ use crate::configuration;
 use crate::edge::{Edge, usage};
 
 /// A vault, or a database of the configuration.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum Source {
     /// A vault alone.
     Vault(VaultUrl),
@@ -43,6 +43,20 @@ impl Source {
                 Self::Database(Box::new(DatabaseConfig { vault, ..*database }))
             }
         })
+    }
+
+    /// Does the work between the programs that the configuration has for it; `target` is where a restore goes to. For a vault alone nothing
+    /// else runs.
+    pub(crate) async fn around<T>(
+        &self,
+        operation: Operation,
+        target: String,
+        work: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        match self {
+            Self::Vault(_) => work.await,
+            Self::Database(database) => database.hooks.around(operation, &database.about(target), work).await,
+        }
     }
 
     /// Where its objects are.

@@ -28,7 +28,7 @@ pub use directory::{DirectoryConfig, StateRoot};
 pub use lightningstream::{LightningConfig, LmdbConfig};
 pub use native::LEASE;
 pub use registering::Registering;
-pub use report::{DatabaseReport, DirectoryReport, Report};
+pub use report::{ChannelReport, DatabaseReport, DirectoryReport, Report};
 pub use services::{HeartbeatConfig, Hidden, McpConfig, SOCKET, Services, SocketConfig};
 
 pub use seawall_config::absolute;

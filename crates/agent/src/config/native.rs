@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seawall_engines::sqlite::Upkeep;
-use seawall_engines::{Encryption, Said, Subject};
+use seawall_engines::{Encryption, Hooks, Said, Subject};
 use seawall_vault::{Environment, VaultUrl};
 
 use super::directory::FolderKeys;
@@ -30,6 +30,7 @@ pub(crate) fn read(tree: Node, file: &Path, here: &Path, environment: &Environme
     let upload_limit = top.size("upload-limit")?.map(|at| at.value);
     let exec = top.text("exec")?.map(|at| exec_command(&at)).transpose()?;
     let services = services::read_native(&mut top, here)?;
+    let services = services::Services { notify: seawall_notify::read(&mut top, here)?, ..services };
     let (mut log_level, mut log_format) = (None, None);
     if let Some(mut logging) = top.section("logging")? {
         log_level = logging.parsed("level", "trace, debug, info, warn or error", |text| text.parse().ok())?;
@@ -39,6 +40,7 @@ pub(crate) fn read(tree: Node, file: &Path, here: &Path, environment: &Environme
     let encryption = Encryption::take(&mut top, here)?;
     let lease = read_lease(&mut top, None)?;
     let upkeep = Arc::new(upkeep::read_native(&mut top, &Upkeep::default())?);
+    let hooks = Arc::new(Hooks::take(&mut top, &Hooks::default())?);
     let vaults = vaults::take(&mut top, here, &upkeep)?;
     if let (Some(At { line, .. }), Some(_)) = (&vault, &vaults) {
         return Err(Problem::Contradiction("vault and vaults are both given".to_owned()).at(*line));
@@ -49,8 +51,14 @@ pub(crate) fn read(tree: Node, file: &Path, here: &Path, environment: &Environme
 
     let (mut databases, mut directories) = (Vec::new(), Vec::new());
     for node in list.ok_or(missing)?.value {
-        let (folder, database) =
-            read_database(node, here, (vault.as_ref(), vaults.as_deref()), &settings, (&upkeep, lease), environment)?;
+        let (folder, database) = read_database(
+            node,
+            here,
+            (vault.as_ref(), vaults.as_deref()),
+            &settings,
+            (&upkeep, lease, &hooks),
+            environment,
+        )?;
         let encryption = database.encryption.or_else(|| encryption.clone());
         let database = DatabaseConfig { encryption, shutdown_timeout: Some(shutdown_timeout), ..database };
         match folder {
@@ -65,6 +73,7 @@ pub(crate) fn read(tree: Node, file: &Path, here: &Path, environment: &Environme
         settings: (settings, Precedence::Url),
         upkeep,
         lease,
+        hooks,
         ..Registering::plain(here, shutdown_timeout)
     };
     Ok(Config {
@@ -89,7 +98,7 @@ fn read_database(
     here: &Path,
     (default, defaults): (Option<&At<String>>, Option<&[Listed]>),
     settings: &place::Settings,
-    (common, lease): (&Arc<Upkeep>, Option<Duration>),
+    (common, lease, hooks): (&Arc<Upkeep>, Option<Duration>, &Arc<Hooks>),
     environment: &Environment,
 ) -> Result<(Option<FolderKeys>, DatabaseConfig), Location> {
     let mut fields = Fields::new("databases", node)?;
@@ -130,6 +139,7 @@ fn read_database(
     let restore_if_missing = fields.flag("restore-if-missing")?.is_some_and(|at| at.value);
     let lease = read_lease(&mut fields, lease.filter(|_| subject.takes_turns()))?;
     let said = Said { dir: folder.is_some(), restore_if_missing, lease: lease.is_some() };
+    let hooks = Arc::new(Hooks::take(&mut fields, hooks)?);
     let engine = EngineConfig::read(&mut fields, subject, &name, here, common, said)?;
     fields.finish()?;
     if matches!(engine, EngineConfig::Lmdb(_)) && !beside.is_empty() {
@@ -142,6 +152,7 @@ fn read_database(
         encryption,
         restore_if_missing,
         lease,
+        hooks,
         line,
         ..DatabaseConfig::of(name, vault, engine)
     };

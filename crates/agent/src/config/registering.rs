@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seawall_core::{Failure, Kind};
-use seawall_engines::Encryption;
 use seawall_engines::sqlite::Upkeep;
+use seawall_engines::{Encryption, Hooks};
 use seawall_vault::VaultUrl;
 
 use super::place::{self, Precedence};
@@ -32,6 +32,8 @@ pub struct Registering {
     pub(crate) directory: PathBuf,
     pub(crate) sync_interval: Option<Duration>,
     pub(crate) lease: Option<Duration>,
+    /// The programs that run around operations.
+    pub(crate) hooks: Arc<Hooks>,
     /// Merging and keeping.
     pub(crate) upkeep: Arc<Upkeep>,
     pub(crate) shutdown_timeout: Duration,
@@ -56,6 +58,7 @@ impl Registering {
             directory: directory.to_owned(),
             sync_interval: None,
             lease: None,
+            hooks: Arc::default(),
             upkeep: Arc::default(),
             shutdown_timeout,
         }
@@ -110,6 +113,7 @@ impl Registering {
             beside,
             encryption: self.encryption.clone(),
             lease: self.lease,
+            hooks: Arc::clone(&self.hooks),
             shutdown_timeout: Some(self.shutdown_timeout),
             ..DatabaseConfig::of(name, place, EngineConfig::Sqlite(files))
         })

@@ -23,8 +23,22 @@ pub struct Report {
     pub mcp: Option<String>,
     /// Whether heartbeats are sent. Where to is a secret.
     pub heartbeat: bool,
+    /// The channels that are told of alarms. Where they lead is a secret.
+    pub notify: Vec<ChannelReport>,
     /// What deserves a look.
     pub warnings: Vec<Warning>,
+}
+
+/// One channel of a [`Report`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ChannelReport {
+    /// Its name.
+    pub name: String,
+    /// Its type.
+    #[serde(rename = "type")]
+    pub kind: &'static str,
+    /// The mildest severity that it is told of.
+    pub severity: &'static str,
 }
 
 /// One database of a [`Report`].
@@ -85,6 +99,11 @@ impl Report {
             line: folder.template.line,
         });
         let services = &config.services;
+        let channel = |channel: &seawall_notify::Channel| ChannelReport {
+            name: channel.name.clone(),
+            kind: channel.way.name(),
+            severity: channel.severity.name(),
+        };
         Self {
             file: config.file.display().to_string(),
             format: config.format,
@@ -94,6 +113,7 @@ impl Report {
             metrics: services.metrics.map(|address| address.to_string()),
             mcp: services.mcp.as_ref().map(|mcp| mcp.address.to_string()),
             heartbeat: services.heartbeat.is_some(),
+            notify: services.notify.iter().map(channel).collect(),
             warnings: config.warnings.clone(),
         }
     }

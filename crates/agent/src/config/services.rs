@@ -1,4 +1,4 @@
-//! What a process offers beside protection: control socket, metrics, MCP, heartbeat. All of it is off by default.
+//! What a process offers beside protection: control socket, metrics, MCP, heartbeat, notifications. All of it is off by default.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -33,6 +33,8 @@ pub struct Services {
     pub mcp: Option<McpConfig>,
     /// The heartbeat.
     pub heartbeat: Option<HeartbeatConfig>,
+    /// The channels that are told of alarms.
+    pub notify: Vec<seawall_notify::Channel>,
 }
 
 /// The control socket.
@@ -104,7 +106,7 @@ pub(super) enum Unnamed {
     Everyone,
 }
 
-/// Reads the keys of our own format; files are relative to `here`.
+/// Reads the keys of our own format but `notify`; files are relative to `here`.
 pub(crate) fn read_native(top: &mut Fields, here: &Path) -> Result<Services, Location> {
     let socket = match top.section("socket")? {
         None => None,
@@ -119,7 +121,8 @@ pub(crate) fn read_native(top: &mut Fields, here: &Path) -> Result<Services, Loc
     let mcp = address(top, "mcp-addr", Unnamed::Loopback)?;
     let token = token(top, here)?;
     let actions = top.flag("mcp-actions")?.is_some_and(|at| at.value);
-    Ok(Services { socket, metrics, mcp: read_mcp(mcp, token, actions)?, heartbeat: read_heartbeat(top)? })
+    let (mcp, heartbeat) = (read_mcp(mcp, token, actions)?, read_heartbeat(top)?);
+    Ok(Services { socket, metrics, mcp, heartbeat, ..Services::default() })
 }
 
 /// Reads the keys of a `litestream.yml`. Its MCP server has no token; ours takes it from `token`, the environment's.
@@ -136,7 +139,7 @@ pub(crate) fn read_litestream(top: &mut Fields, here: &Path, token: Option<&str>
     let metrics = address(top, "addr", Unnamed::Everyone)?.map(|at| at.value);
     let mcp = address(top, "mcp-addr", Unnamed::Everyone)?;
     let mcp = read_mcp(mcp, token.map(|token| (Hidden::new(token), None)), false)?;
-    Ok(Services { socket, metrics, mcp, heartbeat: read_heartbeat(top)? })
+    Ok(Services { socket, metrics, mcp, heartbeat: read_heartbeat(top)?, ..Services::default() })
 }
 
 fn read_socket(section: &mut Fields, default: &str, here: &Path) -> Result<SocketConfig, Location> {

@@ -21,7 +21,7 @@ use crate::process::signals::Stop;
 use crate::process::{self, Also, Outcome};
 use crate::reload::{self, Reload, Reloader, Running};
 use crate::services::resources;
-use crate::services::{MakeClient, Offered};
+use crate::services::{Offered, Outside};
 
 /// What to do.
 #[derive(Debug, Clone)]
@@ -46,6 +46,8 @@ pub struct Job {
     pub registering: Registering,
     /// The file in which registered databases are kept; `None` forgets them with the process.
     pub registry: Option<PathBuf>,
+    /// The file that notes what notifications told; `None` forgets it with the process.
+    pub told: Option<PathBuf>,
     /// The version that the process tells.
     pub version: &'static str,
     /// The configuration that all this was read from, if it was.
@@ -91,15 +93,14 @@ pub async fn protect(
     first: watch::Receiver<Option<Stop>>,
     reload: Reload,
 ) -> Summary {
-    let own = Arc::clone(opener);
-    let client: MakeClient = Arc::new(move || own.client());
-    carry_out(Arc::new(Arc::clone(opener)), job, (client, reload), shutdown, first).await
+    let outside = Outside::new(Arc::clone(opener), job.told.clone());
+    carry_out(Arc::new(Arc::clone(opener)), job, (outside, reload), shutdown, first).await
 }
 
 async fn carry_out(
     databases: Arc<dyn Databases>,
     job: &Job,
-    (client, Reload { read, hangups }): (MakeClient, Reload),
+    (outside, Reload { read, hangups }): (Outside, Reload),
     shutdown: &Shutdown,
     mut first: watch::Receiver<Option<Stop>>,
 ) -> Summary {
@@ -147,7 +148,7 @@ async fn carry_out(
     let actions = Actions::new(fleet.clone(), job.registering.clone(), registry, job.version).with_reloader(reloader);
     let actions = Arc::new(actions);
     let mut turn = actions.reloader().hold().await;
-    let offered = Offered::begin(&job.services, client, &actions, shutdown).await;
+    let offered = Offered::begin(&job.services, outside, &actions, shutdown).await;
     let followers = Followers::start(followers, &fleet, shutdown, job.sweep);
     *turn = Some(Running { job: job.clone(), offered, followers, shutdown: shutdown.clone() });
     drop(turn);
@@ -353,7 +354,7 @@ mod tests {
         let shutdown = Shutdown::new();
         let first = watch::Sender::new(signal);
         let reload = Reload { read: None, hangups: watch::Sender::new(0).subscribe() };
-        let summary = carry_out(Arc::new(Stubs), job, (Arc::new(|| None), reload), &shutdown, first.subscribe()).await;
+        let summary = carry_out(Arc::new(Stubs), job, (Outside::none(), reload), &shutdown, first.subscribe()).await;
         let told = |outcome: Outcome<Option<Point>>| match outcome.result {
             Ok(point) => point.map_or("none".into(), |point| point.position),
             Err(failure) => failure.code.to_owned(),

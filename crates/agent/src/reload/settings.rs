@@ -24,6 +24,7 @@ pub(crate) fn settings(old: &Job, new: &Job) -> Settings {
         ("metrics-addr", was.metrics != is.metrics),
         ("mcp", was.mcp != is.mcp),
         ("heartbeat", was.heartbeat != is.heartbeat),
+        ("notify", was.notify != is.notify),
     ];
     let restart = [
         ("socket", was.socket != is.socket),
@@ -46,6 +47,7 @@ pub(crate) fn in_force(old: &Job, new: Job) -> Job {
         log: (new.log.0, old.log.1),
         exec: old.exec.clone(),
         registry: old.registry.clone(),
+        told: old.told.clone(),
         // The runtime keeps the threads that it was started with.
         threads: old.threads,
         ..new
@@ -60,6 +62,13 @@ mod tests {
     use crate::config::{HeartbeatConfig, Hidden, McpConfig, SocketConfig};
     use crate::testing::job;
     use crate::{ExecCommand, Level, LogFormat};
+
+    fn channels() -> Vec<seawall_notify::Channel> {
+        let text = "notify: [{ type: command, command: [a] }]";
+        let tree = seawall_config::document::parse(text).expect("YAML");
+        let mut fields = seawall_config::Fields::new("the top level", tree).expect("a mapping");
+        seawall_notify::read(&mut fields, "/".as_ref()).expect("channels")
+    }
 
     #[test]
     fn what_holds_now_and_what_waits_for_a_restart() {
@@ -82,6 +91,7 @@ mod tests {
             (&|job| job.services.metrics = Some(address), now("metrics-addr")),
             (&|job| job.services.mcp = Some(mcp("x")), now("mcp")),
             (&|job| job.services.heartbeat = Some(beat.clone()), now("heartbeat")),
+            (&|job| job.services.notify = channels(), now("notify")),
             (&|job| job.services.socket = Some(SocketConfig::new("/s".into())), later("socket")),
             (&|job| job.sweep *= 2, later("sweep-interval")),
             (&|job| job.upload_limit = Some(1), later("upload-limit")),

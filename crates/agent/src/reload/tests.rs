@@ -12,6 +12,7 @@ use super::*;
 use crate::config::{Config, DirectoryConfig, McpConfig, Pattern, Services, SocketConfig, Surroundings};
 use crate::control::{Registration, Registry};
 use crate::fleet::{Fleet, Member};
+use crate::services::Outside;
 use crate::testing::{Stubs, database, job};
 
 const FILE: &str = "/etc/seawall.yml";
@@ -49,7 +50,7 @@ impl Scene {
         let registry = Registry::new(folder.path().join("registered.json"));
         let actions = Actions::new(fleet.clone(), job.registering.clone(), Some(registry), "0").with_reloader(reloader);
         let actions = Arc::new(actions);
-        let offered = Offered::begin(&job.services, Arc::new(|| None), &actions, &shutdown).await;
+        let offered = Offered::begin(&job.services, Outside::none(), &actions, &shutdown).await;
         let followers = Followers::start(Vec::new(), &fleet, &shutdown, job.sweep);
         *actions.reloader().hold().await = Some(Running { job, offered, followers, shutdown: shutdown.clone() });
         Self { actions, content, shutdown, folder }

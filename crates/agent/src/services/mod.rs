@@ -1,4 +1,4 @@
-//! What a process offers while it protects: the control socket, metrics, MCP, heartbeats.
+//! What a process offers while it protects: the control socket, metrics, MCP, heartbeats, notifications.
 //!
 //! Protection never depends on any of it. What can't be offered is an error in the log, and everything else goes on. All
 //! but the control socket follow the configuration when it is read again.
@@ -6,23 +6,49 @@
 pub(crate) mod heartbeat;
 pub(crate) mod mcp;
 pub(crate) mod metrics;
+pub(crate) mod notifications;
 pub(crate) mod resources;
 pub(crate) mod token;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use seawall_core::{Failure, Shutdown};
+use seawall_notify::{Sender, Store};
 use seawall_vault::HttpClient as Client;
 use tokio::task::JoinHandle;
 
+use crate::Opener;
 use crate::config::{McpConfig, Services, SocketConfig};
 use crate::control::{Actions, Socket};
 use crate::http::{Listener, serve};
 use crate::services::mcp::Mcp;
 use crate::services::metrics::Metrics;
 
-/// Makes what heartbeats are sent with, if they are sent; `None` where that can't be had, which the log says.
-pub(crate) type MakeClient = Arc<dyn Fn() -> Option<Client> + Send + Sync>;
+/// What is sent to other machines, and what they may know of this one.
+#[derive(Clone)]
+pub(crate) struct Outside {
+    /// Makes what heartbeats and notifications are sent with; `None` where that can't be had, which the log says.
+    client: Arc<dyn Fn() -> Option<Client> + Send + Sync>,
+    /// The name of this host.
+    host: String,
+    /// What notifications told.
+    told: Arc<Store>,
+}
+
+impl Outside {
+    /// With the connections of `opener`, and the file that notes what notifications told. Blocks.
+    pub(crate) fn new(opener: Arc<Opener>, told: Option<PathBuf>) -> Self {
+        let host = opener.hostname().to_owned();
+        Self { client: Arc::new(move || opener.client()), host, told: Store::open(told) }
+    }
+
+    /// Nothing can be sent.
+    #[cfg(test)]
+    pub(crate) fn none() -> Self {
+        Self { client: Arc::new(|| None), host: "db1".to_owned(), told: Store::open(None) }
+    }
+}
 
 /// What serves one thing. It ends when this is dropped.
 struct Task(JoinHandle<()>);
@@ -48,23 +74,25 @@ impl Drop for Task {
 /// What is offered now.
 pub(crate) struct Offered {
     services: Services,
-    client: MakeClient,
+    outside: Outside,
     socket: Option<Task>,
     metrics: Option<Task>,
     mcp: Option<Task>,
     heartbeat: Option<Task>,
+    notifications: Option<Task>,
 }
 
 impl Offered {
     /// Begins everything that is asked for.
     pub(crate) async fn begin(
         services: &Services,
-        client: MakeClient,
+        outside: Outside,
         actions: &Arc<Actions>,
         shutdown: &Shutdown,
     ) -> Self {
+        let (socket, metrics, mcp, heartbeat, notifications) = (None, None, None, None, None);
         let mut offered =
-            Self { services: Services::default(), client, socket: None, metrics: None, mcp: None, heartbeat: None };
+            Self { services: Services::default(), outside, socket, metrics, mcp, heartbeat, notifications };
         if let Some(config) = &services.socket {
             offered.socket = told("control socket", control(config, actions).await).ok();
         }
@@ -100,22 +128,30 @@ impl Offered {
         }
         if was.heartbeat != services.heartbeat {
             end(self.heartbeat.take()).await;
-            if let (Some(config), Some(client)) = (&services.heartbeat, self.client_for(services)) {
+            let client = services.heartbeat.as_ref().and_then(|_| (self.outside.client)());
+            if let (Some(config), Some(client)) = (&services.heartbeat, client) {
                 tracing::info!(interval = ?config.interval, "heartbeats");
                 let beat = heartbeat::beat(config.clone(), client, Arc::clone(actions), shutdown.clone());
                 self.heartbeat = Some(Task::start(beat));
             }
         }
+        if was.notify != services.notify {
+            end(self.notifications.take()).await;
+            if !services.notify.is_empty() {
+                let channels: Vec<&str> = services.notify.iter().map(|channel| channel.name.as_str()).collect();
+                tracing::info!(?channels, "notifications");
+                let Outside { client, host, told } = &self.outside;
+                let channels = (services.notify.clone(), Sender::new(client(), host), Arc::clone(told));
+                let work = notifications::notify(channels, Arc::clone(actions), shutdown.clone());
+                self.notifications = Some(Task::start(work));
+            }
+        }
         failed
-    }
-
-    fn client_for(&self, services: &Services) -> Option<Client> {
-        services.heartbeat.as_ref().and_then(|_| (self.client)())
     }
 
     /// Ends everything.
     pub(crate) async fn end(self) {
-        for task in [self.socket, self.metrics, self.mcp, self.heartbeat] {
+        for task in [self.socket, self.metrics, self.mcp, self.heartbeat, self.notifications] {
             end(task).await;
         }
     }

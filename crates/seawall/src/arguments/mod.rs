@@ -4,6 +4,7 @@ mod doctor;
 mod encrypted;
 pub(crate) mod lmdb;
 pub(crate) mod ltx;
+mod notify;
 mod process;
 mod protect;
 mod restore;
@@ -20,6 +21,7 @@ use self::ltx::LtxCommand;
 
 pub(crate) use self::doctor::*;
 pub(crate) use self::encrypted::*;
+pub(crate) use self::notify::*;
 pub(crate) use self::process::*;
 pub(crate) use self::protect::*;
 pub(crate) use self::restore::*;
@@ -136,6 +138,9 @@ pub(crate) enum Command {
     /// Check a configuration, or have a running process read it again
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// Try out the channels that are told of alarms
+    #[command(subcommand)]
+    Notify(NotifyCommand),
     /// Make encrypted vaults, and try places out
     #[command(subcommand)]
     Vault(VaultCommand),
@@ -275,6 +280,9 @@ mod tests {
             ("seawall lmdb", false),
             ("seawall config check --config f.yml --no-expand-env", true),
             ("seawall config", false),
+            ("seawall notify test", true),
+            ("seawall notify test pager --config f.yml --json", true),
+            ("seawall notify", false),
             ("seawall vault init v --generate", true),
             ("seawall vault init v --generate -o k", true),
             ("seawall vault init v --recipient age1a --recipient age1b --identity k", true),

@@ -38,6 +38,9 @@ fn render(report: &Report) -> String {
             text.push_str(&format!("{what}: {address}\n"));
         }
     }
+    for channel in &report.notify {
+        text.push_str(&format!("notifications: {} ({}), from {} on\n", channel.name, channel.kind, channel.severity));
+    }
     for warning in &report.warnings {
         text.push_str(&format!("warning: {}:{}: {}\n", report.file, warning.line, warning.text));
     }

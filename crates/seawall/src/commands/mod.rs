@@ -11,6 +11,7 @@ mod follow;
 pub(crate) mod lmdb;
 pub(crate) mod ltx;
 mod maintain;
+mod notify;
 mod pin;
 mod prove_server;
 mod reload;
@@ -28,7 +29,7 @@ use seawall_agent::{Level, LogFormat, Times, start_logging};
 use seawall_core::Failure;
 
 use self::agent::Change;
-use crate::arguments::{Arguments, Command, Common, ConfigCommand};
+use crate::arguments::{Arguments, Command, Common, ConfigCommand, NotifyCommand};
 use crate::edge::Edge;
 use crate::output::Output;
 
@@ -65,6 +66,7 @@ pub(crate) fn run(arguments: Arguments, edge: &Edge) -> Result<Output, Failure> 
         Command::Stop(arguments) => agent::change(Change::Stop, &arguments.change, edge),
         Command::Config(ConfigCommand::Check(arguments)) => check::run(&arguments, edge),
         Command::Config(ConfigCommand::Reload(arguments)) => reload::run(&arguments, edge),
+        Command::Notify(NotifyCommand::Test(arguments)) => notify::run(&arguments, edge),
         Command::Vault(command) => vault::run(&command, edge, common.json),
         Command::Lmdb(command) => lmdb::run(&command, &common, edge),
         Command::Ltx(command) => ltx::run(&command, edge, common.json),

@@ -1,8 +1,8 @@
 //! `seawall verify --restore`: restore a set of a server, compare it, and throw it away.
 
-use seawall_agent::prover;
+use seawall_agent::{Operation, prover};
 use seawall_archive::server::{Limits, Proved};
-use seawall_core::{Clock as _, Failure, SystemClock, Verification};
+use seawall_core::{Clock as _, Failure, Kind, SystemClock, Verification};
 use seawall_vault::Vault;
 use serde_json::json;
 
@@ -29,7 +29,7 @@ pub(super) fn run(arguments: &VerifyArguments, found: &Source, edge: &Edge, json
         };
         let verification =
             seawall_archive::verify(&vault, SystemClock.now(), progress.clone(), runtime::cores()).await?;
-        let proved = prover.prove(&vault, &when, &limits, progress).await?;
+        let proved = between_hooks(found, prover.prove(&vault, &when, &limits, progress)).await?;
         Ok((vault.url().to_owned(), verification, proved))
     })?;
     let mut document = to_json(&verification);
@@ -41,6 +41,29 @@ pub(super) fn run(arguments: &VerifyArguments, found: &Source, edge: &Edge, json
     let exit = if sound { Exit::Done } else { Exit::Failed };
     let text = render(&vault, &verification, &proved);
     Ok(Output { text, failures: Vec::new(), json: document, exit })
+}
+
+/// Makes a proof between its hooks. For these, a proof that finds a difference has failed.
+async fn between_hooks(
+    source: &Source,
+    work: impl Future<Output = Result<Proved, Failure>>,
+) -> Result<Proved, Failure> {
+    let mut made = None;
+    let done = source.around(Operation::Proof, String::new(), async {
+        let proved = made.insert(work.await?);
+        match proved.findings.first() {
+            None => Ok(()),
+            Some(found) => {
+                let next = "see the output of the command";
+                Err(Failure::new(Kind::Corrupt, found.code, &found.object, &found.cause, next))
+            }
+        }
+    });
+    match (done.await, made) {
+        (_, Some(proved)) => Ok(proved),
+        (Err(failure), None) => Err(failure),
+        (Ok(()), None) => Err(usage("usage.server", "proof", "none was made", "repeat it")),
+    }
 }
 
 /// The vault that `source` names, if it holds sets of a server.

@@ -79,6 +79,7 @@ impl Plan {
             plan.job.services.socket = Some(SocketConfig::new(edge.absolute(socket)));
         }
         plan.job.registry = plan.job.services.socket.as_ref().and_then(|socket| registry(&socket.path, edge));
+        plan.job.told = plan.job.configuration.as_ref().and_then(|file| told(file, edge));
         if arguments.once {
             plan.job.exec = None;
         } else if let Some(line) = &arguments.exec {
@@ -144,6 +145,7 @@ impl Plan {
             services: Services::default(),
             registering: Registering::plain(&edge.directory, SHUTDOWN_TIMEOUT),
             registry: None,
+            told: None,
             version: env!("CARGO_PKG_VERSION"),
             configuration: None,
             upload_limit: None,
@@ -189,6 +191,7 @@ impl Plan {
                 services: config.services,
                 registering: config.registering,
                 registry: None,
+                told: None,
                 version: env!("CARGO_PKG_VERSION"),
                 configuration: Some(edge.absolute(&config.file)),
                 upload_limit: config.upload_limit,
@@ -221,9 +224,17 @@ fn folder(dir: PathBuf, vault: VaultUrl, arguments: &ReplicateArguments) -> Resu
 /// The folder for databases that are registered through a socket: under the socket's name, in the state folder of the
 /// service or of the user. `None` if there is neither.
 fn registry(socket: &Path, edge: &Edge) -> Option<PathBuf> {
-    let state = state_folder(&edge.environment)?;
-    let name = socket.display().to_string().trim_start_matches('/').replace('/', "!");
-    Some(state.join(format!("{name}.registered.json")))
+    Some(state_folder(&edge.environment)?.join(format!("{}.registered.json", name_of(socket))))
+}
+
+/// The file that notes what notifications told: under the configuration's name, beside the one of registered databases.
+fn told(configuration: &Path, edge: &Edge) -> Option<PathBuf> {
+    Some(state_folder(&edge.environment)?.join(format!("{}.told.json", name_of(configuration))))
+}
+
+/// A path as the name of one file.
+fn name_of(path: &Path) -> String {
+    path.display().to_string().trim_start_matches('/').replace('/', "!")
 }
 
 async fn carry_out(plan: &Plan, read: Option<Read>, edge: &Edge) -> Result<Summary, Failure> {

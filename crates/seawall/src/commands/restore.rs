@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use seawall_agent::ask;
+use seawall_agent::{Operation, ask};
 use seawall_core::{Failure, Kind, RestoreRequest, Restored, Rewritten};
 use serde_json::json;
 
@@ -43,18 +43,32 @@ pub(crate) fn run(arguments: &RestoreArguments, common: &Common, edge: &Edge) ->
     let opener = edge.opener(runtime::working())?;
     let progress = progress(edge, common.json);
     if arguments.as_new {
-        let done = runtime::run(async {
+        let work = async {
             let engine = source.open(&opener).await?;
             ask::rollback(&*engine)?.restore_as_new(&request, progress).await
-        })?;
+        };
+        let done = runtime::run(between(&source, &request, work))?;
         return Ok(rolled_back(&done));
     }
-    let (told, restored) = runtime::run(async {
-        let (source, told) = source.newest(&opener, &request.when).await?;
+    let work = async {
+        let (source, told) = source.clone().newest(&opener, &request.when).await?;
         let engine = source.open(&opener).await?;
         Ok::<_, Failure>((told, ask::files(&*engine)?.restore(&request, progress).await?))
-    })?;
+    };
+    let (told, restored) = runtime::run(between(&source, &request, work))?;
     Ok(Output::done(told + &render(&restored), &document(&restored)))
+}
+
+/// Does the work of a restore between its hooks. One that only says what it would do has none.
+async fn between<T>(
+    source: &Source,
+    request: &RestoreRequest,
+    work: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    match request.dry_run {
+        true => work.await,
+        false => source.around(Operation::Restore, request.output.display().to_string(), work).await,
+    }
 }
 
 /// The file to make: the path that was given, otherwise the database's own.

@@ -1,5 +1,6 @@
 //! `seawall restore --to`: get a server's database back.
 
+use seawall_agent::Operation;
 use seawall_archive::preflight::Lack;
 use seawall_archive::server::{RestoreOptions, Restored};
 use seawall_core::{Failure, When};
@@ -27,13 +28,15 @@ pub(crate) fn run(
         let cause = "--definer is for MySQL and MariaDB, whose objects have definers, and this is another server";
         return Err(usage("usage.arguments", to, cause, "leave it out"));
     }
+    let shown = target.to_string();
     let target = target.destination(&edge.environment);
     let source = arguments.source.as_deref().unwrap_or_default();
-    let place = match Source::find(source, &arguments.config, edge)?.past(&arguments.past)? {
-        Source::Vault(place) => place,
+    let found = Source::find(source, &arguments.config, edge)?.past(&arguments.past)?;
+    let place = match &found {
+        Source::Vault(place) => place.clone(),
         Source::Database(database) if database.path().is_none() => {
             let opener = edge.opener(runtime::working())?;
-            runtime::run(opener.newest(&database, &when))?.database.vault
+            runtime::run(opener.newest(database, &when))?.database.vault
         }
         Source::Database(_) => {
             let next = "name the vault that holds the backups of a server";
@@ -53,9 +56,15 @@ pub(crate) fn run(
         limits: limits(&arguments.server)?,
     };
     let progress = progress(edge, json);
-    let restored = runtime::run_with(runtime::serving(options.limits.jobs), async {
+    let work = async {
         let vault = edge.opener(1)?.vault_alone(&place).await?;
         target.restore(&vault, &options, progress).await
+    };
+    let restored = runtime::run_with(runtime::serving(options.limits.jobs), async {
+        match options.dry_run {
+            true => work.await,
+            false => found.around(Operation::Restore, shown, work).await,
+        }
     })?;
     let left_out = restored.left_out.iter().map(|(what, needs)| json!({ "what": what, "needs": needs }));
     let left_out: Vec<_> = left_out.collect();
