@@ -25,7 +25,7 @@ mod services;
 #[cfg(test)]
 mod testing;
 
-pub use control::{Control, Info, Listed, Registered, Stopped, Synced};
+pub use control::{Control, Info, Listed, Registered, Silenced, Stopped, Synced};
 pub use in_step::{HealthRules, InStep, InStepReload, Patience, ReadInStep, keep_in_step};
 pub use process::child::ExecCommand;
 pub use process::logging::{Level, LogFormat, Times, start as start_logging};
@@ -36,7 +36,7 @@ pub use reload::{ConfigStatus, NotReloaded, Read, Reload, Reloaded};
 pub use seawall_engines::server::{BackupRequest, ServerUrl, acknowledge, prover};
 pub use seawall_engines::sqlite::{LtxObject, Upkeep, default_state_dir, digest_of_object, is_protected};
 pub use seawall_engines::{
-    Copied, CopiedDatabase, CopyRequest, Count, Encryption, Keep, Opener, Operation, Part, Protected, ask, cost,
-    read_state_dir, read_status, read_when, state_folder,
+    Copied, CopiedDatabase, CopyRequest, Count, Encryption, Keep, Opener, Operation, Part, Protected, alarms, ask,
+    cost, read_state_dir, read_status, read_when, state_folder,
 };
 pub use seawall_vault::{Environment, VaultUrl};

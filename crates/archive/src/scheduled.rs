@@ -48,6 +48,8 @@ struct State {
     newest: Option<Point>,
     bytes: Option<u64>,
     error: Option<LastError>,
+    /// The last error of retention.
+    upkeep: Option<LastError>,
     /// Backups that were begun, and that came to an end of either kind.
     rounds: (u64, u64),
 }
@@ -207,6 +209,7 @@ impl Scheduled {
     async fn clean(&self) -> Option<Moment> {
         match self.sets.upkeep(false).await {
             Ok(upkeep) => {
+                self.state.send_modify(|state| state.upkeep = None);
                 if upkeep.sealed > 0 && !self.told_sealed.swap(true, Ordering::Relaxed) {
                     tracing::warn!(
                         database = self.name,
@@ -232,6 +235,10 @@ impl Scheduled {
             Err(error) => {
                 let failure = Failure::from(error);
                 self.activity.deletions[0].failed();
+                let now = self.clock.now();
+                self.state.send_modify(|state| {
+                    state.upkeep = Some(LastError::again(state.upkeep.as_ref(), &failure, now));
+                });
                 tracing::error!(
                     database = self.name,
                     code = failure.code,
@@ -264,8 +271,10 @@ impl Scheduled {
             content_read_at: None,
             proof: None,
             alarms: Vec::new(),
+            silenced_until: None,
             progress: self.gauge.now(),
-            error: state.error.clone(),
+            error: state.error.clone().or_else(|| state.upkeep.clone()),
+            upkeep: state.upkeep.clone(),
             at: now,
         }
     }

@@ -111,8 +111,10 @@ impl Engine for Sets {
             content_read_at: None,
             proof: None,
             alarms: Vec::new(),
+            silenced_until: None,
             progress: None,
             error: None,
+            upkeep: None,
             at: self.clock.now(),
         })
     }

@@ -161,12 +161,18 @@ pub struct Status {
     /// What a person should know, most severe first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub alarms: Vec<Alarm>,
+    /// Until when a person has silenced the database's alarms; `None` if nobody did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub silenced_until: Option<Moment>,
     /// The progress of the complete copy or backup that is being made; `None` if there is none, or if its progress is
     /// unknown.
     #[serde(default)]
     pub progress: Option<Underway>,
     /// The last error; `None` again after the next success.
     pub error: Option<LastError>,
+    /// The last error of merging and deleting in the vault; `None` again after the next success, and where that isn't known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upkeep: Option<LastError>,
     /// When this status was taken.
     pub at: Moment,
 }
@@ -191,8 +197,10 @@ impl Status {
             content_read_at: None,
             proof: None,
             alarms: Vec::new(),
+            silenced_until: None,
             progress: None,
             error: None,
+            upkeep: None,
             at,
         }
     }

@@ -9,6 +9,7 @@ use seawall_config::{At, Fields, Location, Problem};
 use seawall_sqlite::Upkeep;
 use seawall_vault::{Environment, VaultUrl};
 
+use crate::alarms::{Judged, Limits, Place};
 use crate::backups::{self, ServerConfig};
 use crate::encryption::{self, Encryption};
 use crate::hooks::{About, Hooks};
@@ -36,6 +37,8 @@ pub struct DatabaseConfig {
     pub lease: Option<Duration>,
     /// The programs that run around its backups, restores and proofs.
     pub hooks: Arc<Hooks>,
+    /// Where its alarms begin, and how severe they are. Databases with the same limits share them.
+    pub alarms: Arc<Limits>,
     /// Its engine, with the settings that only that engine has.
     pub engine: EngineConfig,
     /// The line it begins on.
@@ -108,12 +111,13 @@ impl DatabaseConfig {
             restore_if_missing: false,
             lease: None,
             hooks: Arc::default(),
+            alarms: Arc::default(),
             engine,
             line: 0,
         }
     }
 
-    /// Whether both have the same settings; their lines in the file may differ.
+    /// Whether both are protected in the same way. Their lines in the file may differ, and the limits of their alarms.
     pub fn is_like(&self, other: &Self) -> bool {
         let Self {
             name,
@@ -124,6 +128,7 @@ impl DatabaseConfig {
             restore_if_missing,
             lease,
             hooks,
+            alarms: _,
             engine,
             line: _,
         } = self;
@@ -184,6 +189,20 @@ impl DatabaseConfig {
             EngineConfig::Lmdb(lmdb) => Some(lmdb.keys()),
             EngineConfig::Server(_) => encryption::keys_of(&self.vault, environment),
         }
+    }
+
+    /// Where the facts of its alarms are on this machine.
+    pub fn place_here(&self, environment: &Environment) -> Place {
+        match &self.engine {
+            EngineConfig::Sqlite(sqlite) => Place::in_folder(sqlite.state_dir()),
+            EngineConfig::Lmdb(lmdb) => lmdb.place_here(),
+            EngineConfig::Server(_) => Place { state: None, silence: encryption::silence_of(&self.vault, environment) },
+        }
+    }
+
+    /// What alarms depend on beside the facts.
+    pub fn judged(&self) -> Judged<'_> {
+        Judged { is_scheduled: matches!(self.engine, EngineConfig::Server(_)), limits: &self.alarms }
     }
 
     /// Its settings, if it is a SQLite database.

@@ -80,8 +80,18 @@ pub fn state_folder(environment: &Environment) -> Option<PathBuf> {
 
 /// The folder of the host's keys for a vault whose database has no folder of its own.
 pub(crate) fn keys_of(vault: &VaultUrl, environment: &Environment) -> Option<PathBuf> {
-    let name: String = Digest::of(vault.to_string().as_bytes()).to_string().chars().take(16).collect();
-    state_folder(environment).map(|state| state.join("keys").join(name))
+    state_folder(environment).map(|state| state.join("keys").join(short_name(vault)))
+}
+
+/// The file with the silence of a database that has no folder of its own.
+pub(crate) fn silence_of(vault: &VaultUrl, environment: &Environment) -> Option<PathBuf> {
+    let name = format!("{}.json", short_name(vault));
+    state_folder(environment).map(|state| state.join("silences").join(name))
+}
+
+/// A name for a vault that is one for its URL, and a file's.
+fn short_name(vault: &VaultUrl) -> String {
+    Digest::of(vault.to_string().as_bytes()).to_string().chars().take(16).collect()
 }
 
 /// The owner's keys of one process, and whom it asks for a passphrase.

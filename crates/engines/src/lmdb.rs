@@ -1,7 +1,7 @@
 //! The `lmdb` section of a database in a `seawall.yml`: an LMDB environment, and how it is kept in step.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +18,7 @@ use seawall_config::fields::{At, Fields};
 use seawall_sqlite::Upkeep;
 use seawall_vault::{ObjectKey, Vault};
 
+use crate::alarms::Place;
 use crate::database::{DatabaseConfig, Said};
 use crate::open::Opener;
 use crate::sqlite::SqliteConfig;
@@ -63,6 +64,14 @@ impl LmdbConfig {
         let mut path = self.data_file().into_os_string();
         path.push("-seawall-keys");
         path.into()
+    }
+
+    /// Where the facts of its alarms are: beside the data file, as its record is.
+    pub(crate) fn place_here(&self) -> Place {
+        let data = self.data_file();
+        let mut silence = data.clone().into_os_string();
+        silence.push("-seawall-silence.json");
+        Place { state: data.parent().map(Path::to_owned), silence: Some(silence.into()) }
     }
 
     /// The file that holds the data.

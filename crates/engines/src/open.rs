@@ -12,6 +12,7 @@ use seawall_sqlite::{
 };
 use seawall_vault::{Access, Environment, HttpClient, Policy, Prompt, Throttle, Vault, VaultUrl};
 
+use crate::alarms::Place;
 use crate::database::{DatabaseConfig, EngineConfig};
 use crate::encryption::{Encryption, Owner, keys_of};
 use crate::keep::Keep;
@@ -123,6 +124,11 @@ impl Opener {
     pub fn client(&self) -> Option<HttpClient> {
         let client = self.policy.connections.plain();
         client.inspect_err(|error| tracing::error!(%error, "no heartbeats, and no notifications over HTTP")).ok()
+    }
+
+    /// Where the facts of a database's alarms are on this machine.
+    pub fn place_here(&self, database: &DatabaseConfig) -> Place {
+        database.place_here(&self.environment)
     }
 
     /// A database with its vault, to restore and to ask.

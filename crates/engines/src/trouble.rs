@@ -1,4 +1,4 @@
-//! What an error in a status means for the process, whichever engine told it.
+//! What an error in a status means, whichever engine told it. `alarms` is built of it.
 
 use seawall_core::LastError;
 
@@ -16,6 +16,15 @@ const UNSAFE: [&str; 7] = [
 /// Errors of a local disk without space. A full disk of a vault is `vault.full`.
 const FULL: [&str; 2] = ["lmdb.disk-full", "sqlite.disk-full"];
 
+/// The error of a clock that jumped, or that is behind the history.
+const CLOCK: &str = "sqlite.clock";
+
+/// The error of a chain of backups with a link that is missing or wrong.
+const CHAIN: &str = "archive.alarm";
+
+/// The error of a process that waits for another process's lease.
+const TURN: &str = "agent.lease-held";
+
 /// Whether a database that is protected isn't as safe as it is meant to be.
 pub fn leaves_unsafe(error: &LastError) -> bool {
     UNSAFE.contains(&error.code.as_str())
@@ -24,6 +33,21 @@ pub fn leaves_unsafe(error: &LastError) -> bool {
 /// Whether the local disk is full.
 pub fn is_full_disk(error: &LastError) -> bool {
     FULL.contains(&error.code.as_str())
+}
+
+/// Whether the machine's clock is wrong.
+pub(crate) fn is_of_clock(error: &LastError) -> bool {
+    error.code == CLOCK
+}
+
+/// Whether the chain of backups is broken.
+pub(crate) fn breaks_chain(error: &LastError) -> bool {
+    error.code == CHAIN
+}
+
+/// Whether another process protects the database in its turn.
+pub(crate) fn is_in_turn(error: &LastError) -> bool {
+    error.code == TURN
 }
 
 #[cfg(test)]
@@ -54,7 +78,7 @@ mod tests {
     #[test]
     fn every_code_is_one_of_an_engine() {
         let documented = include_str!("../../../docs/errors.md");
-        for code in UNSAFE.iter().chain(&FULL) {
+        for code in UNSAFE.iter().chain(&FULL).chain(&[CLOCK, CHAIN, TURN]) {
             assert!(documented.contains(&format!("`{code}`")), "{code}");
         }
     }

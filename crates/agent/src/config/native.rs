@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use seawall_engines::alarms::Limits;
 use seawall_engines::sqlite::Upkeep;
 use seawall_engines::{Encryption, Hooks, Said, Subject};
 use seawall_vault::{Environment, VaultUrl};
@@ -41,6 +42,7 @@ pub(crate) fn read(tree: Node, file: &Path, here: &Path, environment: &Environme
     let lease = read_lease(&mut top, None)?;
     let upkeep = Arc::new(upkeep::read_native(&mut top, &Upkeep::default())?);
     let hooks = Arc::new(Hooks::take(&mut top, &Hooks::default())?);
+    let alarms = Arc::new(Limits::take(&mut top, &Limits::default())?);
     let vaults = vaults::take(&mut top, here, &upkeep)?;
     if let (Some(At { line, .. }), Some(_)) = (&vault, &vaults) {
         return Err(Problem::Contradiction("vault and vaults are both given".to_owned()).at(*line));
@@ -56,7 +58,7 @@ pub(crate) fn read(tree: Node, file: &Path, here: &Path, environment: &Environme
             here,
             (vault.as_ref(), vaults.as_deref()),
             &settings,
-            (&upkeep, lease, &hooks),
+            (&upkeep, lease, &alarms, &hooks),
             environment,
         )?;
         let encryption = database.encryption.or_else(|| encryption.clone());
@@ -74,6 +76,7 @@ pub(crate) fn read(tree: Node, file: &Path, here: &Path, environment: &Environme
         upkeep,
         lease,
         hooks,
+        alarms,
         ..Registering::plain(here, shutdown_timeout)
     };
     Ok(Config {
@@ -98,7 +101,7 @@ fn read_database(
     here: &Path,
     (default, defaults): (Option<&At<String>>, Option<&[Listed]>),
     settings: &place::Settings,
-    (common, lease, hooks): (&Arc<Upkeep>, Option<Duration>, &Arc<Hooks>),
+    (common, lease, limits, hooks): (&Arc<Upkeep>, Option<Duration>, &Arc<Limits>, &Arc<Hooks>),
     environment: &Environment,
 ) -> Result<(Option<FolderKeys>, DatabaseConfig), Location> {
     let mut fields = Fields::new("databases", node)?;
@@ -138,6 +141,8 @@ fn read_database(
     };
     let restore_if_missing = fields.flag("restore-if-missing")?.is_some_and(|at| at.value);
     let lease = read_lease(&mut fields, lease.filter(|_| subject.takes_turns()))?;
+    let own = Limits::take(&mut fields, limits)?;
+    let alarms = if own == **limits { Arc::clone(limits) } else { Arc::new(own) };
     let said = Said { dir: folder.is_some(), restore_if_missing, lease: lease.is_some() };
     let hooks = Arc::new(Hooks::take(&mut fields, hooks)?);
     let engine = EngineConfig::read(&mut fields, subject, &name, here, common, said)?;
@@ -153,6 +158,7 @@ fn read_database(
         restore_if_missing,
         lease,
         hooks,
+        alarms,
         line,
         ..DatabaseConfig::of(name, vault, engine)
     };

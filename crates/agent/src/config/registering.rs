@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seawall_core::{Failure, Kind};
+use seawall_engines::alarms::Limits;
 use seawall_engines::sqlite::Upkeep;
 use seawall_engines::{Encryption, Hooks};
 use seawall_vault::VaultUrl;
@@ -36,6 +37,8 @@ pub struct Registering {
     pub(crate) hooks: Arc<Hooks>,
     /// Merging and keeping.
     pub(crate) upkeep: Arc<Upkeep>,
+    /// Where alarms begin.
+    pub(crate) alarms: Arc<Limits>,
     pub(crate) shutdown_timeout: Duration,
 }
 
@@ -60,6 +63,7 @@ impl Registering {
             lease: None,
             hooks: Arc::default(),
             upkeep: Arc::default(),
+            alarms: Arc::default(),
             shutdown_timeout,
         }
     }
@@ -114,6 +118,7 @@ impl Registering {
             encryption: self.encryption.clone(),
             lease: self.lease,
             hooks: Arc::clone(&self.hooks),
+            alarms: Arc::clone(&self.alarms),
             shutdown_timeout: Some(self.shutdown_timeout),
             ..DatabaseConfig::of(name, place, EngineConfig::Sqlite(files))
         })

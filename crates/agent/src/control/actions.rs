@@ -1,16 +1,19 @@
 //! Carries requests to a running process out, for the control socket and for MCP.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use seawall_core::{Clock as _, Engine, Failure, Kind, LastError, Moment, Phase, Point, Status, SystemClock, Timeline};
+use seawall_engines::alarms::{Keeper, silence_until};
 use seawall_engines::ask;
 use tokio::task::spawn_blocking;
 
-use super::api::{Info, Listed, NOT_RUNNING, Registered, Stopped, Synced};
+use super::api::{Info, Listed, NOT_RUNNING, Registered, Silenced, Stopped, Synced};
 use super::registry::{Registration, Registry};
-use crate::config::Registering;
+use super::standing::Standings;
+use crate::config::{Registering, SourceName};
 use crate::fleet::{self, Fleet, Origin, Seen};
 use crate::opening::describe;
 use crate::reload::Reloader;
@@ -26,6 +29,7 @@ pub(crate) struct Actions {
     reloader: Reloader,
     version: &'static str,
     started: Moment,
+    standings: Standings,
     /// One registration at a time: each reads the registry, changes it and writes it back.
     changing: tokio::sync::Mutex<()>,
 }
@@ -38,8 +42,8 @@ impl Actions {
         version: &'static str,
     ) -> Self {
         let (started, registering) = (SystemClock.now(), Mutex::new(registering));
-        let (reloader, changing) = (Reloader::default(), Default::default());
-        Self { fleet, registering, registry, reloader, version, started, changing }
+        let (reloader, standings, changing) = Default::default();
+        Self { fleet, registering, registry, reloader, version, started, standings, changing }
     }
 
     /// The same, of a process that can read its configuration again.
@@ -98,16 +102,19 @@ impl Actions {
         self.version
     }
 
-    /// All databases.
+    /// All databases. What is remembered of alarms of others is forgotten.
     pub(crate) fn members(&self) -> Vec<Seen> {
-        self.fleet.all()
+        let members = self.fleet.all();
+        let there: HashSet<SourceName> = members.iter().map(|member| member.config.source()).collect();
+        self.standings.keep(|source| there.contains(source));
+        members
     }
 
     /// All databases in the words of Litestream.
     pub(crate) async fn list(&self) -> Vec<Listed> {
         let mut listed = Vec::new();
         for member in self.fleet.all() {
-            let status = status_of(&member).await;
+            let status = self.status_of(&member).await;
             listed.push(Listed {
                 path: member.config.source().to_string(),
                 status: in_litestreams_words(member.running, status.phase).to_owned(),
@@ -128,9 +135,22 @@ impl Actions {
         };
         let mut all = Vec::with_capacity(members.len());
         for member in &members {
-            all.push(status_of(member).await);
+            all.push(self.status_of(member).await);
         }
         Ok(all)
+    }
+
+    /// Silences the alarms of the database that `text` names until a time has passed, or ends the silence.
+    pub(crate) async fn silence(&self, text: &str, span: Option<Duration>) -> Result<Silenced, Failure> {
+        let member = self.find(text)?;
+        let (name, place) = (member.config.name.clone(), self.fleet.place_here(&member.config));
+        let until = span.map(|span| silence_until(&name, span, SystemClock.now())).transpose()?;
+        let written = spawn_blocking(move || place.silence(&name, until).map(|()| name));
+        let name = tokio::time::timeout(PATIENCE.0, written).await.map_err(|_| too_late(&member))?;
+        let name = name.map_err(|_| crate::process::defect("silence"))??;
+        self.standings.silenced(member.config.source(), until);
+        tracing::info!(database = name, until = until.map(tracing::field::display), "alarms silenced");
+        Ok(Silenced { name, silenced_until: until })
     }
 
     /// What can be restored of a database.
@@ -222,7 +242,7 @@ impl Actions {
             ));
         }
         let engine = engine_of(&member)?;
-        let before = status_of(&member).await;
+        let before = self.status_of(&member).await;
         let (status, point) = if wait {
             let synced = tokio::time::timeout(bounded(within), ask::protection(&*engine)?.sync()).await;
             let point = synced.unwrap_or_else(|_| Err(too_late(&member)))?;
@@ -240,7 +260,31 @@ impl Actions {
     /// The newest transaction of a database in its vault.
     pub(crate) async fn txid(&self, text: &str) -> Result<u64, Failure> {
         let member = self.find(text)?;
-        Ok(txid(status_of(&member).await.protected.as_ref()))
+        Ok(txid(self.status_of(&member).await.protected.as_ref()))
+    }
+
+    /// The status of a member, in the one shape that everything shows.
+    pub(crate) async fn status_of(&self, member: &Seen) -> Status {
+        let status = match &member.engine {
+            Some(engine) => Some(engine.status().await),
+            None => None,
+        };
+        self.judged(member, as_member(member, status)).await
+    }
+
+    /// The same, as far as it is known without looking.
+    pub(crate) async fn known_status_of(&self, member: &Seen) -> Status {
+        let status = match &member.engine {
+            Some(engine) => Some(engine.known_status().await),
+            None => None,
+        };
+        self.judged(member, as_member(member, status)).await
+    }
+
+    async fn judged(&self, member: &Seen, status: Status) -> Status {
+        let keeper = if member.running || member.coming { Keeper::Running } else { Keeper::Resting };
+        let place = self.fleet.place_here(&member.config);
+        self.standings.judge(&member.config, place, keeper, status).await
     }
 
     fn find(&self, text: &str) -> Result<Seen, Failure> {
@@ -251,7 +295,7 @@ impl Actions {
         Stopped {
             status: status.to_owned(),
             path: member.config.source().to_string(),
-            txid: txid(status_of(member).await.protected.as_ref()),
+            txid: txid(self.status_of(member).await.protected.as_ref()),
         }
     }
 
@@ -265,24 +309,6 @@ impl Actions {
             Err(_) => Err(crate::process::defect("registry")),
         }
     }
-}
-
-/// The status of a member, in the one shape that everything shows.
-pub(crate) async fn status_of(member: &Seen) -> Status {
-    let status = match &member.engine {
-        Some(engine) => Some(engine.status().await),
-        None => None,
-    };
-    as_member(member, status)
-}
-
-/// The same, as far as it is known without looking.
-pub(crate) async fn known_status_of(member: &Seen) -> Status {
-    let status = match &member.engine {
-        Some(engine) => Some(engine.known_status().await),
-        None => None,
-    };
-    as_member(member, status)
 }
 
 fn as_member(member: &Seen, status: Option<Result<Status, Failure>>) -> Status {

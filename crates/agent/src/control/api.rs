@@ -128,6 +128,23 @@ pub struct Stopped {
     pub txid: u64,
 }
 
+/// What `POST /silence` takes: for how many seconds; without them a silence ends.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Silence {
+    pub(crate) path: String,
+    #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "seconds")]
+    pub(crate) seconds: Option<f64>,
+}
+
+/// Answer to `POST /silence`
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Silenced {
+    /// The database's name.
+    pub name: String,
+    /// Until when its alarms are silenced; `None` if the silence has ended.
+    pub silenced_until: Option<Moment>,
+}
+
 /// Answer to `POST /sync`
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Synced {

@@ -9,7 +9,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::api::{
-    Info, List, Listed, Named, Refused, Register, Registered, ReloadAsked, Stopped, Sync, Synced, WireFailure,
+    Info, List, Listed, Named, Refused, Register, Registered, ReloadAsked, Silence, Silenced, Stopped, Sync, Synced,
+    WireFailure,
 };
 use crate::http::{Unanswered, request};
 use crate::reload::{ConfigStatus, Reloaded};
@@ -87,6 +88,12 @@ impl Control {
     /// Has it stop a database.
     pub async fn stop(&self, database: &str, within: Duration) -> Result<Stopped, Failure> {
         self.post("/stop", &named(database, within), within).await
+    }
+
+    /// Has it silence the alarms of a database for a time, or end the silence.
+    pub async fn silence(&self, database: &str, span: Option<Duration>) -> Result<Silenced, Failure> {
+        let body = Silence { path: database.to_owned(), seconds: span.map(|span| span.as_secs_f64()) };
+        self.post("/silence", &body, SOON).await
     }
 
     /// Has it read its configuration again.

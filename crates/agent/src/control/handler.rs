@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use super::actions::{Actions, in_time, txid};
-use super::api::{List, Named, NewestTxid, Refused, Register, ReloadAsked, Sync};
+use super::api::{List, Named, NewestTxid, Refused, Register, ReloadAsked, Silence, Sync};
 use crate::http::{Answer, Handler, Request};
 use crate::reload;
 
@@ -32,7 +32,7 @@ impl Socket {
     async fn dispatch(&self, request: &Request) -> Result<Answer, Failure> {
         let actions = &*self.0;
         let method = match request.path.as_str() {
-            "/start" | "/stop" | "/register" | "/unregister" | "/sync" | "/reload" => Method::POST,
+            "/start" | "/stop" | "/register" | "/unregister" | "/sync" | "/reload" | "/silence" => Method::POST,
             "/info" | "/list" | "/txid" | "/status" | "/debug/sync-status" => Method::GET,
             _ => return Ok(Answer::status(StatusCode::NOT_FOUND)),
         };
@@ -56,6 +56,12 @@ impl Socket {
             "/sync" => {
                 let Sync { path, wait, timeout } = body(request)?;
                 ok(&actions.sync(&path, wait, seconds(timeout)?).await?)
+            }
+            "/silence" => {
+                let Silence { path, seconds } = body(request)?;
+                let span =
+                    seconds.map(|seconds| Duration::try_from_secs_f64(seconds).map_err(|_| wrong("the time is none")));
+                ok(&actions.silence(&path, span.transpose()?).await?)
             }
             "/reload" => {
                 let ReloadAsked { timeout } = if request.body.is_empty() { Default::default() } else { body(request)? };

@@ -8,10 +8,11 @@ mod api;
 mod client;
 mod handler;
 mod registry;
+mod standing;
 
-pub(crate) use actions::{Actions, known_status_of, txid};
+pub(crate) use actions::{Actions, txid};
 pub(crate) use api::WireFailure;
-pub use api::{Info, Listed, Registered, Stopped, Synced};
+pub use api::{Info, Listed, Registered, Silenced, Stopped, Synced};
 pub use client::Control;
 pub(crate) use handler::Socket;
 pub(crate) use registry::{Registration, Registry};

@@ -1,6 +1,6 @@
 //! Changes by a reload: databases that get other settings, and settings of the fleet itself.
 
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use seawall_core::Failure;
@@ -126,5 +126,14 @@ impl Fleet {
         if let Some(entry) = self.entries().by_source.get_mut(source) {
             entry.member.origin = origin;
         }
+    }
+
+    /// Gives a member the limits of its alarms, which take effect without a restart of its protection. Answers whether they are
+    /// others than before.
+    pub(crate) fn limit(&self, config: &DatabaseConfig) -> bool {
+        let mut entries = self.entries();
+        let Some(entry) = entries.by_source.get_mut(&config.source()) else { return false };
+        let before = std::mem::replace(&mut entry.member.config.alarms, Arc::clone(&config.alarms));
+        before != config.alarms
     }
 }

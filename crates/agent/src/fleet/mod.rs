@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use seawall_core::{Engine, Failure, Point, Shutdown};
+use seawall_engines::alarms::Place;
 use serde::Serialize;
 use tokio::sync::{Notify, Semaphore};
 
@@ -44,6 +45,11 @@ pub(crate) trait Databases: Send + Sync {
 
     /// A database to take one point of.
     async fn fleeting(&self, database: &DatabaseConfig) -> Result<Arc<dyn Engine>, Failure>;
+
+    /// Where the facts of a database's alarms are on this machine.
+    fn place_here(&self, _database: &DatabaseConfig) -> Place {
+        Place::default()
+    }
 }
 
 /// Who brought a database into the fleet.
@@ -215,6 +221,11 @@ impl Fleet {
         let mut all: Vec<&Entry> = entries.by_source.values().collect();
         all.sort_by_key(|entry| entry.order);
         all.into_iter().map(Entry::seen).collect()
+    }
+
+    /// Where the facts of a database's alarms are on this machine.
+    pub(crate) fn place_here(&self, database: &DatabaseConfig) -> Place {
+        self.0.databases.place_here(database)
     }
 
     /// How many members there are.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use seawall_core::{Description, Engine, Failure, Kind};
+use seawall_engines::alarms::Place;
 use seawall_engines::{DatabaseConfig, Opener};
 
 use crate::fleet::Databases;
@@ -26,6 +27,10 @@ impl Databases for Arc<Opener> {
 
     async fn fleeting(&self, database: &DatabaseConfig) -> Result<Arc<dyn Engine>, Failure> {
         protected(self, database).await
+    }
+
+    fn place_here(&self, database: &DatabaseConfig) -> Place {
+        Opener::place_here(self, database)
     }
 }
 

@@ -58,8 +58,15 @@ pub(super) async fn apply(
     for config in &changes.removed {
         tracing::info!(database = config.name, "the configuration doesn't name it any more: no longer protected");
     }
+    let mut settings = settings;
+    let mut limits_changed = false;
     for one in &changes.same {
         fleet.name_origin(&one.config.source(), one.origin);
+        limits_changed |= fleet.limit(&one.config);
+    }
+    if limits_changed {
+        settings.now.push("alarms");
+        untouched = false;
     }
     let mut added: Vec<String> = changes.added.iter().map(|one| one.config.name.clone()).collect();
     let (mut coming, mut later) = (Vec::new(), Vec::new());

@@ -1,14 +1,14 @@
 //! A sign of life to a monitoring service: a request now and then, as long as everything is protected.
 //!
-//! The service raises the alarm when none comes. So a heartbeat is sent only if no database has had anything waiting
-//! for longer than the interval, and every one is protected. This is the one timer that a process has for it, and it
-//! has it only if it is asked for.
+//! The service raises the alarm when none comes. So a heartbeat is sent only if no database has a critical alarm that isn't
+//! silenced, none has had anything waiting for longer than the interval, and every one is protected. This is the one timer that a
+//! process has for it, and it has it only if it is asked for.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use seawall_core::{Phase, Shutdown, Status};
-use seawall_engines::trouble;
+use seawall_engines::alarms;
 use seawall_vault::HttpClient as Client;
 
 use crate::config::{HeartbeatConfig, Hidden};
@@ -53,13 +53,12 @@ async fn send(client: &Client, url: &Hidden) -> Result<(), String> {
 /// Whether a database is as safe as it is meant to be. One that isn't there yet, or was stopped by someone, has
 /// nothing to protect; one that was there and is gone is not well.
 fn is_well(status: &Status, interval: Duration) -> bool {
-    let waiting = Duration::from_millis(status.lag_ms);
-    let is_unsafe = status.error.as_ref().is_some_and(trouble::leaves_unsafe);
+    let waits_long = Duration::from_millis(status.lag_ms) > interval;
     match status.phase {
-        Phase::Waiting => status.error.is_none(),
-        Phase::Stopped => true,
-        Phase::Protecting => waiting <= interval && !is_unsafe,
-        _ => false,
+        // Nothing shows yet that the database is protected.
+        Phase::Starting | Phase::Base => false,
+        Phase::Protecting if waits_long && status.silenced_until.is_none() => false,
+        _ => !alarms::is_urgent(&status.alarms),
     }
 }
 
@@ -124,6 +123,9 @@ mod tests {
             let database =
                 Description { name: "app".into(), engine: "stub", source: Some("/app.db".into()), vault: "/v".into() };
             let status = Status { lag_ms, error, ..Status::new(database, phase, Moment::default()) };
+            let keeper = if phase == Phase::Stopped { alarms::Keeper::Resting } else { alarms::Keeper::Running };
+            let database = alarms::Judged { is_scheduled: false, limits: &alarms::Limits::default() };
+            let status = alarms::judged(status, keeper, database, alarms::Local::default(), Moment::default());
             assert_eq!(is_well(&status, interval), well, "{phase:?} {lag_ms} {code:?}");
         }
     }

@@ -12,7 +12,7 @@ use hyper::{Method, StatusCode};
 use seawall_core::{Figures, Status, VaultStatus, Work};
 use seawall_engines::trouble;
 
-use crate::control::{Actions, known_status_of, txid};
+use crate::control::{Actions, txid};
 use crate::http::{Answer, Handler, Request};
 use crate::reload::ConfigStatus;
 use crate::services::resources::Resources;
@@ -40,7 +40,7 @@ impl Handler for Metrics {
         let mut samples = Vec::new();
         for member in self.actions.members() {
             let figures = member.engine.as_ref().map(|engine| engine.figures()).unwrap_or_default();
-            samples.push(Sample { status: known_status_of(&member).await, figures });
+            samples.push(Sample { status: self.actions.known_status_of(&member).await, figures });
         }
         let resources = tokio::task::spawn_blocking(Resources::of_process).await.unwrap_or_default();
         let started = self.actions.started().as_millis();
@@ -235,6 +235,15 @@ fn of_status(page: &mut Page, samples: &[Sample]) {
     each(page, "seawall_errors_since_success", "Failures since the last success.", &|status| {
         Some(status.error.as_ref().map_or(0, |error| error.count) as f64)
     });
+    page.family("seawall_alarm", "gauge", "An active alarm: 1 for as long as it lasts.");
+    for Sample { status, .. } in samples {
+        for alarm in &status.alarms {
+            let [name, db] = labels(status);
+            let silenced = if alarm.silenced_until.is_some() { "true" } else { "false" };
+            let rest = [("code", &*alarm.code), ("severity", alarm.severity.name()), ("silenced", silenced)];
+            page.line("seawall_alarm", &[&[name, db][..], &rest].concat(), 1);
+        }
+    }
     page.family("seawall_phase", "gauge", "What the protection is doing: 1 for the phase that it is in.");
     for Sample { status, .. } in samples {
         let [name, db] = labels(status);
@@ -396,6 +405,7 @@ mod tests {
                 content_read_at: Some(Moment::from_millis(2_500)),
                 proof: None,
                 alarms: Vec::new(),
+                silenced_until: None,
                 progress: None,
                 error: Some(LastError {
                     code: "vault.unavailable".into(),
@@ -404,6 +414,7 @@ mod tests {
                     at: Moment::default(),
                     count: 3,
                 }),
+                upkeep: None,
                 at: Moment::default(),
             },
             figures: activity.figures(Requests { put: 7, bytes_up: 9, ..Requests::default() }),

@@ -11,7 +11,7 @@ use seawall_core::{Phase, Shutdown, Status};
 use seawall_notify::{Channel, Sender, Store, Watched, keep_telling};
 use tokio::sync::watch;
 
-use crate::control::{Actions, known_status_of};
+use crate::control::Actions;
 
 /// How often the alarms are looked at.
 const LOOK: Duration = Duration::from_secs(15);
@@ -45,7 +45,7 @@ pub(crate) async fn notify(
 async fn statuses(actions: &Actions) -> Vec<Status> {
     let mut all = Vec::new();
     for member in actions.members() {
-        all.push(known_status_of(&member).await);
+        all.push(actions.known_status_of(&member).await);
     }
     all
 }

@@ -119,6 +119,8 @@ pub(crate) enum Command {
     Pin(PinArguments),
     /// Show how far each database is protected
     Status(StatusArguments),
+    /// Silence the alarms of a database for a while
+    Silence(SilenceArguments),
     /// Find what is wrong or will be, each with the command that mends it
     Doctor(DoctorArguments),
     /// List the databases of a running process
@@ -205,7 +207,7 @@ mod tests {
         }
         let mut commands = Vec::new();
         leaves(Arguments::command(), &mut commands);
-        assert_eq!(commands.len(), 47);
+        assert_eq!(commands.len(), 49);
         for mut command in commands {
             let help = command.render_long_help().to_string();
             assert!(help.contains("Example"), "{} has no example", command.get_name());

@@ -10,13 +10,34 @@ use super::{ConfigArguments, seconds};
 /// `seawall status`
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  seawall status\n  seawall status /data/app.db\n  \
-    seawall status --config seawall.yml --json\n\n\
+    seawall status --config seawall.yml --json\n  seawall status --check\n\n\
     The status comes from the running process if it has a control socket. Otherwise it comes from the state records on\n\
     this machine: those of the configuration's databases if there is one, else those found below the current folder.")]
 pub(crate) struct StatusArguments {
     /// Databases, or their state folders
     #[arg(value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
+    /// End with code 1 while a database has a critical alarm that isn't silenced, and with 3 for warnings
+    #[arg(long)]
+    pub(crate) check: bool,
+    #[command(flatten)]
+    pub(crate) socket: SocketArguments,
+}
+
+/// `seawall silence`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  seawall silence app --for 2h\n  seawall silence app --end\n\n\
+    A silence marks the alarms of a database, and hides none: `seawall status` shows them. It ends by itself.")]
+pub(crate) struct SilenceArguments {
+    /// The database, by its name or path
+    #[arg(value_name = "NAME|PATH")]
+    pub(crate) database: String,
+    /// For how long, at most 30d
+    #[arg(long, value_name = "TIME", value_parser = super::span, required_unless_present = "end", conflicts_with = "end")]
+    pub(crate) r#for: Option<Duration>,
+    /// End a silence now
+    #[arg(long)]
+    pub(crate) end: bool,
     #[command(flatten)]
     pub(crate) socket: SocketArguments,
 }

@@ -19,6 +19,7 @@ pub(crate) mod replicate;
 mod restore;
 mod restore_all;
 mod restore_server;
+mod silence;
 mod status;
 mod timeline;
 mod vault;
@@ -56,6 +57,7 @@ pub(crate) fn run(arguments: Arguments, edge: &Edge) -> Result<Output, Failure> 
         Command::Maintain(arguments) => maintain::run(&arguments, edge),
         Command::Pin(arguments) => pin::run(&arguments, edge),
         Command::Status(arguments) => status::run(&arguments, edge),
+        Command::Silence(arguments) => silence::run(&arguments, edge),
         Command::Doctor(arguments) => doctor::run(&arguments, edge),
         Command::List(arguments) => agent::list(&arguments.socket, edge),
         Command::Info(arguments) => agent::info(&arguments.socket, edge),

@@ -5,10 +5,11 @@
 
 use std::path::{Path, PathBuf};
 
+use seawall_agent::alarms::{self, Judged, Keeper, Limits, Place, judged};
 use seawall_agent::config::DatabaseConfig;
-use seawall_agent::{ConfigStatus, read_state_dir, read_status};
+use seawall_agent::{ConfigStatus, default_state_dir, read_state_dir, read_status};
 use seawall_core::{
-    Clock as _, Description, Failure, Kind, LastError, Limit, Moment, Phase, Status, SystemClock, VaultStatus,
+    Alarm, Clock as _, Description, Failure, Kind, LastError, Limit, Moment, Phase, Status, SystemClock, VaultStatus,
 };
 
 use crate::arguments::StatusArguments;
@@ -33,7 +34,9 @@ pub(crate) fn run(arguments: &StatusArguments, edge: &Edge) -> Result<Output, Fa
         ));
     }
     let now = SystemClock.now();
+    let checked = arguments.check.then(|| check(&results));
     let mut output = render(results, now);
+    output.exit = checked.unwrap_or(output.exit);
     let missed = config.map(|config| super::reload::what_does_not_hold(&config, now)).unwrap_or_default();
     if !missed.is_empty() {
         output.text.push_str(&format!("\n{missed}"));
@@ -82,7 +85,10 @@ fn asked(running: Option<Vec<Status>>, arguments: &StatusArguments, edge: &Edge)
         let opener = edge.opener(runtime::working())?;
         let of = |database: DatabaseConfig| {
             let (engine, source) = (database.engine.name(), database.source().to_string());
+            let place = opener.place_here(&database).read();
             let status = runtime::run(opener.recorded(&database));
+            let judged = |status| judged(status, Keeper::Nobody, database.judged(), place, SystemClock.now());
+            let status = status.map(judged);
             let named = status.map(|status| Status { name: database.name, ..status });
             Asked { engine, source: PathBuf::from(source), status: named }
         };
@@ -113,8 +119,25 @@ fn running(arguments: &StatusArguments, edge: &Edge) -> Result<Option<Running>, 
 }
 
 fn of_path(path: PathBuf) -> Asked {
-    let status = if path.is_dir() { read_state_dir(&path) } else { read_status(&path, None) };
-    Asked::at(path, status)
+    let (status, state) = match path.is_dir() {
+        true => (read_state_dir(&path), path.clone()),
+        false => (read_status(&path, None), default_state_dir(&path)),
+    };
+    // Only a configuration has other limits.
+    let limits = Limits::default();
+    let database = Judged { is_scheduled: false, limits: &limits };
+    let local = Place::in_folder(state).read();
+    Asked::at(path, status.map(|status| judged(status, Keeper::Nobody, database, local, SystemClock.now())))
+}
+
+/// The exit code of `--check`: critical alarms that aren't silenced fail, and so does a status that can't be read; warnings make
+/// it partial.
+fn check(asked: &[Asked]) -> Exit {
+    let known = || asked.iter().filter_map(|asked| asked.status.as_ref().ok());
+    let fails =
+        asked.iter().any(|asked| asked.status.is_err()) || known().any(|status| alarms::is_urgent(&status.alarms));
+    let warns = known().flat_map(|status| &status.alarms).any(|alarm| alarm.silenced_until.is_none());
+    Exit::judge(!fails, !warns)
 }
 
 /// Collects state folders below `folder`. Folders that can't be read are skipped: they aren't ours.
@@ -155,6 +178,7 @@ fn render(asked: Vec<Asked>, now: Moment) -> Output {
                 error.next
             ));
         }
+        status.alarms.iter().for_each(|alarm| text.push_str(&line_of_alarm(status, alarm, now)));
     }
     text.push_str(&limits(&asked));
     let failures: Vec<Failure> = asked.iter().filter_map(|asked| asked.status.as_ref().err().cloned()).collect();
@@ -191,6 +215,19 @@ fn limits(asked: &[Asked]) -> String {
     };
     let lines: String = found.into_iter().map(line).collect();
     if lines.is_empty() { lines } else { format!("\n{lines}") }
+}
+
+/// An alarm, with its next step unless the database's error tells both already.
+fn line_of_alarm(status: &Status, alarm: &Alarm, now: Moment) -> String {
+    let Alarm { code, severity, cause, next, since, silenced_until } = alarm;
+    let (name, since) = (&status.name, table::ago(*since, now));
+    let silenced = silenced_until.map_or_else(String::new, |until| format!(", silenced until {until}"));
+    match &status.error {
+        Some(error) if cause.contains(&error.message) => {
+            format!("{name}: {}[{code}], since {since}{silenced}\n", severity.name())
+        }
+        _ => format!("\n{name}: {}[{code}]: {cause} (since {since}{silenced})\nnext: {next}\n", severity.name()),
+    }
 }
 
 /// How one of several vaults stands.
@@ -262,6 +299,7 @@ mod tests {
             content_read_at: None,
             proof: None,
             alarms: Vec::new(),
+            silenced_until: None,
             progress: None,
             error: Some(LastError {
                 code: "vault.unavailable".into(),
@@ -270,6 +308,7 @@ mod tests {
                 at: Moment::from_millis(59_000),
                 count: 3,
             }),
+            upkeep: None,
             at: Moment::from_millis(60_000),
         }
     }

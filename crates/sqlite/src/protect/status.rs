@@ -150,8 +150,10 @@ impl Database {
             content_read_at: self.read_back.at(),
             proof: None,
             alarms: Vec::new(),
+            silenced_until: None,
             progress: self.gauge.now(),
             error: told.worst(),
+            upkeep: told.upkeep.clone(),
             at: self.now(),
         }
     }

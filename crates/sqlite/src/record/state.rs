@@ -261,8 +261,10 @@ impl Record {
             content_read_at: read_back::load(state_dir, &self.vault),
             proof: None,
             alarms: Vec::new(),
+            silenced_until: None,
             progress: None,
             error: self.error.clone(),
+            upkeep: None,
             at: now.wall,
         }
     }

@@ -105,7 +105,7 @@ pub(crate) fn configured_socket(config: &ConfigArguments, edge: &Edge) -> Result
 }
 
 /// The name by which the process knows the database: a name unchanged, a path made absolute.
-fn database(text: &str, edge: &Edge) -> String {
+pub(super) fn database(text: &str, edge: &Edge) -> String {
     let path = edge.absolute(Path::new(text));
     if text.contains('/') && Path::new(text).is_absolute() || path.exists() {
         path.display().to_string()

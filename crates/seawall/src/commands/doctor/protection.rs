@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use seawall_agent::config::Config;
-use seawall_core::{Failure, Moment, Phase, Severity, Status};
+use seawall_core::{Alarm, Failure, Moment, Phase, Severity, Status};
 
 use super::finding::Finding;
 use super::{Running, is_absent};
@@ -11,6 +11,9 @@ use crate::table;
 
 /// A content that was read back longer ago than this is worth a word.
 const READ_BACK: Duration = Duration::from_secs(35 * 24 * 3600);
+
+/// Alarms that say what the phase says already.
+const OF_PHASE: [&str; 3] = ["alarm.failing", "alarm.halted", "alarm.stopped"];
 
 /// The version of this program.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -73,18 +76,21 @@ pub(super) fn of_status(status: &Status, now: Moment) -> Vec<Finding> {
             found.push(Finding::fine(CHECK, name, format!("{}{}", phase.name(), to.unwrap_or_default())));
         }
     }
-    for alarm in &status.alarms {
+    let is_told = |alarm: &&Alarm| status.error.as_ref().is_some_and(|error| alarm.cause.contains(&error.message));
+    for alarm in status.alarms.iter().filter(|alarm| !is_told(alarm) && !OF_PHASE.contains(&&*alarm.code)) {
         let meaning = format!("{} ({})", alarm.cause, alarm.code);
-        found.push(match alarm.severity {
-            Severity::Critical => Finding::wrong("alarm", name, meaning, &alarm.next),
-            Severity::Warning => Finding::warning("alarm", name, meaning, &alarm.next),
+        found.push(match (alarm.silenced_until, alarm.severity) {
+            (Some(until), _) => Finding::fine("alarm", name, format!("{meaning}; silenced until {until}")),
+            (None, Severity::Critical) => Finding::wrong("alarm", name, meaning, &alarm.next),
+            (None, Severity::Warning) => Finding::warning("alarm", name, meaning, &alarm.next),
         });
     }
     if let Some(read) = status.content_read_at.filter(|read| now.since(*read) > READ_BACK) {
         let meaning = format!("its vault was last read back {}", table::ago(read, now));
         found.push(Finding::warning("content", name, meaning, format!("seawall verify '{name}'")));
     }
-    if let Some(proof) = status.proof.as_ref().filter(|proof| !proof.holds()) {
+    let is_told = status.alarms.iter().any(|alarm| alarm.code == "alarm.proof-failed");
+    if let Some(proof) = status.proof.as_ref().filter(|proof| !proof.holds() && !is_told) {
         let fault =
             proof.faults.first().map_or_else(String::new, |fault| format!(": {}: {}", fault.object, fault.cause));
         let meaning = format!("its last proof, {}, failed{fault}", table::ago(proof.at, now));
@@ -99,7 +105,7 @@ fn unknown(name: &str) -> (String, String) {
 
 #[cfg(test)]
 mod tests {
-    use seawall_core::{Alarm, Description, Kind, LastError, Level, Proof};
+    use seawall_core::{Description, Kind, LastError, Level, Proof};
 
     use super::super::finding::Verdict::{self, Fine, Warning, Wrong};
     use super::*;

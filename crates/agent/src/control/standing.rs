@@ -1,0 +1,79 @@
+//! What a running process remembers of the alarms of its databases: since when each is active, and what the machine said last.
+//!
+//! A disk that hangs must not take every thread for blocking work. So a database's facts are read by at most one thread at a
+//! time, and while that one waits the last ones count.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use seawall_core::{Alarm, Clock as _, Moment, Status, SystemClock};
+use seawall_engines::alarms::{Keeper, Local, Place, judged, keep_since};
+
+use crate::config::{DatabaseConfig, SourceName};
+
+/// How long a disk may take to answer.
+const ANSWER: Duration = Duration::from_secs(2);
+
+/// What is remembered of each database.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Standings(Arc<Mutex<HashMap<SourceName, Standing>>>);
+
+#[derive(Debug, Default)]
+struct Standing {
+    local: Local,
+    reading: bool,
+    alarms: Vec<Alarm>,
+}
+
+impl Standings {
+    /// The status of a database with its alarms.
+    pub(crate) async fn judge(&self, config: &DatabaseConfig, place: Place, keeper: Keeper, status: Status) -> Status {
+        let source = config.source();
+        self.read(&source, place).await;
+        let mut all = self.lock();
+        let standing = all.entry(source).or_default();
+        let mut status = judged(status, keeper, config.judged(), standing.local, SystemClock.now());
+        keep_since(&standing.alarms, &mut status.alarms);
+        standing.alarms.clone_from(&status.alarms);
+        status
+    }
+
+    /// Notes a silence that was written.
+    pub(crate) fn silenced(&self, source: SourceName, until: Option<Moment>) {
+        self.lock().entry(source).or_default().local.silenced_until = until;
+    }
+
+    /// Forgets the databases that the process doesn't have any more.
+    pub(crate) fn keep(&self, is_there: impl Fn(&SourceName) -> bool) {
+        self.lock().retain(|source, _| is_there(source));
+    }
+
+    /// Reads what the machine knows, unless a thread still does.
+    async fn read(&self, source: &SourceName, place: Place) {
+        if place == Place::default() {
+            return;
+        }
+        {
+            let mut all = self.lock();
+            let standing = all.entry(source.clone()).or_default();
+            if standing.reading {
+                return;
+            }
+            standing.reading = true;
+        }
+        let (own, source) = (self.clone(), source.clone());
+        let read = tokio::task::spawn_blocking(move || {
+            let local = place.read();
+            if let Some(standing) = own.lock().get_mut(&source) {
+                (standing.local, standing.reading) = (local, false);
+            }
+        });
+        let _late_or_done = tokio::time::timeout(ANSWER, read).await;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<SourceName, Standing>> {
+        // Whole between any two statements that can panic.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

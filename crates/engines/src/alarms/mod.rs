@@ -1,0 +1,252 @@
+//! What should a person know about the protection of a database now, and do? One pure function from facts to alarms.
+//!
+//! `seawall status`, metrics, heartbeats and notifications show what it decides; none of them judges for itself. [`limits`] has
+//! the borders and severities of a configuration, and [`local`] reads the facts that only the machine knows.
+
+pub mod limits;
+pub mod local;
+mod silence;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use seawall_core::{Alarm, LastError, Moment, Phase, Severity, Status};
+
+pub use self::limits::Limits;
+pub use self::local::{Judged, Local, Place, judged};
+pub use self::silence::silence_until;
+use crate::trouble;
+
+/// Everything that the judgement depends on, beside the limits and the time.
+#[derive(Debug, Clone)]
+pub struct Facts<'a> {
+    /// What the engine says. Its alarms aren't read.
+    pub status: &'a Status,
+    /// Which process answers for the database.
+    pub keeper: Keeper,
+    /// Whether backups are made by a schedule. Then the lag is the time since a backup should have been made.
+    pub is_scheduled: bool,
+    /// What the machine knows.
+    pub local: Local,
+}
+
+/// Which process answers for a database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keeper {
+    /// A process runs its protection.
+    Running,
+    /// A process knows it, and was asked to stop its protection, or doesn't run it yet.
+    Resting,
+    /// No process is known.
+    Nobody,
+}
+
+/// How often merging or deleting fails in a row before it counts as stuck: one failure may be a store that was away.
+const STUCK: u64 = 3;
+
+/// The next step for a database that waits for something that its error names.
+const SEE_STATUS: &str = "`seawall status` shows what the database does; its log says why";
+
+/// What a person should know about a database, most severe first. A silence marks every alarm and removes none.
+pub fn alarms(facts: &Facts<'_>, limits: &Limits, now: Moment) -> Vec<Alarm> {
+    let found = of_phase(facts)
+        .into_iter()
+        .chain(of_lag(facts, limits, now))
+        .chain(of_error(facts.status))
+        .chain(of_upkeep(facts.status))
+        .chain(of_proof(facts.status, limits, now))
+        .chain(of_vaults(facts.status, limits))
+        .chain(of_disk(facts, limits));
+    let silenced_until = facts.local.silenced_until.filter(|until| *until > now);
+    let rated = |alarm: Alarm| {
+        let severity = limits.severity(&alarm.code, alarm.severity)?;
+        Some(Alarm { severity, silenced_until, ..alarm })
+    };
+    let mut alarms: Vec<Alarm> = found.filter_map(rated).collect();
+    alarms.sort_by(|a, b| b.severity.cmp(&a.severity));
+    alarms
+}
+
+/// Whether a person has to act now: a critical alarm that isn't silenced.
+pub fn is_urgent(alarms: &[Alarm]) -> bool {
+    alarms.iter().any(|alarm| alarm.severity == Severity::Critical && alarm.silenced_until.is_none())
+}
+
+/// Gives an alarm that was active before the moment at which it was first seen, if that is earlier.
+pub fn keep_since(before: &[Alarm], now: &mut [Alarm]) {
+    for alarm in now {
+        if let Some(known) = before.iter().find(|known| known.code == alarm.code) {
+            alarm.since = alarm.since.min(known.since);
+        }
+    }
+}
+
+/// An alarm that nobody has silenced.
+fn alarm(code: &str, severity: Severity, cause: impl Into<String>, next: impl Into<String>, since: Moment) -> Alarm {
+    Alarm { code: code.to_owned(), severity, cause: cause.into(), next: next.into(), since, silenced_until: None }
+}
+
+/// Of an error that keeps its own next step.
+fn of(error: &LastError, code: &str, severity: Severity, what: &str) -> Alarm {
+    alarm(code, severity, format!("{what}: {} ({})", error.message, error.code), error.next.clone(), error.at)
+}
+
+/// What the phase alone says.
+fn of_phase(facts: &Facts<'_>) -> Option<Alarm> {
+    let Status { phase, error, at, .. } = facts.status;
+    let told = |code, what: &str| match error {
+        Some(error) => of(error, code, Severity::Critical, what),
+        None => alarm(code, Severity::Critical, what, SEE_STATUS, *at),
+    };
+    match phase {
+        Phase::Halted => Some(told("alarm.halted", "protection has stopped until a person acts")),
+        Phase::Failing => Some(told("alarm.failing", "protection fails and is retried")),
+        // A database that was never there has no error.
+        Phase::Waiting if error.is_some() => Some(told("alarm.failing", "the database isn't there")),
+        Phase::Stopped if facts.keeper == Keeper::Running => None,
+        Phase::Stopped if facts.keeper == Keeper::Resting => {
+            let next = "`seawall start` begins the protection again";
+            Some(alarm("alarm.stopped", Severity::Warning, "protection was stopped by request", next, *at))
+        }
+        Phase::Stopped => {
+            let next = "start `seawall replicate`, or see why its process ended";
+            Some(alarm("alarm.stopped", Severity::Critical, "no process protects the database", next, *at))
+        }
+        _ => None,
+    }
+}
+
+/// Whether changes wait for longer than they may, or a backup is late.
+fn of_lag(facts: &Facts<'_>, limits: &Limits, now: Moment) -> Option<Alarm> {
+    let Status { phase, error, progress, lag_ms, .. } = facts.status;
+    // Another process has the lease and protects the database; what this process knows of it is old.
+    let waits_for_turn = error.as_ref().is_some_and(trouble::is_in_turn);
+    if matches!(phase, Phase::Stopped | Phase::Waiting) || waits_for_turn {
+        return None;
+    }
+    let waits = Duration::from_millis(*lag_ms);
+    let since = now.before(waits);
+    let span = span(waits);
+    if facts.is_scheduled {
+        // A backup that is being made ends the delay, or its failure is an alarm of its own.
+        let late = progress.is_none() && limits.backup_overdue.is_some_and(|limit| waits > limit);
+        let cause = format!("a backup should have been made {span} ago");
+        let next = "see in the log why it wasn't made; `seawall backup` makes one now";
+        return late.then(|| alarm("alarm.backup-overdue", Severity::Critical, cause, next, since));
+    }
+    let late = limits.lag.is_some_and(|limit| waits > limit);
+    let cause = format!("the oldest change that isn't in the vault waits for {span}");
+    let next = "see whether the vault answers and is fast enough: `seawall vault probe` measures it";
+    late.then(|| alarm("alarm.lag", Severity::Critical, cause, next, since))
+}
+
+/// What an error means with which protection goes on. In other phases the phase's alarm tells the error.
+fn of_error(status: &Status) -> Option<Alarm> {
+    let error = status.error.as_ref()?;
+    let goes_on = matches!(status.phase, Phase::Protecting | Phase::Base);
+    if trouble::is_full_disk(error) {
+        return Some(of(error, "alarm.disk", Severity::Critical, "the local disk is full"));
+    }
+    if trouble::is_of_clock(error) {
+        return Some(of(error, "alarm.clock", Severity::Warning, "this machine's clock is wrong"));
+    }
+    if !goes_on {
+        return None;
+    }
+    if trouble::leaves_unsafe(error) {
+        let what = "protection goes on, and the vault isn't what it should be";
+        return Some(of(error, "alarm.unsafe", Severity::Critical, what));
+    }
+    let is_of_upkeep = status.upkeep.as_ref().is_some_and(|upkeep| upkeep.code == error.code);
+    (!is_of_upkeep).then(|| of(error, "alarm.error", Severity::Warning, "protection goes on with an error"))
+}
+
+/// Whether retention works.
+fn of_upkeep(status: &Status) -> Option<Alarm> {
+    let error = status.upkeep.as_ref()?;
+    if trouble::breaks_chain(error) {
+        let what = "the chain of backups has a link that is missing or wrong, and nothing is deleted";
+        return Some(of(error, "alarm.chain", Severity::Critical, what));
+    }
+    let stuck = error.count >= STUCK;
+    stuck.then(|| {
+        of(error, "alarm.retention", Severity::Warning, "merging or deleting in the vault fails again and again")
+    })
+}
+
+/// Whether the newest proof holds, and is as new as it should be.
+fn of_proof(status: &Status, limits: &Limits, now: Moment) -> Option<Alarm> {
+    let again = "prove the database again";
+    match (&status.proof, limits.proof_age) {
+        (Some(proof), _) if !proof.holds() => {
+            let first = proof.faults.first();
+            let what = first.map_or_else(
+                || "it found no point to restore".to_owned(),
+                |fault| format!("{}: {} ({})", fault.object, fault.cause, fault.code),
+            );
+            let more = proof.faults.len().saturating_sub(1);
+            let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+            let cause = format!("the newest proof failed: {what}{more}");
+            let next = "restore an earlier point that is sound (`--at`), then protect into a new prefix, which begins with a base";
+            Some(alarm("alarm.proof-failed", Severity::Critical, cause, next, proof.at))
+        }
+        (Some(proof), Some(limit)) if now.since(proof.at) > limit => {
+            let cause = format!("the newest proof is of {}, and should be no older than {}", proof.at, span(limit));
+            Some(alarm("alarm.proof-age", Severity::Warning, cause, again, proof.at.after(limit)))
+        }
+        // Before the first point there is nothing to prove.
+        (None, Some(_)) if status.protected.is_some() => {
+            let cause = "no proof is known, and the configuration asks for one";
+            Some(alarm("alarm.proof-age", Severity::Warning, cause, again, status.at))
+        }
+        _ => None,
+    }
+}
+
+/// Whether each vault is in step, and can what a vault should.
+fn of_vaults<'a>(status: &'a Status, limits: &'a Limits) -> impl Iterator<Item = Alarm> + 'a {
+    let is_behind = |lag_ms: u64| limits.vault_behind.is_some_and(|limit| Duration::from_millis(lag_ms) > limit);
+    let mut behind = status.vaults.iter().filter(move |vault| is_behind(vault.lag_ms));
+    let behind = behind.next().map(|vault| {
+        let more = behind.count();
+        let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+        let cause =
+            format!("the vault {} is behind for {}{more}", vault.url, span(Duration::from_millis(vault.lag_ms)));
+        let next = vault.error.as_ref().map_or_else(|| "see whether it answers".to_owned(), |error| error.next.clone());
+        alarm("alarm.vault-behind", Severity::Warning, cause, next, vault.behind_since.unwrap_or(status.at))
+    });
+    let weak = status.limits.iter().find(|limit| limit.lacks == "create-only").map(|limit| {
+        let cause = format!("the vault has no {}: {}", limit.lacks, limit.effect);
+        let next = "use a store that has conditional writes, or set this alarm's severity to off";
+        alarm("alarm.vault-weak", Severity::Warning, cause, next, status.at)
+    });
+    behind.into_iter().chain(weak)
+}
+
+/// Whether the disk of the state directory has room. A full one is told by its error.
+fn of_disk(facts: &Facts<'_>, limits: &Limits) -> Option<Alarm> {
+    let free = facts.local.free.filter(|free| *free < limits.state_free)?;
+    let is_full = facts.status.error.as_ref().is_some_and(trouble::is_full_disk);
+    let cause = format!("the disk of the state directory has {} left", size(free));
+    let next = "free some space: on a full disk protection stops as soon as the vault is away";
+    (!is_full).then(|| alarm("alarm.disk", Severity::Warning, cause, next, facts.status.at))
+}
+
+/// A span of time for people, in its two largest units.
+fn span(span: Duration) -> String {
+    let seconds = span.as_secs();
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds} s"),
+        (0, 0, _) => format!("{minutes} min {} s", seconds % 60),
+        (0, ..) => format!("{hours} h {minutes} min"),
+        _ => format!("{days} d {hours} h"),
+    }
+}
+
+/// A number of bytes for people.
+fn size(bytes: u64) -> String {
+    const MIB: u64 = 1 << 20;
+    if bytes < MIB { format!("{bytes} bytes") } else { format!("{} MiB", bytes / MIB) }
+}

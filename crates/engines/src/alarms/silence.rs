@@ -1,0 +1,121 @@
+//! Until when a person has silenced the alarms of a database: a small file in its state directory, so that it outlives the
+//! process, and works whether one runs or not.
+
+#![expect(clippy::disallowed_methods, reason = "this module meets the file system")]
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::Path;
+use std::time::Duration;
+
+use seawall_core::{Failure, Kind, Moment};
+use serde::{Deserialize, Serialize};
+
+/// The longest silence. What is to be quiet for longer has a severity in the configuration.
+const LONGEST_SILENCE: Duration = Duration::from_secs(30 * 86_400);
+
+/// The version of the file; see docs/formats.md.
+const FORMAT: u32 = 1;
+
+/// More is never read.
+const LONGEST_FILE: u64 = 4096;
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Silence {
+    format: u32,
+    until: Moment,
+}
+
+/// The end of the silence that a file holds; `None` for a file that is missing or can't be understood.
+pub(super) fn read(file: &Path) -> Option<Moment> {
+    let mut bytes = Vec::new();
+    File::open(file).ok()?.take(LONGEST_FILE).read_to_end(&mut bytes).ok()?;
+    let silence: Silence = serde_json::from_slice(&bytes).ok()?;
+    (silence.format == FORMAT).then_some(silence.until)
+}
+
+/// Writes the end of a silence, or removes the file. The file belongs to the owner of its folder, so that the process that
+/// protects can read it if another user wrote it.
+pub(super) fn write(file: &Path, until: Option<Moment>) -> Result<(), Failure> {
+    let Some(until) = until else {
+        return match std::fs::remove_file(file) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(failed(file, &error)),
+            _ => Ok(()),
+        };
+    };
+    let write = || -> io::Result<()> {
+        let folder = file.parent().unwrap_or(Path::new("/"));
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        let owner = std::fs::metadata(folder)?;
+        let partial = file.with_extension("tmp");
+        let mut new = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&partial)?;
+        if owner.uid() != new.metadata()?.uid() {
+            std::os::unix::fs::fchown(&new, Some(owner.uid()), Some(owner.gid()))?;
+        }
+        new.write_all(&serde_json::to_vec(&Silence { format: FORMAT, until })?)?;
+        new.sync_all()?;
+        std::fs::rename(&partial, file)?;
+        File::open(folder)?.sync_all()
+    };
+    write().map_err(|error| failed(file, &error))
+}
+
+/// The moment at which a silence that begins now ends by itself.
+///
+/// # Errors
+/// When it would last no time, or for longer than [`LONGEST_SILENCE`].
+pub fn silence_until(name: &str, span: Duration, now: Moment) -> Result<Moment, Failure> {
+    if span.is_zero() || span > LONGEST_SILENCE {
+        let cause = "alarms are silenced for a time above zero and of at most 30d";
+        let next = "give such a time (--for 2h); for longer, set the alarm's severity in the configuration";
+        return Err(Failure::new(Kind::Usage, "usage.silence", name, cause, next));
+    }
+    Ok(now.after(span))
+}
+
+fn failed(file: &Path, error: &io::Error) -> Failure {
+    let (kind, next) = match error.kind() {
+        ErrorKind::PermissionDenied => (Kind::Denied, "run the command as the user that protects the database"),
+        _ => (Kind::Unavailable, "make the folder writable"),
+    };
+    let cause = format!("the silence can't be kept here: {error}");
+    Failure::new(kind, "agent.silence", file.display().to_string(), cause, next)
+}
+
+/// The failure of a database that has no folder on this machine.
+pub(super) fn nowhere(name: &str) -> Failure {
+    let cause = "there is no folder for its state on this machine, so no silence can be kept";
+    let next = "set STATE_DIRECTORY, XDG_STATE_HOME or HOME";
+    Failure::new(Kind::Unavailable, "agent.silence", name, cause, next)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn it_is_kept_and_ended_and_damage_is_none() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("state/silence.json");
+        assert_eq!(read(&file), None);
+        assert_eq!(write(&file, None), Ok(()));
+        let until = Moment::from_millis(5_000);
+        assert_eq!(write(&file, Some(until)), Ok(()));
+        assert_eq!(read(&file), Some(until));
+        assert_eq!(std::fs::metadata(&file).expect("a file").permissions().mode() & 0o777, 0o600);
+        assert_eq!((write(&file, None), read(&file)), (Ok(()), None));
+        let long = format!("{}{{\"format\":1,\"until\":\"2026-01-01T00:00:00Z\"}}", " ".repeat(5000));
+        for damage in
+            ["", "{", "{\"format\":2,\"until\":\"2026-01-01T00:00:00Z\"}", "{\"format\":1,\"until\":5}", &long]
+        {
+            std::fs::write(&file, damage).expect("written");
+            assert_eq!(read(&file), None, "{damage}");
+        }
+        std::fs::remove_file(&file).expect("removed");
+        std::fs::create_dir(&file).expect("in the way");
+        assert_eq!(write(&file, Some(until)).map_err(|failure| failure.code), Err("agent.silence"));
+    }
+}

@@ -1,0 +1,176 @@
+//! Each alarm, on both sides of its border.
+
+use seawall_core::{Description, Fault, Level, Limit, Point, Proof, VaultStatus};
+
+use super::*;
+
+const NOW: Moment = Moment::from_millis(10 * 86_400_000);
+const MINUTE: u64 = 60_000;
+
+fn at(phase: Phase) -> Status {
+    let database =
+        Description { name: "app".into(), engine: "stub", source: Some("/app.db".into()), vault: "/v".into() };
+    Status::new(database, phase, NOW)
+}
+
+fn error(code: &str, count: u64) -> Option<LastError> {
+    let (message, next) = (format!("{code} happened"), "act".to_owned());
+    Some(LastError { code: code.to_owned(), message, next, at: Moment::from_millis(5), count })
+}
+
+fn proof(days_ago: u64, faults: usize) -> Option<Proof> {
+    let fault =
+        |number| Fault { code: "ltx.checksum".into(), object: format!("o{number}"), cause: "it differs".into() };
+    let at = NOW.before(Duration::from_secs(days_ago * 86_400));
+    Some(Proof {
+        database: "app".into(),
+        engine: "stub".into(),
+        at,
+        point: Some(Point { position: "1".into(), moment: at }),
+        level: Level::Content,
+        restore_ms: 1,
+        duration_ms: 2,
+        objects: 1,
+        read_bytes: 1,
+        fresh_bytes: 0,
+        restored_bytes: 1,
+        faults: (0..faults).map(fault).collect(),
+        doubts: Vec::new(),
+        host: "h".into(),
+    })
+}
+
+fn vault(lag_ms: u64) -> VaultStatus {
+    VaultStatus {
+        url: "file:///b".into(),
+        in_step: lag_ms == 0,
+        leads: false,
+        behind_since: (lag_ms > 0).then(|| NOW.before(Duration::from_millis(lag_ms))),
+        lag_ms,
+        last_object: None,
+        last_written: None,
+        objects_left: None,
+        bytes_left: None,
+        error: None,
+        requests: Default::default(),
+        limits: Vec::new(),
+    }
+}
+
+fn lacks(what: &str) -> Vec<Limit> {
+    vec![Limit { lacks: what.to_owned(), effect: "two writers aren't noticed".to_owned() }]
+}
+
+fn facts(status: &Status) -> Facts<'_> {
+    Facts { status, keeper: Keeper::Running, is_scheduled: false, local: Local::default() }
+}
+
+fn codes(facts: &Facts<'_>, limits: &Limits) -> Vec<(String, Severity)> {
+    let found = alarms(facts, limits, NOW);
+    assert!(found.iter().all(|alarm| !alarm.cause.is_empty() && !alarm.next.is_empty()), "{found:?}");
+    assert!(found.iter().all(|alarm| limits::CODES.contains(&&*alarm.code)), "{found:?}");
+    found.into_iter().map(|alarm| (alarm.code, alarm.severity)).collect()
+}
+
+#[test]
+fn what_each_status_means() {
+    use Phase::{Base, Failing, Halted, Protecting, Stopped, Waiting};
+    use Severity::{Critical, Warning};
+    let proved = Limits { proof_age: Some(Duration::from_secs(8 * 86_400)), ..Limits::default() };
+    let point = Some(Point { position: "1".into(), moment: NOW });
+    let plain = Limits::default();
+    for (status, limits, expected) in [
+        (at(Protecting), &plain, None),
+        (at(Base), &plain, None),
+        (at(Halted), &plain, Some(("alarm.halted", Critical))),
+        (Status { error: error("vault.denied", 9), ..at(Failing) }, &plain, Some(("alarm.failing", Critical))),
+        (at(Waiting), &plain, None),
+        (Status { error: error("sqlite.missing", 1), ..at(Waiting) }, &plain, Some(("alarm.failing", Critical))),
+        (Status { lag_ms: 5 * MINUTE, ..at(Protecting) }, &plain, None),
+        (Status { lag_ms: 5 * MINUTE + 1, ..at(Protecting) }, &plain, Some(("alarm.lag", Critical))),
+        (Status { lag_ms: 5 * MINUTE + 1, ..at(Waiting) }, &plain, None),
+        (Status { error: error("vault.vanished", 1), ..at(Protecting) }, &plain, Some(("alarm.unsafe", Critical))),
+        (Status { error: error("vault.unavailable", 1), ..at(Protecting) }, &plain, Some(("alarm.error", Warning))),
+        (Status { error: error("sqlite.disk-full", 1), ..at(Protecting) }, &plain, Some(("alarm.disk", Critical))),
+        (Status { error: error("sqlite.clock", 1), ..at(Protecting) }, &plain, Some(("alarm.clock", Warning))),
+        (Status { upkeep: error("vault.denied", 2), ..at(Protecting) }, &plain, None),
+        (Status { upkeep: error("vault.denied", 3), ..at(Protecting) }, &plain, Some(("alarm.retention", Warning))),
+        (Status { upkeep: error("archive.alarm", 1), ..at(Protecting) }, &plain, Some(("alarm.chain", Critical))),
+        (Status { proof: proof(0, 2), ..at(Protecting) }, &plain, Some(("alarm.proof-failed", Critical))),
+        (Status { proof: proof(9, 0), ..at(Protecting) }, &plain, None),
+        (Status { proof: proof(8, 0), ..at(Protecting) }, &proved, None),
+        (Status { proof: proof(9, 0), ..at(Protecting) }, &proved, Some(("alarm.proof-age", Warning))),
+        (at(Protecting), &proved, None),
+        (Status { protected: point, ..at(Protecting) }, &proved, Some(("alarm.proof-age", Warning))),
+        (Status { vaults: vec![vault(0), vault(60 * MINUTE)], ..at(Protecting) }, &plain, None),
+        (
+            Status { vaults: vec![vault(60 * MINUTE + 1)], ..at(Protecting) },
+            &plain,
+            Some(("alarm.vault-behind", Warning)),
+        ),
+        (Status { limits: lacks("stamps"), ..at(Protecting) }, &plain, None),
+        (Status { limits: lacks("create-only"), ..at(Protecting) }, &plain, Some(("alarm.vault-weak", Warning))),
+        (at(Stopped), &plain, None),
+    ] {
+        let expected: Vec<(String, Severity)> =
+            expected.into_iter().map(|(code, severity)| (code.into(), severity)).collect();
+        assert_eq!(codes(&facts(&status), limits), expected, "{status:?}");
+    }
+}
+
+#[test]
+fn what_else_decides() {
+    use Severity::{Critical, Warning};
+    let plain = Limits::default();
+    let stopped = at(Phase::Stopped);
+    for (keeper, expected) in [
+        (Keeper::Running, None),
+        (Keeper::Resting, Some(("alarm.stopped".to_owned(), Warning))),
+        (Keeper::Nobody, Some(("alarm.stopped".to_owned(), Critical))),
+    ] {
+        assert_eq!(codes(&Facts { keeper, ..facts(&stopped) }, &plain).into_iter().next(), expected, "{keeper:?}");
+    }
+    for (lag_ms, expected) in
+        [(60 * MINUTE, None), (60 * MINUTE + 1, Some(("alarm.backup-overdue".to_owned(), Critical)))]
+    {
+        let status = Status { lag_ms, ..at(Phase::Protecting) };
+        let found = codes(&Facts { is_scheduled: true, ..facts(&status) }, &plain);
+        assert_eq!(found.into_iter().next(), expected, "{lag_ms}");
+    }
+    let protecting = at(Phase::Protecting);
+    for (free, expected) in [
+        (None, None),
+        (Some(plain.state_free), None),
+        (Some(plain.state_free - 1), Some(("alarm.disk".to_owned(), Warning))),
+    ] {
+        let local = Local { free, silenced_until: None };
+        assert_eq!(codes(&Facts { local, ..facts(&protecting) }, &plain).into_iter().next(), expected, "{free:?}");
+    }
+}
+
+#[test]
+fn a_silence_marks_and_ends_and_severities_are_the_configurations() {
+    let halted = Status { limits: lacks("create-only"), ..at(Phase::Halted) };
+    let until = NOW.after(Duration::from_secs(1));
+    for (end, now, silenced) in [(Some(until), NOW, true), (Some(until), until, false), (None, NOW, false)] {
+        let local = Local { free: None, silenced_until: end };
+        let found = alarms(&Facts { local, ..facts(&halted) }, &Limits::default(), now);
+        assert_eq!(found.len(), 2);
+        assert!(found.iter().all(|alarm| alarm.silenced_until.is_some() == silenced), "{found:?}");
+        assert_eq!(is_urgent(&found), !silenced);
+    }
+    let severity = [("alarm.halted", Some(Severity::Warning)), ("alarm.vault-weak", None)].into();
+    let limits = Limits { severity, ..Limits::default() };
+    assert_eq!(codes(&facts(&halted), &limits), [("alarm.halted".to_owned(), Severity::Warning)]);
+}
+
+#[test]
+fn an_alarm_keeps_its_beginning_for_as_long_as_it_lasts() {
+    let begun = alarm("alarm.lag", Severity::Critical, "c", "n", Moment::from_millis(3));
+    let mut now = vec![
+        Alarm { since: Moment::from_millis(9), ..begun.clone() },
+        alarm("alarm.disk", Severity::Warning, "c", "n", Moment::from_millis(9)),
+    ];
+    keep_since(&[begun], &mut now);
+    assert_eq!(now.iter().map(|alarm| alarm.since.as_millis()).collect::<Vec<_>>(), [3, 9]);
+}
