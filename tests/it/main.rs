@@ -5,6 +5,7 @@
 mod agent_folders;
 mod agent_services;
 mod agent_socket;
+mod alarms;
 mod as_stored;
 mod at_rest;
 mod azure;

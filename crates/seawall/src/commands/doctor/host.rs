@@ -167,24 +167,35 @@ pub(super) fn readers(file: &Path) -> Option<Finding> {
 
 fn of_readers(file: &Path, mode: u32, has_secret: bool) -> Finding {
     let shown = file.display().to_string();
-    match (mode & 0o044 != 0, has_secret) {
+    match (mode & 0o004 != 0, has_secret) {
         (true, true) => {
-            let meaning = "it holds a secret, and other users of this machine may read it";
+            let meaning = "it holds a secret, and every user of this machine may read it";
             Finding::warning("permissions", &shown, meaning, format!("chmod 600 '{shown}'"))
         }
-        (_, true) => Finding::fine("permissions", shown, "it holds a secret, and only its owner may read it"),
+        (_, true) => Finding::fine("permissions", shown, "it holds a secret, and not every user may read it"),
         (_, false) => Finding::fine("permissions", shown, "no secret stands in it"),
     }
 }
 
 /// Whether a configuration holds a secret itself, and not just the name of a variable that does.
 fn has_secret(text: &str) -> bool {
-    const SECRETS: [&str; 7] =
-        ["secret-access-key", "secret_access_key", "password", "account-key", "token", "secret-key", "secret"];
-    text.lines().filter_map(|line| line.trim().trim_start_matches("- ").split_once(':')).any(|(key, value)| {
-        let value = value.trim().trim_matches(['"', '\'']);
-        SECRETS.contains(&key.trim().to_lowercase().as_str()) && !value.is_empty() && !value.starts_with(['$', '#'])
-    })
+    const SECRETS: [&str; 5] = ["password", "token", "secret", "secret-key", "account-key"];
+    let lines = text.lines().filter_map(|line| line.trim().trim_start_matches("- ").split_once(':'));
+    lines.map(|(key, value)| (key.trim().to_lowercase().replace('_', "-"), value.trim().trim_matches(['"', '\'']))).any(
+        |(key, value)| {
+            let is_named = SECRETS.iter().any(|secret| key.ends_with(secret)) || key == "secret-access-key";
+            let is_given = !value.is_empty() && !value.starts_with(['$', '#']);
+            is_named && is_given || has_password(value)
+        },
+    )
+}
+
+/// Whether a URL has a password: `postgres://user:password@host`.
+fn has_password(value: &str) -> bool {
+    let authority = value.split_once("://").map(|(_, rest)| rest.split('/').next().unwrap_or_default());
+    let user = authority.and_then(|authority| authority.rsplit_once('@')).map(|(user, _)| user);
+    user.and_then(|user| user.split_once(':'))
+        .is_some_and(|(_, password)| !password.is_empty() && !password.starts_with('$'))
 }
 
 /// The system's limits for so many databases, of which so many are in folders that are followed.
@@ -283,12 +294,17 @@ mod tests {
             ("password: $PASSWORD # no", false),
             ("password:", false),
             ("# a password is in the environment", false),
+            ("mcp-token: 0123456789abcdef", true),
+            ("mcp-token-file: /etc/token", false),
+            ("url: postgres://app:hush@db/shop", true),
+            ("- url: 'postgres://app@db/shop'", false),
+            ("url: postgres://app:${PASSWORD}@db/shop", false),
         ] {
             assert_eq!(has_secret(text), expected, "{text}");
         }
         let file = Path::new("/etc/seawall.yml");
         for (mode, secret, verdict) in
-            [(0o644, true, Warning), (0o640, true, Warning), (0o600, true, Fine), (0o644, false, Fine)]
+            [(0o644, true, Warning), (0o640, true, Fine), (0o600, true, Fine), (0o644, false, Fine)]
         {
             assert_eq!(of_readers(file, mode, secret).verdict, verdict, "{mode:o}");
         }
