@@ -64,7 +64,7 @@ pub fn alarms(facts: &Facts<'_>, limits: &Limits, now: Moment) -> Vec<Alarm> {
         Some(Alarm { severity, silenced_until, ..alarm })
     };
     let mut alarms: Vec<Alarm> = found.filter_map(rated).collect();
-    alarms.sort_by(|a, b| b.severity.cmp(&a.severity));
+    alarms.sort_by_key(|alarm| std::cmp::Reverse(alarm.severity));
     alarms
 }
 
