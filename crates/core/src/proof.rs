@@ -166,7 +166,8 @@ mod tests {
     #[test]
     fn what_has_no_room_is_refused() {
         let request = ProofRequest { when: When::Latest, level: Level::Content, scratch: "/scratch".into() };
-        for (free, needed, refused) in [(None, 9, false), (Some(9), 9, false), (Some(8), 9, true), (Some(0), 0, false)] {
+        for (free, needed, refused) in [(None, 9, false), (Some(9), 9, false), (Some(8), 9, true), (Some(0), 0, false)]
+        {
             let found = request.admit(free, needed).err();
             assert_eq!(found.is_some(), refused, "{free:?} {needed}");
             assert!(found.is_none_or(|failure| failure.code == "proof.no-room" && failure.object == "/scratch"));

@@ -11,8 +11,8 @@ use async_trait::async_trait;
 use futures::future::join_all;
 use seawall_core::Clock as _;
 use seawall_core::{
-    Description, Engine, Failure, Figures, Files, History, Kind, LastError, Moment, Point, Protect, Prove, Shutdown, Status,
-    SystemClock, VaultStatus, When,
+    Description, Engine, Failure, Figures, Files, History, Kind, LastError, Moment, Point, Protect, Prove, Shutdown,
+    Status, SystemClock, VaultStatus, When,
 };
 use seawall_sqlite::Upkeep;
 use seawall_vault::several::renamed::RenamedStore;

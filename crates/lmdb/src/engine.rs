@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use seawall_core::{
-    Checked, Description, Digests, Engine, Failure, Figures, Files, History, IntegrityCheck, Kind, LastError, Level, Locks, Maintain, Moment, Panicked,
-    Phase, Pins, Point, Progress, ProofRequest, Protect, Prove, RestoreRequest, Restored, Rewritten, Rollback, Shutdown, Standby, Status,
-    StrongVerification, Timeline, Verification, Work, blocking,
+    Checked, Description, Digests, Engine, Failure, Figures, Files, History, IntegrityCheck, Kind, LastError, Level,
+    Locks, Maintain, Moment, Panicked, Phase, Pins, Point, Progress, ProofRequest, Protect, Prove, RestoreRequest,
+    Restored, Rewritten, Rollback, Shutdown, Standby, Status, StrongVerification, Timeline, Verification, Work,
+    blocking,
 };
 use seawall_vault::{ObjectKey, Vault};
 use tokio::sync::{Notify, watch};

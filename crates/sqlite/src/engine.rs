@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
 use seawall_core::{
-    Checked, Description, Digests, Engine, Failure, Figures, Files, FollowRequest, Followed, History, Kind, Locks, Maintain,
-    Maintained, Panicked, Pins, Point, Progress, ProofRequest, Protect, Prove, RestoreRequest, Restored, Rollback, Shutdown, Standby,
-    Status, StrongVerification, Timeline, Verification, When,
+    Checked, Description, Digests, Engine, Failure, Figures, Files, FollowRequest, Followed, History, Kind, Locks,
+    Maintain, Maintained, Panicked, Pins, Point, Progress, ProofRequest, Protect, Prove, RestoreRequest, Restored,
+    Rollback, Shutdown, Standby, Status, StrongVerification, Timeline, Verification, When,
 };
 use seawall_ltx::Txid;
 use seawall_vault::Vault;

@@ -99,8 +99,10 @@ impl Proofs {
     async fn prune(&self) {
         let pruned = async {
             let names = self.names().await?;
-            let due: Vec<ObjectKey> =
-                record::due(names.iter().map(String::as_str)).into_iter().filter_map(|name| self.key(name).ok()).collect();
+            let due: Vec<ObjectKey> = record::due(names.iter().map(String::as_str))
+                .into_iter()
+                .filter_map(|name| self.key(name).ok())
+                .collect();
             if !due.is_empty() {
                 self.vault.delete(&due).await?;
             }

@@ -79,7 +79,8 @@ pub(crate) async fn compare(
         let (different, seen) = read.await??;
         keys = seen;
         for (dbi, count) in different {
-            let cause = format!("DBI {}: {count} of its entries are missing or older in what was restored", shown(&dbi));
+            let cause =
+                format!("DBI {}: {count} of its entries are missing or older in what was restored", shown(&dbi));
             compared.faults.push(Fault { code: "lmdb.different".to_owned(), object: object.clone(), cause });
         }
     }
@@ -91,7 +92,8 @@ pub(crate) async fn compare(
     });
     match extra.await? {
         None => compared.doubts.push(
-            "the snapshots have too many keys for memory, so that keys that no snapshot has weren't searched for".to_owned(),
+            "the snapshots have too many keys for memory, so that keys that no snapshot has weren't searched for"
+                .to_owned(),
         ),
         Some(extra) => compared.faults.extend(extra.into_iter().map(|(dbi, count)| Fault {
             code: "lmdb.different".to_owned(),
@@ -221,7 +223,8 @@ mod tests {
 
     #[test]
     fn how_an_entry_compares() {
-        let stored = |stamp, value: &'static [u8], deleted| Stored { stamp: Stamp(stamp), transaction: 1, deleted, value };
+        let stored =
+            |stamp, value: &'static [u8], deleted| Stored { stamp: Stamp(stamp), transaction: 1, deleted, value };
         let entry = |stamp, value: &'static [u8], deleted| Entry { key: b"k", value, stamp: Stamp(stamp), deleted };
         for (old, new, expected) in [
             (Some(stored(5, b"v", false)), entry(5, b"v", false), Judged::Equal),

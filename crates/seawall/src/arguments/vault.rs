@@ -1,8 +1,10 @@
 //! The commands about a vault's content as they are typed: `timeline`, `verify`, `copy`, `maintain` and `pin`.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use seawall_core::Level;
 
 use super::{ConfigArguments, EncryptionArguments, PastArguments, ServerArguments, span};
 

@@ -11,6 +11,7 @@ pub(crate) mod lmdb;
 pub(crate) mod ltx;
 mod maintain;
 mod pin;
+mod prove;
 mod prove_server;
 mod reload;
 pub(crate) mod replicate;

@@ -222,9 +222,9 @@ impl Setting<'_> {
             ));
         }
         if gone > 0 {
-            checked.doubts.push(format!(
-                "{gone} of the objects were merged or deleted before their digests could be compared"
-            ));
+            checked
+                .doubts
+                .push(format!("{gone} of the objects were merged or deleted before their digests could be compared"));
         }
         Ok(newest)
     }
@@ -257,8 +257,7 @@ mod tests {
     #[test]
     fn which_errors_are_faults_of_the_objects() {
         let (vault, object) = (|| "file:///v".to_owned(), || "file:///v/ltx/0/x.ltx".to_owned());
-        let unavailable =
-            seawall_vault::Error::Unavailable { object: object(), cause: "away".into(), retryable: true };
+        let unavailable = seawall_vault::Error::Unavailable { object: object(), cause: "away".into(), retryable: true };
         let point = When::Position("0000000000000001".into());
         for (error, when, expected) in [
             (Error::Corrupt { object: object(), what: "cut".into() }, &When::Latest, Some("sqlite.corrupt")),
