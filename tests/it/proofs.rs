@@ -53,7 +53,7 @@ fn a_proof_of_sqlite_is_recorded_in_the_vault() {
     let faults = failed["record"]["faults"].as_array().unwrap();
     assert!(faults.iter().any(|fault| fault["object"].as_str().unwrap().contains(&file_name(1, 1))), "{failed}");
     // A record of a stranger is left out, and told.
-    let hostile = stand.place.root().join("seawall/proofs/20270101T000000000Z-00000001.json");
+    let hostile = stand.place.root().join("seawall/proofs/20000101T000000000Z-00000001.json");
     fs::write(hostile, "{}").unwrap();
     let timeline = stand.seawall(&["timeline", &url, "--json"]).ok().json();
     assert_eq!(timeline["proofs"][0], failed["record"], "{timeline}");

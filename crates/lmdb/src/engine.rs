@@ -301,6 +301,11 @@ const TICK: std::time::Duration = std::time::Duration::from_secs(1);
 /// The record is written anew when the lag grew by so many milliseconds.
 const LAG_STEP: u64 = 5000;
 
+/// The fault that a failure tells of the snapshots, or of what was restored from them. Any other failure says nothing.
+fn fault(failure: Failure) -> Result<seawall_core::Fault, Failure> {
+    if failure.kind == Kind::Corrupt { Ok(failure.into()) } else { Err(failure) }
+}
+
 /// The size of a file; 0 if there is none. Blocks.
 fn file_bytes(path: &Path) -> u64 {
     #[expect(clippy::disallowed_methods, reason = "the size of the live environment is asked of the file system")]
@@ -447,10 +452,15 @@ impl Lmdb {
                 checked.point = Some(restored.point);
             }
             // A damaged snapshot is named below. If it is missing, another instance deleted it since the listing.
-            Err(failure) if failure.kind == Kind::Corrupt => checked.fault(failure.into()),
-            Err(failure) => return Err(failure),
+            Err(failure) => checked.fault(fault(failure)?),
         }
-        let strong = prove::verify_strong(&self.vault, &wanted, self.moment(), &*progress).await?;
+        let strong = match prove::verify_strong(&self.vault, &wanted, self.moment(), &*progress).await {
+            Ok(strong) => strong,
+            Err(error) => {
+                checked.fault(fault(error.into())?);
+                return Ok(());
+            }
+        };
         for finding in strong.verification.findings {
             let object = self.vault.object(&ObjectKey::new(&finding.object)?);
             checked.fault(seawall_core::Fault { code: finding.code.to_owned(), object, cause: finding.cause });
@@ -466,14 +476,20 @@ impl Lmdb {
         }
         if request.level >= Level::Engine {
             let (path, env) = (order.output.clone(), options.env.clone());
-            let faults = blocking(move || rehearsal::walk(&path, &env)).await?;
-            faults.into_iter().for_each(|fault| checked.fault(fault));
+            match blocking(move || rehearsal::walk(&path, &env)).await {
+                Ok(faults) => faults.into_iter().for_each(|fault| checked.fault(fault)),
+                Err(error) => checked.fault(fault(error.into())?),
+            }
         }
         if request.level >= Level::Content {
             let schema = &options.settings.schema;
-            let compared = rehearsal::compare(&self.vault, &wanted, &order.output, &options.env, schema).await?;
-            checked.faults.extend(compared.faults);
-            checked.doubts.extend(compared.doubts);
+            match rehearsal::compare(&self.vault, &wanted, &order.output, &options.env, schema).await {
+                Ok(compared) => {
+                    checked.faults.extend(compared.faults);
+                    checked.doubts.extend(compared.doubts);
+                }
+                Err(error) => checked.fault(fault(error.into())?),
+            }
         }
         Ok(())
     }

@@ -4,6 +4,7 @@ mod record;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::{StreamExt as _, stream};
@@ -18,6 +19,9 @@ use tokio::time::Instant;
 
 /// Records that are read at once.
 const AT_ONCE: usize = 8;
+
+/// How far the clock of another host may be ahead.
+const SKEW: Duration = Duration::from_secs(24 * 3600);
 
 /// How the names of scratch folders begin.
 const SCRATCH: &str = "seawall-proof-";
@@ -57,6 +61,9 @@ impl Proofs {
     /// When the vault can't be listed.
     pub async fn newest(&self, most: usize) -> Result<Recorded, Failure> {
         let mut names = self.names().await?;
+        let (listed, limit) = (names.len(), SystemClock.now().after(SKEW));
+        names.retain(|name| record::moment_of(name).is_none_or(|at| at <= limit));
+        let later = listed - names.len();
         names.retain(|name| record::moment_of(name).is_some());
         let newest: Vec<String> = names.into_iter().rev().take(most).collect();
         let read = |name: String| async move {
@@ -64,6 +71,10 @@ impl Proofs {
             read.map_err(|why| format!("{}{name}: this record of a proof is left out: {why}", self.folder))
         };
         let mut recorded = Recorded::default();
+        if later > 0 {
+            let doubt = format!("{}: records of proofs of the future are left out: {later}", self.folder);
+            recorded.doubts.push(doubt);
+        }
         let mut all = Box::pin(stream::iter(newest).map(read).buffered(AT_ONCE));
         while let Some(read) = all.next().await {
             match read {
@@ -91,15 +102,15 @@ impl Proofs {
         let key = self.key(&name).map_err(internal)?;
         let bytes = record::bytes(proof).map_err(|error| internal(error.to_string()))?;
         self.vault.create(&key, Bytes::from(bytes), None).await?;
-        self.prune().await;
+        self.prune(&name).await;
         Ok(key.to_string())
     }
 
-    /// Deletes all records but the newest. Credentials that may not delete leave them.
-    async fn prune(&self) {
+    /// Deletes all records but the newest, of which `last` was just written. Credentials that may not delete leave them.
+    async fn prune(&self, last: &str) {
         let pruned = async {
             let names = self.names().await?;
-            let due: Vec<ObjectKey> = record::due(names.iter().map(String::as_str))
+            let due: Vec<ObjectKey> = record::due(names.iter().map(String::as_str), last)
                 .into_iter()
                 .filter_map(|name| self.key(name).ok())
                 .collect();
@@ -205,4 +216,59 @@ fn scratch(place: &Path, cause: &str) -> Failure {
         format!("no folder can be made there: {cause}"),
         "name a folder that exists and can be written with --scratch",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use seawall_vault::{Environment, Policy, VaultUrl};
+
+    use super::*;
+
+    fn proof(millis: i64) -> Proof {
+        Proof {
+            database: "app".into(),
+            engine: "sqlite".into(),
+            at: Moment::from_millis(millis),
+            point: None,
+            level: Level::Content,
+            restore_ms: 1,
+            duration_ms: 2,
+            objects: 3,
+            read_bytes: 4,
+            fresh_bytes: 0,
+            restored_bytes: 5,
+            faults: Vec::new(),
+            doubts: Vec::new(),
+            host: "here".into(),
+        }
+    }
+
+    #[tokio::test]
+    async fn the_newest_records_stay_and_a_strangers_is_left_out() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let url: VaultUrl = format!("file://{}", folder.path().display()).parse().expect("a URL");
+        let vault = Vault::open(&url, &Environment::default(), Policy::default()).await.expect("a vault");
+        let described =
+            |engine, name: &str| Description { name: name.into(), engine, source: None, vault: String::new() };
+        let proofs = Proofs::of(vault.clone(), &described("sqlite", "app"));
+        for second in 0..103 {
+            proofs.write(&proof(second * 1000)).await.expect("written");
+        }
+        let of_shard = Proofs::of(vault.clone(), &described("lmdb", "shard"));
+        of_shard.write(&proof(7)).await.expect("written");
+        let stranger = ObjectKey::new("seawall/proofs/20260101T000000000Z-00000001.json").expect("a key");
+        let of_the_future = ObjectKey::new("seawall/proofs/99990101T000000000Z-00000001.json").expect("a key");
+        for key in [&stranger, &of_the_future] {
+            vault.create(key, Bytes::from_static(b"{}"), None).await.expect("written");
+        }
+
+        let found = proofs.newest(200).await.expect("listed");
+        let seconds: Vec<i64> = found.proofs.iter().map(|proof| proof.at.as_millis() / 1000).collect();
+        assert_eq!(seconds, (3..103).rev().collect::<Vec<_>>());
+        assert_eq!(found.doubts.len(), 2, "{:?}", found.doubts);
+        assert!(found.doubts[0].contains("of the future"), "{:?}", found.doubts);
+        assert!(found.doubts[1].contains("20260101T"), "{:?}", found.doubts);
+        assert_eq!(of_shard.newest(9).await.expect("listed").proofs, [proof(7)]);
+        assert!(is_record(&stranger));
+    }
 }

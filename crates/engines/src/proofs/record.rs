@@ -118,9 +118,11 @@ pub(super) fn parse(name: &str, bytes: &[u8]) -> Result<Proof, &'static str> {
     Ok(proof)
 }
 
-/// The names of records to delete: all but the newest [`KEPT`]. Other names are left alone.
-pub(super) fn due<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
-    let mut records: Vec<&str> = names.into_iter().filter(|name| moment_of(name).is_some()).collect();
+/// The names of records to delete after `last` was written: all but the newest [`KEPT`]. Other names are left alone, and
+/// so are later ones: no name that a stranger chose makes a true record old.
+pub(super) fn due<'a>(names: impl IntoIterator<Item = &'a str>, last: &str) -> Vec<&'a str> {
+    let is_record = |name: &&str| *name <= last && moment_of(name).is_some();
+    let mut records: Vec<&str> = names.into_iter().filter(is_record).collect();
     records.sort_unstable();
     records.truncate(records.len().saturating_sub(KEPT));
     records
@@ -211,7 +213,10 @@ mod tests {
         let mut all: Vec<&str> = names.iter().map(String::as_str).collect();
         all.push("notes.txt");
         let expected: Vec<String> = (0..3).map(|n| name(Moment::from_millis(n * 1000), 5)).collect();
-        assert_eq!(due(all.iter().copied()), expected);
-        assert!(due(all.iter().copied().take(100)).is_empty());
+        let last = names.first().expect("a name");
+        assert_eq!(due(all.iter().copied(), last), expected);
+        assert!(due(all.iter().copied().take(100), last).is_empty());
+        let third_last = names.get(3).expect("a name");
+        assert!(due(all.iter().copied(), third_last).is_empty());
     }
 }
