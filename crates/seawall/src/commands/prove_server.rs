@@ -1,8 +1,9 @@
 //! `seawall verify --restore`: restore a set of a server, compare it, and throw it away.
 
-use seawall_agent::{Proofs, prover};
+use seawall_agent::{ProofOrder, Proofs, prover};
 use seawall_archive::server::{Limits, Proved};
-use seawall_core::{Checked, Clock as _, Description, Failure, Fault, Level, SystemClock, Verification};
+use seawall_archive::{Catalog, Manifest};
+use seawall_core::{Checked, Clock as _, Description, Failure, Fault, Kind, Level, SystemClock, Verification};
 use seawall_vault::Vault;
 use serde_json::json;
 use tokio::time::Instant;
@@ -38,9 +39,15 @@ pub(super) fn run(
         let verification =
             seawall_archive::verify(&vault, SystemClock.now(), progress.clone(), runtime::cores()).await?;
         let (started, before) = (Instant::now(), vault.counts().bytes_down);
-        let proved = prover.prove(&vault, &order.when, &limits, progress).await?;
+        let proved = match prover.prove(&vault, &order.when, &limits, progress).await {
+            Ok(proved) => proved,
+            Err(failure) => {
+                record_failed(found, &vault, &order, &failure, started).await;
+                return Err(failure);
+            }
+        };
         let read_bytes = vault.counts().bytes_down.saturating_sub(before);
-        let database = describe(found, &vault, &proved);
+        let database = describe(found, &vault, &proved.manifest);
         let record = order.proof(&database, checked(&verification, &proved, read_bytes), started);
         let recorded = Proofs::of(vault.clone(), &database).write(&record).await;
         Ok(Some((vault.url().to_owned(), verification, proved, record, recorded)))
@@ -59,13 +66,33 @@ pub(super) fn run(
     Ok(Some(Output { text, failures: recorded.err().into_iter().collect(), json: document, exit }))
 }
 
+/// Records a proof that found the set corrupt before it could compare. The failure itself is the command's answer.
+async fn record_failed(source: &Source, vault: &Vault, order: &ProofOrder, failure: &Failure, started: Instant) {
+    if failure.kind != Kind::Corrupt {
+        return;
+    }
+    let Ok(catalog) = Catalog::read(vault).await else { return };
+    let Ok(manifest) = catalog.find(&order.when) else { return };
+    let checked = Checked {
+        point: Some(seawall_archive::point(manifest)),
+        objects: manifest.totals.chunks.saturating_add(1),
+        faults: vec![failure.clone().into()],
+        ..Checked::default()
+    };
+    let database = describe(source, vault, manifest);
+    let record = order.proof(&database, checked, started);
+    if let Err(error) = Proofs::of(vault.clone(), &database).write(&record).await {
+        tracing::warn!(code = error.code, "the failed proof isn't recorded: {error}");
+    }
+}
+
 /// What a record calls the database: its name in the configuration, or the place of its sets.
-fn describe(source: &Source, vault: &Vault, proved: &Proved) -> Description {
+fn describe(source: &Source, vault: &Vault, manifest: &Manifest) -> Description {
     let name = match source {
         Source::Database(database) => database.name.clone(),
         Source::Vault(_) => vault.url().to_owned(),
     };
-    let engine = match proved.manifest.engine.as_str() {
+    let engine = match manifest.engine.as_str() {
         "postgres" => "postgres",
         "mysql" => "mysql",
         _ => "server",
